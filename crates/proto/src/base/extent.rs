@@ -1,0 +1,48 @@
+//! A byte range that cannot overflow: checked once where it is made, trusted everywhere else.
+
+/// `[offset, offset + length)` with `offset + length <= i64::MAX`, so every kernel call takes it as it is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Extent {
+    offset: u64,
+    length: u64,
+}
+
+/// The range would end beyond 2^63 - 1, where no file offset can be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ExtentError;
+
+impl Extent {
+    /// The range of `length` bytes that starts at `offset`.
+    pub const fn new(offset: u64, length: u64) -> Result<Self, ExtentError> {
+        match offset.checked_add(length) {
+            Some(end) if end <= i64::MAX as u64 => Ok(Self { offset, length }),
+            _ => Err(ExtentError),
+        }
+    }
+
+    /// First byte.
+    pub const fn offset(self) -> u64 {
+        self.offset
+    }
+
+    /// Number of bytes.
+    pub const fn length(self) -> u64 {
+        self.length
+    }
+
+    /// One past the last byte.
+    pub const fn end(self) -> u64 {
+        // Cannot overflow: `new` is the only constructor.
+        self.offset + self.length
+    }
+
+    /// No bytes at all.
+    pub const fn is_empty(self) -> bool {
+        self.length == 0
+    }
+
+    /// Every byte of `other` lies in `self`.
+    pub const fn contains(self, other: Extent) -> bool {
+        self.offset <= other.offset && other.end() <= self.end()
+    }
+}

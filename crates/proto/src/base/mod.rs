@@ -1,0 +1,17 @@
+//! The words that every other crate shares: ids, byte ranges, relative paths, error kinds, time.
+//!
+//! This is the only part of `proto` that `xio` may use, so a driver author never meets the protocol.
+
+mod error;
+mod extent;
+mod id;
+mod level;
+pub mod path;
+mod time;
+
+pub use error::{Error, ErrorKind, Retry};
+pub use extent::{Extent, ExtentError};
+pub use id::{ChannelId, OperationId, PipelineId, SessionId};
+pub use level::Level;
+pub use path::{PathError, RelPath};
+pub use time::{Duration, Instant};

@@ -1,0 +1,137 @@
+//! The storage room (the papers' CLIFSI and DSI): sources that are read and stages that become files.
+//!
+//! # Contract
+//!
+//! The protocol knows the verbs of a store, not those of a file system: attributes, open, read a range, stage, write a
+//! range, commit, abort (and, with the durability work: checkpoint, resume). A version is opaque bytes, compared for
+//! equality alone.
+//!
+//! A member must provide:
+//! - `stage` touches nothing under the target's name; only `commit` makes the name appear, complete, at once;
+//! - after `abort`, or when a stage is dropped without `commit`, nothing is left behind;
+//! - `write` writes everything or fails: a short write is continued, zero progress is an error, EINTR is retried;
+//! - every error names the path (escaped) and the cause, in the words of [`xdfs_proto::base::Error`].
+//!
+//! A caller may not assume: that `open`, `attributes`, `stage` and `commit` are quick (the engine runs them in its
+//! blocking pool); that a stage accepts ranges in any order (see [`Capability::order`]); that a source has a descriptor.
+//!
+//! Members: `local` (directories, through the one resolver), `memory`, `null`, `zero`, `stream` (pipes and standard
+//! input or output), `fault` and `sim` (test drivers).
+
+use xdfs_proto::base::{Error, RelPath};
+
+/// Result of a store's verb.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What kind of thing a name stands for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum FileKind {
+    /// A regular file.
+    Regular,
+    /// A directory.
+    Directory,
+    /// Anything else: it is never opened.
+    Other,
+}
+
+/// An opaque name of one state of a file: equal versions mean equal content as far as the store can tell.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Version(pub Vec<u8>);
+
+impl Version {
+    /// Longest version, in bytes.
+    pub const BYTES_MAX: usize = 64;
+}
+
+/// What `stat` tells.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Attributes {
+    /// File, directory or other.
+    pub kind: FileKind,
+    /// Size in bytes; none where the source has no end or does not know it (pipes).
+    pub size: Option<u64>,
+    /// Permission bits, at most 0o7777.
+    pub mode: u32,
+    /// Modification time: seconds and nanoseconds since 1970.
+    pub modified: (i64, u32),
+    /// This state's version.
+    pub version: Version,
+}
+
+/// In which order a stage takes its ranges.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Order {
+    /// Any range at any time.
+    Any,
+    /// Each range starts where the last one ended (pipes).
+    Ascending,
+}
+
+/// What a store can do.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Capability {
+    /// Order in which `Stage::write` takes ranges.
+    pub order: Order,
+    /// Sources have a descriptor that the kernel can splice from.
+    pub descriptor: bool,
+    /// Files can be written at all.
+    pub writable: bool,
+    /// Names survive the process (a commit can be found again).
+    pub persistent: bool,
+}
+
+/// What to do when the target's name exists at commit.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Existing {
+    /// Replace it in one step.
+    Replace,
+    /// Fail with `AlreadyExists`, checked at `stage` and again, without a race, at `commit`.
+    Keep,
+}
+
+/// What a new file should become.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct StageRequest {
+    /// Where the file gets its name.
+    pub target: RelPath,
+    /// Its size, where known: room is reserved, so a full disk shows before data flows.
+    pub size: Option<u64>,
+    /// What to do with an existing file.
+    pub existing: Existing,
+    /// Names the staged file beside the target; random, so that two writers of one target never meet.
+    pub transfer: [u8; 16],
+}
+
+/// What the finished file gets besides its bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct CommitRequest {
+    /// Final length: the file is cut or extended to exactly this.
+    pub length: u64,
+    /// Permission bits; only 0o777 count, less the process's umask.
+    pub mode: u32,
+    /// Modification time to set, where the source has one.
+    pub modified: Option<(i64, u32)>,
+}
+
+/// A place that holds files.
+pub trait Store: Send + Sync + std::fmt::Debug {
+    /// What this store can do.
+    fn capability(&self) -> Capability;
+
+    /// What a name stands for.
+    fn attributes(&self, path: &RelPath) -> Result<Attributes>;
+
+    /// Opens a regular file for reading.
+    fn open(&self, path: &RelPath) -> Result<Source>;
+
+    /// Prepares a new file without touching the target's name.
+    fn stage(&self, request: &StageRequest) -> Result<Stage>;
+}
+
+/// Placeholder until the members land.
+#[derive(Debug)]
+pub enum Source {}
+
+/// Placeholder until the members land.
+#[derive(Debug)]
+pub enum Stage {}
