@@ -1,1 +1,23 @@
-//! Filled in by its own commit.
+//! Keys, record sealing and the proofs of joining: the only crate of xdfs with cryptography.
+//!
+//! What it is for: a handshake ends in a [`JoinSecret`](keys::JoinSecret); secret and grant give each channel its
+//! [keys](keys::ChannelKeys); these prove a JOIN ([`join`]) and seal and open [`record`]s in place.
+//!
+//! What it must not do: read or write a socket or a file, look at a clock, or allocate per record. Heads are opaque here:
+//! what a field of a head means is the protocol's business. Randomness is drawn in one place, [`random`], and handed to
+//! everything else as an argument, so that handshakes run the same in the simulator.
+//!
+//! No secret type can be cloned, compared or printed; each wipes its bytes when it is dropped.
+#![forbid(unsafe_code)]
+
+pub mod error;
+pub mod handshake;
+pub mod join;
+pub mod keys;
+pub mod random;
+pub mod record;
+mod secret;
+#[cfg(test)]
+mod vectors;
+
+pub use error::Error;

@@ -1,0 +1,54 @@
+//! What can go wrong here, one variant per cause, and what the peer is told about it.
+//!
+//! No variant carries key material, a tag or a byte count of a secret.
+
+use xdfs_proto::base::{self, ErrorKind};
+
+/// Why sealing, opening, joining or drawing random bytes failed.
+#[derive(thiserror::Error, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Error {
+    /// The peer's record is altered, moved, repeated, out of order, of another level or another channel. Which of these
+    /// it was cannot be known.
+    #[error("a record's tag is wrong")]
+    BadTag,
+    /// The peer's JOIN or its answer was not made with the key of this grant.
+    #[error("the proof of a joining channel is wrong")]
+    BadProof,
+    /// The epoch's limit is reached. The sender has to rekey first; a peer that sends on breaks the protocol.
+    #[error("the limit of records under one key is reached")]
+    EpochFull,
+    /// Misuse by our own side: the slice is shorter than a record's head.
+    #[error("a record is shorter than its head")]
+    NoHead,
+    /// An earlier failure ended this direction of the channel; nothing more is sealed or opened with its keys.
+    #[error("this channel failed earlier")]
+    Poisoned,
+    /// The operating system gave no random bytes.
+    #[error("no random bytes from the operating system")]
+    NoRandomness,
+    /// The cryptographic library refused, which it does only when memory is short.
+    #[error("the cryptographic library failed")]
+    Library,
+}
+
+impl Error {
+    /// The kind under which the peer and the log hear of it.
+    pub const fn kind(self) -> ErrorKind {
+        match self {
+            Self::BadTag | Self::EpochFull | Self::NoHead | Self::Poisoned => ErrorKind::Protocol,
+            // The same words as for an unknown session: a stranger does not learn which sessions exist.
+            Self::BadProof => ErrorKind::SessionUnknown,
+            Self::NoRandomness | Self::Library => ErrorKind::Resources,
+        }
+    }
+}
+
+impl From<Error> for base::Error {
+    fn from(error: Error) -> Self {
+        let message = match error {
+            Error::BadProof => error.kind().text().to_owned(),
+            _ => error.to_string(),
+        };
+        base::Error::new(error.kind(), message)
+    }
+}
