@@ -12,3 +12,8 @@
 extern crate alloc;
 
 pub mod base;
+pub mod channel;
+pub mod limits;
+pub mod negotiate;
+pub mod plan;
+pub mod wire;

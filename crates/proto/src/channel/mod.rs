@@ -1,0 +1,7 @@
+//! A channel: its life cycle as a transition table, and what its two directions carry at present.
+
+pub mod flow;
+pub mod life;
+
+pub use flow::Flow;
+pub use life::Life;

@@ -1,0 +1,60 @@
+//! Every bound of the protocol in one place, each with its reason. A length from the wire is checked against these
+//! before it is used.
+
+use crate::base::Duration;
+
+/// First protocol version that this code speaks.
+pub const VERSION_MIN: u8 = 1;
+/// Last protocol version that this code speaks.
+pub const VERSION_MAX: u8 = 1;
+
+/// Largest control payload: a listing page or the open message fits, a peer cannot make us hold more.
+pub const CONTROL_BYTES_MAX: usize = 64 * 1024;
+/// Smallest block: below it system calls and heads cost more than the bytes (64 KiB blocks already lose 12-25 %).
+pub const BLOCK_BYTES_MIN: u32 = 64 * 1024;
+/// Largest block: nothing was gained above 1 MiB, and a record of this size still leaves a slow link in seconds.
+pub const BLOCK_BYTES_MAX: u32 = 4 * 1024 * 1024;
+/// Block size where nobody asks for another: flat optimum from 256 KiB to 16 MiB, one pipe full.
+pub const BLOCK_BYTES_DEFAULT: u32 = 1024 * 1024;
+/// Memory set aside for the blocks of one session at levels where a record is checked before it is written.
+pub const SESSION_BUFFER_BYTES: u64 = 32 * 1024 * 1024;
+
+/// Channels that a session gets at most where the configuration says nothing: the papers' experiments go to 1,000.
+pub const CHANNELS_DEFAULT_MAX: u16 = 1024;
+/// Channels that a configuration can allow at most.
+pub const CHANNELS_HARD_MAX: u16 = 4096;
+/// Pipelines of a session: more threads than this never pay on one session.
+pub const PIPELINES_MAX: u8 = 16;
+/// Operations alive at a time in one session.
+pub const OPERATIONS_MAX: usize = 128;
+/// Socket window that may be asked for, in bytes (the kernel's own limit is usually lower).
+pub const WINDOW_BYTES_MAX: u64 = 1 << 30;
+
+/// Ranges in one acknowledgement; what does not fit is told by the next one.
+pub const ACK_RANGES_MAX: usize = 256;
+/// Bytes of unacknowledged span that a receiver grants per operation, at least (see `plan::window`).
+pub const CREDIT_BYTES_MIN: u64 = 16 * 1024 * 1024;
+/// Bytes that may be sent on the opening channel before the answer; the receiver names its own.
+pub const INITIAL_CREDIT_MAX: u64 = 64 * 1024 * 1024;
+
+/// Longest opaque login message.
+pub const LOGIN_BYTES_MAX: usize = 16 * 1024;
+/// Most extended options in an open message.
+pub const OPTIONS_MAX: usize = 32;
+/// Longest value of an extended option.
+pub const OPTION_BYTES_MAX: usize = 1024;
+/// Longest label that a client gives a session or a transfer (its own file name, for the other side's log).
+pub const LABEL_BYTES_MAX: usize = 4096;
+
+/// A channel on which something is owed is lost when nothing moves for this long, unless the session agreed on less.
+pub const STALL_DEFAULT: Duration = Duration::from_secs(30);
+/// Shortest stall deadline that may be asked for: below it a scheduler's hiccup looks like a loss.
+pub const STALL_MIN: Duration = Duration::from_millis(200);
+/// Longest stall deadline.
+pub const STALL_MAX: Duration = Duration::from_secs(300);
+/// An unacknowledged block is repeated on an idle channel after this long, or after three usual acknowledgement times.
+pub const REPEAT_AFTER_MIN: Duration = Duration::from_millis(100);
+/// An acknowledgement waits at most this long for company.
+pub const ACK_DELAY: Duration = Duration::from_millis(20);
+/// A grant that was not used by then is void: half-open sessions end.
+pub const GRANT_LIFE: Duration = Duration::from_secs(15);

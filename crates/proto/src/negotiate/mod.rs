@@ -1,0 +1,147 @@
+//! What a session gets of what it asked for (WIRE-21..31, FTSM-05): a pure function, answered in full, so that no value
+//! changes silently.
+
+use crate::base::{Duration, Error, ErrorKind, Level};
+use crate::limits;
+use crate::plan;
+use crate::wire::handshake::Open;
+use alloc::format;
+
+/// What a server is willing to grant.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Policy {
+    /// Most channels of a session.
+    pub channels_max: u16,
+    /// Most pipelines of a session.
+    pub pipelines_max: u8,
+    /// Largest socket window, in bytes.
+    pub window_max: u64,
+    /// Lowest level for blocks.
+    pub floor: Level,
+    /// Highest level that is offered.
+    pub ceiling: Level,
+    /// Longest stall deadline.
+    pub stall_max: Duration,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            channels_max: limits::CHANNELS_DEFAULT_MAX,
+            pipelines_max: limits::PIPELINES_MAX,
+            window_max: limits::WINDOW_BYTES_MAX,
+            floor: Level::Clear,
+            ceiling: Level::Integrity,
+            stall_max: limits::STALL_MAX,
+        }
+    }
+}
+
+/// What a session was granted.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Granted {
+    /// Channels.
+    pub channels: u16,
+    /// Pipelines, at most one per channel.
+    pub pipelines: u8,
+    /// Socket window, 0 for the system's tuning.
+    pub window: u64,
+    /// Block size.
+    pub block: u32,
+    /// Lowest level for blocks.
+    pub floor: Level,
+    /// Stall deadline.
+    pub stall: Duration,
+}
+
+/// Grants what `open` asks for within `policy`, or says why not.
+pub fn grant(open: &Open, policy: &Policy) -> Result<Granted, Error> {
+    if open.level > policy.ceiling {
+        let text = format!("protection '{}' is not offered by this server", open.level.name());
+        return Err(Error::new(ErrorKind::Unsupported, text));
+    }
+    if open.login != 0 {
+        return Err(Error::new(ErrorKind::Unsupported, "this kind of login is not offered by this server"));
+    }
+    // No extended option is known in version 1: critical ones are refused, the others left out of the answer.
+    if let Some(option) = open.options.iter().find(|option| option.critical) {
+        return Err(Error::new(ErrorKind::Unsupported, format!("extended option {} is not known here", option.key)));
+    }
+    let channels = open.channels.min(policy.channels_max).max(1);
+    let pipelines = open.pipelines.min(policy.pipelines_max).min(channels.min(255) as u8).max(1);
+    let floor = policy.floor;
+    let asked = match open.stall_ms {
+        0 => limits::STALL_DEFAULT,
+        stall_ms => Duration::from_millis(stall_ms.into()),
+    };
+    Ok(Granted {
+        channels,
+        pipelines,
+        window: open.window.min(policy.window_max),
+        block: plan::block(open.block, open.level.max(floor)),
+        floor,
+        stall: asked.clamp(limits::STALL_MIN, policy.stall_max.max(limits::STALL_MIN)),
+    })
+}
+
+/// Checks that the prefaces inside the handshake are those that were seen on the connection (design rule 13).
+pub fn confirm(inside: &[u8; 16], client: [u8; 8], server: [u8; 8]) -> Result<(), Error> {
+    if inside[..8] == client && inside[8..] == server {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::Downgrade, "the opening bytes were altered between client and server"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::handshake::ExtendedOption;
+    use alloc::vec;
+
+    fn open() -> Open {
+        Open {
+            prefaces: [0; 16],
+            features: 0,
+            channels: 8,
+            pipelines: 1,
+            window: 0,
+            block: 0,
+            level: Level::Clear,
+            stall_ms: 0,
+            label: [0; 16],
+            login: 0,
+            credentials: vec![],
+            options: vec![],
+            first: None,
+        }
+    }
+
+    #[test]
+    fn wishes_are_cut_to_the_policy_and_defaults_filled_in() {
+        let policy = Policy { channels_max: 16, ..Policy::default() };
+        let granted = grant(&Open { channels: 500, pipelines: 200, ..open() }, &policy).unwrap();
+        assert_eq!((granted.channels, granted.pipelines, granted.block), (16, 16, 1 << 20));
+        assert_eq!(granted.stall, limits::STALL_DEFAULT);
+        let short = grant(&Open { stall_ms: 1, ..open() }, &policy).unwrap();
+        assert_eq!(short.stall, limits::STALL_MIN);
+    }
+
+    #[test]
+    fn what_is_not_offered_is_an_error_never_a_fallback() {
+        let policy = Policy::default();
+        let refused = |open: Open| grant(&open, &policy).unwrap_err().kind;
+        assert_eq!(refused(Open { level: Level::Private, ..open() }), ErrorKind::Unsupported);
+        assert_eq!(refused(Open { login: 1, ..open() }), ErrorKind::Unsupported);
+        let option = |critical| ExtendedOption { key: 9, critical, value: vec![] };
+        assert_eq!(refused(Open { options: vec![option(true)], ..open() }), ErrorKind::Unsupported);
+        assert!(grant(&Open { options: vec![option(false)], ..open() }, &policy).is_ok());
+    }
+
+    #[test]
+    fn altered_prefaces_are_a_downgrade() {
+        let inside = [1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2];
+        assert!(confirm(&inside, [1; 8], [2; 8]).is_ok());
+        assert_eq!(confirm(&inside, [1; 8], [3; 8]).unwrap_err().kind, ErrorKind::Downgrade);
+        assert_eq!(confirm(&inside, [0; 8], [2; 8]).unwrap_err().kind, ErrorKind::Downgrade);
+    }
+}

@@ -1,0 +1,78 @@
+//! How a transfer is laid out: the block grid, the share of each pipeline, the span that may be unacknowledged.
+
+use crate::base::{Extent, Level};
+use crate::limits;
+use alloc::vec::Vec;
+
+/// Cuts `[0, length)` into one range per pipeline, each but the last a multiple of `block`; at most `pipelines`, and none
+/// that would be empty but for an empty transfer, which has one empty range.
+pub fn split(length: u64, block: u32, pipelines: u8) -> Vec<Extent> {
+    let blocks = length.div_ceil(block.into());
+    let parts = u64::from(pipelines).min(blocks).max(1);
+    let share = blocks.div_ceil(parts).max(1) * u64::from(block);
+    let mut ranges = Vec::new();
+    let mut offset = 0;
+    loop {
+        let end = (offset + share).min(length);
+        // Within `length`, which the request bounds to 2^63.
+        ranges.extend(Extent::new(offset, end - offset).ok());
+        offset = end;
+        if offset >= length {
+            return ranges;
+        }
+    }
+}
+
+/// Bytes that a sender may be ahead of the lowest missing block. It costs a bit per block, not a buffer, so it is
+/// generous: 256 MiB fill a path of 10 Gbit/s and 200 ms, and two blocks for every channel keep each of them busy.
+pub fn window(channels: u16, block: u32) -> u64 {
+    limits::CREDIT_BYTES_MIN.max(256 << 20).max(2 * u64::from(channels) * u64::from(block))
+}
+
+/// The block size of a session: what was asked within the limits, less where the level makes a channel hold a whole
+/// block in memory before it is written (design rule 14; at `clear` it is written as it comes).
+pub fn block(asked: u32, level: Level) -> u32 {
+    let asked = if asked == 0 { limits::BLOCK_BYTES_DEFAULT } else { asked };
+    let block = asked.clamp(limits::BLOCK_BYTES_MIN, limits::BLOCK_BYTES_MAX);
+    let block = if block.is_power_of_two() { block } else { block.next_power_of_two() / 2 };
+    match level {
+        Level::Clear => block,
+        // Sixteen blocks are open at a time whatever the channel count; the others wait in the kernel.
+        Level::Integrity | Level::Private => {
+            let most = (limits::SESSION_BUFFER_BYTES / 16) as u32;
+            block.min(most)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ranges_of_the_pipelines_cover_the_transfer_once() {
+        for length in [0, 1, 99, 100, 101, 1000, 1001, 12_345] {
+            for pipelines in 1..=5 {
+                let ranges = split(length, 100, pipelines);
+                assert!(ranges.len() <= usize::from(pipelines) && !ranges.is_empty());
+                let mut at = 0;
+                for range in &ranges {
+                    assert_eq!(range.offset(), at);
+                    assert_eq!(at % 100, 0);
+                    at = range.end();
+                }
+                assert_eq!(at, length);
+                assert!(ranges.len() == 1 || ranges.iter().all(|range| !range.is_empty()));
+            }
+        }
+    }
+
+    #[test]
+    fn block_sizes_stay_powers_of_two_within_the_limits() {
+        assert_eq!(block(0, Level::Clear), 1 << 20);
+        assert_eq!(block(1, Level::Clear), 64 << 10);
+        assert_eq!(block(3 << 20, Level::Clear), 2 << 20);
+        assert_eq!(block(u32::MAX, Level::Clear), 4 << 20);
+        assert_eq!(block(u32::MAX, Level::Integrity), 2 << 20);
+    }
+}

@@ -1,0 +1,389 @@
+//! Payloads of the control events. Each tells a present state, not a change of one, so that it may arrive twice or late
+//! and be sent again after a channel was lost: nothing here has to be remembered record by record.
+
+use super::codec::{Reader, WireError, Writer};
+use super::event::Event;
+use super::request::{block, level, read_time, write_time};
+use crate::base::{ChannelId, Error, ErrorKind, Extent, Level, Retry};
+use crate::limits;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// How safe acknowledged bytes are.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum Safety {
+    /// In the receiver's memory.
+    Received = 1,
+    /// Handed to the file system.
+    Written = 2,
+    /// On stable storage.
+    Durable = 3,
+}
+
+/// ACK: everything below `low` and inside `ranges` is safe; the sender may go up to `edge`.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Ack {
+    /// How safe.
+    pub safety: Safety,
+    /// No gap below this offset (from the start of the pipeline's range).
+    pub low: u64,
+    /// End of the granted span.
+    pub edge: u64,
+    /// Acknowledged ranges above `low`, ascending, apart from each other.
+    pub ranges: Vec<Extent>,
+}
+
+/// What kind of thing a remote name is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum Kind {
+    /// A regular file.
+    Regular = 1,
+    /// A directory.
+    Directory = 2,
+    /// Anything else.
+    Other = 3,
+}
+
+/// GRANT: what an operation got.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Grant {
+    /// Protection of the blocks.
+    pub level: Level,
+    /// Block size.
+    pub block: u32,
+    /// Upload: the sender may go up to here in its first range. Download: 0.
+    pub edge: u64,
+    /// Bytes of the transfer, where known.
+    pub length: Option<u64>,
+    /// Range of each pipeline, in the order of their numbers starting with the coordinator's; one entry that starts at 0
+    /// where the length is unknown.
+    pub ranges: Vec<Extent>,
+    /// Download: what the source is.
+    pub kind: Kind,
+    /// Download: the source's whole size, where it has one.
+    pub size: Option<u64>,
+    /// Download: permission bits.
+    pub mode: u32,
+    /// Download: modification time.
+    pub modified: Option<(i64, u32)>,
+    /// Download: version of the source.
+    pub version: Vec<u8>,
+}
+
+/// CHANNELS, from the server: numbers `first..first + count`, one secret for the lot, void after `life_ms`.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct ChannelGrant {
+    /// First channel number.
+    pub first: u16,
+    /// How many.
+    pub count: u16,
+    /// Goes into the keys of each channel.
+    pub secret: [u8; 32],
+    /// Milliseconds until the grant is void.
+    pub life_ms: u32,
+}
+
+/// A control message, decoded.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Control {
+    /// EXCEPTION.
+    Exception(Error),
+    /// ACK.
+    Ack(Ack),
+    /// GRANT.
+    Grant(Grant),
+    /// CREDIT: the sender may go up to this offset.
+    Credit(u64),
+    /// CHANNELS from the client: how many more it would like.
+    WantChannels(u16),
+    /// CHANNELS from the server.
+    Channels(ChannelGrant),
+    /// FENCE: this many records of the channel were processed here, and none will be after this.
+    Fence { channel: ChannelId, processed: u64 },
+    /// CANCEL.
+    Cancel,
+    /// FINISH: final length and, from the durability work on, the root of the hash (empty until then).
+    Finish { length: u64, root: Vec<u8> },
+    /// COMMITTED: what the target is now.
+    Committed { length: u64, safety: Safety, version: Vec<u8> },
+    /// EOFR: blocks of this operation that this channel and direction carried.
+    EndOfRange { blocks: u64 },
+    /// EOFT: records that this channel and direction carried before this one.
+    EndOfTransfer { records: u64 },
+    /// NOOP.
+    Nothing,
+    /// DRAIN: try again after so many milliseconds.
+    Drain { retry_after_ms: u32 },
+}
+
+impl Control {
+    /// The event that carries this message.
+    pub const fn event(&self) -> Event {
+        match self {
+            Self::Exception(_) => Event::Exception,
+            Self::Ack(_) => Event::Ack,
+            Self::Grant(_) => Event::Grant,
+            Self::Credit(_) => Event::Credit,
+            Self::WantChannels(_) | Self::Channels(_) => Event::Channels,
+            Self::Fence { .. } => Event::Fence,
+            Self::Cancel => Event::Cancel,
+            Self::Finish { .. } => Event::Finish,
+            Self::Committed { .. } => Event::Committed,
+            Self::EndOfRange { .. } => Event::EndOfRange,
+            Self::EndOfTransfer { .. } => Event::EndOfTransfer,
+            Self::Nothing => Event::Nothing,
+            Self::Drain { .. } => Event::Drain,
+        }
+    }
+
+    /// The payload on the wire.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut writer = Writer::new();
+        match self {
+            Self::Exception(error) => write_error(&mut writer, error),
+            Self::Ack(ack) => ack.write(&mut writer),
+            Self::Grant(grant) => grant.write(&mut writer),
+            Self::Credit(edge) => drop(writer.integer(*edge)),
+            Self::WantChannels(count) => drop(writer.byte(0).integer((*count).into())),
+            Self::Channels(grant) => {
+                writer.byte(1);
+                grant.write(&mut writer);
+            }
+            Self::Fence { channel, processed } => drop(writer.integer(channel.0.into()).integer(*processed)),
+            Self::Finish { length, root } => drop(writer.integer(*length).bytes(root)),
+            Self::Committed { length, safety, version } => {
+                writer.integer(*length).byte(*safety as u8).bytes(version);
+            }
+            Self::EndOfRange { blocks: count } | Self::EndOfTransfer { records: count } => drop(writer.integer(*count)),
+            Self::Drain { retry_after_ms } => drop(writer.integer((*retry_after_ms).into())),
+            Self::Cancel | Self::Nothing => {}
+        }
+        writer.finish()
+    }
+
+    /// Reads the payload of `event`; none for events that carry no control payload in this version.
+    pub fn decode(event: Event, payload: &[u8]) -> Result<Option<Self>, WireError> {
+        let mut reader = Reader::new(payload);
+        let control = match event {
+            Event::Exception => Self::Exception(read_error(&mut reader)?),
+            Event::Ack => Self::Ack(Ack::read(&mut reader)?),
+            Event::Grant => Self::Grant(Grant::read(&mut reader)?),
+            Event::Credit => Self::Credit(reader.integer()?),
+            Event::Channels => match reader.byte()? {
+                0 => {
+                    Self::WantChannels(reader.integer_up_to(limits::CHANNELS_HARD_MAX.into(), "channel count")? as u16)
+                }
+                1 => Self::Channels(ChannelGrant::read(&mut reader)?),
+                _ => return Err(WireError::Invalid("kind of CHANNELS")),
+            },
+            Event::Fence => {
+                let channel = reader.integer_up_to(u16::MAX.into(), "channel number")?;
+                Self::Fence { channel: ChannelId(channel as u16), processed: reader.integer()? }
+            }
+            Event::Cancel => Self::Cancel,
+            Event::Finish => Self::Finish { length: reader.integer()?, root: reader.bytes(32, "root")?.to_vec() },
+            Event::Committed => Self::Committed {
+                length: reader.integer()?,
+                safety: safety(&mut reader)?,
+                version: reader.bytes(64, "version")?.to_vec(),
+            },
+            Event::EndOfRange => Self::EndOfRange { blocks: reader.integer()? },
+            Event::EndOfTransfer => Self::EndOfTransfer { records: reader.integer()? },
+            Event::Nothing => Self::Nothing,
+            Event::Drain => Self::Drain { retry_after_ms: reader.integer_up_to(u32::MAX.into(), "retry time")? as u32 },
+            _ => return Ok(None),
+        };
+        reader.end()?;
+        Ok(Some(control))
+    }
+}
+
+fn safety(reader: &mut Reader<'_>) -> Result<Safety, WireError> {
+    match reader.byte()? {
+        1 => Ok(Safety::Received),
+        2 => Ok(Safety::Written),
+        3 => Ok(Safety::Durable),
+        _ => Err(WireError::Invalid("safety")),
+    }
+}
+
+/// An error as code, retry kind, errno and message; used by EXCEPTION and by the handshake's refusal.
+pub(super) fn write_error(writer: &mut Writer, error: &Error) {
+    let message = error.message.as_bytes();
+    let mut cut = message.len().min(Error::MESSAGE_BYTES_MAX);
+    while !error.message.is_char_boundary(cut) {
+        cut -= 1;
+    }
+    writer.integer(error.kind as u64).byte(error.retry as u8).integer(error.errno.into()).bytes(&message[..cut]);
+}
+
+/// The inverse of [`write_error`]. A code of a later version becomes `Unsupported`, its message is kept.
+pub(super) fn read_error(reader: &mut Reader<'_>) -> Result<Error, WireError> {
+    let code = reader.integer_up_to(u16::MAX.into(), "error code")? as u16;
+    let retry = Retry::from_code(reader.byte()?);
+    let errno = reader.integer_up_to(u16::MAX.into(), "errno")? as u16;
+    let message = reader.bytes(Error::MESSAGE_BYTES_MAX, "message")?;
+    let message = core::str::from_utf8(message).map_err(|_| WireError::Invalid("message"))?;
+    let kind = ErrorKind::from_code(code).unwrap_or(ErrorKind::Unsupported);
+    // A peer's text goes to terminals and logs: no control byte passes.
+    let message: String = message.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
+    Ok(Error { kind, retry, errno, message })
+}
+
+fn write_extents(writer: &mut Writer, extents: &[Extent]) {
+    writer.integer(extents.len() as u64);
+    for extent in extents {
+        writer.integer(extent.offset()).integer(extent.length());
+    }
+}
+
+fn read_extents(reader: &mut Reader<'_>, limit: usize, field: &'static str) -> Result<Vec<Extent>, WireError> {
+    let count = reader.integer_up_to(limit as u64, field)? as usize;
+    let mut extents = Vec::new();
+    let mut above = 0;
+    for _ in 0..count {
+        let (offset, length) = (reader.integer()?, reader.integer()?);
+        let extent = Extent::new(offset, length).map_err(|_| WireError::Invalid(field))?;
+        if offset < above {
+            return Err(WireError::Invalid(field));
+        }
+        above = extent.end();
+        extents.push(extent);
+    }
+    Ok(extents)
+}
+
+impl Ack {
+    fn write(&self, writer: &mut Writer) {
+        writer.byte(self.safety as u8).integer(self.low).integer(self.edge);
+        write_extents(writer, &self.ranges);
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        Ok(Self {
+            safety: safety(reader)?,
+            low: reader.integer()?,
+            edge: reader.integer()?,
+            ranges: read_extents(reader, limits::ACK_RANGES_MAX, "acknowledged ranges")?,
+        })
+    }
+}
+
+impl Grant {
+    fn write(&self, writer: &mut Writer) {
+        let flag = |set: bool, bit: u64| if set { bit } else { 0 };
+        let flags = flag(self.length.is_some(), 1) | flag(self.size.is_some(), 2) | flag(self.modified.is_some(), 4);
+        writer.integer(flags).byte(self.level as u8).integer(self.block.into()).integer(self.edge);
+        for value in [self.length, self.size].into_iter().flatten() {
+            writer.integer(value);
+        }
+        write_extents(writer, &self.ranges);
+        writer.byte(self.kind as u8).integer(self.mode.into());
+        if let Some(modified) = self.modified {
+            write_time(writer, modified);
+        }
+        writer.bytes(&self.version);
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        let flags = reader.integer_up_to(7, "grant flags")?;
+        let level = level(reader)?;
+        let block = block(reader)?;
+        if block == 0 {
+            return Err(WireError::Invalid("block size"));
+        }
+        let edge = reader.integer()?;
+        let mut optional = |bit: u64| if flags & bit != 0 { reader.integer().map(Some) } else { Ok(None) };
+        let (length, size) = (optional(1)?, optional(2)?);
+        let ranges = read_extents(reader, limits::PIPELINES_MAX.into(), "pipeline ranges")?;
+        let kind = match reader.byte()? {
+            1 => Kind::Regular,
+            2 => Kind::Directory,
+            3 => Kind::Other,
+            _ => return Err(WireError::Invalid("kind of file")),
+        };
+        let mode = reader.integer_up_to(0o7777, "mode")? as u32;
+        let modified = if flags & 4 != 0 { Some(read_time(reader)?) } else { None };
+        let version = reader.bytes(64, "version")?.to_vec();
+        Ok(Self { level, block, edge, length, ranges, kind, size, mode, modified, version })
+    }
+}
+
+impl ChannelGrant {
+    pub(super) fn write(&self, writer: &mut Writer) {
+        writer.integer(self.first.into()).integer(self.count.into()).raw(&self.secret).integer(self.life_ms.into());
+    }
+
+    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        let first = reader.integer_up_to(u16::MAX.into(), "channel number")? as u16;
+        let count = reader.integer_up_to(limits::CHANNELS_HARD_MAX.into(), "channel count")? as u16;
+        if first == 0 || first.checked_add(count).is_none() {
+            return Err(WireError::Invalid("channel number"));
+        }
+        let secret = reader.array()?;
+        let life_ms = reader.integer_up_to(u32::MAX.into(), "life of a grant")? as u32;
+        Ok(Self { first, count, secret, life_ms })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn comes_back(control: Control) {
+        let decoded = Control::decode(control.event(), &control.encode());
+        assert_eq!(decoded, Ok(Some(control)));
+    }
+
+    #[test]
+    fn every_control_message_comes_back() {
+        let extent = |offset, length| Extent::new(offset, length).unwrap();
+        comes_back(Control::Exception(Error::new(ErrorKind::NoSpace, "disk full: é").with_errno(28)));
+        comes_back(Control::Ack(Ack {
+            safety: Safety::Written,
+            low: 7,
+            edge: 1 << 40,
+            ranges: alloc::vec![extent(9, 3)],
+        }));
+        comes_back(Control::Grant(Grant {
+            level: Level::Private,
+            block: 1 << 20,
+            edge: 5,
+            length: Some(3),
+            ranges: alloc::vec![extent(0, 2), extent(2, 1)],
+            kind: Kind::Regular,
+            size: Some(99),
+            mode: 0o755,
+            modified: Some((1_700_000_000, 5)),
+            version: alloc::vec![1, 2, 3],
+        }));
+        comes_back(Control::Credit(1 << 50));
+        comes_back(Control::WantChannels(4096));
+        comes_back(Control::Channels(ChannelGrant { first: 2, count: 9, secret: [3; 32], life_ms: 15_000 }));
+        comes_back(Control::Fence { channel: ChannelId(65_535), processed: 1 << 60 });
+        comes_back(Control::Cancel);
+        comes_back(Control::Finish { length: 0, root: alloc::vec![7; 32] });
+        comes_back(Control::Committed { length: 1, safety: Safety::Durable, version: alloc::vec![] });
+        comes_back(Control::EndOfRange { blocks: 12 });
+        comes_back(Control::EndOfTransfer { records: 13 });
+        comes_back(Control::Nothing);
+        comes_back(Control::Drain { retry_after_ms: 500 });
+    }
+
+    #[test]
+    fn overlapping_or_descending_ranges_are_refused() {
+        let mut writer = Writer::new();
+        writer.byte(2).integer(0).integer(0).integer(2).integer(10).integer(5).integer(14).integer(1);
+        assert_eq!(Control::decode(Event::Ack, &writer.finish()), Err(WireError::Invalid("acknowledged ranges")));
+    }
+
+    #[test]
+    fn a_peers_message_reaches_no_terminal_with_control_bytes() {
+        let error = Error::new(ErrorKind::Storage, "a\x1b[2Jb\nc");
+        let decoded = Control::decode(Event::Exception, &Control::Exception(error).encode());
+        let Ok(Some(Control::Exception(error))) = decoded else { panic!("{decoded:?}") };
+        assert_eq!(error.message, "a?[2Jb?c");
+    }
+}

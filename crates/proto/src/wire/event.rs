@@ -1,0 +1,80 @@
+//! Channel events: the first byte of every record (the papers' Table 3, WIRE-36..44, and what is needed besides).
+
+macro_rules! events {
+    ($($(#[$doc:meta])* $name:ident = $code:literal, $text:literal;)*) => {
+        /// What a record is. Codes below 128 must be understood; those above may be skipped by their length.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        #[repr(u8)]
+        pub enum Event { $($(#[$doc])* $name = $code,)* }
+
+        impl Event {
+            /// Every event, in the order of its code.
+            pub const ALL: &'static [Event] = &[$(Self::$name,)*];
+
+            /// The event of a code; none where this version has no such event.
+            pub const fn from_code(code: u8) -> Option<Self> {
+                match code { $($code => Some(Self::$name),)* _ => None }
+            }
+
+            /// The name in the papers and the documents.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$name => $text,)* }
+            }
+        }
+    };
+}
+
+events! {
+    /// Continue: a block of the operation and mode that this channel and direction last carried (WIRE-42).
+    Continue = 1, "CONM";
+    /// Upload: the request for one, or a block of one (WIRE-38).
+    Upload = 2, "xFTSMU";
+    /// Download: the request for one, or a block of one (WIRE-39).
+    Download = 3, "xFTSMD";
+    /// Path calls (WIRE-40). Reserved in version 1.
+    Path = 4, "xPathM";
+    /// Remote file calls (WIRE-44). Reserved in version 1.
+    File = 5, "xDFSM";
+    /// This operation ends on this channel and direction, which stays for others (WIRE-37).
+    EndOfRange = 6, "EOFR";
+    /// The session ends on this channel and direction (WIRE-36).
+    EndOfTransfer = 7, "EOFT";
+    /// No operation: keeps a channel alive, or asks for an answer (WIRE-41).
+    Nothing = 8, "NOOP";
+    /// A block of a transfer at level clear, head and payload apart (WIRE-43).
+    ZeroCopy = 9, "ZxDFS";
+    /// The papers' Exception Header: why an operation, or the session, fails (WIRE-48..51).
+    Exception = 10, "EXCEPTION";
+    /// What arrived, was written or is durable, and how far the sender may go.
+    Ack = 16, "ACK";
+    /// The answer to a request: what was granted.
+    Grant = 17, "GRANT";
+    /// How far the sender may go.
+    Credit = 18, "CREDIT";
+    /// More channels: the wish and the answer.
+    Channels = 19, "CHANNELS";
+    /// A channel is lost: how many of its records were processed here.
+    Fence = 20, "FENCE";
+    /// The sender wishes to give up an operation.
+    Cancel = 21, "CANCEL";
+    /// Every block was sent: the length is final.
+    Finish = 22, "FINISH";
+    /// The target has its name and all its bytes.
+    Committed = 23, "COMMITTED";
+    /// A range of zeros that is not sent. Reserved in version 1.
+    Hole = 24, "HOLE";
+    /// The server goes down: no new operation.
+    Drain = 25, "DRAIN";
+    /// Last record of a key epoch. Reserved until the security layer uses it.
+    Rekey = 26, "REKEY";
+}
+
+impl Event {
+    /// First code that a receiver may skip.
+    pub const SKIPPABLE_FROM: u8 = 128;
+
+    /// Whether the record may carry file bytes (with [`super::Flags::REQUEST`] clear).
+    pub const fn carries_block(self) -> bool {
+        matches!(self, Self::Continue | Self::Upload | Self::Download | Self::ZeroCopy)
+    }
+}

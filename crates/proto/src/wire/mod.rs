@@ -1,0 +1,15 @@
+//! Bytes on the wire: fixed heads, variable-length integers, one file per family of messages. Total functions: any
+//! input gives a value or a [`WireError`], never a panic, and never an allocation larger than the input.
+
+pub mod codec;
+pub mod control;
+pub mod event;
+pub mod handshake;
+pub mod head;
+pub mod preface;
+pub mod request;
+
+pub use codec::{Reader, WireError, Writer};
+pub use control::Control;
+pub use event::Event;
+pub use head::{Flags, HEAD_BYTES, Head};

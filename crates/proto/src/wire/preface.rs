@@ -1,0 +1,195 @@
+//! The first eight bytes of each direction: service, version range, how the connection goes on (WIRE-04..08, WIRE-22).
+
+use super::codec::WireError;
+use crate::limits;
+
+/// Bytes of a preface.
+pub const PREFACE_BYTES: usize = 8;
+const MAGIC: [u8; 4] = *b"xdfs";
+
+/// The service that the first byte of a connection asks for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum Service {
+    /// File transfer and remote files (WIRE-05).
+    Xdfs = 0,
+    /// Remote processes (WIRE-06): never offered by this server.
+    RemoteProcess = 1,
+    /// Remote threads (WIRE-07): never offered by this server.
+    Thread = 2,
+}
+
+/// How the connection goes on behind the preface.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum Start {
+    /// A handshake whose keys are not secret.
+    None = 0,
+    /// A TLS 1.3 handshake.
+    Tls = 1,
+    /// The channel joins an open session.
+    Join = 2,
+}
+
+/// What a client says first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ClientPreface {
+    /// Code of the service: kept as a number so that an unknown one can be answered.
+    pub service: u8,
+    /// Oldest version that the client speaks.
+    pub version_min: u8,
+    /// Newest version that the client speaks.
+    pub version_max: u8,
+    /// Code of [`Start`].
+    pub start: u8,
+}
+
+/// How a server answers a preface. Only `Available` goes on; after the others the server closes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum Status {
+    /// The service is there (WIRE-08).
+    Available = 1,
+    /// No such service here.
+    NoService = 2,
+    /// No common version; the answer's version is the newest of the server.
+    NoVersion = 3,
+    /// This way to go on is not offered.
+    NoStart = 4,
+    /// Too many connections now.
+    Busy = 5,
+    /// The session, channel number, grant or MAC of a JOIN is wrong. Which one is not said.
+    JoinRefused = 6,
+    /// The bytes are no preface.
+    NotXdfs = 7,
+}
+
+impl Status {
+    /// Every status, in the order of its code.
+    pub const ALL: [Status; 7] = [
+        Self::Available,
+        Self::NoService,
+        Self::NoVersion,
+        Self::NoStart,
+        Self::Busy,
+        Self::JoinRefused,
+        Self::NotXdfs,
+    ];
+
+    /// The words for a person.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Available => "available",
+            Self::NoService => "the service is not available on this server",
+            Self::NoVersion => "no common protocol version",
+            Self::NoStart => "this kind of handshake is not offered by the server",
+            Self::Busy => "the server has too many connections now; try again later",
+            Self::JoinRefused => {
+                "the server refused the channel (unknown session, or the grant was used or is too old)"
+            }
+            Self::NotXdfs => "the server did not understand the opening bytes",
+        }
+    }
+}
+
+/// What a server says first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ServerPreface {
+    /// The answer.
+    pub status: Status,
+    /// The version that both will speak.
+    pub version: u8,
+    /// The client's start code, repeated.
+    pub start: u8,
+}
+
+impl ClientPreface {
+    /// The preface of this code for a way to go on.
+    pub const fn of(start: Start) -> Self {
+        Self {
+            service: Service::Xdfs as u8,
+            version_min: limits::VERSION_MIN,
+            version_max: limits::VERSION_MAX,
+            start: start as u8,
+        }
+    }
+
+    /// The bytes on the wire.
+    pub const fn encode(&self) -> [u8; PREFACE_BYTES] {
+        let [x, d, f, s] = MAGIC;
+        [self.service, x, d, f, s, self.version_min, self.version_max, self.start]
+    }
+
+    /// Reads a preface; any service, version and start code is a preface.
+    pub fn decode(bytes: &[u8; PREFACE_BYTES]) -> Result<Self, WireError> {
+        let [service, magic @ .., version_min, version_max, start] = *bytes;
+        if magic != MAGIC {
+            return Err(WireError::Invalid("preface"));
+        }
+        Ok(Self { service, version_min, version_max, start })
+    }
+
+    /// What this server answers: the service first, then the version, then the way to go on.
+    pub fn answer(&self, offered: &[Start]) -> ServerPreface {
+        let version = self.version_max.min(limits::VERSION_MAX);
+        let (status, version) = if self.service != Service::Xdfs as u8 {
+            (Status::NoService, 0)
+        } else if self.version_min > self.version_max || version < self.version_min.max(limits::VERSION_MIN) {
+            (Status::NoVersion, limits::VERSION_MAX)
+        } else if !offered.iter().any(|start| *start as u8 == self.start) {
+            (Status::NoStart, version)
+        } else {
+            (Status::Available, version)
+        };
+        ServerPreface { status, version, start: self.start }
+    }
+}
+
+impl ServerPreface {
+    /// The bytes on the wire.
+    pub const fn encode(&self) -> [u8; PREFACE_BYTES] {
+        let [x, d, f, s] = MAGIC;
+        [self.status as u8, x, d, f, s, self.version, 0, self.start]
+    }
+
+    /// Reads an answer.
+    pub fn decode(bytes: &[u8; PREFACE_BYTES]) -> Result<Self, WireError> {
+        let [status, magic @ .., version, zero, start] = *bytes;
+        if magic != MAGIC || zero != 0 {
+            return Err(WireError::Invalid("server preface"));
+        }
+        let status = Status::ALL.into_iter().find(|known| *known as u8 == status);
+        Ok(Self { status: status.ok_or(WireError::Invalid("status of the server preface"))?, version, start })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_answer_names_what_is_wrong() {
+        let good = ClientPreface::of(Start::None);
+        let answer = |preface: ClientPreface| preface.answer(&[Start::None, Start::Join]).status;
+        assert_eq!(answer(good), Status::Available);
+        assert_eq!(answer(ClientPreface { service: 1, ..good }), Status::NoService);
+        assert_eq!(answer(ClientPreface { service: 255, ..good }), Status::NoService);
+        assert_eq!(answer(ClientPreface { version_min: 2, version_max: 9, ..good }), Status::NoVersion);
+        assert_eq!(answer(ClientPreface { version_min: 0, version_max: 0, ..good }), Status::NoVersion);
+        assert_eq!(answer(ClientPreface { version_min: 2, version_max: 1, ..good }), Status::NoVersion);
+        assert_eq!(answer(ClientPreface { start: 1, ..good }), Status::NoStart);
+        assert_eq!(answer(ClientPreface { version_max: 200, ..good }), Status::Available);
+    }
+
+    #[test]
+    fn prefaces_come_back() {
+        let client = ClientPreface { service: 2, version_min: 1, version_max: 3, start: 9 };
+        assert_eq!(ClientPreface::decode(&client.encode()), Ok(client));
+        for status in Status::ALL {
+            let server = ServerPreface { status, version: 1, start: 2 };
+            assert_eq!(ServerPreface::decode(&server.encode()), Ok(server));
+        }
+        assert!(ClientPreface::decode(b"\0xdfS\x01\x01\0").is_err());
+        assert!(ServerPreface::decode(b"\x63xdfs\x01\0\0").is_err());
+    }
+}

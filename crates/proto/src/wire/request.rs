@@ -1,0 +1,155 @@
+//! The request that opens an upload or a download (WIRE-14, WIRE-24..33): one form for both directions, since they
+//! mirror each other (FTSM-29).
+
+use super::codec::{INTEGER_MAX, Reader, WireError, Writer};
+use crate::base::{Level, path};
+use crate::limits;
+use alloc::vec::Vec;
+
+/// What a client asks for. The remote name is the first export component and the path below it.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Request {
+    /// Remote name: `EXPORT/path`, components as the file system has them, nothing encoded (WIRE-25, WIRE-66).
+    pub name: Vec<u8>,
+    /// The client's own name of the file, for the server's log; may be empty (WIRE-24).
+    pub label: Vec<u8>,
+    /// Names the transfer across sessions; random.
+    pub transfer: [u8; 16],
+    /// Upload: fail where the target exists.
+    pub keep_existing: bool,
+    /// Download: answer with the attributes and send nothing (the client's `stat`).
+    pub head_only: bool,
+    /// First byte wanted of the remote file (download). Byte 0 of the transfer is the start of the range (design rule 21).
+    pub offset: u64,
+    /// Bytes of the transfer; none means up to the end (download) or unknown until FINISH (upload).
+    pub length: Option<u64>,
+    /// Protection wanted for the blocks.
+    pub level: Level,
+    /// Block size wanted, 0 for the session's.
+    pub block: u32,
+    /// Download: bytes that the server may send before the first CREDIT, on the opening channel.
+    pub credit: u64,
+    /// Upload: permission bits of the new file.
+    pub mode: u32,
+    /// Upload: modification time of the new file, seconds and nanoseconds since 1970.
+    pub modified: Option<(i64, u32)>,
+}
+
+const KEEP_EXISTING: u64 = 1;
+const LENGTH_KNOWN: u64 = 2;
+const HEAD_ONLY: u64 = 4;
+const MODIFIED: u64 = 8;
+
+impl Request {
+    /// The payload on the wire.
+    pub fn encode(&self) -> Vec<u8> {
+        let flag = |set: bool, bit: u64| if set { bit } else { 0 };
+        let flags = flag(self.keep_existing, KEEP_EXISTING)
+            | flag(self.length.is_some(), LENGTH_KNOWN)
+            | flag(self.head_only, HEAD_ONLY)
+            | flag(self.modified.is_some(), MODIFIED);
+        let mut writer = Writer::new();
+        writer.integer(flags).bytes(&self.name).bytes(&self.label).raw(&self.transfer).integer(self.offset);
+        if let Some(length) = self.length {
+            writer.integer(length);
+        }
+        writer.byte(self.level as u8).integer(self.block.into()).integer(self.credit).integer(self.mode.into());
+        if let Some(modified) = self.modified {
+            write_time(&mut writer, modified);
+        }
+        writer.finish()
+    }
+
+    /// Reads a request; every field within its limit, the range within 2^63.
+    pub fn decode(payload: &[u8]) -> Result<Self, WireError> {
+        let mut reader = Reader::new(payload);
+        let flags = reader.integer_up_to(KEEP_EXISTING | LENGTH_KNOWN | HEAD_ONLY | MODIFIED, "request flags")?;
+        let request = Self {
+            name: reader.bytes(path::PATH_BYTES_MAX, "remote name")?.to_vec(),
+            label: reader.bytes(limits::LABEL_BYTES_MAX, "label")?.to_vec(),
+            transfer: reader.array()?,
+            keep_existing: flags & KEEP_EXISTING != 0,
+            head_only: flags & HEAD_ONLY != 0,
+            offset: reader.integer()?,
+            length: if flags & LENGTH_KNOWN != 0 { Some(reader.integer()?) } else { None },
+            level: level(&mut reader)?,
+            block: block(&mut reader)?,
+            credit: reader.integer_up_to(limits::INITIAL_CREDIT_MAX, "initial credit")?,
+            mode: reader.integer_up_to(0o7777, "mode")? as u32,
+            modified: if flags & MODIFIED != 0 { Some(read_time(&mut reader)?) } else { None },
+        };
+        reader.end()?;
+        crate::base::Extent::new(request.offset, request.length.unwrap_or(0))
+            .map_err(|_| WireError::Invalid("range of the request"))?;
+        Ok(request)
+    }
+}
+
+/// A protection level as one byte.
+pub(super) fn level(reader: &mut Reader<'_>) -> Result<Level, WireError> {
+    Level::from_code(reader.byte()?).ok_or(WireError::Invalid("protection level"))
+}
+
+/// A block size: 0, or a power of two between the limits.
+pub(super) fn block(reader: &mut Reader<'_>) -> Result<u32, WireError> {
+    let block = reader.integer_up_to(limits::BLOCK_BYTES_MAX.into(), "block size")? as u32;
+    if block != 0 && (block < limits::BLOCK_BYTES_MIN || !block.is_power_of_two()) {
+        return Err(WireError::Invalid("block size"));
+    }
+    Ok(block)
+}
+
+/// Seconds in zigzag form (times before 1970 exist), then nanoseconds.
+pub(super) fn write_time(writer: &mut Writer, (seconds, nanos): (i64, u32)) {
+    let zigzag = (seconds as u64) << 1 ^ (seconds >> 63) as u64;
+    writer.integer(zigzag.min(INTEGER_MAX)).integer(nanos.into());
+}
+
+/// The inverse of [`write_time`].
+pub(super) fn read_time(reader: &mut Reader<'_>) -> Result<(i64, u32), WireError> {
+    let zigzag = reader.integer()?;
+    let seconds = (zigzag >> 1) as i64 ^ -((zigzag & 1) as i64);
+    let nanos = reader.integer_up_to(999_999_999, "nanoseconds")? as u32;
+    Ok((seconds, nanos))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_comes_back() {
+        let full = Request {
+            name: b"data/run 1/\xff".to_vec(),
+            label: b"/home/x".to_vec(),
+            transfer: [9; 16],
+            keep_existing: true,
+            head_only: true,
+            offset: 777,
+            length: Some(i64::MAX as u64 / 2 - 777),
+            level: Level::Integrity,
+            block: 1 << 20,
+            credit: 4 << 20,
+            mode: 0o644,
+            modified: Some((-5, 999_999_999)),
+        };
+        for request in [full, Request { name: b"e/f".to_vec(), ..Request::default() }] {
+            assert_eq!(Request::decode(&request.encode()), Ok(request));
+        }
+    }
+
+    #[test]
+    fn ranges_and_block_sizes_out_of_bounds_are_refused() {
+        let request = Request { name: b"e/f".to_vec(), ..Request::default() };
+        let bad = |change: fn(&mut Request)| {
+            let mut request = request.clone();
+            change(&mut request);
+            Request::decode(&request.encode())
+        };
+        assert!(bad(|r| r.block = 1000).is_err());
+        assert!(bad(|r| r.block = 1 << 15).is_err());
+        assert!(bad(|r| r.block = 1 << 23).is_err());
+        assert!(bad(|r| r.credit = limits::INITIAL_CREDIT_MAX + 1).is_err());
+        assert!(bad(|r| r.name = alloc::vec![b'a'; 4097]).is_err());
+    }
+}
