@@ -23,7 +23,7 @@ struct Case {
     channel: u16,
     role: Role,
     level: Level,
-    epoch: u32,
+    epoch: u16,
     sequence: u64,
     payload_bytes: usize,
 }

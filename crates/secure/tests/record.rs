@@ -260,6 +260,19 @@ fn an_epoch_takes_its_limit_of_records_and_not_one_more() -> Outcome {
 }
 
 #[test]
+fn the_last_epoch_that_a_head_can_name_has_no_successor() -> Outcome {
+    let (mut sealer, mut opener) = pair()?;
+    for _ in 0..u16::MAX {
+        sealer.rekey()?;
+        opener.rekey()?;
+    }
+    assert_eq!(seal(&mut sealer, Level::Private, 1)?.open(&mut opener, Level::Private)?, plain(1));
+    assert_eq!((sealer.rekey(), opener.rekey()), (Err(Error::EpochFull), Err(Error::EpochFull)));
+    assert_eq!(sealer.sequence(), 1, "no nonce comes back");
+    Ok(())
+}
+
+#[test]
 fn an_epoch_takes_its_limit_of_bytes_and_not_one_more() -> Outcome {
     let record = (HEAD_BYTES + PAYLOAD_BYTES) as u64;
     let limits = Limits { bytes: 2 * record + HEAD_BYTES as u64, ..Limits::STANDARD };

@@ -14,8 +14,8 @@ pub(super) struct Epoch {
     /// The key, expanded for use.
     pub(super) cipher: LessSafeKey,
     limits: Limits,
-    /// Counts from 0 at the start of the channel.
-    pub(super) number: u32,
+    /// Counts from 0 at the start of the channel; two bytes, as in the head.
+    pub(super) number: u16,
     /// Sequence number of the next record, which is also how many there were in this epoch.
     pub(super) sequence: u64,
     /// What the cipher has worked on in this epoch.
@@ -27,7 +27,7 @@ impl Epoch {
         Ok(Self { cipher: cipher(&keys)?, keys, limits, number: 0, sequence: 0, bytes: 0 })
     }
 
-    /// Moves on; the old keys are wiped where they are replaced.
+    /// Moves on, unless this is the last epoch that a head can name; the old keys are wiped where they are replaced.
     pub(super) fn advance(&mut self) -> Result<(), Error> {
         let number = self.number.checked_add(1).ok_or(Error::EpochFull)?;
         let keys = self.keys.next()?;

@@ -31,7 +31,7 @@ impl Opener {
     }
 
     /// The epoch that the head of the next record must carry.
-    pub fn epoch(&self) -> u32 {
+    pub fn epoch(&self) -> u16 {
         self.epoch.number
     }
 

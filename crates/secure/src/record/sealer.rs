@@ -31,7 +31,7 @@ impl Sealer {
     }
 
     /// The epoch that belongs into the head of the next record.
-    pub fn epoch(&self) -> u32 {
+    pub fn epoch(&self) -> u16 {
         self.epoch.number
     }
 
