@@ -18,6 +18,21 @@
 //! Members: `local` (directories, through the one resolver), `memory`, `null`, `zero`, `stream` (pipes and standard
 //! input or output), `fault` and `sim` (test drivers).
 
+mod exact;
+pub mod local;
+pub mod memory;
+mod resolve;
+mod source;
+mod stage;
+mod words;
+pub mod zero;
+
+pub use local::LocalStore;
+pub use memory::MemoryStore;
+pub use resolve::typed::LocalPlace;
+pub use source::Source;
+pub use stage::Stage;
+
 use xdfs_proto::base::{Error, RelPath};
 
 /// Result of a store's verb.
@@ -127,11 +142,3 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// Prepares a new file without touching the target's name.
     fn stage(&self, request: &StageRequest) -> Result<Stage>;
 }
-
-/// Placeholder until the members land.
-#[derive(Debug)]
-pub enum Source {}
-
-/// Placeholder until the members land.
-#[derive(Debug)]
-pub enum Stage {}

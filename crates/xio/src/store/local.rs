@@ -1,0 +1,108 @@
+//! Directories of this machine: what an export serves, and where `cp` reads and writes at home.
+//!
+//! A name is resolved by `resolve` alone. A file is written into a part file beside its target and gets its name in one
+//! step (rules D1, D3, D7). Must not: touch the target's name before commit, follow a link, copy.
+
+pub(super) mod part;
+mod room;
+pub(super) mod source;
+mod umask;
+
+use super::resolve::{Blocked, Cause, Parent, Root};
+use super::words::{self, Verb};
+use super::{Attributes, Capability, Existing, Order, Result, Source, Stage, StageRequest, Store};
+use part::{LocalStage, Place};
+use rustix::fs::FileType;
+use std::path::Path;
+use std::sync::Arc;
+use xdfs_proto::base::{ErrorKind, RelPath};
+
+/// A directory tree. Cheap to clone: clones share the held directory.
+#[derive(Clone, Debug)]
+pub struct LocalStore {
+    root: Arc<Root>,
+    /// Whether `stage` is allowed.
+    writable: bool,
+    /// Escaped, put in front of names in messages: what a person typed. Empty for an export, whose own place in the
+    /// server's file system is nobody's business.
+    label: Arc<str>,
+    /// Bits that a new file's mode loses.
+    umask: u32,
+}
+
+impl LocalStore {
+    /// Holds the directory `path`; links on the way to it are followed, below it none ever is.
+    pub fn open_root(path: &Path, writable: bool) -> Result<Self> {
+        use std::os::unix::ffi::OsStrExt;
+        let bytes = path.as_os_str().as_bytes();
+        let root = Root::open(bytes).map_err(|errno| words::failed(Verb::Open, &words::shown_bytes(bytes), errno))?;
+        Ok(Self::of_root(root, writable, ""))
+    }
+
+    pub(super) fn of_root(root: Root, writable: bool, label: &str) -> Self {
+        Self { root: Arc::new(root), writable, label: label.into(), umask: umask::of_process() }
+    }
+
+    fn shown(&self, path: &RelPath) -> String {
+        words::shown(&self.label, path)
+    }
+
+    fn blocked(&self, verb: Verb, path: &RelPath, blocked: &Blocked) -> xdfs_proto::base::Error {
+        words::blocked(verb, &self.label, path, blocked)
+    }
+
+    /// Holds the target's directory, once what stands at the target's name allows a new file.
+    fn place(&self, request: &StageRequest) -> Result<Place> {
+        let target = &request.target;
+        let shown = self.shown(target);
+        let (parent, name) = self.root.parent_of(target).map_err(|stop| match stop.cause {
+            Cause::Kind(FileType::Directory) => {
+                words::refused(ErrorKind::IsDirectory, Verb::Create, &shown, "is a directory")
+            }
+            _ => self.blocked(Verb::Create, target, &stop),
+        })?;
+        must_admit(&parent, name, request.existing, &shown)?;
+        Ok(Place { parent, name: name.to_vec(), shown, existing: request.existing, umask: self.umask })
+    }
+}
+
+impl Store for LocalStore {
+    fn capability(&self) -> Capability {
+        Capability { order: Order::Any, descriptor: true, writable: self.writable, persistent: true }
+    }
+
+    fn attributes(&self, path: &RelPath) -> Result<Attributes> {
+        let stat = self.root.look(path).map_err(|stop| self.blocked(Verb::Look, path, &stop))?;
+        Ok(source::attributes_of(&stat))
+    }
+
+    fn open(&self, path: &RelPath) -> Result<Source> {
+        let (file, stat) = self.root.open_regular(path).map_err(|stop| self.blocked(Verb::Open, path, &stop))?;
+        Ok(Source::Local(source::LocalSource::new(file, self.shown(path), &stat)))
+    }
+
+    fn stage(&self, request: &StageRequest) -> Result<Stage> {
+        if !self.writable {
+            let because = "the export is read-only";
+            return Err(words::refused(ErrorKind::ReadOnly, Verb::Create, &self.shown(&request.target), because));
+        }
+        let place = self.place(request)?;
+        LocalStage::create(place, request.size, &request.transfer).map(Stage::Local)
+    }
+}
+
+/// Refuses what a rename would not replace, and what it would but a person would not expect. Used when a file is staged
+/// and again before it is named: what appeared in between is no less in the way.
+fn must_admit(parent: &Parent, name: &[u8], existing: Existing, shown: &str) -> Result<()> {
+    let found = parent.kind_of(name).map_err(|errno| words::failed(Verb::Create, shown, errno))?;
+    match (found, existing) {
+        (None, _) | (Some(FileType::RegularFile), Existing::Replace) => Ok(()),
+        (Some(FileType::RegularFile), Existing::Keep) => {
+            Err(words::refused(ErrorKind::AlreadyExists, Verb::Create, shown, "it already exists"))
+        }
+        (Some(kind), _) => {
+            let (error, what) = words::kind_words(kind);
+            Err(words::refused(error, Verb::Create, shown, &format!("{what} is in the way")))
+        }
+    }
+}

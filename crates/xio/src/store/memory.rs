@@ -1,0 +1,334 @@
+//! Files in memory: small, bounded, readable back. Tests and simulations use it; nothing survives the process.
+//!
+//! It keeps the room's contract to the letter, so that what passes here is not a weaker thing than the disk.
+
+use super::words::{self, Verb};
+use super::{
+    Attributes, Capability, CommitRequest, Existing, FileKind, Order, Result, Source, Stage, StageRequest, Store,
+    Version,
+};
+use rustix::fs::FileType;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use xdfs_proto::base::{Error, ErrorKind, RelPath};
+
+/// A tree of files in memory. Cheap to clone: clones are the same tree.
+#[derive(Clone, Debug)]
+pub struct MemoryStore {
+    tree: Arc<Mutex<Tree>>,
+}
+
+#[derive(Debug)]
+struct Tree {
+    nodes: BTreeMap<RelPath, Node>,
+    /// Bytes of all files and stages.
+    used: u64,
+    /// `used` never passes this.
+    limit: u64,
+    /// Counts commits; the version of a file is the number of its commit.
+    commits: u64,
+}
+
+#[derive(Clone, Debug)]
+enum Node {
+    Directory,
+    /// Something that is neither file nor directory.
+    Special,
+    File(Arc<Content>),
+}
+
+#[derive(Debug)]
+struct Content {
+    bytes: Vec<u8>,
+    attributes: Attributes,
+}
+
+impl MemoryStore {
+    /// An empty tree that takes at most `limit` bytes, stages included.
+    pub fn new(limit: u64) -> Self {
+        let tree = Tree { nodes: BTreeMap::new(), used: 0, limit, commits: 0 };
+        Self { tree: Arc::new(Mutex::new(tree)) }
+    }
+
+    /// Puts a whole file in place, for the start of a test. Its directory must exist.
+    pub fn put(&self, path: &RelPath, bytes: &[u8]) -> Result<()> {
+        let request = StageRequest {
+            target: path.clone(),
+            size: None,
+            existing: Existing::Replace,
+            transfer: Default::default(),
+        };
+        let stage = self.stage(&request)?;
+        stage.write(bytes, 0)?;
+        stage.commit(&CommitRequest { length: bytes.len() as u64, mode: 0o644, modified: None }).map(drop)
+    }
+
+    /// Makes `path` a directory. Its own directory must exist.
+    pub fn create_directory(&self, path: &RelPath) -> Result<()> {
+        self.create_node(path, Node::Directory)
+    }
+
+    /// Makes `path` something that is neither file nor directory, as a FIFO is.
+    pub fn create_special(&self, path: &RelPath) -> Result<()> {
+        self.create_node(path, Node::Special)
+    }
+
+    fn create_node(&self, path: &RelPath, node: Node) -> Result<()> {
+        let mut tree = self.tree();
+        tree.must_have_parent(path)?;
+        if tree.node(path).is_some() {
+            return Err(refused(ErrorKind::AlreadyExists, path, "it already exists"));
+        }
+        tree.nodes.insert(path.clone(), node);
+        Ok(())
+    }
+
+    /// The bytes of the file `path`; none when there is no such file.
+    pub fn content(&self, path: &RelPath) -> Option<Vec<u8>> {
+        match self.tree().nodes.get(path) {
+            Some(Node::File(content)) => Some(content.bytes.clone()),
+            _ => None,
+        }
+    }
+
+    /// Every name in the tree, in order.
+    pub fn paths(&self) -> Vec<RelPath> {
+        self.tree().nodes.keys().cloned().collect()
+    }
+
+    /// Bytes held by files and stages.
+    pub fn used(&self) -> u64 {
+        self.tree().used
+    }
+
+    fn tree(&self) -> MutexGuard<'_, Tree> {
+        // A panic elsewhere leaves at worst a stage that was not counted off; the tree itself is whole.
+        self.tree.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Store for MemoryStore {
+    fn capability(&self) -> Capability {
+        Capability { order: Order::Any, descriptor: false, writable: true, persistent: false }
+    }
+
+    fn attributes(&self, path: &RelPath) -> Result<Attributes> {
+        self.tree().attributes(path, Verb::Look)
+    }
+
+    fn open(&self, path: &RelPath) -> Result<Source> {
+        let tree = self.tree();
+        match tree.node(path) {
+            Some(Node::File(content)) => Ok(Source::Memory(MemorySource { content, shown: words::shown("", path) })),
+            _ => match tree.attributes(path, Verb::Open)?.kind {
+                FileKind::Directory => {
+                    Err(words::refused(ErrorKind::IsDirectory, Verb::Open, &words::shown("", path), "is a directory"))
+                }
+                _ => {
+                    let because = "is a special file, not a regular file";
+                    Err(words::refused(ErrorKind::NotRegular, Verb::Open, &words::shown("", path), because))
+                }
+            },
+        }
+    }
+
+    fn stage(&self, request: &StageRequest) -> Result<Stage> {
+        let tree = self.tree();
+        tree.must_have_parent(&request.target)?;
+        tree.must_admit(&request.target, request.existing)?;
+        if let Some(size) = request.size {
+            tree.must_have_room(&request.target, size)?;
+        }
+        Ok(Stage::Memory(MemoryStage {
+            store: self.clone(),
+            shown: words::shown("", &request.target),
+            target: request.target.clone(),
+            existing: request.existing,
+            draft: Mutex::new(Draft::default()),
+        }))
+    }
+}
+
+impl Tree {
+    /// What stands at `path`; the root is a directory that nobody made.
+    fn node(&self, path: &RelPath) -> Option<Node> {
+        if path.is_root() { Some(Node::Directory) } else { self.nodes.get(path).cloned() }
+    }
+
+    fn attributes(&self, path: &RelPath, verb: Verb) -> Result<Attributes> {
+        let bare = |kind| Attributes { kind, size: None, mode: 0o755, modified: (0, 0), version: Version::default() };
+        match self.node(path) {
+            Some(Node::File(content)) => Ok(content.attributes.clone()),
+            Some(Node::Directory) => Ok(bare(FileKind::Directory)),
+            Some(Node::Special) => Ok(bare(FileKind::Other)),
+            None => {
+                let because = "no such file or directory";
+                Err(words::refused(ErrorKind::NotFound, verb, &words::shown("", path), because))
+            }
+        }
+    }
+
+    fn must_have_parent(&self, path: &RelPath) -> Result<()> {
+        let Some(parent) = path.parent() else {
+            return Err(refused(ErrorKind::IsDirectory, path, "is a directory"));
+        };
+        let shown = words::shown("", &parent);
+        match self.node(&parent) {
+            Some(Node::Directory) => Ok(()),
+            Some(_) => Err(refused(ErrorKind::NotDirectory, path, &format!("'{shown}' is not a directory"))),
+            None => Err(refused(ErrorKind::NotFound, path, &format!("no such directory '{shown}'"))),
+        }
+    }
+
+    fn must_admit(&self, path: &RelPath, existing: Existing) -> Result<()> {
+        let kind = match self.node(path) {
+            None => return Ok(()),
+            Some(Node::File(_)) if existing == Existing::Replace => return Ok(()),
+            Some(Node::File(_)) => return Err(refused(ErrorKind::AlreadyExists, path, "it already exists")),
+            Some(Node::Directory) => FileType::Directory,
+            Some(Node::Special) => FileType::Unknown,
+        };
+        let (error, what) = words::kind_words(kind);
+        Err(refused(error, path, &format!("{what} is in the way")))
+    }
+
+    fn must_have_room(&self, path: &RelPath, more: u64) -> Result<()> {
+        let free = self.limit.saturating_sub(self.used);
+        if more <= free {
+            return Ok(());
+        }
+        let because = format!(
+            "no space left on device: {} needed, {} free, {} missing",
+            words::amount(more),
+            words::amount(free),
+            words::amount(more - free)
+        );
+        Err(refused(ErrorKind::NoSpace, path, &because))
+    }
+}
+
+fn refused(kind: ErrorKind, path: &RelPath, because: &str) -> Error {
+    words::refused(kind, Verb::Create, &words::shown("", path), because)
+}
+
+/// One file as it was when it was opened: later commits do not change it.
+#[derive(Debug)]
+pub struct MemorySource {
+    content: Arc<Content>,
+    shown: String,
+}
+
+impl MemorySource {
+    pub(super) fn read_at(&self, buf: &mut [u8], offset: u64) -> usize {
+        let start = usize::try_from(offset).unwrap_or(usize::MAX);
+        let rest = self.content.bytes.get(start..).unwrap_or_default();
+        let count = rest.len().min(buf.len());
+        if let (Some(to), Some(from)) = (buf.get_mut(..count), rest.get(..count)) {
+            to.copy_from_slice(from);
+        }
+        count
+    }
+
+    pub(super) fn attributes(&self) -> &Attributes {
+        &self.content.attributes
+    }
+
+    pub(super) fn shown(&self) -> &str {
+        &self.shown
+    }
+}
+
+/// A file of a [`MemoryStore`] on its way.
+#[derive(Debug)]
+pub struct MemoryStage {
+    store: MemoryStore,
+    target: RelPath,
+    shown: String,
+    existing: Existing,
+    draft: Mutex<Draft>,
+}
+
+#[derive(Debug, Default)]
+struct Draft {
+    bytes: Vec<u8>,
+    /// A write failed: no commit.
+    failed: bool,
+}
+
+impl Draft {
+    fn length(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+}
+
+impl MemoryStage {
+    pub(super) fn write(&self, buf: &[u8], offset: u64) -> Result<()> {
+        let mut draft = self.draft.lock().unwrap_or_else(PoisonError::into_inner);
+        // The caller checked that the end is below 2^63.
+        let end = offset + buf.len() as u64;
+        let length = draft.length();
+        if !buf.is_empty()
+            && end > length
+            && let Err(error) = self.resize(&mut draft, end)
+        {
+            draft.failed = true;
+            return Err(error);
+        }
+        // Below `end`, which fits into memory since `resize` took it.
+        let start = offset as usize;
+        if let Some(part) = draft.bytes.get_mut(start..start.saturating_add(buf.len())) {
+            part.copy_from_slice(buf);
+        }
+        Ok(())
+    }
+
+    /// Makes the draft `length` bytes long and counts them.
+    fn resize(&self, draft: &mut Draft, length: u64) -> Result<()> {
+        let mut tree = self.store.tree();
+        let before = draft.length();
+        if length > before {
+            tree.must_have_room(&self.target, length - before)?;
+        }
+        tree.used = tree.used - before + length;
+        // At most `limit`, which whoever made the store means to fit into memory.
+        draft.bytes.resize(length as usize, 0);
+        Ok(())
+    }
+
+    pub(super) fn commit(self, request: &CommitRequest) -> Result<Attributes> {
+        let mut draft = self.draft.lock().unwrap_or_else(PoisonError::into_inner);
+        if draft.failed {
+            return Err(refused(ErrorKind::Storage, &self.target, "an earlier write failed"));
+        }
+        self.resize(&mut draft, request.length)?;
+        let mut tree = self.store.tree();
+        tree.must_have_parent(&self.target)?;
+        tree.must_admit(&self.target, self.existing)?;
+        tree.commits += 1;
+        let attributes = Attributes {
+            kind: FileKind::Regular,
+            size: Some(request.length),
+            mode: request.mode & 0o777,
+            modified: request.modified.unwrap_or_default(),
+            version: Version(tree.commits.to_be_bytes().to_vec()),
+        };
+        // The bytes stay counted: they are the file's now, and the draft that is dropped is empty.
+        let content = Content { bytes: std::mem::take(&mut draft.bytes), attributes: attributes.clone() };
+        if let Some(Node::File(old)) = tree.nodes.insert(self.target.clone(), Node::File(Arc::new(content))) {
+            tree.used -= old.bytes.len() as u64;
+        }
+        Ok(attributes)
+    }
+
+    pub(super) fn shown(&self) -> &str {
+        &self.shown
+    }
+}
+
+impl Drop for MemoryStage {
+    fn drop(&mut self) {
+        let draft = self.draft.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let length = draft.length();
+        self.store.tree().used -= length;
+    }
+}

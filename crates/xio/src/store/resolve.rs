@@ -1,0 +1,187 @@
+//! The one place where a path becomes a descriptor. Nothing else in this crate hands a path to the kernel.
+//!
+//! A [`Root`] is a held directory. Everything below it is opened with `openat2`, beneath the root and without following
+//! any symbolic link; everything that changes a directory is a call on a held [`Parent`] and one single component
+//! (security rule T3: protecting `open` alone was not enough for anybody). A path that was looked at is never trusted
+//! later: what counts is `fstat` of the descriptor that was opened.
+//!
+//! Must not: follow a link inside a root, take a path that is not a [`RelPath`], open a file that is not regular. What a
+//! person typed at the command line is resolved in `typed`, with the kernel's usual rules.
+
+mod parent;
+pub(super) mod typed;
+
+pub(super) use parent::Parent;
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::io::Errno;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use xdfs_proto::base::RelPath;
+
+/// `openat2` answers EAGAIN when a rename raced with the walk; so often it is tried before the path counts as busy.
+const RACE_TRIES_MAX: usize = 64;
+
+/// The kernel takes paths of at most this many bytes (PATH_MAX less the NUL); a longer one is opened in two steps.
+const KERNEL_PATH_BYTES_MAX: usize = 4095;
+
+/// Magic number of sysfs, which the system call wrapper does not name; see [`is_generated`].
+const SYSFS_MAGIC: u64 = 0x6265_6572;
+
+/// Why a path could not be resolved.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Blocked {
+    /// How many components lead to the cause; all of them when it is the last one.
+    pub(super) depth: usize,
+    /// What stands there.
+    pub(super) cause: Cause,
+}
+
+/// What stands in the way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Cause {
+    /// An error of the operating system.
+    Errno(Errno),
+    /// Something of this type.
+    Kind(FileType),
+    /// A file that the kernel generates when it is read: its size says nothing.
+    KernelFile,
+}
+
+/// A directory that is held open; the top of an export, or the directory that a person named.
+#[derive(Debug)]
+pub(super) struct Root {
+    directory: OwnedFd,
+}
+
+impl Root {
+    /// Opens the directory `path`, following links: whoever configures or types it means what it leads to.
+    pub(super) fn open(path: &[u8]) -> Result<Self, Errno> {
+        // O_PATH: a directory that may be searched but not listed is a fine root.
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(Self { directory: rustix::fs::open(path, flags, Mode::empty())? })
+    }
+
+    /// What stands at `path`; a link is reported as a link.
+    pub(super) fn look(&self, path: &RelPath) -> Result<Stat, Blocked> {
+        let held = self.beneath(path, OFlags::PATH | OFlags::NOFOLLOW)?;
+        rustix::fs::fstat(held).map_err(|errno| Blocked::at(path, errno))
+    }
+
+    /// Opens the regular file at `path` for reading.
+    pub(super) fn open_regular(&self, path: &RelPath) -> Result<(OwnedFd, Stat), Blocked> {
+        // Opening a device or a FIFO can have effects of its own (it wakes a waiting writer, arms a watchdog), so the
+        // type is looked at before, and once more on the descriptor that counts.
+        must_be_regular(path, &self.look(path)?)?;
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW;
+        let file = self.beneath(path, flags)?;
+        let at = |errno| Blocked::at(path, errno);
+        let stat = rustix::fs::fstat(&file).map_err(at)?;
+        must_be_regular(path, &stat)?;
+        if stat.st_size == 0 && is_generated(&file).map_err(at)? {
+            return Err(Blocked { depth: path.components().len(), cause: Cause::KernelFile });
+        }
+        // It was there for the open alone; some file systems would answer a later read with EAGAIN.
+        rustix::fs::fcntl_setfl(&file, OFlags::empty()).map_err(at)?;
+        Ok((file, stat))
+    }
+
+    /// Holds the directory that contains `path`, and gives the last component. `path` is not the root.
+    pub(super) fn parent_of<'a>(&self, path: &'a RelPath) -> Result<(Parent, &'a [u8]), Blocked> {
+        let (Some(above), Some(name)) = (path.parent(), path.name()) else {
+            return Err(Blocked { depth: 0, cause: Cause::Kind(FileType::Directory) });
+        };
+        let directory = self.beneath(&above, OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW)?;
+        Ok((Parent::new(directory), name))
+    }
+
+    /// Opens `path` below the root; on failure tells which component stood in the way.
+    fn beneath(&self, path: &RelPath, flags: OFlags) -> Result<OwnedFd, Blocked> {
+        match self.beneath_at_once(path, flags) {
+            Ok(held) => Ok(held),
+            // Kernels before 5.6 and some sandboxes lack openat2. Single components without links resolve alike: a
+            // relative path has no "..", so a walk cannot leave the root.
+            Err(Errno::NOSYS) => self.walk(path, flags),
+            Err(errno @ (Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ACCESS)) => {
+                // Only to name the component in the message. If it has appeared meanwhile, the first answer stands.
+                Err(self.walk(path, flags).err().unwrap_or_else(|| Blocked::at(path, errno)))
+            }
+            Err(errno) => Err(Blocked::at(path, errno)),
+        }
+    }
+
+    fn beneath_at_once(&self, path: &RelPath, flags: OFlags) -> Result<OwnedFd, Errno> {
+        let bytes = path.to_bytes();
+        if bytes.len() > KERNEL_PATH_BYTES_MAX
+            && let (Some(above), Some(name)) = (path.parent(), path.name())
+        {
+            let parent = open_beneath(self.directory.as_fd(), &above.to_bytes(), OFlags::PATH | OFlags::DIRECTORY)?;
+            return open_beneath(parent.as_fd(), name, flags);
+        }
+        open_beneath(self.directory.as_fd(), if bytes.is_empty() { b"." } else { &bytes }, flags)
+    }
+
+    /// The same one component at a time.
+    fn walk(&self, path: &RelPath, flags: OFlags) -> Result<OwnedFd, Blocked> {
+        let Some((last, above)) = path.components().split_last() else {
+            return open_component(self.directory.as_fd(), b".", flags)
+                .map_err(|errno| Blocked { depth: 0, cause: Cause::Errno(errno) });
+        };
+        let mut held: Option<OwnedFd> = None;
+        for (index, component) in above.iter().enumerate() {
+            let at = held.as_ref().map_or(self.directory.as_fd(), AsFd::as_fd);
+            let next = open_component(at, component, OFlags::PATH | OFlags::DIRECTORY)
+                .map_err(|errno| why(at, component, index + 1, errno))?;
+            held = Some(next);
+        }
+        let at = held.as_ref().map_or(self.directory.as_fd(), AsFd::as_fd);
+        open_component(at, last, flags).map_err(|errno| why(at, last, above.len() + 1, errno))
+    }
+}
+
+impl Blocked {
+    /// `errno` about the whole path.
+    fn at(path: &RelPath, errno: Errno) -> Self {
+        Self { depth: path.components().len(), cause: Cause::Errno(errno) }
+    }
+}
+
+fn must_be_regular(path: &RelPath, stat: &Stat) -> Result<(), Blocked> {
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => Ok(()),
+        kind => Err(Blocked { depth: path.components().len(), cause: Cause::Kind(kind) }),
+    }
+}
+
+/// One `openat2` beneath `at`, no links, bounded retry when a rename raced.
+fn open_beneath(at: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+    let confine = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_SYMLINKS;
+    for _ in 0..RACE_TRIES_MAX {
+        match rustix::fs::openat2(at, path, flags | OFlags::CLOEXEC, Mode::empty(), confine) {
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            other => return other,
+        }
+    }
+    Err(Errno::AGAIN)
+}
+
+/// One component, never through a link. `component` holds no slash: it comes out of a [`RelPath`].
+fn open_component(at: BorrowedFd<'_>, component: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+    rustix::fs::openat(at, component, flags | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
+}
+
+/// ENOTDIR and ELOOP say that something else stands there; what it is makes the better message.
+fn why(at: BorrowedFd<'_>, component: &[u8], depth: usize, errno: Errno) -> Blocked {
+    if matches!(errno, Errno::NOTDIR | Errno::LOOP)
+        && let Ok(stat) = rustix::fs::statat(at, component, AtFlags::SYMLINK_NOFOLLOW)
+    {
+        return Blocked { depth, cause: Cause::Kind(FileType::from_raw_mode(stat.st_mode)) };
+    }
+    Blocked { depth, cause: Cause::Errno(errno) }
+}
+
+/// Whether a file of size 0 is one of the kernel's (procfs, sysfs): it has content when it is read, so taking its size
+/// as it stands would make an empty copy and call it a success.
+fn is_generated(file: &OwnedFd) -> Result<bool, Errno> {
+    let kind = rustix::fs::fstatfs(file)?.f_type as u64;
+    Ok(kind == rustix::fs::PROC_SUPER_MAGIC as u64 || kind == SYSFS_MAGIC)
+}

@@ -1,0 +1,88 @@
+//! What is written: one enum, so that a write costs a match and no call through a table.
+
+use super::local::part::LocalStage;
+use super::memory::MemoryStage;
+use super::words::{self, Verb};
+use super::{Attributes, CommitRequest, FileKind, Order, Result, Version};
+use std::os::fd::OwnedFd;
+use xdfs_proto::base::{ErrorKind, Extent};
+
+/// A file on its way to its name. Ranges may be written from several threads at once. Dropping it is `abort`.
+#[derive(Debug)]
+#[must_use = "a stage that is dropped takes what was written with it"]
+pub enum Stage {
+    /// A part file beside its target.
+    Local(LocalStage),
+    /// Takes every byte and keeps none.
+    Null,
+    /// A file of a [`super::MemoryStore`].
+    Memory(MemoryStage),
+}
+
+impl Stage {
+    /// In which order `write` takes ranges.
+    pub fn order(&self) -> Order {
+        match self {
+            Self::Local(_) | Self::Null | Self::Memory(_) => Order::Any,
+        }
+    }
+
+    /// Writes all of `buf` at `offset`, or fails. After a failure the stage cannot be committed (rule D5).
+    pub fn write(&self, buf: &[u8], offset: u64) -> Result<()> {
+        // Checked here for every member, before anything is touched.
+        Extent::new(offset, buf.len() as u64).map_err(|_| {
+            let because = format!("{} bytes at offset {offset} end beyond 2^63 - 1", buf.len());
+            words::refused(ErrorKind::OutOfRange, Verb::Write, self.shown(), &because)
+        })?;
+        match self {
+            Self::Local(stage) => stage.write(buf, offset),
+            Self::Null => Ok(()),
+            Self::Memory(stage) => stage.write(buf, offset),
+        }
+    }
+
+    /// A descriptor of its own that the kernel can splice into; none where the member has none, or none is left.
+    pub fn descriptor(&self) -> Option<OwnedFd> {
+        match self {
+            Self::Local(stage) => stage.descriptor(),
+            Self::Null | Self::Memory(_) => None,
+        }
+    }
+
+    /// Gives the file length, mode, time and, last and in one step, its name. On failure nothing is left behind and
+    /// what had the name keeps it.
+    pub fn commit(self, request: &CommitRequest) -> Result<Attributes> {
+        if request.length > i64::MAX as u64 {
+            let because = format!("no file has {} bytes", request.length);
+            return Err(words::refused(ErrorKind::TooLarge, Verb::Create, self.shown(), &because));
+        }
+        match self {
+            Self::Local(stage) => stage.commit(request),
+            Self::Null => Ok(swallowed(request)),
+            Self::Memory(stage) => stage.commit(request),
+        }
+    }
+
+    /// Leaves nothing behind.
+    pub fn abort(self) {}
+
+    /// The target's name in messages, escaped.
+    pub fn shown(&self) -> &str {
+        match self {
+            Self::Local(stage) => stage.shown(),
+            Self::Null => "null",
+            Self::Memory(stage) => stage.shown(),
+        }
+    }
+}
+
+/// What is told about a file that went nowhere.
+pub(super) fn swallowed(request: &CommitRequest) -> Attributes {
+    Attributes {
+        kind: FileKind::Other,
+        size: Some(request.length),
+        mode: request.mode & 0o777,
+        modified: request.modified.unwrap_or_default(),
+        version: Version::default(),
+    }
+}

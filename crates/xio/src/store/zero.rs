@@ -1,0 +1,37 @@
+//! A source of zero bytes, for runs that measure everything but storage.
+
+use super::{Attributes, FileKind, Version};
+
+/// Zero bytes, endless or of a size.
+#[derive(Debug)]
+pub struct ZeroSource {
+    attributes: Attributes,
+}
+
+impl ZeroSource {
+    /// `size` zero bytes, or no end.
+    pub fn new(size: Option<u64>) -> Self {
+        Self { attributes: zero_attributes(size) }
+    }
+
+    pub(super) fn read_at(&self, buf: &mut [u8], offset: u64) -> usize {
+        let count = match self.attributes.size {
+            // A range longer than the address space is longer than `buf`.
+            Some(size) => buf.len().min(usize::try_from(size.saturating_sub(offset)).unwrap_or(usize::MAX)),
+            None => buf.len(),
+        };
+        if let Some(part) = buf.get_mut(..count) {
+            part.fill(0);
+        }
+        count
+    }
+
+    pub(super) fn attributes(&self) -> &Attributes {
+        &self.attributes
+    }
+}
+
+/// What is told about zero bytes: they never change, so there is one version of them.
+pub(super) fn zero_attributes(size: Option<u64>) -> Attributes {
+    Attributes { kind: FileKind::Regular, size, mode: 0o644, modified: (0, 0), version: Version(b"zero".to_vec()) }
+}

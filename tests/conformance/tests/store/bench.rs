@@ -1,0 +1,184 @@
+//! The members under test, with what a test needs to look behind them.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use xdfs_proto::base::RelPath;
+use xdfs_xio::store::{CommitRequest, Existing, LocalStore, MemoryStore, Stage, StageRequest, Store};
+
+/// One member and a way to see and to prepare what it holds without using it.
+pub(crate) trait Bench: Sync {
+    fn store(&self) -> &dyn Store;
+    fn put(&self, path: &str, bytes: &[u8]);
+    fn make_directory(&self, path: &str);
+    fn make_special(&self, path: &str);
+    fn content(&self, path: &str) -> Option<Vec<u8>>;
+    /// Every name, staged files included, sorted.
+    fn names(&self) -> Vec<Vec<u8>>;
+}
+
+pub(crate) fn path(text: &str) -> RelPath {
+    RelPath::parse(text.as_bytes()).unwrap()
+}
+
+/// A transfer id that no other call got.
+pub(crate) fn transfer() -> [u8; 16] {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    let mut id = [0; 16];
+    id[..8].copy_from_slice(&NEXT.fetch_add(1, Ordering::Relaxed).to_be_bytes());
+    id
+}
+
+pub(crate) fn request(target: &str, existing: Existing) -> StageRequest {
+    StageRequest { target: path(target), size: None, existing, transfer: transfer() }
+}
+
+pub(crate) fn stage(bench: &dyn Bench, target: &str) -> Stage {
+    bench.store().stage(&request(target, Existing::Replace)).unwrap()
+}
+
+pub(crate) fn commit(length: u64) -> CommitRequest {
+    CommitRequest { length, mode: 0o644, modified: None }
+}
+
+/// A directory of this test alone; removed with everything in it.
+pub(crate) struct Scratch(PathBuf);
+
+impl Scratch {
+    pub(crate) fn under(above: &Path) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let name = format!("xdfs-store-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let path = above.join(name);
+        // Fails when the name exists: what this test did not make it does not remove.
+        std::fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+
+    pub(crate) fn on_tmpfs() -> Self {
+        Self::under(Path::new("/dev/shm"))
+    }
+
+    pub(crate) fn on_disk() -> Self {
+        Self::under(Path::new(env!("CARGO_TARGET_TMPDIR")))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+pub(crate) struct LocalBench {
+    pub(crate) scratch: Scratch,
+    pub(crate) store: LocalStore,
+}
+
+impl LocalBench {
+    pub(crate) fn on_tmpfs() -> Self {
+        Self::of(Scratch::on_tmpfs())
+    }
+
+    pub(crate) fn on_disk() -> Self {
+        Self::of(Scratch::on_disk())
+    }
+
+    pub(crate) fn of(scratch: Scratch) -> Self {
+        let store = LocalStore::open_root(scratch.path(), true).unwrap();
+        Self { scratch, store }
+    }
+}
+
+impl Bench for LocalBench {
+    fn store(&self) -> &dyn Store {
+        &self.store
+    }
+
+    fn put(&self, path: &str, bytes: &[u8]) {
+        std::fs::write(self.scratch.path().join(path), bytes).unwrap();
+    }
+
+    fn make_directory(&self, path: &str) {
+        std::fs::create_dir(self.scratch.path().join(path)).unwrap();
+    }
+
+    fn make_special(&self, path: &str) {
+        make_fifo(&self.scratch.path().join(path));
+    }
+
+    fn content(&self, path: &str) -> Option<Vec<u8>> {
+        std::fs::read(self.scratch.path().join(path)).ok()
+    }
+
+    fn names(&self) -> Vec<Vec<u8>> {
+        names_under(self.scratch.path())
+    }
+}
+
+pub(crate) fn make_fifo(path: &Path) {
+    rustix::fs::mkfifoat(rustix::fs::CWD, path, rustix::fs::Mode::from_raw_mode(0o600)).unwrap();
+}
+
+/// Every name below `top`, relative to it, sorted; links are not followed.
+pub(crate) fn names_under(top: &Path) -> Vec<Vec<u8>> {
+    let mut found = Vec::new();
+    let mut open = vec![top.to_path_buf()];
+    while let Some(directory) = open.pop() {
+        for entry in std::fs::read_dir(&directory).unwrap() {
+            let entry = entry.unwrap();
+            if entry.file_type().unwrap().is_dir() {
+                open.push(entry.path());
+            }
+            found.push(entry.path().strip_prefix(top).unwrap().as_os_str().as_bytes().to_vec());
+        }
+    }
+    found.sort();
+    found
+}
+
+pub(crate) struct MemoryBench {
+    store: MemoryStore,
+}
+
+impl MemoryBench {
+    pub(crate) fn new() -> Self {
+        Self { store: MemoryStore::new(64 << 20) }
+    }
+}
+
+impl Bench for MemoryBench {
+    fn store(&self) -> &dyn Store {
+        &self.store
+    }
+
+    fn put(&self, at: &str, bytes: &[u8]) {
+        self.store.put(&path(at), bytes).unwrap();
+    }
+
+    fn make_directory(&self, at: &str) {
+        self.store.create_directory(&path(at)).unwrap();
+    }
+
+    fn make_special(&self, at: &str) {
+        self.store.create_special(&path(at)).unwrap();
+    }
+
+    fn content(&self, at: &str) -> Option<Vec<u8>> {
+        self.store.content(&path(at))
+    }
+
+    fn names(&self) -> Vec<Vec<u8>> {
+        // A stage has no name here, but its bytes are counted: what is counted beyond the files is a stage left over.
+        let paths = self.store.paths();
+        let held: usize = paths.iter().filter_map(|path| self.store.content(path)).map(|bytes| bytes.len()).sum();
+        let mut names: Vec<_> = paths.iter().map(RelPath::to_bytes).collect();
+        if self.store.used() != held as u64 {
+            names.push(format!("{} staged bytes", self.store.used() - held as u64).into_bytes());
+        }
+        names
+    }
+}

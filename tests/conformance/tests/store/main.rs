@@ -1,0 +1,53 @@
+//! The conformance suite of the storage room: what every member must do, run over every member.
+//!
+//! `suite` holds the rules that hold for all, `bench` the members under test; the other files attack one member where
+//! it is weakest. Nothing here sleeps, and every directory is the test's own.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
+
+mod bench;
+mod suite;
+
+use bench::{LocalBench, MemoryBench};
+
+/// One test per rule for one member.
+macro_rules! conforms {
+    ($member:ident, $bench:expr; $($rule:ident)*) => {
+        mod $member {
+            #[allow(unused_imports)]
+            use super::*;
+            $(#[test] fn $rule() { crate::suite::$rule(&$bench); })*
+        }
+    };
+}
+
+/// The list of rules, once.
+macro_rules! members {
+    ($($member:ident => $bench:expr;)*) => { $(conforms! { $member, $bench;
+        content_comes_back_as_it_was_written
+        ranges_may_come_in_any_order
+        the_old_content_stays_until_commit
+        nothing_is_left_after_abort_or_drop
+        a_failed_commit_leaves_old_content_and_nothing_else
+        keep_refuses_at_stage_and_again_at_commit
+        two_stages_of_one_target_leave_one_content_whole
+        commit_sets_length_mode_and_time
+        special_mode_bits_are_never_set
+        an_open_source_survives_the_replacement_of_its_file
+        offsets_at_the_end_of_the_number_line_are_refused_without_effect
+        sizes_no_file_can_have_are_refused
+        a_missing_name_and_a_missing_directory_are_told_apart
+        a_directory_or_special_file_is_never_opened_or_replaced
+        a_parent_that_is_a_file_is_named
+        versions_differ_between_contents
+        reading_beyond_the_end_is_short_and_exact_reading_an_error
+        an_empty_file_is_a_file
+        concurrent_writers_of_one_stage_do_not_mix
+    })* };
+}
+
+members! {
+    local_tmpfs => LocalBench::on_tmpfs();
+    local_disk => LocalBench::on_disk();
+    memory => MemoryBench::new();
+}
