@@ -1,1 +1,99 @@
-fn main() {}
+//! What CI runs and what keeps the tree in order: `cargo run -p xtask -- help`.
+//!
+//! Every check is a subcommand, so that a failing step of CI is repeated with one short command. Nothing here is part
+//! of the product, and the product never depends on it.
+
+mod ci;
+mod deny;
+mod generated;
+mod layers;
+mod lex;
+mod metadata;
+mod process;
+mod reqs;
+mod setup;
+mod tally;
+mod tidy;
+mod tree;
+
+use std::process::ExitCode;
+
+/// Why a check did not pass: one line or several, ready to be shown.
+#[derive(Debug)]
+struct Failure(String);
+
+impl From<String> for Failure {
+    fn from(message: String) -> Self {
+        Self(message)
+    }
+}
+
+impl From<&str> for Failure {
+    fn from(message: &str) -> Self {
+        Self(message.to_owned())
+    }
+}
+
+/// What a check that passed has to say in one line; may be empty.
+type Outcome = Result<String, Failure>;
+
+/// Turns findings into an outcome: each is shown on a line of its own.
+fn verdict(mut findings: Vec<String>, passed: String) -> Outcome {
+    if findings.is_empty() {
+        return Ok(passed);
+    }
+    findings.sort();
+    let count = findings.len();
+    Err(Failure(format!("{}\n{count} finding{}", findings.join("\n"), if count == 1 { "" } else { "s" })))
+}
+
+const HELP: &str = "\
+usage: cargo run -p xtask -- COMMAND
+
+  ci [--fail-fast]   all that CI runs, step by step, with a tally in the last line
+  layers             which crate and which module may use what
+  tidy               sizes of files and functions, headers, left-over marks, white space
+  states             the drawn state machines are those of the code
+  vectors            the golden frames are those of the code
+  fuzz [--short]     feed the decoders made-up input; --short replays the corpus and stops after CI's share
+  deny               banned crates, licences and sources of the dependencies
+  reqs               requirements of docs/papers.md that name neither a test nor a reason
+  setup test|bench   install the Debian packages which the tests or the bench need
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let outcome = match words.as_slice() {
+        ["ci"] => return ci::run(false),
+        ["ci", "--fail-fast"] => return ci::run(true),
+        ["layers"] => layers::check(),
+        ["tidy"] => tidy::check(),
+        ["states"] => generated::states(),
+        ["vectors"] => generated::vectors(),
+        ["fuzz"] => generated::fuzz(false),
+        ["fuzz", "--short"] => generated::fuzz(true),
+        ["deny"] => deny::check(),
+        ["reqs"] => reqs::check(),
+        ["setup", "test"] => setup::install(setup::Purpose::Test),
+        ["setup", "bench"] => setup::install(setup::Purpose::Bench),
+        ["help" | "--help" | "-h"] => {
+            print!("{HELP}");
+            return ExitCode::SUCCESS;
+        }
+        _ => {
+            eprint!("{HELP}");
+            return ExitCode::from(2);
+        }
+    };
+    match outcome {
+        Ok(note) => {
+            println!("{note}");
+            ExitCode::SUCCESS
+        }
+        Err(Failure(message)) => {
+            eprintln!("{message}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! What CI runs, in order, each step with its name and duration.
+//!
+//! Cheap steps come first. All steps run even after one has failed, unless told otherwise: a second look at a failed
+//! run costs more than the rest of it.
+
+use crate::process::{cargo, run as run_command, run_counted};
+use crate::{Failure, Outcome, deny, generated, layers, metadata, setup, tally::Tally, tidy, tree};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+/// The test step ends after this long on a build machine: a test that hangs must not eat the machine's limit of 40
+/// minutes, since then nothing would be reported at all.
+const TEST_LIMIT: Duration = Duration::from_secs(25 * 60);
+
+/// A step's function; test results go into the tally.
+type Action = fn(&mut Tally) -> Outcome;
+
+/// One step of CI.
+struct Step {
+    name: &'static str,
+    action: Action,
+    /// False where the tree has nothing for it yet.
+    present: bool,
+}
+
+fn steps() -> Vec<Step> {
+    let always = |name, action| Step { name, action, present: true };
+    vec![
+        always("fmt", |_| silent(&mut cargo(&["fmt", "--all", "--check"]))),
+        always("tidy", |_| tidy::check()),
+        always("layers", |_| layers::check()),
+        always("clippy", |_| clippy()),
+        always("build", |_| silent(&mut cargo(&["build", "--release", "--locked", "--package", "xdfs"]))),
+        always("test", test),
+        always("docs", |_| docs()),
+        Step { name: "states", action: |_| generated::states(), present: generated::has_states() },
+        Step { name: "vectors", action: |_| generated::vectors(), present: generated::has_vectors() },
+        Step { name: "fuzz", action: |_| generated::fuzz(true), present: generated::has_fuzz() },
+        always("deny", |_| deny::check()),
+    ]
+}
+
+/// Runs the steps, then says what failed; the last line is `N passed, M failed`.
+pub(crate) fn run(fail_fast: bool) -> ExitCode {
+    let started = Instant::now();
+    let mut tally = Tally::default();
+    let mut failed: Vec<&str> = Vec::new();
+    let mut done = 0;
+    for step in steps().iter().filter(|step| step.present) {
+        println!("\n=== {}", step.name);
+        let began = Instant::now();
+        let outcome = (step.action)(&mut tally);
+        done += 1;
+        let took = began.elapsed().as_secs_f64();
+        match outcome {
+            Ok(note) => {
+                println!("--- {}: passed in {took:.1} s{}{note}", step.name, if note.is_empty() { "" } else { ": " })
+            }
+            Err(Failure(message)) => {
+                println!("{message}\n--- {}: FAILED after {took:.1} s", step.name);
+                failed.push(step.name);
+                if fail_fast {
+                    break;
+                }
+            }
+        }
+    }
+    println!("\n{done} steps in {:.0} s; {} tests left out", started.elapsed().as_secs_f64(), tally.ignored);
+    if !failed.is_empty() {
+        println!("failed steps: {}", failed.join(", "));
+    }
+    let line = last_line(tally, &failed);
+    leave_for_caller(&line);
+    println!("{line}");
+    if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Tests are counted one by one. A failed step counts as one more failure, but for a test step whose tests tell why.
+fn last_line(tally: Tally, failed: &[&str]) -> String {
+    let told = failed.contains(&"test") && tally.failed > 0;
+    let steps = failed.len() as u64 - u64::from(told);
+    format!("{} passed, {} failed", tally.passed, tally.failed + steps)
+}
+
+/// make prints a complaint of its own behind our last line when we fail; `.ci/run` repeats ours from this file.
+fn leave_for_caller(line: &str) {
+    if let Some(path) = std::env::var_os("XTASK_TALLY_FILE")
+        && let Err(error) = std::fs::write(&path, format!("{line}\n"))
+    {
+        eprintln!("cannot write {}: {error}", path.to_string_lossy());
+    }
+}
+
+fn silent(command: &mut Command) -> Outcome {
+    run_command(command).map(|()| String::new())
+}
+
+fn clippy() -> Outcome {
+    silent(&mut cargo(&["clippy", "--quiet", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"]))
+}
+
+fn docs() -> Outcome {
+    silent(cargo(&["doc", "--quiet", "--locked", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+fn test(tally: &mut Tally) -> Outcome {
+    let before = *tally;
+    let arguments = ["test", "--locked", "--workspace", "--no-fail-fast"];
+    let mut command = limited(&cargo(&arguments));
+    // Tests of the command run the release binary that the step before has built.
+    command.env("XDFS_BINARY", metadata::target_directory()?.join("release/xdfs"));
+    if let Some(python) = setup::python() {
+        command.env("XDFS_PYTHON", python);
+    }
+    run_counted(&mut command, tally)?;
+    Ok(format!("{} tests", tally.passed - before.passed))
+}
+
+/// On a build machine, the same command under `timeout`, which ends the whole family of processes. At a terminal the
+/// user is the limit, and interrupting must reach the tests.
+fn limited(command: &Command) -> Command {
+    let mut wrapped;
+    if std::env::var_os("CI").is_some() {
+        wrapped = Command::new("timeout");
+        wrapped.args(["--kill-after=10", &TEST_LIMIT.as_secs().to_string()]).arg(command.get_program());
+    } else {
+        wrapped = Command::new(command.get_program());
+    }
+    wrapped.args(command.get_args()).current_dir(tree::root()).stdin(Stdio::null());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => wrapped.env(name, value),
+            None => wrapped.env_remove(name),
+        };
+    }
+    wrapped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_step_shows_in_the_last_line_and_failed_tests_are_not_counted_twice() {
+        let good = Tally { passed: 5, failed: 0, ignored: 1 };
+        assert_eq!(last_line(good, &[]), "5 passed, 0 failed");
+        assert_eq!(last_line(good, &["fmt", "test"]), "5 passed, 2 failed");
+        let bad = Tally { passed: 5, failed: 3, ignored: 0 };
+        assert_eq!(last_line(bad, &["test"]), "5 passed, 3 failed");
+        assert_eq!(last_line(bad, &["fmt", "test"]), "5 passed, 4 failed");
+    }
+}

@@ -1,0 +1,166 @@
+//! The rules of the layers, as tables with reasons. Nothing here computes.
+
+/// What a crate below `crates/` may depend on.
+#[derive(Debug)]
+pub(super) struct CrateRule {
+    /// Its package name.
+    pub(super) name: &'static str,
+    /// Packages of ours.
+    pub(super) ours: &'static [&'static str],
+    /// Foreign packages.
+    pub(super) foreign: &'static [&'static str],
+    /// The rule in one sentence.
+    pub(super) why: &'static str,
+}
+
+/// The arrows: proto <- xio; proto, secure, xio <- engine <- client, server <- cli.
+pub(super) const CRATES: &[CrateRule] = &[
+    CrateRule {
+        name: "xdfs-proto",
+        ours: &[],
+        foreign: &[],
+        why: "the protocol stands alone, so that it runs unchanged in the simulator and in the model checker",
+    },
+    CrateRule {
+        name: "xdfs-secure",
+        ours: &["xdfs-proto"],
+        foreign: &["aws-lc-rs", "thiserror", "zeroize"],
+        why: "cryptography knows the protocol's heads and nothing of sockets or files",
+    },
+    CrateRule {
+        name: "xdfs-xio",
+        ours: &["xdfs-proto"],
+        foreign: &["libc", "rustix", "thiserror"],
+        why: "drivers meet the kernel; of the protocol they know ids, extents, paths and error kinds",
+    },
+    CrateRule {
+        name: "xdfs-engine",
+        ours: &["xdfs-proto", "xdfs-secure", "xdfs-xio"],
+        foreign: &["thiserror"],
+        why: "the engine joins protocol and kernel and knows neither client nor server",
+    },
+    CrateRule {
+        name: "xdfs-client",
+        ours: &["xdfs-proto", "xdfs-secure", "xdfs-xio", "xdfs-engine"],
+        foreign: &["thiserror"],
+        why: "the client stands on the engine and does not know the server",
+    },
+    CrateRule {
+        name: "xdfs-server",
+        ours: &["xdfs-proto", "xdfs-secure", "xdfs-xio", "xdfs-engine"],
+        foreign: &["thiserror"],
+        why: "the server stands on the engine and does not know the client",
+    },
+    CrateRule {
+        name: "xdfs",
+        ours: &["xdfs-proto", "xdfs-xio", "xdfs-client", "xdfs-server"],
+        foreign: &["clap", "clap_complete", "clap_mangen", "indicatif", "serde", "serde_json", "signal-hook"],
+        why: "the command speaks to client and server; what it needs of the engine they offer",
+    },
+];
+
+/// Foreign packages that any crate may use in its own tests.
+pub(super) const DEVELOPMENT: &[&str] = &["proptest", "serde_json"];
+
+/// What follows a word for a rule to hold it.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Use {
+    /// The words of a path, `["std", "fs"]` for `std::fs`, wherever they appear.
+    Path(&'static [&'static str]),
+    /// The first path, unless it goes on like the second: `xdfs_proto` but not `xdfs_proto::base`.
+    PathBut(&'static [&'static str], &'static [&'static str]),
+}
+
+/// Something that only some places may use.
+#[derive(Debug)]
+pub(super) struct SourceRule {
+    /// What is looked for.
+    pub(super) what: Use,
+    /// Prefixes of paths to which the rule applies.
+    pub(super) applies: &'static [&'static str],
+    /// Prefixes of paths that may use it, each with the reason.
+    pub(super) except: &'static [(&'static str, &'static str)],
+    /// True where code under `#[cfg(test)]` and in files of tests is let off.
+    pub(super) tests_may: bool,
+    /// The rule in one sentence.
+    pub(super) why: &'static str,
+}
+
+/// Everything that is Rust.
+const ALL: &[&str] = &[""];
+
+/// The product.
+const PRODUCT: &[&str] = &["crates/"];
+
+/// The rules for sources.
+pub(super) const SOURCES: &[SourceRule] = &[
+    SourceRule {
+        what: Use::Path(&["unsafe"]),
+        applies: ALL,
+        except: &[
+            ("crates/xio/src/sys/", "system calls that rustix does not offer"),
+            ("crates/xio/src/buf/", "aligned memory for the buffer pool"),
+        ],
+        tests_may: false,
+        why: "unsafe code lives in xio's sys and buf alone, where it is reviewed as such",
+    },
+    SourceRule {
+        what: Use::PathBut(&["xdfs_proto"], &["base"]),
+        applies: &["crates/xio/"],
+        except: &[],
+        tests_may: false,
+        why: "xio may use of the protocol only xdfs_proto::base (write the whole path): a driver's author never meets it",
+    },
+    SourceRule {
+        what: Use::Path(&["aws_lc_rs"]),
+        applies: PRODUCT,
+        except: &[("crates/secure/", "the only crate with cryptography")],
+        tests_may: false,
+        why: "cryptography lives in crates/secure alone",
+    },
+    SourceRule {
+        what: Use::Path(&["rustls"]),
+        applies: PRODUCT,
+        except: &[("crates/secure/src/handshake/tls", "the one module that knows rustls, whose interface changes")],
+        tests_may: false,
+        why: "rustls stays behind one module",
+    },
+    SourceRule {
+        what: Use::Path(&["std"]),
+        applies: &["crates/proto/src/"],
+        except: &[],
+        tests_may: true,
+        why: "the protocol has no standard library: no clock, no socket, no file, no order that differs from run to run",
+    },
+    SourceRule {
+        what: Use::PathBut(&["std", "fs"], &["File"]),
+        applies: PRODUCT,
+        except: &[
+            ("crates/xio/src/store/resolve", "the one resolver of names"),
+            ("crates/cli/", "the command reads what the user names on its own machine: configuration, keys, state"),
+        ],
+        tests_may: true,
+        why: "names are resolved in one place, crates/xio/src/store/resolve*.rs, with held directories",
+    },
+    SourceRule {
+        what: Use::Path(&["openat"]),
+        applies: PRODUCT,
+        except: &[("crates/xio/src/store/resolve", "the one resolver of names")],
+        tests_may: true,
+        why: "names are resolved in one place, crates/xio/src/store/resolve*.rs, with openat2",
+    },
+    SourceRule {
+        what: Use::Path(&["openat2"]),
+        applies: PRODUCT,
+        except: &[("crates/xio/src/store/resolve", "the one resolver of names")],
+        tests_may: true,
+        why: "names are resolved in one place, crates/xio/src/store/resolve*.rs",
+    },
+    SourceRule {
+        what: Use::Path(&["CWD"]),
+        applies: PRODUCT,
+        except: &[("crates/xio/src/store/resolve", "the one resolver of names opens the export's root once")],
+        tests_may: true,
+        why: "the working directory is no base for names: they start at a held directory",
+    },
+];

@@ -1,0 +1,138 @@
+//! Installs the Debian packages that tests and bench need. Without anything missing it touches neither network nor
+//! system.
+
+use crate::{Failure, Outcome, process};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// What the packages are for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Purpose {
+    /// `make test`.
+    Test,
+    /// `make bench`, on top of what the tests need.
+    Bench,
+}
+
+/// How to see that something is there.
+#[derive(Debug)]
+enum Sign {
+    /// A program of this name in the search path or in the system's folders.
+    Program(&'static str),
+    /// `python3` finds this module.
+    PythonModule(&'static str),
+}
+
+/// A Debian package.
+#[derive(Debug)]
+struct Need {
+    package: &'static str,
+    sign: Sign,
+    purpose: Purpose,
+    why: &'static str,
+}
+
+const NEEDS: &[Need] = &[
+    need("iproute2", Sign::Program("ip"), Purpose::Test, "network namespaces, and ss to see a socket's options"),
+    need("strace", Sign::Program("strace"), Purpose::Test, "counts the system calls of a transfer"),
+    need("openssh-client", Sign::Program("ssh-keygen"), Purpose::Test, "keys in the format that users have"),
+    need("python3", Sign::Program("python3"), Purpose::Test, "the minimal client in another language"),
+    need("python3-cryptography", Sign::PythonModule("cryptography"), Purpose::Test, "AES-GCM for the minimal client"),
+    need("iperf3", Sign::Program("iperf3"), Purpose::Bench, "what the network alone does"),
+    need("rsync", Sign::Program("rsync"), Purpose::Bench, "a peer to compare with"),
+    need("openssh-server", Sign::Program("sshd"), Purpose::Bench, "the other end of scp"),
+    need(
+        "globus-gass-copy-progs",
+        Sign::Program("globus-url-copy"),
+        Purpose::Bench,
+        "GridFTP's client, to compare with",
+    ),
+    need("globus-gridftp-server-progs", Sign::Program("globus-gridftp-server"), Purpose::Bench, "GridFTP's server"),
+];
+
+const fn need(package: &'static str, sign: Sign, purpose: Purpose, why: &'static str) -> Need {
+    Need { package, sign, purpose, why }
+}
+
+/// Installs what is missing.
+pub(crate) fn install(purpose: Purpose) -> Outcome {
+    let wanted = || NEEDS.iter().filter(|need| purpose == Purpose::Bench || need.purpose == Purpose::Test);
+    let missing: Vec<&Need> = wanted().filter(|need| !is_there(&need.sign)).collect();
+    if missing.is_empty() {
+        return Ok("set-up: everything is there".to_owned());
+    }
+    for need in &missing {
+        println!("set-up: installing {} ({})", need.package, need.why);
+    }
+    let packages: Vec<&str> = missing.iter().map(|need| need.package).collect();
+    apt(&packages)?;
+    let still: Vec<&str> = wanted().filter(|need| !is_there(&need.sign)).map(|need| need.package).collect();
+    if still.is_empty() {
+        return Ok(format!("set-up: installed {}", packages.join(", ")));
+    }
+    Err(format!(
+        "set-up: {} installed, and what it brings is not found; is another python3 or PATH in the way?",
+        still.join(", ")
+    )
+    .into())
+}
+
+fn is_there(sign: &Sign) -> bool {
+    match sign {
+        Sign::Program(name) => program(name),
+        Sign::PythonModule(name) => python_with(name).is_some(),
+    }
+}
+
+/// The Python that tests run: the one that has what the minimal client needs.
+pub(crate) fn python() -> Option<&'static str> {
+    python_with("cryptography")
+}
+
+/// The user's own `python3`, or Debian's where a package of Debian's brought the module.
+fn python_with(module: &str) -> Option<&'static str> {
+    let import = format!("import {module}");
+    ["python3", "/usr/bin/python3"].into_iter().find(|python| {
+        let mut command = Command::new(python);
+        let status =
+            command.args(["-c", &import]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+        status.is_ok_and(|status| status.success())
+    })
+}
+
+/// Looks in the search path, and in the folders of system programs, which users often have not in theirs.
+fn program(name: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let system = ["/usr/local/sbin", "/usr/sbin", "/sbin"].map(Into::into);
+    std::env::split_paths(&path).chain(system).any(|folder| folder.join(name).is_file())
+}
+
+fn apt(packages: &[&str]) -> Result<(), Failure> {
+    let list = packages.join(" ");
+    if !program("apt-get") {
+        return Err(format!("there is no apt-get here; install by hand what Debian calls: {list}").into());
+    }
+    let root = is_root();
+    if !root && !program("sudo") {
+        return Err(format!("neither root nor sudo; ask an administrator for: apt-get install {list}").into());
+    }
+    process::run(&mut apt_get(root, &["update", "--quiet"]))?;
+    let mut install = apt_get(root, &["install", "--quiet", "--yes", "--no-install-recommends"]);
+    process::run(install.args(packages))
+}
+
+fn apt_get(root: bool, arguments: &[&str]) -> Command {
+    let mut command = Command::new(if root { "env" } else { "sudo" });
+    if !root {
+        command.arg("env");
+    }
+    // RUNLEVEL=1 keeps packages from starting the servers they bring.
+    command.args(["DEBIAN_FRONTEND=noninteractive", "RUNLEVEL=1", "apt-get"]).args(arguments);
+    command
+}
+
+fn is_root() -> bool {
+    // The owner of our own entry in /proc is the effective user.
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata(Path::new("/proc/self")).is_ok_and(|metadata| metadata.uid() == 0)
+}
