@@ -1,1 +1,38 @@
-fn main() {}
+//! The `xdfs` command: what was typed becomes a plan, the plan is carried out, the outcome becomes an exit code.
+//!
+//! Everything that moves data is in the `client` and `server` crates; here are the words around it.
+// The commands that read the rest of these come with the client and server crates.
+#![allow(dead_code, unused_imports)]
+
+mod address;
+mod args;
+mod cmd;
+mod descriptors;
+mod exit;
+mod output;
+mod plan;
+mod signal;
+mod size;
+mod text;
+mod url;
+mod usage;
+
+use std::process::ExitCode;
+
+use exit::{Exit, Failure};
+
+fn main() -> ExitCode {
+    let exit = run().unwrap_or_else(|failure| {
+        if !failure.message.is_empty() {
+            output::complain(&failure.message);
+        }
+        failure.exit
+    });
+    exit.into()
+}
+
+fn run() -> Result<Exit, Failure> {
+    let typed = usage::parse(std::env::args_os())?;
+    let plan = plan::resolve(typed)?;
+    cmd::run(plan)
+}

@@ -1,0 +1,329 @@
+//! What was typed: options and arguments as clap reads them, and the text of `--help`.
+//!
+//! Only the form of a single value is judged here. What values mean together, and what this version cannot do yet, is
+//! decided by `plan`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::plan::CHANNELS_DEFAULT;
+use crate::size;
+
+const EXAMPLES: &str = "\
+Examples:
+  xdfs demo                                            see it work, on this machine
+  xdfs serve --export data=/srv/data                   offer a directory under the name 'data'
+  xdfs cp image.bin xdfs://localhost/data/             send a file
+  xdfs cp xdfs://localhost/data/image.bin .            fetch it
+  xdfs stat xdfs://localhost/data/image.bin            look at it
+
+Each command explains itself: 'xdfs cp --help'.
+In this version servers and clients meet on one machine only (loopback);
+other machines come with xSec.";
+
+/// Moves files between machines over many parallel TCP channels in one session.
+#[derive(Parser, Debug)]
+#[command(name = "xdfs", version, about, after_help = EXAMPLES, subcommand_required = true, arg_required_else_help = true)]
+pub(crate) struct Typed {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// The commands of this version.
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// Offer directories to clients
+    Serve(ServeArgs),
+    /// Copy files to or from a server
+    Cp(Box<CopyArgs>),
+    /// Show what a file on a server is
+    Stat(StatArgs),
+    /// Start a server and a client here, send a large file both ways, verify it, show the speed
+    Demo(DemoArgs),
+    /// Write the man page and the shells' completions
+    #[command(hide = true)]
+    Generate(GenerateArgs),
+}
+
+const SERVE_EXAMPLES: &str = "\
+Examples:
+  xdfs serve --export data=/srv/data
+  xdfs serve --export in=/srv/in:rw --export out=/srv/out:ro
+
+  xdfs serve --export mem=memory:
+      speed without disks: copy to xdfs://localhost/mem/null, from .../mem/zero
+
+  xdfs serve --export data=. --listen 127.0.0.1:0 --json
+      on a free port, told as {\"event\":\"ready\",\"address\":\"127.0.0.1:40001\",...}
+
+SIGTERM and Ctrl-C let running transfers end and then stop the server; a second
+one stops it at once. SIGUSR1 writes sessions, threads, memory and rates to the
+log (standard error).";
+
+/// Offers directories to clients until it is told to stop.
+#[derive(Args, Debug)]
+#[command(after_help = SERVE_EXAMPLES)]
+pub(crate) struct ServeArgs {
+    /// Offer DIR as xdfs://HOST/NAME. ':ro' only lets clients read; DIR may be 'memory:', which holds the endless
+    /// file 'zero' and the file 'null' that swallows everything
+    #[arg(long, value_name = "NAME=DIR[:ro|:rw]", required = true)]
+    pub(crate) export: Vec<OsString>,
+
+    /// Address and port to listen on; port 0 takes a free one. Only loopback addresses until xSec
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:2799")]
+    pub(crate) listen: String,
+
+    /// One JSON object a line on standard output instead of text
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Directory for keys, users and journals (comes with xSec)
+    #[arg(long, value_name = "DIR", help_heading = "Limits and rights")]
+    pub(crate) state: Option<PathBuf>,
+
+    /// Configuration file (comes with server operation)
+    #[arg(long, value_name = "FILE", help_heading = "Limits and rights")]
+    pub(crate) config: Option<PathBuf>,
+
+    /// What clients may do that did not log in. Nobody can log in before xSec, so everybody on this machine is
+    /// anonymous: 'rw' is the default until then, 'ro' lets nobody write
+    #[arg(long, value_name = "RIGHTS", value_enum, help_heading = "Limits and rights")]
+    pub(crate) allow_anonymous: Option<Rights>,
+
+    /// Refuse transfers below this protection level
+    #[arg(long, value_name = "LEVEL", value_enum, default_value = "clear", help_heading = "Limits and rights")]
+    pub(crate) min_protection: Protection,
+
+    /// Channels that one session may have, up to 4096
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u16).range(1..=4096), help_heading = "Limits and rights")]
+    pub(crate) max_channels: u16,
+}
+
+const COPY_EXAMPLES: &str = "\
+Sources and targets:
+  PATH         a local file; a directory as target receives the sources under
+               their names
+  -            standard input, standard output
+  zero:SIZE    SIZE zero bytes, made in memory (source)
+  null:        swallows everything (target)
+  xdfs://[user@]host[:port]/EXPORT/path[#SHA256:key]
+               a file on a server; %XX stands for a byte, IPv6 addresses are in
+               brackets
+
+Examples:
+  xdfs cp image.bin xdfs://localhost/data/
+  xdfs cp -n *.bin xdfs://localhost/data/run7/
+  tar c photos | xdfs cp - xdfs://localhost/data/photos.tar
+  xdfs cp xdfs://localhost/data/photos.tar - | tar x
+
+  xdfs cp xdfs://localhost/data/a 'xdfs://[::1]:40001/data/b' .
+      from two servers into this directory
+
+  xdfs cp --offset 1GiB --length 16MiB xdfs://localhost/data/image.bin part.bin
+      a part of a file; part.bin holds exactly that part
+
+  xdfs cp -P 8 --protection clear zero:10GB xdfs://localhost/mem/null
+      the speed of the network alone, to a server with --export mem=memory:
+
+Sizes: K, M, G, T are 1000s; KiB, MiB, GiB, TiB are 1024s.
+
+Exit codes: 0 done, 1 some files failed, 2 usage, 3 refused by the peer,
+4 connection lost, 5 local storage, 130 cancelled.
+
+A file gets its name on the target when it is complete; whatever fails, an
+existing file keeps its content.";
+
+/// Copies SOURCEs to TARGET; exactly one of the two sides is on servers.
+#[derive(Args, Debug)]
+#[command(after_help = COPY_EXAMPLES)]
+pub(crate) struct CopyArgs {
+    /// What to copy
+    #[arg(required = true, value_name = "SOURCE")]
+    pub(crate) sources: Vec<OsString>,
+
+    /// Where to: a file, or a directory that receives the sources under their names
+    #[arg(value_name = "TARGET")]
+    pub(crate) target: OsString,
+
+    /// Keep a target file that exists (said, not an error); without it an existing file is replaced
+    #[arg(short = 'n', long)]
+    pub(crate) no_clobber: bool,
+
+    /// Copy directories with all they hold (comes with trees)
+    #[arg(short, long)]
+    pub(crate) recursive: bool,
+
+    /// Like -r, with owners, times and links (comes with trees)
+    #[arg(short, long)]
+    pub(crate) archive: bool,
+
+    /// Copy the source from byte N on; the target holds exactly the range
+    #[arg(long, value_name = "N", value_parser = size::parse, default_value = "0", hide_default_value = true)]
+    pub(crate) offset: u64,
+
+    /// Copy N bytes
+    #[arg(long, value_name = "N", value_parser = size::parse)]
+    pub(crate) length: Option<u64>,
+
+    /// Start from the beginning even where an earlier attempt left something (so it is in this version anyway)
+    #[arg(long)]
+    pub(crate) no_resume: bool,
+
+    /// Parallel TCP channels
+    #[arg(short = 'P', long, value_name = "CHANNELS", default_value_t = CHANNELS_DEFAULT, value_parser = clap::value_parser!(u16).range(1..=4096), help_heading = "Speed")]
+    pub(crate) channels: u16,
+
+    /// TCP window (socket buffer) of each channel; without it the system tunes it, which is nearly always faster
+    #[arg(short, long, value_name = "SIZE", value_parser = size::parse, help_heading = "Speed")]
+    pub(crate) window: Option<u64>,
+
+    /// Block size: a power of two from 64KiB to 4MiB; without it xdfs chooses
+    #[arg(short, long, value_name = "SIZE", value_parser = size::parse, help_heading = "Speed")]
+    pub(crate) block: Option<u64>,
+
+    /// TCP congestion control, such as cubic or bbr; without it xdfs chooses
+    #[arg(long, value_name = "NAME", help_heading = "Speed")]
+    pub(crate) congestion: Option<String>,
+
+    /// What is done to the data on the way: 'integrity' authenticates every block, 'clear' only its head,
+    /// 'private' encrypts (comes with xSec)
+    #[arg(long, value_name = "LEVEL", value_enum, default_value = "integrity", help_heading = "Safety")]
+    pub(crate) protection: Protection,
+
+    /// How the copy is checked: 'wire' by every block's tag (the default; needs integrity), 'none' (the default at
+    /// 'clear'), 'hash' and 'reread' come with durability
+    #[arg(long, value_name = "HOW", value_enum, help_heading = "Safety")]
+    pub(crate) verify: Option<Verify>,
+
+    /// When a file counts as copied: 'written' to its file system, or 'durable' on its disk (comes with durability)
+    #[arg(long, value_name = "WHEN", value_enum, default_value = "written", help_heading = "Safety")]
+    pub(crate) durability: Durability,
+
+    /// One JSON object a line on standard output, for every file copied and for every failure
+    #[arg(long, help_heading = "Output")]
+    pub(crate) json: bool,
+
+    /// Only errors
+    #[arg(short, long, help_heading = "Output")]
+    pub(crate) quiet: bool,
+
+    /// What a terminal shows: one bar for all, one more for each channel, or none
+    #[arg(long, value_name = "WHAT", value_enum, default_value = "total", help_heading = "Output")]
+    pub(crate) progress: Progress,
+}
+
+const STAT_EXAMPLES: &str = "\
+Example:
+  xdfs stat xdfs://localhost/data/image.bin";
+
+/// Shows name, type, size, mode and modification time of files on servers.
+#[derive(Args, Debug)]
+#[command(after_help = STAT_EXAMPLES)]
+pub(crate) struct StatArgs {
+    /// Files to look at: xdfs://[user@]host[:port]/EXPORT/path[#SHA256:key]
+    #[arg(required = true, value_name = "URL")]
+    pub(crate) urls: Vec<OsString>,
+
+    /// One JSON object a line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Sends a file of random bytes to a server on this machine and back, compares every byte, and shows the rate beside
+/// that of a bare socket copy.
+#[derive(Args, Debug)]
+pub(crate) struct DemoArgs {
+    /// Size of the file
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "1GiB")]
+    pub(crate) size: u64,
+
+    /// Parallel TCP channels
+    #[arg(short = 'P', long, value_name = "CHANNELS", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub(crate) channels: u16,
+
+    /// Protection level of the transfers
+    #[arg(long, value_name = "LEVEL", value_enum, default_value = "integrity")]
+    pub(crate) protection: Protection,
+
+    /// Where the files are made; without it in memory (/dev/shm) where there is room, else in the temporary directory
+    #[arg(long, value_name = "DIR")]
+    pub(crate) directory: Option<PathBuf>,
+}
+
+/// Writes generated documentation into a directory.
+#[derive(Args, Debug)]
+pub(crate) struct GenerateArgs {
+    /// What to write
+    #[arg(value_enum)]
+    pub(crate) what: Generated,
+    /// Where to
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+}
+
+/// What `generate` writes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Generated {
+    /// The man page
+    Man,
+    /// Completions for bash, zsh and fish
+    Completions,
+}
+
+/// Protection of the data on the way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Protection {
+    /// Encrypted and authenticated
+    Private,
+    /// Authenticated
+    Integrity,
+    /// Only the heads of blocks are authenticated
+    Clear,
+}
+
+/// What visitors may do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Rights {
+    /// Read
+    Ro,
+    /// Read, and make new files
+    Create,
+    /// Read and write
+    Rw,
+}
+
+/// How a copy is checked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Verify {
+    /// Not at all
+    None,
+    /// By the tag of every block
+    Wire,
+    /// By a hash from end to end
+    Hash,
+    /// By reading the target again
+    Reread,
+}
+
+/// When a copy is done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Durability {
+    /// All bytes are in the file system
+    Written,
+    /// All bytes are on the disk
+    Durable,
+}
+
+/// What a terminal shows while files move.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Progress {
+    /// Nothing
+    None,
+    /// One bar
+    Total,
+    /// A bar for each channel, too
+    Channels,
+}

@@ -1,0 +1,130 @@
+//! `xdfs generate`: the man page and the shells' completions, made from the same definition as `--help`.
+//!
+//! The results are committed below `docs/`; the tests compare them, so they never fall behind.
+
+use std::io;
+use std::path::Path;
+
+use clap::CommandFactory;
+use clap_complete::Shell;
+use clap_mangen::Man;
+
+use crate::args::{Generated, Typed};
+use crate::exit::{Exit, Failure};
+use crate::text::printable_path;
+
+/// A file's name and its content.
+type Page = (&'static str, Vec<u8>);
+
+/// Writes what was asked for into `directory`.
+pub(crate) fn run(what: Generated, directory: &Path) -> Result<Exit, Failure> {
+    let pages = match what {
+        Generated::Man => man_page().map(|page| vec![page]),
+        Generated::Completions => Ok(completions()),
+    };
+    let pages = pages.map_err(|error| failure(directory, &error))?;
+    std::fs::create_dir_all(directory).map_err(|error| failure(directory, &error))?;
+    for (name, content) in pages {
+        let path = directory.join(name);
+        std::fs::write(&path, content).map_err(|error| failure(&path, &error))?;
+    }
+    Ok(Exit::Done)
+}
+
+fn failure(path: &Path, error: &io::Error) -> Failure {
+    Failure::new(Exit::LocalStorage, format!("{}: cannot be written: {error}", printable_path(path)))
+}
+
+/// One page for the whole command: each subcommand is a section with its options as a subsection.
+fn man_page() -> io::Result<Page> {
+    let mut root = Typed::command();
+    root.build();
+    let man = Man::new(root.clone());
+    let mut page = Vec::new();
+    man.render_title(&mut page)?;
+    man.render_name_section(&mut page)?;
+    man.render_synopsis_section(&mut page)?;
+    man.render_description_section(&mut page)?;
+    for command in root.get_subcommands().filter(|command| !command.is_hide_set() && command.get_name() != "help") {
+        page.extend(format!(".SH \"XDFS {}\"\n", command.get_name().to_uppercase()).bytes());
+        page.extend(subcommand_sections(command.clone())?);
+    }
+    page.extend(closing_section(".SH EXAMPLES", &root).bytes());
+    Ok(("xdfs.1", page))
+}
+
+fn subcommand_sections(command: clap::Command) -> io::Result<Vec<u8>> {
+    let closing = closing_section(".SS EXAMPLES AND NOTES", &command);
+    let man = Man::new(command.disable_help_flag(true));
+    let mut sections = Vec::new();
+    man.render_synopsis_section(&mut sections)?;
+    man.render_description_section(&mut sections)?;
+    man.render_options_section(&mut sections)?;
+    let text = String::from_utf8_lossy(&sections);
+    let lines = text.lines().map(|line| match line.strip_prefix(".SH ") {
+        Some(title) => format!(".SS {title}\n"),
+        None => format!("{line}\n"),
+    });
+    Ok(lines.chain([closing]).collect::<String>().into_bytes())
+}
+
+/// The examples at the end of a command's help, line by line as they are there.
+fn closing_section(heading: &str, command: &clap::Command) -> String {
+    let Some(help) = command.get_after_help() else { return String::new() };
+    let mut section = format!("{heading}\n.nf\n");
+    for line in help.to_string().lines() {
+        // A dot or an apostrophe at the start of a line would be a request to the formatter.
+        if line.starts_with(['.', '\'']) {
+            section.push_str("\\&");
+        }
+        section.push_str(&line.replace('\\', "\\e").replace('-', "\\-").replace('\'', "\\(aq"));
+        section.push('\n');
+    }
+    section + ".fi\n"
+}
+
+fn completions() -> Vec<Page> {
+    [(Shell::Bash, "xdfs.bash"), (Shell::Zsh, "_xdfs"), (Shell::Fish, "xdfs.fish")]
+        .into_iter()
+        .map(|(shell, name)| {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Typed::command(), "xdfs", &mut script);
+            (name, script)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_committed_man_page_and_completions_are_fresh() {
+        let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+        let fresh = |directory: &Path, (name, content): Page| {
+            let committed = std::fs::read(directory.join(name)).unwrap_or_default();
+            assert!(
+                committed == content,
+                "docs: {name} is not what this version generates; run 'xdfs generate man docs' and 'xdfs generate \
+                 completions docs/completions'"
+            );
+        };
+        fresh(&docs, man_page().unwrap());
+        for page in completions() {
+            fresh(&docs.join("completions"), page);
+        }
+    }
+
+    #[test]
+    fn the_man_page_shows_every_command_and_option_that_is_not_hidden() {
+        let (_, page) = man_page().unwrap();
+        let page = String::from_utf8(page).unwrap().replace("\\-", "-");
+        for command in Typed::command().get_subcommands().filter(|command| !command.is_hide_set()) {
+            assert!(page.contains(&format!("XDFS {}", command.get_name().to_uppercase())));
+            for option in command.get_arguments().filter_map(clap::Arg::get_long) {
+                assert!(page.contains(&format!("--{option}")), "{option}");
+            }
+        }
+        assert!(!page.contains("XDFS GENERATE"));
+    }
+}

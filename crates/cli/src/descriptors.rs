@@ -1,0 +1,55 @@
+//! Open files: each channel is one, so the soft limit goes up to the hard one, and what still does not fit is said.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Open files that are no channels: standard streams, listener, dispatcher, one pipe and one file per thread, stores.
+const DESCRIPTORS_BESIDE_CHANNELS: u64 = 64;
+
+/// Raises the soft limit of open files to the hard one. Returns the limit that holds then.
+pub(crate) fn raise_limit() -> u64 {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    // A refusal (a sandbox) leaves the soft limit as it was: what does not fit under it is then said.
+    let holds = if setrlimit(Resource::Nofile, raised).is_ok() { limit.maximum } else { limit.current };
+    holds.unwrap_or(u64::MAX)
+}
+
+/// How many of `channels` fit under `limit`, and what to say when that is fewer.
+pub(crate) fn channels_that_fit(channels: u16, limit: u64) -> (u16, Option<String>) {
+    let room = limit.saturating_sub(DESCRIPTORS_BESIDE_CHANNELS).max(1);
+    if u64::from(channels) <= room {
+        return (channels, None);
+    }
+    // Fits: it is less than `channels`.
+    let fitting = room as u16;
+    let message = format!(
+        "{channels} channels need {} open files and the limit is {limit}: using {fitting}; raise the limit with \
+         'ulimit -Hn' or LimitNOFILE=",
+        u64::from(channels) + DESCRIPTORS_BESIDE_CHANNELS
+    );
+    (fitting, Some(message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn channels_are_cut_to_the_limit_and_it_is_said() {
+        assert_eq!(channels_that_fit(8, 1024), (8, None));
+        assert_eq!(channels_that_fit(960, 1024), (960, None));
+        let (fitting, message) = channels_that_fit(961, 1024);
+        assert_eq!(fitting, 960);
+        assert!(message.is_some_and(|message| message.contains("961 channels") && message.contains("1024")));
+        assert_eq!(channels_that_fit(8, 10).0, 1);
+        assert_eq!(channels_that_fit(4096, u64::MAX), (4096, None));
+    }
+
+    #[test]
+    fn the_soft_limit_becomes_the_hard_one() {
+        let raised = raise_limit();
+        let limit = getrlimit(Resource::Nofile);
+        assert_eq!(limit.current, limit.maximum);
+        assert_eq!(raised, limit.maximum.unwrap_or(u64::MAX));
+    }
+}

@@ -1,0 +1,211 @@
+//! `--json`: one object a line on standard output. Names and order of the fields are part of the command line's
+//! contract; fields may be added at the end.
+
+use std::io::Write;
+
+use serde::Serialize;
+use xdfs_proto::base::ErrorKind;
+
+use super::plain::{Plain, kept_message};
+use super::{Item, Output, Transfer};
+use crate::exit::Failure;
+
+/// A server is ready.
+#[derive(Serialize, Debug)]
+#[serde(tag = "event", rename = "ready")]
+pub(crate) struct Ready {
+    /// Where it listens, with the real port.
+    pub(crate) address: String,
+    /// Its host key; none before xSec.
+    pub(crate) host_key: Option<String>,
+}
+
+/// What a file on a server is.
+#[derive(Serialize, Debug)]
+#[serde(tag = "event", rename = "stat")]
+pub(crate) struct Stat {
+    /// The file.
+    pub(crate) url: String,
+    /// Its last path component; none for an export's root.
+    pub(crate) name: Option<String>,
+    /// `file`, `directory` or `other`.
+    #[serde(rename = "type")]
+    pub(crate) kind: &'static str,
+    /// Bytes, where it has an end.
+    pub(crate) size: Option<u64>,
+    /// Permission bits in octal.
+    pub(crate) mode: String,
+    /// Modification time, seconds since 1970.
+    pub(crate) mtime: i64,
+    /// And nanoseconds.
+    pub(crate) mtime_nanoseconds: u32,
+}
+
+/// A transfer that ended well.
+#[derive(Serialize, Debug)]
+#[serde(tag = "event", rename = "transfer")]
+struct TransferLine<'a> {
+    source: &'a str,
+    target: &'a str,
+    bytes: u64,
+    seconds: f64,
+    channels: u16,
+    congestion: &'a str,
+    protection: &'static str,
+    verify: &'static str,
+    /// The end-to-end hash; none before durability.
+    hash: Option<&'a str>,
+    resumed_bytes: u64,
+    retries: u64,
+    channel_bytes: &'a [u64],
+    ok: bool,
+}
+
+/// A target that was kept.
+#[derive(Serialize, Debug)]
+#[serde(tag = "event", rename = "kept")]
+struct KeptLine<'a> {
+    source: &'a str,
+    target: &'a str,
+    ok: bool,
+}
+
+/// Something that failed.
+#[derive(Serialize, Debug)]
+#[serde(tag = "event", rename = "error")]
+struct ErrorLine<'a> {
+    path: &'a str,
+    code: String,
+    message: &'a str,
+}
+
+/// Writes objects to standard output, each on a line of its own and at once.
+#[derive(Debug, Default)]
+pub(crate) struct JsonLines;
+
+impl JsonLines {
+    /// Writes one object.
+    pub(crate) fn write(&self, object: &impl Serialize) -> Result<(), Failure> {
+        let line = serde_json::to_string(object).map_err(|error| Failure::from_output(&error.into()))?;
+        let mut output = std::io::stdout().lock();
+        writeln!(output, "{line}").and_then(|()| output.flush()).map_err(|error| Failure::from_output(&error))
+    }
+
+    /// Writes an error.
+    pub(crate) fn error(&self, path: &str, kind: ErrorKind, message: &str) -> Result<(), Failure> {
+        self.write(&ErrorLine { path, code: code_of(kind), message })
+    }
+}
+
+/// A copy's news as lines of JSON; messages for a person still go to standard error.
+#[derive(Debug)]
+pub(super) struct Json {
+    lines: JsonLines,
+    messages: Plain,
+}
+
+impl Json {
+    pub(super) fn new(quiet: bool) -> Self {
+        Self { lines: JsonLines, messages: Plain::new(quiet) }
+    }
+}
+
+impl Output for Json {
+    fn begin(&mut self, _item: &Item) {}
+
+    fn progress(&mut self, _bytes: u64, _size: Option<u64>, _channel_bytes: &[u64]) {}
+
+    fn finished(&mut self, item: &Item, transfer: &Transfer) -> Result<(), Failure> {
+        self.lines.write(&line_of(item, transfer))
+    }
+
+    fn kept(&mut self, item: &Item) -> Result<(), Failure> {
+        self.messages.note(&kept_message(item));
+        self.lines.write(&KeptLine { source: &item.source, target: &item.target, ok: true })
+    }
+
+    fn failed(&mut self, path: &str, kind: ErrorKind, message: &str) -> Result<(), Failure> {
+        self.messages.failed(path, kind, message)?;
+        self.lines.error(path, kind, message)
+    }
+
+    fn note(&mut self, message: &str) {
+        self.messages.note(message);
+    }
+}
+
+fn line_of<'a>(item: &'a Item, transfer: &'a Transfer) -> TransferLine<'a> {
+    TransferLine {
+        source: &item.source,
+        target: &item.target,
+        bytes: transfer.bytes,
+        seconds: transfer.elapsed.as_secs_f64(),
+        channels: transfer.channels,
+        congestion: &transfer.congestion,
+        protection: transfer.level.name(),
+        verify: transfer.check.name(),
+        hash: None,
+        resumed_bytes: 0,
+        retries: transfer.retries,
+        channel_bytes: &transfer.channel_bytes,
+        ok: true,
+    }
+}
+
+/// The word for a kind of error: its name in small letters, `not_found`, `connection_lost`.
+fn code_of(kind: ErrorKind) -> String {
+    let mut code = String::new();
+    for character in format!("{kind:?}").chars() {
+        if character.is_ascii_uppercase() && !code.is_empty() {
+            code.push('_');
+        }
+        code.push(character.to_ascii_lowercase());
+    }
+    code
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use xdfs_proto::base::Level;
+
+    use super::*;
+    use crate::plan::Check;
+
+    #[test]
+    fn the_ready_line_is_as_documented() {
+        let ready = Ready { address: "127.0.0.1:40001".to_owned(), host_key: None };
+        let line = serde_json::to_string(&ready).unwrap();
+        assert_eq!(line, r#"{"event":"ready","address":"127.0.0.1:40001","host_key":null}"#);
+    }
+
+    #[test]
+    fn a_transfer_line_has_every_documented_field_in_order() {
+        let item = Item { source: "a\"b".to_owned(), target: "xdfs://localhost/e/x".to_owned(), number: 1, count: 1 };
+        let transfer = Transfer {
+            bytes: 7,
+            elapsed: Duration::from_millis(250),
+            channels: 2,
+            congestion: "cubic".to_owned(),
+            level: Level::Integrity,
+            check: Check::Wire,
+            retries: 1,
+            channel_bytes: vec![3, 4],
+        };
+        assert_eq!(
+            serde_json::to_string(&line_of(&item, &transfer)).unwrap(),
+            r#"{"event":"transfer","source":"a\"b","target":"xdfs://localhost/e/x","bytes":7,"seconds":0.25,"channels":2,"congestion":"cubic","protection":"integrity","verify":"wire","hash":null,"resumed_bytes":0,"retries":1,"channel_bytes":[3,4],"ok":true}"#
+        );
+    }
+
+    #[test]
+    fn error_codes_are_words() {
+        assert_eq!(code_of(ErrorKind::NotFound), "not_found");
+        assert_eq!(code_of(ErrorKind::ConnectionLost), "connection_lost");
+        assert_eq!(code_of(ErrorKind::Busy), "busy");
+        for &kind in ErrorKind::ALL {
+            assert!(code_of(kind).bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'), "{kind:?}");
+        }
+    }
+}

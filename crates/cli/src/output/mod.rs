@@ -1,0 +1,85 @@
+//! What a copy shows while it runs and says when it ends. Each form is one file behind [`Output`].
+//!
+//! Standard output carries data or JSON lines, nothing else; everything for a person goes to standard error.
+
+mod json;
+mod plain;
+mod terminal;
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use xdfs_proto::base::{ErrorKind, Level};
+
+pub(crate) use json::{JsonLines, Ready, Stat};
+
+use crate::exit::Failure;
+use crate::plan::{Check, Format, Progress};
+
+/// One file of a copy, before it starts.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Item {
+    /// The source as it is shown.
+    pub(crate) source: String,
+    /// The target as it is shown.
+    pub(crate) target: String,
+    /// Its number among all, from 1.
+    pub(crate) number: usize,
+    /// How many there are.
+    pub(crate) count: usize,
+}
+
+/// A file that was copied.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Transfer {
+    /// Bytes in the target.
+    pub(crate) bytes: u64,
+    /// From the first connect (or the last transfer's end) to the last acknowledgement.
+    pub(crate) elapsed: Duration,
+    /// Channels of the session.
+    pub(crate) channels: u16,
+    /// Congestion control in use.
+    pub(crate) congestion: String,
+    /// Protection granted.
+    pub(crate) level: Level,
+    /// What was checked.
+    pub(crate) check: Check,
+    /// Blocks or channels that had to be tried again.
+    pub(crate) retries: u64,
+    /// Payload bytes by channel.
+    pub(crate) channel_bytes: Vec<u64>,
+}
+
+/// Where a copy's news go.
+pub(crate) trait Output {
+    /// A file starts.
+    fn begin(&mut self, item: &Item);
+    /// So much of it is through: in all, of how much (where known), and by channel.
+    fn progress(&mut self, bytes: u64, size: Option<u64>, channel_bytes: &[u64]);
+    /// It is complete.
+    fn finished(&mut self, item: &Item, transfer: &Transfer) -> Result<(), Failure>;
+    /// Its target existed and was kept.
+    fn kept(&mut self, item: &Item) -> Result<(), Failure>;
+    /// It failed; `path` is what the error is about.
+    fn failed(&mut self, path: &str, kind: ErrorKind, message: &str) -> Result<(), Failure>;
+    /// Something worth knowing that stops nothing.
+    fn note(&mut self, message: &str);
+}
+
+/// The form that was asked for, or that fits where standard error goes.
+pub(crate) fn choose(format: Format) -> Box<dyn Output> {
+    if format.json {
+        return Box::new(json::Json::new(format.quiet));
+    }
+    let bar = !format.quiet && format.progress != Progress::None && std::io::stderr().is_terminal();
+    if bar {
+        return Box::new(terminal::Terminal::new(format.progress == Progress::Channels));
+    }
+    Box::new(plain::Plain::new(format.quiet))
+}
+
+/// A message for a person, on standard error. A terminal that went away is no reason to stop a transfer.
+pub(crate) fn complain(message: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr().lock(), "xdfs: {message}");
+}

@@ -1,0 +1,176 @@
+//! For a terminal: a bar with rate and time left, on request a line for each channel, and one line for each file done.
+
+use std::time::Duration;
+
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use xdfs_proto::base::ErrorKind;
+
+use super::plain::kept_message;
+use super::{Item, Output, Transfer};
+use crate::exit::Failure;
+use crate::size::{human, human_rate};
+
+/// Channels that get a line: more would scroll off any terminal.
+const CHANNEL_LINES_MAX: usize = 16;
+/// Drawings per second: enough to look smooth, too few to cost anything.
+const DRAWS_PER_SECOND: u8 = 10;
+
+const WITH_SIZE: &str =
+    "{prefix}{wide_msg} {bar:24} {percent:>3}% {decimal_bytes:>10} {decimal_bytes_per_sec:>12} {eta:>4} left";
+const WITHOUT_SIZE: &str = "{prefix}{wide_msg} {spinner} {decimal_bytes:>10} {decimal_bytes_per_sec:>12}";
+const CHANNEL: &str = "  {prefix:<12} {bar:24} {decimal_bytes:>10}";
+
+/// Bars on standard error.
+#[derive(Debug)]
+pub(super) struct Terminal {
+    bars: MultiProgress,
+    file: Option<ProgressBar>,
+    channels: Vec<ProgressBar>,
+    show_channels: bool,
+    sized: bool,
+}
+
+impl Terminal {
+    pub(super) fn new(show_channels: bool) -> Self {
+        let bars = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(DRAWS_PER_SECOND));
+        Self { bars, file: None, channels: Vec::new(), show_channels, sized: false }
+    }
+
+    fn say(&self, line: &str) {
+        // Above the bars; a terminal that went away is no reason to stop a transfer.
+        let _ = self.bars.println(line);
+    }
+
+    fn clear(&mut self) {
+        for bar in self.channels.drain(..).chain(self.file.take()) {
+            bar.finish_and_clear();
+            self.bars.remove(&bar);
+        }
+    }
+
+    fn progress_channels(&mut self, channel_bytes: &[u64]) {
+        let shown = &channel_bytes[..channel_bytes.len().min(CHANNEL_LINES_MAX)];
+        while self.channels.len() < shown.len() {
+            let bar = self.bars.add(ProgressBar::new(0).with_style(style(CHANNEL)));
+            bar.set_prefix(format!("channel {}", self.channels.len() + 1));
+            self.channels.push(bar);
+        }
+        // Each bar is relative to the busiest channel, so an idle one is seen.
+        let most = shown.iter().copied().max().unwrap_or(0).max(1);
+        for (bar, &bytes) in self.channels.iter().zip(shown) {
+            bar.set_length(most);
+            bar.set_position(bytes);
+        }
+    }
+}
+
+impl Output for Terminal {
+    fn begin(&mut self, item: &Item) {
+        self.clear();
+        let bar = self.bars.add(ProgressBar::no_length().with_style(style(WITHOUT_SIZE)));
+        bar.set_message(item.source.clone());
+        if item.count > 1 {
+            bar.set_prefix(format!("[{}/{}] ", item.number, item.count));
+        }
+        self.sized = false;
+        self.file = Some(bar);
+    }
+
+    fn progress(&mut self, bytes: u64, size: Option<u64>, channel_bytes: &[u64]) {
+        let Some(bar) = &self.file else { return };
+        if let Some(size) = size
+            && !self.sized
+        {
+            bar.set_style(style(WITH_SIZE));
+            bar.set_length(size);
+            self.sized = true;
+        }
+        bar.set_position(bytes);
+        if self.show_channels {
+            self.progress_channels(channel_bytes);
+        }
+    }
+
+    fn finished(&mut self, item: &Item, transfer: &Transfer) -> Result<(), Failure> {
+        self.clear();
+        self.say(&finished_line(item, transfer));
+        Ok(())
+    }
+
+    fn kept(&mut self, item: &Item) -> Result<(), Failure> {
+        self.clear();
+        self.note(&kept_message(item));
+        Ok(())
+    }
+
+    fn failed(&mut self, _path: &str, _kind: ErrorKind, message: &str) -> Result<(), Failure> {
+        self.clear();
+        self.note(message);
+        Ok(())
+    }
+
+    fn note(&mut self, message: &str) {
+        self.say(&format!("xdfs: {message}"));
+    }
+}
+
+fn finished_line(item: &Item, transfer: &Transfer) -> String {
+    format!(
+        "{}  {}  {}  {}  {} channel{} {}",
+        item.source,
+        human(transfer.bytes),
+        duration(transfer.elapsed),
+        human_rate(transfer.bytes, transfer.elapsed),
+        transfer.channels,
+        if transfer.channels == 1 { "," } else { "s," },
+        transfer.level.name(),
+    )
+}
+
+fn duration(elapsed: Duration) -> String {
+    let seconds = elapsed.as_secs();
+    match seconds {
+        0..60 => format!("{:.2} s", elapsed.as_secs_f64()),
+        60..3600 => format!("{}:{:02} min", seconds / 60, seconds % 60),
+        _ => format!("{}:{:02}:{:02} h", seconds / 3600, seconds / 60 % 60, seconds % 60),
+    }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    // The templates are constants of this file, and a test reads each.
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> ")
+}
+
+#[cfg(test)]
+mod tests {
+    use xdfs_proto::base::Level;
+
+    use super::*;
+    use crate::plan::Check;
+
+    #[test]
+    fn every_template_can_be_read() {
+        for template in [WITH_SIZE, WITHOUT_SIZE, CHANNEL] {
+            assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_done_leaves_one_line() {
+        let item = Item { source: "a.bin".to_owned(), target: "b".to_owned(), number: 1, count: 1 };
+        let mut transfer = Transfer {
+            bytes: 2_000_000_000,
+            elapsed: Duration::from_millis(800),
+            channels: 8,
+            congestion: "cubic".to_owned(),
+            level: Level::Clear,
+            check: Check::None,
+            retries: 0,
+            channel_bytes: Vec::new(),
+        };
+        assert_eq!(finished_line(&item, &transfer), "a.bin  2.00 GB  0.80 s  2.50 GB/s  8 channels, clear");
+        transfer.channels = 1;
+        transfer.elapsed = Duration::from_secs(3_725);
+        assert_eq!(finished_line(&item, &transfer), "a.bin  2.00 GB  1:02:05 h  537 kB/s  1 channel, clear");
+    }
+}

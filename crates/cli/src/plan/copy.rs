@@ -1,0 +1,292 @@
+//! What `xdfs cp` will move, from where to where, and how.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use xdfs_proto::base::{Extent, Level};
+
+use super::{Later, PlanError, is_empty, level_of, parse_url, show};
+use crate::args::{CopyArgs, Durability, Verify};
+use crate::size;
+use crate::url::{Url, looks_like_url};
+
+/// Channels unless `-P` says otherwise. Enough to keep receiving beside writing and to fill a path whose windows are
+/// small; more cost memory and gain nothing on one machine. The bench decides.
+pub(crate) const CHANNELS_DEFAULT: u16 = 4;
+
+/// Smallest block: below it the calls per byte cost more than the data (rule 14).
+const BLOCK_BYTES_MIN: u64 = 64 << 10;
+/// Largest block: above it buffers leave the caches and a lost channel costs more (rule 14).
+const BLOCK_BYTES_MAX: u64 = 4 << 20;
+/// Smallest window: one page; the kernel would round up anything smaller.
+const WINDOW_BYTES_MIN: u64 = 4 << 10;
+/// Largest window: a TCP window cannot say more (RFC 7323).
+const WINDOW_BYTES_MAX: u64 = 1 << 30;
+/// Longest name of a congestion control: the kernel's TCP_CA_NAME_MAX with its NUL.
+const CONGESTION_BYTES_MAX: usize = 15;
+
+/// Files to move.
+#[derive(Debug)]
+pub(crate) struct CopyPlan {
+    /// From where to where.
+    pub(crate) copies: Copies,
+    /// How the session is made and the data go.
+    pub(crate) options: Options,
+    /// What is shown and written about it.
+    pub(crate) format: Format,
+}
+
+/// From where to where; at least one source.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Copies {
+    /// To a server.
+    Upload {
+        /// What is sent.
+        sources: Vec<Local>,
+        /// Where it goes: a file, or a directory that receives the sources under their names.
+        target: Url,
+    },
+    /// From one server or several.
+    Download {
+        /// What is fetched.
+        sources: Vec<Url>,
+        /// Where it goes.
+        target: LocalTarget,
+    },
+}
+
+/// A source on this machine.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Local {
+    /// A file.
+    File(PathBuf),
+    /// Standard input.
+    Stdin,
+    /// So many zero bytes, made in memory.
+    Zero(u64),
+}
+
+/// A target on this machine.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum LocalTarget {
+    /// A file, or a directory that exists.
+    Path(PathBuf),
+    /// Standard output.
+    Stdout,
+    /// Nothing keeps the bytes.
+    Null,
+}
+
+/// How the session is made and the data go.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Options {
+    /// Parallel TCP channels to ask for, at least 1.
+    pub(crate) channels: u16,
+    /// Socket buffer of each channel in bytes; without it the kernel tunes.
+    pub(crate) window: Option<u32>,
+    /// Block size in bytes, a power of two; without it the session chooses.
+    pub(crate) block: Option<u32>,
+    /// Congestion control; without it xdfs chooses.
+    pub(crate) congestion: Option<String>,
+    /// Protection of every transfer.
+    pub(crate) level: Level,
+    /// How a copy is checked.
+    pub(crate) check: Check,
+    /// First byte of the source.
+    pub(crate) offset: u64,
+    /// Number of bytes; without it, to the end.
+    pub(crate) length: Option<u64>,
+    /// An existing target is kept.
+    pub(crate) keep_existing: bool,
+}
+
+/// How a copy is checked, of what this version has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Check {
+    /// Only the heads of blocks.
+    None,
+    /// Every block by its tag.
+    Wire,
+}
+
+impl Check {
+    /// The word of `--verify`.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Wire => "wire",
+        }
+    }
+}
+
+/// What is shown and written about a copy.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Format {
+    /// JSON lines on standard output.
+    pub(crate) json: bool,
+    /// Only errors on standard error.
+    pub(crate) quiet: bool,
+    /// What a terminal shows while data move.
+    pub(crate) progress: Progress,
+}
+
+pub(crate) use crate::args::Progress;
+
+/// Resolves the arguments of `cp`.
+pub(super) fn resolve(args: CopyArgs) -> Result<CopyPlan, PlanError> {
+    refuse_what_comes_later(&args)?;
+    let copies = resolve_copies(&args.sources, &args.target)?;
+    let options = resolve_options(&args)?;
+    if options.offset > 0
+        && let Copies::Upload { sources, .. } = &copies
+        && let Some(at) = sources.iter().position(|source| !matches!(source, Local::File(_)))
+    {
+        return Err(PlanError::OffsetOfStream(show(&args.sources[at])));
+    }
+    if args.json && matches!(copies, Copies::Download { target: LocalTarget::Stdout, .. }) {
+        return Err(PlanError::JsonIntoTarget);
+    }
+    let format = Format { json: args.json, quiet: args.quiet, progress: args.progress };
+    Ok(CopyPlan { copies, options, format })
+}
+
+fn refuse_what_comes_later(args: &CopyArgs) -> Result<(), PlanError> {
+    let later = |what: &str, later, instead| Err(PlanError::Later { what: what.to_owned(), later, instead });
+    if args.recursive {
+        return later("-r", Later::Trees, "name the files");
+    }
+    if args.archive {
+        return later("-a", Later::Trees, "name the files; mode and modification time are always carried");
+    }
+    match args.verify {
+        Some(Verify::Hash) => return later("--verify hash", Later::Durability, "this version has wire and none"),
+        Some(Verify::Reread) => return later("--verify reread", Later::Durability, "this version has wire and none"),
+        Some(Verify::Wire | Verify::None) | None => {}
+    }
+    match args.durability {
+        Durability::Durable => later("--durability durable", Later::Durability, "this version has written"),
+        Durability::Written => Ok(()),
+    }
+}
+
+fn resolve_options(args: &CopyArgs) -> Result<Options, PlanError> {
+    let level = level_of(args.protection, "--protection")?;
+    let check = match (args.verify, level) {
+        (Some(Verify::Wire), Level::Clear) => return Err(PlanError::WireAtClear),
+        (Some(Verify::None), _) | (_, Level::Clear) => Check::None,
+        _ => Check::Wire,
+    };
+    let block = match args.block {
+        Some(block) if !block.is_power_of_two() || !(BLOCK_BYTES_MIN..=BLOCK_BYTES_MAX).contains(&block) => {
+            return Err(PlanError::Block(block));
+        }
+        // Fits: checked on the line above.
+        block => block.map(|block| block as u32),
+    };
+    let window = match args.window {
+        Some(window) if !(WINDOW_BYTES_MIN..=WINDOW_BYTES_MAX).contains(&window) => {
+            return Err(PlanError::Window(window));
+        }
+        // Fits: checked on the line above.
+        window => window.map(|window| window as u32),
+    };
+    if let Some(name) = &args.congestion {
+        let good = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
+        if !(1..=CONGESTION_BYTES_MAX).contains(&name.len()) || !name.bytes().all(good) {
+            return Err(PlanError::Congestion(show(name.as_ref())));
+        }
+    }
+    Extent::new(args.offset, args.length.unwrap_or(0)).map_err(|_| PlanError::Range)?;
+    Ok(Options {
+        channels: args.channels,
+        window,
+        block,
+        congestion: args.congestion.clone(),
+        level,
+        check,
+        offset: args.offset,
+        length: args.length,
+        keep_existing: args.no_clobber,
+    })
+}
+
+fn resolve_copies(sources: &[OsString], target: &OsString) -> Result<Copies, PlanError> {
+    if sources.iter().chain([target]).any(is_empty) {
+        return Err(PlanError::Empty);
+    }
+    if looks_like_url(target) {
+        if let Some(source) = sources.iter().find(|source| looks_like_url(source)) {
+            let what = format!("{} to {}", show(source), show(target));
+            let instead = "copy to this machine first";
+            return Err(PlanError::Later { what, later: Later::ThirdParty, instead });
+        }
+        let target = parse_url(target)?;
+        let sources = sources.iter().map(|source| local_source(source)).collect::<Result<Vec<_>, _>>()?;
+        refuse_nameless(&sources, &target)?;
+        return Ok(Copies::Upload { sources, target });
+    }
+    let remote = sources.iter().filter(|source| looks_like_url(source)).count();
+    if remote == 0 {
+        return Err(PlanError::NothingRemote { target: show(target) });
+    }
+    if let Some(local) = sources.iter().find(|source| !looks_like_url(source)) {
+        return Err(PlanError::Mixed { source_name: show(local) });
+    }
+    let local_target = local_target(target)?;
+    if sources.len() > 1 && local_target == LocalTarget::Stdout {
+        return Err(PlanError::ManyIntoOne { target: show(target) });
+    }
+    let urls = sources.iter().map(|source| remote_source(source)).collect::<Result<Vec<_>, _>>()?;
+    Ok(Copies::Download { sources: urls, target: local_target })
+}
+
+fn local_source(text: &OsStr) -> Result<Local, PlanError> {
+    match text.as_bytes() {
+        b"-" => Ok(Local::Stdin),
+        b"null:" => Err(PlanError::WrongSide { what: show(text), side: "target" }),
+        bytes => match bytes.strip_prefix(b"zero:") {
+            Some(count) => match size::parse(&String::from_utf8_lossy(count)) {
+                Ok(bytes) => Ok(Local::Zero(bytes)),
+                Err(fault) => Err(PlanError::Zero { what: show(text), fault }),
+            },
+            None => Ok(Local::File(PathBuf::from(text))),
+        },
+    }
+}
+
+fn local_target(text: &OsStr) -> Result<LocalTarget, PlanError> {
+    match text.as_bytes() {
+        b"-" => Ok(LocalTarget::Stdout),
+        b"null:" => Ok(LocalTarget::Null),
+        bytes if bytes.starts_with(b"zero:") => Err(PlanError::WrongSide { what: show(text), side: "source" }),
+        _ => Ok(LocalTarget::Path(PathBuf::from(text))),
+    }
+}
+
+fn remote_source(text: &OsStr) -> Result<Url, PlanError> {
+    let url = parse_url(text)?;
+    if url.directory || url.path.is_root() {
+        return Err(PlanError::SourceIsDirectory(show(text)));
+    }
+    Ok(url)
+}
+
+/// Standard input and zeros have no name that a directory could give them.
+fn refuse_nameless(sources: &[Local], target: &Url) -> Result<(), PlanError> {
+    let into_directory = sources.len() > 1 || target.directory || target.path.is_root();
+    let (what, name) = match sources.iter().find(|source| !matches!(source, Local::File(_))) {
+        Some(Local::Stdin) => ("standard input".to_owned(), &b"input.bin"[..]),
+        Some(Local::Zero(size)) => (format!("zero:{size}"), &b"zeros.bin"[..]),
+        Some(Local::File(_)) | None => return Ok(()),
+    };
+    if !into_directory {
+        return Ok(());
+    }
+    let example = target.join(name).map_or_else(|_| target.to_string(), |url| url.to_string());
+    Err(PlanError::Nameless { what, example })
+}
+
+#[cfg(test)]
+#[path = "copy_tests.rs"]
+mod tests;

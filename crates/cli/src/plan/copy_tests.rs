@@ -1,0 +1,203 @@
+//! Command lines of `cp`: what they mean, and which are refused, by name.
+
+use clap::Parser;
+
+use super::*;
+use crate::args::{Command, Typed};
+
+fn plan(line: &str) -> Result<CopyPlan, PlanError> {
+    let words = ["xdfs", "cp"].into_iter().chain(line.split_whitespace());
+    match Typed::try_parse_from(words).unwrap_or_else(|error| panic!("{line}: {error}")).command {
+        Command::Cp(args) => resolve(*args),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn copies(line: &str) -> Copies {
+    plan(line).unwrap_or_else(|error| panic!("{line}: {error}")).copies
+}
+
+fn url(text: &str) -> Url {
+    Url::parse(OsStr::new(text)).unwrap()
+}
+
+fn refusal(line: &str) -> String {
+    plan(line).expect_err(line).to_string()
+}
+
+#[test]
+fn the_side_with_urls_decides_the_direction() {
+    assert_eq!(
+        copies("a b xdfs://[::1]/e/d/"),
+        Copies::Upload {
+            sources: vec![Local::File("a".into()), Local::File("b".into())],
+            target: url("xdfs://[::1]/e/d/")
+        }
+    );
+    assert_eq!(
+        copies("xdfs://127.0.0.1/e/a xdfs://localhost:5/f/b ."),
+        Copies::Download {
+            sources: vec![url("xdfs://127.0.0.1/e/a"), url("xdfs://localhost:5/f/b")],
+            target: LocalTarget::Path(".".into())
+        }
+    );
+}
+
+#[test]
+fn standard_input_output_zeros_and_null_are_endpoints() {
+    let target = url("xdfs://localhost/e/x");
+    assert_eq!(
+        copies("- xdfs://localhost/e/x"),
+        Copies::Upload { sources: vec![Local::Stdin], target: target.clone() }
+    );
+    assert_eq!(
+        copies("zero:10GB xdfs://localhost/e/x"),
+        Copies::Upload { sources: vec![Local::Zero(10_000_000_000)], target: target.clone() }
+    );
+    assert_eq!(
+        copies("xdfs://localhost/e/x -"),
+        Copies::Download { sources: vec![target.clone()], target: LocalTarget::Stdout }
+    );
+    assert_eq!(
+        copies("xdfs://localhost/e/x null:"),
+        Copies::Download { sources: vec![target], target: LocalTarget::Null }
+    );
+    assert_eq!(
+        copies("./- ./zero:5 ./xdfs://x xdfs://localhost/e/d/"),
+        Copies::Upload {
+            sources: vec![Local::File("./-".into()), Local::File("./zero:5".into()), Local::File("./xdfs://x".into())],
+            target: url("xdfs://localhost/e/d/")
+        }
+    );
+}
+
+#[test]
+fn options_that_are_left_out_have_the_documented_values() {
+    let plan = plan("a xdfs://localhost/e/x").unwrap();
+    assert_eq!(
+        plan.options,
+        Options {
+            channels: CHANNELS_DEFAULT,
+            window: None,
+            block: None,
+            congestion: None,
+            level: Level::Integrity,
+            check: Check::Wire,
+            offset: 0,
+            length: None,
+            keep_existing: false,
+        }
+    );
+    assert_eq!(plan.format, Format { json: false, quiet: false, progress: Progress::Total });
+}
+
+#[test]
+fn options_reach_the_plan() {
+    let line = "-n -P 1000 -w 2MiB -b 256KiB --congestion bbr --protection clear --offset 1K --length 2K \
+                --verify none --durability written --no-resume --json -q --progress channels a xdfs://localhost/e/x";
+    let plan = plan(line).unwrap();
+    assert_eq!(
+        plan.options,
+        Options {
+            channels: 1000,
+            window: Some(2 << 20),
+            block: Some(256 << 10),
+            congestion: Some("bbr".to_owned()),
+            level: Level::Clear,
+            check: Check::None,
+            offset: 1000,
+            length: Some(2000),
+            keep_existing: true,
+        }
+    );
+    assert_eq!(plan.format, Format { json: true, quiet: true, progress: Progress::Channels });
+}
+
+#[test]
+fn what_checks_a_copy_follows_from_level_and_option() {
+    let check = |options: &str| plan(&format!("{options} a xdfs://localhost/e/x")).map(|plan| plan.options.check);
+    assert_eq!(check(""), Ok(Check::Wire));
+    assert_eq!(check("--verify wire"), Ok(Check::Wire));
+    assert_eq!(check("--verify none"), Ok(Check::None));
+    assert_eq!(check("--protection clear"), Ok(Check::None));
+    assert_eq!(check("--protection clear --verify none"), Ok(Check::None));
+    assert_eq!(check("--protection clear --verify wire"), Err(PlanError::WireAtClear));
+}
+
+#[test]
+fn what_comes_later_is_refused_by_the_name_it_was_typed_with() {
+    for (line, start, with) in [
+        ("--protection private a xdfs://localhost/e/x", "--protection private", "xSec"),
+        ("--verify hash a xdfs://localhost/e/x", "--verify hash", "durability"),
+        ("--verify reread a xdfs://localhost/e/x", "--verify reread", "durability"),
+        ("--durability durable a xdfs://localhost/e/x", "--durability durable", "durability"),
+        ("-r a xdfs://localhost/e/x", "-r", "trees"),
+        ("-a a xdfs://localhost/e/x", "-a", "trees"),
+        ("a xdfs://anna@localhost/e/x", "xdfs://anna@localhost/e/x: logging in as anna", "xSec"),
+        (
+            "a xdfs://localhost/e/x#SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU",
+            "xdfs://localhost/e/x#SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU: checking the host key",
+            "xSec",
+        ),
+        ("xdfs://localhost/e/x xdfs://localhost/e/y", "xdfs://localhost/e/x to xdfs://localhost/e/y", "third-party"),
+    ] {
+        let refusal = refusal(line);
+        assert!(refusal.starts_with(start) && refusal.contains(&format!("comes with {with}")), "{line}: {refusal}");
+    }
+}
+
+#[test]
+fn addresses_of_other_machines_are_refused_with_the_reason() {
+    for host in ["10.0.0.1", "[2001:db8::1]", "0.0.0.0"] {
+        let refusal = refusal(&format!("a xdfs://{host}/e/x"));
+        assert!(refusal.contains("until xSec") && refusal.contains(host), "{refusal}");
+    }
+}
+
+#[test]
+fn impossible_combinations_are_refused() {
+    let show = |text: &str| text.to_owned();
+    for (line, error) in [
+        ("a b", PlanError::NothingRemote { target: show("b") }),
+        ("- -", PlanError::NothingRemote { target: show("-") }),
+        ("a xdfs://localhost/e/x .", PlanError::Mixed { source_name: show("a") }),
+        ("xdfs://localhost/e/x xdfs://localhost/e/y -", PlanError::ManyIntoOne { target: show("-") }),
+        ("null: xdfs://localhost/e/x", PlanError::WrongSide { what: show("null:"), side: "target" }),
+        ("xdfs://localhost/e/x zero:5", PlanError::WrongSide { what: show("zero:5"), side: "source" }),
+        ("xdfs://localhost/e/d/ .", PlanError::SourceIsDirectory(show("xdfs://localhost/e/d/"))),
+        ("xdfs://localhost/e .", PlanError::SourceIsDirectory(show("xdfs://localhost/e"))),
+        ("-b 1M a xdfs://localhost/e/x", PlanError::Block(1_000_000)),
+        ("-b 32KiB a xdfs://localhost/e/x", PlanError::Block(32 << 10)),
+        ("-b 8MiB a xdfs://localhost/e/x", PlanError::Block(8 << 20)),
+        ("-b 0 a xdfs://localhost/e/x", PlanError::Block(0)),
+        ("-w 1K a xdfs://localhost/e/x", PlanError::Window(1000)),
+        ("-w 2GiB a xdfs://localhost/e/x", PlanError::Window(2 << 30)),
+        ("--congestion a/b a xdfs://localhost/e/x", PlanError::Congestion(show("a/b"))),
+        ("--congestion sixteen_letters_ a xdfs://localhost/e/x", PlanError::Congestion(show("sixteen_letters_"))),
+        ("--offset 9223372036854775807 --length 1 a xdfs://localhost/e/x", PlanError::Range),
+        ("--offset 1 - xdfs://localhost/e/x", PlanError::OffsetOfStream(show("-"))),
+        ("--json xdfs://localhost/e/x -", PlanError::JsonIntoTarget),
+    ] {
+        assert_eq!(plan(line).map(|plan| plan.copies), Err(error), "{line}");
+    }
+    assert!(matches!(plan("zero:x xdfs://localhost/e/x"), Err(PlanError::Zero { .. })));
+    assert!(matches!(plan("http://localhost/e/x ."), Err(PlanError::Url { .. })));
+}
+
+#[test]
+fn a_source_without_a_name_needs_a_target_with_one() {
+    for line in
+        ["- xdfs://localhost/e/d/", "- xdfs://localhost/e", "a - xdfs://localhost/e/d", "zero:5 xdfs://localhost/e/"]
+    {
+        assert!(matches!(plan(line), Err(PlanError::Nameless { .. })), "{line}");
+    }
+    assert!(refusal("- xdfs://localhost/e/d/").contains("xdfs://localhost/e/d/input.bin"));
+}
+
+#[test]
+fn an_empty_argument_is_refused() {
+    for words in [["xdfs", "cp", "", "xdfs://localhost/e/x"], ["xdfs", "cp", "a", ""]] {
+        let Command::Cp(args) = Typed::try_parse_from(words).unwrap().command else { panic!("not cp") };
+        assert_eq!(resolve(*args).map(|plan| plan.copies), Err(PlanError::Empty));
+    }
+}

@@ -1,0 +1,268 @@
+//! From what was typed to what will be done: plain data, complete and checked, with no option left to interpret.
+//!
+//! Nothing here opens, connects or looks a name up. What this version cannot do yet is refused here, by the name it was
+//! typed with; the refusal says what it comes with.
+
+mod copy;
+mod serve;
+
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+
+use xdfs_proto::base::Level;
+
+pub(crate) use copy::{CHANNELS_DEFAULT, Check, Copies, CopyPlan, Format, Local, LocalTarget, Options, Progress};
+pub(crate) use serve::{ExportPlan, Root, ServePlan};
+
+use crate::args::{Command, DemoArgs, Generated, Protection, StatArgs, Typed};
+use crate::exit::{Exit, Failure};
+use crate::size::SizeError;
+use crate::text::printable;
+use crate::url::{Url, UrlError};
+
+/// What to do.
+#[derive(Debug)]
+pub(crate) enum Plan {
+    /// Offer directories.
+    Serve(ServePlan),
+    /// Move files.
+    Copy(CopyPlan),
+    /// Show what files are.
+    Stat(StatPlan),
+    /// Show that it works.
+    Demo(DemoPlan),
+    /// Write generated documentation.
+    Generate(Generated, PathBuf),
+}
+
+/// Files to look at.
+#[derive(Debug)]
+pub(crate) struct StatPlan {
+    /// On which servers they are, and where there.
+    pub(crate) urls: Vec<Url>,
+    /// JSON instead of text.
+    pub(crate) json: bool,
+}
+
+/// A file sent to a server on this machine and back.
+#[derive(Debug)]
+pub(crate) struct DemoPlan {
+    /// Its size in bytes.
+    pub(crate) size: u64,
+    /// Parallel channels.
+    pub(crate) channels: u16,
+    /// How the transfers are protected.
+    pub(crate) level: Level,
+    /// Where files are made, when that was said.
+    pub(crate) directory: Option<PathBuf>,
+}
+
+/// With which later part of xdfs something comes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Later {
+    /// Login, keys, encryption.
+    Security,
+    /// Syncs, journals, hashes, resume.
+    Durability,
+    /// Directories with all they hold, and path operations.
+    Trees,
+    /// Copies between two servers.
+    ThirdParty,
+    /// Configuration and reload.
+    Operation,
+}
+
+impl Later {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Security => "xSec",
+            Self::Durability => "durability",
+            Self::Trees => "trees",
+            Self::ThirdParty => "third-party transfers",
+            Self::Operation => "server operation",
+        }
+    }
+}
+
+/// Why a command line cannot be followed.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub(crate) enum PlanError {
+    /// A thing that this version does not have yet.
+    #[error("{what}: comes with {}; {instead}", later.name())]
+    Later {
+        /// As it was typed.
+        what: String,
+        /// What it waits for.
+        later: Later,
+        /// What to do now.
+        instead: &'static str,
+    },
+    /// A URL with a fault.
+    #[error("{url}: {fault}; for example {}", fault.example())]
+    Url {
+        /// As it was typed.
+        url: String,
+        /// Its fault.
+        fault: UrlError,
+    },
+    /// An address that is not of this machine.
+    #[error(
+        "{what}: until xSec, xdfs listens on and connects to loopback addresses only, because nobody can log in yet; \
+         use 127.0.0.1, [::1] or localhost"
+    )]
+    NotLoopback {
+        /// As it was typed.
+        what: String,
+    },
+    /// Not an address with a port.
+    #[error("--listen {0}: this is no address with a port; for example 127.0.0.1:2799, [::1]:2799 or 127.0.0.1:0")]
+    Listen(String),
+    /// Not `NAME=DIR`.
+    #[error("--export {0}: write NAME=DIR, NAME=DIR:ro or NAME=memory:; for example --export data=/srv/data")]
+    ExportForm(String),
+    /// Not a name.
+    #[error("--export {0}: a name has 1 to 64 letters, digits, '.', '_' and '-', and not only dots")]
+    ExportName(String),
+    /// The same name twice.
+    #[error("--export {0}: this name is given twice; each export needs its own")]
+    ExportTwice(String),
+    /// `zero:` without a good size.
+    #[error("{what}: {fault}; write zero:SIZE, for example zero:10GB")]
+    Zero {
+        /// As it was typed.
+        what: String,
+        /// What is wrong with the size.
+        fault: SizeError,
+    },
+    /// A special name on the wrong side.
+    #[error("{what}: this can only be a {side}; a local file of that name is written ./{what}")]
+    WrongSide {
+        /// As it was typed.
+        what: String,
+        /// The side where it may stand.
+        side: &'static str,
+    },
+    /// An empty argument.
+    #[error("an empty name was given; is a shell variable unset?")]
+    Empty,
+    /// Both sides here.
+    #[error("{target}: neither side is on a server; copy local files with cp, or write xdfs://HOST/EXPORT/path")]
+    NothingRemote {
+        /// The target as typed.
+        target: String,
+    },
+    /// Sources from both sides.
+    #[error("{source_name}: the sources are partly local and partly on servers; copy them with two commands")]
+    Mixed {
+        /// The first source of the other kind.
+        source_name: String,
+    },
+    /// Several sources into one stream.
+    #[error("{target}: several sources need a directory as their target")]
+    ManyIntoOne {
+        /// The target as typed.
+        target: String,
+    },
+    /// Standard input or zeros into a directory.
+    #[error("{what} has no name; write the target's file name, such as {example}")]
+    Nameless {
+        /// The source as typed.
+        what: String,
+        /// A target with a name.
+        example: String,
+    },
+    /// The root of an export as a source, or a URL that ends in a slash.
+    #[error("{0}: this names a directory; directories come with trees, name a file")]
+    SourceIsDirectory(String),
+    /// A block size that cannot be.
+    #[error("--block {0}: a block is a power of two from 64KiB to 4MiB (65536 to 4194304 bytes), such as 1MiB")]
+    Block(u64),
+    /// A window that cannot be.
+    #[error("--window {0}: a window has 4KiB to 1GiB")]
+    Window(u64),
+    /// Not a name of the kernel.
+    #[error(
+        "--congestion {0}: this is no name of a congestion control; /proc/sys/net/ipv4/tcp_available_congestion_control lists those of this machine"
+    )]
+    Congestion(String),
+    /// A range that ends beyond all files.
+    #[error("--offset and --length: the range ends beyond the largest file there can be")]
+    Range,
+    /// An offset into a stream of zeros or standard input.
+    #[error("--offset: {0} cannot be entered in its middle; leave the option out")]
+    OffsetOfStream(String),
+    /// `wire` at `clear`.
+    #[error(
+        "--verify wire: this checks the tag of every block, and at --protection clear blocks have none; use --protection integrity or --verify none"
+    )]
+    WireAtClear,
+    /// Data and reports into one stream.
+    #[error("--json: it writes to standard output, which is the target here; copy to a file, or leave --json out")]
+    JsonIntoTarget,
+}
+
+impl From<PlanError> for Failure {
+    fn from(error: PlanError) -> Self {
+        Self::new(Exit::Usage, error.to_string())
+    }
+}
+
+/// Turns what was typed into what will be done.
+pub(crate) fn resolve(typed: Typed) -> Result<Plan, PlanError> {
+    match typed.command {
+        Command::Serve(args) => serve::resolve(args).map(Plan::Serve),
+        Command::Cp(args) => copy::resolve(*args).map(Plan::Copy),
+        Command::Stat(args) => resolve_stat(args).map(Plan::Stat),
+        Command::Demo(args) => resolve_demo(args).map(Plan::Demo),
+        Command::Generate(args) => Ok(Plan::Generate(args.what, args.directory)),
+    }
+}
+
+fn resolve_stat(args: StatArgs) -> Result<StatPlan, PlanError> {
+    let urls = args.urls.iter().map(|text| parse_url(text)).collect::<Result<_, _>>()?;
+    Ok(StatPlan { urls, json: args.json })
+}
+
+fn resolve_demo(args: DemoArgs) -> Result<DemoPlan, PlanError> {
+    let level = level_of(args.protection, "--protection")?;
+    Ok(DemoPlan { size: args.size, channels: args.channels, level, directory: args.directory })
+}
+
+/// A URL that this version can follow: nobody to log in as, no key to compare.
+fn parse_url(text: &OsStr) -> Result<Url, PlanError> {
+    let shown = || show(text);
+    let url = Url::parse(text).map_err(|fault| PlanError::Url { url: shown(), fault })?;
+    let later = |what: String, instead| PlanError::Later { what, later: Later::Security, instead };
+    if let Some(user) = &url.user {
+        return Err(later(format!("{}: logging in as {user}", shown()), "leave the user out"));
+    }
+    if let Some(key) = &url.key {
+        return Err(later(format!("{}: checking the host key {key}", shown()), "leave '#' and the key out"));
+    }
+    if let crate::url::Host::Address(address) = &url.host {
+        crate::address::require_loopback(*address, &shown())?;
+    }
+    Ok(url)
+}
+
+/// The level of a protection that this version has.
+fn level_of(protection: Protection, option: &str) -> Result<Level, PlanError> {
+    match protection {
+        Protection::Clear => Ok(Level::Clear),
+        Protection::Integrity => Ok(Level::Integrity),
+        Protection::Private => Err(PlanError::Later {
+            what: format!("{option} private"),
+            later: Later::Security,
+            instead: "this version has integrity and clear",
+        }),
+    }
+}
+
+fn show(text: &OsStr) -> String {
+    printable(text.as_encoded_bytes())
+}
+
+/// For messages about several arguments at once.
+fn is_empty(text: &OsString) -> bool {
+    text.is_empty()
+}

@@ -1,0 +1,187 @@
+//! What `xdfs serve` will offer, and where.
+
+use std::ffi::OsStr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use xdfs_proto::base::Level;
+
+use super::{Later, PlanError, level_of, show};
+use crate::address::require_loopback;
+use crate::args::{Rights, ServeArgs};
+use crate::url::is_export_name;
+
+/// A server to be.
+#[derive(Debug)]
+pub(crate) struct ServePlan {
+    /// What it offers, at least one thing, no name twice.
+    pub(crate) exports: Vec<ExportPlan>,
+    /// Where it listens; port 0 takes a free one.
+    pub(crate) listen: SocketAddr,
+    /// Transfers below this level are refused.
+    pub(crate) level_min: Level,
+    /// Channels that one session may have.
+    pub(crate) channels_max: u16,
+    /// JSON instead of text on standard output.
+    pub(crate) json: bool,
+}
+
+/// One tree that a server offers.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct ExportPlan {
+    /// Its name in URLs.
+    pub(crate) name: String,
+    /// What it holds.
+    pub(crate) root: Root,
+    /// Clients may write into it.
+    pub(crate) writable: bool,
+}
+
+/// What an export holds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Root {
+    /// A directory of this machine.
+    Directory(PathBuf),
+    /// The files `zero` and `null`.
+    Memory,
+}
+
+/// Resolves the arguments of `serve`.
+pub(super) fn resolve(args: ServeArgs) -> Result<ServePlan, PlanError> {
+    if args.state.is_some() {
+        let instead = "this version keeps no keys, users or journals; leave it out";
+        return Err(PlanError::Later { what: "--state".to_owned(), later: Later::Security, instead });
+    }
+    if args.config.is_some() {
+        let instead = "give the options on the command line";
+        return Err(PlanError::Later { what: "--config".to_owned(), later: Later::Operation, instead });
+    }
+    // Nobody can log in yet: who may write anonymously is who may write at all.
+    let all_writable = match args.allow_anonymous {
+        None | Some(Rights::Rw) => true,
+        Some(Rights::Ro) => false,
+        Some(Rights::Create) => {
+            let instead = "this version has ro and rw";
+            return Err(PlanError::Later {
+                what: "--allow-anonymous create".to_owned(),
+                later: Later::Security,
+                instead,
+            });
+        }
+    };
+    let mut exports: Vec<ExportPlan> = Vec::with_capacity(args.export.len());
+    for text in &args.export {
+        let mut export = parse_export(text)?;
+        export.writable &= all_writable;
+        if exports.iter().any(|other| other.name == export.name) {
+            return Err(PlanError::ExportTwice(export.name));
+        }
+        exports.push(export);
+    }
+    Ok(ServePlan {
+        exports,
+        listen: parse_listen(&args.listen)?,
+        level_min: level_of(args.min_protection, "--min-protection")?,
+        channels_max: args.max_channels,
+        json: args.json,
+    })
+}
+
+/// `NAME=DIR`, `NAME=DIR:ro`, `NAME=DIR:rw`, `NAME=memory:` with the same endings.
+fn parse_export(text: &OsStr) -> Result<ExportPlan, PlanError> {
+    let form = || PlanError::ExportForm(show(text));
+    let bytes = text.as_bytes();
+    let equals = bytes.iter().position(|&byte| byte == b'=').ok_or_else(form)?;
+    let (name, root) = (&bytes[..equals], &bytes[equals + 1..]);
+    let name = std::str::from_utf8(name).ok().filter(|name| is_export_name(name));
+    let name = name.ok_or_else(|| PlanError::ExportName(show(text)))?.to_owned();
+    let (root, writable) = match (root.strip_suffix(b":ro"), root.strip_suffix(b":rw")) {
+        (Some(root), _) => (root, false),
+        (None, Some(root)) => (root, true),
+        (None, None) => (root, true),
+    };
+    let root = match root {
+        b"" => return Err(form()),
+        // 'memory::ro' has lost ':ro' above; 'memory:ro' has lost the colon with it.
+        b"memory:" => Root::Memory,
+        b"memory" if root.len() < bytes.len() - equals - 1 => Root::Memory,
+        directory => Root::Directory(PathBuf::from(OsStr::from_bytes(directory))),
+    };
+    Ok(ExportPlan { name, root, writable })
+}
+
+/// An address with a port; `localhost` is the one name that needs no look-up.
+fn parse_listen(text: &str) -> Result<SocketAddr, PlanError> {
+    let malformed = || PlanError::Listen(show(text.as_ref()));
+    let address = match text.strip_prefix("localhost:") {
+        Some(port) => SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port.parse().map_err(|_| malformed())?),
+        None => text.parse().map_err(|_| malformed())?,
+    };
+    require_loopback(address.ip(), &format!("--listen {text}"))?;
+    Ok(address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn export(text: &str) -> Result<ExportPlan, PlanError> {
+        parse_export(OsStr::new(text))
+    }
+
+    fn directory(name: &str, path: &str, writable: bool) -> Result<ExportPlan, PlanError> {
+        Ok(ExportPlan { name: name.to_owned(), root: Root::Directory(path.into()), writable })
+    }
+
+    #[test]
+    fn an_export_is_a_name_a_root_and_a_right() {
+        assert_eq!(export("data=/srv/data"), directory("data", "/srv/data", true));
+        assert_eq!(export("data=/srv/data:rw"), directory("data", "/srv/data", true));
+        assert_eq!(export("data=/srv/data:ro"), directory("data", "/srv/data", false));
+        assert_eq!(export("d-1._x=."), directory("d-1._x", ".", true));
+        assert_eq!(export("d=/a=b:c"), directory("d", "/a=b:c", true));
+        assert_eq!(export("d=/a:ro:ro"), directory("d", "/a:ro", false));
+        assert_eq!(export("d=./memory"), directory("d", "./memory", true));
+        assert_eq!(export("d=memory"), directory("d", "memory", true));
+    }
+
+    #[test]
+    fn a_memory_export_may_be_read_only_too() {
+        let memory = |writable| Ok(ExportPlan { name: "m".to_owned(), root: Root::Memory, writable });
+        assert_eq!(export("m=memory:"), memory(true));
+        assert_eq!(export("m=memory:ro"), memory(false));
+        assert_eq!(export("m=memory:rw"), memory(true));
+        assert_eq!(export("m=memory::ro"), memory(false));
+    }
+
+    #[test]
+    fn a_malformed_export_is_refused_with_what_was_typed() {
+        for text in ["data", "data=", "data=:ro"] {
+            assert_eq!(export(text), Err(PlanError::ExportForm(text.to_owned())));
+        }
+        for text in ["=/srv", "a b=/srv", "..=/srv", "a/b=/srv", "\u{fc}=/srv"] {
+            assert_eq!(export(text), Err(PlanError::ExportName(text.to_owned())));
+        }
+    }
+
+    #[test]
+    fn only_loopback_addresses_are_listened_on() {
+        for (text, address) in [
+            ("127.0.0.1:2799", "127.0.0.1:2799"),
+            ("127.0.0.1:0", "127.0.0.1:0"),
+            ("[::1]:40001", "[::1]:40001"),
+            ("localhost:5", "127.0.0.1:5"),
+        ] {
+            assert_eq!(parse_listen(text), Ok(address.parse().unwrap()));
+        }
+        for text in ["0.0.0.0:2799", "[::]:2799", "192.168.1.5:1"] {
+            assert!(matches!(parse_listen(text), Err(PlanError::NotLoopback { .. })), "{text}");
+        }
+        for text in
+            ["", "127.0.0.1", "localhost", "localhost:x", "127.0.0.1:65536", "::1:5", ":2799", "example.org:2799"]
+        {
+            assert_eq!(parse_listen(text), Err(PlanError::Listen(text.to_owned())), "{text}");
+        }
+    }
+}

@@ -1,0 +1,360 @@
+//! The URL of a file: `xdfs://[user@]host[:port]/EXPORT/path[#SHA256:key]`.
+//!
+//! This is the one place where %XX is decoded, once. What comes out is an export's name and a list of path components;
+//! no later step splits or decodes them again. Nothing here looks a name up or opens a connection.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
+use std::os::unix::ffi::OsStrExt;
+
+use xdfs_proto::base::{PathError, RelPath};
+
+/// The port where `xdfs serve` listens unless told otherwise.
+pub(crate) const PORT_DEFAULT: u16 = 2799;
+
+/// How a URL starts.
+pub(crate) const SCHEME: &str = "xdfs://";
+
+/// Longest name of an export, in bytes: it is one component of every URL and of the server's log lines.
+pub(crate) const EXPORT_NAME_BYTES_MAX: usize = 64;
+
+/// Longest host name of the domain name system, in bytes (RFC 1035).
+const HOST_NAME_BYTES_MAX: usize = 253;
+
+/// Base64 digits of a SHA-256 value without padding, as OpenSSH prints it.
+const KEY_DIGITS: usize = 43;
+
+/// A file or directory on a server.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Url {
+    /// Who logs in.
+    pub(crate) user: Option<String>,
+    /// Where the server is.
+    pub(crate) host: Host,
+    /// Its port.
+    pub(crate) port: u16,
+    /// The server's name for the tree that holds the file.
+    pub(crate) export: String,
+    /// The path below the export's root.
+    pub(crate) path: RelPath,
+    /// It ended in a slash: only a directory will do.
+    pub(crate) directory: bool,
+    /// The server's key, `SHA256:` and 43 digits, where it was pinned.
+    pub(crate) key: Option<String>,
+}
+
+/// The machine that a URL names.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Host {
+    /// A name to look up.
+    Name(String),
+    /// An address.
+    Address(IpAddr),
+}
+
+/// What is wrong with a URL, by its part.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub(crate) enum UrlError {
+    /// It does not start with `xdfs://`.
+    #[error("it does not start with {SCHEME}")]
+    Scheme,
+    /// The part before `@`.
+    #[error("its user name is empty or has a character other than letters, digits, '.', '_' and '-'")]
+    User,
+    /// Nothing between `//` and `/`.
+    #[error("it names no host")]
+    HostMissing,
+    /// Not a host name.
+    #[error("its host '{0}' is neither a name nor an address")]
+    Host(String),
+    /// An IPv6 address without brackets.
+    #[error("its host is an IPv6 address without brackets; write [{0}]")]
+    Brackets(String),
+    /// Not an IPv6 address between the brackets.
+    #[error("'{0}' between its brackets is no IPv6 address")]
+    Ipv6(String),
+    /// Not a port.
+    #[error("its port '{0}' is no number from 1 to 65535")]
+    Port(String),
+    /// No export.
+    #[error("it names no export: the first name after the host is that of an export ('xdfs serve --export NAME=DIR')")]
+    ExportMissing,
+    /// Not the name of an export.
+    #[error("its export '{0}' is no export's name (1 to 64 letters, digits, '.', '_' and '-', and not only dots)")]
+    Export(String),
+    /// A `%` without two hexadecimal digits.
+    #[error("in its path a '%' is not followed by two hexadecimal digits; a '%' in a file's name is written %25")]
+    Percent,
+    /// `%2F`.
+    #[error("its path has an encoded slash (%2F); no file name holds a slash, and a separator is written '/'")]
+    EncodedSlash,
+    /// `%00`.
+    #[error("its path has an encoded NUL (%00), which no file name can hold")]
+    EncodedNul,
+    /// A raw `?`.
+    #[error("it has a '?', but there are no queries here; a '?' in a file's name is written %3F")]
+    Query,
+    /// Any other fault of the path.
+    #[error("its path cannot be used: {0}")]
+    Path(PathError),
+    /// The part after `#`.
+    #[error(
+        "what follows its '#' is no host key (SHA256: and 43 base64 digits); a '#' in a file's name is written %23"
+    )]
+    Key,
+}
+
+impl UrlError {
+    /// A URL without this fault, to learn from.
+    pub(crate) fn example(&self) -> &'static str {
+        match self {
+            Self::Scheme
+            | Self::HostMissing
+            | Self::Host(_)
+            | Self::ExportMissing
+            | Self::Export(_)
+            | Self::Path(_) => "xdfs://localhost/data/run7/image.bin",
+            Self::User => "xdfs://anna@localhost/data/image.bin",
+            Self::Brackets(_) | Self::Ipv6(_) => "xdfs://[::1]:2799/data/image.bin",
+            Self::Port(_) => "xdfs://localhost:2799/data/image.bin",
+            Self::Percent => "xdfs://localhost/data/100%25.bin",
+            Self::EncodedSlash | Self::EncodedNul => "xdfs://localhost/data/run7/image.bin",
+            Self::Query => "xdfs://localhost/data/why%3F.txt",
+            Self::Key => "xdfs://localhost/data/image.bin#SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU",
+        }
+    }
+}
+
+/// Whether an argument is meant as a URL, of whatever scheme. A local file of such a name is written `./xdfs:...`.
+pub(crate) fn looks_like_url(text: &OsStr) -> bool {
+    let bytes = text.as_bytes();
+    let scheme = bytes.iter().take_while(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(byte)).count();
+    scheme > 0 && bytes[scheme..].starts_with(b"://")
+}
+
+/// Whether `name` may name an export.
+pub(crate) fn is_export_name(name: &str) -> bool {
+    (1..=EXPORT_NAME_BYTES_MAX).contains(&name.len())
+        && name.bytes().all(is_name_byte)
+        && name.bytes().any(|byte| byte != b'.')
+}
+
+impl Url {
+    /// Reads a URL. The path is decoded here, once.
+    pub(crate) fn parse(text: &OsStr) -> Result<Self, UrlError> {
+        let rest = text.as_bytes().strip_prefix(SCHEME.as_bytes()).ok_or(UrlError::Scheme)?;
+        let (rest, key) = match split_once(rest, b'#') {
+            Some((rest, fragment)) => (rest, Some(parse_key(fragment)?)),
+            None => (rest, None),
+        };
+        let (authority, path) = split_once(rest, b'/').unwrap_or((rest, b""));
+        let (user, host_port) = match split_once(authority, b'@') {
+            Some((user, host_port)) => (Some(parse_user(user)?), host_port),
+            None => (None, authority),
+        };
+        let (host, port) = parse_host_port(host_port)?;
+        let (export, path, directory) = parse_path(path)?;
+        Ok(Self { user, host, port, export, path, directory, key })
+    }
+
+    /// The last component of the path; the root has none.
+    pub(crate) fn name(&self) -> Option<&[u8]> {
+        self.path.name()
+    }
+
+    /// The URL of `name` in this directory.
+    pub(crate) fn join(&self, name: &[u8]) -> Result<Self, PathError> {
+        let mut joined = Self { directory: false, ..self.clone() };
+        joined.path.push(name)?;
+        Ok(joined)
+    }
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name) => f.write_str(name),
+            Self::Address(IpAddr::V4(address)) => write!(f, "{address}"),
+            Self::Address(IpAddr::V6(address)) => write!(f, "[{address}]"),
+        }
+    }
+}
+
+impl fmt::Display for Url {
+    /// The URL in its canonical form: what [`Url::parse`] reads back as the same value, in ASCII.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(SCHEME)?;
+        if let Some(user) = &self.user {
+            write!(f, "{user}@")?;
+        }
+        write!(f, "{}", self.host)?;
+        if self.port != PORT_DEFAULT {
+            write!(f, ":{}", self.port)?;
+        }
+        write!(f, "/{}", self.export)?;
+        for component in self.path.components() {
+            f.write_str("/")?;
+            for &byte in component {
+                if byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@".contains(&byte) {
+                    write!(f, "{}", byte as char)?;
+                } else {
+                    write!(f, "%{byte:02X}")?;
+                }
+            }
+        }
+        if self.directory {
+            f.write_str("/")?;
+        }
+        match &self.key {
+            Some(key) => write!(f, "#{key}"),
+            None => Ok(()),
+        }
+    }
+}
+
+fn parse_key(fragment: &[u8]) -> Result<String, UrlError> {
+    let digits = fragment.strip_prefix(b"SHA256:").ok_or(UrlError::Key)?;
+    let is_digit = |byte: &u8| byte.is_ascii_alphanumeric() || b"+/".contains(byte);
+    if digits.len() != KEY_DIGITS || !digits.iter().all(is_digit) {
+        return Err(UrlError::Key);
+    }
+    Ok(printable(fragment))
+}
+
+fn parse_user(user: &[u8]) -> Result<String, UrlError> {
+    if user.is_empty() || !user.iter().copied().all(is_name_byte) {
+        return Err(UrlError::User);
+    }
+    Ok(printable(user))
+}
+
+fn parse_host_port(text: &[u8]) -> Result<(Host, u16), UrlError> {
+    if let Some(bracketed) = text.strip_prefix(b"[") {
+        let (address, rest) = split_once(bracketed, b']').ok_or_else(|| UrlError::Ipv6(printable(bracketed)))?;
+        let parsed = str_of(address).and_then(|text| text.parse::<Ipv6Addr>().ok());
+        let host = Host::Address(IpAddr::V6(parsed.ok_or_else(|| UrlError::Ipv6(printable(address)))?));
+        return match rest.strip_prefix(b":") {
+            Some(port) => Ok((host, parse_port(port)?)),
+            None if rest.is_empty() => Ok((host, PORT_DEFAULT)),
+            None => Err(UrlError::Host(printable(text))),
+        };
+    }
+    if let Some(address) = str_of(text).and_then(|text| text.parse::<Ipv6Addr>().ok()) {
+        return Err(UrlError::Brackets(address.to_string()));
+    }
+    let (host, port) = match split_once(text, b':') {
+        Some((host, port)) => (host, parse_port(port)?),
+        None => (text, PORT_DEFAULT),
+    };
+    Ok((parse_host(host)?, port))
+}
+
+/// A name of letters, digits, '.', '_' and '-', or an IPv4 address in its usual form.
+fn parse_host(host: &[u8]) -> Result<Host, UrlError> {
+    if host.is_empty() {
+        return Err(UrlError::HostMissing);
+    }
+    let text = printable(host);
+    if let Ok(address) = text.parse::<IpAddr>() {
+        return Ok(Host::Address(address));
+    }
+    // A name's last label has a letter; without one it is an address in a form that resolvers read in different ways
+    // (127.1, 0x7f.1, 2130706433).
+    let last = host.strip_suffix(b".").unwrap_or(host).rsplit(|&byte| byte == b'.').next().unwrap_or(b"");
+    let is_name = host.len() <= HOST_NAME_BYTES_MAX
+        && host.iter().copied().all(is_name_byte)
+        && host[0] != b'-'
+        && last.first().is_some_and(u8::is_ascii_alphabetic);
+    if is_name { Ok(Host::Name(text)) } else { Err(UrlError::Host(text)) }
+}
+
+fn parse_port(port: &[u8]) -> Result<u16, UrlError> {
+    let number = match str_of(port) {
+        Some(text) if text.bytes().all(|byte| byte.is_ascii_digit()) => text.parse::<u16>().ok(),
+        _ => None,
+    };
+    match number {
+        Some(number) if number > 0 => Ok(number),
+        _ => Err(UrlError::Port(printable(port))),
+    }
+}
+
+/// Export, path below it, and whether it ended in a slash.
+fn parse_path(text: &[u8]) -> Result<(String, RelPath, bool), UrlError> {
+    if text.contains(&b'?') {
+        return Err(UrlError::Query);
+    }
+    let (export, rest) = match split_once(text, b'/') {
+        Some((export, rest)) => (export, Some(rest)),
+        None => (text, None),
+    };
+    if export.is_empty() {
+        return Err(UrlError::ExportMissing);
+    }
+    let export = printable(&decode(export)?);
+    if !is_export_name(&export) {
+        return Err(UrlError::Export(export));
+    }
+    let rest = match rest {
+        None => return Ok((export, RelPath::default(), false)),
+        Some(b"") => return Ok((export, RelPath::default(), true)),
+        Some(rest) => rest,
+    };
+    let (rest, directory) = rest.strip_suffix(b"/").map_or((rest, false), |shorter| (shorter, true));
+    let mut path = RelPath::default();
+    let mut bytes = 0;
+    for component in rest.split(|&byte| byte == b'/') {
+        let component = decode(component)?;
+        path.push(&component).map_err(UrlError::Path)?;
+        bytes += component.len() + 1;
+    }
+    if bytes > xdfs_proto::base::path::PATH_BYTES_MAX {
+        return Err(UrlError::Path(PathError::TooLong));
+    }
+    Ok((export, path, directory))
+}
+
+/// Replaces each %XX by its byte. A slash or a NUL that comes out of it would be read differently by what follows.
+fn decode(text: &[u8]) -> Result<Vec<u8>, UrlError> {
+    let mut decoded = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((&first, tail)) = rest.split_first() {
+        rest = tail;
+        if first != b'%' {
+            decoded.push(first);
+            continue;
+        }
+        let (digits, tail) = rest.split_at_checked(2).ok_or(UrlError::Percent)?;
+        let digit = |byte: u8| (byte as char).to_digit(16).ok_or(UrlError::Percent);
+        match (digit(digits[0])? * 16 + digit(digits[1])?) as u8 {
+            b'/' => return Err(UrlError::EncodedSlash),
+            0 => return Err(UrlError::EncodedNul),
+            byte => decoded.push(byte),
+        }
+        rest = tail;
+    }
+    Ok(decoded)
+}
+
+fn is_name_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"._-".contains(&byte)
+}
+
+fn split_once(text: &[u8], separator: u8) -> Option<(&[u8], &[u8])> {
+    let at = text.iter().position(|&byte| byte == separator)?;
+    Some((&text[..at], &text[at + 1..]))
+}
+
+fn str_of(text: &[u8]) -> Option<&str> {
+    std::str::from_utf8(text).ok()
+}
+
+/// For messages: no control byte reaches a terminal.
+fn printable(text: &[u8]) -> String {
+    text.escape_ascii().to_string()
+}
+
+#[cfg(test)]
+#[path = "url_tests.rs"]
+mod tests;

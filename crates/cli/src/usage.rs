@@ -1,0 +1,126 @@
+//! Reads the command line, and says what is wrong with it in this program's own words.
+//!
+//! Help and version are asked for, not errors: they go to standard output and end with 0.
+
+use std::ffi::OsString;
+use std::io::Write;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory, Parser};
+
+use crate::args::Typed;
+use crate::exit::{Exit, Failure};
+use crate::text::printable;
+
+/// Commands of the design that no version has yet, and what each comes with.
+const LATER: &[(&str, &[&str])] = &[
+    ("trees", &["ls", "mkdir", "rm", "mv", "ln", "chmod", "touch", "cat", "sum", "du", "df", "sync"]),
+    ("xSec", &["key", "user", "token", "revoke", "trust"]),
+    ("tuning", &["tune"]),
+    ("the mount", &["mount"]),
+];
+
+/// What was typed; a failure when it cannot be read, or when the answer was help.
+pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Typed, Failure> {
+    Typed::try_parse_from(words).map_err(|error| match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => print(&error, Exit::Done),
+        // Nothing was typed: the help is the answer, and it is no success.
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => print(&error, Exit::Usage),
+        ErrorKind::InvalidSubcommand => unknown_command(&error),
+        _ => complain(&error),
+    })
+}
+
+fn print(error: &clap::Error, exit: Exit) -> Failure {
+    // To standard output what was asked for, to standard error the rest; a pipe gets no colours.
+    let printed = error.print().and_then(|()| std::io::stdout().flush());
+    match printed {
+        Ok(()) => Failure::new(exit, ""),
+        Err(error) => Failure::from_output(&error),
+    }
+}
+
+fn unknown_command(error: &clap::Error) -> Failure {
+    let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidSubcommand) else {
+        return complain(error);
+    };
+    let root = Typed::command();
+    let present: Vec<&str> =
+        root.get_subcommands().filter(|command| !command.is_hide_set()).map(clap::Command::get_name).collect();
+    let later = LATER.iter().find(|(_, names)| names.contains(&name.as_str()));
+    let reason = later.map_or(String::new(), |(with, _)| format!(" (it comes with {with})"));
+    let message = format!(
+        "there is no command '{}' in this version{reason}; it has {}; see 'xdfs --help'",
+        printable(name.as_bytes()),
+        present.join(", ")
+    );
+    Failure::new(Exit::Usage, message)
+}
+
+fn complain(error: &clap::Error) -> Failure {
+    let text = error.render().to_string();
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    Failure::new(Exit::Usage, text.trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failure(line: &str) -> Failure {
+        parse(line.split_whitespace().map(OsString::from)).expect_err(line)
+    }
+
+    #[test]
+    fn the_definition_of_the_command_line_is_consistent() {
+        Typed::command().debug_assert();
+    }
+
+    #[test]
+    fn an_unknown_command_is_told_which_ones_exist() {
+        for (line, part) in [
+            ("xdfs frobnicate", "no command 'frobnicate' in this version; it has serve, cp, stat, demo"),
+            ("xdfs ls xdfs://h/e", "no command 'ls' in this version (it comes with trees); it has serve, cp"),
+            ("xdfs key create", "no command 'key' in this version (it comes with xSec)"),
+        ] {
+            let failure = failure(line);
+            assert_eq!(failure.exit, Exit::Usage);
+            assert!(failure.message.contains(part), "{line}: {}", failure.message);
+        }
+    }
+
+    #[test]
+    fn no_command_of_a_later_version_exists_already() {
+        let root = Typed::command();
+        for name in LATER.iter().flat_map(|(_, names)| *names) {
+            assert!(
+                root.get_subcommands().all(|command| command.get_name() != *name),
+                "{name} exists: take it off the list"
+            );
+        }
+    }
+
+    #[test]
+    fn a_bad_value_names_the_option_and_the_reason() {
+        for (line, option, reason) in [
+            ("xdfs cp -b 1X a b", "--block", "no unit 'X'"),
+            ("xdfs cp --offset -1 a b", "-1", ""),
+            ("xdfs cp --length 1.5G a b", "--length", "whole number"),
+            ("xdfs cp -P 0 a b", "--channels", "1..=4096"),
+            ("xdfs cp -P 4097 a b", "--channels", "1..=4096"),
+            ("xdfs cp --protection secret a b", "--protection", "private, integrity, clear"),
+            ("xdfs cp a", "TARGET", ""),
+            ("xdfs serve", "--export", ""),
+            ("xdfs cp --frob a b", "--frob", ""),
+        ] {
+            let failure = failure(line);
+            assert_eq!(failure.exit, Exit::Usage, "{line}");
+            assert!(
+                failure.message.contains(option) && failure.message.contains(reason),
+                "{line}: {}",
+                failure.message
+            );
+            assert!(!failure.message.starts_with("error"), "{line}");
+        }
+    }
+}
