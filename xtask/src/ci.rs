@@ -33,8 +33,8 @@ fn steps() -> Vec<Step> {
         always("build", |_| silent(&mut cargo(&["build", "--release", "--locked", "--package", "xdfs"]))),
         always("test", test),
         always("docs", |_| docs()),
-        Step { name: "states", action: |_| generated::states(), present: generated::has_states() },
-        Step { name: "vectors", action: |_| generated::vectors(), present: generated::has_vectors() },
+        Step { name: "states", action: |_| generated::states(), present: generated::exists("states") },
+        Step { name: "vectors", action: |_| generated::vectors(), present: generated::exists("vectors") },
         Step { name: "fuzz", action: |_| generated::fuzz(true), present: generated::has_fuzz() },
         always("deny", |_| deny::check()),
     ]

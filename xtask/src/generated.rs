@@ -1,31 +1,27 @@
 //! Things made from the code and kept in the repository: drawings of state machines and golden frames. And the fuzz
 //! program, which stands outside of the workspace.
 //!
-//! The generators live beside what they show, as examples of its crate, and compare instead of writing with `--check`.
+//! A generator lives beside what it shows: as an example of its crate that compares instead of writing with `--check`,
+//! or as a module of tests of the same name.
 
 use crate::{Failure, Outcome, process, tree};
 
-/// Packages with their folders that may offer an example named `vectors`.
-const VECTORS: [(&str, &str); 2] = [("xdfs-proto", "crates/proto"), ("xdfs-secure", "crates/secure")];
+/// Packages with their folders that have generated files.
+const PACKAGES: [(&str, &str); 2] = [("xdfs-proto", "crates/proto"), ("xdfs-secure", "crates/secure")];
 
 /// Compares the drawn state machines of docs/states with the code.
 pub(crate) fn states() -> Outcome {
-    fresh("states", &[("xdfs-proto", "crates/proto")])
+    fresh("states")
 }
 
 /// Compares the golden frames of vectors/ with the code.
 pub(crate) fn vectors() -> Outcome {
-    fresh("vectors", &VECTORS)
+    fresh("vectors")
 }
 
-/// Is there something for `states` to compare?
-pub(crate) fn has_states() -> bool {
-    has_example("crates/proto", "states")
-}
-
-/// Is there something for `vectors` to compare?
-pub(crate) fn has_vectors() -> bool {
-    VECTORS.iter().any(|(_, folder)| has_example(folder, "vectors"))
+/// Does some crate have a generator of this name?
+pub(crate) fn exists(name: &str) -> bool {
+    PACKAGES.iter().any(|(_, folder)| generator(folder, name).is_some())
 }
 
 /// Is there a fuzz program?
@@ -46,24 +42,53 @@ pub(crate) fn fuzz(short: bool) -> Outcome {
     Ok("the fuzz program found nothing".to_owned())
 }
 
-fn fresh(example: &str, packages: &[(&str, &str)]) -> Outcome {
-    let mut checked = Vec::new();
-    for (package, folder) in packages {
-        if has_example(folder, example) {
-            let arguments = ["run", "--quiet", "--locked", "--package", package, "--example", example, "--", "--check"];
-            process::run(&mut process::cargo(&arguments)).map_err(|Failure(message)| {
-                format!("{message}\nto bring the files up to date: cargo run -p {package} --example {example}")
-            })?;
-            checked.push(*package);
-        }
-    }
-    if checked.is_empty() {
-        return Err(format!("no crate has an example named {example}").into());
-    }
-    Ok(format!("{example} are up to date: {}", checked.join(", ")))
+/// How a crate compares its generated files with the code.
+#[derive(Clone, Copy, Debug)]
+enum Generator {
+    Example,
+    Tests,
 }
 
-fn has_example(folder: &str, example: &str) -> bool {
-    let examples = tree::root().join(folder).join("examples");
-    examples.join(format!("{example}.rs")).exists() || examples.join(example).join("main.rs").exists()
+fn generator(folder: &str, name: &str) -> Option<Generator> {
+    let folder = tree::root().join(folder);
+    let is_there = |parts: &[String]| parts.iter().any(|part| folder.join(part).exists());
+    if is_there(&[format!("examples/{name}.rs"), format!("examples/{name}/main.rs")]) {
+        Some(Generator::Example)
+    } else if is_there(&[format!("src/{name}.rs"), format!("src/{name}/mod.rs")]) {
+        Some(Generator::Tests)
+    } else {
+        None
+    }
+}
+
+fn fresh(name: &str) -> Outcome {
+    let mut checked = Vec::new();
+    for (package, folder) in PACKAGES {
+        match generator(folder, name) {
+            Some(Generator::Example) => example(package, name)?,
+            // The filter ends in `::`, so that only the tests of the module of this name run.
+            Some(Generator::Tests) => process::run(&mut process::cargo(&[
+                "test",
+                "--quiet",
+                "--locked",
+                "--package",
+                package,
+                "--lib",
+                &format!("{name}::"),
+            ]))?,
+            None => continue,
+        }
+        checked.push(package);
+    }
+    if checked.is_empty() {
+        return Err(format!("no crate has a generator named {name}").into());
+    }
+    Ok(format!("{name} are up to date: {}", checked.join(", ")))
+}
+
+fn example(package: &str, name: &str) -> Result<(), Failure> {
+    let arguments = ["run", "--quiet", "--locked", "--package", package, "--example", name, "--", "--check"];
+    process::run(&mut process::cargo(&arguments)).map_err(|Failure(message)| {
+        format!("{message}\nto bring the files up to date: cargo run -p {package} --example {name}").into()
+    })
 }

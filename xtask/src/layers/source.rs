@@ -11,8 +11,10 @@ const PROTO_LINES: [&str; 2] = ["#![no_std]", "#![forbid(unsafe_code)]"];
 /// All findings in all Rust files.
 pub(super) fn findings(files: &[File]) -> Result<Vec<String>, Failure> {
     let mut findings = Vec::new();
+    let modules = test_modules(files);
     for file in files.iter().filter(|file| file.is_rust()) {
-        scan(file, SOURCES, &mut findings);
+        let test = is_test_file(&file.path) || modules.iter().any(|module| module.holds(&file.path));
+        scan(file, test, &mut findings);
     }
     let root = files.iter().find(|file| file.path == PROTO_ROOT);
     let root = root.ok_or_else(|| format!("there is no {PROTO_ROOT}"))?;
@@ -24,14 +26,12 @@ pub(super) fn findings(files: &[File]) -> Result<Vec<String>, Failure> {
     Ok(findings)
 }
 
-fn scan(file: &File, rules: &[SourceRule], findings: &mut Vec<String>) {
+fn scan(file: &File, test: bool, findings: &mut Vec<String>) {
     let code = file.code();
     let all = lex::tokens(&code);
     let product = lex::without_tests(&all);
-    for rule in rules.iter().filter(|rule| holds(rule, &file.path)) {
-        if rule.tests_may && is_test_file(&file.path) {
-            continue;
-        }
+    let rules = SOURCES.iter().filter(|rule| holds(rule, &file.path));
+    for rule in rules.filter(|rule| !(rule.tests_may && test)) {
         let tokens = if rule.tests_may { &product } else { &all };
         for at in uses(tokens, rule.what) {
             findings.push(format!("{}:{}: {}", file.path, lex::line_of(&file.text, at), rule.why));
@@ -44,9 +44,41 @@ fn holds(rule: &SourceRule, path: &str) -> bool {
     applies && !rule.except.iter().any(|(prefix, _)| path.starts_with(prefix))
 }
 
-/// Files that hold tests and nothing else: `tests.rs`, `tests/` and `examples/` of any crate.
+/// Files that cargo builds for tests and examples alone.
 fn is_test_file(path: &str) -> bool {
-    path.ends_with("/tests.rs") || path.contains("/tests/") || path.contains("/examples/")
+    path.contains("/tests/") || path.contains("/examples/")
+}
+
+/// A module in files of its own: `a/b.rs`, and everything below `a/b/`.
+#[derive(Debug, PartialEq, Eq)]
+struct Module(String);
+
+impl Module {
+    fn holds(&self, path: &str) -> bool {
+        path.strip_prefix(&self.0).is_some_and(|rest| rest == ".rs" || rest.starts_with('/'))
+    }
+}
+
+/// The modules that some file declares as `#[cfg(test)] mod name;`.
+fn test_modules(files: &[File]) -> Vec<Module> {
+    const DECLARED: [&str; 8] = ["#", "[", "cfg", "(", "test", ")", "]", "mod"];
+    let mut modules = Vec::new();
+    for file in files.iter().filter(|file| file.is_rust()) {
+        let code = file.code();
+        let tokens = lex::tokens(&code);
+        let (folder, name) = file.path.rsplit_once('/').unwrap_or(("", &file.path));
+        let folder = match name {
+            "lib.rs" | "main.rs" | "mod.rs" => folder.to_owned(),
+            _ => format!("{folder}/{}", name.trim_end_matches(".rs")),
+        };
+        for window in tokens.windows(DECLARED.len() + 2) {
+            let declared = window.iter().zip(DECLARED).all(|(token, word)| token.text == word);
+            if declared && window[DECLARED.len() + 1].text == ";" {
+                modules.push(Module(format!("{folder}/{}", window[DECLARED.len()].text)));
+            }
+        }
+    }
+    modules
 }
 
 /// Where a path is used, in bytes.
@@ -78,9 +110,13 @@ fn uses(tokens: &[Token<'_>], what: Use) -> Vec<usize> {
 mod tests {
     use super::*;
 
+    fn file(path: &str, text: &str) -> File {
+        File { path: path.to_owned(), text: text.to_owned() }
+    }
+
     fn found(path: &str, text: &str) -> usize {
         let mut findings = Vec::new();
-        scan(&File { path: path.to_owned(), text: text.to_owned() }, SOURCES, &mut findings);
+        scan(&file(path, text), is_test_file(path), &mut findings);
         findings.len()
     }
 
@@ -115,5 +151,18 @@ mod tests {
         assert_eq!(found("crates/proto/src/a.rs", "use std::time::Instant;"), 1);
         assert_eq!(found("crates/proto/src/lib.rs", "#[cfg(test)]\nextern crate std;"), 0);
         assert_eq!(found("crates/proto/src/lib.rs", "extern crate std;"), 1);
+    }
+
+    #[test]
+    fn a_module_that_is_declared_for_tests_is_a_test() {
+        let files = [
+            file("crates/a/src/lib.rs", "#[cfg(test)]\nmod vectors;\nmod b;"),
+            file("crates/a/src/b.rs", "#[cfg(test)] mod tests;"),
+        ];
+        let modules = test_modules(&files);
+        let holds = |path: &str| modules.iter().any(|module| module.holds(path));
+        assert!(holds("crates/a/src/vectors.rs") && holds("crates/a/src/b/tests.rs"));
+        assert!(holds("crates/a/src/vectors/more.rs"));
+        assert!(!holds("crates/a/src/b.rs") && !holds("crates/a/src/vectors2.rs"));
     }
 }
