@@ -33,6 +33,7 @@ struct Need {
 }
 
 const NEEDS: &[Need] = &[
+    need("git", Sign::Program("git"), Purpose::Test, "lists the files that belong to the tree"),
     need("iproute2", Sign::Program("ip"), Purpose::Test, "network namespaces, and ss to see a socket's options"),
     need("strace", Sign::Program("strace"), Purpose::Test, "counts the system calls of a transfer"),
     need("openssh-client", Sign::Program("ssh-keygen"), Purpose::Test, "keys in the format that users have"),

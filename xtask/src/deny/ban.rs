@@ -14,14 +14,18 @@ pub(super) struct Ban {
 }
 
 impl Ban {
-    /// Reads `{ crate = "name", reason = "…" }` or `{ crate = "name@<1.2.3", … }`. Other forms that cargo-deny knows
+    /// Reads `{ crate = "name", reason = "…" }` or `{ crate = "name:<1.2.3", … }`. Other forms that cargo-deny knows
     /// are refused: a ban that is not understood must not be skipped.
     pub(super) fn read(entry: &Value) -> Result<Self, Failure> {
         let text = |field: &str| entry.get(field).and_then(Value::as_str);
         let (Some(specification), Some(reason)) = (text("crate"), text("reason")) else {
             return Err(format!("deny.toml: this ban needs `crate` and `reason`: {entry:?}").into());
         };
-        let (name, good_from) = match specification.split_once('@') {
+        let (name, good_from) = match specification.split_once(':') {
+            // cargo-deny reads `name@1.2.3` as this version alone.
+            None if specification.contains('@') => {
+                return Err(format!("deny.toml: only `name:<1.2.3` is understood: {specification}").into());
+            }
             None => (specification, None),
             Some((name, range)) => {
                 let minimum = range.strip_prefix('<').and_then(version);
@@ -67,14 +71,15 @@ mod tests {
 
     #[test]
     fn a_minimum_hits_what_is_below_it() {
-        let ban = ban("crate = \"a@<0.23.46\"\nreason = \"b\"").expect("a ban");
+        let ban = ban("crate = \"a:<0.23.46\"\nreason = \"b\"").expect("a ban");
         assert!(ban.hits("a", "0.23.45") && ban.hits("a", "0.9.100"));
         assert!(!ban.hits("a", "0.23.46") && !ban.hits("a", "0.24.0") && !ban.hits("a", "1.0.0+b"));
     }
 
     #[test]
     fn a_ban_that_is_not_understood_is_refused() {
-        assert!(ban("crate = \"a@=1.0.0\"\nreason = \"b\"").is_err());
+        assert!(ban("crate = \"a:=1.0.0\"\nreason = \"b\"").is_err());
+        assert!(ban("crate = \"a@1.0.0\"\nreason = \"b\"").is_err());
         assert!(ban("crate = \"a\"").is_err());
     }
 }

@@ -3,6 +3,7 @@
 //! The rules are tables in `rules.rs`, each with its reason; a change of the architecture is a change there. This
 //! module only compares.
 
+mod lints;
 mod rules;
 mod source;
 
@@ -14,6 +15,7 @@ use rules::{CRATES, CrateRule, DEVELOPMENT};
 pub(crate) fn check() -> Outcome {
     let members = metadata::members()?;
     let mut findings = arrows(&members);
+    findings.extend(lints::findings(&members)?);
     let files = tree::files()?;
     findings.extend(source::findings(&files)?);
     verdict(findings, format!("{} crates and {} files keep to their layers", members.len(), files.len()))

@@ -54,7 +54,17 @@ pub(super) const CRATES: &[CrateRule] = &[
     CrateRule {
         name: "xdfs",
         ours: &["xdfs-proto", "xdfs-xio", "xdfs-client", "xdfs-server"],
-        foreign: &["clap", "clap_complete", "clap_mangen", "indicatif", "serde", "serde_json", "signal-hook"],
+        foreign: &[
+            "clap",
+            "clap_complete",
+            "clap_mangen",
+            "indicatif",
+            "rustix",
+            "serde",
+            "serde_json",
+            "signal-hook",
+            "thiserror",
+        ],
         why: "the command speaks to client and server; what it needs of the engine they offer",
     },
 ];
