@@ -16,4 +16,5 @@ pub mod channel;
 pub mod limits;
 pub mod negotiate;
 pub mod plan;
+pub mod session;
 pub mod wire;

@@ -52,6 +52,11 @@ impl Flow {
         }
     }
 
+    /// Whether EOFT passed.
+    pub fn has_ended(&self) -> bool {
+        self.carrying == Carrying::Ended
+    }
+
     /// EOFT passed.
     pub fn on_end_of_transfer(&mut self) -> Result<(), Refused> {
         self.carrying.on_end_of_transfer()

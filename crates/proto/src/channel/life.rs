@@ -142,8 +142,6 @@ transitions! {
     on_all_sent: Moving => Checking;
     /// The source is what it was at open.
     on_checked: Checking => Finishing;
-    /// A block has to be sent again.
-    on_again: Checking | Finishing => Finishing;
     /// Committed or failed.
     on_settled: Asked | Opening | Moving | Checking | Finishing => Settled;
 }

@@ -87,6 +87,7 @@ pub struct ChannelGrant {
 
 /// A control message, decoded.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[allow(missing_docs, reason = "the variant's line names its fields")]
 pub enum Control {
     /// EXCEPTION.
     Exception(Error),

@@ -1,0 +1,58 @@
+//! Seeded bugs: deliberate mistakes that the model checker and the simulation must catch. They exist only with the
+//! feature `seeded-bugs`, which no release is built with; there a run-time switch chooses one.
+
+/// One mistake each.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Bug {
+    /// Blocks of a dead channel are not sent again.
+    ForgetLostBlocks,
+    /// A block that arrives twice counts twice.
+    CountDuplicates,
+    /// The acknowledgement says "everything up to here" across a gap.
+    AckAcrossGap,
+    /// EOFR is taken as the end of the operation while a block is still open.
+    EndOfRangeIsEnd,
+    /// All blocks acknowledged is taken as success although the last channel died before the outcome arrived.
+    SuccessWithoutOutcome,
+    /// A cancel is taken as its own answer while the receiver commits.
+    CancelDecides,
+}
+
+impl Bug {
+    /// All of them.
+    pub const ALL: [Bug; 6] = [
+        Bug::ForgetLostBlocks,
+        Bug::CountDuplicates,
+        Bug::AckAcrossGap,
+        Bug::EndOfRangeIsEnd,
+        Bug::SuccessWithoutOutcome,
+        Bug::CancelDecides,
+    ];
+}
+
+/// The switch. Without the feature it has no state and is never set.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Bugs {
+    #[cfg(feature = "seeded-bugs")]
+    chosen: Option<Bug>,
+}
+
+impl Bugs {
+    /// Sets the mistake to make.
+    #[cfg(feature = "seeded-bugs")]
+    pub const fn seeded(bug: Bug) -> Self {
+        Self { chosen: Some(bug) }
+    }
+
+    /// Whether this mistake is to be made.
+    #[inline]
+    pub(crate) fn has(self, bug: Bug) -> bool {
+        #[cfg(feature = "seeded-bugs")]
+        return self.chosen == Some(bug);
+        #[cfg(not(feature = "seeded-bugs"))]
+        {
+            let _ = bug;
+            false
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! What a peer can do wrong once it is authenticated. Each is the end of the session, with its cause told to the peer.
+
+use super::receiver::BadBlock;
+use crate::base::{Error, ErrorKind, Level};
+use crate::channel::life::Refused;
+use crate::wire::WireError;
+use alloc::format;
+use core::fmt;
+
+/// One cause each.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Fault {
+    /// The bytes are no message.
+    Wire(WireError),
+    /// The sequence number is not the next one.
+    Sequence,
+    /// A key epoch that was not agreed.
+    Epoch,
+    /// An event that must be understood and is not, or is reserved.
+    UnknownEvent(u8),
+    /// An event that the present state does not allow.
+    Refused(Refused),
+    /// A record that this side may not send (a GRANT from a client, a request from a server...).
+    WrongSide(&'static str),
+    /// The payload is longer than its event allows.
+    TooLong,
+    /// A block that must not be.
+    Block(BadBlock),
+    /// A record protected less than was granted.
+    Level(Level),
+    /// An operation number that was never opened, or not in order.
+    Operation,
+    /// More operations at a time than allowed.
+    TooManyOperations,
+    /// An acknowledgement of what was never sent.
+    AckBeyondSent,
+    /// FINISH that does not fit what arrived.
+    Finish,
+    /// EOFR or EOFT that counts other than arrived: something was cut out.
+    Count,
+    /// A record on a channel that is not up.
+    Channel,
+}
+
+impl From<WireError> for Fault {
+    fn from(error: WireError) -> Self {
+        Self::Wire(error)
+    }
+}
+
+impl From<Refused> for Fault {
+    fn from(refused: Refused) -> Self {
+        Self::Refused(refused)
+    }
+}
+
+impl From<BadBlock> for Fault {
+    fn from(bad: BadBlock) -> Self {
+        Self::Block(bad)
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Wire(error) => write!(f, "malformed record: {error}"),
+            Self::Sequence => f.write_str("record out of sequence"),
+            Self::Epoch => f.write_str("record of an unknown key epoch"),
+            Self::UnknownEvent(code) => write!(f, "event {code} is unknown or reserved"),
+            Self::Refused(refused) => {
+                write!(f, "{} is not allowed in state {} of {}", refused.event, refused.state, refused.machine)
+            }
+            Self::WrongSide(event) => write!(f, "{event} from the wrong side"),
+            Self::TooLong => f.write_str("payload longer than its event allows"),
+            Self::Block(BadBlock::Length) => f.write_str("block is empty or longer than granted"),
+            Self::Block(BadBlock::Misplaced) => f.write_str("block does not lie on the block grid"),
+            Self::Block(BadBlock::OutsideRange) => f.write_str("block outside the range of the transfer"),
+            Self::Block(BadBlock::OutsideCredit) => f.write_str("block beyond the granted credit"),
+            Self::Level(level) => write!(f, "record at level '{}', below what was granted", level.name()),
+            Self::Operation => f.write_str("operation number that was never opened, or out of order"),
+            Self::TooManyOperations => f.write_str("too many operations at a time"),
+            Self::AckBeyondSent => f.write_str("acknowledgement of bytes that were never sent"),
+            Self::Finish => f.write_str("FINISH does not fit the blocks that arrived"),
+            Self::Count => f.write_str("end mark counts other records than arrived"),
+            Self::Channel => f.write_str("record on a channel that is not up"),
+        }
+    }
+}
+
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Self {
+        Error::new(ErrorKind::Protocol, format!("protocol error: {fault}"))
+    }
+}

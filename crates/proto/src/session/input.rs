@@ -1,0 +1,483 @@
+//! Records that arrive: what a head announces, and what control messages change.
+
+use super::group::{GroupMessage, Half, Part};
+use super::operation::{Operation, Owes, State};
+use super::output::{Output, SessionEvent};
+use super::receiver::Judgement;
+use super::{Bug, Committed, Fault, Role, Session, Verdict};
+use crate::base::{ChannelId, Error, ErrorKind, Extent, Instant, OperationId, PipelineId};
+use crate::channel::Life;
+use crate::channel::life::{Receiving, Sending};
+use crate::limits;
+use crate::plan;
+use crate::wire::control::{Ack, Control, Grant};
+use crate::wire::request::Request;
+use crate::wire::{Event, Flags, Head};
+
+impl Session {
+    /// A head arrived on `channel` and its tag (or, at other levels, the tag to come) vouches for it. Nothing changes but
+    /// for `Park`, after which the same head is judged again.
+    pub fn on_head(&mut self, channel: ChannelId, head: &Head, now: Instant) -> Result<Verdict, Fault> {
+        let state = self.channels.get_mut(&channel).ok_or(Fault::Channel)?;
+        if !matches!(state.life, Life::Up | Life::Ending) {
+            return Err(Fault::Channel);
+        }
+        state.heard_at = now;
+        if head.sequence != state.receive.sequence {
+            return Err(Fault::Sequence);
+        }
+        if head.epoch != 0 {
+            return Err(Fault::Epoch);
+        }
+        let verdict = self.judge(head)?;
+        let state = self.channels.get_mut(&channel).ok_or(Fault::Channel)?;
+        match verdict {
+            Verdict::Park => state.parked = true,
+            _ => state.open = Some(*head),
+        }
+        Ok(verdict)
+    }
+
+    fn judge(&mut self, head: &Head) -> Result<Verdict, Fault> {
+        let Some(event) = Event::from_code(head.event) else {
+            if head.event >= Event::SKIPPABLE_FROM && head.length as usize <= limits::CONTROL_BYTES_MAX {
+                return Ok(Verdict::Skip);
+            }
+            return Err(Fault::UnknownEvent(head.event));
+        };
+        if event.carries_block() && !head.flags.has(Flags::REQUEST) {
+            return self.judge_block(event, head);
+        }
+        if head.level < self.limits.control_level {
+            return Err(Fault::Level(head.level));
+        }
+        if head.length as usize > limits::CONTROL_BYTES_MAX {
+            return Err(Fault::TooLong);
+        }
+        if matches!(event, Event::Path | Event::File | Event::Hole | Event::Rekey) {
+            return Err(Fault::UnknownEvent(head.event));
+        }
+        if self.not_started_here(head.operation) {
+            return Ok(Verdict::Park);
+        }
+        Ok(Verdict::Control)
+    }
+
+    /// Whether another pipeline coordinates the operation and its `Start` has not come yet.
+    fn not_started_here(&self, operation: OperationId) -> bool {
+        let class = self.coordinator_of(operation);
+        operation.0 != 0 && class != usize::from(self.pipeline.0) && operation.0 > self.highest[class]
+    }
+
+    fn judge_block(&mut self, event: Event, head: &Head) -> Result<Verdict, Fault> {
+        if head.length > limits::BLOCK_BYTES_MAX || Extent::new(head.offset, head.length.into()).is_err() {
+            return Err(Fault::TooLong);
+        }
+        if self.not_started_here(head.operation) {
+            return Ok(Verdict::Park);
+        }
+        let class = self.coordinator_of(head.operation);
+        if head.operation.0 == 0 || head.operation.0 > self.highest[class] {
+            return Err(Fault::Operation);
+        }
+        let Some(operation) = self.operations.get_mut(&head.operation) else {
+            // Over long ago: a late repetition.
+            return Ok(Verdict::Skip);
+        };
+        let (level, upload) = (operation.level, operation.upload);
+        let State::Receiving { life, receiver, .. } = &mut operation.state else {
+            return Err(Fault::WrongSide(event.name()));
+        };
+        if matches!(event, Event::Upload | Event::Download) && (event == Event::Upload) != upload {
+            return Err(Fault::WrongSide(event.name()));
+        }
+        match (*life, receiver) {
+            (Receiving::Asked | Receiving::Staging, _) => Ok(Verdict::Park),
+            (Receiving::Committing | Receiving::Settled, _) | (_, None) => Ok(Verdict::Skip),
+            (Receiving::Moving, Some(receiver)) => {
+                if head.level < level {
+                    return Err(Fault::Level(head.level));
+                }
+                // Whether CONM may continue is judged when the block has arrived: this may be asked twice.
+                Ok(match receiver.judge(head.offset, head.length)? {
+                    Judgement::Take => {
+                        Verdict::Block { operation: head.operation, offset: head.offset, length: head.length }
+                    }
+                    Judgement::Duplicate => Verdict::Skip,
+                })
+            }
+        }
+    }
+
+    /// The payload that `on_head` called `Skip` has passed.
+    pub fn on_skipped(&mut self, channel: ChannelId) -> Result<(), Fault> {
+        let head = self.complete(channel)?;
+        match Event::from_code(head.event) {
+            Some(event) if event.carries_block() => self.count_block(channel, event, &head),
+            _ => Ok(()),
+        }
+    }
+
+    /// The block that `on_head` announced is complete in memory (or, at clear, written), and its tag is right.
+    pub fn on_block(&mut self, channel: ChannelId) -> Result<(), Fault> {
+        let head = self.complete(channel)?;
+        let event = Event::from_code(head.event).ok_or(Fault::UnknownEvent(head.event))?;
+        self.count_block(channel, event, &head)?;
+        if let Some(receiver) = self.operations.get_mut(&head.operation).and_then(Operation::receiver) {
+            receiver.on_arrived(head.offset, head.length)?;
+        }
+        Ok(())
+    }
+
+    fn complete(&mut self, channel: ChannelId) -> Result<Head, Fault> {
+        let state = self.channels.get_mut(&channel).ok_or(Fault::Channel)?;
+        let head = state.open.take().ok_or(Fault::Channel)?;
+        state.receive.sequence += 1;
+        Ok(head)
+    }
+
+    fn count_block(&mut self, channel: ChannelId, event: Event, head: &Head) -> Result<(), Fault> {
+        let state = self.channels.get_mut(&channel).ok_or(Fault::Channel)?;
+        state.receive.on_block(event, head.operation)?;
+        if let Some(operation) = self.operations.get_mut(&head.operation) {
+            *operation.carried.entry(channel).or_default() += 1;
+        }
+        Ok(())
+    }
+
+    /// A control payload is complete and checked.
+    pub fn on_control(&mut self, channel: ChannelId, payload: &[u8], now: Instant) -> Result<(), Fault> {
+        let head = self.complete(channel)?;
+        let event = Event::from_code(head.event).ok_or(Fault::UnknownEvent(head.event))?;
+        if head.flags.has(Flags::REQUEST) {
+            return self.on_request(channel, event, head.operation, payload);
+        }
+        let control = Control::decode(event, payload)?.ok_or(Fault::UnknownEvent(head.event))?;
+        match control {
+            Control::Nothing => self.on_nothing(channel, head.flags),
+            Control::Fence { channel: lost, processed } => self.on_fence(lost, processed)?,
+            Control::EndOfTransfer { records } => self.on_end_of_transfer(channel, records, head.sequence)?,
+            Control::WantChannels(count) => {
+                self.from(Role::Client, event)?;
+                self.event(SessionEvent::ChannelsWanted { count });
+            }
+            Control::Channels(grant) => {
+                self.from(Role::Server, event)?;
+                self.event(SessionEvent::ChannelsGranted(grant));
+            }
+            Control::Drain { retry_after_ms } => {
+                self.from(Role::Server, event)?;
+                self.closing = true;
+                self.event(SessionEvent::Draining { retry_after_ms });
+                self.end_channels_when_done();
+            }
+            Control::Exception(error) if head.operation.0 == 0 => self.end(Some(error)),
+            other => return self.on_operation_control(channel, head.operation, other, now),
+        }
+        Ok(())
+    }
+
+    /// The message must come from that side.
+    fn from(&self, side: Role, event: Event) -> Result<(), Fault> {
+        if self.role == side { Err(Fault::WrongSide(event.name())) } else { Ok(()) }
+    }
+
+    fn on_nothing(&mut self, channel: ChannelId, flags: Flags) {
+        let Some(state) = self.channels.get_mut(&channel) else { return };
+        if !flags.has(Flags::ASK) {
+            state.pinged = false;
+        } else if !state.own.iter().any(|(_, control, _)| *control == Control::Nothing) {
+            state.own.push_back((OperationId(0), Control::Nothing, false));
+            self.own_waiting += 1;
+        }
+    }
+
+    fn on_end_of_transfer(&mut self, channel: ChannelId, records: u64, sequence: u64) -> Result<(), Fault> {
+        if records != sequence {
+            return Err(Fault::Count);
+        }
+        let state = self.channels.get_mut(&channel).ok_or(Fault::Channel)?;
+        state.receive.on_end_of_transfer()?;
+        if state.life == Life::Ending {
+            // With our own EOFT still under way the channel closes when it is out.
+            if !state.busy {
+                self.closed(channel);
+            }
+        } else {
+            state.life.on_end_received()?;
+            // The client ends the session; a server follows once its operations are over.
+            self.closing = true;
+            self.end_channels_when_done();
+        }
+        Ok(())
+    }
+
+    fn on_request(&mut self, channel: ChannelId, event: Event, id: OperationId, payload: &[u8]) -> Result<(), Fault> {
+        self.from(Role::Client, event)?;
+        let upload = match event {
+            Event::Upload => true,
+            Event::Download => false,
+            _ => return Err(Fault::UnknownEvent(event as u8)),
+        };
+        let request = Request::decode(payload)?;
+        let class = self.coordinator_of(id);
+        if id.0 == 0 || class != usize::from(self.pipeline.0) {
+            return Err(Fault::Operation);
+        }
+        if id.0 <= self.highest[class] {
+            // Told again after a channel was lost.
+            return Ok(());
+        }
+        if self.live_operations() >= self.limits.operations_max {
+            return Err(Fault::TooManyOperations);
+        }
+        self.highest[class] = id.0;
+        let half = if upload { Half::Receiving } else { Half::Sending };
+        let mut operation = Operation::new(id, upload, half, channel);
+        operation.level = request.level.max(self.limits.floor);
+        operation.block =
+            if request.block == 0 { self.limits.block } else { plan::block(request.block, operation.level) };
+        operation.request = Some(request.clone());
+        let closing = self.closing;
+        self.operations.insert(id, operation);
+        if closing {
+            self.settle(id, Err(Error::new(ErrorKind::Draining, "the server is shutting down; try again later")));
+        } else if upload {
+            self.outputs.push_back(Output::Stage { operation: id, request: Some(request), grant: None });
+        } else {
+            self.outputs.push_back(Output::Open { operation: id, request });
+        }
+        Ok(())
+    }
+
+    /// The first operation came inside the handshake, as if on channel 1. (Server.)
+    pub fn on_first_operation(&mut self, event: Event, payload: &[u8]) -> Result<(), Fault> {
+        self.on_request(ChannelId(1), event, OperationId(1), payload)
+    }
+
+    fn on_operation_control(
+        &mut self,
+        channel: ChannelId,
+        id: OperationId,
+        control: Control,
+        now: Instant,
+    ) -> Result<(), Fault> {
+        let class = self.coordinator_of(id);
+        if id.0 == 0 || id.0 > self.highest[class] {
+            return Err(Fault::Operation);
+        }
+        if let Control::EndOfRange { blocks } = control {
+            return self.on_end_of_range(channel, id, blocks);
+        }
+        let Some(operation) = self.operations.get_mut(&id) else {
+            // Over long ago: told again after a channel was lost.
+            return Ok(());
+        };
+        let event = control.event();
+        match (&operation.state, control) {
+            (State::Sending { .. }, Control::Ack(ack)) => self.on_ack(id, &ack, now),
+            (State::Sending { .. }, Control::Credit(edge)) => self.on_credit(id, edge),
+            (State::Sending { .. }, Control::Committed { length, safety, version }) => {
+                self.settle(id, Ok(Committed { length, safety, version }));
+                self.answered(id);
+                Ok(())
+            }
+            (_, Control::Grant(grant)) => {
+                self.from(Role::Server, event)?;
+                self.on_grant(id, grant)
+            }
+            (State::Sending { .. }, Control::Exception(error)) => {
+                self.settle(id, Err(error));
+                self.answered(id);
+                Ok(())
+            }
+            (State::Receiving { .. }, Control::Exception(error)) => {
+                self.abandon(id, error);
+                Ok(())
+            }
+            (State::Receiving { .. }, Control::Cancel) => {
+                self.abandon(id, Error::new(ErrorKind::Cancelled, "cancelled by the sender"));
+                Ok(())
+            }
+            (State::Receiving { .. }, Control::Finish { length, .. }) => self.on_finish(id, length),
+            _ => Err(Fault::WrongSide(event.name())),
+        }
+    }
+
+    /// The receiver has spoken: a sender that had failed before it was asked for bytes has nothing more to tell.
+    fn answered(&mut self, id: OperationId) {
+        if self.operations.get(&id).is_some_and(|operation| operation.is_sending() && operation.is_settled()) {
+            self.operations.remove(&id);
+        }
+    }
+
+    fn on_ack(&mut self, id: OperationId, ack: &Ack, now: Instant) -> Result<(), Fault> {
+        let Some(operation) = self.operations.get_mut(&id) else { return Ok(()) };
+        let Some(sender) = operation.sender() else { return Ok(()) };
+        let before = sender.acknowledged();
+        sender.on_ack(ack.low, &ack.ranges, now).map_err(|_| Fault::AckBeyondSent)?;
+        sender.on_edge(ack.edge);
+        let below = sender.acknowledged();
+        if below > before {
+            self.event(SessionEvent::Acknowledged { operation: id, below });
+        }
+        Ok(())
+    }
+
+    fn on_credit(&mut self, id: OperationId, edge: u64) -> Result<(), Fault> {
+        let Some(operation) = self.operations.get_mut(&id) else { return Ok(()) };
+        let State::Sending { sender: Some(sender), everywhere, .. } = &mut operation.state else {
+            // Nothing was granted yet, so nothing can have been credited.
+            return Err(Fault::Operation);
+        };
+        sender.on_edge(edge);
+        *everywhere = true;
+        Ok(())
+    }
+
+    fn on_grant(&mut self, id: OperationId, grant: Grant) -> Result<(), Fault> {
+        let limits = &self.limits;
+        let Some(operation) = self.operations.get_mut(&id) else { return Ok(()) };
+        if operation.grant.is_some() || operation.is_settled() {
+            return Ok(());
+        }
+        if grant.level < operation.level || grant.ranges.len() > usize::from(limits.pipelines) {
+            return Err(Fault::Level(grant.level));
+        }
+        operation.level = grant.level;
+        operation.block = grant.block;
+        operation.owes.remove(Owes::REQUEST);
+        operation.told.remove(Owes::REQUEST);
+        operation.grant = Some(grant.clone());
+        let head_only = operation.request.as_ref().is_some_and(|request| request.head_only);
+        self.event(SessionEvent::Granted { operation: id, grant: grant.clone() });
+        let bugs = self.bugs;
+        let Some(operation) = self.operations.get_mut(&id) else { return Ok(()) };
+        match &mut operation.state {
+            State::Sending { life, sender, given_up, .. } => {
+                life.on_granted()?;
+                let first = grant.ranges.first().copied().unwrap_or_default();
+                // A length that is not known yet means one range with an open end.
+                let end = grant.length.map(|_| first.end());
+                *sender = Some(super::Sender::new(first.offset(), end, grant.block, grant.edge, bugs));
+                if given_up.is_none() {
+                    self.start_members(id, Half::Sending, &grant);
+                }
+                self.after_sending(id);
+            }
+            State::Receiving { life, .. } => {
+                life.on_granted()?;
+                if head_only {
+                    let committed =
+                        Committed { length: 0, safety: crate::wire::control::Safety::Received, version: grant.version };
+                    self.settle(id, Ok(committed));
+                } else {
+                    self.outputs.push_back(Output::Stage { operation: id, request: None, grant: Some(grant) });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells the other pipelines to take part.
+    pub(super) fn start_members(&mut self, id: OperationId, half: Half, grant: &Grant) {
+        let pipelines = self.limits.pipelines.max(1);
+        let Some(operation) = self.operations.get_mut(&id) else { return };
+        let mut members = alloc::vec::Vec::new();
+        for (index, range) in grant.ranges.iter().enumerate().skip(1) {
+            let to = PipelineId((usize::from(self.pipeline.0) + index) as u8 % pipelines);
+            let message = GroupMessage::Start {
+                operation: id,
+                half,
+                upload: operation.upload,
+                range: *range,
+                block: grant.block,
+                level: grant.level,
+            };
+            members.push(to);
+            self.outputs.push_back(Output::Group { to, message });
+        }
+        operation.part = Part::Coordinator(members);
+    }
+
+    fn on_finish(&mut self, id: OperationId, length: u64) -> Result<(), Fault> {
+        let Some(operation) = self.operations.get_mut(&id) else { return Ok(()) };
+        let known = operation.grant.as_ref().and_then(|grant| grant.length);
+        let State::Receiving { life, receiver, finish, .. } = &mut operation.state else { return Ok(()) };
+        if *life == Receiving::Settled || *life == Receiving::Committing || *finish == Some(length) {
+            return Ok(());
+        }
+        let fits = match (known, receiver) {
+            (Some(known), _) => known == length,
+            // On its way the GRANT was overtaken; `on_staged` looks at it.
+            (None, None) => true,
+            (None, Some(receiver)) => receiver.on_end(length),
+        };
+        if !fits || finish.is_some() {
+            return Err(Fault::Finish);
+        }
+        *finish = Some(length);
+        self.after_writing(id);
+        Ok(())
+    }
+
+    fn on_end_of_range(&mut self, channel: ChannelId, id: OperationId, blocks: u64) -> Result<(), Fault> {
+        if let Some(state) = self.channels.get_mut(&channel) {
+            state.receive.on_end_of_range(id);
+        }
+        let taken_as_end = self.bugs.has(Bug::EndOfRangeIsEnd);
+        let Some(operation) = self.operations.get_mut(&id) else { return Ok(()) };
+        if operation.is_sending() {
+            return Err(Fault::WrongSide("EOFR"));
+        }
+        if operation.carried.get(&channel).copied().unwrap_or(0) != blocks {
+            return Err(Fault::Count);
+        }
+        operation.ended.push(channel);
+        if taken_as_end && !operation.is_settled() {
+            self.commit_now(id);
+            return Ok(());
+        }
+        self.forget_if_over(id);
+        Ok(())
+    }
+
+    /// A settled receiving operation is forgotten when every channel that carried it has ended it.
+    pub(super) fn forget_if_over(&mut self, id: OperationId) {
+        let Some(operation) = self.operations.get(&id) else { return };
+        let gone = |channel: &ChannelId| operation.ended.contains(channel) || self.fences.contains_key(channel);
+        if operation.is_settled()
+            && !operation.is_sending()
+            && !operation.owes.any()
+            && !operation.ended.is_empty()
+            && operation.carried.keys().all(gone)
+        {
+            self.operations.remove(&id);
+        }
+    }
+
+    /// Something was sent or granted: the sending half may have come to its end.
+    pub(super) fn after_sending(&mut self, id: OperationId) {
+        let end_of_range_early = self.bugs.has(Bug::EndOfRangeIsEnd);
+        let Some(operation) = self.operations.get_mut(&id) else { return };
+        let State::Sending { life, sender: Some(sender), given_up: None, .. } = &mut operation.state else { return };
+        if *life != Sending::Moving || !sender.all_sent() {
+            return;
+        }
+        match &mut operation.part {
+            Part::Coordinator(members) if members.is_empty() => {
+                // Cannot be refused: the state was looked at above.
+                let _ = life.on_all_sent();
+                self.outputs.push_back(Output::Check { operation: id });
+                if end_of_range_early {
+                    self.push_ends_of_range(id);
+                }
+            }
+            Part::Member(coordinator, reported) if !*reported => {
+                *reported = true;
+                self.outputs.push_back(Output::Group { to: *coordinator, message: GroupMessage::Sent(id) });
+            }
+            _ => {}
+        }
+    }
+}

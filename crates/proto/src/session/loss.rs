@@ -1,0 +1,271 @@
+//! Channels that break or stall, fences, the end of the session, time, and the other pipelines.
+
+use super::group::{GroupMessage, Half, Part};
+use super::operation::{Operation, Owes, State};
+use super::output::{Output, SessionEvent};
+use super::receiver::Receiver;
+use super::sender::Sender;
+use super::{Bug, Fault, Fence, Role, Session};
+use crate::base::{ChannelId, Error, ErrorKind, Instant, OperationId, PipelineId};
+use crate::channel::Life;
+use crate::channel::life::{Receiving, Sending};
+use crate::plan;
+use crate::wire::control::Control;
+use alloc::format;
+use alloc::vec::Vec;
+
+impl Session {
+    /// A channel broke: end of stream without EOFT, a wrong tag, a deadline. Its records are fenced before anything is
+    /// sent again (design rule 2).
+    pub fn on_lost(&mut self, channel: ChannelId, error: Error) {
+        let Some(state) = self.channels.get_mut(&channel) else { return };
+        if state.life.on_lost().is_err() {
+            return;
+        }
+        let fence = Fence { processed: state.receive.sequence, sent: state.send.sequence, told: None, heard: false };
+        self.own_waiting -= state.own.len();
+        self.channels.remove(&channel);
+        self.idle.retain(|idle| *idle != channel);
+        self.fences.insert(channel, fence);
+        self.outputs.push_back(Output::Close { channel, error: Some(error.clone()) });
+        self.event(SessionEvent::ChannelLost { channel, error: error.clone() });
+        if self.channels.is_empty() {
+            return self.end(Some(lost_all(&error)));
+        }
+        if self.first_up().is_none() && self.live_operations() > 0 {
+            // Only channels that are ending are left: nothing can carry the operations.
+            return self.end(Some(lost_all(&error)));
+        }
+        let ids: Vec<_> = self.operations.keys().copied().collect();
+        ids.into_iter().for_each(|id| self.forget_if_over(id));
+    }
+
+    /// The peer says how many of our records it processed on a lost channel, and that it reads no more of them.
+    pub(super) fn on_fence(&mut self, channel: ChannelId, processed: u64) -> Result<(), Fault> {
+        self.on_lost(channel, Error::new(ErrorKind::ConnectionLost, "the peer lost the channel"));
+        let Some(fence) = self.fences.get_mut(&channel) else {
+            // Ended in order here before the peer missed it.
+            return Ok(());
+        };
+        if fence.heard {
+            return Ok(());
+        }
+        if processed > fence.sent {
+            return Err(Fault::Count);
+        }
+        fence.heard = true;
+        let lost_some = processed < fence.sent;
+        for operation in self.operations.values_mut() {
+            if let Some(sender) = operation.sender() {
+                sender.on_fenced(channel, processed);
+            }
+            if lost_some {
+                operation.tell_again();
+            }
+        }
+        // What was told about other channels on this one may not have arrived either.
+        for fence in self.fences.values_mut() {
+            if fence.told.is_some_and(|(on, sequence)| on == channel && sequence >= processed) {
+                fence.told = None;
+            }
+        }
+        Ok(())
+    }
+
+    /// Both EOFT passed on the channel.
+    pub(super) fn closed(&mut self, channel: ChannelId) {
+        let Some(mut state) = self.channels.remove(&channel) else { return };
+        let _ = state.life.on_end_complete();
+        self.own_waiting -= state.own.len();
+        self.idle.retain(|idle| *idle != channel);
+        self.outputs.push_back(Output::Close { channel, error: None });
+        if self.channels.is_empty() {
+            let lost = (self.live_operations() > 0)
+                .then(|| Error::new(ErrorKind::ConnectionLost, "the peer ended the session during a transfer"));
+            self.end(lost);
+        }
+    }
+
+    /// The session is over: what is not settled fails, every channel closes.
+    pub fn end(&mut self, error: Option<Error>) {
+        if self.over {
+            return;
+        }
+        self.over = true;
+        let why = error.clone().unwrap_or_else(|| Error::new(ErrorKind::ConnectionLost, "the session was closed"));
+        let live: Vec<OperationId> =
+            self.operations.values().filter(|operation| !operation.is_settled()).map(Operation::id).collect();
+        for id in live {
+            self.end_operation(id, &why);
+        }
+        for channel in core::mem::take(&mut self.channels).into_keys() {
+            self.outputs.push_back(Output::Close { channel, error: error.clone() });
+        }
+        self.idle.clear();
+        self.own_waiting = 0;
+        self.event(SessionEvent::Over { error });
+    }
+
+    fn end_operation(&mut self, id: OperationId, why: &Error) {
+        let Some(operation) = self.operations.get_mut(&id) else { return };
+        if let Part::Member(coordinator, reported) = &mut operation.part {
+            if !*reported {
+                *reported = true;
+                let message = GroupMessage::Failed(id, why.clone());
+                self.outputs.push_back(Output::Group { to: *coordinator, message });
+            }
+            return;
+        }
+        if self.bugs.has(Bug::SuccessWithoutOutcome) {
+            if let Some(length) = operation.sender().filter(|s| s.all_acknowledged()).and_then(|s| s.end()) {
+                let safety = crate::wire::control::Safety::Written;
+                return self.settle(id, Ok(super::Committed { length, safety, version: Vec::new() }));
+            }
+        }
+        match &mut operation.state {
+            State::Sending { .. } => self.settle(id, Err(why.clone())),
+            State::Receiving { life, abandoned, .. } => match life {
+                // Runs to its end: the name appears whole or not at all. The application hears then.
+                Receiving::Committing => {}
+                Receiving::Staging => *abandoned = Some(why.clone()),
+                _ => self.abandon(id, why.clone()),
+            },
+        }
+    }
+
+    /// The peer broke the protocol: it is told why where a channel is free, and the session ends.
+    pub fn on_fault(&mut self, fault: Fault) {
+        let error = Error::from(fault);
+        if let Some(channel) = self.idle.front().copied() {
+            self.send_control(channel, OperationId(0), &Control::Exception(error.clone()), false);
+        }
+        self.end(Some(error));
+    }
+
+    /// Bytes moved on a channel: when it was last heard, and when the transport last took some.
+    pub fn on_progress(&mut self, channel: ChannelId, heard_at: Instant, sent_at: Instant) {
+        if let Some(state) = self.channels.get_mut(&channel) {
+            state.heard_at = state.heard_at.max(heard_at);
+            state.sent_at = state.sent_at.max(sent_at);
+        }
+    }
+
+    /// Time passed. Stalled channels are lost, quiet ones are asked, waiting acknowledgements go out.
+    pub fn on_time(&mut self, now: Instant) {
+        for operation in self.operations.values_mut() {
+            let due = operation.receiver().is_some_and(|receiver| receiver.ack_due(now));
+            if due && !operation.is_settled() {
+                operation.owes.add(Owes::ACK);
+            }
+        }
+        let busy = self.live_operations() > 0 || self.closing;
+        let stall = self.limits.stall;
+        let mut stalled = Vec::new();
+        for (id, channel) in &mut self.channels {
+            let waiting = channel.open.is_some() || channel.pinged || (channel.life != Life::Up && !channel.busy);
+            if channel.busy && now.since(channel.sent_at) >= stall {
+                stalled.push((*id, "the peer takes no bytes"));
+            } else if waiting && !channel.parked && now.since(channel.heard_at) >= stall {
+                stalled.push((*id, "nothing arrives"));
+            } else if busy && channel.life == Life::Up && !channel.pinged && now.since(channel.heard_at) >= stall / 2 {
+                channel.pinged = true;
+                channel.own.push_back((OperationId(0), Control::Nothing, true));
+                self.own_waiting += 1;
+            }
+        }
+        for (channel, why) in stalled {
+            let text = format!("channel {channel} stalled: {why} for {} ms", stall.as_millis());
+            self.on_lost(channel, Error::new(ErrorKind::TimedOut, text));
+        }
+    }
+
+    /// When `on_time` should be called at the latest; none when only input can change something.
+    pub fn deadline(&self) -> Option<Instant> {
+        let channels = self.channels.len();
+        let acks = self.operations.values().filter_map(|operation| match &operation.state {
+            State::Receiving { life: Receiving::Moving, receiver, .. } if !operation.owes.has(Owes::ACK) => {
+                receiver.as_ref().and_then(Receiver::ack_at)
+            }
+            State::Sending { life: Sending::Moving | Sending::Checking | Sending::Finishing, sender, .. }
+                if channels > 1 && !self.idle.is_empty() =>
+            {
+                sender.as_ref().and_then(Sender::repeat_at)
+            }
+            _ => None,
+        });
+        acks.min()
+    }
+
+    /// A message from another pipeline of this side.
+    pub fn on_group(&mut self, from: PipelineId, message: GroupMessage) {
+        match message {
+            GroupMessage::Start { operation, half, upload, range, block, level } => {
+                let class = self.coordinator_of(operation);
+                self.highest[class] = self.highest[class].max(operation.0);
+                let mut member = Operation::new(operation, upload, half, ChannelId(0));
+                (member.level, member.block, member.part) = (level, block, Part::Member(from, false));
+                let window = match self.limits.window {
+                    0 => plan::window(self.limits.channels, block),
+                    window => window,
+                };
+                let bugs = self.bugs;
+                match &mut member.state {
+                    State::Sending { life, sender, everywhere, .. } => {
+                        *life = Sending::Moving;
+                        *everywhere = true;
+                        // The receiving member says how far by CREDIT.
+                        *sender = Some(Sender::new(range.offset(), Some(range.end()), block, range.offset(), bugs));
+                    }
+                    State::Receiving { life, receiver, .. } => {
+                        *life = Receiving::Moving;
+                        *receiver = Some(Receiver::new(range.offset(), Some(range.end()), block, window, bugs));
+                        member.owes.add(Owes::CREDIT);
+                    }
+                }
+                debug_assert!(half == Half::Receiving || member.is_sending());
+                self.operations.insert(operation, member);
+                if self.over {
+                    let why = Error::new(ErrorKind::ConnectionLost, "all channels of a pipeline were lost");
+                    self.end_operation(operation, &why);
+                }
+                self.resume_parked();
+            }
+            GroupMessage::Sent(id) => {
+                self.member_done(id, from);
+                self.after_sending(id);
+            }
+            GroupMessage::Covered(id) => {
+                self.member_done(id, from);
+                self.after_writing(id);
+            }
+            GroupMessage::Failed(id, error) => self.fail(id, error),
+            GroupMessage::Settled(id, ok) => {
+                let outcome = if ok {
+                    Ok(super::Committed {
+                        length: 0,
+                        safety: crate::wire::control::Safety::Written,
+                        version: Vec::new(),
+                    })
+                } else {
+                    Err(Error::new(ErrorKind::Cancelled, "the operation failed in another pipeline"))
+                };
+                self.settle(id, outcome);
+            }
+        }
+    }
+
+    fn member_done(&mut self, id: OperationId, member: PipelineId) {
+        if let Some(Part::Coordinator(members)) = self.operations.get_mut(&id).map(|operation| &mut operation.part) {
+            members.retain(|waiting| *waiting != member);
+        }
+    }
+
+    /// Whether this end may be asked for operations.
+    pub fn is_client(&self) -> bool {
+        self.role == Role::Client
+    }
+}
+
+fn lost_all(last: &Error) -> Error {
+    Error::new(ErrorKind::ConnectionLost, format!("all channels were lost, the last one because: {last}"))
+}

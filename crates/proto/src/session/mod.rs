@@ -1,0 +1,356 @@
+//! A session as one pipeline sees it: its channels, and the operations on them. One machine serves both ends and both
+//! directions (FTSM-29); the role decides only who opens operations.
+//!
+//! # Driving it
+//!
+//! One input, then every output, then wait:
+//!
+//! - a head arrived and its tag is right: [`Session::on_head`] says what the payload is. Then [`Session::on_control`],
+//!   [`Session::on_block`] or [`Session::on_skipped`] once it is complete (and checked);
+//! - a record was handed to the transport: [`Session::on_sent`];
+//! - storage answered: `on_opened`, `on_staged`, `on_written`, `on_checked`, `on_committed`, `on_source`;
+//! - a channel came up, moved bytes, broke: `on_channel`, `on_progress`, `on_lost`;
+//! - time passed: [`Session::on_time`], at [`Session::deadline`] at the latest.
+//!
+//! After each, [`Session::poll`] until it returns none.
+//!
+//! # What can be relied on
+//!
+//! The receiver decides the outcome of an operation, once, and every end that learns it learns the same. A sender that
+//! loses its last channel before it heard reports the loss, not success. Bytes count after they were written; a target is
+//! committed at exact cover and FINISH, never before. Control messages tell states, so repetition and delay are harmless.
+
+mod bug;
+mod fault;
+mod group;
+mod input;
+mod loss;
+mod operation;
+mod output;
+mod poll;
+mod receiver;
+mod sender;
+mod storage;
+
+pub use bug::{Bug, Bugs};
+pub use fault::Fault;
+pub use group::{GroupMessage, Half};
+pub use operation::{Committed, Operation};
+pub use output::{Output, Payload, SessionEvent};
+pub use receiver::{BadBlock, Judgement, Receiver};
+pub use sender::{AckBeyondSent, Sender};
+pub use storage::SourceFacts;
+
+use crate::base::{ChannelId, Duration, Error, ErrorKind, Instant, Level, OperationId, PipelineId};
+use crate::channel::{Flow, Life};
+use crate::limits;
+use crate::wire::control::{ChannelGrant, Control};
+use crate::wire::request::Request;
+use crate::wire::{Event, Head};
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+
+/// Which end this is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Role {
+    /// Opens operations.
+    Client,
+    /// Answers them.
+    Server,
+}
+
+/// Bounds and agreed values of a session: arguments, so that the model checker can make them small.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct SessionLimits {
+    /// Level of every record that is not a block.
+    pub control_level: Level,
+    /// Lowest level for blocks.
+    pub floor: Level,
+    /// Block size where a request names none.
+    pub block: u32,
+    /// Span ahead of the first gap that this end grants as a receiver, 0 for [`crate::plan::window`].
+    pub window: u64,
+    /// A channel on which something is owed is lost after this silence.
+    pub stall: Duration,
+    /// Operations alive at a time.
+    pub operations_max: usize,
+    /// Pipelines of the session.
+    pub pipelines: u8,
+    /// Channels of the session, for the window.
+    pub channels: u16,
+}
+
+impl Default for SessionLimits {
+    fn default() -> Self {
+        Self {
+            control_level: Level::Integrity,
+            floor: Level::Clear,
+            block: limits::BLOCK_BYTES_DEFAULT,
+            window: 0,
+            stall: limits::STALL_DEFAULT,
+            operations_max: limits::OPERATIONS_MAX,
+            pipelines: 1,
+            channels: 1,
+        }
+    }
+}
+
+/// What a head announces.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[allow(missing_docs, reason = "the variant's line names its fields")]
+pub enum Verdict {
+    /// A control payload of `head.length` bytes: hand it to `on_control`.
+    Control,
+    /// A block: write it to the operation's stage at `offset`, then `on_block`, and `on_written` when it is.
+    Block { operation: OperationId, offset: u64, length: u32 },
+    /// Read and forget the payload, then `on_skipped`.
+    Skip,
+    /// Not now: leave the payload in the transport until `Output::Resume`.
+    Park,
+}
+
+/// A channel of this pipeline.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct Channel {
+    life: Life,
+    send: Flow,
+    receive: Flow,
+    /// A record is with the transport.
+    busy: bool,
+    /// Messages that belong to this channel: EOFR, NOOP, EOFT.
+    own: VecDeque<(OperationId, Control, bool)>,
+    /// Head whose payload is arriving.
+    open: Option<Head>,
+    /// A head waits for `Resume`.
+    parked: bool,
+    heard_at: Instant,
+    sent_at: Instant,
+    /// A NOOP that asks for an answer is out.
+    pinged: bool,
+}
+
+/// A lost channel: what was said about it and what was heard.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct Fence {
+    /// Records of the peer that were processed here.
+    processed: u64,
+    /// Records that this end had sent.
+    sent: u64,
+    /// Our FENCE went out as this record of this channel.
+    told: Option<(ChannelId, u64)>,
+    /// The peer's FENCE arrived.
+    heard: bool,
+}
+
+/// See the module.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Session {
+    role: Role,
+    limits: SessionLimits,
+    pipeline: PipelineId,
+    bugs: Bugs,
+    channels: BTreeMap<ChannelId, Channel>,
+    fences: BTreeMap<ChannelId, Fence>,
+    operations: BTreeMap<OperationId, Operation>,
+    /// Highest operation seen per coordinating pipeline.
+    highest: Vec<u32>,
+    outputs: VecDeque<Output>,
+    /// Channels that are up and have no record with the transport, longest idle first.
+    idle: VecDeque<ChannelId>,
+    /// Operation that last sent a block: the next one has its turn.
+    turn: OperationId,
+    /// A wish for this many more channels is to be sent.
+    wants: Option<u16>,
+    /// Grants for more channels that are to be sent.
+    grants: VecDeque<ChannelGrant>,
+    /// DRAIN is to be sent.
+    drain: Option<u32>,
+    /// No new operation; EOFT when the present ones are over.
+    closing: bool,
+    over: bool,
+    /// Messages in all `Channel::own` queues.
+    own_waiting: usize,
+}
+
+impl Session {
+    /// A session with no channel yet.
+    pub fn new(role: Role, pipeline: PipelineId, limits: SessionLimits, bugs: Bugs) -> Self {
+        let pipelines = limits.pipelines.max(1);
+        Self {
+            role,
+            limits,
+            pipeline,
+            bugs,
+            channels: BTreeMap::new(),
+            fences: BTreeMap::new(),
+            operations: BTreeMap::new(),
+            highest: (0..pipelines).map(|_| 0).collect(),
+            outputs: VecDeque::new(),
+            idle: VecDeque::new(),
+            turn: OperationId(0),
+            wants: None,
+            grants: VecDeque::new(),
+            drain: None,
+            closing: false,
+            over: false,
+            own_waiting: 0,
+        }
+    }
+
+    /// The pipeline that a channel of this session belongs to.
+    pub fn pipeline_of(&self, channel: ChannelId) -> PipelineId {
+        let pipelines = u16::from(self.limits.pipelines.max(1));
+        PipelineId((channel.0.saturating_sub(1) % pipelines) as u8)
+    }
+
+    /// The pipeline that coordinates an operation: numbers are dealt out in turns, so no two pipelines meet.
+    fn coordinator_of(&self, operation: OperationId) -> usize {
+        (operation.0.saturating_sub(1) % u32::from(self.limits.pipelines.max(1))) as usize
+    }
+
+    /// A channel is up: connected, proved, attached.
+    pub fn on_channel(&mut self, channel: ChannelId, now: Instant) {
+        let fresh = Channel {
+            life: Life::Up,
+            send: Flow::default(),
+            receive: Flow::default(),
+            busy: false,
+            own: VecDeque::new(),
+            open: None,
+            parked: false,
+            heard_at: now,
+            sent_at: now,
+            pinged: false,
+        };
+        // A number is used once in a session's life; the driver's grants see to that.
+        debug_assert!(!self.channels.contains_key(&channel) && !self.fences.contains_key(&channel));
+        self.channels.insert(channel, fresh);
+        self.idle.push_back(channel);
+    }
+
+    /// The client asks for a transfer: an upload sends, a download receives. The number names it from now on.
+    pub fn open(&mut self, upload: bool, request: Request) -> Result<OperationId, Error> {
+        if self.role != Role::Client {
+            return Err(Error::new(ErrorKind::Protocol, "only the client opens operations"));
+        }
+        if self.closing || self.over {
+            return Err(Error::new(ErrorKind::ConnectionLost, "the session is closed"));
+        }
+        if self.live_operations() >= self.limits.operations_max {
+            return Err(Error::new(ErrorKind::LimitExceeded, "too many operations at a time in this session"));
+        }
+        let class = usize::from(self.pipeline.0);
+        let step = u32::from(self.limits.pipelines.max(1));
+        let number = match self.highest[class] {
+            0 => u32::from(self.pipeline.0) + 1,
+            last => last.checked_add(step).ok_or_else(|| {
+                Error::new(ErrorKind::LimitExceeded, "this session has used up its operation numbers: open another")
+            })?,
+        };
+        self.highest[class] = number;
+        let id = OperationId(number);
+        let opening = self.first_up().unwrap_or_default();
+        let half = if upload { Half::Sending } else { Half::Receiving };
+        let mut operation = Operation::new(id, upload, half, opening);
+        operation.level = request.level;
+        operation.request = Some(request);
+        operation.owes.add(operation::Owes::REQUEST);
+        self.operations.insert(id, operation);
+        Ok(id)
+    }
+
+    /// The first operation travelled inside the handshake: it counts as asked on channel 1. (Client.)
+    pub fn opened_in_handshake(&mut self, operation: OperationId) {
+        if let Some(operation) = self.operations.get_mut(&operation) {
+            operation.owes.remove(operation::Owes::REQUEST);
+            operation.told.add(operation::Owes::REQUEST);
+            operation.opening = ChannelId(1);
+        }
+    }
+
+    /// Ends the session in order: no new operation, EOFT on every channel once the present ones are over.
+    pub fn close(&mut self) {
+        self.closing = true;
+        self.end_channels_when_done();
+    }
+
+    /// The server goes down: tell the client, take no new operation.
+    pub fn drain(&mut self, retry_after_ms: u32) {
+        self.closing = true;
+        self.drain = Some(retry_after_ms);
+    }
+
+    /// Ask for more channels. (Client.)
+    pub fn want_channels(&mut self, count: u16) {
+        self.wants = Some(count);
+    }
+
+    /// Grant more channels. (Server.)
+    pub fn give_channels(&mut self, grant: ChannelGrant) {
+        if self.grants.len() < usize::from(limits::PIPELINES_MAX) {
+            self.grants.push_back(grant);
+        }
+    }
+
+    /// Channels that are up.
+    pub fn channels_up(&self) -> usize {
+        self.channels.values().filter(|channel| channel.life == Life::Up).count()
+    }
+
+    /// Operations whose outcome is not known yet.
+    pub fn live_operations(&self) -> usize {
+        self.operations.values().filter(|operation| !operation.is_settled()).count()
+    }
+
+    /// The operations, settled ones among them until the peer is known to know.
+    pub fn operations(&self) -> impl Iterator<Item = &Operation> {
+        self.operations.values()
+    }
+
+    /// Whether the session has ended.
+    pub fn is_over(&self) -> bool {
+        self.over
+    }
+
+    /// What was agreed.
+    pub fn limits(&self) -> &SessionLimits {
+        &self.limits
+    }
+
+    fn first_up(&self) -> Option<ChannelId> {
+        let up = self.channels.iter().find(|(_, channel)| channel.life == Life::Up);
+        up.map(|(id, _)| *id)
+    }
+
+    fn event(&mut self, event: SessionEvent) {
+        self.outputs.push_back(Output::Event(event));
+    }
+
+    fn resume_parked(&mut self) {
+        for (id, channel) in &mut self.channels {
+            if channel.parked {
+                channel.parked = false;
+                self.outputs.push_back(Output::Resume { channel: *id });
+            }
+        }
+    }
+
+    /// Puts EOFT on every channel once nothing is left to do.
+    fn end_channels_when_done(&mut self) {
+        if !self.closing || self.live_operations() > 0 {
+            return;
+        }
+        for channel in self.channels.values_mut() {
+            let marked = channel.send.has_ended()
+                || channel.own.iter().any(|(_, control, _)| matches!(control, Control::EndOfTransfer { .. }));
+            if matches!(channel.life, Life::Up | Life::Leaving) && !marked {
+                channel.own.push_back((OperationId(0), Control::EndOfTransfer { records: 0 }, false));
+                self.own_waiting += 1;
+            }
+        }
+    }
+
+    fn block_event(operation: &Operation) -> Event {
+        if operation.upload { Event::Upload } else { Event::Download }
+    }
+}

@@ -1,0 +1,202 @@
+//! One operation as one pipeline sees it: which half it has, what it still has to tell the other end, how it ended.
+
+use super::group::{Half, Part};
+use super::receiver::Receiver;
+use super::sender::Sender;
+use crate::base::{ChannelId, Error, Level, OperationId};
+use crate::channel::life::{Receiving, Sending};
+use crate::wire::control::{Grant, Safety};
+use crate::wire::request::Request;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+/// States that an end has to tell the other. Each is told in full whenever it is due, and again when the channel that
+/// carried it was lost: nothing has to be remembered record by record.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub(super) struct Owes(u8);
+
+impl Owes {
+    pub(super) const REQUEST: Owes = Owes(1);
+    pub(super) const EXCEPTION: Owes = Owes(2);
+    pub(super) const COMMITTED: Owes = Owes(4);
+    pub(super) const GRANT: Owes = Owes(8);
+    pub(super) const CREDIT: Owes = Owes(16);
+    pub(super) const CANCEL: Owes = Owes(32);
+    pub(super) const ACK: Owes = Owes(64);
+    pub(super) const FINISH: Owes = Owes(128);
+    /// In the order in which they are sent.
+    pub(super) const ORDER: [Owes; 8] = [
+        Self::REQUEST,
+        Self::EXCEPTION,
+        Self::COMMITTED,
+        Self::GRANT,
+        Self::CREDIT,
+        Self::CANCEL,
+        Self::ACK,
+        Self::FINISH,
+    ];
+
+    pub(super) fn add(&mut self, other: Owes) {
+        self.0 |= other.0;
+    }
+
+    pub(super) fn remove(&mut self, other: Owes) {
+        self.0 &= !other.0;
+    }
+
+    pub(super) const fn has(self, other: Owes) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    pub(super) const fn any(self) -> bool {
+        self.0 != 0
+    }
+}
+
+/// What a committed operation made.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Committed {
+    /// Bytes of the target.
+    pub length: u64,
+    /// How safe they are.
+    pub safety: Safety,
+    /// Version of the target.
+    pub version: Vec<u8>,
+}
+
+/// The half that a pipeline has.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) enum State {
+    Sending {
+        life: Sending,
+        sender: Option<Sender>,
+        /// Blocks may go on every channel, not on the opening one alone.
+        everywhere: bool,
+        /// Why the sender gave up; the receiver has the last word.
+        given_up: Option<Error>,
+    },
+    Receiving {
+        life: Receiving,
+        receiver: Option<Receiver>,
+        /// Length that FINISH named.
+        finish: Option<u64>,
+        /// Why the stage must go as soon as it is there.
+        abandoned: Option<Error>,
+    },
+}
+
+/// See the module.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Operation {
+    pub(super) id: OperationId,
+    pub(super) upload: bool,
+    pub(super) state: State,
+    pub(super) part: Part,
+    /// The request, as long as it may have to be told again.
+    pub(super) request: Option<Request>,
+    pub(super) opening: ChannelId,
+    pub(super) level: Level,
+    pub(super) block: u32,
+    pub(super) grant: Option<Grant>,
+    pub(super) owes: Owes,
+    /// What was told at least once.
+    pub(super) told: Owes,
+    pub(super) outcome: Option<Result<Committed, Error>>,
+    /// Blocks per channel: sent, or arrived.
+    pub(super) carried: BTreeMap<ChannelId, u64>,
+    /// Receiving half: channels on which EOFR arrived.
+    pub(super) ended: Vec<ChannelId>,
+}
+
+impl Operation {
+    pub(super) fn new(id: OperationId, upload: bool, half: Half, opening: ChannelId) -> Self {
+        let state = match half {
+            Half::Sending => State::Sending {
+                life: if upload { Sending::Asked } else { Sending::Opening },
+                sender: None,
+                everywhere: upload,
+                given_up: None,
+            },
+            Half::Receiving => State::Receiving {
+                life: if upload { Receiving::Staging } else { Receiving::Asked },
+                receiver: None,
+                finish: None,
+                abandoned: None,
+            },
+        };
+        Self {
+            id,
+            upload,
+            state,
+            part: Part::Coordinator(Vec::new()),
+            request: None,
+            opening,
+            level: Level::Clear,
+            block: 0,
+            grant: None,
+            owes: Owes::default(),
+            told: Owes::default(),
+            outcome: None,
+            carried: BTreeMap::new(),
+            ended: Vec::new(),
+        }
+    }
+
+    /// Number of the operation.
+    pub fn id(&self) -> OperationId {
+        self.id
+    }
+
+    /// Whether the outcome is known at this end.
+    pub fn is_settled(&self) -> bool {
+        match &self.state {
+            State::Sending { life, .. } => *life == Sending::Settled,
+            State::Receiving { life, .. } => *life == Receiving::Settled,
+        }
+    }
+
+    /// Whether this end sends the bytes.
+    pub fn is_sending(&self) -> bool {
+        matches!(self.state, State::Sending { .. })
+    }
+
+    pub(super) fn sender(&mut self) -> Option<&mut Sender> {
+        match &mut self.state {
+            State::Sending { sender, .. } => sender.as_mut(),
+            State::Receiving { .. } => None,
+        }
+    }
+
+    pub(super) fn receiver(&mut self) -> Option<&mut Receiver> {
+        match &mut self.state {
+            State::Receiving { receiver, .. } => receiver.as_mut(),
+            State::Sending { .. } => None,
+        }
+    }
+
+    /// The sending half while it may send blocks on `channel`.
+    pub(super) fn bulk(&mut self, channel: ChannelId) -> Option<&mut Sender> {
+        let State::Sending { life, sender, everywhere, given_up: None } = &mut self.state else { return None };
+        let moving = matches!(life, Sending::Moving | Sending::Checking | Sending::Finishing);
+        if moving && (*everywhere || channel == self.opening) { sender.as_mut() } else { None }
+    }
+
+    /// Whether some channel could carry a block now.
+    pub(super) fn has_work(&self) -> bool {
+        match &self.state {
+            State::Sending { life, sender: Some(sender), given_up: None, .. } => {
+                matches!(life, Sending::Moving | Sending::Checking | Sending::Finishing) && sender.has_work()
+            }
+            _ => false,
+        }
+    }
+
+    /// Everything that was told before is told again: a channel that may have carried it is lost.
+    pub(super) fn tell_again(&mut self) {
+        self.owes.add(self.told);
+        if self.is_settled() {
+            // The outcome says it all.
+            self.owes.0 &= Owes::COMMITTED.0 | Owes::EXCEPTION.0;
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! What the session wants done, in the order in which it wants it.
+
+use super::group::GroupMessage;
+use super::operation::Committed;
+use crate::base::{ChannelId, Error, Extent, OperationId, PipelineId};
+use crate::wire::Head;
+use crate::wire::control::{ChannelGrant, Grant};
+use crate::wire::request::Request;
+use alloc::vec::Vec;
+
+/// What follows a head.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Payload {
+    /// A control message or a request.
+    Control(Vec<u8>),
+    /// A range of the operation's source, counted from byte 0 of the transfer.
+    Block(Extent),
+}
+
+/// One wish of the session. See [`super::Session::poll`].
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[allow(missing_docs, reason = "the variant's line names its fields")]
+pub enum Output {
+    /// Seal the record and send it; then call `on_sent`.
+    Send { channel: ChannelId, head: Head, payload: Payload },
+    /// A download was asked for: open the source; then call `on_opened`. (Server.)
+    Open { operation: OperationId, request: Request },
+    /// Prepare the target; then call `on_staged`. An upload names it by its request, a download was asked for by us.
+    Stage { operation: OperationId, request: Option<Request>, grant: Option<Grant> },
+    /// Every block went out: look whether the source is still what it was; then call `on_checked`.
+    Check { operation: OperationId },
+    /// Give the target its name; then call `on_committed`.
+    Commit { operation: OperationId, length: u64 },
+    /// Drop stage or source: the operation failed here.
+    Abort { operation: OperationId },
+    /// Stop using the channel and close its socket. `error` is none after an orderly end.
+    Close { channel: ChannelId, error: Option<Error> },
+    /// A head that was parked can be judged now.
+    Resume { channel: ChannelId },
+    /// Hand this to another pipeline of this side.
+    Group { to: PipelineId, message: GroupMessage },
+    /// Tell the application.
+    Event(SessionEvent),
+}
+
+/// What an application wants to know.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[allow(missing_docs, reason = "the variant's line names its fields")]
+pub enum SessionEvent {
+    /// The other end answered the request.
+    Granted { operation: OperationId, grant: Grant },
+    /// The outcome is known here. Nothing will be asked or told about the operation after this.
+    Settled { operation: OperationId, outcome: Result<Committed, Error> },
+    /// The other end has all blocks below this offset: a source that is read in order may forget them.
+    Acknowledged { operation: OperationId, below: u64 },
+    /// The peer wants more channels. (Server: answer with `give_channels`.)
+    ChannelsWanted { count: u16 },
+    /// More channels may join. (Client.)
+    ChannelsGranted(ChannelGrant),
+    /// A channel was lost; the others go on.
+    ChannelLost { channel: ChannelId, error: Error },
+    /// The server goes down.
+    Draining { retry_after_ms: u32 },
+    /// No channel is left. None after an orderly end.
+    Over { error: Option<Error> },
+}

@@ -1,0 +1,288 @@
+//! What goes out next: control before blocks, operations in turns, on whichever channel is free.
+
+use super::group::Part;
+use super::operation::{Operation, Owes, State};
+use super::output::{Output, Payload};
+use super::{Fence, Role, Session};
+use crate::base::{ChannelId, Error, ErrorKind, Extent, Instant, Level, OperationId};
+use crate::channel::Life;
+use crate::wire::control::{Ack, Control, Safety};
+use crate::wire::{Event, Flags, Head};
+use alloc::vec::Vec;
+
+impl Session {
+    /// The next thing to do, until there is none.
+    pub fn poll(&mut self, now: Instant) -> Option<Output> {
+        if let Some(output) = self.outputs.pop_front() {
+            return Some(output);
+        }
+        for _ in 0..self.idle.len() {
+            let channel = self.idle.pop_front()?;
+            if self.feed(channel, now) {
+                return self.outputs.pop_front();
+            }
+            self.idle.push_back(channel);
+            if !self.more_for_others(now) {
+                break;
+            }
+        }
+        self.outputs.pop_front()
+    }
+
+    /// A record of this channel was handed to the transport: the next one may go.
+    pub fn on_sent(&mut self, channel: ChannelId, now: Instant) {
+        let Some(state) = self.channels.get_mut(&channel) else { return };
+        state.busy = false;
+        state.sent_at = now;
+        match state.life {
+            Life::Ending if state.receive.has_ended() => self.closed(channel),
+            Life::Leaving if state.send.has_ended() => self.closed(channel),
+            Life::Up | Life::Leaving => self.idle.push_back(channel),
+            _ => {}
+        }
+    }
+
+    /// Whether another idle channel could have something to send although this one had nothing.
+    fn more_for_others(&self, now: Instant) -> bool {
+        self.own_waiting > 0
+            || self.operations.values().any(|operation| {
+                matches!(&operation.state, State::Sending { everywhere, .. } if !everywhere) && operation.has_work()
+                    || matches!(&operation.state, State::Sending { sender: Some(sender), .. } if sender.repeat_at().is_some_and(|at| at <= now))
+            })
+    }
+
+    /// Gives a free channel something to send. False when there is nothing for it.
+    fn feed(&mut self, channel: ChannelId, now: Instant) -> bool {
+        self.feed_session(channel)
+            || self.feed_operation(channel)
+            || self.feed_own(channel)
+            || self.feed_block(channel, now)
+    }
+
+    /// Messages about the session: fences first, since others wait for them.
+    fn feed_session(&mut self, channel: ChannelId) -> bool {
+        if self.channels.get(&channel).is_none_or(|state| state.send.has_ended()) {
+            return false;
+        }
+        let untold =
+            self.fences.iter().find(|(_, fence)| fence.told.is_none()).map(|(lost, fence)| (*lost, fence.processed));
+        if let Some((lost, processed)) = untold {
+            let sequence = self.channels.get(&channel).map_or(0, |state| state.send.sequence);
+            if let Some(Fence { told, .. }) = self.fences.get_mut(&lost) {
+                *told = Some((channel, sequence));
+            }
+            return self.send_control(channel, OperationId(0), &Control::Fence { channel: lost, processed }, false);
+        }
+        let control = if let Some(grant) = self.grants.pop_front() {
+            Control::Channels(grant)
+        } else if let Some(count) = self.wants.take() {
+            Control::WantChannels(count)
+        } else if let Some(retry_after_ms) = self.drain.take() {
+            Control::Drain { retry_after_ms }
+        } else {
+            return false;
+        };
+        self.send_control(channel, OperationId(0), &control, false)
+    }
+
+    /// States that operations owe.
+    fn feed_operation(&mut self, channel: ChannelId) -> bool {
+        let may = |operation: &&Operation| operation.owes.any() && self.may_tell(operation, channel);
+        let owing = self.operations.values().find(may).map(Operation::id);
+        let Some(id) = owing else { return false };
+        let Some(operation) = self.operations.get_mut(&id) else { return false };
+        let Some(owed) = Owes::ORDER.into_iter().find(|owed| operation.owes.has(*owed)) else { return false };
+        operation.owes.remove(owed);
+        operation.told.add(owed);
+        let sent = match operation.message(owed) {
+            Some(control) => self.send_control(channel, id, &control, false),
+            None => self.send_request(channel, id),
+        };
+        self.forget_if_over(id);
+        sent
+    }
+
+    /// Until the server answered, what a client says about an operation follows the request on its channel, so that it
+    /// cannot arrive before the request; where that channel is lost, after the fence.
+    fn may_tell(&self, operation: &Operation, channel: ChannelId) -> bool {
+        let first = operation.owes.has(Owes::REQUEST) || operation.grant.is_some() || self.role == Role::Server;
+        let alone = matches!(operation.part, Part::Member(..));
+        let fenced = || self.fences.get(&operation.opening).is_some_and(|fence| fence.heard);
+        first || alone || channel == operation.opening || fenced()
+    }
+
+    fn send_request(&mut self, channel: ChannelId, id: OperationId) -> bool {
+        let Some(operation) = self.operations.get_mut(&id) else { return false };
+        let Some(payload) = operation.request.as_ref().map(|request| request.encode()) else { return false };
+        let event = Session::block_event(operation);
+        operation.opening = channel;
+        self.send(channel, id, event, Flags::REQUEST, payload)
+    }
+
+    /// Messages that belong to this very channel.
+    fn feed_own(&mut self, channel: ChannelId) -> bool {
+        let Some(state) = self.channels.get_mut(&channel) else { return false };
+        let Some((operation, control, ask)) = state.own.pop_front() else { return false };
+        self.own_waiting -= 1;
+        match control {
+            Control::EndOfRange { .. } => state.send.on_end_of_range(operation),
+            Control::EndOfTransfer { .. } => {
+                let records = state.send.sequence;
+                // The tables allow both: EOFT is queued once, while the channel is up or leaving. A leaving channel
+                // closes when this record is out.
+                let _ = state.send.on_end_of_transfer();
+                if state.life == Life::Up {
+                    let _ = state.life.on_end_sent();
+                }
+                return self.send_control(channel, operation, &Control::EndOfTransfer { records }, false);
+            }
+            _ => {}
+        }
+        self.send_control(channel, operation, &control, ask)
+    }
+
+    /// A block of the operation whose turn it is.
+    fn feed_block(&mut self, channel: ChannelId, now: Instant) -> bool {
+        let Some(state) = self.channels.get(&channel).filter(|state| state.life == Life::Up) else { return false };
+        let sequence = state.send.sequence;
+        let after = self.operations.range((core::ops::Bound::Excluded(self.turn), core::ops::Bound::Unbounded));
+        let order = after.chain(self.operations.range(..=self.turn)).map(|(id, _)| *id);
+        let mut picked: Option<(OperationId, Extent)> = None;
+        for id in order.collect::<Turns>() {
+            let Some(sender) = self.operations.get_mut(&id).and_then(|operation| operation.bulk(channel)) else {
+                continue;
+            };
+            if let Some(extent) = sender.pick(channel, sequence, now) {
+                picked = Some((id, extent));
+                break;
+            }
+        }
+        let Some((id, extent)) = picked else { return false };
+        self.turn = id;
+        let Some(operation) = self.operations.get_mut(&id) else { return false };
+        *operation.carried.entry(channel).or_default() += 1;
+        let (level, event) = (operation.level, Session::block_event(operation));
+        let Some(state) = self.channels.get_mut(&channel) else { return false };
+        let head = Head {
+            event: state.send.block_event(id, event) as u8,
+            level,
+            epoch: 0,
+            operation: id,
+            sequence,
+            offset: extent.offset(),
+            // A block is at most 4 MiB.
+            length: extent.length() as u32,
+            flags: Flags::NONE,
+        };
+        state.send.sequence += 1;
+        state.busy = true;
+        state.sent_at = now;
+        self.outputs.push_back(Output::Send { channel, head, payload: Payload::Block(extent) });
+        self.after_sending(id);
+        true
+    }
+
+    pub(super) fn send_control(&mut self, channel: ChannelId, id: OperationId, control: &Control, ask: bool) -> bool {
+        let flags = if ask { Flags::ASK } else { Flags::NONE };
+        self.send(channel, id, control.event(), flags, control.encode())
+    }
+
+    fn send(&mut self, channel: ChannelId, id: OperationId, event: Event, flags: Flags, payload: Vec<u8>) -> bool {
+        let level: Level = self.limits.control_level;
+        let Some(state) = self.channels.get_mut(&channel) else { return false };
+        let head = Head {
+            event: event as u8,
+            level,
+            epoch: 0,
+            operation: id,
+            sequence: state.send.sequence,
+            offset: 0,
+            // Every encoder stays far below 64 KiB.
+            length: payload.len() as u32,
+            flags,
+        };
+        state.send.sequence += 1;
+        state.busy = true;
+        self.outputs.push_back(Output::Send { channel, head, payload: Payload::Control(payload) });
+        true
+    }
+}
+
+/// The order of turns: as many operations as may live at a time, so that no allocation is made per block for one or two.
+type Turns = smallest::Turns;
+
+mod smallest {
+    //! A list that holds a few numbers without allocating.
+    use crate::base::OperationId;
+    use alloc::vec::Vec;
+
+    /// See the module.
+    pub(super) struct Turns {
+        few: [OperationId; 8],
+        count: usize,
+        many: Vec<OperationId>,
+    }
+
+    impl FromIterator<OperationId> for Turns {
+        fn from_iter<I: IntoIterator<Item = OperationId>>(ids: I) -> Self {
+            let mut turns = Self { few: [OperationId(0); 8], count: 0, many: Vec::new() };
+            for id in ids {
+                if turns.count < turns.few.len() {
+                    turns.few[turns.count] = id;
+                    turns.count += 1;
+                } else {
+                    turns.many.push(id);
+                }
+            }
+            turns
+        }
+    }
+
+    impl IntoIterator for Turns {
+        type Item = OperationId;
+        type IntoIter = core::iter::Chain<
+            core::iter::Take<core::array::IntoIter<OperationId, 8>>,
+            alloc::vec::IntoIter<OperationId>,
+        >;
+
+        fn into_iter(self) -> Self::IntoIter {
+            self.few.into_iter().take(self.count).chain(self.many)
+        }
+    }
+}
+
+impl Operation {
+    /// The present state as a message; none for the request, which has a form of its own.
+    fn message(&mut self, owed: Owes) -> Option<Control> {
+        let failed = || Error::new(ErrorKind::Cancelled, "cancelled");
+        Some(match owed {
+            Owes::EXCEPTION => Control::Exception(match (&self.outcome, &self.state) {
+                (Some(Err(error)), _) => error.clone(),
+                (_, State::Sending { given_up: Some(error), .. }) => error.clone(),
+                _ => failed(),
+            }),
+            Owes::COMMITTED => match &self.outcome {
+                Some(Ok(committed)) => Control::Committed {
+                    length: committed.length,
+                    safety: committed.safety,
+                    version: committed.version.clone(),
+                },
+                _ => Control::Exception(failed()),
+            },
+            Owes::GRANT => Control::Grant(self.grant.clone()?),
+            Owes::CREDIT => Control::Credit(self.receiver()?.edge()),
+            Owes::CANCEL => Control::Cancel,
+            Owes::ACK => {
+                let receiver = self.receiver()?;
+                let (low, ranges) = receiver.acknowledge();
+                Control::Ack(Ack { safety: Safety::Written, low, edge: receiver.edge(), ranges })
+            }
+            Owes::FINISH => {
+                let length = self.grant.as_ref().and_then(|grant| grant.length);
+                let length = length.or_else(|| self.sender().and_then(|sender| sender.end()))?;
+                Control::Finish { length, root: Vec::new() }
+            }
+            _ => return None,
+        })
+    }
+}

@@ -1,0 +1,300 @@
+//! The receiving half of an operation on one pipeline: which blocks are taken, which ranges are written, how far the
+//! sender may go.
+
+use super::bug::{Bug, Bugs};
+use crate::base::{Duration, Extent, Instant};
+use crate::limits;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+/// See the module.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Receiver {
+    block: u32,
+    start: u64,
+    /// End of the range; none while it is not known.
+    end: Option<u64>,
+    /// Everything below is written.
+    low: u64,
+    /// Blocks above `low`: written or not.
+    above: VecDeque<bool>,
+    /// Span that the sender may be ahead of `low`.
+    window: u64,
+    /// Bytes written since the last acknowledgement.
+    untold: u64,
+    /// When the first of them was written.
+    untold_since: Instant,
+    /// Bytes after which an acknowledgement goes out.
+    ack_bytes: u64,
+    /// Bytes written, duplicates not counted; must agree with the cover at the end.
+    counted: u64,
+    bugs: Bugs,
+}
+
+/// What to do with a block that is announced.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Judgement {
+    /// Take it and write it.
+    Take,
+    /// It is written already.
+    Duplicate,
+}
+
+/// A block that must not be: the peer misbehaves.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum BadBlock {
+    /// Empty, or longer than a block.
+    Length,
+    /// Not on the block grid, or a short block that is not the last.
+    Misplaced,
+    /// Outside the range.
+    OutsideRange,
+    /// Beyond the granted span.
+    OutsideCredit,
+}
+
+impl Receiver {
+    /// Receives `[start, end)` in blocks of `block` bytes, at most `window` bytes ahead of the first gap.
+    pub fn new(start: u64, end: Option<u64>, block: u32, window: u64, bugs: Bugs) -> Self {
+        let window = window.max(block.into());
+        Self {
+            block,
+            start,
+            end,
+            low: start,
+            above: VecDeque::new(),
+            window,
+            untold: 0,
+            untold_since: Instant(0),
+            ack_bytes: (window / 8).clamp(block.into(), (8 << 20).max(u64::from(block))),
+            counted: 0,
+            bugs,
+        }
+    }
+
+    /// Offset up to which the sender may go.
+    pub const fn edge(&self) -> u64 {
+        self.low.saturating_add(self.window)
+    }
+
+    /// Everything below is written.
+    pub const fn low(&self) -> u64 {
+        self.low
+    }
+
+    /// What to do with a block at `offset`.
+    pub fn judge(&self, offset: u64, length: u32) -> Result<Judgement, BadBlock> {
+        if length == 0 || length > self.block {
+            return Err(BadBlock::Length);
+        }
+        let end = offset.checked_add(length.into()).ok_or(BadBlock::OutsideRange)?;
+        if offset < self.start || self.end.is_some_and(|last| end > last) {
+            return Err(BadBlock::OutsideRange);
+        }
+        let last = self.end == Some(end) || self.end.is_none();
+        if !(offset - self.start).is_multiple_of(self.block.into()) || (length < self.block && !last) {
+            return Err(BadBlock::Misplaced);
+        }
+        if offset >= self.edge() || end > self.edge().max(self.low + u64::from(self.block)) {
+            return Err(BadBlock::OutsideCredit);
+        }
+        if offset < self.low || self.above.get(self.index_of(offset)).copied().unwrap_or(false) {
+            return Ok(Judgement::Duplicate);
+        }
+        Ok(Judgement::Take)
+    }
+
+    /// A block was taken that is shorter than the grid: it must be the last one. Called when it has arrived whole.
+    pub fn on_arrived(&mut self, offset: u64, length: u32) -> Result<(), BadBlock> {
+        if length < self.block && self.end.is_none() {
+            let end = offset + u64::from(length);
+            if self.highest() > end {
+                return Err(BadBlock::Misplaced);
+            }
+            self.end = Some(end);
+        }
+        Ok(())
+    }
+
+    /// A block is written. Written again it changes nothing.
+    pub fn on_written(&mut self, extent: Extent, now: Instant) {
+        let index = self.index_of(extent.offset());
+        let known = extent.offset() < self.low || self.above.get(index).copied().unwrap_or(false);
+        if known && !self.bugs.has(Bug::CountDuplicates) {
+            return;
+        }
+        self.counted += extent.length();
+        if self.untold == 0 {
+            self.untold_since = now;
+        }
+        self.untold += extent.length();
+        if known {
+            return;
+        }
+        while self.above.len() <= index {
+            self.above.push_back(false);
+        }
+        self.above[index] = true;
+        while self.above.front() == Some(&true) {
+            self.above.pop_front();
+            let next = self.low + u64::from(self.block);
+            self.low = self.end.map_or(next, |end| next.min(end));
+        }
+    }
+
+    /// The sender says that the range ends here. False where a block above it was taken or another end is known.
+    #[must_use]
+    pub fn on_end(&mut self, end: u64) -> bool {
+        match self.end {
+            Some(known) => known == end,
+            None if self.highest() > end || end < self.start => false,
+            None => {
+                self.end = Some(end);
+                // The last block may have been counted as a full one of the grid.
+                self.low = self.low.min(end);
+                true
+            }
+        }
+    }
+
+    /// Every byte of the range is written, once.
+    pub fn covered(&self) -> bool {
+        let Some(end) = self.end else { return false };
+        if self.bugs.has(Bug::CountDuplicates) {
+            return self.counted >= end - self.start;
+        }
+        self.low == end && self.above.is_empty()
+    }
+
+    /// Whether an acknowledgement should go out now.
+    pub fn ack_due(&self, now: Instant) -> bool {
+        self.untold > 0
+            && (self.untold >= self.ack_bytes || self.covered() || now >= self.untold_since.after(limits::ACK_DELAY))
+    }
+
+    /// When an acknowledgement has to go out at the latest.
+    pub fn ack_at(&self) -> Option<Instant> {
+        (self.untold > 0).then(|| self.untold_since.after(limits::ACK_DELAY))
+    }
+
+    /// Shortens the time that acknowledgements are withheld; for tests of lost acknowledgements.
+    pub const fn ack_delay() -> Duration {
+        limits::ACK_DELAY
+    }
+
+    /// The acknowledgement of the present state: no gap below the first value, and the ranges above it.
+    pub fn acknowledge(&mut self) -> (u64, Vec<Extent>) {
+        self.untold = 0;
+        if self.bugs.has(Bug::AckAcrossGap) {
+            return (self.highest(), Vec::new());
+        }
+        let mut ranges: Vec<Extent> = Vec::new();
+        for (index, written) in self.above.iter().enumerate() {
+            if !written {
+                continue;
+            }
+            let offset = self.low + index as u64 * u64::from(self.block);
+            let end = offset + u64::from(self.block);
+            let end = self.end.map_or(end, |last| end.min(last));
+            let touching = ranges.pop_if(|range| range.end() == offset);
+            let from = touching.map_or(offset, Extent::offset);
+            if ranges.len() == limits::ACK_RANGES_MAX {
+                break;
+            }
+            ranges.extend(Extent::new(from, end - from).ok());
+        }
+        (self.low, ranges)
+    }
+
+    fn highest(&self) -> u64 {
+        match self.above.iter().rposition(|written| *written) {
+            None => self.low,
+            Some(index) => {
+                let end = self.low + (index as u64 + 1) * u64::from(self.block);
+                self.end.map_or(end, |last| end.min(last))
+            }
+        }
+    }
+
+    fn index_of(&self, offset: u64) -> usize {
+        (offset.saturating_sub(self.low) / u64::from(self.block)) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Instant = Instant(0);
+
+    fn extent(offset: u64, length: u64) -> Extent {
+        Extent::new(offset, length).unwrap()
+    }
+
+    fn receiver(end: Option<u64>) -> Receiver {
+        Receiver::new(0, end, 10, 40, Bugs::default())
+    }
+
+    #[test]
+    fn blocks_outside_the_grid_the_range_or_the_credit_are_refused() {
+        let receiver = receiver(Some(95));
+        assert_eq!(receiver.judge(0, 10), Ok(Judgement::Take));
+        assert_eq!(receiver.judge(0, 0), Err(BadBlock::Length));
+        assert_eq!(receiver.judge(0, 11), Err(BadBlock::Length));
+        assert_eq!(receiver.judge(5, 10), Err(BadBlock::Misplaced));
+        assert_eq!(receiver.judge(10, 9), Err(BadBlock::Misplaced));
+        assert_eq!(receiver.judge(90, 10), Err(BadBlock::OutsideRange));
+        assert_eq!(receiver.judge(u64::MAX, 1), Err(BadBlock::OutsideRange));
+        assert_eq!(receiver.judge(40, 10), Err(BadBlock::OutsideCredit));
+        assert_eq!(receiver.judge(30, 10), Ok(Judgement::Take));
+    }
+
+    #[test]
+    fn cover_is_exact_whatever_the_order_and_duplicates_change_nothing() {
+        let mut receiver = receiver(Some(35));
+        for offset in [20, 20, 0, 30, 0, 20] {
+            assert!(!receiver.covered());
+            receiver.on_written(extent(offset, if offset == 30 { 5 } else { 10 }), NOW);
+        }
+        assert_eq!(receiver.acknowledge(), (10, alloc::vec![extent(20, 15)]));
+        receiver.on_written(extent(10, 10), NOW);
+        assert!(receiver.covered());
+        assert_eq!(receiver.acknowledge(), (35, alloc::vec![]));
+        assert_eq!(receiver.judge(10, 10), Ok(Judgement::Duplicate));
+    }
+
+    #[test]
+    fn an_unknown_end_comes_from_a_short_block_or_from_finish() {
+        let mut short = receiver(None);
+        assert_eq!(short.judge(0, 3), Ok(Judgement::Take));
+        short.on_arrived(0, 3).unwrap();
+        short.on_written(extent(0, 3), NOW);
+        assert!(short.covered() && short.on_end(3) && !short.on_end(4));
+
+        let mut whole = receiver(None);
+        whole.on_written(extent(0, 10), NOW);
+        assert!(!whole.covered());
+        assert!(!whole.on_end(9), "a block above the end was taken");
+        assert!(whole.on_end(10) && whole.covered());
+
+        let mut late = receiver(None);
+        late.on_written(extent(20, 10), NOW);
+        assert_eq!(late.on_arrived(10, 3), Err(BadBlock::Misplaced));
+        let mut empty = receiver(None);
+        assert!(empty.on_end(0) && empty.covered());
+    }
+
+    #[test]
+    fn acknowledgements_wait_for_company_but_not_for_ever() {
+        let mut receiver = Receiver::new(0, Some(1000), 10, 400, Bugs::default());
+        receiver.on_written(extent(0, 10), Instant(5));
+        assert!(!receiver.ack_due(Instant(5)));
+        assert!(receiver.ack_due(Instant(5).after(limits::ACK_DELAY)));
+        for offset in 1..5 {
+            receiver.on_written(extent(offset * 10, 10), Instant(6));
+        }
+        assert!(receiver.ack_due(Instant(6)));
+        receiver.acknowledge();
+        assert!(!receiver.ack_due(Instant(u64::MAX)));
+    }
+}

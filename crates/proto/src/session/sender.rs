@@ -1,0 +1,347 @@
+//! The sending half of an operation on one pipeline: which block goes next, which may have to go again.
+//!
+//! Blocks lie on a grid from the start of the pipeline's range and go out once each, lowest first, on whichever channel
+//! is free (FTSM-08, FTSM-13..17). A block that was on a lost channel goes again after the peer's FENCE said that it was
+//! not processed; a block that stays unacknowledged for long is repeated on an idle channel when nothing new may go.
+
+use super::bug::{Bug, Bugs};
+use crate::base::{ChannelId, Duration, Extent, Instant};
+use crate::limits;
+use alloc::collections::VecDeque;
+
+/// Where a copy of a block went.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct Copy {
+    channel: ChannelId,
+    sequence: u64,
+    at: Instant,
+}
+
+/// A block between the lowest unacknowledged one and the next new one.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Slot {
+    /// On its way, once or twice.
+    Flying { first: Copy, second: Option<Copy> },
+    /// Its channel is lost and the peer did not process it: goes again.
+    Again,
+    /// Acknowledged.
+    Done,
+}
+
+/// See the module.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Sender {
+    block: u32,
+    start: u64,
+    /// End of the range; none while the source's end is not known.
+    end: Option<u64>,
+    /// Bytes up to here can be read: all of them, but for a source that is read in order.
+    available: u64,
+    /// First offset that never went out.
+    next: u64,
+    /// First offset that the receiver has not granted.
+    edge: u64,
+    /// Offset of the first slot: everything below is acknowledged.
+    base: u64,
+    slots: VecDeque<Slot>,
+    /// How many slots are `Again`.
+    again: usize,
+    /// Smoothed time from a block's sending to its acknowledgement.
+    ack_time: Duration,
+    bugs: Bugs,
+}
+
+/// An acknowledgement that names what was never sent: the peer misbehaves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AckBeyondSent;
+
+impl Sender {
+    /// Sends `[start, end)` in blocks of `block` bytes. `end` is none for a source whose length is not known; such a
+    /// source is read in order, and [`Sender::on_source`] tells how far.
+    pub fn new(start: u64, end: Option<u64>, block: u32, edge: u64, bugs: Bugs) -> Self {
+        Self {
+            block,
+            start,
+            end,
+            available: end.unwrap_or(start),
+            next: start,
+            edge,
+            base: start,
+            slots: VecDeque::new(),
+            again: 0,
+            ack_time: Duration::ZERO,
+            bugs,
+        }
+    }
+
+    /// A source that is read in order has bytes up to `available`; `ended` when there are no more.
+    pub fn on_source(&mut self, available: u64, ended: bool) {
+        self.available = self.available.max(available);
+        if ended {
+            self.end = Some(self.available);
+        }
+    }
+
+    /// The receiver grants up to `edge`.
+    pub fn on_edge(&mut self, edge: u64) {
+        self.edge = self.edge.max(edge);
+    }
+
+    /// Length of the transfer as far as this pipeline knows it: the end of its range.
+    pub const fn end(&self) -> Option<u64> {
+        self.end
+    }
+
+    /// Everything below is acknowledged: a source that is read in order may forget it.
+    pub const fn acknowledged(&self) -> u64 {
+        self.base
+    }
+
+    /// Every block went out at least once.
+    pub fn all_sent(&self) -> bool {
+        self.end.is_some_and(|end| self.next >= end) && self.again == 0
+    }
+
+    /// Every block is acknowledged.
+    pub fn all_acknowledged(&self) -> bool {
+        self.end.is_some_and(|end| self.next >= end) && self.slots.is_empty()
+    }
+
+    /// Whether a channel could be given a block that is new or has to go again.
+    pub fn has_work(&self) -> bool {
+        self.again > 0 || self.new_block().is_some()
+    }
+
+    /// The next block for `channel`, to be sent as record `sequence` at time `now`.
+    pub fn pick(&mut self, channel: ChannelId, sequence: u64, now: Instant) -> Option<Extent> {
+        let copy = Copy { channel, sequence, at: now };
+        if self.again > 0 {
+            let index = self.slots.iter().position(|slot| *slot == Slot::Again)?;
+            self.slots[index] = Slot::Flying { first: copy, second: None };
+            self.again -= 1;
+            return self.extent(index);
+        }
+        if let Some(extent) = self.new_block() {
+            self.next = extent.end();
+            self.slots.push_back(Slot::Flying { first: copy, second: None });
+            return Some(extent);
+        }
+        let index = self.repeatable(channel, now)?;
+        let Slot::Flying { first, .. } = self.slots[index] else { return None };
+        self.slots[index] = Slot::Flying { first, second: Some(copy) };
+        self.extent(index)
+    }
+
+    /// When a block may be repeated for want of an acknowledgement.
+    pub fn repeat_at(&self) -> Option<Instant> {
+        if self.new_block().is_some() {
+            return None;
+        }
+        let flying = self.slots.iter().take(REPEAT_SCAN).find_map(|slot| match slot {
+            Slot::Flying { first, second: None } => Some(first.at),
+            _ => None,
+        });
+        flying.map(|at| at.after(self.repeat_after()))
+    }
+
+    /// The receiver has everything below `low` and the ranges.
+    pub fn on_ack(&mut self, low: u64, ranges: &[Extent], now: Instant) -> Result<(), AckBeyondSent> {
+        if low > self.next || ranges.last().is_some_and(|range| range.end() > self.next) {
+            return Err(AckBeyondSent);
+        }
+        let all_below = if low >= self.next { self.slots.len() } else { self.index_of(low) };
+        for index in 0..all_below {
+            self.done(index, now);
+        }
+        for range in ranges {
+            // Only blocks that lie in the range as a whole count.
+            let from = range.offset().max(self.base).saturating_sub(self.start).div_ceil(self.block.into());
+            let mut index = self.index_of(self.start + from * u64::from(self.block));
+            while self.extent(index).is_some_and(|extent| extent.end() <= range.end()) {
+                self.done(index, now);
+                index += 1;
+            }
+        }
+        while self.slots.front() == Some(&Slot::Done) {
+            self.slots.pop_front();
+            self.base = (self.base + u64::from(self.block)).min(self.next);
+        }
+        Ok(())
+    }
+
+    /// `channel` is lost; the peer processed its records before `processed` and none after. What it did not process goes
+    /// again, unless another copy is on its way.
+    pub fn on_fenced(&mut self, channel: ChannelId, processed: u64) {
+        if self.bugs.has(Bug::ForgetLostBlocks) {
+            return;
+        }
+        let dead = |copy: &Copy| copy.channel == channel && copy.sequence >= processed;
+        for slot in &mut self.slots {
+            let Slot::Flying { first, second } = *slot else { continue };
+            *slot = match (dead(&first), second.filter(|copy| !dead(copy))) {
+                (false, second) => Slot::Flying { first, second },
+                (true, Some(second)) => Slot::Flying { first: second, second: None },
+                (true, None) => {
+                    self.again += 1;
+                    Slot::Again
+                }
+            };
+        }
+    }
+
+    /// The first block that never went out, if the source has it and the receiver granted it.
+    fn new_block(&self) -> Option<Extent> {
+        let whole = self.next.checked_add(self.block.into())?;
+        let end = match self.end {
+            Some(end) if self.next >= end => return None,
+            Some(end) => whole.min(end),
+            None => whole,
+        };
+        if end > self.available || end > self.edge {
+            return None;
+        }
+        Extent::new(self.next, end - self.next).ok()
+    }
+
+    /// A block that waits for its acknowledgement for too long, on another channel than this one.
+    fn repeatable(&self, channel: ChannelId, now: Instant) -> Option<usize> {
+        let patience = self.repeat_after();
+        self.slots.iter().take(REPEAT_SCAN).position(|slot| match slot {
+            Slot::Flying { first, second: None } => {
+                first.channel != channel && first.at.after(patience) <= now && now > first.at
+            }
+            _ => false,
+        })
+    }
+
+    fn repeat_after(&self) -> Duration {
+        limits::REPEAT_AFTER_MIN.max(self.ack_time.saturating_mul(3))
+    }
+
+    fn index_of(&self, offset: u64) -> usize {
+        ((offset.saturating_sub(self.base)) / u64::from(self.block)) as usize
+    }
+
+    fn extent(&self, index: usize) -> Option<Extent> {
+        if index >= self.slots.len() {
+            return None;
+        }
+        let offset = self.base + index as u64 * u64::from(self.block);
+        let end = (offset + u64::from(self.block)).min(self.next);
+        Extent::new(offset, end - offset).ok()
+    }
+
+    fn done(&mut self, index: usize, now: Instant) {
+        match self.slots[index] {
+            Slot::Flying { first, second: None } => {
+                // Karn's rule: a block that went twice tells nothing about time.
+                let sample = now.since(first.at);
+                self.ack_time = if self.ack_time.is_zero() { sample } else { (self.ack_time * 7 + sample) / 8 };
+            }
+            Slot::Again => self.again -= 1,
+            _ => {}
+        }
+        self.slots[index] = Slot::Done;
+    }
+}
+
+/// How many of the oldest blocks are looked at for a repetition: the oldest is the one that holds the window.
+const REPEAT_SCAN: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BLOCK: u32 = 10;
+
+    fn sender(end: u64, edge: u64) -> Sender {
+        Sender::new(0, Some(end), BLOCK, edge, Bugs::default())
+    }
+
+    fn at(ms: u64) -> Instant {
+        Instant(ms * 1_000_000)
+    }
+
+    fn extent(offset: u64, length: u64) -> Extent {
+        Extent::new(offset, length).unwrap()
+    }
+
+    #[test]
+    fn blocks_go_out_once_within_the_credit_and_the_last_is_short() {
+        let mut sender = sender(25, 20);
+        assert_eq!(sender.pick(ChannelId(1), 0, at(0)), Some(extent(0, 10)));
+        assert_eq!(sender.pick(ChannelId(2), 0, at(0)), Some(extent(10, 10)));
+        assert_eq!(sender.pick(ChannelId(1), 1, at(0)), None, "no credit");
+        sender.on_edge(100);
+        assert_eq!(sender.pick(ChannelId(1), 1, at(0)), Some(extent(20, 5)));
+        assert!(sender.all_sent() && !sender.all_acknowledged());
+        sender.on_ack(25, &[], at(1)).unwrap();
+        assert!(sender.all_acknowledged());
+    }
+
+    #[test]
+    fn only_what_the_peer_did_not_process_goes_again() {
+        let mut sender = sender(40, 100);
+        for sequence in 0..4 {
+            sender.pick(ChannelId(1 + (sequence % 2) as u16), sequence, at(0)).unwrap();
+        }
+        // Channel 1 carried the blocks at 0 (record 0) and 20 (record 2); record 0 was processed.
+        sender.on_fenced(ChannelId(1), 1);
+        assert!(!sender.all_sent());
+        assert_eq!(sender.pick(ChannelId(2), 9, at(0)), Some(extent(20, 10)));
+        assert_eq!(sender.pick(ChannelId(2), 10, at(0)), None);
+    }
+
+    #[test]
+    fn ranges_above_a_gap_are_acknowledged_without_the_gap() {
+        let mut sender = sender(50, 100);
+        for sequence in 0..5 {
+            sender.pick(ChannelId(1), sequence, at(0)).unwrap();
+        }
+        sender.on_ack(10, &[extent(20, 10), extent(40, 10)], at(1)).unwrap();
+        sender.on_fenced(ChannelId(1), 0);
+        assert_eq!(sender.pick(ChannelId(2), 0, at(1)), Some(extent(10, 10)));
+        assert_eq!(sender.pick(ChannelId(2), 1, at(1)), Some(extent(30, 10)));
+        assert_eq!(sender.pick(ChannelId(2), 2, at(1)), None);
+    }
+
+    #[test]
+    fn an_old_block_is_repeated_once_on_another_channel() {
+        let mut sender = sender(20, 20);
+        sender.pick(ChannelId(1), 0, at(0)).unwrap();
+        sender.pick(ChannelId(2), 0, at(0)).unwrap();
+        assert_eq!(sender.pick(ChannelId(2), 1, at(50)), None, "not old enough");
+        assert_eq!(sender.pick(ChannelId(1), 1, at(200)), Some(extent(10, 10)), "not its own channel's");
+        assert_eq!(sender.pick(ChannelId(2), 1, at(200)), Some(extent(0, 10)));
+        assert_eq!(sender.pick(ChannelId(3), 0, at(900)), None, "twice is enough");
+        // The first copy is lost, the second is on its way.
+        sender.on_fenced(ChannelId(1), 0);
+        assert!(!sender.has_work());
+    }
+
+    #[test]
+    fn an_acknowledgement_of_what_was_never_sent_is_refused() {
+        let mut sender = sender(50, 100);
+        sender.pick(ChannelId(1), 0, at(0)).unwrap();
+        assert_eq!(sender.on_ack(11, &[], at(0)), Err(AckBeyondSent));
+        assert_eq!(sender.on_ack(0, &[extent(10, 10)], at(0)), Err(AckBeyondSent));
+    }
+
+    #[test]
+    fn a_source_of_unknown_length_sends_what_it_has_and_ends_short() {
+        let mut sender = Sender::new(0, None, BLOCK, 100, Bugs::default());
+        sender.on_source(9, false);
+        assert_eq!(sender.pick(ChannelId(1), 0, at(0)), None, "a block that is not full yet");
+        sender.on_source(13, true);
+        assert_eq!(sender.pick(ChannelId(1), 0, at(0)), Some(extent(0, 10)));
+        assert_eq!(sender.pick(ChannelId(1), 1, at(0)), Some(extent(10, 3)));
+        assert!(sender.all_sent());
+        assert_eq!(sender.end(), Some(13));
+    }
+
+    #[test]
+    fn an_empty_transfer_is_sent_and_acknowledged_at_once() {
+        let sender = sender(0, 0);
+        assert!(sender.all_sent() && sender.all_acknowledged() && !sender.has_work());
+    }
+}

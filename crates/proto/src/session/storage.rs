@@ -1,0 +1,380 @@
+//! What storage answers, and how operations end because of it.
+
+use super::group::{GroupMessage, Half, Part};
+use super::operation::{Operation, Owes, State};
+use super::output::{Output, SessionEvent};
+use super::receiver::Receiver;
+use super::sender::Sender;
+use super::{Bug, Committed, Session};
+use crate::base::{Error, ErrorKind, Extent, Instant, OperationId};
+use crate::channel::life::{Receiving, Sending};
+use crate::plan;
+use crate::wire::control::{Control, Grant, Kind, Safety};
+use alloc::format;
+use alloc::vec::Vec;
+
+/// What an opened source is.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct SourceFacts {
+    /// Kind of thing.
+    pub kind: Kind,
+    /// Its size; none for an endless source.
+    pub size: Option<u64>,
+    /// Permission bits.
+    pub mode: u32,
+    /// Modification time.
+    pub modified: Option<(i64, u32)>,
+    /// Its version.
+    pub version: Vec<u8>,
+}
+
+impl Session {
+    /// The source of a download is open, or cannot be.
+    pub fn on_opened(&mut self, id: OperationId, result: Result<SourceFacts, Error>) {
+        let facts = match result {
+            Ok(facts) => facts,
+            Err(error) => return self.settle(id, Err(error)),
+        };
+        let (pipelines, bugs) = (self.limits.pipelines, self.bugs);
+        let Some(operation) = self.operations.get_mut(&id) else { return };
+        let Some(request) = operation.request.take() else { return };
+        let length = match transfer_length(&request, &facts) {
+            Ok(length) => length,
+            Err(error) => return self.settle(id, Err(error)),
+        };
+        let grant = Grant {
+            level: operation.level,
+            block: operation.block,
+            edge: 0,
+            length: Some(length),
+            ranges: plan::split(length, operation.block, pipelines),
+            kind: facts.kind,
+            size: facts.size,
+            mode: facts.mode,
+            modified: facts.modified,
+            version: facts.version,
+        };
+        let State::Sending { life, sender, .. } = &mut operation.state else { return };
+        if life.on_granted().is_err() {
+            // Cancelled meanwhile.
+            return self.outputs.push_back(Output::Abort { operation: id });
+        }
+        let first = grant.ranges.first().copied().unwrap_or_default();
+        *sender = Some(Sender::new(first.offset(), Some(first.end()), grant.block, request.credit, bugs));
+        operation.owes.add(Owes::GRANT);
+        operation.grant = Some(grant.clone());
+        if !request.head_only {
+            self.start_members(id, Half::Sending, &grant);
+            self.after_sending(id);
+        }
+    }
+
+    /// The stage of a transfer is there, or cannot be. `window` bounds how far the sender may run ahead where the target
+    /// takes bytes in order only (they are held in buffers until their turn).
+    pub fn on_staged(&mut self, id: OperationId, result: Result<Option<u64>, Error>) {
+        let window_of = |block: u32, limits: &super::SessionLimits| match limits.window {
+            0 => plan::window(limits.channels, block),
+            window => window,
+        };
+        let bounded = match result {
+            Ok(window) => window,
+            Err(error) => return self.settle(id, Err(error)),
+        };
+        let (limits, bugs) = (self.limits.clone(), self.bugs);
+        let Some(operation) = self.operations.get_mut(&id) else { return };
+        let State::Receiving { life, receiver, abandoned, .. } = &mut operation.state else { return };
+        if let Some(error) = abandoned.take() {
+            self.outputs.push_back(Output::Abort { operation: id });
+            return self.settle(id, Err(error));
+        }
+        if life.on_staged().is_err() {
+            return self.outputs.push_back(Output::Abort { operation: id });
+        }
+        let window = bounded.unwrap_or_else(|| window_of(operation.block, &limits));
+        // A target that is written in order has one pipeline: ranges far ahead would have to be held.
+        let pipelines = if bounded.is_some() { 1 } else { limits.pipelines };
+        match operation.grant.clone() {
+            Some(grant) => {
+                let first = grant.ranges.first().copied().unwrap_or_default();
+                *receiver = Some(Receiver::new(first.offset(), Some(first.end()), grant.block, window, bugs));
+                operation.owes.add(Owes::CREDIT);
+                self.start_members(id, Half::Receiving, &grant);
+            }
+            None => {
+                let length = operation.request.as_ref().and_then(|request| request.length);
+                let block = operation.block;
+                let ranges = length.map_or_else(Vec::new, |length| plan::split(length, block, pipelines));
+                let first = ranges.first().copied().unwrap_or_default();
+                let fresh = Receiver::new(0, length.map(|_| first.end()), block, window, bugs);
+                let grant = Grant {
+                    level: operation.level,
+                    block,
+                    edge: fresh.edge(),
+                    length,
+                    ranges,
+                    kind: Kind::Regular,
+                    size: None,
+                    mode: 0,
+                    modified: None,
+                    version: Vec::new(),
+                };
+                *receiver = Some(fresh);
+                operation.request = None;
+                operation.owes.add(Owes::GRANT);
+                operation.grant = Some(grant.clone());
+                self.start_members(id, Half::Receiving, &grant);
+            }
+        }
+        self.check_early_finish(id);
+        self.resume_parked();
+    }
+
+    /// FINISH may have come before the stage was there.
+    fn check_early_finish(&mut self, id: OperationId) {
+        let Some(operation) = self.operations.get_mut(&id) else { return };
+        let known = operation.grant.as_ref().and_then(|grant| grant.length);
+        let State::Receiving { receiver: Some(receiver), finish: Some(finish), .. } = &mut operation.state else {
+            return;
+        };
+        let fits = known.map_or_else(|| receiver.on_end(*finish), |known| known == *finish);
+        if fits {
+            self.after_writing(id);
+        } else {
+            self.fail(id, Error::new(ErrorKind::Protocol, "protocol error: FINISH does not fit the granted length"));
+        }
+    }
+
+    /// A block is written, or could not be.
+    pub fn on_written(&mut self, id: OperationId, extent: Extent, result: Result<(), Error>, now: Instant) {
+        if let Err(error) = result {
+            return self.fail(id, error);
+        }
+        let Some(operation) = self.operations.get_mut(&id) else { return };
+        if operation.is_settled() {
+            return;
+        }
+        let Some(receiver) = operation.receiver() else { return };
+        receiver.on_written(extent, now);
+        if receiver.ack_due(now) {
+            operation.owes.add(Owes::ACK);
+        }
+        self.after_writing(id);
+    }
+
+    /// A source that is read in order has bytes up to `available` (from byte 0 of the transfer).
+    pub fn on_source(&mut self, id: OperationId, available: u64, ended: bool) {
+        if let Some(sender) = self.operations.get_mut(&id).and_then(Operation::sender) {
+            sender.on_source(available, ended);
+        }
+        self.after_sending(id);
+    }
+
+    /// The source is still what it was, or it changed; also called at any time when it cannot be read.
+    pub fn on_checked(&mut self, id: OperationId, result: Result<(), Error>) {
+        match result {
+            Err(error) => self.fail(id, error),
+            Ok(()) => {
+                let Some(operation) = self.operations.get_mut(&id) else { return };
+                let State::Sending { life, given_up: None, .. } = &mut operation.state else { return };
+                if life.on_checked().is_ok() {
+                    operation.owes.add(Owes::FINISH);
+                }
+            }
+        }
+    }
+
+    /// The target has its name, or could not get it.
+    pub fn on_committed(&mut self, id: OperationId, result: Result<Vec<u8>, Error>) {
+        let Some(operation) = self.operations.get_mut(&id) else { return };
+        let State::Receiving { finish, .. } = &operation.state else { return };
+        let length = finish.or(operation.grant.as_ref().and_then(|grant| grant.length)).unwrap_or(0);
+        self.settle(id, result.map(|version| Committed { length, safety: Safety::Written, version }));
+    }
+
+    /// The application gives an operation up, or storage failed under it.
+    pub fn fail(&mut self, id: OperationId, error: Error) {
+        let Some(operation) = self.operations.get_mut(&id) else { return };
+        if let Part::Member(coordinator, reported) = &mut operation.part {
+            if !*reported {
+                *reported = true;
+                let message = GroupMessage::Failed(id, error);
+                self.outputs.push_back(Output::Group { to: *coordinator, message });
+            }
+            return;
+        }
+        if operation.owes.has(Owes::REQUEST) && !operation.told.has(Owes::REQUEST) {
+            // The server never heard of it.
+            self.settle(id, Err(error));
+            self.operations.remove(&id);
+            return;
+        }
+        match &mut operation.state {
+            State::Receiving { .. } => self.abandon(id, error),
+            State::Sending { life: Sending::Settled, .. } | State::Sending { given_up: Some(_), .. } => {}
+            State::Sending { life: Sending::Opening, .. } => self.settle(id, Err(error)),
+            State::Sending { given_up, .. } => {
+                // The receiver has the last word: it may have committed already.
+                let cancelled = error.kind == ErrorKind::Cancelled;
+                *given_up = Some(error.clone());
+                operation.owes.add(if cancelled { Owes::CANCEL } else { Owes::EXCEPTION });
+                operation.owes.remove(Owes::FINISH);
+                operation.told.remove(Owes::FINISH);
+                if self.bugs.has(Bug::CancelDecides) {
+                    self.settle(id, Err(error));
+                }
+            }
+        }
+    }
+
+    /// The receiving half gives up unless it is committing or done: there is no way back from there.
+    pub(super) fn abandon(&mut self, id: OperationId, error: Error) {
+        let Some(operation) = self.operations.get_mut(&id) else { return };
+        let State::Receiving { life, abandoned, .. } = &mut operation.state else { return };
+        match life {
+            Receiving::Committing | Receiving::Settled => {}
+            // The stage may come into being any moment: it is dropped when it has.
+            Receiving::Staging => *abandoned = Some(error),
+            Receiving::Asked => self.settle(id, Err(error)),
+            Receiving::Moving => {
+                self.outputs.push_back(Output::Abort { operation: id });
+                self.settle(id, Err(error));
+            }
+        }
+    }
+
+    /// Commits at exact cover and FINISH.
+    pub(super) fn after_writing(&mut self, id: OperationId) {
+        let Some(operation) = self.operations.get_mut(&id) else { return };
+        let State::Receiving { life: Receiving::Moving, receiver: Some(receiver), finish, .. } = &operation.state
+        else {
+            return;
+        };
+        if !receiver.covered() {
+            return;
+        }
+        let finished = finish.is_some();
+        match &mut operation.part {
+            Part::Coordinator(members) if members.is_empty() && finished => self.commit_now(id),
+            Part::Member(coordinator, reported) if !*reported => {
+                *reported = true;
+                operation.owes.add(Owes::ACK);
+                self.outputs.push_back(Output::Group { to: *coordinator, message: GroupMessage::Covered(id) });
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn commit_now(&mut self, id: OperationId) {
+        let Some(operation) = self.operations.get_mut(&id) else { return };
+        let known = operation.grant.as_ref().and_then(|grant| grant.length);
+        let State::Receiving { life, finish, receiver, .. } = &mut operation.state else { return };
+        let Some(length) = finish.or(known).or(receiver.as_ref().map(Receiver::low)) else { return };
+        if life.on_covered().is_ok() {
+            self.outputs.push_back(Output::Commit { operation: id, length });
+        }
+    }
+
+    /// The outcome is known at this end.
+    pub(super) fn settle(&mut self, id: OperationId, outcome: Result<Committed, Error>) {
+        let Some(operation) = self.operations.get_mut(&id) else { return };
+        let ok = outcome.is_ok();
+        let settled = match &mut operation.state {
+            State::Sending { life, .. } => life.on_settled(),
+            State::Receiving { life, .. } => life.on_settled(),
+        };
+        if settled.is_err() {
+            return;
+        }
+        let (sending, member) = (operation.is_sending(), matches!(operation.part, Part::Member(..)));
+        operation.owes = Owes::default();
+        operation.told = Owes::default();
+        // Who decides tells: the receiver always, and a sender that could not even open its source.
+        if !member && (!sending || (operation.grant.is_none() && !operation.upload)) {
+            operation.owes.add(if ok { Owes::COMMITTED } else { Owes::EXCEPTION });
+        }
+        let outcome = match (&operation.state, outcome) {
+            // The reason that this end gave is better than its echo.
+            (State::Sending { given_up: Some(own), .. }, Err(_)) => Err(own.clone()),
+            (_, outcome) => outcome,
+        };
+        operation.outcome = Some(outcome.clone());
+        if let Part::Coordinator(_) = operation.part {
+            let others = operation.grant.as_ref().map_or(0, |grant| grant.ranges.len());
+            for index in 1..others {
+                let to = (usize::from(self.pipeline.0) + index) as u8 % self.limits.pipelines.max(1);
+                let message = GroupMessage::Settled(id, ok);
+                self.outputs.push_back(Output::Group { to: crate::base::PipelineId(to), message });
+            }
+        }
+        if !member {
+            self.event(SessionEvent::Settled { operation: id, outcome });
+        }
+        if sending {
+            self.push_ends_of_range(id);
+        }
+        self.bound_lingering();
+        self.resume_parked();
+        self.end_channels_when_done();
+    }
+
+    /// EOFR on every channel that carried blocks, and on one at least, so that the receiver can forget the operation. A
+    /// sender that failed before it was granted stays until the receiver has answered.
+    pub(super) fn push_ends_of_range(&mut self, id: OperationId) {
+        let fallback = self.first_up();
+        let Some(operation) = self.operations.get(&id) else { return };
+        let up =
+            |channel: &crate::base::ChannelId| self.channels.get(channel).is_some_and(|state| !state.send.has_ended());
+        let mut carriers: Vec<_> = operation.carried.iter().map(|(channel, blocks)| (*channel, *blocks)).collect();
+        carriers.retain(|(channel, _)| up(channel));
+        if carriers.is_empty() {
+            carriers.extend(fallback.map(|channel| (channel, 0)));
+        }
+        let keep = operation.owes.any() || !operation.is_settled();
+        for (channel, blocks) in carriers {
+            if let Some(state) = self.channels.get_mut(&channel) {
+                state.own.push_back((id, Control::EndOfRange { blocks }, false));
+                self.own_waiting += 1;
+            }
+        }
+        if !keep {
+            self.operations.remove(&id);
+        }
+    }
+
+    /// Settled operations wait until the peer is known to know; no more of them than operations at a time.
+    fn bound_lingering(&mut self) {
+        let settled = |operation: &&Operation| operation.is_settled();
+        let lingering = self.operations.values().filter(settled).count();
+        if lingering > self.limits.operations_max {
+            let oldest = self.operations.values().find(settled).map(Operation::id);
+            if let Some(oldest) = oldest {
+                self.operations.remove(&oldest);
+            }
+        }
+    }
+}
+
+/// Bytes of a download: what was asked, within what there is.
+fn transfer_length(request: &crate::wire::request::Request, facts: &SourceFacts) -> Result<u64, Error> {
+    if request.head_only {
+        return Ok(0);
+    }
+    match facts.kind {
+        Kind::Regular => {}
+        Kind::Directory => return Err(Error::new(ErrorKind::IsDirectory, "is a directory")),
+        Kind::Other => return Err(Error::new(ErrorKind::NotRegular, "not a regular file")),
+    }
+    let Some(size) = facts.size else {
+        let endless = || Error::new(ErrorKind::OutOfRange, "the source has no end: name a length (--length)");
+        return request.length.ok_or_else(endless);
+    };
+    let rest = size.checked_sub(request.offset).filter(|rest| request.length.is_none_or(|length| length <= *rest));
+    let Some(rest) = rest else {
+        let text = match request.length {
+            Some(length) => format!("bytes {}..{} asked of a file of {size}", request.offset, request.offset + length),
+            None => format!("offset {} lies behind the end of a file of {size} bytes", request.offset),
+        };
+        return Err(Error::new(ErrorKind::OutOfRange, text));
+    };
+    Ok(request.length.unwrap_or(rest))
+}
