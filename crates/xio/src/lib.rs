@@ -9,4 +9,7 @@
 
 pub mod buf;
 pub mod dispatch;
+pub mod stack;
 pub mod store;
+mod sys;
+pub mod transport;

@@ -21,6 +21,24 @@
 //! Members: `epoll` (default), `poll` (portable), `sim` (in memory, seeded, with a virtual clock). `XDFS_DISPATCH=poll`
 //! forces a member for a whole program run.
 
+mod choice;
+mod clock;
+mod direct;
+mod epoll;
+mod poll;
+mod receive;
+mod send;
+mod slot;
+mod sockets;
+mod wait;
+
+pub use choice::{DISPATCH_VARIABLE, Dispatcher};
+pub use clock::DescriptorWaker;
+pub use epoll::Epoll;
+pub use poll::Poll;
+pub use sockets::Sockets;
+pub use wait::{Event, Interest, Until, Wait, Waited};
+
 use crate::buf::Buffer;
 use xdfs_proto::base::Instant;
 
@@ -37,6 +55,7 @@ pub struct FileId(pub u32);
 
 /// What to do on a socket.
 #[derive(Debug)]
+#[allow(missing_docs, reason = "the line above each variant explains its fields")]
 pub enum Op {
     /// Take the next [`HEAD_BYTES`] bytes.
     Head { socket: SocketId },
@@ -57,6 +76,7 @@ pub enum Op {
 
 /// What follows the head.
 #[derive(Debug)]
+#[allow(missing_docs, reason = "the line above each variant explains its fields")]
 pub enum Body {
     /// Nothing.
     None,
@@ -72,6 +92,7 @@ pub enum Body {
 
 /// What became of an operation.
 #[derive(Debug)]
+#[allow(missing_docs, reason = "the line above each variant explains its fields")]
 pub enum Completion<L> {
     /// [`Op::Head`]: the bytes.
     Head { socket: SocketId, head: [u8; HEAD_BYTES] },

@@ -1,0 +1,117 @@
+//! The member of a program run, chosen once by its environment. One match per call; no pointer to a function.
+
+use super::DescriptorWaker;
+use super::{Completion, Detached, Dispatch, Epoll, FileId, Instant, Op, Poll, Progress, SocketId};
+use crate::buf::Buffer;
+use crate::transport::Link;
+use std::io;
+use std::os::fd::OwnedFd;
+
+/// The variable that forces a member.
+pub const DISPATCH_VARIABLE: &str = "XDFS_DISPATCH";
+
+/// Any member over the kernel's sockets.
+pub enum Dispatcher {
+    /// `epoll(7)`, the default.
+    Epoll(Epoll),
+    /// `poll(2)`.
+    Poll(Poll),
+}
+
+impl Dispatcher {
+    /// The names that [`Dispatcher::named`] takes.
+    pub const NAMES: &[&str] = &["epoll", "poll"];
+
+    /// The member that `XDFS_DISPATCH` names, the default where it is not set.
+    pub fn new() -> io::Result<Self> {
+        match std::env::var_os(DISPATCH_VARIABLE) {
+            None => Self::named("epoll"),
+            Some(name) => Self::named(&name.to_string_lossy()),
+        }
+    }
+
+    /// The member of that name.
+    pub fn named(name: &str) -> io::Result<Self> {
+        match name {
+            "epoll" => Epoll::new().map(Self::Epoll),
+            "poll" => Poll::new().map(Self::Poll),
+            _ => Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!(
+                    "{DISPATCH_VARIABLE} names no dispatcher: '{}'; there are: {}",
+                    name.escape_debug(),
+                    Self::NAMES.join(", ")
+                ),
+            )),
+        }
+    }
+
+    /// The name of the member.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Epoll(_) => "epoll",
+            Self::Poll(_) => "poll",
+        }
+    }
+}
+
+/// Calls the method of the member.
+macro_rules! member {
+    ($self:expr, $member:ident => $call:expr) => {
+        match $self {
+            Dispatcher::Epoll($member) => $call,
+            Dispatcher::Poll($member) => $call,
+        }
+    };
+}
+
+impl Dispatch for Dispatcher {
+    type Link = Link;
+    type Waker = DescriptorWaker;
+
+    fn attach(&mut self, link: Link, unread: &[u8]) -> io::Result<SocketId> {
+        member!(self, member => member.attach(link, unread))
+    }
+
+    fn detach(&mut self, socket: SocketId, returned: &mut Vec<Buffer>) -> Detached<Link> {
+        member!(self, member => member.detach(socket, returned))
+    }
+
+    fn open_file(&mut self, file: OwnedFd) -> FileId {
+        member!(self, member => member.open_file(file))
+    }
+
+    fn close_file(&mut self, file: FileId) {
+        member!(self, member => member.close_file(file))
+    }
+
+    #[inline]
+    fn submit(&mut self, op: Op) {
+        member!(self, member => member.submit(op))
+    }
+
+    #[inline]
+    fn next(&mut self, deadline: Option<Instant>) -> io::Result<Completion<Link>> {
+        member!(self, member => member.next(deadline))
+    }
+
+    fn scratch(&mut self) -> &mut [u8] {
+        member!(self, member => member.scratch())
+    }
+
+    fn progress(&self, socket: SocketId) -> Progress {
+        member!(self, member => member.progress(socket))
+    }
+
+    fn link(&self, socket: SocketId) -> &Link {
+        member!(self, member => member.link(socket))
+    }
+
+    fn now(&self) -> Instant {
+        member!(self, member => member.now())
+    }
+
+    fn waker(&self) -> DescriptorWaker {
+        member!(self, member => member.waker())
+    }
+}

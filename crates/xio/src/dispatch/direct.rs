@@ -1,0 +1,343 @@
+//! Files to sockets without a copy of ours: splice through one pipe per dispatcher; where the system refuses that,
+//! `sendfile`; where a layer has to see the bytes or the file supports neither, read and send.
+//!
+//! The pipe belongs to nobody. What a full socket leaves in it stays only until another socket wants the pipe, and is
+//! then dropped: the file still has those bytes. Spliced pages are sent as they are when the transport reads them, so a
+//! file that changes meanwhile is sent changed; whoever needs one state of the bytes does not take this route.
+//!
+//! A splice to a connection that was reset raises SIGPIPE, and no flag prevents it: the program has to ignore that
+//! signal, as every Rust program does unless told otherwise.
+
+use super::send::{Tools, head_first, memory, stopped};
+use super::slot::{Line, Moved, Outgoing, Step, error_number};
+use super::{Body, End, FileId, Instant, SocketId};
+use crate::stack::Driver;
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with, splice};
+use std::io::{self, IoSlice};
+use std::os::fd::OwnedFd;
+
+/// What the pipe should hold: the system's bound for users, and a block of the usual size. One pipe per thread, since
+/// a user may have 64 of this size.
+const PIPE_BYTES: usize = 1 << 20;
+/// Below this `sendfile` was measured to be faster than splice.
+const PIPE_BYTES_MIN: usize = 512 * 1024;
+
+/// How the bytes of a file travel. Each step down is taken once, when the system refuses the one above.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Route {
+    Splice,
+    Sendfile,
+    Read,
+}
+
+struct File {
+    descriptor: OwnedFd,
+    route: Route,
+}
+
+/// The registered files.
+#[derive(Default)]
+pub(super) struct Files {
+    files: Vec<Option<File>>,
+    free: Vec<u32>,
+}
+
+impl Files {
+    pub(super) fn open(&mut self, descriptor: OwnedFd) -> FileId {
+        let file = Some(File { descriptor, route: Route::Splice });
+        match self.free.pop() {
+            Some(index) => {
+                self.files[index as usize] = file;
+                FileId(index)
+            }
+            None => {
+                self.files.push(file);
+                FileId(u32::try_from(self.files.len() - 1).expect("fewer files than descriptors"))
+            }
+        }
+    }
+
+    pub(super) fn close(&mut self, file: FileId) {
+        let closed = self.files.get_mut(file.0 as usize).and_then(Option::take);
+        assert!(closed.is_some(), "{file:?} is not registered");
+        self.free.push(file.0);
+    }
+
+    /// # Panics
+    /// When the file is not registered, which is a bug of the caller.
+    fn file(&mut self, file: FileId) -> &mut File {
+        self.files.get_mut(file.0 as usize).and_then(Option::as_mut).expect("a send names a registered file")
+    }
+}
+
+/// The pipe, once it is needed and if there can be one.
+#[derive(Default)]
+pub(super) enum PipeRoute {
+    #[default]
+    Untried,
+    Ready(Pipe),
+    Unavailable,
+}
+
+pub(super) struct Pipe {
+    read: OwnedFd,
+    write: OwnedFd,
+    /// Where dropped bytes go.
+    null: OwnedFd,
+    capacity: usize,
+    /// Bytes in the pipe, and whose they are.
+    held: usize,
+    owner: Option<SocketId>,
+}
+
+impl PipeRoute {
+    fn pipe(&mut self) -> Option<&mut Pipe> {
+        if let Self::Untried = self {
+            *self = match Pipe::new() {
+                Ok(pipe) if pipe.capacity >= PIPE_BYTES_MIN => Self::Ready(pipe),
+                _ => Self::Unavailable,
+            };
+        }
+        match self {
+            Self::Ready(pipe) => Some(pipe),
+            _ => None,
+        }
+    }
+
+    /// The socket's operation is over: what it left in the pipe is nobody's.
+    pub(super) fn release(&mut self, socket: SocketId) {
+        if let Self::Ready(pipe) = self
+            && pipe.owner == Some(socket)
+            && pipe.drop_held().is_err()
+        {
+            *self = Self::Untried;
+        }
+    }
+}
+
+impl Pipe {
+    fn new() -> io::Result<Self> {
+        let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
+        for bytes in [PIPE_BYTES, PIPE_BYTES_MIN] {
+            if fcntl_setpipe_size(&write, bytes).is_ok() {
+                break;
+            }
+        }
+        let capacity = fcntl_getpipe_size(&write)?;
+        let null = std::fs::File::options().write(true).open("/dev/null")?.into();
+        Ok(Self { read, write, null, capacity, held: 0, owner: None })
+    }
+
+    /// Empties the pipe: the pages are let go, no byte is copied.
+    fn drop_held(&mut self) -> io::Result<()> {
+        self.owner = None;
+        while self.held > 0 {
+            match splice(&self.read, None, &self.null, None, self.held, SpliceFlags::NONBLOCK) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(count) => self.held -= count,
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One turn of a send whose body is a file. `told`: the back end says that the socket has room.
+pub(super) fn step<L: Driver>(
+    line: &mut Line<L>,
+    outgoing: &mut Outgoing,
+    socket: SocketId,
+    tools: &mut Tools,
+    budget: usize,
+    told: bool,
+    now: Instant,
+) -> Step {
+    if !told && lacks_room(line, outgoing) {
+        line.send.ready = false;
+        return Step::Blocked;
+    }
+    if let Some(step) = head_first(line, outgoing, now) {
+        return step;
+    }
+    let mut left = budget;
+    loop {
+        let Body::File { file, offset, length } = outgoing.body else {
+            return memory(line, outgoing, &tools.zeros, left, now);
+        };
+        if outgoing.at == length {
+            return Step::Done;
+        }
+        if left == 0 {
+            return Step::Again;
+        }
+        let from = offset + outgoing.at;
+        let ask = (length - outgoing.at).min(left as u64) as usize;
+        let route = match line.link.direct() {
+            Some(_) => tools.files.file(file).route,
+            None => Route::Read,
+        };
+        let moved = match route {
+            Route::Splice => by_splice(line, tools, file, socket, from, ask, outgoing.at + (ask as u64) < length, now),
+            Route::Sendfile => by_sendfile(line, tools, file, from, ask, now),
+            Route::Read => by_reading(line, tools, file, from, ask, outgoing.at + (ask as u64) < length, now),
+        };
+        match moved {
+            FileMoved::Bytes(count) => {
+                outgoing.at += count as u64;
+                left = left.saturating_sub(count);
+                if !line.send.ready && outgoing.at < length {
+                    return Step::Blocked;
+                }
+            }
+            FileMoved::SourceEnd => outgoing.continue_with_zeros(),
+            FileMoved::Refused => tools.files.file(file).route = below(route),
+            FileMoved::Repeat => {}
+            FileMoved::Stopped(step) => return step,
+        }
+    }
+}
+
+/// How one attempt to move file bytes ended.
+enum FileMoved {
+    Bytes(usize),
+    /// The file has no byte there.
+    SourceEnd,
+    /// This route does not work for this file.
+    Refused,
+    /// Interrupted.
+    Repeat,
+    Stopped(Step),
+}
+
+fn below(route: Route) -> Route {
+    match route {
+        Route::Splice => Route::Sendfile,
+        Route::Sendfile | Route::Read => Route::Read,
+    }
+}
+
+/// Whether the socket is so full that it would take only a part of the rest: then waiting for room costs fewer calls.
+/// The kernel says "writable" from a third of the buffer on, so nothing waits for a message that does not come.
+fn lacks_room<L: Driver>(line: &Line<L>, outgoing: &Outgoing) -> bool {
+    let Some(room) = line.link.room() else { return false };
+    room.free < outgoing.rest().min(PIPE_BYTES as u64) && room.free.saturating_mul(3) < room.total
+}
+
+#[allow(clippy::too_many_arguments)]
+fn by_splice<L: Driver>(
+    line: &mut Line<L>,
+    tools: &mut Tools,
+    file: FileId,
+    socket: SocketId,
+    from: u64,
+    ask: usize,
+    more: bool,
+    now: Instant,
+) -> FileMoved {
+    let Some(pipe) = tools.pipe.pipe() else { return FileMoved::Refused };
+    if pipe.owner != Some(socket) || pipe.held == 0 {
+        if pipe.drop_held().is_err() {
+            tools.pipe = PipeRoute::Untried;
+            return FileMoved::Repeat;
+        }
+        let mut at = from;
+        let source = &tools.files.file(file).descriptor;
+        // Never waits for room: the pipe is empty. It may wait for the disk.
+        match splice(source, Some(&mut at), &pipe.write, None, ask.min(pipe.capacity), SpliceFlags::empty()) {
+            Ok(0) => return FileMoved::SourceEnd,
+            Ok(count) => (pipe.held, pipe.owner) = (count, Some(socket)),
+            Err(error) => return source_failed(error),
+        }
+    }
+    let Some(target) = line.link.direct() else { return FileMoved::Refused };
+    let mut flags = SpliceFlags::NONBLOCK;
+    flags.set(SpliceFlags::MORE, more);
+    match splice(&pipe.read, None, target, None, pipe.held, flags) {
+        Ok(count) => {
+            pipe.held -= count;
+            line.send.ready = pipe.held == 0;
+            moved_directly(line, count, now)
+        }
+        Err(error) => socket_failed(line, error),
+    }
+}
+
+fn by_sendfile<L: Driver>(
+    line: &mut Line<L>,
+    tools: &mut Tools,
+    file: FileId,
+    from: u64,
+    ask: usize,
+    now: Instant,
+) -> FileMoved {
+    let Some(target) = line.link.direct() else { return FileMoved::Refused };
+    let mut at = from;
+    match rustix::fs::sendfile(target, &tools.files.file(file).descriptor, Some(&mut at), ask) {
+        Ok(0) => FileMoved::SourceEnd,
+        // Short: the socket is full or the file ends here; the next call tells which.
+        Ok(count) => moved_directly(line, count, now),
+        // One call, two descriptors: these are errors of a connection, all others of the file.
+        Err(
+            error @ (Errno::AGAIN
+            | Errno::PIPE
+            | Errno::CONNRESET
+            | Errno::CONNABORTED
+            | Errno::NOTCONN
+            | Errno::TIMEDOUT
+            | Errno::HOSTUNREACH
+            | Errno::NETUNREACH
+            | Errno::NETDOWN
+            | Errno::HOSTDOWN),
+        ) => socket_failed(line, error),
+        Err(error) => source_failed(error),
+    }
+}
+
+fn by_reading<L: Driver>(
+    line: &mut Line<L>,
+    tools: &mut Tools,
+    file: FileId,
+    from: u64,
+    ask: usize,
+    more: bool,
+    now: Instant,
+) -> FileMoved {
+    let room = tools.scratch.payload_mut();
+    let ask = ask.min(room.len());
+    match rustix::io::pread(&tools.files.file(file).descriptor, &mut room[..ask], from) {
+        Ok(0) => FileMoved::SourceEnd,
+        // What the socket does not take is read again later.
+        Ok(count) => match line.push(&[IoSlice::new(&room[..count])], more, now) {
+            Moved::Bytes(count) => FileMoved::Bytes(count),
+            Moved::Blocked => FileMoved::Stopped(Step::Blocked),
+            Moved::Ended(end) => FileMoved::Stopped(Step::Ended(end)),
+        },
+        Err(Errno::INTR) => FileMoved::Repeat,
+        Err(error) => ended_by_source(error),
+    }
+}
+
+fn moved_directly<L: Driver>(line: &mut Line<L>, count: usize, now: Instant) -> FileMoved {
+    line.sent(count, now);
+    line.link.moved_directly(count as u64);
+    FileMoved::Bytes(count)
+}
+
+fn socket_failed<L: Driver>(line: &mut Line<L>, error: Errno) -> FileMoved {
+    stopped(line, &error.into()).map_or(FileMoved::Repeat, FileMoved::Stopped)
+}
+
+/// An error of the file on a route that another may replace.
+fn source_failed(error: Errno) -> FileMoved {
+    match error {
+        Errno::INTR => FileMoved::Repeat,
+        Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::PERM | Errno::SPIPE => FileMoved::Refused,
+        error => ended_by_source(error),
+    }
+}
+
+fn ended_by_source(error: Errno) -> FileMoved {
+    FileMoved::Stopped(Step::Ended(End::Source(error_number(&error.into()))))
+}

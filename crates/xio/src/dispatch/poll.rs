@@ -1,0 +1,98 @@
+//! The portable member: `poll(2)` and a pipe, both of POSIX. It looks at every socket on every wait, so it is for
+//! systems without `epoll` and for proving that nothing above depends on one mechanism.
+//!
+//! It knows nothing of operations and bytes: see `sockets`.
+
+use super::Instant;
+use super::clock::{self, DescriptorWaker};
+use super::sockets::Sockets;
+use super::wait::{Event, Interest, Until, Wait, Waited};
+use crate::stack::Driver;
+use crate::sys::{self, PollEntry};
+use crate::transport::Link;
+use rustix::pipe::{PipeFlags, pipe_with};
+use std::io;
+use std::marker::PhantomData;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+/// The dispatcher over `poll`, for a stack of drivers with a descriptor.
+pub type Poll<D = Link> = Sockets<PollWait<D>>;
+
+/// Waits with `poll`.
+pub struct PollWait<D> {
+    /// The waker's pipe, then one entry for each slot, skipped by the kernel where nobody waits.
+    entries: Vec<PollEntry>,
+    wakes: OwnedFd,
+    waker: DescriptorWaker,
+    link: PhantomData<fn() -> D>,
+}
+
+impl<D: Driver + AsFd> Poll<D> {
+    /// A dispatcher without sockets.
+    pub fn new() -> io::Result<Self> {
+        let (wakes, write) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+        let entries = vec![PollEntry::new(wakes.as_raw_fd(), true, false)];
+        Sockets::over(PollWait { entries, wakes, waker: DescriptorWaker::new(write), link: PhantomData })
+    }
+}
+
+impl<D: Driver + AsFd> Wait for PollWait<D> {
+    type Link = D;
+    type Waker = DescriptorWaker;
+
+    fn watch(&mut self, slot: u32, link: &D, _before: Interest, after: Interest) -> io::Result<()> {
+        let index = slot as usize + 1;
+        if self.entries.len() <= index {
+            self.entries.resize(index + 1, PollEntry::NONE);
+        }
+        // Hang-ups are reported whatever was asked, so a socket that nobody waits for is skipped altogether.
+        self.entries[index] = match after {
+            Interest::NONE => PollEntry::NONE,
+            after => PollEntry::new(link.as_fd().as_raw_fd(), after.readable, after.writable),
+        };
+        Ok(())
+    }
+
+    fn wait(&mut self, until: Until, events: &mut Vec<Event>) -> io::Result<Waited> {
+        let mut left = match sys::poll(&mut self.entries, timeout_ms(until)) {
+            Ok(ready) => ready,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(Waited::default()),
+            Err(error) => return Err(error),
+        };
+        let mut waited = Waited::default();
+        for (index, entry) in self.entries.iter().enumerate() {
+            if left == 0 {
+                break;
+            }
+            let (readable, writable) = entry.found();
+            if !readable && !writable {
+                continue;
+            }
+            left -= 1;
+            match index.checked_sub(1) {
+                None => waited.woken = self.waker.clear(&self.wakes)?,
+                Some(slot) => events.push(Event { slot: slot as u32, found: Interest { readable, writable } }),
+            }
+        }
+        Ok(waited)
+    }
+
+    fn now(&self) -> Instant {
+        clock::now()
+    }
+
+    fn waker(&self) -> DescriptorWaker {
+        self.waker.clone()
+    }
+}
+
+/// Milliseconds, rounded up so that a wait never ends just before its deadline.
+fn timeout_ms(until: Until) -> i32 {
+    match clock::timeout(until) {
+        None => -1,
+        Some(time) => {
+            let ms = time.tv_sec.saturating_mul(1000).saturating_add((time.tv_nsec + 999_999) / 1_000_000);
+            i32::try_from(ms).unwrap_or(i32::MAX)
+        }
+    }
+}

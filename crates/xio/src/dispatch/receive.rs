@@ -1,0 +1,199 @@
+//! The receiving operations, one turn at a time: how bytes get from a driver to where an operation wants them.
+
+use super::slot::{Line, Moved, Receiving, SMALL_BYTES_MAX, Slot, Step, Unread, error_number};
+use super::{Completion, End, HEAD_BYTES, Instant, Side, SocketId};
+use crate::stack::Driver;
+use std::io::{self, IoSliceMut};
+
+/// What accepting a connection counts against a turn's budget, bytes: so a flood of connections takes its turns too.
+const ACCEPT_COST_BYTES: usize = 16 * 1024;
+
+/// What a turn leads to.
+pub(super) enum Turn<L> {
+    Done(Completion<L>),
+    Again,
+    Blocked,
+    /// There was no operation.
+    Nothing,
+}
+
+/// Gives the receiving operation of `slot` one turn of about `budget` bytes.
+pub(super) fn turn<L: Driver>(
+    slot: &mut Slot<L>,
+    socket: SocketId,
+    scratch: &mut [u8],
+    budget: usize,
+    now: Instant,
+) -> Turn<L> {
+    let Slot { line, unread, receiving, .. } = slot;
+    let Some(operation) = receiving else { return Turn::Nothing };
+    let step = match operation {
+        Receiving::Head => head(line, unread, now),
+        Receiving::Small { bytes, at } => small(line, unread, bytes, at, now),
+        Receiving::Fill { buffer, at, to } => fill(line, unread, &mut buffer.payload_mut()[..*to], at, budget, now),
+        Receiving::Some { limit, length } => some(line, unread, scratch, *limit, length, now),
+        Receiving::Accept => match accept(line) {
+            Ok(link) => {
+                *receiving = None;
+                return Turn::Done(Completion::Accepted { socket, link });
+            }
+            Err(step) => step,
+        },
+    };
+    match step {
+        Step::Again => Turn::Again,
+        Step::Blocked => Turn::Blocked,
+        Step::Done | Step::Ended(_) => match receiving.take() {
+            Some(operation) => Turn::Done(complete(operation, socket, unread, step)),
+            None => Turn::Nothing,
+        },
+    }
+}
+
+/// The completion of an operation that is done or has ended.
+fn complete<L>(operation: Receiving, socket: SocketId, unread: &mut Unread, step: Step) -> Completion<L> {
+    if let Step::Ended(cause) = step {
+        return Completion::Ended { socket, side: Side::Receive, cause, buffer: operation.into_buffer() };
+    }
+    match operation {
+        Receiving::Head => {
+            let mut head = [0; HEAD_BYTES];
+            let taken = unread.take(&mut head);
+            debug_assert_eq!(taken, HEAD_BYTES, "a head completes when all of it is there");
+            Completion::Head { socket, head }
+        }
+        Receiving::Small { bytes, .. } => Completion::Small { socket, bytes },
+        Receiving::Fill { buffer, .. } => Completion::Filled { socket, buffer },
+        Receiving::Some { length, .. } => Completion::Some { socket, length },
+        Receiving::Accept => unreachable!("an accepted connection has its own way out"),
+    }
+}
+
+fn head<L: Driver>(line: &mut Line<L>, unread: &mut Unread, now: Instant) -> Step {
+    while unread.length() < HEAD_BYTES {
+        if let Some(end) = line.receive.ended {
+            return Step::Ended(end);
+        }
+        match line.pull(&mut [IoSliceMut::new(unread.space())], now) {
+            Moved::Bytes(count) => unread.filled(count),
+            Moved::Blocked => return Step::Blocked,
+            Moved::Ended(end) => return Step::Ended(end),
+        }
+        if !line.receive.ready && unread.length() < HEAD_BYTES {
+            return Step::Blocked;
+        }
+    }
+    Step::Done
+}
+
+fn small<L: Driver>(line: &mut Line<L>, unread: &mut Unread, bytes: &mut [u8], at: &mut usize, now: Instant) -> Step {
+    debug_assert!(bytes.len() <= SMALL_BYTES_MAX, "checked when it was submitted; far below a turn's budget");
+    *at += unread.take(&mut bytes[*at..]);
+    while *at < bytes.len() {
+        if let Some(end) = line.receive.ended {
+            return Step::Ended(end);
+        }
+        match line.pull(&mut [IoSliceMut::new(&mut bytes[*at..])], now) {
+            Moved::Bytes(count) => *at += count,
+            Moved::Blocked => return Step::Blocked,
+            Moved::Ended(end) => return Step::Ended(end),
+        }
+        if !line.receive.ready && *at < bytes.len() {
+            return Step::Blocked;
+        }
+    }
+    Step::Done
+}
+
+/// Fills `payload[at..]`. The call that can fill it to the end asks for the head behind it as well, so that a block
+/// costs no call of its own for its head.
+fn fill<L: Driver>(
+    line: &mut Line<L>,
+    unread: &mut Unread,
+    payload: &mut [u8],
+    at: &mut usize,
+    budget: usize,
+    now: Instant,
+) -> Step {
+    let to = payload.len();
+    *at += unread.take(&mut payload[*at..]);
+    let turn_end = at.saturating_add(budget);
+    while *at < to {
+        if let Some(end) = line.receive.ended {
+            return Step::Ended(end);
+        }
+        if *at >= turn_end {
+            return Step::Again;
+        }
+        let upto = to.min(turn_end);
+        let moved = if upto == to {
+            line.pull(&mut [IoSliceMut::new(&mut payload[*at..]), IoSliceMut::new(unread.space())], now)
+        } else {
+            line.pull(&mut [IoSliceMut::new(&mut payload[*at..upto])], now)
+        };
+        match moved {
+            Moved::Bytes(count) => {
+                let body = count.min(upto - *at);
+                *at += body;
+                unread.filled(count - body);
+            }
+            Moved::Blocked => return Step::Blocked,
+            Moved::Ended(end) => return Step::Ended(end),
+        }
+        if !line.receive.ready && *at < to {
+            return Step::Blocked;
+        }
+    }
+    Step::Done
+}
+
+fn some<L: Driver>(
+    line: &mut Line<L>,
+    unread: &mut Unread,
+    scratch: &mut [u8],
+    limit: usize,
+    length: &mut usize,
+    now: Instant,
+) -> Step {
+    let room = limit.min(scratch.len());
+    *length = unread.take(&mut scratch[..room]);
+    if *length > 0 {
+        return Step::Done;
+    }
+    if let Some(end) = line.receive.ended {
+        return Step::Ended(end);
+    }
+    match line.pull(&mut [IoSliceMut::new(&mut scratch[..room])], now) {
+        Moved::Bytes(count) => {
+            *length = count;
+            Step::Done
+        }
+        Moved::Blocked => Step::Blocked,
+        Moved::Ended(end) => Step::Ended(end),
+    }
+}
+
+/// The next connection. Errors that belong to a connection which died while it waited are no errors of the listener;
+/// lack of descriptors is told, and the listener can be asked again later.
+fn accept<L: Driver>(line: &mut Line<L>) -> Result<L, Step> {
+    line.receive.spent += ACCEPT_COST_BYTES;
+    match line.link.accept() {
+        Ok(link) => Ok(link),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            line.receive.ready = false;
+            Err(Step::Blocked)
+        }
+        Err(error) => match error_number(&error) {
+            libc::EINTR
+            | libc::ECONNABORTED
+            | libc::EPROTO
+            | libc::ENETDOWN
+            | libc::ENETUNREACH
+            | libc::EHOSTDOWN
+            | libc::EHOSTUNREACH
+            | libc::ENOPROTOOPT
+            | libc::ENONET => Err(Step::Again),
+            number => Err(Step::Ended(End::Failed(number))),
+        },
+    }
+}

@@ -1,0 +1,168 @@
+//! The sending operations, one turn at a time. Bodies in memory are here; files are in `direct`.
+
+use super::direct::{self, Files, PipeRoute};
+use super::receive::Turn;
+use super::slot::{Line, Moved, Outgoing, Sending, Slot, Step};
+use super::{Body, Completion, HEAD_BYTES, Instant, Side, SocketId};
+use crate::buf::Buffer;
+use crate::stack::Driver;
+use std::io::{self, IoSlice};
+
+/// Bytes of the block that zeros are sent from: it stays in the cache, and one call sends it up to four times.
+pub(super) const ZERO_BLOCK_BYTES: usize = 256 * 1024;
+const ZERO_SLICES: usize = 4;
+
+/// What sending needs besides the socket; one of each per dispatcher.
+pub(super) struct Tools {
+    pub(super) files: Files,
+    pub(super) pipe: PipeRoute,
+    /// Never written to.
+    pub(super) zeros: Buffer,
+    /// Where received bytes wait for their caller; between two completions it is free for file bytes.
+    pub(super) scratch: Buffer,
+}
+
+/// Gives the sending operation of `slot` one turn of about `budget` bytes.
+pub(super) fn turn<L: Driver>(
+    slot: &mut Slot<L>,
+    socket: SocketId,
+    tools: &mut Tools,
+    budget: usize,
+    now: Instant,
+) -> Turn<L> {
+    let Slot { line, sending, .. } = slot;
+    let Some(operation) = sending else { return Turn::Nothing };
+    let told = std::mem::take(&mut line.send.told);
+    let step = match (line.send.ended, &mut *operation) {
+        (Some(end), _) => Step::Ended(end),
+        (None, Sending::Connect) => connect(line),
+        (None, Sending::Send(outgoing)) if matches!(outgoing.body, Body::File { .. }) => {
+            direct::step(line, outgoing, socket, tools, budget, told, now)
+        }
+        (None, Sending::Send(outgoing)) => memory(line, outgoing, &tools.zeros, budget, now),
+    };
+    if matches!(step, Step::Done | Step::Ended(_)) {
+        tools.pipe.release(socket);
+    }
+    match step {
+        Step::Again => Turn::Again,
+        Step::Blocked => Turn::Blocked,
+        Step::Done | Step::Ended(_) => match sending.take() {
+            Some(operation) => Turn::Done(complete(operation, socket, step)),
+            None => Turn::Nothing,
+        },
+    }
+}
+
+/// The completion of an operation that is done or has ended.
+fn complete<L>(operation: Sending, socket: SocketId, step: Step) -> Completion<L> {
+    match (step, operation) {
+        (Step::Ended(cause), operation) => {
+            Completion::Ended { socket, side: Side::Send, cause, buffer: operation.into_buffer() }
+        }
+        (_, Sending::Connect) => Completion::Connected { socket },
+        (_, Sending::Send(outgoing)) => {
+            let short_by = outgoing.short_by;
+            Completion::Sent { socket, buffer: outgoing.into_buffer(), short_by }
+        }
+    }
+}
+
+fn connect<L: Driver>(line: &mut Line<L>) -> Step {
+    loop {
+        match line.link.connected() {
+            Ok(()) => return Step::Done,
+            Err(error) => {
+                if let Some(step) = stopped(line, &error) {
+                    return step;
+                }
+            }
+        }
+    }
+}
+
+/// Sends head and body from memory, as much per call as the budget allows.
+pub(super) fn memory<L: Driver>(
+    line: &mut Line<L>,
+    outgoing: &mut Outgoing,
+    zeros: &Buffer,
+    budget: usize,
+    now: Instant,
+) -> Step {
+    let mut left = budget;
+    while outgoing.rest() > 0 {
+        if left == 0 {
+            return Step::Again;
+        }
+        let (slices, count, bytes) = slices(outgoing, zeros, left);
+        let more = outgoing.rest() > bytes as u64;
+        match line.push(&slices[..count], more, now) {
+            Moved::Bytes(moved) => {
+                outgoing.advance(moved);
+                left = left.saturating_sub(moved);
+                if moved < bytes {
+                    return Step::Blocked;
+                }
+            }
+            Moved::Blocked => return Step::Blocked,
+            Moved::Ended(end) => return Step::Ended(end),
+        }
+    }
+    Step::Done
+}
+
+/// What the next call sends: the slices, how many, and their bytes. The head goes along whatever the budget is.
+fn slices<'a>(
+    outgoing: &'a Outgoing,
+    zeros: &'a Buffer,
+    budget: usize,
+) -> ([IoSlice<'a>; 1 + ZERO_SLICES], usize, usize) {
+    let mut slices = [IoSlice::new(&[]); 1 + ZERO_SLICES];
+    let (mut count, mut bytes) = (0, 0);
+    let mut add = |slice: &'a [u8]| {
+        if !slice.is_empty() {
+            slices[count] = IoSlice::new(slice);
+            count += 1;
+            bytes += slice.len();
+        }
+    };
+    add(&outgoing.head[outgoing.head_at..]);
+    let at = outgoing.at as usize;
+    let cut = |body: &'a [u8]| &body[at..body.len().min(at.saturating_add(budget))];
+    match &outgoing.body {
+        Body::None | Body::File { .. } => {}
+        Body::Bytes(body) => add(cut(body)),
+        Body::Buffer { buffer, from, to } => add(cut(&buffer.payload()[*from..*to])),
+        Body::Zero { length } => {
+            let mut rest = (length - outgoing.at).min(budget as u64) as usize;
+            for _ in 0..ZERO_SLICES {
+                let part = rest.min(ZERO_BLOCK_BYTES);
+                add(&zeros.payload()[..part]);
+                rest -= part;
+            }
+        }
+    }
+    (slices, count, bytes)
+}
+
+/// Sends the head alone and tells the transport that the body follows; `None` when the head is gone.
+pub(super) fn head_first<L: Driver>(line: &mut Line<L>, outgoing: &mut Outgoing, now: Instant) -> Option<Step> {
+    while outgoing.head_at < HEAD_BYTES {
+        let head = [IoSlice::new(&outgoing.head[outgoing.head_at..])];
+        match line.push(&head, outgoing.length() > 0, now) {
+            Moved::Bytes(count) => outgoing.advance(count),
+            Moved::Blocked => return Some(Step::Blocked),
+            Moved::Ended(end) => return Some(Step::Ended(end)),
+        }
+    }
+    None
+}
+
+/// What a call that returned an error means for the sending side; none for a call that is to be repeated.
+pub(super) fn stopped<L: Driver>(line: &mut Line<L>, error: &io::Error) -> Option<Step> {
+    let moved = line.failure(error)?;
+    Some(match line.send_stopped(moved) {
+        Moved::Ended(end) => Step::Ended(end),
+        _ => Step::Blocked,
+    })
+}

@@ -1,0 +1,367 @@
+//! One attached socket: its driver, the operations that are under way on it, and bytes read ahead.
+
+use super::wait::Interest;
+use super::{End, HEAD_BYTES, Instant, Op, Progress, SocketId};
+use crate::buf::Buffer;
+use crate::dispatch::Body;
+use crate::stack::Driver;
+use std::io::{self, IoSlice, IoSliceMut};
+
+/// Longest [`Op::Small`], bytes.
+pub(super) const SMALL_BYTES_MAX: usize = 64 * 1024;
+
+/// A socket and everything that is known about it.
+pub(super) struct Slot<L> {
+    pub(super) line: Line<L>,
+    pub(super) unread: Unread,
+    pub(super) receiving: Option<Receiving>,
+    pub(super) sending: Option<Sending>,
+    /// What the waiting back end was last told.
+    pub(super) armed: Interest,
+    /// In the list of sockets whose interest may have to change.
+    pub(super) listed: bool,
+    /// An event came that nobody had asked for: interest may shrink. Until then it only grows, since a socket that
+    /// moves bytes asks for the same again and again.
+    pub(super) disarm: bool,
+}
+
+/// The driver and what is known about its two directions.
+pub(super) struct Line<L> {
+    pub(super) link: L,
+    pub(super) receive: Way,
+    pub(super) send: Way,
+    /// An error that one direction met, which the kernel tells once: the other then only sees an end.
+    failed: Option<i32>,
+    pub(super) progress: Progress,
+}
+
+/// One direction.
+pub(super) struct Way {
+    /// Not known to be blocked: a call is worth trying.
+    pub(super) ready: bool,
+    /// The back end said so since the last turn.
+    pub(super) told: bool,
+    /// In a queue for a turn.
+    pub(super) queued: bool,
+    /// It ended, and every further operation ends at once.
+    pub(super) ended: Option<End>,
+    /// The round of the last turn, and the bytes moved in it.
+    pub(super) round: u64,
+    pub(super) spent: usize,
+}
+
+/// What is being received.
+pub(super) enum Receiving {
+    Head,
+    Small { bytes: Vec<u8>, at: usize },
+    Fill { buffer: Buffer, at: usize, to: usize },
+    Some { limit: usize, length: usize },
+    Accept,
+}
+
+/// What is being sent.
+pub(super) enum Sending {
+    Connect,
+    Send(Outgoing),
+}
+
+/// A head and a body on their way.
+pub(super) struct Outgoing {
+    pub(super) head: [u8; HEAD_BYTES],
+    /// Bytes of the head that are gone; all of them where there is none.
+    pub(super) head_at: usize,
+    pub(super) body: Body,
+    /// Bytes of the body that are gone.
+    pub(super) at: u64,
+    pub(super) short_by: u64,
+}
+
+/// How far a turn came.
+pub(super) enum Step {
+    /// The operation is complete.
+    Done,
+    /// The budget is used up and the socket may have more.
+    Again,
+    /// Nothing moves until the back end says so.
+    Blocked,
+    Ended(End),
+}
+
+/// How one call ended.
+pub(super) enum Moved {
+    Bytes(usize),
+    Blocked,
+    Ended(End),
+}
+
+impl<L> Slot<L> {
+    pub(super) fn new(link: L, unread: &[u8], now: Instant) -> Self {
+        let progress = Progress { received_at: now, sent_at: now, ..Progress::default() };
+        Self {
+            line: Line { link, receive: Way::new(), send: Way::new(), failed: None, progress },
+            unread: Unread::new(unread),
+            receiving: None,
+            sending: None,
+            armed: Interest::NONE,
+            listed: false,
+            disarm: false,
+        }
+    }
+
+    /// What the operations under way wait for.
+    pub(super) fn wanted(&self) -> Interest {
+        Interest {
+            readable: self.receiving.is_some() && self.line.receive.waits(),
+            writable: self.sending.is_some() && self.line.send.waits(),
+        }
+    }
+}
+
+impl Way {
+    fn new() -> Self {
+        Self { ready: true, told: false, queued: false, ended: None, round: 0, spent: 0 }
+    }
+
+    /// Nothing can be done until the back end tells.
+    pub(super) fn waits(&self) -> bool {
+        !self.ready && self.ended.is_none()
+    }
+}
+
+impl<L: Driver> Line<L> {
+    /// One receiving call. An end is remembered.
+    pub(super) fn pull(&mut self, into: &mut [IoSliceMut<'_>], now: Instant) -> Moved {
+        let asked: usize = into.iter().map(|slice| slice.len()).sum();
+        loop {
+            match self.link.receive(into) {
+                Ok(0) => {
+                    let end = self.failed.map_or(End::Closed, End::Failed);
+                    self.receive.ended = Some(end);
+                    return Moved::Ended(end);
+                }
+                Ok(bytes) => {
+                    // Less than asked for: the socket is empty, and a further call would only be refused.
+                    self.receive.ready = bytes == asked;
+                    self.receive.spent += bytes;
+                    self.progress.received += bytes as u64;
+                    self.progress.received_at = now;
+                    return Moved::Bytes(bytes);
+                }
+                Err(error) => match self.failure(&error) {
+                    Some(Moved::Blocked) => {
+                        self.receive.ready = false;
+                        return Moved::Blocked;
+                    }
+                    Some(Moved::Ended(end)) => {
+                        self.receive.ended = Some(end);
+                        return Moved::Ended(end);
+                    }
+                    _ => {}
+                },
+            }
+        }
+    }
+
+    /// One sending call. An end is remembered.
+    pub(super) fn push(&mut self, from: &[IoSlice<'_>], more: bool, now: Instant) -> Moved {
+        let asked: usize = from.iter().map(|slice| slice.len()).sum();
+        loop {
+            match self.link.send(from, more) {
+                Ok(bytes) => {
+                    self.send.ready = bytes == asked;
+                    self.sent(bytes, now);
+                    return Moved::Bytes(bytes);
+                }
+                Err(error) => {
+                    if let Some(moved) = self.failure(&error) {
+                        return self.send_stopped(moved);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Remembers what stopped the sending side.
+    pub(super) fn send_stopped(&mut self, moved: Moved) -> Moved {
+        match moved {
+            Moved::Blocked => self.send.ready = false,
+            Moved::Ended(end) => self.send.ended = Some(end),
+            Moved::Bytes(_) => {}
+        }
+        moved
+    }
+
+    /// Counts bytes that the transport took.
+    pub(super) fn sent(&mut self, bytes: usize, now: Instant) {
+        if bytes > 0 {
+            self.send.spent += bytes;
+            self.progress.sent += bytes as u64;
+            self.progress.sent_at = now;
+        }
+    }
+
+    /// What an error of the socket means; none for a call that is to be repeated.
+    pub(super) fn failure(&mut self, error: &io::Error) -> Option<Moved> {
+        match error.kind() {
+            io::ErrorKind::Interrupted => None,
+            io::ErrorKind::WouldBlock => Some(Moved::Blocked),
+            _ => {
+                let number = error_number(error);
+                self.failed.get_or_insert(number);
+                Some(Moved::Ended(End::Failed(number)))
+            }
+        }
+    }
+}
+
+/// The number of an error; a driver's own error without one counts as an input/output error.
+pub(super) fn error_number(error: &io::Error) -> i32 {
+    error.raw_os_error().unwrap_or(libc::EIO)
+}
+
+/// Bytes that were read before anybody asked: at most a head, unless `attach` was handed more.
+pub(super) struct Unread {
+    bytes: Vec<u8>,
+    from: usize,
+    to: usize,
+}
+
+impl Unread {
+    fn new(bytes: &[u8]) -> Self {
+        let mut own = vec![0; bytes.len().max(HEAD_BYTES)];
+        own[..bytes.len()].copy_from_slice(bytes);
+        Self { bytes: own, from: 0, to: bytes.len() }
+    }
+
+    pub(super) fn length(&self) -> usize {
+        self.to - self.from
+    }
+
+    pub(super) fn as_slice(&self) -> &[u8] {
+        &self.bytes[self.from..self.to]
+    }
+
+    /// Moves as many bytes as there are and fit to the front of `into`; how many.
+    pub(super) fn take(&mut self, into: &mut [u8]) -> usize {
+        let count = self.length().min(into.len());
+        into[..count].copy_from_slice(&self.bytes[self.from..self.from + count]);
+        self.from += count;
+        count
+    }
+
+    /// The place of the bytes that are missing for a head, behind those that are here. Empty when none is missing.
+    pub(super) fn space(&mut self) -> &mut [u8] {
+        if self.from > 0 {
+            self.bytes.copy_within(self.from..self.to, 0);
+            (self.from, self.to) = (0, self.to - self.from);
+        }
+        &mut self.bytes[self.to..HEAD_BYTES.max(self.to)]
+    }
+
+    /// The first `count` bytes of [`Unread::space`] were filled.
+    pub(super) fn filled(&mut self, count: usize) {
+        self.to += count;
+    }
+}
+
+impl Outgoing {
+    pub(super) fn new(head: Option<[u8; HEAD_BYTES]>, body: Body) -> Self {
+        let head_at = if head.is_some() { 0 } else { HEAD_BYTES };
+        Self { head: head.unwrap_or([0; HEAD_BYTES]), head_at, body, at: 0, short_by: 0 }
+    }
+
+    /// Bytes of the body.
+    pub(super) fn length(&self) -> u64 {
+        match &self.body {
+            Body::None => 0,
+            Body::Bytes(bytes) => bytes.len() as u64,
+            Body::Buffer { from, to, .. } => (to - from) as u64,
+            Body::File { length, .. } | Body::Zero { length } => *length,
+        }
+    }
+
+    /// Bytes that are still to go, the head's included.
+    pub(super) fn rest(&self) -> u64 {
+        (HEAD_BYTES - self.head_at) as u64 + self.length() - self.at
+    }
+
+    /// `count` bytes are gone, the head's first.
+    pub(super) fn advance(&mut self, count: usize) {
+        let head = count.min(HEAD_BYTES - self.head_at);
+        self.head_at += head;
+        self.at += (count - head) as u64;
+    }
+
+    /// The source has ended early: what it still owes goes out as zeros and is reported.
+    pub(super) fn continue_with_zeros(&mut self) {
+        let length = self.length();
+        self.short_by = length - self.at;
+        self.body = Body::Zero { length };
+    }
+
+    /// The buffer that was lent.
+    pub(super) fn into_buffer(self) -> Option<Buffer> {
+        match self.body {
+            Body::Buffer { buffer, .. } => Some(buffer),
+            _ => None,
+        }
+    }
+}
+
+impl Receiving {
+    /// The receiving operation in `op`, with its arguments checked; the operation itself when it is none.
+    pub(super) fn from_op(op: Op) -> Result<(SocketId, Self), Op> {
+        Ok(match op {
+            Op::Head { socket } => (socket, Self::Head),
+            Op::Small { socket, length } => {
+                assert!(length <= SMALL_BYTES_MAX, "Op::Small takes at most 64 KiB");
+                (socket, Self::Small { bytes: vec![0; length], at: 0 })
+            }
+            Op::Fill { socket, buffer, from, to } => {
+                assert!(from <= to && to <= buffer.capacity(), "Op::Fill outside of its buffer");
+                (socket, Self::Fill { buffer, at: from, to })
+            }
+            Op::Some { socket, limit } => {
+                assert!(limit > 0, "Op::Some takes at least one byte");
+                (socket, Self::Some { limit, length: 0 })
+            }
+            Op::Accept { socket } => (socket, Self::Accept),
+            other @ (Op::Send { .. } | Op::Connect { .. }) => return Err(other),
+        })
+    }
+
+    /// The buffer that was lent.
+    pub(super) fn into_buffer(self) -> Option<Buffer> {
+        match self {
+            Self::Fill { buffer, .. } => Some(buffer),
+            _ => None,
+        }
+    }
+}
+
+impl Sending {
+    /// The sending operation in `op`, with its arguments checked.
+    ///
+    /// # Panics
+    /// When it is a receiving one.
+    pub(super) fn from_op(op: Op) -> (SocketId, Self) {
+        match op {
+            Op::Connect { socket } => (socket, Self::Connect),
+            Op::Send { socket, head, body } => {
+                if let Body::Buffer { buffer, from, to } = &body {
+                    assert!(from <= to && *to <= buffer.capacity(), "Body::Buffer outside of its buffer");
+                }
+                (socket, Self::Send(Outgoing::new(head, body)))
+            }
+            _ => unreachable!("receiving operations are taken out before"),
+        }
+    }
+
+    /// The buffer that was lent.
+    pub(super) fn into_buffer(self) -> Option<Buffer> {
+        match self {
+            Self::Send(outgoing) => outgoing.into_buffer(),
+            Self::Connect => None,
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! The seam between the code that moves bytes, which all members share, and the mechanism that waits.
+//!
+//! A back end reports readiness by level: what was not dealt with is reported again. It owns no socket; it is told
+//! about each by number.
+
+use super::{Instant, Wake};
+use crate::stack::Driver;
+use std::io;
+
+/// What a socket is watched for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Interest {
+    /// Bytes, a connection or an end to be received.
+    pub readable: bool,
+    /// Room for bytes to be sent, or a decided connection attempt.
+    pub writable: bool,
+}
+
+impl Interest {
+    /// Nothing: the socket is not watched, errors and hang-ups included.
+    pub const NONE: Self = Self { readable: false, writable: false };
+
+    /// What either asks.
+    pub fn or(self, other: Self) -> Self {
+        Self { readable: self.readable || other.readable, writable: self.writable || other.writable }
+    }
+
+    /// Whether everything that `other` asks is in here.
+    pub fn covers(self, other: Self) -> bool {
+        self.or(other) == self
+    }
+}
+
+/// One socket that is ready. Errors and hang-ups count as both, since the next call on either side tells them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Event {
+    /// The socket's number.
+    pub slot: u32,
+    /// How it is ready.
+    pub found: Interest,
+}
+
+/// How long to wait.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Until {
+    /// Only look.
+    Now,
+    /// Until that moment.
+    At(Instant),
+    /// Until something happens.
+    Ever,
+}
+
+/// How a wait ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Waited {
+    /// The waker was called.
+    pub woken: bool,
+    /// Nothing happened and this back end does not block: `next` returns to its caller.
+    pub gave_up: bool,
+}
+
+/// One waiting mechanism.
+pub trait Wait {
+    /// The stack of drivers whose sockets it can watch.
+    type Link: Driver;
+    /// Ends its wait from another thread.
+    type Waker: Wake;
+
+    /// Changes what a socket is watched for. [`Interest::NONE`] on either side means that it was, or becomes, unknown.
+    fn watch(&mut self, slot: u32, link: &Self::Link, before: Interest, after: Interest) -> io::Result<()>;
+
+    /// Waits and appends what is ready to `events`, which is empty. It may return early with nothing.
+    fn wait(&mut self, until: Until, events: &mut Vec<Event>) -> io::Result<Waited>;
+
+    /// The time, read anew.
+    fn now(&self) -> Instant;
+
+    /// A handle that ends the wait.
+    fn waker(&self) -> Self::Waker;
+}

@@ -1,0 +1,70 @@
+//! A layer that shows every call to somebody. It sees bytes, so files go through it and not around it.
+
+use super::{Driver, Room};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::os::fd::{AsFd, BorrowedFd};
+
+/// One call, after it was made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TraceEvent {
+    /// Bytes received, or the kind of error.
+    Received(Result<usize, io::ErrorKind>),
+    /// Bytes sent, or the kind of error.
+    Sent(Result<usize, io::ErrorKind>),
+}
+
+/// Calls `observer` after every call of the driver below.
+#[derive(Debug)]
+pub struct Trace<D, F> {
+    inner: D,
+    observer: F,
+}
+
+impl<D, F: FnMut(TraceEvent)> Trace<D, F> {
+    /// Shows the calls that `inner` gets to `observer`.
+    pub fn new(inner: D, observer: F) -> Self {
+        Self { inner, observer }
+    }
+
+    /// The driver below.
+    pub fn inner(&self) -> &D {
+        &self.inner
+    }
+}
+
+/// What of a result an observer gets.
+fn outcome(result: &io::Result<usize>) -> Result<usize, io::ErrorKind> {
+    result.as_ref().map(|bytes| *bytes).map_err(io::Error::kind)
+}
+
+impl<D: Driver, F: FnMut(TraceEvent) + Clone> Driver for Trace<D, F> {
+    fn receive(&mut self, into: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        let result = self.inner.receive(into);
+        (self.observer)(TraceEvent::Received(outcome(&result)));
+        result
+    }
+
+    fn send(&mut self, from: &[IoSlice<'_>], more: bool) -> io::Result<usize> {
+        let result = self.inner.send(from, more);
+        (self.observer)(TraceEvent::Sent(outcome(&result)));
+        result
+    }
+
+    fn accept(&mut self) -> io::Result<Self> {
+        self.inner.accept().map(|inner| Self { inner, observer: self.observer.clone() })
+    }
+
+    fn connected(&mut self) -> io::Result<()> {
+        self.inner.connected()
+    }
+
+    fn room(&self) -> Option<Room> {
+        self.inner.room()
+    }
+}
+
+impl<D: AsFd, F> AsFd for Trace<D, F> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.inner.as_fd()
+    }
+}

@@ -1,0 +1,9 @@
+//! The calls for which no safe wrapper exists. Nothing here decides anything: a function is one system call with its
+//! arguments checked.
+
+mod socket;
+mod wait;
+
+pub use socket::TcpInfo;
+pub(crate) use socket::{meminfo, tcp_info};
+pub(crate) use wait::{PollEntry, poll};

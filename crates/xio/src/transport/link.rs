@@ -1,0 +1,178 @@
+//! A socket outside of a dispatcher: the bottom of every stack, and the place for questions about a connection.
+
+use super::{Address, congestion};
+use crate::stack::{Driver, Room};
+use crate::sys::{self, TcpInfo};
+use rustix::net::{RecvFlags, SendFlags, SocketFlags, sockopt};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+/// Which transport a link belongs to.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Kind {
+    Tcp,
+    Unix,
+}
+
+/// One end of a connection, or a listening socket. Always non-blocking.
+#[derive(Debug)]
+pub struct Link {
+    descriptor: OwnedFd,
+    kind: Kind,
+}
+
+/// Effective sizes of the socket buffers, bytes, as the kernel reports them (it doubles what was asked, for overhead).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Window {
+    /// `SO_SNDBUF`.
+    pub send: usize,
+    /// `SO_RCVBUF`.
+    pub receive: usize,
+}
+
+/// The other end of a connection.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Peer {
+    /// Its IP address and port.
+    Tcp(SocketAddr),
+    /// A process of this host.
+    Unix,
+}
+
+impl Link {
+    /// Wraps a socket that is non-blocking already.
+    pub(super) fn from_nonblocking(descriptor: OwnedFd, kind: Kind) -> Self {
+        Self { descriptor, kind }
+    }
+
+    pub(super) fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The address of this end. A Unix socket that has no name has the empty path.
+    pub fn local(&self) -> io::Result<Address> {
+        let name = rustix::net::getsockname(&self.descriptor)?;
+        match self.kind {
+            Kind::Tcp => Ok(Address::Tcp(SocketAddr::try_from(name)?)),
+            Kind::Unix => {
+                let name = rustix::net::SocketAddrUnix::try_from(name)?;
+                let path = name.path_bytes().map(std::ffi::OsStr::from_bytes);
+                Ok(Address::Unix(path.map(PathBuf::from).unwrap_or_default()))
+            }
+        }
+    }
+
+    /// The other end; an error while there is none.
+    pub fn peer(&self) -> io::Result<Peer> {
+        match self.kind {
+            Kind::Unix => Ok(Peer::Unix),
+            Kind::Tcp => match rustix::net::getpeername(&self.descriptor)? {
+                Some(name) => Ok(Peer::Tcp(SocketAddr::try_from(name)?)),
+                None => Err(io::ErrorKind::NotConnected.into()),
+            },
+        }
+    }
+
+    /// Whether the peer is on this host: a loopback address, or the same address at both ends.
+    pub fn is_local(&self) -> bool {
+        let (Kind::Tcp, Ok(Address::Tcp(local)), Ok(Peer::Tcp(peer))) = (self.kind, self.local(), self.peer()) else {
+            return self.kind == Kind::Unix;
+        };
+        is_one_host(local.ip(), peer.ip())
+    }
+
+    /// The congestion control in use; none for a transport without.
+    pub fn congestion_name(&self) -> Option<String> {
+        match self.kind {
+            Kind::Tcp => congestion::current(&self.descriptor).ok(),
+            Kind::Unix => None,
+        }
+    }
+
+    /// What TCP knows about the connection; none for another transport.
+    pub fn tcp_info(&self) -> Option<TcpInfo> {
+        match self.kind {
+            Kind::Tcp => sys::tcp_info(&self.descriptor).ok(),
+            Kind::Unix => None,
+        }
+    }
+
+    /// Effective sizes of the socket buffers.
+    pub fn window(&self) -> io::Result<Window> {
+        Ok(Window {
+            send: sockopt::socket_send_buffer_size(&self.descriptor)?,
+            receive: sockopt::socket_recv_buffer_size(&self.descriptor)?,
+        })
+    }
+
+    /// Sends a FIN: the peer reads what is under way and then the end.
+    pub fn finish_sending(&self) -> io::Result<()> {
+        Ok(rustix::net::shutdown(&self.descriptor, rustix::net::Shutdown::Write)?)
+    }
+}
+
+/// Whether a connection between these two addresses never leaves the host.
+pub(super) fn is_one_host(local: IpAddr, peer: IpAddr) -> bool {
+    let (local, peer) = (local.to_canonical(), peer.to_canonical());
+    peer.is_loopback() || local == peer
+}
+
+impl AsFd for Link {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
+
+impl Driver for Link {
+    fn receive(&mut self, into: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        if let [only] = into {
+            let (bytes, _) = rustix::net::recv(&self.descriptor, &mut **only, RecvFlags::DONTWAIT)?;
+            return Ok(bytes);
+        }
+        let mut control = rustix::net::RecvAncillaryBuffer::default();
+        Ok(rustix::net::recvmsg(&self.descriptor, into, &mut control, RecvFlags::DONTWAIT)?.bytes)
+    }
+
+    fn send(&mut self, from: &[IoSlice<'_>], more: bool) -> io::Result<usize> {
+        // NOSIGNAL: a peer that is gone is an error, not a signal.
+        let mut flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        flags.set(SendFlags::MORE, more);
+        if let [only] = from {
+            return Ok(rustix::net::send(&self.descriptor, only, flags)?);
+        }
+        let mut control = rustix::net::SendAncillaryBuffer::default();
+        Ok(rustix::net::sendmsg(&self.descriptor, from, &mut control, flags)?)
+    }
+
+    fn accept(&mut self) -> io::Result<Self> {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        Ok(Self::from_nonblocking(rustix::net::accept_with(&self.descriptor, flags)?, self.kind))
+    }
+
+    fn connected(&mut self) -> io::Result<()> {
+        sockopt::socket_error(&self.descriptor)??;
+        match rustix::net::getpeername(&self.descriptor) {
+            Ok(_) => Ok(()),
+            // Neither failed nor connected: the attempt is still under way.
+            Err(rustix::io::Errno::NOTCONN) => Err(io::ErrorKind::WouldBlock.into()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn direct(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.descriptor.as_fd())
+    }
+
+    fn room(&self) -> Option<Room> {
+        let memory = sys::meminfo(&self.descriptor).ok()?;
+        // TCP counts what it queued until it is acknowledged; a Unix socket counts what its peer has not read.
+        let used = match self.kind {
+            Kind::Tcp => memory.queued,
+            Kind::Unix => memory.allocated,
+        };
+        Some(Room { free: memory.send_buffer.saturating_sub(used).into(), total: memory.send_buffer.into() })
+    }
+}

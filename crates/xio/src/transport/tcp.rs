@@ -1,0 +1,112 @@
+//! TCP over IPv4 and IPv6.
+
+use super::link::{Kind, Link, is_one_host};
+use super::{Address, BACKLOG, TransportError, TransportOptions, congestion};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, ipproto, socket_with, sockopt};
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+
+/// Listens at a TCP address; port 0 takes a free one ([`Link::local`] tells which). An IPv6 address takes IPv6 only
+/// unless it is the unspecified one, which takes both.
+pub fn listen(address: &Address, options: &TransportOptions) -> Result<Link, TransportError> {
+    let at = of_tcp(address)?;
+    let failed = |error: rustix::io::Errno| TransportError::Address {
+        action: "listen at",
+        address: address.clone(),
+        source: error.into(),
+    };
+    let socket = open(at).map_err(failed)?;
+    sockopt::set_socket_reuseaddr(&socket, true).map_err(failed)?;
+    if at.is_ipv6() {
+        sockopt::set_ipv6_v6only(&socket, !at.ip().is_unspecified()).map_err(failed)?;
+    }
+    apply(&socket, options)?;
+    bind(&socket, &at).map_err(failed)?;
+    rustix::net::listen(&socket, BACKLOG).map_err(failed)?;
+    Ok(Link::from_nonblocking(socket, Kind::Tcp))
+}
+
+/// Starts connecting to a TCP address.
+pub fn connect(address: &Address, options: &TransportOptions) -> Result<Link, TransportError> {
+    let to = of_tcp(address)?;
+    let failed = |error: rustix::io::Errno| TransportError::Address {
+        action: "connect to",
+        address: address.clone(),
+        source: error.into(),
+    };
+    let socket = open(to).map_err(failed)?;
+    apply(&socket, options)?;
+    match rustix::net::connect(&socket, &to) {
+        Ok(()) | Err(rustix::io::Errno::INPROGRESS) => {}
+        Err(error) => return Err(failed(error)),
+    }
+    // The route was chosen by `connect`, so this end's address is known although the connection is not there yet.
+    if options.congestion.is_none()
+        && let Ok(Ok(local)) = rustix::net::getsockname(&socket).map(SocketAddr::try_from)
+        && is_one_host(local.ip(), to.ip())
+    {
+        congestion::set_local(&socket);
+    }
+    Ok(Link::from_nonblocking(socket, Kind::Tcp))
+}
+
+/// See [`super::settle`].
+pub(super) fn settle(link: &Link, options: &TransportOptions) -> Result<(), TransportError> {
+    set_nodelay(link, options)?;
+    match &options.congestion {
+        Some(name) => congestion::set_named(link, name)?,
+        None if link.is_local() => congestion::set_local(link),
+        None => {}
+    }
+    Ok(())
+}
+
+/// The options that do not depend on the peer; before `connect` or `listen`.
+fn apply(socket: &OwnedFd, options: &TransportOptions) -> Result<(), TransportError> {
+    set_buffers(socket, options)?;
+    set_nodelay(socket, options)?;
+    match &options.congestion {
+        Some(name) => congestion::set_named(socket, name),
+        None => Ok(()),
+    }
+}
+
+/// Sets the sizes of the socket buffers that the options name; the kernel's own bounds apply ([`Link::window`] tells).
+pub(super) fn set_buffers(socket: impl AsFd, options: &TransportOptions) -> Result<(), TransportError> {
+    let failed = |option, value: u32| {
+        move |error: rustix::io::Errno| TransportError::Option {
+            option,
+            value: value.to_string(),
+            source: error.into(),
+        }
+    };
+    if let Some(bytes) = options.send_buffer.or(options.window) {
+        sockopt::set_socket_send_buffer_size(&socket, bytes as usize).map_err(failed("SO_SNDBUF", bytes))?;
+    }
+    if let Some(bytes) = options.window {
+        sockopt::set_socket_recv_buffer_size(&socket, bytes as usize).map_err(failed("SO_RCVBUF", bytes))?;
+    }
+    Ok(())
+}
+
+fn set_nodelay(socket: impl AsFd, options: &TransportOptions) -> Result<(), TransportError> {
+    sockopt::set_tcp_nodelay(socket, options.nodelay).map_err(|error| TransportError::Option {
+        option: "TCP_NODELAY",
+        value: options.nodelay.to_string(),
+        source: io::Error::from(error),
+    })
+}
+
+fn open(address: SocketAddr) -> Result<OwnedFd, rustix::io::Errno> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))
+}
+
+fn of_tcp(address: &Address) -> Result<SocketAddr, TransportError> {
+    match address {
+        Address::Tcp(address) => Ok(*address),
+        Address::Unix(_) => Err(TransportError::WrongKind { address: address.clone(), transport: "tcp" }),
+    }
+}
