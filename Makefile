@@ -15,18 +15,18 @@ help:
 	@echo "make fuzz    feed the decoders made-up input until stopped"
 
 demo: build
-	target/release/xdfs demo
+	cargo run -q --release -p xdfs -- demo
 
 test: toolchain
-	@$(XTASK) setup test
+	@$(XTASK) setup
 	@$(XTASK) ci
 
 build: toolchain
 	cargo build --release -p xdfs
 
 bench: build
-	@$(XTASK) setup bench
-	cargo run --release -p xdfs-bench
+	cargo build --release -p xdfs-bench
+	cargo run -q --release -p xdfs-bench -- --install
 
 fuzz: toolchain
 	@$(XTASK) fuzz

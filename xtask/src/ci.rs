@@ -26,7 +26,7 @@ struct Step {
 fn steps() -> Vec<Step> {
     let always = |name, action| Step { name, action, present: true };
     vec![
-        always("fmt", |_| silent(&mut cargo(&["fmt", "--all", "--check"]))),
+        always("fmt", |_| fmt()),
         always("tidy", |_| tidy::check()),
         always("layers", |_| layers::check()),
         always("clippy", |_| clippy()),
@@ -93,6 +93,15 @@ fn leave_for_caller(line: &str) {
 
 fn silent(command: &mut Command) -> Outcome {
     run_command(command).map(|()| String::new())
+}
+
+fn fmt() -> Outcome {
+    run_command(&mut cargo(&["fmt", "--all", "--check"]))?;
+    if generated::has_fuzz() {
+        // Outside of the workspace, for the sake of its own lock file and profile.
+        run_command(&mut cargo(&["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"]))?;
+    }
+    Ok(String::new())
 }
 
 fn clippy() -> Outcome {

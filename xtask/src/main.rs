@@ -58,7 +58,7 @@ usage: cargo run -p xtask -- COMMAND
   fuzz [--short]     feed the decoders made-up input; --short replays the corpus and stops after CI's share
   deny               banned crates, licences and sources of the dependencies
   reqs               requirements of docs/papers.md that name neither a test nor a reason
-  setup test|bench   install the Debian packages which the tests or the bench need
+  setup              install the Debian packages which the tests need
 ";
 
 fn main() -> ExitCode {
@@ -75,8 +75,7 @@ fn main() -> ExitCode {
         ["fuzz", "--short"] => generated::fuzz(true),
         ["deny"] => deny::check(),
         ["reqs"] => reqs::check(),
-        ["setup", "test"] => setup::install(setup::Purpose::Test),
-        ["setup", "bench"] => setup::install(setup::Purpose::Bench),
+        ["setup"] => setup::install(),
         ["help" | "--help" | "-h"] => {
             print!("{HELP}");
             return ExitCode::SUCCESS;

@@ -1,18 +1,9 @@
-//! Installs the Debian packages that tests and bench need. Without anything missing it touches neither network nor
-//! system.
+//! Installs the Debian packages that the tests need. Without anything missing it touches neither network nor system.
+//! The bench installs the peers it compares with by itself, when told to: it alone knows them.
 
 use crate::{Failure, Outcome, process};
 use std::path::Path;
 use std::process::{Command, Stdio};
-
-/// What the packages are for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Purpose {
-    /// `make test`.
-    Test,
-    /// `make bench`, on top of what the tests need.
-    Bench,
-}
 
 /// How to see that something is there.
 #[derive(Debug)]
@@ -28,37 +19,25 @@ enum Sign {
 struct Need {
     package: &'static str,
     sign: Sign,
-    purpose: Purpose,
     why: &'static str,
 }
 
 const NEEDS: &[Need] = &[
-    need("git", Sign::Program("git"), Purpose::Test, "lists the files that belong to the tree"),
-    need("iproute2", Sign::Program("ip"), Purpose::Test, "network namespaces, and ss to see a socket's options"),
-    need("strace", Sign::Program("strace"), Purpose::Test, "counts the system calls of a transfer"),
-    need("openssh-client", Sign::Program("ssh-keygen"), Purpose::Test, "keys in the format that users have"),
-    need("python3", Sign::Program("python3"), Purpose::Test, "the minimal client in another language"),
-    need("python3-cryptography", Sign::PythonModule("cryptography"), Purpose::Test, "AES-GCM for the minimal client"),
-    need("iperf3", Sign::Program("iperf3"), Purpose::Bench, "what the network alone does"),
-    need("rsync", Sign::Program("rsync"), Purpose::Bench, "a peer to compare with"),
-    need("openssh-server", Sign::Program("sshd"), Purpose::Bench, "the other end of scp"),
-    need(
-        "globus-gass-copy-progs",
-        Sign::Program("globus-url-copy"),
-        Purpose::Bench,
-        "GridFTP's client, to compare with",
-    ),
-    need("globus-gridftp-server-progs", Sign::Program("globus-gridftp-server"), Purpose::Bench, "GridFTP's server"),
+    need("git", Sign::Program("git"), "lists the files that belong to the tree"),
+    need("iproute2", Sign::Program("ip"), "network namespaces, and ss to see a socket's options"),
+    need("strace", Sign::Program("strace"), "counts the system calls of a transfer"),
+    need("openssh-client", Sign::Program("ssh-keygen"), "keys in the format that users have"),
+    need("python3", Sign::Program("python3"), "the minimal client in another language"),
+    need("python3-cryptography", Sign::PythonModule("cryptography"), "AES-GCM for the minimal client"),
 ];
 
-const fn need(package: &'static str, sign: Sign, purpose: Purpose, why: &'static str) -> Need {
-    Need { package, sign, purpose, why }
+const fn need(package: &'static str, sign: Sign, why: &'static str) -> Need {
+    Need { package, sign, why }
 }
 
 /// Installs what is missing.
-pub(crate) fn install(purpose: Purpose) -> Outcome {
-    let wanted = || NEEDS.iter().filter(|need| purpose == Purpose::Bench || need.purpose == Purpose::Test);
-    let missing: Vec<&Need> = wanted().filter(|need| !is_there(&need.sign)).collect();
+pub(crate) fn install() -> Outcome {
+    let missing: Vec<&Need> = NEEDS.iter().filter(|need| !is_there(&need.sign)).collect();
     if missing.is_empty() {
         return Ok("set-up: everything is there".to_owned());
     }
@@ -67,7 +46,7 @@ pub(crate) fn install(purpose: Purpose) -> Outcome {
     }
     let packages: Vec<&str> = missing.iter().map(|need| need.package).collect();
     apt(&packages)?;
-    let still: Vec<&str> = wanted().filter(|need| !is_there(&need.sign)).map(|need| need.package).collect();
+    let still: Vec<&str> = NEEDS.iter().filter(|need| !is_there(&need.sign)).map(|need| need.package).collect();
     if still.is_empty() {
         return Ok(format!("set-up: installed {}", packages.join(", ")));
     }
