@@ -121,7 +121,9 @@ fn test(tally: &mut Tally) -> Outcome {
     if let Some(python) = setup::python() {
         command.env("XDFS_PYTHON", python);
     }
-    run_counted(&mut command, tally)?;
+    run_counted(&mut command, tally).map_err(|Failure(message)| {
+        format!("{message} (124: stopped after {} minutes, some test hangs)", TEST_LIMIT.as_secs() / 60)
+    })?;
     Ok(format!("{} tests", tally.passed - before.passed))
 }
 

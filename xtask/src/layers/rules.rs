@@ -147,6 +147,7 @@ pub(super) const SOURCES: &[SourceRule] = &[
         applies: PRODUCT,
         except: &[
             ("crates/xio/src/store/resolve", "the one resolver of names"),
+            ("crates/xio/src/transport/congestion.rs", "asks the kernel for the system's default: one fixed name"),
             ("crates/cli/", "the command reads what the user names on its own machine: configuration, keys, state"),
         ],
         tests_may: true,
