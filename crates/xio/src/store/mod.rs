@@ -15,21 +15,29 @@
 //! A caller may not assume: that `open`, `attributes`, `stage` and `commit` are quick (the engine runs them in its
 //! blocking pool); that a stage accepts ranges in any order (see [`Capability::order`]); that a source has a descriptor.
 //!
-//! Members: `local` (directories, through the one resolver), `memory`, `null`, `zero`, `stream` (pipes and standard
-//! input or output), `fault` and `sim` (test drivers).
+//! Members: `local` (directories, through the one resolver), `memory`, `export` (the sources and stages `zero` and
+//! `null`), `stream` (pipes and standard input or output; a source or a stage, never a store), `fault` and `sim` (test
+//! drivers).
 
 mod exact;
+pub mod export;
+pub mod fault;
 pub mod local;
 pub mod memory;
 mod resolve;
+pub mod sim;
 mod source;
 mod stage;
+pub mod stream;
 mod words;
 pub mod zero;
 
+pub use export::MemoryExport;
+pub use fault::FaultStore;
 pub use local::LocalStore;
 pub use memory::MemoryStore;
 pub use resolve::typed::LocalPlace;
+pub use sim::SimStore;
 pub use source::Source;
 pub use stage::Stage;
 

@@ -1,7 +1,9 @@
 //! What is read: one enum, so that a read costs a match and no call through a table.
 
+use super::fault::FaultSource;
 use super::local::source::LocalSource;
 use super::memory::MemorySource;
+use super::stream::StreamSource;
 use super::words::{self, Verb};
 use super::zero::ZeroSource;
 use super::{Attributes, Result};
@@ -17,12 +19,44 @@ pub enum Source {
     Zero(ZeroSource),
     /// A file of a [`super::MemoryStore`], as it was when it was opened.
     Memory(MemorySource),
+    /// A pipe or device: read in order, once.
+    Stream(StreamSource),
+    /// A source whose calls fail by plan.
+    Fault(Box<FaultSource>),
 }
 
 impl Source {
     /// Zero bytes: `size` of them, or without end.
     pub fn zero(size: Option<u64>) -> Self {
         Self::Zero(ZeroSource::new(size))
+    }
+
+    /// What comes in on standard input.
+    pub fn standard_input() -> Result<Self> {
+        let file = rustix::io::fcntl_dupfd_cloexec(std::io::stdin(), 0);
+        let file = file.map_err(|errno| words::failed(Verb::Open, "standard input", errno))?;
+        Ok(Self::Stream(StreamSource::new(file, "standard input")))
+    }
+
+    /// Whether the source is read with [`Self::read`], in order and once, and not with [`Self::read_at`].
+    pub fn is_sequential(&self) -> bool {
+        match self {
+            Self::Stream(_) => true,
+            Self::Local(_) | Self::Zero(_) | Self::Memory(_) => false,
+            Self::Fault(source) => source.inner().is_sequential(),
+        }
+    }
+
+    /// Reads on where the last call ended, until `buf` is full or the source ends; the count is short at the end alone.
+    /// Blocks as long as whoever writes the pipe takes. For sequential sources.
+    pub fn read(&mut self, buf: &mut [u8]) -> Result<usize> {
+        match self {
+            Self::Stream(source) => source.read(buf),
+            Self::Fault(source) => source.read(buf),
+            Self::Local(_) | Self::Zero(_) | Self::Memory(_) => {
+                Err(words::refused(ErrorKind::Unsupported, Verb::Read, self.shown(), "it is read by ranges"))
+            }
+        }
     }
 
     /// Reads the bytes at `offset` until `buf` is full or the source ends; the count is short at the end alone.
@@ -33,6 +67,11 @@ impl Source {
             Self::Local(source) => source.read_at(buf, offset),
             Self::Zero(source) => Ok(source.read_at(buf, offset)),
             Self::Memory(source) => Ok(source.read_at(buf, offset)),
+            Self::Fault(source) => source.read_at(buf, offset),
+            Self::Stream(source) => {
+                let because = "it can be read in order alone";
+                Err(words::refused(ErrorKind::Unsupported, Verb::Read, source.shown(), because))
+            }
         }
     }
 
@@ -57,6 +96,8 @@ impl Source {
             Self::Local(source) => source.attributes(),
             Self::Zero(source) => source.attributes(),
             Self::Memory(source) => source.attributes(),
+            Self::Stream(source) => source.attributes(),
+            Self::Fault(source) => source.inner().attributes(),
         }
     }
 
@@ -65,7 +106,8 @@ impl Source {
     pub fn descriptor(&self) -> Option<OwnedFd> {
         match self {
             Self::Local(source) => source.descriptor(),
-            Self::Zero(_) | Self::Memory(_) => None,
+            // A pipe has no offsets to splice from; a fault's descriptor would lead past its plan.
+            Self::Zero(_) | Self::Memory(_) | Self::Stream(_) | Self::Fault(_) => None,
         }
     }
 
@@ -74,7 +116,8 @@ impl Source {
     pub fn revalidate(&self) -> Result<()> {
         match self {
             Self::Local(source) => source.revalidate(),
-            Self::Zero(_) | Self::Memory(_) => Ok(()),
+            Self::Fault(source) => source.revalidate(),
+            Self::Zero(_) | Self::Memory(_) | Self::Stream(_) => Ok(()),
         }
     }
 
@@ -89,6 +132,8 @@ impl Source {
             Self::Local(source) => source.shown(),
             Self::Zero(_) => "zero",
             Self::Memory(source) => source.shown(),
+            Self::Stream(source) => source.shown(),
+            Self::Fault(source) => source.inner().shown(),
         }
     }
 

@@ -1,7 +1,9 @@
 //! What is written: one enum, so that a write costs a match and no call through a table.
 
+use super::fault::FaultStage;
 use super::local::part::LocalStage;
 use super::memory::MemoryStage;
+use super::stream::StreamStage;
 use super::words::{self, Verb};
 use super::{Attributes, CommitRequest, FileKind, Order, Result, Version};
 use std::os::fd::OwnedFd;
@@ -17,13 +19,26 @@ pub enum Stage {
     Null,
     /// A file of a [`super::MemoryStore`].
     Memory(MemoryStage),
+    /// A pipe or device: bytes leave at once and in order.
+    Stream(StreamStage),
+    /// A stage whose calls fail by plan.
+    Fault(Box<FaultStage>),
 }
 
 impl Stage {
+    /// What goes out on standard output.
+    pub fn standard_output() -> Result<Self> {
+        let file = rustix::io::fcntl_dupfd_cloexec(std::io::stdout(), 0);
+        let file = file.map_err(|errno| words::failed(Verb::Open, "standard output", errno))?;
+        Ok(Self::Stream(StreamStage::new(file, "standard output")))
+    }
+
     /// In which order `write` takes ranges.
     pub fn order(&self) -> Order {
         match self {
             Self::Local(_) | Self::Null | Self::Memory(_) => Order::Any,
+            Self::Stream(_) => Order::Ascending,
+            Self::Fault(stage) => stage.order(),
         }
     }
 
@@ -38,6 +53,8 @@ impl Stage {
             Self::Local(stage) => stage.write(buf, offset),
             Self::Null => Ok(()),
             Self::Memory(stage) => stage.write(buf, offset),
+            Self::Stream(stage) => stage.write(buf, offset),
+            Self::Fault(stage) => stage.write(buf, offset),
         }
     }
 
@@ -45,7 +62,7 @@ impl Stage {
     pub fn descriptor(&self) -> Option<OwnedFd> {
         match self {
             Self::Local(stage) => stage.descriptor(),
-            Self::Null | Self::Memory(_) => None,
+            Self::Null | Self::Memory(_) | Self::Stream(_) | Self::Fault(_) => None,
         }
     }
 
@@ -60,10 +77,12 @@ impl Stage {
             Self::Local(stage) => stage.commit(request),
             Self::Null => Ok(swallowed(request)),
             Self::Memory(stage) => stage.commit(request),
+            Self::Stream(stage) => stage.commit(request),
+            Self::Fault(stage) => stage.commit(request),
         }
     }
 
-    /// Leaves nothing behind.
+    /// Leaves nothing behind; but what went into a stream is gone.
     pub fn abort(self) {}
 
     /// The target's name in messages, escaped.
@@ -72,6 +91,8 @@ impl Stage {
             Self::Local(stage) => stage.shown(),
             Self::Null => "null",
             Self::Memory(stage) => stage.shown(),
+            Self::Stream(stage) => stage.shown(),
+            Self::Fault(stage) => stage.shown(),
         }
     }
 }

@@ -2,9 +2,13 @@
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use xdfs_proto::base::RelPath;
-use xdfs_xio::store::{CommitRequest, Existing, LocalStore, MemoryStore, Stage, StageRequest, Store};
+use xdfs_xio::store::fault::{Plan, Rates};
+use xdfs_xio::store::{
+    CommitRequest, Existing, FaultStore, LocalStore, MemoryStore, SimStore, Stage, StageRequest, Store,
+};
 
 /// One member and a way to see and to prepare what it holds without using it.
 pub(crate) trait Bench: Sync {
@@ -180,5 +184,88 @@ impl Bench for MemoryBench {
             names.push(format!("{} staged bytes", self.store.used() - held as u64).into_bytes());
         }
         names
+    }
+}
+
+/// A member behind a fault store whose plan is empty.
+pub(crate) struct FaultBench<B> {
+    inner: B,
+    store: FaultStore,
+}
+
+impl FaultBench<LocalBench> {
+    pub(crate) fn on_local() -> Self {
+        Self::local(Plan::none())
+    }
+
+    pub(crate) fn local(plan: Plan) -> Self {
+        let inner = LocalBench::on_tmpfs();
+        Self { store: FaultStore::new(Arc::new(inner.store.clone()), plan), inner }
+    }
+}
+
+impl<B: Bench> Bench for FaultBench<B> {
+    fn store(&self) -> &dyn Store {
+        &self.store
+    }
+
+    fn put(&self, path: &str, bytes: &[u8]) {
+        self.inner.put(path, bytes);
+    }
+
+    fn make_directory(&self, path: &str) {
+        self.inner.make_directory(path);
+    }
+
+    fn make_special(&self, path: &str) {
+        self.inner.make_special(path);
+    }
+
+    fn content(&self, path: &str) -> Option<Vec<u8>> {
+        self.inner.content(path)
+    }
+
+    fn names(&self) -> Vec<Vec<u8>> {
+        self.inner.names()
+    }
+}
+
+/// The simulated disk, seen through its truth.
+pub(crate) struct SimBench {
+    store: SimStore,
+    truth: MemoryBench,
+}
+
+impl SimBench {
+    pub(crate) fn new() -> Self {
+        let rates = Rates { short: 300_000, interrupted: 200_000, ..Rates::default() };
+        let store = SimStore::new(11, rates, 64 << 20);
+        Self { truth: MemoryBench { store: store.truth().clone() }, store }
+    }
+}
+
+impl Bench for SimBench {
+    fn store(&self) -> &dyn Store {
+        &self.store
+    }
+
+    fn put(&self, path: &str, bytes: &[u8]) {
+        self.truth.put(path, bytes);
+    }
+
+    fn make_directory(&self, path: &str) {
+        self.truth.make_directory(path);
+    }
+
+    fn make_special(&self, path: &str) {
+        self.truth.make_special(path);
+    }
+
+    fn content(&self, path: &str) -> Option<Vec<u8>> {
+        self.truth.content(path)
+    }
+
+    fn names(&self) -> Vec<Vec<u8>> {
+        self.truth.names()
     }
 }

@@ -5,10 +5,17 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
+mod attack;
 mod bench;
+mod faults;
+mod full;
+mod paths;
+mod race;
+mod stream;
 mod suite;
+mod typed;
 
-use bench::{LocalBench, MemoryBench};
+use bench::{FaultBench, LocalBench, MemoryBench, SimBench};
 
 /// One test per rule for one member.
 macro_rules! conforms {
@@ -41,6 +48,8 @@ macro_rules! members {
         a_parent_that_is_a_file_is_named
         versions_differ_between_contents
         reading_beyond_the_end_is_short_and_exact_reading_an_error
+        every_range_gives_exactly_its_part
+        a_committed_length_is_exact_or_nothing_is_left
         an_empty_file_is_a_file
         concurrent_writers_of_one_stage_do_not_mix
     })* };
@@ -50,4 +59,6 @@ members! {
     local_tmpfs => LocalBench::on_tmpfs();
     local_disk => LocalBench::on_disk();
     memory => MemoryBench::new();
+    sim => SimBench::new();
+    fault => FaultBench::on_local();
 }

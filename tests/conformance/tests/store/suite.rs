@@ -273,6 +273,71 @@ pub(crate) fn reading_beyond_the_end_is_short_and_exact_reading_an_error(bench: 
     assert!(!source.is_zero());
 }
 
+/// B10: offsets and lengths around everything that could be a limit, against plain arithmetic.
+pub(crate) fn every_range_gives_exactly_its_part(bench: &dyn Bench) {
+    const SIZE: u64 = 1000;
+    let bytes = pattern(5, SIZE as usize);
+    bench.put("x", &bytes);
+    let source = bench.store().open(&path("x")).unwrap();
+    for offset in edges(SIZE) {
+        for length in [0, 1, SIZE - 1, SIZE, SIZE + 1] {
+            let mut buf = vec![0xee; length as usize];
+            let end = u128::from(offset) + u128::from(length);
+            let result = source.read_at(&mut buf, offset);
+            if end > i64::MAX as u128 {
+                assert_eq!(result.unwrap_err().kind, ErrorKind::OutOfRange, "{length} at {offset}");
+                continue;
+            }
+            let start = offset.min(SIZE) as usize;
+            let part = &bytes[start..(end.min(SIZE as u128) as usize).max(start)];
+            assert_eq!(result.unwrap(), part.len(), "{length} at {offset}");
+            assert_eq!(&buf[..part.len()], part);
+            assert!(buf[part.len()..].iter().all(|&byte| byte == 0xee), "wrote beyond the count");
+        }
+    }
+}
+
+fn edges(size: u64) -> [u64; 14] {
+    [
+        0,
+        1,
+        size - 1,
+        size,
+        size + 1,
+        (1 << 31) - 1,
+        (1 << 31) + 1,
+        (1 << 32) - 1,
+        (1 << 32) + 1,
+        1 << 53,
+        i64::MAX as u64 - 1,
+        i64::MAX as u64,
+        1 << 63,
+        u64::MAX,
+    ]
+}
+
+pub(crate) fn a_committed_length_is_exact_or_nothing_is_left(bench: &dyn Bench) {
+    for length in edges(1000) {
+        let stage = stage(bench, "x");
+        stage.write(b"head", 0).unwrap();
+        match stage.commit(&commit(length)) {
+            Ok(told) => {
+                assert_eq!(told.size, Some(length));
+                let source = bench.store().open(&path("x")).unwrap();
+                assert_eq!(source.attributes().size, Some(length));
+                let mut buf = [0xee; 8];
+                let count = source.read_at(&mut buf, 0).unwrap();
+                assert_eq!(&buf[..count], &b"head\0\0\0\0"[..length.min(8) as usize]);
+            }
+            Err(error) => {
+                assert!(matches!(error.kind, ErrorKind::NoSpace | ErrorKind::TooLarge), "{length}: {error:?}");
+                assert!(length > 1 << 30, "{length}: {error}");
+            }
+        }
+        assert!(names(bench).iter().all(|name| name == "x"), "{length}: {:?}", names(bench));
+    }
+}
+
 pub(crate) fn an_empty_file_is_a_file(bench: &dyn Bench) {
     let told = stage(bench, "x").commit(&commit(0)).unwrap();
     assert_eq!(told.size, Some(0));

@@ -9,8 +9,9 @@
 //! - a path that ends in a slash names a directory and nothing else.
 
 use super::Root;
+use crate::store::stream::{StreamSource, StreamStage};
 use crate::store::words::{self, Verb};
-use crate::store::{FileKind, LocalStore, Result};
+use crate::store::{Existing, FileKind, LocalStore, Result, Source, Stage, StageRequest, Store};
 use rustix::fs::{AtFlags, CWD, FileType};
 use rustix::io::Errno;
 use xdfs_proto::base::{ErrorKind, RelPath};
@@ -27,6 +28,8 @@ pub struct LocalPlace {
     pub name: RelPath,
     /// What stands there; none when nothing does.
     pub existing: Option<FileKind>,
+    /// As it was typed, for what has no place of its own: the pipe of a shell's `<(...)`.
+    typed: Vec<u8>,
 }
 
 impl LocalPlace {
@@ -51,9 +54,51 @@ impl LocalPlace {
         }
     }
 
+    /// Opens what stands here: a regular file, or a FIFO or device in order. Opening a FIFO waits for its writer.
+    pub fn open(&self) -> Result<Source> {
+        if self.existing == Some(FileKind::Other) {
+            return StreamSource::open(&self.typed).map(Source::Stream);
+        }
+        match self.store.open(&self.name) {
+            // A regular file that the store does not take is one of the kernel's (/proc, /sys): its size says nothing,
+            // but it can be read to its end.
+            Err(error) if error.kind == ErrorKind::NotRegular && self.existing == Some(FileKind::Regular) => {
+                StreamSource::open(&self.typed).map(Source::Stream)
+            }
+            other => other,
+        }
+    }
+
+    /// Prepares the file of this place; into a FIFO, terminal or `/dev/null` the bytes go as they come. `name` was
+    /// extended by the caller where this is a directory.
+    pub fn stage(&self, size: Option<u64>, existing: Existing, transfer: [u8; 16]) -> Result<Stage> {
+        if self.existing != Some(FileKind::Other) {
+            return self.store.stage(&StageRequest { target: self.name.clone(), size, existing, transfer });
+        }
+        if existing == Existing::Keep {
+            return Err(refused(ErrorKind::AlreadyExists, &self.typed, "it already exists"));
+        }
+        let stat = rustix::fs::stat(self.typed.as_slice())
+            .map_err(|errno| words::failed(Verb::Open, &words::shown_bytes(&self.typed), errno))?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Fifo | FileType::CharacterDevice => StreamStage::open(&self.typed).map(Stage::Stream),
+            // A disk would be overwritten; a socket cannot be opened.
+            kind => {
+                let (kind, what) = words::kind_words(kind);
+                Err(words::refused(
+                    kind,
+                    Verb::Create,
+                    &words::shown_bytes(&self.typed),
+                    &format!("{what} is in the way"),
+                ))
+            }
+        }
+    }
+
     fn directory(typed: &[u8]) -> Result<Self> {
         let label = if typed.ends_with(b"/") { typed.to_vec() } else { [typed, b"/"].concat() };
-        Ok(Self { store: store_at(typed, &label)?, name: RelPath::default(), existing: Some(FileKind::Directory) })
+        let (name, existing) = (RelPath::default(), Some(FileKind::Directory));
+        Ok(Self { store: store_at(typed, &label)?, name, existing, typed: typed.to_vec() })
     }
 
     /// Nothing answers to `typed`: a link to nothing, a missing directory, or a name that is free.
@@ -82,7 +127,7 @@ impl LocalPlace {
             }
             error
         })?;
-        Ok(Self { store, name: relative, existing })
+        Ok(Self { store, name: relative, existing, typed: path.to_vec() })
     }
 }
 

@@ -1,0 +1,200 @@
+//! Wraps any store and makes calls fail as a [`Plan`] says. Without a plan it changes nothing, which the conformance
+//! suite checks.
+//!
+//! Short and interrupted calls happen below the loops of `exact`, where the kernel would cause them; so what is tested
+//! with this member is what runs over a disk.
+
+mod plan;
+
+pub use plan::{Call, Fault, Plan, Rates};
+
+use super::exact::{read_full, write_full};
+use super::local::part::stuck_words;
+use super::words::{self, Verb};
+use super::{Attributes, Capability, CommitRequest, Order, Result, Source, Stage, StageRequest, Store};
+use rustix::io::Errno;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use xdfs_proto::base::{Error, ErrorKind, RelPath};
+
+/// A store whose calls fail by plan. Clones share the plan and its count of calls.
+#[derive(Clone, Debug)]
+pub struct FaultStore {
+    inner: Arc<dyn Store>,
+    plan: Shared,
+}
+
+/// The plan, shared with everything the store gave out.
+#[derive(Clone, Debug)]
+struct Shared(Arc<Mutex<Plan>>);
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Plan> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Decides about a call that moves no bytes.
+    fn check(&self, call: Call, verb: Verb, shown: &str) -> Result<()> {
+        match self.lock().decide(call, 0) {
+            Some(Fault::Errno(number)) => Err(words::failed(verb, shown, Errno::from_raw_os_error(number))),
+            Some(Fault::Changed) => {
+                let message = format!("source '{shown}' changed while it was read: its plan says so");
+                Err(Error::new(ErrorKind::SourceChanged, message))
+            }
+            // The others are about bytes.
+            _ => Ok(()),
+        }
+    }
+}
+
+impl FaultStore {
+    /// `inner` with the faults of `plan`.
+    pub fn new(inner: Arc<dyn Store>, plan: Plan) -> Self {
+        Self { inner, plan: Shared(Arc::new(Mutex::new(plan))) }
+    }
+
+    /// How long the last call on this store, or on anything it gave out, is meant to have taken. Nothing here waits.
+    pub fn delay(&self) -> Duration {
+        self.plan.lock().delay()
+    }
+
+    /// The faults so far: call, kind of fault, how often.
+    pub fn injected(&self) -> Vec<(Call, &'static str, u64)> {
+        self.plan.lock().injected().iter().map(|(&(call, name), &count)| (call, name, count)).collect()
+    }
+
+    /// Calls of one kind so far.
+    pub fn calls(&self, call: Call) -> u64 {
+        self.plan.lock().calls(call)
+    }
+}
+
+impl Store for FaultStore {
+    fn capability(&self) -> Capability {
+        // A descriptor would lead past the plan.
+        Capability { descriptor: false, ..self.inner.capability() }
+    }
+
+    fn attributes(&self, path: &RelPath) -> Result<Attributes> {
+        self.plan.check(Call::Attributes, Verb::Look, &words::shown("", path))?;
+        self.inner.attributes(path)
+    }
+
+    fn open(&self, path: &RelPath) -> Result<Source> {
+        self.plan.check(Call::Open, Verb::Open, &words::shown("", path))?;
+        let inner = self.inner.open(path)?;
+        Ok(Source::Fault(Box::new(FaultSource { inner, plan: self.plan.clone() })))
+    }
+
+    fn stage(&self, request: &StageRequest) -> Result<Stage> {
+        self.plan.check(Call::Stage, Verb::Create, &words::shown("", &request.target))?;
+        let inner = self.inner.stage(request)?;
+        let stage = FaultStage { inner, plan: self.plan.clone(), failed: AtomicBool::new(false) };
+        Ok(Stage::Fault(Box::new(stage)))
+    }
+}
+
+/// A source of a [`FaultStore`].
+#[derive(Debug)]
+pub struct FaultSource {
+    inner: Source,
+    plan: Shared,
+}
+
+impl FaultSource {
+    pub(super) fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
+        planned_read(&self.plan, self.inner.shown(), buf, offset, |part, at| self.inner.read_at(part, at))
+    }
+
+    pub(super) fn read(&mut self, buf: &mut [u8]) -> Result<usize> {
+        let shown = self.inner.shown().to_owned();
+        planned_read(&self.plan, &shown, buf, 0, |part, _| self.inner.read(part))
+    }
+
+    pub(super) fn revalidate(&self) -> Result<()> {
+        self.plan.check(Call::Revalidate, Verb::Read, self.inner.shown())?;
+        self.inner.revalidate()
+    }
+
+    pub(super) fn inner(&self) -> &Source {
+        &self.inner
+    }
+}
+
+fn planned_read(
+    plan: &Shared,
+    shown: &str,
+    buf: &mut [u8],
+    offset: u64,
+    mut inner: impl FnMut(&mut [u8], u64) -> Result<usize>,
+) -> Result<usize> {
+    let mut foreign = None;
+    let count = read_full(buf, offset, |part, at| {
+        let length = part.len();
+        let allowed = allowed(plan.lock().decide(Call::Read, length), length)?;
+        let part = part.get_mut(..allowed).unwrap_or_default();
+        inner(part, at).map_err(|error| keep(&mut foreign, error))
+    });
+    count.map_err(|errno| foreign.unwrap_or_else(|| words::failed(Verb::Read, shown, errno)))
+}
+
+/// A stage of a [`FaultStore`].
+#[derive(Debug)]
+pub struct FaultStage {
+    inner: Stage,
+    plan: Shared,
+    /// A write failed above `inner`, which knows nothing of it.
+    failed: AtomicBool,
+}
+
+impl FaultStage {
+    pub(super) fn write(&self, buf: &[u8], offset: u64) -> Result<()> {
+        let mut foreign = None;
+        let written = write_full(buf, offset, |part, at| {
+            let allowed = allowed(self.plan.lock().decide(Call::Write, part.len()), part.len())?;
+            let part = part.get(..allowed).unwrap_or_default();
+            self.inner.write(part, at).map_err(|error| keep(&mut foreign, error))?;
+            self.plan.lock().written(part.len());
+            Ok(part.len())
+        });
+        written.map_err(|stuck| {
+            self.failed.store(true, Ordering::Relaxed);
+            foreign.unwrap_or_else(|| stuck_words(self.inner.shown(), stuck))
+        })
+    }
+
+    pub(super) fn commit(self, request: &CommitRequest) -> Result<Attributes> {
+        let shown = self.inner.shown().to_owned();
+        if self.failed.load(Ordering::Relaxed) {
+            return Err(words::refused(ErrorKind::Storage, Verb::Create, &shown, "an earlier write failed"));
+        }
+        self.plan.check(Call::Commit, Verb::Create, &shown)?;
+        self.inner.commit(request)
+    }
+
+    pub(super) fn order(&self) -> Order {
+        self.inner.order()
+    }
+
+    pub(super) fn shown(&self) -> &str {
+        self.inner.shown()
+    }
+}
+
+/// How many of `length` bytes a fault lets through.
+fn allowed(fault: Option<Fault>, length: usize) -> std::result::Result<usize, Errno> {
+    match fault {
+        None | Some(Fault::Changed) => Ok(length),
+        Some(Fault::Short(count)) => Ok(count.clamp(1, length)),
+        Some(Fault::Nothing) => Ok(0),
+        Some(Fault::Interrupted) => Err(Errno::INTR),
+        Some(Fault::Errno(number)) => Err(Errno::from_raw_os_error(number)),
+    }
+}
+
+/// Carries an error of the wrapped store out of a loop that knows numbers alone. Not EINTR, which the loop would eat.
+fn keep(place: &mut Option<Error>, error: Error) -> Errno {
+    *place = Some(error);
+    Errno::IO
+}

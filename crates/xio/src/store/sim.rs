@@ -1,0 +1,62 @@
+//! The disk of a simulation: files in memory, with the faults and delays of a seed. A run depends on the seed and the
+//! calls alone; delays are numbers that a virtual clock adds up, and an oracle reads the files back.
+
+use super::fault::{Call, FaultStore, Plan, Rates};
+use super::memory::MemoryStore;
+use super::{Attributes, Capability, Result, Source, Stage, StageRequest, Store};
+use std::sync::Arc;
+use std::time::Duration;
+use xdfs_proto::base::RelPath;
+
+/// A simulated disk. Clones are the same disk.
+#[derive(Clone, Debug)]
+pub struct SimStore {
+    memory: MemoryStore,
+    faults: FaultStore,
+}
+
+impl SimStore {
+    /// An empty disk of `limit` bytes that misbehaves as `seed` and `rates` say.
+    pub fn new(seed: u64, rates: Rates, limit: u64) -> Self {
+        Self::with_plan(Plan::seeded(seed, rates), limit)
+    }
+
+    /// The same with a plan of any form.
+    pub fn with_plan(plan: Plan, limit: u64) -> Self {
+        let memory = MemoryStore::new(limit);
+        Self { faults: FaultStore::new(Arc::new(memory.clone()), plan), memory }
+    }
+
+    /// What is really on the disk; nothing asked here goes wrong or counts as a call.
+    pub fn truth(&self) -> &MemoryStore {
+        &self.memory
+    }
+
+    /// How long the last call on the disk, or on anything it gave out, took.
+    pub fn delay(&self) -> Duration {
+        self.faults.delay()
+    }
+
+    /// What went wrong so far: call, kind of fault, how often.
+    pub fn injected(&self) -> Vec<(Call, &'static str, u64)> {
+        self.faults.injected()
+    }
+}
+
+impl Store for SimStore {
+    fn capability(&self) -> Capability {
+        self.faults.capability()
+    }
+
+    fn attributes(&self, path: &RelPath) -> Result<Attributes> {
+        self.faults.attributes(path)
+    }
+
+    fn open(&self, path: &RelPath) -> Result<Source> {
+        self.faults.open(path)
+    }
+
+    fn stage(&self, request: &StageRequest) -> Result<Stage> {
+        self.faults.stage(request)
+    }
+}

@@ -1,0 +1,139 @@
+//! Pipes, standard input and output, and what a person names that is no regular file: bytes in their order, once.
+//!
+//! A stream has no size, no second read and no way back: a stage that is aborted has written what it has written.
+
+use super::exact::{read_full, write_full};
+use super::local::part::stuck_words;
+use super::words::{self, Verb};
+use super::{Attributes, CommitRequest, FileKind, Result, Version};
+use rustix::event::{PollFd, PollFlags};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Mutex, PoisonError};
+use xdfs_proto::base::ErrorKind;
+
+/// A source that is read from its start to its end.
+#[derive(Debug)]
+pub struct StreamSource {
+    file: OwnedFd,
+    shown: String,
+    attributes: Attributes,
+}
+
+impl StreamSource {
+    /// Reads `file`; messages call it `shown`.
+    pub fn new(file: OwnedFd, shown: impl Into<String>) -> Self {
+        Self { file, shown: shown.into(), attributes: attributes() }
+    }
+
+    /// Opens what stands at `path`; a FIFO waits for its writer, as it does for everybody.
+    pub(super) fn open(path: &[u8]) -> Result<Self> {
+        let shown = words::shown_bytes(path);
+        let file = open(path, OFlags::RDONLY).map_err(|errno| words::failed(Verb::Open, &shown, errno))?;
+        Ok(Self::new(file, shown))
+    }
+
+    pub(super) fn read(&mut self, buf: &mut [u8]) -> Result<usize> {
+        let file = &self.file;
+        read_full(buf, 0, |part, _| when_ready(file, PollFlags::IN, || rustix::io::read(file, &mut *part)))
+            .map_err(|errno| words::failed(Verb::Read, &self.shown, errno))
+    }
+
+    pub(super) fn attributes(&self) -> &Attributes {
+        &self.attributes
+    }
+
+    pub(super) fn shown(&self) -> &str {
+        &self.shown
+    }
+}
+
+/// A stage whose bytes leave at once, in ascending order.
+#[derive(Debug)]
+pub struct StreamStage {
+    file: OwnedFd,
+    shown: String,
+    /// Where the next range starts; none after a failure, when nobody knows.
+    position: Mutex<Option<u64>>,
+}
+
+impl StreamStage {
+    /// Writes to `file`; messages call it `shown`.
+    pub fn new(file: OwnedFd, shown: impl Into<String>) -> Self {
+        Self { file, shown: shown.into(), position: Mutex::new(Some(0)) }
+    }
+
+    /// Opens what stands at `path`; a FIFO waits for its reader.
+    pub(super) fn open(path: &[u8]) -> Result<Self> {
+        let shown = words::shown_bytes(path);
+        let file = open(path, OFlags::WRONLY).map_err(|errno| words::failed(Verb::Open, &shown, errno))?;
+        Ok(Self::new(file, shown))
+    }
+
+    pub(super) fn write(&self, buf: &[u8], offset: u64) -> Result<()> {
+        let refused = |because: &str| words::refused(ErrorKind::OutOfRange, Verb::Write, &self.shown, because);
+        // Held while writing: the order of two ranges is the order of the bytes.
+        let mut position = self.position.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(start) = *position else {
+            return Err(words::refused(ErrorKind::Storage, Verb::Write, &self.shown, "an earlier write failed"));
+        };
+        if offset != start {
+            return Err(refused(&format!("a stream is written in order: byte {start} is next, not {offset}")));
+        }
+        *position = None;
+        write_full(buf, offset, |part, _| {
+            when_ready(&self.file, PollFlags::OUT, || rustix::io::write(&self.file, part))
+        })
+        .map_err(|stuck| match stuck {
+            super::exact::Stuck::Errno(Errno::PIPE) => {
+                let because = "whoever read it closed the pipe";
+                words::refused(ErrorKind::Storage, Verb::Write, &self.shown, because).with_errno(32)
+            }
+            stuck => stuck_words(&self.shown, stuck),
+        })?;
+        *position = Some(start + buf.len() as u64);
+        Ok(())
+    }
+
+    /// Length is all that a stream can be asked for: mode and time belong to files.
+    pub(super) fn commit(self, request: &CommitRequest) -> Result<Attributes> {
+        let position = *self.position.lock().unwrap_or_else(PoisonError::into_inner);
+        match position {
+            Some(written) if written == request.length => Ok(Attributes { size: Some(written), ..attributes() }),
+            Some(written) => {
+                let because = format!("{written} bytes went out of {}", request.length);
+                Err(words::refused(ErrorKind::OutOfRange, Verb::Write, &self.shown, &because))
+            }
+            None => Err(words::refused(ErrorKind::Storage, Verb::Write, &self.shown, "an earlier write failed")),
+        }
+    }
+
+    pub(super) fn shown(&self) -> &str {
+        &self.shown
+    }
+}
+
+fn open(path: &[u8], mode: OFlags) -> std::result::Result<OwnedFd, Errno> {
+    rustix::io::retry_on_intr(|| rustix::fs::open(path, mode | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty()))
+}
+
+/// Runs `call`; where the descriptor came to us non-blocking, waits until it is ready and runs it again.
+fn when_ready(
+    file: &OwnedFd,
+    events: PollFlags,
+    mut call: impl FnMut() -> std::result::Result<usize, Errno>,
+) -> std::result::Result<usize, Errno> {
+    loop {
+        match call() {
+            Err(Errno::AGAIN) => {
+                rustix::event::poll(&mut [PollFd::from_borrowed_fd(file.as_fd(), events)], None)?;
+            }
+            other => return other,
+        }
+    }
+}
+
+fn attributes() -> Attributes {
+    Attributes { kind: FileKind::Other, size: None, mode: 0o644, modified: (0, 0), version: Version::default() }
+}

@@ -1,0 +1,114 @@
+//! Disks that are full: a small tmpfs in a mount namespace of the test's own, where one can be made, and the fault store
+//! everywhere.
+
+use crate::bench::{Bench, FaultBench, LocalBench, Scratch, commit, path, request, stage};
+use std::process::Command;
+use xdfs_proto::base::ErrorKind;
+use xdfs_xio::store::fault::Plan;
+use xdfs_xio::store::{Existing, LocalStore, MemoryStore, StageRequest, Store};
+
+/// Names the mounted directory to the test inside of the namespace.
+const MOUNTED: &str = "XDFS_TEST_SMALL_DISK";
+
+#[test]
+fn a_small_disk_fills_up_cleanly() {
+    let scratch = Scratch::on_tmpfs();
+    let program = std::env::current_exe().unwrap();
+    let script = "mount -t tmpfs -o size=8m none \"$XDFS_TEST_SMALL_DISK\" || exit 77\n\
+                  exec \"$0\" --ignored --exact full::inside_a_small_disk";
+    // A user namespace makes it work for others than root; root does without where those are switched off.
+    for map in [&["-rm"][..], &["-m"]] {
+        let run = Command::new("unshare")
+            .args(map)
+            .args(["sh", "-c", script])
+            .arg(&program)
+            .env(MOUNTED, scratch.path())
+            .output();
+        match run {
+            Ok(output) if output.status.success() => {
+                let text = String::from_utf8_lossy(&output.stdout).into_owned();
+                assert!(text.contains("1 passed"), "{text}");
+                return;
+            }
+            Ok(output) if output.status.code() == Some(101) => {
+                panic!("{}", String::from_utf8_lossy(&output.stdout));
+            }
+            _ => {}
+        }
+    }
+    eprintln!("no mount namespace here: the full disk is tested with the fault store alone");
+}
+
+#[test]
+#[ignore = "runs in the mount namespace that the test above makes"]
+fn inside_a_small_disk() {
+    let top = std::env::var_os(MOUNTED).unwrap();
+    let top = std::path::Path::new(&top);
+    let store = LocalStore::open_root(top, true).unwrap();
+    std::fs::write(top.join("x"), b"old").unwrap();
+
+    let asked = StageRequest { size: Some(9 << 20), ..request("x", Existing::Replace) };
+    let error = store.stage(&asked).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::NoSpace);
+    assert!(error.message.starts_with("cannot create 'x': no space left on device: 9 MiB needed, "), "{error}");
+
+    let asked = StageRequest { size: None, ..request("x", Existing::Replace) };
+    let stage = store.stage(&asked).unwrap();
+    let block = vec![7; 1 << 20];
+    let error = (0..9).find_map(|index| stage.write(&block, index << 20).err()).unwrap();
+    assert_eq!((error.kind, error.errno), (ErrorKind::NoSpace, 28));
+    assert_eq!(error.message, "cannot write 'x': no space left on device");
+    // A write that failed is never made good by a commit.
+    assert_eq!(stage.commit(&commit(1 << 20)).unwrap_err().kind, ErrorKind::Storage);
+    assert_eq!(std::fs::read(top.join("x")).unwrap(), b"old");
+    assert_eq!(crate::bench::names_under(top), [b"x".to_vec()]);
+
+    // The room is free again.
+    let asked = StageRequest { size: Some(6 << 20), ..request("y", Existing::Keep) };
+    let stage = store.stage(&asked).unwrap();
+    for index in 0..6 {
+        stage.write(&block, index << 20).unwrap();
+    }
+    stage.commit(&commit(6 << 20)).unwrap();
+}
+
+#[test]
+fn more_than_the_disk_holds_is_refused_before_data_flows() {
+    for bench in [LocalBench::on_tmpfs(), LocalBench::on_disk()] {
+        let asked = StageRequest { size: Some(1 << 50), ..request("x", Existing::Replace) };
+        let error = bench.store.stage(&asked).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::NoSpace, "{error}");
+        assert!(error.message.contains("1 PiB needed, ") && error.message.ends_with(" missing"), "{error}");
+        assert!(bench.names().is_empty());
+    }
+}
+
+#[test]
+fn a_disk_that_is_full_in_the_middle_of_a_write_fails_the_transfer() {
+    let bench = FaultBench::local(Plan::none().room(10_000));
+    bench.put("x", b"old");
+    let stage = stage(&bench, "x");
+    stage.write(&[1; 8000], 0).unwrap();
+    let error = stage.write(&[2; 8000], 8000).unwrap_err();
+    assert_eq!((error.kind, error.errno), (ErrorKind::NoSpace, 28));
+    assert_eq!(error.message, "cannot write 'x': no space left on device");
+    assert!(stage.commit(&commit(8000)).is_err());
+    assert_eq!(bench.content("x").unwrap(), b"old");
+    assert_eq!(bench.names(), [b"x".to_vec()]);
+}
+
+#[test]
+fn memory_is_bounded_and_what_is_dropped_is_free_again() {
+    let store = MemoryStore::new(1000);
+    let first = store.stage(&request("x", Existing::Replace)).unwrap();
+    first.write(&[1; 600], 0).unwrap();
+    let second = store.stage(&request("y", Existing::Replace)).unwrap();
+    assert_eq!(second.write(&[1; 600], 0).unwrap_err().kind, ErrorKind::NoSpace);
+    assert!(second.commit(&commit(0)).is_err());
+    drop(first);
+    assert_eq!(store.used(), 0);
+    store.put(&path("z"), &[1; 1000]).unwrap();
+    // A replacement needs room for both, as on a disk.
+    assert_eq!(store.put(&path("z"), &[1; 1]).unwrap_err().kind, ErrorKind::NoSpace);
+    assert_eq!(store.used(), 1000);
+}

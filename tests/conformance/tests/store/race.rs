@@ -1,0 +1,163 @@
+//! B04 in short: a thread exchanges a directory and a link that leads out, as fast as it can, while files are opened,
+//! staged and committed below that name. Whatever wins, nothing outside is read or written.
+//!
+//! `XDFS_RACE_ROUNDS=20000` runs the long form.
+
+use crate::bench::{Scratch, commit, names_under, path, request};
+use rustix::fs::{CWD, RenameFlags};
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use xdfs_xio::store::{Existing, FileKind, LocalStore, Store};
+
+fn rounds() -> u32 {
+    std::env::var("XDFS_RACE_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(3000)
+}
+
+/// Exchanges two names until `stop`, then leaves them as they were.
+fn flip(one: &Path, other: &Path, stop: &AtomicBool) {
+    let mut turns = 0u64;
+    while !stop.load(Ordering::Relaxed) || turns % 2 == 1 {
+        rustix::fs::renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE).unwrap();
+        turns += 1;
+    }
+}
+
+/// Runs `attempt` many times while `one` and `other` are exchanged; it tells whether it got through. Both outcomes must
+/// come up, or nothing was raced.
+fn race(one: &Path, other: &Path, mut attempt: impl FnMut(u32) -> bool) {
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| flip(one, other, &stop));
+        let mut outcomes = [0u32; 2];
+        let mut round = 0;
+        // Until both were seen, within a bound: on one busy core the other thread may not run for a while.
+        while round < rounds() || (outcomes.contains(&0) && round < 1_000_000) {
+            outcomes[usize::from(attempt(round))] += 1;
+            round += 1;
+        }
+        stop.store(true, Ordering::Relaxed);
+        assert!(!outcomes.contains(&0), "refused and passed: {outcomes:?}");
+    });
+}
+
+struct World {
+    scratch: Scratch,
+    store: LocalStore,
+}
+
+impl World {
+    fn new() -> Self {
+        let scratch = Scratch::on_tmpfs();
+        let top = scratch.path();
+        for directory in ["export/d", "outside"] {
+            std::fs::create_dir_all(top.join(directory)).unwrap();
+        }
+        std::fs::write(top.join("export/d/x"), b"inside").unwrap();
+        std::fs::write(top.join("outside/x"), b"CANARY").unwrap();
+        symlink(top.join("outside"), top.join("export/link")).unwrap();
+        symlink(top.join("outside/x"), top.join("export/d/xlink")).unwrap();
+        let store = LocalStore::open_root(&top.join("export"), true).unwrap();
+        Self { scratch, store }
+    }
+
+    fn at(&self, name: &str) -> std::path::PathBuf {
+        self.scratch.path().join("export").join(name)
+    }
+
+    fn outside_is_untouched(&self) {
+        let outside = self.scratch.path().join("outside");
+        assert_eq!(names_under(&outside), [b"x".to_vec()]);
+        assert_eq!(std::fs::read(outside.join("x")).unwrap(), b"CANARY");
+    }
+}
+
+#[test]
+fn an_exchanged_directory_never_lets_a_read_out() {
+    let world = World::new();
+    race(&world.at("d"), &world.at("link"), |_| match world.store.open(&path("d/x")) {
+        Ok(source) => {
+            let mut buf = [0; 6];
+            source.read_exact_at(&mut buf, 0).unwrap();
+            assert_eq!(&buf, b"inside");
+            true
+        }
+        Err(_) => false,
+    });
+    world.outside_is_untouched();
+}
+
+#[test]
+fn an_exchanged_directory_never_lets_attributes_out() {
+    let world = World::new();
+    std::fs::write(world.scratch.path().join("outside/x"), b"CANARY").unwrap();
+    let inside = world.store.attributes(&path("d/x")).unwrap();
+    race(&world.at("d"), &world.at("link"), |_| match world.store.attributes(&path("d/x")) {
+        Ok(seen) => {
+            assert_eq!(seen.version, inside.version);
+            true
+        }
+        Err(_) => false,
+    });
+}
+
+#[test]
+fn an_exchanged_directory_never_lets_a_new_file_out() {
+    let world = World::new();
+    race(&world.at("d"), &world.at("link"), |round| {
+        let existing = if round % 2 == 0 { Existing::Replace } else { Existing::Keep };
+        let target = if round % 2 == 0 { "d/x" } else { "d/new" };
+        match world.store.stage(&request(target, existing)) {
+            Ok(stage) => {
+                stage.write(b"inside", 0).unwrap();
+                // Keep finds the file of an earlier round from the second one on.
+                let _ = stage.commit(&commit(6));
+                true
+            }
+            Err(_) => false,
+        }
+    });
+    world.outside_is_untouched();
+    assert_eq!(names_under(&world.at("d")), [b"new".to_vec(), b"x".to_vec(), b"xlink".to_vec()]);
+}
+
+#[test]
+fn an_exchanged_file_never_lets_a_read_or_commit_through_its_link() {
+    let world = World::new();
+    race(&world.at("d/x"), &world.at("d/xlink"), |_| match world.store.open(&path("d/x")) {
+        Ok(source) => {
+            assert_eq!(source.attributes().kind, FileKind::Regular);
+            let mut buf = [0; 6];
+            source.read_exact_at(&mut buf, 0).unwrap();
+            assert_eq!(&buf, b"inside");
+            true
+        }
+        Err(_) => false,
+    });
+    race(&world.at("d/x"), &world.at("d/xlink"), |_| {
+        let Ok(stage) = world.store.stage(&request("d/x", Existing::Replace)) else { return false };
+        stage.write(b"inside", 0).unwrap();
+        // The name may become the link between the last look and the rename: then the link is replaced, which the
+        // flipping thread itself could do, and what it points to stays. It is put back for the next round.
+        let committed = stage.commit(&commit(6)).is_ok();
+        if committed {
+            world.restore_link();
+        }
+        committed
+    });
+    world.outside_is_untouched();
+}
+
+impl World {
+    /// Puts the link back where a rename replaced it: whichever of the two names is not the link any more.
+    fn restore_link(&self) {
+        let is_link = |name: &str| self.at(name).symlink_metadata().is_ok_and(|found| found.is_symlink());
+        // Looked at several times, since the names are being exchanged meanwhile.
+        if (0..100).any(|_| is_link("d/x") || is_link("d/xlink")) {
+            return;
+        }
+        let spare = self.at("d/spare");
+        symlink(self.scratch.path().join("outside/x"), &spare).unwrap();
+        std::fs::rename(spare, self.at("d/xlink")).unwrap();
+    }
+}
