@@ -119,6 +119,7 @@ mod tests {
     }
 
     #[test]
+    #[allow(clippy::disallowed_methods, reason = "the kernel's account of this process is no name of a peer's")]
     fn untouched_pages_are_not_resident() {
         let resident_pages = |buffer: &Buffer| {
             // The kernel's own account of the mapping that holds this address: the line "Rss: n kB".

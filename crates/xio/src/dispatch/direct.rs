@@ -125,7 +125,8 @@ impl Pipe {
             }
         }
         let capacity = fcntl_getpipe_size(&write)?;
-        let null = std::fs::File::options().write(true).open("/dev/null")?.into();
+        let flags = rustix::fs::OFlags::WRONLY | rustix::fs::OFlags::CLOEXEC;
+        let null = rustix::fs::open("/dev/null", flags, rustix::fs::Mode::empty())?;
         Ok(Self { read, write, null, capacity, held: 0, owner: None })
     }
 

@@ -28,6 +28,7 @@ mod epoll;
 mod poll;
 mod receive;
 mod send;
+pub mod sim;
 mod slot;
 mod sockets;
 mod wait;
@@ -36,6 +37,7 @@ pub use choice::{DISPATCH_VARIABLE, Dispatcher};
 pub use clock::DescriptorWaker;
 pub use epoll::Epoll;
 pub use poll::Poll;
+pub use sim::{Chance, Faults, Network, Sim, SimLink};
 pub use sockets::Sockets;
 pub use wait::{Event, Interest, Until, Wait, Waited};
 

@@ -305,6 +305,7 @@ impl<W: Wait> Dispatch for Sockets<W> {
                 (socket, Side::Send)
             }
         };
+        self.back.submitted();
         self.start(socket, side);
     }
 

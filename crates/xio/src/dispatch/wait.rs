@@ -73,6 +73,9 @@ pub trait Wait {
     /// Waits and appends what is ready to `events`, which is empty. It may return early with nothing.
     fn wait(&mut self, until: Until, events: &mut Vec<Event>) -> io::Result<Waited>;
 
+    /// An operation was started since the last wait.
+    fn submitted(&mut self) {}
+
     /// The time, read anew.
     fn now(&self) -> Instant;
 

@@ -1,6 +1,7 @@
 //! Congestion control by name.
 
 use super::TransportError;
+use rustix::fs::{Mode, OFlags};
 use rustix::net::sockopt;
 use std::io;
 use std::os::fd::AsFd;
@@ -11,6 +12,9 @@ const PACING: &[&str] = &["bbr", "bbr2", "bbr3"];
 
 /// What is picked within one host instead.
 const LOCAL: &str = "cubic";
+
+/// Where the kernel lists the controls that it has.
+const LIST: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
 
 /// The control that a socket uses.
 pub(super) fn current(socket: impl AsFd) -> io::Result<String> {
@@ -41,8 +45,15 @@ pub(super) fn set_local(socket: impl AsFd) {
 
 /// The controls that this user may name.
 fn available() -> String {
-    let read = |name: &str| std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}"));
-    let list = read("tcp_available_congestion_control").unwrap_or_default();
+    let list = read(LIST).unwrap_or_default();
     let list = list.split_whitespace().collect::<Vec<_>>().join(", ");
     if list.is_empty() { "the system does not tell".to_owned() } else { list }
+}
+
+/// The first kilobyte of a file of the kernel's: names of a few bytes each.
+fn read(path: &str) -> io::Result<String> {
+    let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let mut bytes = [0; 1024];
+    let count = rustix::io::read(file, &mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes[..count]).into_owned())
 }

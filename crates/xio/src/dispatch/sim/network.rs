@@ -1,0 +1,83 @@
+//! A handle of a simulated network: what a test does to it from outside.
+
+use super::faults::{Faults, Tally};
+use super::link::{Name, SimLink};
+use super::world::World;
+use crate::dispatch::Instant;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Sockets in memory, the time they live in, and the dispatchers that serve them. Clones are the same network.
+#[derive(Clone)]
+pub struct Network(Arc<Mutex<World>>);
+
+impl Network {
+    /// A network without sockets at time zero. Equal seeds, faults and calls give equal runs.
+    pub fn new(seed: u64, faults: Faults) -> Self {
+        Self(Arc::new(Mutex::new(World::new(seed, faults))))
+    }
+
+    /// A connection that exists already.
+    pub fn pair(&self) -> (SimLink, SimLink) {
+        let connection = self.world().pair();
+        (self.link(Name::End { connection, side: 0 }), self.link(Name::End { connection, side: 1 }))
+    }
+
+    /// Listens at `port`, which may have one listener at a time.
+    pub fn listen(&self, port: u16) -> io::Result<SimLink> {
+        let listener = self.world().listen(port)?;
+        Ok(self.link(Name::Listener(listener)))
+    }
+
+    /// Starts connecting to `port`; [`crate::dispatch::Op::Connect`] tells how it ended.
+    pub fn connect(&self, port: u16) -> SimLink {
+        let connection = self.world().connect(port);
+        self.link(Name::End { connection, side: 0 })
+    }
+
+    /// Breaks a connection now: what was not delivered is lost, both ends fail.
+    pub fn cut(&self, link: &SimLink) {
+        self.world().cut(link.name());
+    }
+
+    /// Holds back what `link` sends from now on, or lets it go: a path that stalls without breaking.
+    pub fn hold(&self, link: &SimLink, held: bool) {
+        self.world().hold(link.name(), held);
+    }
+
+    /// Changes the faults for all that follows.
+    pub fn set_faults(&self, faults: Faults) {
+        self.world().faults = faults;
+    }
+
+    /// What the network did so far.
+    pub fn tally(&self) -> Tally {
+        self.world().tally
+    }
+
+    /// The time.
+    pub fn now(&self) -> Instant {
+        self.world().now()
+    }
+
+    /// Nothing can happen any more: every dispatcher looked since the last change and found nothing, none has a
+    /// deadline, and nothing is under way. A wake, a new operation or a call of this handle changes that.
+    pub fn is_stuck(&self) -> bool {
+        self.world().is_stuck()
+    }
+
+    fn link(&self, name: Name) -> SimLink {
+        SimLink::new(self.clone(), name)
+    }
+
+    pub(super) fn world(&self) -> MutexGuard<'_, World> {
+        // A test that panicked while it held the lock has failed already; the others may go on.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl std::fmt::Debug for Network {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Network")
+    }
+}
