@@ -56,6 +56,14 @@ impl Exit {
         }
     }
 
+    /// The meaning of a code, for whoever ran this program as a child.
+    pub(crate) fn from_code(code: i32) -> Option<Self> {
+        use Exit::*;
+        [Done, SomeFailed, Usage, Refused, ConnectionLost, LocalStorage, Cancelled]
+            .into_iter()
+            .find(|&exit| exit as i32 == code)
+    }
+
     /// The code for several pieces of work: cancelled before anything else, then a lost connection (the rest could not
     /// be tried), then the one reason that stopped all of them, else "some".
     pub(crate) fn of_all(outcomes: &[Exit]) -> Self {

@@ -1,1 +1,15 @@
-//! Filled in by its own commit.
+//! End-to-end tests of the `xdfs` command: the real binary, real sockets, real files, as a person uses them.
+//!
+//! A test makes a [`Scene`] (a fresh directory), starts servers in it, runs commands and looks at exit codes, messages
+//! and files. Nothing here knows how xdfs works inside. Every command has a deadline, so a hang is a failed test; no
+//! test sleeps, shares a name or uses a fixed port. `XDFS_BINARY` tests another binary than the one of this workspace.
+
+mod binary;
+mod run;
+mod scene;
+mod server;
+
+pub use binary::xdfs_binary;
+pub use run::{Outcome, Running};
+pub use scene::{Scene, pattern};
+pub use server::Server;

@@ -50,7 +50,10 @@ fn man_page() -> io::Result<Page> {
         page.extend(subcommand_sections(command.clone())?);
     }
     page.extend(closing_section(".SH EXAMPLES", &root).bytes());
-    Ok(("xdfs.1", page))
+    // The renderer leaves blanks at ends of lines.
+    let text = String::from_utf8_lossy(&page);
+    let trimmed: String = text.lines().map(|line| format!("{}\n", line.trim_end())).collect();
+    Ok(("xdfs.1", trimmed.into_bytes()))
 }
 
 fn subcommand_sections(command: clap::Command) -> io::Result<Vec<u8>> {

@@ -1,5 +1,7 @@
 //! One file per command; this is the list.
 
+mod cp;
+mod demo;
 mod generate;
 
 use crate::exit::{Exit, Failure};
@@ -9,7 +11,8 @@ use crate::plan::Plan;
 pub(crate) fn run(plan: Plan) -> Result<Exit, Failure> {
     match plan {
         Plan::Generate(what, directory) => generate::run(what, &directory),
-        Plan::Serve(_) | Plan::Copy(_) | Plan::Stat(_) | Plan::Demo(_) => {
+        Plan::Demo(plan) => demo::run(&plan),
+        Plan::Serve(_) | Plan::Copy(_) | Plan::Stat(_) => {
             Err(Failure::new(Exit::Usage, "this build has no client and no server yet"))
         }
     }

@@ -1,0 +1,203 @@
+//! From "these sources to that target" to pairs of one source and one target, as `cp` pairs them: a directory receives
+//! the sources under their names.
+//!
+//! What stands at the target was found out before; nothing here looks at a file.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use crate::exit::{Exit, Failure};
+use crate::plan::{Local, LocalTarget};
+use crate::text::{printable, printable_path};
+use crate::url::Url;
+
+/// A source on this machine and where it goes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Upload {
+    pub(super) source: Local,
+    pub(super) target: Url,
+}
+
+/// A file on a server and where it goes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Download {
+    pub(super) source: Url,
+    pub(super) target: LocalTarget,
+}
+
+/// Whether what stands at an upload's target decides what the command means: one source, and a path that may name a
+/// file as well as a directory.
+pub(super) fn target_may_be_either(sources: &[Local], target: &Url) -> bool {
+    sources.len() == 1 && matches!(sources[0], Local::File(_)) && !target.directory && !target.path.is_root()
+}
+
+/// Pairs of an upload; a source that cannot be paired has its failure instead.
+pub(super) fn uploads(sources: &[Local], target: &Url, into_directory: bool) -> Vec<Result<Upload, Failure>> {
+    let into_directory = into_directory || sources.len() > 1 || target.directory || target.path.is_root();
+    if !into_directory {
+        let one = |source: &Local| Ok(Upload { source: source.clone(), target: target.clone() });
+        return sources.iter().map(one).collect();
+    }
+    let mut taken: Vec<&[u8]> = Vec::with_capacity(sources.len());
+    sources.iter().map(|source| upload_into(source, target, &mut taken)).collect()
+}
+
+fn upload_into<'a>(source: &'a Local, directory: &Url, taken: &mut Vec<&'a [u8]>) -> Result<Upload, Failure> {
+    // The plan lets only files go into a directory; a directory that was not seen to be one then needs a name, too.
+    let Local::File(path) = source else {
+        let message = format!("{directory}: this is a directory; name the file that standard input or zeros become");
+        return Err(Failure::new(Exit::Usage, message));
+    };
+    let name = path.file_name().map(OsStr::as_bytes).ok_or_else(|| {
+        let message = format!("{}: this names a directory; directories come with trees", printable_path(path));
+        Failure::new(Exit::LocalStorage, message)
+    })?;
+    take(name, taken, || (printable_path(path), directory.to_string()))?;
+    let target = directory.join(name).map_err(|error| {
+        Failure::new(Exit::Usage, format!("{}: the server could not name it: {error}", printable_path(path)))
+    })?;
+    Ok(Upload { source: source.clone(), target })
+}
+
+/// Pairs of a download; a source that cannot be paired has its failure instead.
+pub(super) fn downloads(sources: &[Url], target: &LocalTarget, into_directory: bool) -> Vec<Result<Download, Failure>> {
+    let directory = match target {
+        LocalTarget::Path(path) if into_directory => path,
+        _ => {
+            let one = |source: &Url| Ok(Download { source: source.clone(), target: target.clone() });
+            return sources.iter().map(one).collect();
+        }
+    };
+    let mut taken: Vec<&[u8]> = Vec::with_capacity(sources.len());
+    sources.iter().map(|source| download_into(source, directory, &mut taken)).collect()
+}
+
+fn download_into<'a>(source: &'a Url, directory: &Path, taken: &mut Vec<&'a [u8]>) -> Result<Download, Failure> {
+    let name = source.name().ok_or_else(|| {
+        Failure::new(Exit::Usage, format!("{source}: this names a directory; directories come with trees"))
+    })?;
+    take(name, taken, || (source.to_string(), printable_path(directory)))?;
+    // One component without a slash and not '..': `RelPath` holds nothing else, so it stays in the directory.
+    let target = LocalTarget::Path(directory.join(OsStr::from_bytes(name)));
+    Ok(Download { source: source.clone(), target })
+}
+
+/// Two sources of one name would leave the second where the first was, as if it had never been copied.
+fn take<'a>(name: &'a [u8], taken: &mut Vec<&'a [u8]>, shown: impl Fn() -> (String, String)) -> Result<(), Failure> {
+    if taken.contains(&name) {
+        let (source, directory) = shown();
+        let message = format!(
+            "{source}: another source was copied to {directory} as {} already; copy this one under another name",
+            printable(name)
+        );
+        return Err(Failure::new(Exit::Usage, message));
+    }
+    taken.push(name);
+    Ok(())
+}
+
+/// The directory and the name in it that a local path means, for a store whose root is that directory. A link at the
+/// path's end is followed, as `cp` does: the file that it leads to is read or replaced, not the link.
+pub(super) fn split_local(path: &Path) -> Result<(PathBuf, Vec<u8>), Failure> {
+    let followed = match std::fs::symlink_metadata(path) {
+        // A link that leads nowhere is reported by whoever opens it.
+        Ok(found) if found.is_symlink() => std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf()),
+        _ => path.to_path_buf(),
+    };
+    let ends_in_slash = path.as_os_str().as_bytes().ends_with(b"/");
+    let name = followed.file_name().filter(|_| !ends_in_slash).map(|name| name.as_bytes().to_vec());
+    let name = name.ok_or_else(|| {
+        let message = format!("{}: this names a directory, and a file is needed", printable_path(path));
+        Failure::new(Exit::LocalStorage, message)
+    })?;
+    let directory = match followed.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
+        _ => PathBuf::from("."),
+    };
+    Ok((directory, name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn url(text: &str) -> Url {
+        Url::parse(OsStr::new(text)).unwrap()
+    }
+
+    fn file(path: &str) -> Local {
+        Local::File(path.into())
+    }
+
+    fn upload_targets(sources: &[Local], target: &str, into_directory: bool) -> Vec<Result<String, Exit>> {
+        uploads(sources, &url(target), into_directory)
+            .into_iter()
+            .map(|upload| upload.map(|upload| upload.target.to_string()).map_err(|failure| failure.exit))
+            .collect()
+    }
+
+    #[test]
+    fn one_file_becomes_the_target_or_goes_into_it() {
+        let sources = [file("/tmp/a b.bin")];
+        assert_eq!(upload_targets(&sources, "xdfs://h/e/x", false), [Ok("xdfs://h/e/x".to_owned())]);
+        assert_eq!(upload_targets(&sources, "xdfs://h/e/x", true), [Ok("xdfs://h/e/x/a%20b.bin".to_owned())]);
+        assert_eq!(upload_targets(&sources, "xdfs://h/e/x/", false), [Ok("xdfs://h/e/x/a%20b.bin".to_owned())]);
+        assert_eq!(upload_targets(&sources, "xdfs://h/e", false), [Ok("xdfs://h/e/a%20b.bin".to_owned())]);
+    }
+
+    #[test]
+    fn what_has_no_name_of_its_own_cannot_go_into_a_directory() {
+        assert_eq!(upload_targets(&[Local::Stdin], "xdfs://h/e/x", true), [Err(Exit::Usage)]);
+        assert_eq!(upload_targets(&[Local::Zero(5)], "xdfs://h/e/x", true), [Err(Exit::Usage)]);
+        assert_eq!(upload_targets(&[file("..")], "xdfs://h/e/x", true), [Err(Exit::LocalStorage)]);
+        assert_eq!(upload_targets(&[file("/")], "xdfs://h/e/x", true), [Err(Exit::LocalStorage)]);
+    }
+
+    #[test]
+    fn the_second_source_of_a_name_is_refused_and_the_others_go_on() {
+        let sources = [file("a/x"), file("b/x"), file("b/y")];
+        let expected = [Ok("xdfs://h/e/d/x".to_owned()), Err(Exit::Usage), Ok("xdfs://h/e/d/y".to_owned())];
+        assert_eq!(upload_targets(&sources, "xdfs://h/e/d", false), expected);
+        let sources = [url("xdfs://h/e/x"), url("xdfs://g/e/x")];
+        let results = downloads(&sources, &LocalTarget::Path("d".into()), true);
+        assert!(results[0].is_ok() && results[1].is_err());
+    }
+
+    #[test]
+    fn downloads_go_into_a_directory_under_their_names_and_nowhere_else() {
+        let sources = [url("xdfs://h/e/d/%2e%2e%2e"), url("xdfs://h/e/a%20b")];
+        let targets: Vec<_> = downloads(&sources, &LocalTarget::Path("d".into()), true)
+            .into_iter()
+            .map(|download| download.unwrap().target)
+            .collect();
+        assert_eq!(targets, [LocalTarget::Path("d/...".into()), LocalTarget::Path("d/a b".into())]);
+        for target in [LocalTarget::Null, LocalTarget::Stdout, LocalTarget::Path("f".into())] {
+            let result = downloads(&sources[1..], &target, false);
+            assert_eq!(result, [Ok(Download { source: sources[1].clone(), target })]);
+        }
+    }
+
+    #[test]
+    fn a_local_path_is_a_directory_and_a_name() {
+        for (path, directory, name) in [("a", ".", "a"), ("./a", ".", "a"), ("/a", "/", "a"), ("b/a", "b", "a")] {
+            assert_eq!(split_local(Path::new(path)), Ok((directory.into(), name.as_bytes().to_vec())), "{path}");
+        }
+        for path in ["/", "..", "a/..", "a/", "."] {
+            assert!(split_local(Path::new(path)).is_err(), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_link_is_followed_to_the_file_it_leads_to() {
+        let base = std::env::temp_dir().join(format!("xdfs-items-{}", std::process::id()));
+        std::fs::create_dir_all(base.join("real")).unwrap();
+        std::fs::write(base.join("real/file"), b"x").unwrap();
+        std::os::unix::fs::symlink("real/file", base.join("link")).unwrap();
+        let split = split_local(&base.join("link"));
+        std::fs::remove_dir_all(&base).unwrap();
+        let (directory, name) = split.unwrap();
+        assert!(directory.ends_with("real"), "{directory:?}");
+        assert_eq!(name, b"file");
+    }
+}

@@ -1,0 +1,3 @@
+//! `xdfs cp`: carries out a copy.
+
+mod items;

@@ -1,0 +1,163 @@
+//! Commands with a deadline.
+
+use std::io::{Read, Write};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// Longest time for one command. Far above what any test needs, so only a hang meets it.
+const DEADLINE: Duration = Duration::from_secs(120);
+
+/// A command that ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Outcome {
+    /// Its exit code; none when a signal ended it.
+    pub code: Option<i32>,
+    /// What it wrote to standard output.
+    pub output: Vec<u8>,
+    /// What it wrote to standard error.
+    pub messages: String,
+}
+
+impl Outcome {
+    /// Asserts the exit code.
+    #[track_caller]
+    pub fn ends_with(&self, code: i32) -> &Self {
+        assert_eq!(self.code, Some(code), "standard error: {}", self.messages);
+        self
+    }
+
+    /// Asserts that a message has all of `parts`.
+    #[track_caller]
+    pub fn says(&self, parts: &[&str]) -> &Self {
+        for part in parts {
+            assert!(self.messages.contains(part), "'{part}' is not in: {}", self.messages);
+        }
+        self
+    }
+
+    /// Asserts that nothing was said on standard error.
+    #[track_caller]
+    pub fn is_silent(&self) -> &Self {
+        assert_eq!(self.messages, "");
+        self
+    }
+
+    /// The JSON objects of standard output, one a line.
+    #[track_caller]
+    pub fn objects(&self) -> Vec<Value> {
+        let text = std::str::from_utf8(&self.output).expect("JSON is UTF-8");
+        text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"))).collect()
+    }
+
+    /// Standard output as text.
+    #[track_caller]
+    pub fn text(&self) -> &str {
+        std::str::from_utf8(&self.output).expect("standard output is UTF-8")
+    }
+}
+
+/// A command that runs. Dropped without [`Running::wait`], it is killed.
+#[derive(Debug)]
+pub struct Running {
+    process: Pid,
+    input: Option<ChildStdin>,
+    output: Option<JoinHandle<Vec<u8>>>,
+    messages: Option<JoinHandle<Vec<u8>>>,
+    ended: Receiver<Option<i32>>,
+    reaped: bool,
+}
+
+impl Running {
+    /// Starts `command` with pipes for its standard streams.
+    pub fn start(mut command: Command) -> Self {
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let process = Pid::from_child(&child);
+        let input = child.stdin.take();
+        let output = child.stdout.take().map(|stream| std::thread::spawn(move || read_all(stream)));
+        let messages = child.stderr.take().map(|stream| std::thread::spawn(move || read_all(stream)));
+        Self { process, input, output, messages, ended: watch(child), reaped: false }
+    }
+
+    /// Its process.
+    pub fn process(&self) -> Pid {
+        self.process
+    }
+
+    /// Writes to its standard input. False when it does not read any more.
+    pub fn feed(&mut self, bytes: &[u8]) -> bool {
+        self.input.as_mut().is_some_and(|input| input.write_all(bytes).is_ok())
+    }
+
+    /// Closes its standard input.
+    pub fn close_input(&mut self) {
+        self.input = None;
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) {
+        kill_process(self.process, signal).expect("the process is there");
+    }
+
+    /// The largest resident memory that it had so far, in bytes; it must still run.
+    pub fn peak_memory(&self) -> u64 {
+        let path = format!("/proc/{}/status", self.process.as_raw_nonzero());
+        let status = std::fs::read_to_string(path).expect("the process is there");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("Linux tells VmHWM");
+        let kibibytes: u64 = line.trim().trim_end_matches("kB").trim().parse().expect("a number");
+        kibibytes * 1024
+    }
+
+    /// Closes standard input and waits for the end, at most until the deadline.
+    #[track_caller]
+    pub fn wait(mut self) -> Outcome {
+        self.close_input();
+        let Ok(code) = self.ended.recv_timeout(DEADLINE) else {
+            panic!("it did not end within {DEADLINE:?}");
+        };
+        self.reaped = true;
+        let collect = |reader: Option<JoinHandle<Vec<u8>>>| {
+            reader.map(|reader| reader.join().expect("the reader of a pipe does not panic")).unwrap_or_default()
+        };
+        let output = collect(self.output.take());
+        let messages = String::from_utf8_lossy(&collect(self.messages.take())).into_owned();
+        Outcome { code, output, messages }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if !self.reaped && self.ended.try_recv().is_err() {
+            // It may end by itself in this moment; it is not reaped before the watcher's `wait` returns.
+            let _ = kill_process(self.process, Signal::KILL);
+            let _ = self.ended.recv_timeout(DEADLINE);
+        }
+    }
+}
+
+/// A thread that waits for `child` and tells its exit code.
+fn watch(mut child: Child) -> Receiver<Option<i32>> {
+    let (tell, ended) = sync_channel(1);
+    std::thread::spawn(move || {
+        let code = child.wait().ok().and_then(|status| status.code());
+        // Nobody listens once the test is over.
+        let _ = tell.send(code);
+    });
+    ended
+}
+
+fn read_all(mut stream: impl Read) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    // What was read before an error still tells something.
+    let _ = stream.read_to_end(&mut bytes);
+    bytes
+}

@@ -1,0 +1,129 @@
+//! A fresh directory, and commands that run in it.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::{Outcome, Running, Server, xdfs_binary};
+
+/// A directory of a test's own; removed when the test passes, kept when it fails.
+#[derive(Debug)]
+pub struct Scene {
+    directory: PathBuf,
+}
+
+impl Default for Scene {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Scene {
+    /// A fresh directory below the temporary directory.
+    pub fn new() -> Self {
+        Self::below(&std::env::temp_dir())
+    }
+
+    /// A fresh directory below `base`.
+    pub fn below(base: &Path) -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let name = format!("xdfs-test-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+        let directory = base.join(name);
+        std::fs::create_dir(&directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
+        Self { directory }
+    }
+
+    /// The path of `name` in the scene.
+    pub fn path(&self, name: impl AsRef<OsStr>) -> PathBuf {
+        self.directory.join(name.as_ref())
+    }
+
+    /// Makes a file, and the directories that it needs.
+    pub fn write(&self, name: impl AsRef<OsStr>, content: &[u8]) -> PathBuf {
+        let path = self.path(name);
+        std::fs::create_dir_all(path.parent().expect("a file is in a directory")).expect("a directory can be made");
+        std::fs::write(&path, content).expect("a file can be made");
+        path
+    }
+
+    /// The content of a file.
+    #[track_caller]
+    pub fn read(&self, name: impl AsRef<OsStr>) -> Vec<u8> {
+        let path = self.path(name);
+        std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    }
+
+    /// Makes a directory.
+    pub fn directory(&self, name: impl AsRef<OsStr>) -> PathBuf {
+        let path = self.path(name);
+        std::fs::create_dir_all(&path).expect("a directory can be made");
+        path
+    }
+
+    /// The names in a directory, hidden ones and leftovers included, in order.
+    pub fn names(&self, directory: impl AsRef<OsStr>) -> Vec<String> {
+        let entries = std::fs::read_dir(self.path(directory)).expect("the directory is there");
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    }
+
+    /// `xdfs` with `words`, to run in the scene.
+    pub fn command<S: AsRef<OsStr>>(&self, words: impl IntoIterator<Item = S>) -> Command {
+        let mut command = Command::new(xdfs_binary());
+        command.args(words).current_dir(&self.directory);
+        command
+    }
+
+    /// Starts `xdfs` with `words`.
+    pub fn start<S: AsRef<OsStr>>(&self, words: impl IntoIterator<Item = S>) -> Running {
+        Running::start(self.command(words))
+    }
+
+    /// Runs `xdfs` with `words` to its end.
+    #[track_caller]
+    pub fn run<S: AsRef<OsStr>>(&self, words: impl IntoIterator<Item = S>) -> Outcome {
+        self.start(words).wait()
+    }
+
+    /// Starts a server that offers the directory `server` of the scene as the export `data`.
+    pub fn serve(&self) -> Server {
+        self.serve_with(&[])
+    }
+
+    /// The same with more options.
+    pub fn serve_with(&self, options: &[&str]) -> Server {
+        self.directory("server");
+        let mut words = vec!["--export", "data=server"];
+        words.extend(options);
+        Server::start(self.command(["serve", "--json", "--listen", "127.0.0.1:0"]), &words)
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("the files of this test are kept in {}", self.directory.display());
+        } else {
+            // What cannot be removed stays in the temporary directory.
+            let _ = std::fs::remove_dir_all(&self.directory);
+        }
+    }
+}
+
+/// `length` bytes in which no block of any size equals another, others for each `seed`.
+pub fn pattern(length: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut bytes = Vec::with_capacity(length + 8);
+    while bytes.len() < length {
+        // Xorshift: quick, and its period is longer than any file here.
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        bytes.extend_from_slice(&state.to_le_bytes());
+    }
+    bytes.truncate(length);
+    bytes
+}

@@ -1,0 +1,104 @@
+//! Servers on free ports.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// Longest time until a server says that it is ready, and until it has stopped.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// A server that is ready; killed when this value goes.
+#[derive(Debug)]
+pub struct Server {
+    child: Child,
+    ready: Value,
+}
+
+impl Server {
+    /// Starts `command` with `words` and waits for its ready line.
+    pub fn start(mut command: Command, words: &[&str]) -> Self {
+        let mut child = command
+            .args(words)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let first_line = first_line(&mut child);
+        // Owned from here on: whatever fails below, the process is ended.
+        let mut server = Self { child, ready: Value::Null };
+        let line = first_line.recv_timeout(DEADLINE).expect("the server says in time that it is ready");
+        server.ready = serde_json::from_str(&line).unwrap_or_else(|error| panic!("'{line}' is no JSON: {error}"));
+        assert_eq!(server.ready["event"], "ready", "{line}");
+        server
+    }
+
+    /// The ready line.
+    pub fn ready(&self) -> &Value {
+        &self.ready
+    }
+
+    /// Its address, `127.0.0.1:40001`.
+    pub fn address(&self) -> &str {
+        self.ready["address"].as_str().expect("the ready line has an address")
+    }
+
+    /// The URL of `path` in the export `data`.
+    pub fn url(&self, path: &str) -> String {
+        format!("xdfs://{}/data/{path}", self.address())
+    }
+
+    /// The URL of `path` in the export `name`.
+    pub fn url_in(&self, name: &str, path: &str) -> String {
+        format!("xdfs://{}/{name}/{path}", self.address())
+    }
+
+    /// Its process.
+    pub fn process(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) {
+        kill_process(self.process(), signal).expect("the server is there");
+    }
+
+    /// Asks it to stop and waits; its exit code.
+    pub fn stop(mut self) -> Option<i32> {
+        self.signal(Signal::TERM);
+        self.child.wait().expect("the server can be waited for").code()
+    }
+
+    /// Ends it at once, as a crash does.
+    pub fn kill(mut self) {
+        self.child.kill().expect("the server is there");
+        self.child.wait().expect("the server can be waited for");
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Both fail only when it has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The first line that the server says, read beside the test so that a silent server meets the deadline.
+fn first_line(child: &mut Child) -> Receiver<String> {
+    let output = child.stdout.take().expect("its standard output is a pipe");
+    let (tell, line) = sync_channel(1);
+    std::thread::spawn(move || {
+        let mut reader = BufReader::new(output);
+        let mut text = String::new();
+        // A server that says nothing has ended; the empty line then tells so.
+        let _ = reader.read_line(&mut text);
+        let _ = tell.send(text);
+        // Later lines are read and dropped, so the server never waits for a reader.
+        let _ = std::io::copy(&mut reader, &mut std::io::sink());
+    });
+    line
+}

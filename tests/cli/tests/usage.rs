@@ -1,0 +1,117 @@
+//! What is refused before anything is opened: usage, URLs, and what this version does not have yet.
+
+use xdfs_test_cli::Scene;
+
+/// Runs a line and asserts that it is a usage error that says all of `parts`, with nothing on standard output.
+fn refused(line: &str, parts: &[&str]) {
+    let outcome = Scene::new().run(line.split_whitespace());
+    outcome.ends_with(2).says(parts);
+    assert!(outcome.messages.starts_with("xdfs: "), "{line}: {}", outcome.messages);
+    assert_eq!(outcome.text(), "", "{line}");
+}
+
+#[test]
+fn help_is_asked_for_and_no_error() {
+    let scene = Scene::new();
+    for (line, part) in [("--help", "Examples:"), ("cp --help", "Exit codes:"), ("serve --help", "--allow-anonymous")] {
+        let outcome = scene.run(line.split_whitespace());
+        outcome.ends_with(0).is_silent();
+        assert!(outcome.text().contains(part), "{line}");
+    }
+    let version = scene.run(["--version"]);
+    version.ends_with(0).is_silent();
+    assert!(version.text().starts_with("xdfs "));
+}
+
+#[test]
+fn no_command_at_all_shows_the_help_as_an_error() {
+    let outcome = Scene::new().run::<&str>([]);
+    outcome.ends_with(2).says(&["Usage: xdfs", "Examples:"]);
+    assert_eq!(outcome.text(), "");
+}
+
+#[test]
+fn an_unknown_command_is_told_which_exist() {
+    refused("frobnicate", &["frobnicate", "serve", "cp", "stat", "demo"]);
+    refused("ls xdfs://localhost/data", &["'ls'", "comes with trees"]);
+    refused("key create", &["'key'", "comes with xSec"]);
+}
+
+#[test]
+fn what_comes_later_is_refused_by_name() {
+    for (options, part, with) in [
+        ("--protection private", "--protection private", "xSec"),
+        ("--verify hash", "--verify hash", "durability"),
+        ("--verify reread", "--verify reread", "durability"),
+        ("--durability durable", "--durability durable", "durability"),
+        ("-r", "-r", "trees"),
+        ("-a", "-a", "trees"),
+    ] {
+        refused(&format!("cp {options} a xdfs://localhost/data/x"), &[part, &format!("comes with {with}")]);
+    }
+    refused("serve --export d=. --min-protection private", &["--min-protection private", "xSec"]);
+    refused("serve --export d=. --allow-anonymous create", &["--allow-anonymous create", "xSec"]);
+    refused("serve --export d=. --state s", &["--state", "xSec"]);
+    refused("serve --export d=. --config c", &["--config"]);
+    refused("cp a xdfs://anna@localhost/data/x", &["logging in as anna", "xSec"]);
+}
+
+#[test]
+fn only_loopback_is_listened_on_and_connected_to() {
+    for listen in ["0.0.0.0:0", "[::]:0", "192.0.2.1:0"] {
+        refused(&format!("serve --export d=. --listen {listen}"), &[listen, "until xSec", "loopback"]);
+    }
+    for host in ["192.0.2.1", "[2001:db8::1]"] {
+        refused(&format!("cp a xdfs://{host}/data/x"), &[host, "until xSec", "loopback"]);
+        refused(&format!("stat xdfs://{host}/data/x"), &[host, "until xSec", "loopback"]);
+    }
+}
+
+#[test]
+fn a_url_with_a_fault_is_told_the_part_and_an_example() {
+    for (url, part) in [
+        ("http://localhost/data/x", "xdfs://"),
+        ("xdfs://localhost:0/data/x", "port '0'"),
+        ("xdfs://::1/data/x", "[::1]"),
+        ("xdfs://localhost", "no export"),
+        ("xdfs://localhost/data/a%2Fb", "%2F"),
+        ("xdfs://localhost/data/a%00", "%00"),
+        ("xdfs://localhost/data/../x", "'..'"),
+        ("xdfs://localhost/data/%2e%2e/x", "'..'"),
+        ("xdfs://localhost/data/50%", "%25"),
+        ("xdfs://localhost/data/x?y", "%3F"),
+    ] {
+        refused(&format!("cp a {url}"), &[url, part, "for example xdfs://"]);
+        refused(&format!("stat {url}"), &[url, part]);
+    }
+}
+
+#[test]
+fn values_out_of_range_name_the_option() {
+    for (options, part) in [
+        ("-b 1M", "--block"),
+        ("-b 12KiB", "--block"),
+        ("-b 1Q", "unit 'Q'"),
+        ("-w 1", "--window"),
+        ("-P 0", "--channels"),
+        ("-P 5000", "--channels"),
+        ("--offset 99999999999999999999", "--offset"),
+        ("--length 1.5G", "--length"),
+        ("--congestion a/b", "--congestion"),
+        ("--protection clear --verify wire", "--verify wire"),
+    ] {
+        refused(&format!("cp {options} a xdfs://localhost/data/x"), &[part]);
+    }
+}
+
+#[test]
+fn sides_that_cannot_be_are_refused() {
+    refused("cp a b", &["neither side is on a server"]);
+    refused("cp a xdfs://localhost/data/x .", &["a: the sources are partly local"]);
+    refused("cp xdfs://localhost/data/x xdfs://localhost/data/y", &["third-party"]);
+    refused("cp xdfs://localhost/data/x xdfs://localhost/data/y -", &["several sources"]);
+    refused("cp --json xdfs://localhost/data/x -", &["--json"]);
+    refused("cp - xdfs://localhost/data/", &["standard input has no name"]);
+    refused("serve --export d=. --export d=/tmp", &["--export d", "twice"]);
+    refused("serve --export nothing", &["--export nothing", "NAME=DIR"]);
+}
