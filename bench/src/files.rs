@@ -1,0 +1,142 @@
+//! Files for the runs: random sources, warm memory, byte-exact comparison.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+use crate::args::FileSystem;
+use crate::error::{Context, Error, Result};
+use crate::world::Interrupt;
+
+const CHUNK: usize = 1 << 20;
+
+/// Warmed beyond the size of the new file: the programs, their buffers and the sockets need fresh pages too.
+const WARM_MARGIN: u64 = 256 << 20;
+
+const TMPFS_MAGIC: i128 = 0x0102_1994;
+const EXT4_MAGIC: i128 = 0xEF53;
+
+/// Creates `path` with `bytes` bytes that no file system or program can shorten, and makes them durable: writeback of
+/// a source during a later run would be charged to that run.
+pub fn create_random(path: &Path, bytes: u64, interrupt: &Interrupt) -> Result<()> {
+    let creating = || format!("create {}", path.display());
+    let mut file = File::create_new(path).context(creating)?;
+    let mut generator = Generator::seeded()?;
+    let mut chunk = vec![0_u8; CHUNK];
+    let mut left = bytes;
+    while left > 0 {
+        interrupt.check()?;
+        generator.fill(&mut chunk);
+        let want = usize::try_from(left).unwrap_or(CHUNK).min(CHUNK);
+        file.write_all(&chunk[..want]).context(creating)?;
+        left -= want as u64;
+    }
+    file.sync_all().context(creating)
+}
+
+/// Touches and frees as much memory as a new file of `bytes` will need.
+///
+/// A hypervisor takes free pages back after about two seconds, and the first touch of a page it must give again costs
+/// three to four times as much. Without this the run that comes first in a round loses.
+pub fn warm_memory(tmpfs: &Path, bytes: u64) -> Result<()> {
+    let path = tmpfs.join("warm");
+    let warming = || format!("warm memory with {}", path.display());
+    let mut file = File::create(&path).context(warming)?;
+    let chunk = vec![1_u8; CHUNK];
+    for _ in 0..(bytes + WARM_MARGIN).div_ceil(CHUNK as u64) {
+        file.write_all(&chunk).context(warming)?;
+    }
+    drop(file);
+    fs::remove_file(&path).context(warming)
+}
+
+/// Compares byte by byte.
+pub fn check_equal(system: &str, source: &Path, target: &Path) -> Result<()> {
+    let open = |path: &Path| File::open(path).context(|| path.display().to_string());
+    let (mut left, mut right) = (open(source)?, open(target)?);
+    let (mut one, mut other) = (vec![0; CHUNK], vec![0; CHUNK]);
+    let mut offset = 0_u64;
+    loop {
+        let got = read_full(&mut left, &mut one).context(|| source.display().to_string())?;
+        let found = read_full(&mut right, &mut other).context(|| target.display().to_string())?;
+        if one[..got] != other[..found] {
+            let detail =
+                format!("the target differs from the source between byte {offset} and {}", offset + got as u64);
+            return Err(Error::Wrong { system: system.to_owned(), detail });
+        }
+        if got == 0 {
+            return Ok(());
+        }
+        offset += got as u64;
+    }
+}
+
+/// Checks the length only.
+pub fn check_length(system: &str, target: &Path, bytes: u64) -> Result<()> {
+    let length = fs::metadata(target).context(|| target.display().to_string())?.len();
+    if length == bytes {
+        return Ok(());
+    }
+    Err(Error::Wrong { system: system.to_owned(), detail: format!("the target has {length} bytes instead of {bytes}") })
+}
+
+/// Removes a file that may not be there.
+pub fn remove(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error).context(|| path.display().to_string()),
+        _ => Ok(()),
+    }
+}
+
+/// Checks that `directory` is on the file system it is taken for.
+pub fn check_file_system(directory: &Path, expected: FileSystem) -> Result<()> {
+    let found = rustix::fs::statfs(directory).context(|| directory.display().to_string())?;
+    let (magic, name) = match expected {
+        FileSystem::Tmpfs => (TMPFS_MAGIC, "tmpfs"),
+        FileSystem::Ext4 => (EXT4_MAGIC, "ext4"),
+    };
+    if i128::from(found.f_type) == magic {
+        return Ok(());
+    }
+    let detail = format!("{} is not on {name}: give --{name}-dir", directory.display());
+    Err(Error::Wrong { system: "file system".to_owned(), detail })
+}
+
+/// Free bytes for this user.
+pub fn free_bytes(directory: &PathBuf) -> Result<u64> {
+    let found = rustix::fs::statvfs(directory).context(|| directory.display().to_string())?;
+    Ok(found.f_bavail.saturating_mul(found.f_frsize))
+}
+
+fn read_full(file: &mut File, buffer: &mut [u8]) -> std::io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match file.read(&mut buffer[filled..])? {
+            0 => break,
+            got => filled += got,
+        }
+    }
+    Ok(filled)
+}
+
+/// xorshift64*: fast and incompressible, which is all that is asked of it.
+struct Generator(u64);
+
+impl Generator {
+    fn seeded() -> Result<Self> {
+        let mut seed = [0; 8];
+        let reading = || "/dev/urandom".to_owned();
+        File::open("/dev/urandom").context(reading)?.read_exact(&mut seed).context(reading)?;
+        Ok(Self(u64::from_ne_bytes(seed) | 1))
+    }
+
+    fn fill(&mut self, buffer: &mut [u8]) {
+        for word in buffer.chunks_mut(8) {
+            self.0 ^= self.0 >> 12;
+            self.0 ^= self.0 << 25;
+            self.0 ^= self.0 >> 27;
+            let value = self.0.wrapping_mul(0x2545_F491_4F6C_DD1D).to_ne_bytes();
+            word.copy_from_slice(&value[..word.len()]);
+        }
+    }
+}

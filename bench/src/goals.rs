@@ -1,0 +1,172 @@
+//! The speed goals of xdfs, each checked against the results that say something about it. Nothing else is printed
+//! for a goal whose shape was not run: a goal is never met by absence.
+
+use serde::Serialize;
+
+use crate::args::{FileSystem, PeerName, Shape};
+use crate::cell::{CellReport, Summary, SystemReport};
+use crate::report::Report;
+
+/// 32 MiB, the largest resident size of either side at 1000 channels.
+const RSS_MIB_MAX: f64 = 32.0;
+
+/// CPU of an idle session, milliseconds per minute.
+const IDLE_MS_PER_MINUTE_MAX: f64 = 60.0;
+
+/// One goal and what was found.
+#[derive(Debug, Clone, Serialize)]
+pub struct Goal {
+    /// What is compared, and where.
+    pub what: String,
+    /// True when the value must not be exceeded; false when it must be reached.
+    pub at_most: bool,
+    /// The bound.
+    pub bound: f64,
+    /// The value found.
+    pub found: f64,
+    /// Whether it holds.
+    pub met: bool,
+}
+
+impl Goal {
+    fn at_least(what: String, bound: f64, found: f64) -> Self {
+        Self { what, at_most: false, bound, found, met: found >= bound }
+    }
+
+    fn at_most(what: String, bound: f64, found: f64) -> Self {
+        Self { what, at_most: true, bound, found, met: found <= bound }
+    }
+
+    /// The bound as text.
+    pub fn wanted(&self) -> String {
+        format!("{} {}", if self.at_most { "<=" } else { ">=" }, self.bound)
+    }
+}
+
+/// All goals these results speak about.
+pub fn check(report: &Report) -> Vec<Goal> {
+    let mut goals = Vec::new();
+    for cell in &report.cells {
+        match cell.shape {
+            Shape::Memory => memory(cell, &mut goals),
+            Shape::File => file(cell, &mut goals),
+            Shape::Levels => levels(cell, &mut goals),
+            Shape::Small => small(cell, &mut goals),
+            Shape::Clients | Shape::Idle | Shape::All => {}
+        }
+    }
+    for one in &report.clients {
+        if let Some(ratio) = one.ratio {
+            let what = format!("{} clients against one session, {:?}: time", one.clients, one.direction);
+            goals.push(Goal::at_most(what.to_lowercase(), 1.5, ratio));
+        }
+    }
+    for one in report.idle.iter().filter(|one| one.failure.is_none() && one.seconds > 0.0) {
+        for (side, cpu) in [("client", one.client_cpu_ms), ("server", one.server_cpu_ms)] {
+            let what = format!("idle session of {} channels, {side}: CPU ms in 60 s", one.channels);
+            goals.push(Goal::at_most(what, IDLE_MS_PER_MINUTE_MAX, cpu * 60.0 / one.seconds));
+        }
+    }
+    goals
+}
+
+/// Aligned text.
+pub fn terminal(goals: &[Goal]) -> String {
+    let width = goals.iter().map(|goal| goal.what.len()).max().unwrap_or(0);
+    let line = |goal: &Goal| {
+        let verdict = if goal.met { "met" } else { "MISSED" };
+        format!("  {:width$}  wanted {:>8}  found {:>8.3}  {verdict}\n", goal.what, goal.wanted(), goal.found)
+    };
+    if goals.is_empty() { String::new() } else { format!("\ngoals\n{}", goals.iter().map(line).collect::<String>()) }
+}
+
+fn memory(cell: &CellReport, goals: &mut Vec<Goal>) {
+    let Some((system, own)) = first(cell) else { return };
+    let against = |label: &str| by_label(cell, label).and_then(|summary| summary.reference_ratio);
+    let mut least = |what: &str, bound: f64, found: Option<f64>| {
+        goals.extend(found.map(|found| Goal::at_least(format!("{}: {what}", cell.title), bound, found)));
+    };
+    if cell.channels == 1 {
+        least("xdfs / iperf3", 1.0, against("iperf3"));
+        least("xdfs / gridftp (best peer)", 0.95, against("gridftp"));
+        return;
+    }
+    let many = cell.channels >= 500;
+    least("xdfs / xdfs -P 1", if many { 0.9 } else { 1.0 }, against("xdfs -P 1"));
+    if many {
+        least("xdfs / gridftp", 1.5, against("gridftp"));
+    }
+    if let (8 | 64, Some(fairness)) = (cell.channels, &system.fairness) {
+        least("Jain index at half time", 0.95, Some(fairness.jain));
+        least("smallest channel / mean", 0.5, Some(fairness.least_share));
+    }
+    if cell.channels >= 1000 {
+        if let Some(single) = by_label(cell, "xdfs -P 1") {
+            let (total, one) = (cpu(own), cpu(single));
+            goals.push(Goal::at_most(format!("{}: CPU s/GB / that of -P 1", cell.title), 1.35, total / one));
+        }
+        resident(cell, own, goals);
+    }
+}
+
+fn file(cell: &CellReport, goals: &mut Vec<Goal>) {
+    let Some((_, own)) = first(cell) else { return };
+    let tmpfs = cell.filesystem == Some(FileSystem::Tmpfs);
+    let ratio = |label: &str| by_label(cell, label).and_then(|summary| summary.reference_ratio);
+    let single = cell.channels == 1;
+    let cp = match (single, tmpfs) {
+        (true, true) => 1.0,
+        (true, false) => 0.95,
+        (false, _) => 1.1,
+    };
+    let gridftp = match cell.channels {
+        1 => 1.1,
+        2..=9 => 1.3,
+        _ => 1.4,
+    };
+    let wanted = [("cp", true, cp), ("bound", single, 0.95), ("gridftp", tmpfs, gridftp)];
+    for (label, applies, bound) in wanted {
+        if let (true, Some(found)) = (applies && (label != "cp" || cell.channels != 2), ratio(label)) {
+            goals.push(Goal::at_least(format!("{}: xdfs / {label}", cell.title), bound, found));
+        }
+    }
+    if cell.channels >= 1000 {
+        resident(cell, own, goals);
+    }
+}
+
+fn levels(cell: &CellReport, goals: &mut Vec<Goal>) {
+    // The ratio is clear over integrity: a cost of 25 % is 1 / 0.75.
+    let cost =
+        by_label(cell, "xdfs integrity").and_then(|summary| summary.reference_ratio).map(|ratio| 1.0 - 1.0 / ratio);
+    let bound = if cell.filesystem.is_some() { 0.12 } else { 0.25 };
+    goals.extend(cost.map(|cost| Goal::at_most(format!("{}: cost", cell.title), bound, cost)));
+}
+
+fn small(cell: &CellReport, goals: &mut Vec<Goal>) {
+    if let Some((_, own)) = first(cell) {
+        goals.push(Goal::at_most(format!("{}: ms", cell.title), 10.0, own.seconds * 1e3));
+    }
+}
+
+fn resident(cell: &CellReport, own: &Summary, goals: &mut Vec<Goal>) {
+    for (side, kib) in [("client", own.peak_rss_kib.0), ("server", own.peak_rss_kib.1)] {
+        let what = format!("{}: peak resident MiB, {side}", cell.title);
+        goals.push(Goal::at_most(what, RSS_MIB_MAX, kib as f64 / 1024.0));
+    }
+}
+
+/// xdfs as the first system of the cell, with figures.
+fn first(cell: &CellReport) -> Option<(&SystemReport, &Summary)> {
+    let system = cell.systems.first().filter(|system| system.name == PeerName::Xdfs)?;
+    Some((system, system.summary.as_ref()?))
+}
+
+fn by_label<'a>(cell: &'a CellReport, label: &str) -> Option<&'a Summary> {
+    first(cell)?;
+    cell.systems.iter().find(|system| system.label == label)?.summary.as_ref()
+}
+
+fn cpu(summary: &Summary) -> f64 {
+    summary.cpu_per_gigabyte.0 + summary.cpu_per_gigabyte.1
+}

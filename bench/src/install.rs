@@ -1,0 +1,35 @@
+//! `--install`: fetches missing peers with apt-get, in the machine's network, before the run enters its own.
+
+use std::process::Command;
+
+use crate::args::PeerName;
+use crate::error::{Context, Error, Result};
+use crate::peers::{find_program, systems};
+
+/// Installs the Debian packages of all peers that are not there. Does nothing when all are.
+pub fn missing_peers() -> Result<()> {
+    let all = [PeerName::Iperf3, PeerName::Gridftp, PeerName::Cp, PeerName::Rsync, PeerName::Scp];
+    let mut packages: Vec<&str> = systems(&all)
+        .iter()
+        .flat_map(|system| system.programs())
+        .filter(|(program, _)| find_program(program).is_none())
+        .map(|(_, package)| *package)
+        .collect();
+    packages.sort_unstable();
+    packages.dedup();
+    if packages.is_empty() {
+        return Ok(());
+    }
+    apt_get(&["update"])?;
+    apt_get(&[&["install", "-y", "--no-install-recommends"], packages.as_slice()].concat())
+}
+
+fn apt_get(arguments: &[&str]) -> Result<()> {
+    let line = || format!("apt-get {}", arguments.join(" "));
+    let status =
+        Command::new("apt-get").args(arguments).env("DEBIAN_FRONTEND", "noninteractive").status().context(line)?;
+    if status.success() {
+        return Ok(());
+    }
+    Err(Error::Failed { command: line(), status: status.to_string(), output: String::new() })
+}

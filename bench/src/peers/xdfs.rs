@@ -1,0 +1,90 @@
+//! xdfs: one release binary, no option but those that the comparison names.
+
+use std::path::Path;
+
+use super::{Outcome, Server, System, Work, file_name, port_of, read_transfer, start_ready};
+use crate::args::PeerName;
+use crate::bound::Direction;
+use crate::error::Result;
+use crate::process::Command;
+use crate::world::World;
+
+/// xdfs with one protection level, and with its own number of channels where it is its own reference.
+#[derive(Debug, Clone)]
+pub struct Xdfs {
+    /// `clear`, `integrity` or `private`.
+    pub protection: &'static str,
+    /// Instead of the work's number of channels.
+    pub channels: Option<u32>,
+}
+
+impl Default for Xdfs {
+    fn default() -> Self {
+        Self { protection: "clear", channels: None }
+    }
+}
+
+/// Starts `xdfs serve` with the memory export `m` and, where there are files, the export `f`.
+fn serve(world: &World, directory: Option<&Path>) -> Result<Option<Server>> {
+    let mut command =
+        Command::new(&world.xdfs).args(["serve", "--listen", "127.0.0.1:0", "--json", "--export", "m=memory:"]);
+    if let Some(directory) = directory {
+        command = command.arg("--export").arg(format!("f={}", directory.display()));
+    }
+    start_ready(world, "xdfs", &command.args(&world.args.serve_arg))
+}
+
+/// `xdfs cp` with what every run has in common.
+pub fn copy(world: &World, channels: u32, protection: &str) -> Command {
+    Command::new(&world.xdfs)
+        .args(["cp", "-P", &channels.to_string(), "--protection", protection, "--verify", "none", "--json"])
+        .args(&world.args.cp_arg)
+}
+
+impl System for Xdfs {
+    fn name(&self) -> PeerName {
+        PeerName::Xdfs
+    }
+
+    fn label(&self) -> String {
+        let level = if self.protection == "clear" { String::new() } else { format!(" {}", self.protection) };
+        let channels = self.channels.map(|channels| format!(" -P {channels}")).unwrap_or_default();
+        format!("xdfs{level}{channels}")
+    }
+
+    fn programs(&self) -> &'static [(&'static str, &'static str)] {
+        &[]
+    }
+
+    fn can(&self, _work: &Work) -> bool {
+        true
+    }
+
+    fn serve(&self, world: &World, directory: Option<&Path>) -> Result<Option<Server>> {
+        serve(world, directory)
+    }
+
+    fn command(&self, world: &World, server: Option<&Server>, work: &Work) -> Result<Command> {
+        let port = port_of(server, "xdfs")?;
+        let command = copy(world, self.channels.unwrap_or(work.channels()), self.protection);
+        Ok(match work {
+            Work::Memory { direction: Direction::Up, bytes, .. } => {
+                command.arg(format!("zero:{bytes}")).arg(format!("xdfs://127.0.0.1:{port}/m/null"))
+            }
+            Work::Memory { direction: Direction::Down, bytes, .. } => command
+                .args(["--length", &bytes.to_string()])
+                .arg(format!("xdfs://127.0.0.1:{port}/m/zero"))
+                .arg("null:"),
+            Work::File { direction: Direction::Up, source, target, .. } => {
+                command.arg(source).arg(format!("xdfs://127.0.0.1:{port}/f/{}", file_name(target)))
+            }
+            Work::File { direction: Direction::Down, source, target, .. } => {
+                command.arg(format!("xdfs://127.0.0.1:{port}/f/{}", file_name(source))).arg(target)
+            }
+        })
+    }
+
+    fn outcome(&self, output: &str) -> Result<Outcome> {
+        read_transfer("xdfs", output)
+    }
+}

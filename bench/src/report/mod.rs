@@ -1,0 +1,72 @@
+//! The results: a table on the terminal while the run goes on, Markdown and JSON at the end.
+
+mod markdown;
+pub mod table;
+
+use serde::Serialize;
+
+use crate::cell::CellReport;
+use crate::error::{Context, Result};
+use crate::goals::Goal;
+use crate::machine::Machine;
+use crate::shapes::clients::ClientsReport;
+use crate::shapes::idle::IdleReport;
+use crate::world::World;
+
+/// Everything.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// Version of this bench.
+    pub version: &'static str,
+    /// The command line.
+    pub command: String,
+    /// Where it ran.
+    pub machine: Machine,
+    /// Tables.
+    pub cells: Vec<CellReport>,
+    /// Many clients.
+    pub clients: Vec<ClientsReport>,
+    /// The idle session.
+    pub idle: Vec<IdleReport>,
+    /// The goals that these results say something about.
+    pub goals: Vec<Goal>,
+}
+
+impl Report {
+    /// An empty report.
+    pub fn new(machine: Machine) -> Self {
+        Self {
+            version: env!("CARGO_PKG_VERSION"),
+            command: std::env::args().collect::<Vec<_>>().join(" "),
+            machine,
+            cells: Vec::new(),
+            clients: Vec::new(),
+            idle: Vec::new(),
+            goals: Vec::new(),
+        }
+    }
+
+    /// Writes the files that the command line names.
+    pub fn write(&self, world: &World) -> Result<()> {
+        if let Some(path) = &world.args.json {
+            let text = serde_json::to_string_pretty(self).map_err(std::io::Error::other);
+            let text = text.context(|| path.display().to_string())?;
+            std::fs::write(path, text + "\n").context(|| path.display().to_string())?;
+        }
+        if let Some(path) = &world.args.markdown {
+            std::fs::write(path, markdown::render(self)).context(|| path.display().to_string())?;
+        }
+        Ok(())
+    }
+
+    /// What failed, one line each.
+    pub fn failures(&self) -> Vec<String> {
+        let cells = self.cells.iter().flat_map(|cell| {
+            let failed = cell.systems.iter().filter(|system| system.failure.is_some());
+            failed.map(|system| format!("{}: {}", cell.title, system.label))
+        });
+        let clients = self.clients.iter().filter(|one| one.failure.is_some()).map(|_| "clients".to_owned());
+        let idle = self.idle.iter().filter(|one| one.failure.is_some()).map(|_| "idle".to_owned());
+        cells.chain(clients).chain(idle).collect()
+    }
+}

@@ -1,0 +1,49 @@
+//! What the check of every block costs: protection `integrity` against `clear`, in the same rounds.
+
+use super::file::Place;
+use super::memory::direction_name;
+use super::{rounds, run_cell, size};
+use crate::args::Shape;
+use crate::cell::Cell;
+use crate::error::Result;
+use crate::peers::{System, Work, Xdfs};
+use crate::report::Report;
+use crate::world::World;
+
+const MEMORY_BYTES: u64 = 4_000_000_000;
+const FILE_BYTES: u64 = 2_000_000_000;
+
+fn levels() -> Vec<Box<dyn System>> {
+    let level = |protection| -> Box<dyn System> { Box::new(Xdfs { protection, channels: None }) };
+    vec![level("clear"), level("integrity")]
+}
+
+pub(super) fn run(world: &World, report: &mut Report) -> Result<()> {
+    let args = &world.args;
+    for direction in &args.directions {
+        for channels in args.channels.clone().unwrap_or_else(|| vec![1, 8]) {
+            let cell = Cell {
+                shape: Shape::Levels,
+                title: format!("integrity against clear, memory, {}, {channels} channels", direction_name(*direction)),
+                work: Work::Memory { direction: *direction, channels, bytes: size(args, MEMORY_BYTES) },
+                systems: levels(),
+                rounds: rounds(args),
+                directory: None,
+                warm: None,
+                filesystem: None,
+                fairness: false,
+            };
+            run_cell(world, report, &cell)?;
+        }
+    }
+    for filesystem in &args.filesystems {
+        let place = Place::create(world, *filesystem, size(args, FILE_BYTES))?;
+        for direction in &args.directions {
+            let work = place.work(*direction, 1);
+            let mut cell = place.cell(world, Shape::Levels, work, levels());
+            cell.title = format!("integrity against clear, {}", cell.title);
+            run_cell(world, report, &cell)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,54 @@
+//! The shapes: which work, which systems, in which cells. One file each.
+
+pub mod clients;
+mod file;
+pub mod idle;
+mod levels;
+mod memory;
+mod small;
+
+use crate::args::{Args, PeerName, Shape};
+use crate::cell::{self, Cell, CellReport};
+use crate::error::Result;
+use crate::report::{Report, table};
+use crate::world::World;
+
+/// Runs one shape and prints its tables as they come.
+pub fn run(world: &World, shape: Shape, report: &mut Report) -> Result<()> {
+    match shape {
+        Shape::Memory => memory::run(world, report),
+        Shape::File => file::run(world, report),
+        Shape::Levels => levels::run(world, report),
+        Shape::Clients => clients::run(world, report),
+        Shape::Idle => idle::run(world, report),
+        Shape::Small => small::run(world, report),
+        Shape::All => {
+            let all = [Shape::Memory, Shape::File, Shape::Levels, Shape::Small, Shape::Clients, Shape::Idle];
+            all.into_iter().try_for_each(|shape| run(world, shape, report))
+        }
+    }
+}
+
+/// Runs one cell, prints its table, keeps its report.
+fn run_cell(world: &World, report: &mut Report, cell: &Cell) -> Result<()> {
+    let done: CellReport = cell::run(world, cell)?;
+    print!("{}", table::terminal(&done));
+    report.cells.push(done);
+    Ok(())
+}
+
+/// The systems of a shape: those of the command line, in the order of `fitting`.
+fn chosen(args: &Args, fitting: &[PeerName]) -> Vec<PeerName> {
+    let wanted = |name: &PeerName| args.peers.as_ref().is_none_or(|peers| peers.contains(name));
+    fitting.iter().copied().filter(wanted).collect()
+}
+
+/// Rounds: three in a quick run.
+fn rounds(args: &Args) -> u32 {
+    if args.quick { args.rounds.min(3) } else { args.rounds }
+}
+
+/// Bytes per transfer: the command line's, else the shape's own size, else an eighth of it in a quick run.
+fn size(args: &Args, full: u64) -> u64 {
+    args.size.unwrap_or(if args.quick { full / 8 } else { full })
+}
