@@ -1,8 +1,8 @@
 //! Runs other programs: cargo most of all.
 
 use crate::{Failure, tally::Tally, tree};
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Command, Stdio};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, Command, Stdio};
 
 /// Variables that cargo sets for the program it runs.
 const OURS: [&str; 4] = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_"];
@@ -40,20 +40,54 @@ pub(crate) fn output(command: &mut Command) -> Result<String, Failure> {
 /// Runs a command that runs tests: shows its output as it comes and counts the results in it.
 pub(crate) fn run_counted(command: &mut Command, tally: &mut Tally) -> Result<(), Failure> {
     let shown = show(command);
-    let mut child = command.stdout(Stdio::piped()).spawn().map_err(|error| format!("cannot start {shown}: {error}"))?;
+    let mut child = spawn(command.stdout(Stdio::piped()), &shown)?;
     if let Some(stdout) = child.stdout.take() {
-        let mut reader = BufReader::new(stdout);
-        let mut line = Vec::new();
-        let mut terminal = std::io::stdout().lock();
-        // Tests may print anything, so lines are bytes. A reader of ours that went away is no reason to stop.
-        while reader.read_until(b'\n', &mut line).map_err(|error| format!("output of {shown}: {error}"))? > 0 {
-            let _ = terminal.write_all(&line);
-            tally.read(&String::from_utf8_lossy(&line));
-            line.clear();
-        }
+        pass_on(stdout, &mut std::io::stdout(), |line| tally.read(line))
+            .map_err(|error| format!("{shown}: {error}"))?;
     }
+    finished(&mut child, &shown)
+}
+
+/// Runs a command of cargo that compiles and fails when it warned of something in our packages.
+///
+/// Denying the warnings themselves would stop at the first package that has one, and hide those of the next.
+pub(crate) fn run_without_warnings(command: &mut Command) -> Result<(), Failure> {
+    let shown = show(command);
+    let mut child = spawn(command.args(["--color", "never", "--keep-going"]).stderr(Stdio::piped()), &shown)?;
+    let mut warned = 0_usize;
+    if let Some(stderr) = child.stderr.take() {
+        pass_on(stderr, &mut std::io::stderr(), |line| warned += usize::from(sums_up_warnings(line)))
+            .map_err(|error| format!("{shown}: {error}"))?;
+    }
+    finished(&mut child, &shown)?;
+    if warned == 0 { Ok(()) } else { Err(format!("{shown}: warnings count as errors, see above").into()) }
+}
+
+/// Cargo ends the warnings of a package with ``warning: `name` (lib) generated 2 warnings``.
+fn sums_up_warnings(line: &str) -> bool {
+    line.starts_with("warning: `") && line.contains(" generated ")
+}
+
+fn spawn(command: &mut Command, shown: &str) -> Result<Child, Failure> {
+    command.spawn().map_err(|error| format!("cannot start {shown}: {error}").into())
+}
+
+fn finished(child: &mut Child, shown: &str) -> Result<(), Failure> {
     let status = child.wait().map_err(|error| format!("{shown}: {error}"))?;
     if status.success() { Ok(()) } else { Err(format!("{shown}: {status}").into()) }
+}
+
+/// Shows what comes, line by line, and lets `read` see each. Programs may print anything, so lines are bytes.
+fn pass_on(from: impl Read, to: &mut impl Write, mut read: impl FnMut(&str)) -> std::io::Result<()> {
+    let mut from = BufReader::new(from);
+    let mut line = Vec::new();
+    while from.read_until(b'\n', &mut line)? > 0 {
+        // A reader of ours that went away is no reason to stop.
+        let _ = to.write_all(&line);
+        read(&String::from_utf8_lossy(&line));
+        line.clear();
+    }
+    Ok(())
 }
 
 fn show(command: &Command) -> String {
@@ -65,4 +99,16 @@ fn show(command: &Command) -> String {
         shown.push_str(&argument.to_string_lossy());
     }
     shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_warnings_of_a_package_are_told_from_those_of_cargo() {
+        assert!(sums_up_warnings("warning: `xdfs-proto` (lib test) generated 1 warning (1 duplicate)\n"));
+        assert!(!sums_up_warnings("warning: spurious network error (3 tries remaining): timed out\n"));
+        assert!(!sums_up_warnings("warning: unused variable: `a`\n"));
+    }
 }
