@@ -3,6 +3,8 @@
 mod cp;
 mod demo;
 mod generate;
+mod notify;
+mod stat;
 
 use crate::exit::{Exit, Failure};
 use crate::plan::Plan;

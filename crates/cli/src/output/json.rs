@@ -33,12 +33,17 @@ pub(crate) struct Stat {
     pub(crate) kind: &'static str,
     /// Bytes, where it has an end.
     pub(crate) size: Option<u64>,
-    /// Permission bits in octal.
-    pub(crate) mode: String,
+    /// Permission bits, written in octal.
+    #[serde(serialize_with = "octal")]
+    pub(crate) mode: u32,
     /// Modification time, seconds since 1970.
     pub(crate) mtime: i64,
     /// And nanoseconds.
     pub(crate) mtime_nanoseconds: u32,
+}
+
+fn octal<S: serde::Serializer>(mode: &u32, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&format_args!("{mode:04o}"))
 }
 
 /// A transfer that ended well.

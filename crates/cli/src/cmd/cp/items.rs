@@ -5,7 +5,7 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::exit::{Exit, Failure};
 use crate::plan::{Local, LocalTarget};
@@ -97,27 +97,6 @@ fn take<'a>(name: &'a [u8], taken: &mut Vec<&'a [u8]>, shown: impl Fn() -> (Stri
     Ok(())
 }
 
-/// The directory and the name in it that a local path means, for a store whose root is that directory. A link at the
-/// path's end is followed, as `cp` does: the file that it leads to is read or replaced, not the link.
-pub(super) fn split_local(path: &Path) -> Result<(PathBuf, Vec<u8>), Failure> {
-    let followed = match std::fs::symlink_metadata(path) {
-        // A link that leads nowhere is reported by whoever opens it.
-        Ok(found) if found.is_symlink() => std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf()),
-        _ => path.to_path_buf(),
-    };
-    let ends_in_slash = path.as_os_str().as_bytes().ends_with(b"/");
-    let name = followed.file_name().filter(|_| !ends_in_slash).map(|name| name.as_bytes().to_vec());
-    let name = name.ok_or_else(|| {
-        let message = format!("{}: this names a directory, and a file is needed", printable_path(path));
-        Failure::new(Exit::LocalStorage, message)
-    })?;
-    let directory = match followed.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
-        _ => PathBuf::from("."),
-    };
-    Ok((directory, name))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -176,28 +155,5 @@ mod tests {
             let result = downloads(&sources[1..], &target, false);
             assert_eq!(result, [Ok(Download { source: sources[1].clone(), target })]);
         }
-    }
-
-    #[test]
-    fn a_local_path_is_a_directory_and_a_name() {
-        for (path, directory, name) in [("a", ".", "a"), ("./a", ".", "a"), ("/a", "/", "a"), ("b/a", "b", "a")] {
-            assert_eq!(split_local(Path::new(path)), Ok((directory.into(), name.as_bytes().to_vec())), "{path}");
-        }
-        for path in ["/", "..", "a/..", "a/", "."] {
-            assert!(split_local(Path::new(path)).is_err(), "{path}");
-        }
-    }
-
-    #[test]
-    fn a_link_is_followed_to_the_file_it_leads_to() {
-        let base = std::env::temp_dir().join(format!("xdfs-items-{}", std::process::id()));
-        std::fs::create_dir_all(base.join("real")).unwrap();
-        std::fs::write(base.join("real/file"), b"x").unwrap();
-        std::os::unix::fs::symlink("real/file", base.join("link")).unwrap();
-        let split = split_local(&base.join("link"));
-        std::fs::remove_dir_all(&base).unwrap();
-        let (directory, name) = split.unwrap();
-        assert!(directory.ends_with("real"), "{directory:?}");
-        assert_eq!(name, b"file");
     }
 }
