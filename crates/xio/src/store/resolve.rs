@@ -185,3 +185,31 @@ fn is_generated(file: &OwnedFd) -> Result<bool, Errno> {
     let kind = rustix::fs::fstatfs(file)?.f_type as u64;
     Ok(kind == rustix::fs::PROC_SUPER_MAGIC as u64 || kind == SYSFS_MAGIC)
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
+mod tests {
+    use super::*;
+
+    /// The walk serves kernels without openat2, which no test machine has: it must answer as openat2 does.
+    #[test]
+    fn walking_and_openat2_agree() {
+        // A tree that every Linux has, with links, files and directories; it is only looked at.
+        let root = Root::open(b"/proc/self").unwrap();
+        let mut found = [0; 2];
+        for text in [
+            "", "status", "fd", "net", "cwd", "exe", "task", "fd/0", "cwd/x", "root/etc", "absent", "absent/x",
+            "status/x",
+        ] {
+            let path = RelPath::parse(text.as_bytes()).unwrap();
+            for flags in [OFlags::PATH | OFlags::NOFOLLOW, OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW] {
+                let inode = |file: &OwnedFd| rustix::fs::fstat(file).unwrap().st_ino;
+                let kernel = root.beneath_at_once(&path, flags).map(|file| inode(&file)).ok();
+                let walked = root.walk(&path, flags).map(|file| inode(&file)).ok();
+                assert_eq!(walked, kernel, "'{text}' with {flags:?}");
+                found[usize::from(walked.is_some())] += 1;
+            }
+        }
+        assert!(found.iter().all(|&count| count > 4), "{found:?}");
+    }
+}

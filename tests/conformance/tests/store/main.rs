@@ -37,6 +37,7 @@ macro_rules! members {
         nothing_is_left_after_abort_or_drop
         a_failed_commit_leaves_old_content_and_nothing_else
         keep_refuses_at_stage_and_again_at_commit
+        of_many_that_keep_exactly_one_wins
         two_stages_of_one_target_leave_one_content_whole
         commit_sets_length_mode_and_time
         special_mode_bits_are_never_set

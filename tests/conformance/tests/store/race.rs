@@ -29,6 +29,7 @@ fn race(one: &Path, other: &Path, mut attempt: impl FnMut(u32) -> bool) {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| flip(one, other, &stop));
+        let _stop = StopOnDrop(&stop);
         let mut outcomes = [0u32; 2];
         let mut round = 0;
         // Until both were seen, within a bound: on one busy core the other thread may not run for a while.
@@ -36,9 +37,17 @@ fn race(one: &Path, other: &Path, mut attempt: impl FnMut(u32) -> bool) {
             outcomes[usize::from(attempt(round))] += 1;
             round += 1;
         }
-        stop.store(true, Ordering::Relaxed);
         assert!(!outcomes.contains(&0), "refused and passed: {outcomes:?}");
     });
+}
+
+/// Ends the other thread when an assertion fails too; the scope would wait for it for ever.
+struct StopOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 struct World {
@@ -50,13 +59,14 @@ impl World {
     fn new() -> Self {
         let scratch = Scratch::on_tmpfs();
         let top = scratch.path();
-        for directory in ["export/d", "outside"] {
+        // One level below the exchanged name: the last component of a directory is not followed in any case.
+        for directory in ["export/d/e", "outside/e"] {
             std::fs::create_dir_all(top.join(directory)).unwrap();
         }
-        std::fs::write(top.join("export/d/x"), b"inside").unwrap();
-        std::fs::write(top.join("outside/x"), b"CANARY").unwrap();
+        std::fs::write(top.join("export/d/e/x"), b"inside").unwrap();
+        std::fs::write(top.join("outside/e/x"), b"CANARY").unwrap();
         symlink(top.join("outside"), top.join("export/link")).unwrap();
-        symlink(top.join("outside/x"), top.join("export/d/xlink")).unwrap();
+        symlink(top.join("outside/e/x"), top.join("export/d/e/xlink")).unwrap();
         let store = LocalStore::open_root(&top.join("export"), true).unwrap();
         Self { scratch, store }
     }
@@ -67,15 +77,15 @@ impl World {
 
     fn outside_is_untouched(&self) {
         let outside = self.scratch.path().join("outside");
-        assert_eq!(names_under(&outside), [b"x".to_vec()]);
-        assert_eq!(std::fs::read(outside.join("x")).unwrap(), b"CANARY");
+        assert_eq!(names_under(&outside), [b"e".to_vec(), b"e/x".to_vec()]);
+        assert_eq!(std::fs::read(outside.join("e/x")).unwrap(), b"CANARY");
     }
 }
 
 #[test]
 fn an_exchanged_directory_never_lets_a_read_out() {
     let world = World::new();
-    race(&world.at("d"), &world.at("link"), |_| match world.store.open(&path("d/x")) {
+    race(&world.at("d"), &world.at("link"), |_| match world.store.open(&path("d/e/x")) {
         Ok(source) => {
             let mut buf = [0; 6];
             source.read_exact_at(&mut buf, 0).unwrap();
@@ -90,9 +100,8 @@ fn an_exchanged_directory_never_lets_a_read_out() {
 #[test]
 fn an_exchanged_directory_never_lets_attributes_out() {
     let world = World::new();
-    std::fs::write(world.scratch.path().join("outside/x"), b"CANARY").unwrap();
-    let inside = world.store.attributes(&path("d/x")).unwrap();
-    race(&world.at("d"), &world.at("link"), |_| match world.store.attributes(&path("d/x")) {
+    let inside = world.store.attributes(&path("d/e/x")).unwrap();
+    race(&world.at("d"), &world.at("link"), |_| match world.store.attributes(&path("d/e/x")) {
         Ok(seen) => {
             assert_eq!(seen.version, inside.version);
             true
@@ -106,7 +115,7 @@ fn an_exchanged_directory_never_lets_a_new_file_out() {
     let world = World::new();
     race(&world.at("d"), &world.at("link"), |round| {
         let existing = if round % 2 == 0 { Existing::Replace } else { Existing::Keep };
-        let target = if round % 2 == 0 { "d/x" } else { "d/new" };
+        let target = if round % 2 == 0 { "d/e/x" } else { "d/e/new" };
         match world.store.stage(&request(target, existing)) {
             Ok(stage) => {
                 stage.write(b"inside", 0).unwrap();
@@ -118,13 +127,13 @@ fn an_exchanged_directory_never_lets_a_new_file_out() {
         }
     });
     world.outside_is_untouched();
-    assert_eq!(names_under(&world.at("d")), [b"new".to_vec(), b"x".to_vec(), b"xlink".to_vec()]);
+    assert_eq!(names_under(&world.at("d/e")), [b"new".to_vec(), b"x".to_vec(), b"xlink".to_vec()]);
 }
 
 #[test]
 fn an_exchanged_file_never_lets_a_read_or_commit_through_its_link() {
     let world = World::new();
-    race(&world.at("d/x"), &world.at("d/xlink"), |_| match world.store.open(&path("d/x")) {
+    race(&world.at("d/e/x"), &world.at("d/e/xlink"), |_| match world.store.open(&path("d/e/x")) {
         Ok(source) => {
             assert_eq!(source.attributes().kind, FileKind::Regular);
             let mut buf = [0; 6];
@@ -134,8 +143,8 @@ fn an_exchanged_file_never_lets_a_read_or_commit_through_its_link() {
         }
         Err(_) => false,
     });
-    race(&world.at("d/x"), &world.at("d/xlink"), |_| {
-        let Ok(stage) = world.store.stage(&request("d/x", Existing::Replace)) else { return false };
+    race(&world.at("d/e/x"), &world.at("d/e/xlink"), |_| {
+        let Ok(stage) = world.store.stage(&request("d/e/x", Existing::Replace)) else { return false };
         stage.write(b"inside", 0).unwrap();
         // The name may become the link between the last look and the rename: then the link is replaced, which the
         // flipping thread itself could do, and what it points to stays. It is put back for the next round.
@@ -153,11 +162,11 @@ impl World {
     fn restore_link(&self) {
         let is_link = |name: &str| self.at(name).symlink_metadata().is_ok_and(|found| found.is_symlink());
         // Looked at several times, since the names are being exchanged meanwhile.
-        if (0..100).any(|_| is_link("d/x") || is_link("d/xlink")) {
+        if (0..100).any(|_| is_link("d/e/x") || is_link("d/e/xlink")) {
             return;
         }
-        let spare = self.at("d/spare");
-        symlink(self.scratch.path().join("outside/x"), &spare).unwrap();
-        std::fs::rename(spare, self.at("d/xlink")).unwrap();
+        let spare = self.at("d/e/spare");
+        symlink(self.scratch.path().join("outside/e/x"), &spare).unwrap();
+        std::fs::rename(spare, self.at("d/e/xlink")).unwrap();
     }
 }

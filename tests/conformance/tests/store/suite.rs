@@ -119,6 +119,36 @@ pub(crate) fn keep_refuses_at_stage_and_again_at_commit(bench: &dyn Bench) {
     assert_eq!(names(bench), ["x", "y"]);
 }
 
+pub(crate) fn of_many_that_keep_exactly_one_wins(bench: &dyn Bench) {
+    const WRITERS: usize = 4;
+    let barrier = std::sync::Barrier::new(WRITERS);
+    for round in 0..150 {
+        let target = format!("x{round}");
+        let wins: usize = std::thread::scope(|scope| {
+            let writers: Vec<_> = (0..WRITERS)
+                .map(|writer| {
+                    let (barrier, target) = (&barrier, &target);
+                    scope.spawn(move || {
+                        let stage = bench.store().stage(&request(target, Existing::Keep)).unwrap();
+                        stage.write(&[writer as u8; 3], 0).unwrap();
+                        barrier.wait();
+                        match stage.commit(&commit(3)) {
+                            Ok(_) => 1,
+                            Err(error) => {
+                                assert_eq!(error.kind, ErrorKind::AlreadyExists, "{error}");
+                                0
+                            }
+                        }
+                    })
+                })
+                .collect();
+            writers.into_iter().map(|writer| writer.join().unwrap()).sum()
+        });
+        assert_eq!(wins, 1, "round {round}");
+    }
+    assert_eq!(names(bench).len(), 150);
+}
+
 pub(crate) fn two_stages_of_one_target_leave_one_content_whole(bench: &dyn Bench) {
     let contents = &[pattern(1, 50_000), pattern(2, 70_000)];
     std::thread::scope(|scope| {
