@@ -187,7 +187,6 @@ fn is_generated(file: &OwnedFd) -> Result<bool, Errno> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 mod tests {
     use super::*;
 

@@ -200,7 +200,6 @@ pub(super) fn amount(bytes: u64) -> String {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 mod tests {
     use super::*;
 

@@ -2,6 +2,7 @@
 //! everywhere.
 
 use crate::bench::{Bench, FaultBench, LocalBench, Scratch, commit, path, request, stage};
+use std::os::unix::fs::MetadataExt;
 use std::process::Command;
 use xdfs_proto::base::ErrorKind;
 use xdfs_xio::store::fault::Plan;
@@ -81,6 +82,39 @@ fn more_than_the_disk_holds_is_refused_before_data_flows() {
         assert!(error.message.contains("1 PiB needed, ") && error.message.ends_with(" missing"), "{error}");
         assert!(bench.names().is_empty());
     }
+}
+
+#[test]
+fn room_is_taken_at_stage_where_that_helps_and_given_back() {
+    const SIZE: u64 = 4 << 20;
+    let blocks = |bench: &LocalBench| {
+        let name = bench.names().into_iter().next().unwrap();
+        std::fs::metadata(bench.scratch.path().join(std::str::from_utf8(&name).unwrap())).unwrap().blocks() * 512
+    };
+    // On tmpfs a reservation costs time and nothing is won.
+    for (bench, on_disk) in [(LocalBench::on_tmpfs(), false), (LocalBench::on_disk(), true)] {
+        let asked = StageRequest { size: Some(SIZE), ..request("x", Existing::Replace) };
+        let stage = bench.store.stage(&asked).unwrap();
+        let reserved = blocks(&bench);
+        if on_disk && can_reserve(&bench) {
+            assert!(reserved >= SIZE, "{reserved} bytes");
+        } else {
+            assert_eq!(reserved, 0);
+        }
+        // The source turned out shorter: what it did not need is free again, and the length is exact.
+        stage.write(&[1; 5000], 0).unwrap();
+        assert_eq!(stage.commit(&commit(5000)).unwrap().size, Some(5000));
+        assert!(blocks(&bench) < SIZE / 2, "{} bytes", blocks(&bench));
+    }
+}
+
+/// Whether the build's own disk knows reservations at all.
+fn can_reserve(bench: &LocalBench) -> bool {
+    let probe = bench.scratch.path().join("probe");
+    let file = std::fs::File::create(&probe).unwrap();
+    let result = rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, 4096);
+    std::fs::remove_file(&probe).unwrap();
+    result.is_ok()
 }
 
 #[test]

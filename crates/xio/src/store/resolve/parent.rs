@@ -33,16 +33,9 @@ impl Parent {
     /// Creates `name`, which must not exist in any form, for reading and writing by the owner alone.
     pub(in crate::store) fn create_new(&self, name: &[u8]) -> Result<OwnedFd, Errno> {
         single(name)?;
-        let flags = OFlags::RDWR
-            | OFlags::CREATE
-            | OFlags::EXCL
-            | OFlags::NOFOLLOW
-            | OFlags::NOCTTY
-            | OFlags::NONBLOCK
-            | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(&self.directory, name, flags, Mode::RUSR | Mode::WUSR)?;
-        rustix::fs::fcntl_setfl(&file, OFlags::empty())?;
-        Ok(file)
+        // O_EXCL: it is a new regular file or nothing, so there is no FIFO to wait for and no device to act.
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::NOCTTY | OFlags::CLOEXEC;
+        rustix::fs::openat(&self.directory, name, flags, Mode::RUSR | Mode::WUSR)
     }
 
     /// Gives `from` the name `to`, in one step, whatever had that name.
