@@ -148,7 +148,9 @@ pub(super) const SOURCES: &[SourceRule] = &[
         except: &[
             ("crates/xio/src/store/resolve", "the one resolver of names"),
             ("crates/xio/src/transport/congestion.rs", "asks the kernel for the system's default: one fixed name"),
-            ("crates/cli/", "the command reads what the user names on its own machine: configuration, keys, state"),
+            ("crates/cli/src/cmd/cp/items.rs", "follows a link that the user named, before a store is opened above it"),
+            ("crates/cli/src/cmd/demo/", "works in a folder that it made itself"),
+            ("crates/cli/src/cmd/generate.rs", "writes the manual pages and completions where the packager says"),
         ],
         tests_may: true,
         why: "names are resolved in one place, crates/xio/src/store/resolve*.rs, with held directories",
