@@ -29,8 +29,8 @@ pub struct Cell {
     pub rounds: u32,
     /// Directory that servers serve, for files.
     pub directory: Option<PathBuf>,
-    /// A directory on tmpfs to warm memory in, for files.
-    pub warm: Option<PathBuf>,
+    /// A directory on tmpfs and how many bytes of memory to warm there before each run.
+    pub warm: Option<(PathBuf, u64)>,
     /// File system, for files.
     pub filesystem: Option<FileSystem>,
     /// Take a look at the evenness of the channels.
@@ -125,10 +125,9 @@ pub fn run(world: &World, cell: &Cell) -> Result<CellReport> {
             }
         }
     }
-    if cell.fairness {
-        for contestant in contestants.iter_mut().filter(|contestant| contestant.report.name == PeerName::Xdfs) {
-            look(world, cell, contestant)?;
-        }
+    // Of xdfs alone, and not of its own reference with one channel.
+    if let Some(first) = contestants.first_mut().filter(|first| cell.fairness && first.report.name == PeerName::Xdfs) {
+        look(world, cell, first)?;
     }
     let mut systems: Vec<SystemReport> = contestants.into_iter().map(|contestant| contestant.report).collect();
     summarize(&mut systems);
@@ -177,14 +176,14 @@ fn admit<'a>(world: &World, cell: &Cell, system: &'a dyn System) -> Result<Conte
 
 fn run_once(world: &World, cell: &Cell, contestant: &mut Contestant<'_>, round: u32) -> Result<Run> {
     let label = contestant.report.label.clone();
-    let Work::File { source, target, bytes, .. } = &cell.work else {
-        return measure::run(world, contestant.system, contestant.server.as_ref(), &cell.work, round);
-    };
-    files::remove(target)?;
-    if let Some(warm) = &cell.warm {
-        files::warm_memory(warm, *bytes)?;
+    if let Work::File { target, .. } = &cell.work {
+        files::remove(target)?;
+    }
+    if let Some((directory, bytes)) = &cell.warm {
+        files::warm_memory(directory, *bytes)?;
     }
     let run = measure::run(world, contestant.system, contestant.server.as_ref(), &cell.work, round)?;
+    let Work::File { source, target, bytes, .. } = &cell.work else { return Ok(run) };
     files::check_length(&label, target, *bytes)?;
     if !contestant.report.compared {
         files::check_equal(&label, source, target)?;

@@ -34,7 +34,7 @@ pub fn create_random(path: &Path, bytes: u64, interrupt: &Interrupt) -> Result<(
     file.sync_all().context(creating)
 }
 
-/// Touches and frees as much memory as a new file of `bytes` will need.
+/// Touches and frees as much memory as `bytes` of new pages will need.
 ///
 /// A hypervisor takes free pages back after about two seconds, and the first touch of a page it must give again costs
 /// three to four times as much. Without this the run that comes first in a round loses.

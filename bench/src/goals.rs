@@ -92,7 +92,9 @@ fn memory(cell: &CellReport, goals: &mut Vec<Goal>) {
         return;
     }
     let many = cell.channels >= 500;
-    least("xdfs / xdfs -P 1", if many { 0.9 } else { 1.0 }, against("xdfs -P 1"));
+    if many || matches!(cell.channels, 8 | 64) {
+        least("xdfs / xdfs -P 1", if many { 0.9 } else { 1.0 }, against("xdfs -P 1"));
+    }
     if many {
         least("xdfs / gridftp", 1.5, against("gridftp"));
     }
@@ -113,22 +115,24 @@ fn file(cell: &CellReport, goals: &mut Vec<Goal>) {
     let Some((_, own)) = first(cell) else { return };
     let tmpfs = cell.filesystem == Some(FileSystem::Tmpfs);
     let ratio = |label: &str| by_label(cell, label).and_then(|summary| summary.reference_ratio);
-    let single = cell.channels == 1;
-    let cp = match (single, tmpfs) {
-        (true, true) => 1.0,
-        (true, false) => 0.95,
-        (false, _) => 1.1,
+    let cp = match cell.channels {
+        1 if tmpfs => Some(1.0),
+        1 => Some(0.95),
+        4.. => Some(1.1),
+        _ => None,
     };
     let gridftp = match cell.channels {
-        1 => 1.1,
-        2..=9 => 1.3,
-        _ => 1.4,
+        1 if tmpfs => Some(1.1),
+        4..=9 if tmpfs => Some(1.3),
+        10..=50 if tmpfs => Some(1.4),
+        _ => None,
     };
-    let wanted = [("cp", true, cp), ("bound", single, 0.95), ("gridftp", tmpfs, gridftp)];
-    for (label, applies, bound) in wanted {
-        if let (true, Some(found)) = (applies && (label != "cp" || cell.channels != 2), ratio(label)) {
-            goals.push(Goal::at_least(format!("{}: xdfs / {label}", cell.title), bound, found));
-        }
+    let bound = (cell.channels == 1).then_some(0.95);
+    for (label, wanted) in [("cp", cp), ("bound", bound), ("gridftp", gridftp)] {
+        let found = wanted.zip(ratio(label));
+        goals.extend(
+            found.map(|(bound, found)| Goal::at_least(format!("{}: xdfs / {label}", cell.title), bound, found)),
+        );
     }
     if cell.channels >= 1000 {
         resident(cell, own, goals);

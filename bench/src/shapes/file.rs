@@ -65,7 +65,7 @@ impl Place {
             systems,
             rounds: rounds(&world.args),
             directory: Some(self.directory.path().to_owned()),
-            warm: Some(self.warm.path().to_owned()),
+            warm: Some((self.warm.path().to_owned(), self.bytes)),
             filesystem: Some(self.filesystem),
             fairness: false,
         }
@@ -85,11 +85,19 @@ pub(super) fn run(world: &World, report: &mut Report) -> Result<()> {
     for filesystem in &args.filesystems {
         let place = Place::create(world, *filesystem, size(args, BYTES))?;
         for direction in &args.directions {
-            for channels in args.channels.clone().unwrap_or_else(|| vec![1, 4, 8, 10, 50]) {
+            for channels in args.channels.clone().unwrap_or_else(|| default_channels(*filesystem)) {
                 let work = place.work(*direction, channels);
                 run_cell(world, report, &place.cell(world, Shape::File, work, peers::systems(&names)))?;
             }
         }
     }
     Ok(())
+}
+
+/// 1000 channels are about memory, which is the same on every file system.
+fn default_channels(filesystem: FileSystem) -> Vec<u32> {
+    match filesystem {
+        FileSystem::Tmpfs => vec![1, 4, 8, 10, 50, 1000],
+        FileSystem::Ext4 => vec![1, 4, 8, 10, 50],
+    }
 }

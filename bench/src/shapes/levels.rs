@@ -1,7 +1,7 @@
 //! What the check of every block costs: protection `integrity` against `clear`, in the same rounds.
 
 use super::file::Place;
-use super::memory::direction_name;
+use super::memory::{channels_name, direction_name};
 use super::{rounds, run_cell, size};
 use crate::args::Shape;
 use crate::cell::Cell;
@@ -24,7 +24,11 @@ pub(super) fn run(world: &World, report: &mut Report) -> Result<()> {
         for channels in args.channels.clone().unwrap_or_else(|| vec![1, 8]) {
             let cell = Cell {
                 shape: Shape::Levels,
-                title: format!("integrity against clear, memory, {}, {channels} channels", direction_name(*direction)),
+                title: format!(
+                    "integrity against clear, memory, {}, {}",
+                    direction_name(*direction),
+                    channels_name(channels)
+                ),
                 work: Work::Memory { direction: *direction, channels, bytes: size(args, MEMORY_BYTES) },
                 systems: levels(),
                 rounds: rounds(args),
