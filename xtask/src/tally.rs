@@ -45,12 +45,12 @@ mod tests {
         let mut tally = Tally::default();
         for line in [
             "running 3 tests",
-            "test result: ok. 2 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.01s",
+            "test result: FAILED. 2 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.01s",
             "test result: FAILED. 4 passed; 3 failed; 0 ignored; 0 measured; 7 filtered out; finished in 1.25s\n",
             "all 9 passed; 9 failed",
         ] {
             tally.read(line);
         }
-        assert_eq!(tally, Tally { passed: 6, failed: 3, ignored: 1 });
+        assert_eq!(tally, Tally { passed: 6, failed: 4, ignored: 1 });
     }
 }
