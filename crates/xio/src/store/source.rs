@@ -101,6 +101,15 @@ impl Source {
         }
     }
 
+    /// The modification time a copy should get; none where the bytes have no date (zero bytes, pipes).
+    pub fn modified(&self) -> Option<(i64, u32)> {
+        match self {
+            Self::Local(_) | Self::Memory(_) => Some(self.attributes().modified),
+            Self::Zero(_) | Self::Stream(_) => None,
+            Self::Fault(source) => source.inner().modified(),
+        }
+    }
+
     /// A descriptor of its own that the kernel can splice from; none where the member has none, or none is left. The
     /// buffered route works in either case.
     pub fn descriptor(&self) -> Option<OwnedFd> {

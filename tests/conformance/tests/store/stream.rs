@@ -80,6 +80,8 @@ fn a_stream_has_no_ranges_and_a_file_no_sequence() {
     assert_eq!(stream.read_at(&mut [0; 4], 0).unwrap_err().kind, ErrorKind::Unsupported);
     assert!(stream.descriptor().is_none());
     stream.revalidate().unwrap();
+    // A copy of what has no date must not be dated 1970.
+    assert_eq!((stream.modified(), Source::zero(None).modified()), (None, None));
     assert_eq!(Source::zero(None).read(&mut [0; 4]).unwrap_err().kind, ErrorKind::Unsupported);
 }
 

@@ -178,6 +178,7 @@ pub(crate) fn commit_sets_length_mode_and_time(bench: &dyn Bench) {
     let cut = stage_of(4, 0o600, Some((1_234_567_890, 123_456_789)));
     assert_eq!((cut.size, cut.mode, cut.modified), (Some(4), 0o600, (1_234_567_890, 123_456_789)));
     assert_eq!(bench.content("x").unwrap(), b"0123");
+    assert_eq!(bench.store().open(&path("x")).unwrap().modified(), Some((1_234_567_890, 123_456_789)));
     let extended = stage_of(12, 0o400, None);
     assert_eq!((extended.size, extended.mode), (Some(12), 0o400));
     assert_eq!(bench.content("x").unwrap(), b"0123456789\0\0");
