@@ -1,1 +1,20 @@
-//! Filled in by its own commit.
+//! Where protocol and kernel meet: the pump drives a session machine over a dispatcher and stores, one thread per
+//! pipeline (the papers' MTEDP model).
+//!
+//! - [`pump`]: one pipeline's loop: one input, then every output, then wait;
+//! - [`transfer`]: what an operation reads from or writes to, and the threads that help with it;
+//! - [`blocking`]: the bounded pool for storage calls that may take long;
+//! - [`opening`]: the handshake and JOIN of both sides, without input or output;
+//! - [`group`]: a pipeline's channels and machine as a plain value that moves between threads.
+//!
+//! Nothing here opens a socket or a file by name: links come from `client` and `server`, files from their hosts.
+#![forbid(unsafe_code)]
+
+pub mod blocking;
+pub mod bounds;
+pub mod group;
+pub mod host;
+pub mod mail;
+pub mod opening;
+pub mod pump;
+pub mod transfer;

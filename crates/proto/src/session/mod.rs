@@ -312,6 +312,11 @@ impl Session {
         self.over
     }
 
+    /// Whether the session is on its way to an orderly end.
+    pub fn is_closing(&self) -> bool {
+        self.closing
+    }
+
     /// What was agreed.
     pub fn limits(&self) -> &SessionLimits {
         &self.limits

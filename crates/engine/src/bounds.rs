@@ -1,0 +1,26 @@
+//! Bounds of the engine, each with its reason. Those of the protocol are in `proto::limits`.
+
+use std::time::Duration;
+
+/// Blocks that one pipeline holds in memory at a time on their way to storage. More gain nothing: the receiving core or
+/// the disk is the limit, and 16 MiB stay near the cache.
+pub const RECEIVE_BUFFERS: usize = 16;
+/// Blocks that one pipeline holds on their way out where somebody needs their bytes (`integrity`, `private`, pipes).
+pub const SEND_BUFFERS: usize = 16;
+/// Blocks that may wait for their turn where the target takes bytes in order only.
+pub const ORDERED_WINDOW_BLOCKS: u64 = 12;
+/// Letters that may wait in a pump's mailbox. Writers and blocking calls are bounded far below; only an application that
+/// floods a pump with commands ever waits.
+pub const MAILBOX: usize = 1024;
+/// Threads for storage calls that may block (open, stage, check, commit), for all pipelines of a process together.
+pub const BLOCKING_THREADS: usize = 4;
+/// Storage calls that may wait for such a thread.
+pub const BLOCKING_QUEUE: usize = 4096;
+/// A pipeline without an operation gives its thread back after this long, so that the next file of a tree finds it.
+pub const IDLE_BEFORE_RETIRING: Duration = Duration::from_millis(200);
+/// Shortest time between two looks at stalled channels.
+pub const TICK_MIN: Duration = Duration::from_millis(25);
+/// Bytes that are taken at once from a channel that has no buffer of its own: a piece of a block.
+pub const PIECE_BYTES: usize = 256 * 1024;
+/// Size of the pages that files are written in.
+pub const PAGE_BYTES: usize = 4096;

@@ -1,0 +1,32 @@
+//! A pipeline as a plain value: its machine and its channels, which can move to another thread at a record boundary
+//! (design rules 4 and 19).
+
+use xdfs_proto::base::ChannelId;
+use xdfs_proto::session::Session;
+use xdfs_secure::record::{Opener, Sealer};
+
+/// A channel that is connected and proved.
+#[derive(Debug)]
+pub struct GroupChannel<L> {
+    /// Its number.
+    pub channel: ChannelId,
+    /// The socket.
+    pub link: L,
+    /// Bytes that were read from it already: part of a head, at most.
+    pub unread: Vec<u8>,
+    /// Seals what goes out.
+    pub sealer: Sealer,
+    /// Opens what comes in.
+    pub opener: Opener,
+    /// The machine has been told that it is up.
+    pub known: bool,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Group<L> {
+    /// The machine.
+    pub session: Session,
+    /// The channels.
+    pub channels: Vec<GroupChannel<L>>,
+}

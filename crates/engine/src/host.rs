@@ -1,0 +1,61 @@
+//! What a pump asks of the side it runs on: the server resolves exports, the client knows its own files.
+
+use crate::group::Group;
+use crate::transfer::Tally;
+use xdfs_proto::base::{Error, OperationId};
+use xdfs_proto::session::{Committed, SessionEvent, SourceFacts};
+use xdfs_proto::wire::control::Grant;
+use xdfs_proto::wire::request::Request;
+use xdfs_xio::store::{Source, Stage};
+
+/// A storage call that may block; it runs in the pool.
+pub type Job<T> = Box<dyn FnOnce() -> Result<T, Error> + Send>;
+
+/// A source that was opened for a download.
+#[derive(Debug)]
+pub struct Opened {
+    /// What is read; none where only the attributes were asked for.
+    pub source: Option<Source>,
+    /// Byte of the source that is byte 0 of the transfer.
+    pub offset: u64,
+    /// What the peer is told about it.
+    pub facts: SourceFacts,
+}
+
+/// A stage that was prepared, and what the finished file gets.
+#[derive(Debug)]
+pub struct Staged {
+    /// Where the bytes go.
+    pub stage: Stage,
+    /// Permission bits.
+    pub mode: u32,
+    /// Modification time.
+    pub modified: Option<(i64, u32)>,
+}
+
+/// See the module.
+pub trait Host: Send {
+    /// The peer asks for a file.
+    fn open(&mut self, operation: OperationId, request: &Request) -> Job<Opened>;
+
+    /// The target of a transfer: an upload that the peer asked for (`request`), or a download of ours (`grant`).
+    fn stage(&mut self, operation: OperationId, request: Option<&Request>, grant: Option<&Grant>) -> Job<Staged>;
+
+    /// The number that a command's operation got, or why it got none.
+    fn numbered(&mut self, ticket: u64, operation: Result<OperationId, Error>);
+
+    /// An operation's outcome, and what it moved.
+    fn settled(&mut self, operation: OperationId, outcome: Result<Committed, Error>, tally: Tally);
+
+    /// Anything else that the session tells.
+    fn event(&mut self, event: SessionEvent);
+}
+
+/// Why a pump came to its end.
+#[derive(Debug)]
+pub enum Ending<L> {
+    /// The session is over, in order or not.
+    Over(Option<Error>),
+    /// No operation for a while: the pipeline as a value, to be watched by somebody else.
+    Idle(Box<Group<L>>),
+}

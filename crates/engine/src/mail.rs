@@ -1,0 +1,102 @@
+//! Letters to a pump from other threads: the application, storage, other pipelines, the listener.
+
+use crate::group::GroupChannel;
+use crate::host::{Opened, Staged};
+use crate::transfer::{Shared, SourceSide, Written};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use xdfs_proto::base::{Error, OperationId, PipelineId};
+use xdfs_proto::session::GroupMessage;
+use xdfs_proto::wire::control::ChannelGrant;
+use xdfs_proto::wire::request::Request;
+use xdfs_xio::buf::Buffer;
+use xdfs_xio::dispatch::Wake;
+use xdfs_xio::store::Attributes;
+
+/// What an application wants of a pump.
+#[derive(Debug)]
+#[allow(missing_docs, reason = "the line above each variant explains its fields")]
+pub enum Command {
+    /// Open an upload from `source`, or a download (its target comes from the host). `ticket` names it until it has a
+    /// number.
+    Open { ticket: u64, request: Request, source: Option<SourceSide> },
+    /// Give an operation up.
+    Cancel { ticket: u64 },
+    /// Ask for more channels.
+    WantChannels(u16),
+    /// Grant more channels.
+    GiveChannels(ChannelGrant),
+    /// The server goes down.
+    Drain { retry_after_ms: u32 },
+    /// End the session when its operations are over.
+    Close,
+    /// End it now, for this reason.
+    Abandon(Error),
+}
+
+/// A letter.
+#[derive(Debug)]
+#[allow(missing_docs, reason = "the line above each variant explains its fields")]
+pub enum Mail<L> {
+    /// From the application.
+    Command(Command),
+    /// A channel that is connected and proved.
+    Attach(Box<GroupChannel<L>>),
+    /// A source was opened.
+    Opened(OperationId, Result<Opened, Error>),
+    /// A stage was prepared.
+    Staged(OperationId, Result<Staged, Error>),
+    /// A source was looked at again.
+    Checked(OperationId, Result<(), Error>),
+    /// A target got its name.
+    Committed(OperationId, Result<Attributes, Error>),
+    /// The writer thread wrote a block.
+    Written(Written),
+    /// The writer thread holds nothing of the operation any more.
+    Detached(OperationId),
+    /// The reader thread of a stream filled a buffer with `length` bytes; `ended` when the stream did.
+    Read { operation: OperationId, buffer: Buffer, length: usize, ended: bool, error: Option<Error> },
+    /// Another pipeline of this side.
+    Group { from: PipelineId, message: GroupMessage, shared: Option<Shared> },
+}
+
+/// Sends letters to one pump and wakes it.
+pub struct Post<L, W> {
+    letters: SyncSender<Mail<L>>,
+    waker: W,
+}
+
+impl<L, W: Clone> Clone for Post<L, W> {
+    fn clone(&self) -> Self {
+        Self { letters: self.letters.clone(), waker: self.waker.clone() }
+    }
+}
+
+impl<L, W> std::fmt::Debug for Post<L, W> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Post")
+    }
+}
+
+impl<L, W: Wake> Post<L, W> {
+    /// A mailbox for the pump that `waker` wakes.
+    pub fn new(capacity: usize, waker: W) -> (Self, Receiver<Mail<L>>) {
+        let (letters, mailbox) = sync_channel(capacity);
+        (Self { letters, waker }, mailbox)
+    }
+
+    /// Sends a letter; waits while the mailbox is full. It comes back when the pump is gone.
+    pub fn send(&self, mail: Mail<L>) -> Result<(), Mail<L>> {
+        let sent = self.letters.send(mail).map_err(|refused| refused.0);
+        self.waker.wake();
+        sent
+    }
+
+    /// Sends a letter if there is room, without ever waiting; for threads that serve others too.
+    pub fn try_send(&self, mail: Mail<L>) -> Result<(), Mail<L>> {
+        let sent = self.letters.try_send(mail).map_err(|refused| match refused {
+            TrySendError::Full(mail) | TrySendError::Disconnected(mail) => mail,
+        });
+        self.waker.wake();
+        sent
+    }
+}

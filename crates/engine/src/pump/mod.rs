@@ -1,0 +1,444 @@
+//! The pump: one pipeline's loop. It hands completions to the session machine and does what the machine asks for.
+//!
+//! ```text
+//! loop {
+//!     one completion or letter  ->  session.on_...
+//!     while let Some(output) = session.poll()  ->  submit, write, tell
+//! }
+//! ```
+//!
+//! Two frames of ours lie above a system call that moves bytes: the pump's turn and the dispatcher. Per block there is
+//! no allocation, no lock and no log. What a record means is never decided here.
+
+mod line;
+mod receive;
+mod send;
+mod storage;
+
+use crate::blocking::{Blocking, Share};
+use crate::bounds;
+use crate::group::{Group, GroupChannel};
+use crate::host::{Ending, Host};
+use crate::mail::{Command, Mail, Post};
+use crate::transfer::{Shared, Transfer, Writer};
+use line::Line;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use xdfs_proto::base::{ChannelId, Error, ErrorKind, Extent, Instant, OperationId, PipelineId};
+use xdfs_proto::session::{GroupMessage, Output, Session, SessionEvent};
+use xdfs_proto::wire::Head;
+use xdfs_xio::buf::{Buffer, Pool};
+use xdfs_xio::dispatch::{Completion, Dispatch, End, Side, SocketId};
+
+/// How files are written (SRV-64, SRV-65). The default is what was measured to be better, see `docs/decisions`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum DiskMode {
+    /// By the pipeline's own thread, between two receives.
+    Inline,
+    /// By a writer thread, beside receiving.
+    #[default]
+    Beside,
+}
+
+/// What a pump is made of besides its group.
+pub struct Parts<D: Dispatch, H> {
+    /// The event mechanism.
+    pub dispatch: D,
+    /// The side it runs on.
+    pub host: H,
+    /// Letters to it.
+    pub mailbox: Receiver<Mail<D::Link>>,
+    /// Where its helpers send letters.
+    pub post: Post<D::Link, D::Waker>,
+    /// The other pipelines of the session, by number; none at its own.
+    pub peers: Vec<Option<Post<D::Link, D::Waker>>>,
+    /// Which pipeline it is.
+    pub pipeline: PipelineId,
+    /// Storage calls that may block.
+    pub blocking: Blocking,
+    /// Under which share they run.
+    pub share: Share,
+    /// How files are written.
+    pub disk: DiskMode,
+    /// Give the thread back when there was no operation for a while.
+    pub retire: bool,
+}
+
+/// See the module.
+pub struct Pump<D: Dispatch, H: Host> {
+    dispatch: D,
+    host: H,
+    mailbox: Receiver<Mail<D::Link>>,
+    post: Post<D::Link, D::Waker>,
+    peers: Vec<Option<Post<D::Link, D::Waker>>>,
+    pipeline: PipelineId,
+    blocking: Blocking,
+    share: Share,
+    disk: DiskMode,
+    retire: bool,
+    session: Session,
+    lines: BTreeMap<ChannelId, Line>,
+    /// Channel of each socket.
+    sockets: Vec<Option<ChannelId>>,
+    transfers: BTreeMap<OperationId, Transfer>,
+    tickets: BTreeMap<u64, OperationId>,
+    receive_pool: Pool,
+    send_pool: Pool,
+    /// Channels whose next block waits for a buffer.
+    want_receive: VecDeque<ChannelId>,
+    /// Blocks that wait for a buffer to be read into.
+    want_send: VecDeque<(ChannelId, Head, Extent)>,
+    writer: Option<Writer>,
+    /// What follows when the writer has let go of an operation.
+    after_detach: BTreeMap<OperationId, AfterDetach>,
+    returned: Vec<Buffer>,
+    next_tick: Instant,
+    idle_since: Option<Instant>,
+    ended: Option<Option<Error>>,
+    /// Storage calls that have not answered yet.
+    calls: usize,
+    /// Transfers that ended while a record of theirs was with the transport.
+    closing: Vec<OperationId>,
+}
+
+/// See [`Pump::after_detach`].
+enum AfterDetach {
+    Commit { length: u64 },
+    Forward { to: PipelineId, message: GroupMessage },
+}
+
+impl<D, H> Pump<D, H>
+where
+    D: Dispatch,
+    D::Link: Send + 'static,
+    H: Host,
+{
+    /// A pump for `group`.
+    pub fn new(parts: Parts<D, H>, group: Group<D::Link>) -> std::io::Result<Self> {
+        let block = group.session.limits().block as usize;
+        let mut pump = Self {
+            dispatch: parts.dispatch,
+            host: parts.host,
+            mailbox: parts.mailbox,
+            post: parts.post,
+            peers: parts.peers,
+            pipeline: parts.pipeline,
+            blocking: parts.blocking,
+            share: parts.share,
+            disk: parts.disk,
+            retire: parts.retire,
+            session: group.session,
+            lines: BTreeMap::new(),
+            sockets: Vec::new(),
+            transfers: BTreeMap::new(),
+            tickets: BTreeMap::new(),
+            receive_pool: Pool::new(bounds::RECEIVE_BUFFERS, block),
+            send_pool: Pool::new(bounds::SEND_BUFFERS, block),
+            want_receive: VecDeque::new(),
+            want_send: VecDeque::new(),
+            writer: None,
+            after_detach: BTreeMap::new(),
+            returned: Vec::new(),
+            next_tick: Instant(0),
+            idle_since: None,
+            ended: None,
+            calls: 0,
+            closing: Vec::new(),
+        };
+        for channel in group.channels {
+            pump.attach(channel)?;
+        }
+        Ok(pump)
+    }
+
+    /// Runs until the session is over, or idle where the pump may retire.
+    pub fn run(mut self) -> (Ending<D::Link>, H, Receiver<Mail<D::Link>>) {
+        loop {
+            self.drain();
+            if let Some(ending) = self.ending() {
+                return (ending, self.host, self.mailbox);
+            }
+            let deadline = self.deadline();
+            match self.dispatch.next(deadline) {
+                Ok(completion) => self.on_completion(completion),
+                Err(error) => {
+                    let text = format!("waiting for sockets failed: {error}");
+                    self.session.end(Some(Error::new(ErrorKind::Resources, text)));
+                }
+            }
+        }
+    }
+
+    /// Does everything that the machine asks for.
+    fn drain(&mut self) {
+        let now = self.dispatch.now();
+        while let Some(output) = self.session.poll(now) {
+            self.on_output(output, now);
+        }
+    }
+
+    fn deadline(&mut self) -> Option<Instant> {
+        let now = self.dispatch.now();
+        if now >= self.next_tick {
+            self.tick(now);
+        }
+        let busy = self.session.live_operations() > 0;
+        self.idle_since = if busy || self.calls > 0 { None } else { self.idle_since.or(Some(now)) };
+        let retire = self.idle_since.filter(|_| self.retire).map(|since| since.after(bounds::IDLE_BEFORE_RETIRING));
+        // Nothing is owed on an idle session: no tick wakes it.
+        let tick = (busy || self.session.is_closing() || self.calls > 0).then_some(self.next_tick);
+        [self.session.deadline(), tick, retire].into_iter().flatten().min()
+    }
+
+    /// Looks at every channel's progress, for stalls.
+    fn tick(&mut self, now: Instant) {
+        for (channel, line) in &self.lines {
+            let progress = self.dispatch.progress(line.socket);
+            self.session.on_progress(*channel, progress.received_at, progress.sent_at);
+        }
+        self.session.on_time(now);
+        let interval = (self.session.limits().stall / 8).max(bounds::TICK_MIN);
+        self.next_tick = now.after(interval);
+        self.drain();
+    }
+
+    fn ending(&mut self) -> Option<Ending<D::Link>> {
+        if let Some(error) = self.ended.clone() {
+            // A commit that is under way runs to its end, and what the session decides because of it is heard.
+            return (self.calls == 0 && self.session.live_operations() == 0).then(|| Ending::Over(error));
+        }
+        let now = self.dispatch.now();
+        let due = self.idle_since.is_some_and(|since| now >= since.after(bounds::IDLE_BEFORE_RETIRING));
+        if !self.retire || !due || self.session.is_closing() || self.session.live_operations() > 0 || self.calls > 0 {
+            return None;
+        }
+        self.lines.values().all(Line::at_boundary).then(|| Ending::Idle(Box::new(self.take_group())))
+    }
+
+    /// The pipeline as a value: every channel is between two records.
+    fn take_group(&mut self) -> Group<D::Link> {
+        let mut channels = Vec::with_capacity(self.lines.len());
+        for (channel, line) in std::mem::take(&mut self.lines) {
+            let detached = self.dispatch.detach(line.socket, &mut self.returned);
+            channels.push(GroupChannel {
+                channel,
+                link: detached.link,
+                unread: detached.unread,
+                sealer: line.sealer,
+                opener: line.opener,
+                known: true,
+            });
+        }
+        let limits = self.session.limits().clone();
+        let empty = Session::new(xdfs_proto::session::Role::Server, self.pipeline, limits, Default::default());
+        Group { session: std::mem::replace(&mut self.session, empty), channels }
+    }
+
+    fn attach(&mut self, channel: GroupChannel<D::Link>) -> std::io::Result<()> {
+        let socket = self.dispatch.attach(channel.link, &channel.unread)?;
+        let index = socket.0 as usize;
+        if self.sockets.len() <= index {
+            self.sockets.resize(index + 1, None);
+        }
+        self.sockets[index] = Some(channel.channel);
+        self.lines.insert(channel.channel, Line::new(socket, channel.sealer, channel.opener));
+        if !channel.known {
+            self.session.on_channel(channel.channel, self.dispatch.now());
+        }
+        self.next_head(channel.channel);
+        Ok(())
+    }
+
+    fn channel_of(&self, socket: SocketId) -> Option<ChannelId> {
+        self.sockets.get(socket.0 as usize).copied().flatten()
+    }
+
+    fn on_completion(&mut self, completion: Completion<D::Link>) {
+        match completion {
+            Completion::Head { socket, head } => self.on_raw_head(socket, head),
+            Completion::Small { socket, bytes } => self.on_small(socket, &bytes),
+            Completion::Filled { socket, buffer } => self.on_filled(socket, buffer),
+            Completion::Some { socket, length } => self.on_piece(socket, length),
+            Completion::Sent { socket, buffer, short_by } => self.on_sent(socket, buffer, short_by),
+            Completion::Ended { socket, side, cause, buffer } => self.on_ended(socket, side, cause, buffer),
+            Completion::Woken => self.read_mail(),
+            Completion::Deadline => {
+                let now = self.dispatch.now();
+                self.session.on_time(now);
+            }
+            // Never submitted here.
+            Completion::Connected { .. } | Completion::Accepted { .. } => {}
+        }
+    }
+
+    fn on_ended(&mut self, socket: SocketId, side: Side, cause: End, buffer: Option<Buffer>) {
+        let Some(channel) = self.channel_of(socket) else { return };
+        self.give_back(channel, side, buffer);
+        let error = match cause {
+            End::Closed => Error::new(ErrorKind::ConnectionLost, "the peer closed the connection"),
+            End::Failed(errno) => Error::new(ErrorKind::ConnectionLost, io_text(errno)).with_errno(errno as u16),
+            End::Source(errno) => {
+                if let Some((operation, _)) = self.lines.get(&channel).and_then(|line| line.sending) {
+                    let text = format!("cannot read the source: {}", io_text(errno));
+                    let error = Error::new(ErrorKind::Storage, text).with_errno(errno as u16);
+                    self.session.on_checked(operation, Err(error));
+                }
+                Error::new(ErrorKind::ConnectionLost, "a record could not be completed")
+            }
+        };
+        self.lose(channel, error);
+    }
+
+    fn lose(&mut self, channel: ChannelId, error: Error) {
+        self.session.on_lost(channel, error);
+        self.drain();
+    }
+
+    fn on_output(&mut self, output: Output, now: Instant) {
+        match output {
+            Output::Send { channel, head, payload } => self.on_send(channel, head, payload, now),
+            Output::Open { operation, request } => self.on_open(operation, &request),
+            Output::Stage { operation, request, grant } => self.on_stage(operation, request.as_ref(), grant.as_ref()),
+            Output::Check { operation } => self.on_check(operation),
+            Output::Commit { operation, length } => self.on_commit(operation, length),
+            Output::Abort { operation } => self.drop_transfer(operation),
+            Output::Close { channel, .. } => self.close_line(channel),
+            Output::Resume { channel } => self.on_resume(channel),
+            Output::Group { to, message } => self.on_group_output(to, message),
+            Output::Event(event) => self.on_event(event),
+        }
+    }
+
+    fn on_event(&mut self, event: SessionEvent) {
+        match event {
+            SessionEvent::Settled { operation, outcome } => {
+                let tally = self.transfers.get_mut(&operation).map(|transfer| std::mem::take(&mut transfer.tally));
+                self.drop_transfer(operation);
+                self.tickets.retain(|_, known| *known != operation);
+                self.host.settled(operation, outcome, tally.unwrap_or_default());
+            }
+            SessionEvent::Acknowledged { operation, below } => self.on_acknowledged(operation, below),
+            SessionEvent::Over { ref error } => {
+                self.ended = Some(error.clone());
+                self.host.event(event);
+            }
+            other => self.host.event(other),
+        }
+    }
+
+    fn close_line(&mut self, channel: ChannelId) {
+        let Some(line) = self.lines.remove(&channel) else { return };
+        let _ = self.dispatch.detach(line.socket, &mut self.returned);
+        self.sockets[line.socket.0 as usize] = None;
+        self.want_receive.retain(|waiting| *waiting != channel);
+        self.want_send.retain(|(waiting, ..)| *waiting != channel);
+        for buffer in std::mem::take(&mut self.returned) {
+            match line.sending.filter(|(operation, _)| self.is_stream(*operation)) {
+                Some((operation, extent)) => self.return_to_stream(operation, extent, buffer),
+                // Both pools' buffers are alike; each pool takes back what it lacks.
+                None if self.send_pool.outstanding() > 0 && line.sending.is_some() => self.send_pool.give(buffer),
+                None => self.receive_pool.give(buffer),
+            }
+        }
+        self.serve_waiting();
+    }
+
+    fn read_mail(&mut self) {
+        while let Ok(mail) = self.mailbox.try_recv() {
+            self.on_mail(mail);
+            self.drain();
+        }
+    }
+
+    fn on_mail(&mut self, mail: Mail<D::Link>) {
+        match mail {
+            Mail::Command(command) => self.on_command(command),
+            Mail::Attach(channel) => {
+                let number = channel.channel;
+                if !self.session.is_over() && self.attach(*channel).is_err() {
+                    let error = Error::new(ErrorKind::Resources, "the channel could not be watched");
+                    self.session.on_lost(number, error);
+                }
+            }
+            Mail::Opened(operation, result) => self.on_opened(operation, result),
+            Mail::Staged(operation, result) => self.on_staged(operation, result),
+            Mail::Checked(operation, result) => {
+                self.calls -= 1;
+                self.session.on_checked(operation, result);
+            }
+            Mail::Committed(operation, result) => {
+                self.calls -= 1;
+                self.session.on_committed(operation, result.map(|attributes| attributes.version.0));
+            }
+            Mail::Written(written) => self.on_written(written),
+            Mail::Detached(operation) => self.on_detached(operation),
+            Mail::Read { operation, buffer, length, ended, error } => {
+                self.on_read(operation, buffer, length, ended, error);
+            }
+            Mail::Group { from, message, shared } => self.on_group(from, message, shared),
+        }
+    }
+
+    fn on_command(&mut self, command: Command) {
+        match command {
+            Command::Open { ticket, request, source } => {
+                let result = self.session.open(source.is_some(), request.clone());
+                if let Ok(operation) = result {
+                    self.tickets.insert(ticket, operation);
+                    if let Some(source) = source {
+                        self.adopt_source(operation, source);
+                    }
+                }
+                self.host.numbered(ticket, result);
+            }
+            Command::Cancel { ticket } => {
+                if let Some(operation) = self.tickets.get(&ticket) {
+                    self.session.fail(*operation, Error::new(ErrorKind::Cancelled, "cancelled"));
+                }
+            }
+            Command::WantChannels(count) => self.session.want_channels(count),
+            Command::GiveChannels(grant) => self.session.give_channels(grant),
+            Command::Drain { retry_after_ms } => self.session.drain(retry_after_ms),
+            Command::Close => self.session.close(),
+            Command::Abandon(error) => self.session.end(Some(error)),
+        }
+    }
+
+    fn on_group_output(&mut self, to: PipelineId, message: GroupMessage) {
+        if let GroupMessage::Covered(operation) = &message {
+            // This pipeline's hold on the stage ends before the coordinator may commit it.
+            return self.let_go(*operation, AfterDetach::Forward { to, message: message.clone() });
+        }
+        self.forward(to, message);
+    }
+
+    fn forward(&mut self, to: PipelineId, message: GroupMessage) {
+        let shared = match &message {
+            GroupMessage::Start { operation, .. } => self.share_of(*operation),
+            _ => None,
+        };
+        if let Some(Some(post)) = self.peers.get(usize::from(to.0)) {
+            let _ = post.send(Mail::Group { from: self.pipeline, message, shared });
+        }
+    }
+
+    fn on_group(&mut self, from: PipelineId, message: GroupMessage, shared: Option<Shared>) {
+        if let (GroupMessage::Start { operation, level, .. }, Some(shared)) = (&message, shared) {
+            self.adopt_shared(*operation, *level, shared);
+        }
+        if let GroupMessage::Settled(operation, _) = &message {
+            self.drop_transfer(*operation);
+        }
+        self.session.on_group(from, message);
+    }
+}
+
+fn io_text(errno: i32) -> String {
+    std::io::Error::from_raw_os_error(errno).to_string()
+}
+
+/// Keeps a shared source or stage alive on the side of the pool, where letting go may mean removing a file.
+fn drop_later<T: Send + Sync + 'static>(blocking: &Blocking, share: Share, value: Arc<T>) {
+    let _ = blocking.submit(share, move || drop(value));
+}

@@ -1,0 +1,329 @@
+//! Storage calls and their answers; which route a source takes and how a stage is written, chosen once.
+
+use super::{AfterDetach, DiskMode, Host, Pump, drop_later};
+use crate::bounds;
+use crate::host::{Opened, Staged};
+use crate::mail::Mail;
+use crate::transfer::reader::Stream;
+use crate::transfer::{Reading, Shared, SourceSide, Transfer, Writer, Writing, Written};
+use std::sync::Arc;
+use xdfs_proto::base::{Error, ErrorKind, Extent, Level, OperationId};
+use xdfs_proto::wire::control::Grant;
+use xdfs_proto::wire::request::Request;
+use xdfs_xio::buf::Buffer;
+use xdfs_xio::dispatch::Dispatch;
+use xdfs_xio::store::{CommitRequest, Order, Source, Stage};
+
+fn busy() -> Error {
+    Error::new(ErrorKind::Busy, "too many storage calls wait; try again later")
+}
+
+impl<D, H> Pump<D, H>
+where
+    D: Dispatch,
+    D::Link: Send + 'static,
+    H: Host,
+{
+    /// Runs a storage call in the pool; its answer comes as a letter.
+    fn call<T: Send + 'static>(
+        &mut self,
+        job: impl FnOnce() -> Result<T, Error> + Send + 'static,
+        letter: impl Fn(Result<T, Error>) -> Mail<D::Link> + Send + Sync + 'static,
+    ) {
+        self.calls += 1;
+        let letter = Arc::new(letter);
+        let (post, later) = (self.post.clone(), Arc::clone(&letter));
+        let accepted = self.blocking.submit(self.share, move || drop(post.send(later(job()))));
+        if !accepted {
+            self.on_mail(letter(Err(busy())));
+        }
+    }
+
+    pub(super) fn on_open(&mut self, operation: OperationId, request: &Request) {
+        let job = self.host.open(operation, request);
+        self.call(job, move |result| Mail::Opened(operation, result));
+    }
+
+    pub(super) fn on_opened(&mut self, operation: OperationId, result: Result<Opened, Error>) {
+        self.calls -= 1;
+        let facts = result.map(|opened| {
+            let transfer = self.transfers.entry(operation).or_default();
+            if let Some(source) = opened.source {
+                transfer.reading = Some(route(&mut self.dispatch, Arc::new(source), opened.offset));
+            }
+            opened.facts
+        });
+        self.session.on_opened(operation, facts);
+    }
+
+    /// The source of an upload of ours.
+    pub(super) fn adopt_source(&mut self, operation: OperationId, source: SourceSide) {
+        let transfer = self.transfers.entry(operation).or_default();
+        match source {
+            SourceSide::Ranges { source, offset } => {
+                transfer.reading = Some(route(&mut self.dispatch, Arc::new(source), offset));
+            }
+            SourceSide::Stream { source, limit } => {
+                let block = self.session.limits().block as usize;
+                let buffers: Result<Vec<_>, _> = (0..bounds::SEND_BUFFERS).map(|_| Buffer::new(block)).collect();
+                let stream = buffers
+                    .and_then(|buffers| Stream::start(operation, source, limit, block, buffers, self.post.clone()));
+                match stream {
+                    Ok(stream) => transfer.reading = Some(Reading::Stream(stream)),
+                    Err(error) => {
+                        let text = format!("cannot read the input: {error}");
+                        self.session.fail(operation, Error::new(ErrorKind::Resources, text));
+                    }
+                }
+            }
+        }
+    }
+
+    /// The reader thread filled a buffer.
+    pub(super) fn on_read(
+        &mut self,
+        operation: OperationId,
+        buffer: Buffer,
+        length: usize,
+        ended: bool,
+        error: Option<Error>,
+    ) {
+        let reading = self.transfers.get_mut(&operation).and_then(|transfer| transfer.reading.as_mut());
+        let Some(Reading::Stream(stream)) = reading else { return };
+        if let Some(error) = error {
+            return self.session.fail(operation, error);
+        }
+        if length > 0 {
+            stream.held.insert(stream.available, (Some(buffer), length));
+            stream.available += length as u64;
+        }
+        let available = stream.available;
+        self.session.on_source(operation, available, ended);
+    }
+
+    pub(super) fn on_acknowledged(&mut self, operation: OperationId, below: u64) {
+        let reading = self.transfers.get_mut(&operation).and_then(|transfer| transfer.reading.as_mut());
+        if let Some(Reading::Stream(stream)) = reading {
+            stream.forget_below(below);
+        }
+    }
+
+    pub(super) fn on_check(&mut self, operation: OperationId) {
+        let reading = self.transfers.get(&operation).and_then(|transfer| transfer.reading.as_ref());
+        match reading {
+            Some(Reading::Direct { source, .. } | Reading::Buffered { source, .. }) => {
+                let source = Arc::clone(source);
+                self.call(move || source.revalidate(), move |result| Mail::Checked(operation, result));
+            }
+            // Zeros do not change, a stream cannot be looked at again, and an empty answer has no source.
+            Some(Reading::Zero | Reading::Stream(_)) | None => self.session.on_checked(operation, Ok(())),
+        }
+    }
+
+    pub(super) fn on_stage(&mut self, operation: OperationId, request: Option<&Request>, grant: Option<&Grant>) {
+        let job = self.host.stage(operation, request, grant);
+        self.call(job, move |result| Mail::Staged(operation, result));
+    }
+
+    pub(super) fn on_staged(&mut self, operation: OperationId, result: Result<Staged, Error>) {
+        self.calls -= 1;
+        let window = match result {
+            Err(error) => Err(error),
+            Ok(staged) => {
+                let (mode, modified) = (staged.mode, staged.modified);
+                let writing = self.writing(operation, Arc::new(staged.stage));
+                let ordered = matches!(writing, Ok(Writing::Ordered { .. }));
+                writing.map(|writing| {
+                    let transfer = self.transfers.entry(operation).or_default();
+                    (transfer.writing, transfer.mode, transfer.modified) = (Some(writing), mode, modified);
+                    let block = u64::from(self.session.limits().block);
+                    ordered.then_some(bounds::ORDERED_WINDOW_BLOCKS * block)
+                })
+            }
+        };
+        self.session.on_staged(operation, window);
+    }
+
+    /// How a stage is written.
+    fn writing(&mut self, operation: OperationId, stage: Arc<Stage>) -> Result<Writing, Error> {
+        let ordered = stage.order() == Order::Ascending;
+        if matches!(*stage, Stage::Null) {
+            return Ok(Writing::Discard(stage));
+        }
+        let slow = matches!(*stage, Stage::Local(_)) && self.disk == DiskMode::Beside;
+        if !ordered && !slow {
+            return Ok(Writing::Inline(stage));
+        }
+        if self.writer.is_none() {
+            // A place for every buffer, and for what attaches and detaches.
+            let places = 2 * bounds::RECEIVE_BUFFERS;
+            let writer = Writer::start(places, self.post.clone())
+                .map_err(|error| Error::new(ErrorKind::Resources, format!("cannot start a writer thread: {error}")))?;
+            self.writer = Some(writer);
+        }
+        if let Some(writer) = &self.writer {
+            writer.attach(operation, Arc::clone(&stage));
+        }
+        if ordered {
+            return Ok(Writing::Ordered { stage, next: 0, waiting: Default::default() });
+        }
+        Ok(Writing::Beside(stage))
+    }
+
+    /// Hands the blocks whose turn it is to the writer.
+    pub(super) fn write_in_order(&mut self, operation: OperationId) {
+        let Some(transfer) = self.transfers.get_mut(&operation) else { return };
+        let Some(Writing::Ordered { next, waiting, .. }) = &mut transfer.writing else { return };
+        while let Some((buffer, length)) = waiting.remove(next) {
+            let Ok(extent) = Extent::new(*next, length as u64) else { return };
+            *next = extent.end();
+            if let Some(writer) = &self.writer {
+                writer.write(operation, extent, buffer);
+            }
+        }
+    }
+
+    pub(super) fn on_written(&mut self, written: Written) {
+        self.receive_pool.give(written.buffer);
+        let now = self.dispatch.now();
+        self.session.on_written(written.operation, written.extent, written.result, now);
+        self.serve_waiting();
+    }
+
+    pub(super) fn on_commit(&mut self, operation: OperationId, length: u64) {
+        self.let_go(operation, AfterDetach::Commit { length });
+    }
+
+    /// Takes the stage back from the writer thread, then goes on.
+    pub(super) fn let_go(&mut self, operation: OperationId, then: AfterDetach) {
+        let writing = self.transfers.get(&operation).and_then(|transfer| transfer.writing.as_ref());
+        let beside = writing.is_some_and(Writing::is_beside);
+        self.after_detach.insert(operation, then);
+        match &self.writer {
+            Some(writer) if beside => {
+                self.calls += 1;
+                writer.detach(operation);
+            }
+            _ => self.continue_after_detach(operation),
+        }
+    }
+
+    pub(super) fn on_detached(&mut self, operation: OperationId) {
+        self.calls -= 1;
+        self.continue_after_detach(operation);
+    }
+
+    fn continue_after_detach(&mut self, operation: OperationId) {
+        let then = self.after_detach.remove(&operation);
+        let transfer = self.transfers.get_mut(&operation);
+        let writing = transfer.and_then(|transfer| transfer.writing.take());
+        match then {
+            Some(AfterDetach::Commit { length }) => self.commit(operation, length, writing),
+            Some(AfterDetach::Forward { to, message }) => {
+                drop(writing);
+                self.forward(to, message);
+            }
+            None => drop(writing),
+        }
+    }
+
+    fn commit(&mut self, operation: OperationId, length: u64, writing: Option<Writing>) {
+        let transfer = self.transfers.get(&operation);
+        let (mode, modified) = transfer.map_or((0, None), |transfer| (transfer.mode, transfer.modified));
+        let stage = writing.map(Writing::into_stage).and_then(Arc::into_inner);
+        let Some(stage) = stage else {
+            let error = Error::new(ErrorKind::Storage, "the staged file is still in use");
+            return self.session.on_committed(operation, Err(error));
+        };
+        let request = CommitRequest { length, mode, modified };
+        self.call(move || stage.commit(&request), move |result| Mail::Committed(operation, result));
+    }
+
+    /// What this side holds for an operation goes; a stage that was not committed is removed by that.
+    pub(super) fn drop_transfer(&mut self, operation: OperationId) {
+        let Some(transfer) = self.transfers.remove(&operation) else { return };
+        if let Some(Reading::Direct { file, .. }) = &transfer.reading {
+            let in_use = self.lines.values().any(|line| line.sending.is_some_and(|(id, _)| id == operation));
+            if in_use {
+                // A record is with the transport: the file is closed when it is out.
+                self.transfers.insert(operation, transfer);
+                return self.close_when_sent(operation);
+            }
+            self.dispatch.close_file(*file);
+        }
+        self.release(operation, transfer);
+    }
+
+    fn release(&mut self, operation: OperationId, transfer: Transfer) {
+        let Some(writing) = transfer.writing else { return };
+        if let Some(writer) = self.writer.as_ref().filter(|_| writing.is_beside()) {
+            self.calls += 1;
+            writer.detach(operation);
+        }
+        if let Writing::Ordered { stage, waiting, .. } = writing {
+            for (buffer, _) in waiting.into_values() {
+                self.receive_pool.give(buffer);
+            }
+            return drop_later(&self.blocking, self.share, stage);
+        }
+        drop_later(&self.blocking, self.share, writing.into_stage());
+    }
+
+    fn close_when_sent(&mut self, operation: OperationId) {
+        self.closing.push(operation);
+    }
+
+    /// Transfers that ended while a record of theirs was with the transport.
+    pub(super) fn close_finished(&mut self) {
+        for operation in std::mem::take(&mut self.closing) {
+            self.drop_transfer(operation);
+        }
+    }
+
+    pub(super) fn is_discarded(&self, operation: OperationId) -> bool {
+        let writing = self.transfers.get(&operation).and_then(|transfer| transfer.writing.as_ref());
+        matches!(writing, Some(Writing::Discard(_)))
+    }
+
+    pub(super) fn is_ordered(&self, operation: OperationId) -> bool {
+        let writing = self.transfers.get(&operation).and_then(|transfer| transfer.writing.as_ref());
+        matches!(writing, Some(Writing::Ordered { .. }))
+    }
+
+    /// What another pipeline needs to take part.
+    pub(super) fn share_of(&self, operation: OperationId) -> Option<Shared> {
+        let transfer = self.transfers.get(&operation)?;
+        let source = match &transfer.reading {
+            Some(Reading::Direct { source, offset, .. } | Reading::Buffered { source, offset }) => {
+                Some((Arc::clone(source), *offset))
+            }
+            Some(Reading::Zero) => Some((Arc::new(Source::zero(None)), 0)),
+            Some(Reading::Stream(_)) | None => None,
+        };
+        Some(Shared { source, stage: transfer.writing.as_ref().map(|writing| Arc::clone(writing.stage())) })
+    }
+
+    pub(super) fn adopt_shared(&mut self, operation: OperationId, _level: Level, shared: Shared) {
+        let reading = shared.source.map(|(source, offset)| route(&mut self.dispatch, source, offset));
+        let writing = shared.stage.map(|stage| self.writing(operation, stage));
+        let transfer = self.transfers.entry(operation).or_default();
+        transfer.reading = reading;
+        match writing {
+            Some(Ok(writing)) => transfer.writing = Some(writing),
+            Some(Err(error)) => self.session.fail(operation, error),
+            None => {}
+        }
+    }
+}
+
+/// The route of a source: zeros from one hot block, the kernel's own way where there is a descriptor, a buffer else. At
+/// levels that need the bytes the buffer is used in any case.
+fn route<D: Dispatch>(dispatch: &mut D, source: Arc<Source>, offset: u64) -> Reading {
+    if source.is_zero() {
+        return Reading::Zero;
+    }
+    match source.descriptor() {
+        Some(descriptor) => Reading::Direct { file: dispatch.open_file(descriptor), source, offset },
+        None => Reading::Buffered { source, offset },
+    }
+}

@@ -1,0 +1,113 @@
+//! What an operation reads from or writes to on this side.
+
+pub mod reader;
+pub mod writer;
+
+pub use writer::{Writer, Written};
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use xdfs_proto::base::ChannelId;
+use xdfs_xio::buf::Buffer;
+use xdfs_xio::dispatch::FileId;
+use xdfs_xio::store::{Source, Stage};
+
+/// What is read for an upload, handed to a pump.
+#[derive(Debug)]
+#[allow(missing_docs, reason = "the line above each variant explains its fields")]
+pub enum SourceSide {
+    /// Any range at any time; byte 0 of the transfer is byte `offset` of the source.
+    Ranges { source: Source, offset: u64 },
+    /// In order only, from a source whose reads may block; exactly `limit` bytes where it is given.
+    Stream { source: Source, limit: Option<u64> },
+}
+
+/// A source or stage that several pipelines use.
+#[derive(Clone, Debug)]
+pub struct Shared {
+    /// What is read, and where byte 0 of the transfer lies in it.
+    pub source: Option<(Arc<Source>, u64)>,
+    /// What is written.
+    pub stage: Option<Arc<Stage>>,
+}
+
+/// What an operation moved on this side.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Tally {
+    /// Bytes of blocks, repeated ones included.
+    pub bytes: u64,
+    /// The same per channel.
+    pub channel_bytes: BTreeMap<ChannelId, u64>,
+}
+
+impl Tally {
+    /// `bytes` more passed on `channel`.
+    pub fn add(&mut self, channel: ChannelId, bytes: u64) {
+        self.bytes += bytes;
+        *self.channel_bytes.entry(channel).or_default() += bytes;
+    }
+}
+
+/// How a source gives its bytes.
+#[derive(Debug)]
+#[allow(missing_docs, reason = "the line above each variant explains its fields")]
+pub enum Reading {
+    /// The kernel moves them (the direct route).
+    Direct { source: Arc<Source>, file: FileId, offset: u64 },
+    /// They are read into a buffer (the buffered route).
+    Buffered { source: Arc<Source>, offset: u64 },
+    /// They are zeros.
+    Zero,
+    /// A reader thread delivers them in order; blocks are kept until they are acknowledged.
+    Stream(reader::Stream),
+}
+
+/// How a stage takes its bytes.
+#[derive(Debug)]
+#[allow(missing_docs, reason = "the line above each variant explains its fields")]
+pub enum Writing {
+    /// Nobody wants them.
+    Discard(Arc<Stage>),
+    /// Written by the pipeline's thread (SRV-64).
+    Inline(Arc<Stage>),
+    /// Written by the writer thread beside receiving (SRV-65).
+    Beside(Arc<Stage>),
+    /// In order only, by the writer thread; blocks wait here for their turn.
+    Ordered { stage: Arc<Stage>, next: u64, waiting: BTreeMap<u64, (Buffer, usize)> },
+}
+
+impl Writing {
+    /// The stage.
+    pub fn stage(&self) -> &Arc<Stage> {
+        match self {
+            Self::Discard(stage) | Self::Inline(stage) | Self::Beside(stage) | Self::Ordered { stage, .. } => stage,
+        }
+    }
+
+    /// The stage, and this side's hold on it given up.
+    pub fn into_stage(self) -> Arc<Stage> {
+        match self {
+            Self::Discard(stage) | Self::Inline(stage) | Self::Beside(stage) | Self::Ordered { stage, .. } => stage,
+        }
+    }
+
+    /// Whether the writer thread knows the stage.
+    pub fn is_beside(&self) -> bool {
+        matches!(self, Self::Beside(_) | Self::Ordered { .. })
+    }
+}
+
+/// Everything this side holds for an operation.
+#[derive(Debug, Default)]
+pub struct Transfer {
+    /// Sending half.
+    pub reading: Option<Reading>,
+    /// Receiving half.
+    pub writing: Option<Writing>,
+    /// What the finished file gets.
+    pub mode: u32,
+    /// What the finished file gets.
+    pub modified: Option<(i64, u32)>,
+    /// What passed.
+    pub tally: Tally,
+}

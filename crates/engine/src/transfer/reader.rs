@@ -1,0 +1,92 @@
+//! The reader thread of a stream (standard input, a pipe): it waits for bytes so that the pipeline's thread need not.
+
+use crate::mail::{Mail, Post};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+use xdfs_proto::base::{Error, ErrorKind, OperationId};
+use xdfs_xio::buf::Buffer;
+use xdfs_xio::dispatch::Wake;
+use xdfs_xio::store::Source;
+
+/// A stream on its way out: blocks are kept until the receiver has them, since the stream cannot be read twice.
+#[derive(Debug)]
+pub struct Stream {
+    empty: SyncSender<Buffer>,
+    /// Blocks that were read and are not acknowledged, by offset. None while a copy is with the transport.
+    pub held: BTreeMap<u64, (Option<Buffer>, usize)>,
+    /// Bytes read so far.
+    pub available: u64,
+    /// Buffers whose block was acknowledged while the transport still had them.
+    pub spare: VecDeque<Buffer>,
+}
+
+impl Stream {
+    /// Starts reading `source` into `buffers`, each filled whole but for the last.
+    pub fn start<L: Send + 'static, W: Wake>(
+        operation: OperationId,
+        source: Source,
+        limit: Option<u64>,
+        block: usize,
+        buffers: Vec<Buffer>,
+        post: Post<L, W>,
+    ) -> std::io::Result<Self> {
+        let (empty, queue) = sync_channel(buffers.len().max(1));
+        for buffer in buffers {
+            // As many places as buffers.
+            let _ = empty.send(buffer);
+        }
+        // Not joined: a read from a terminal or pipe can last for ever; it ends with the process.
+        thread::Builder::new()
+            .name("xdfs-reader".into())
+            .spawn(move || work(operation, source, limit, block, &queue, &post))?;
+        Ok(Self { empty, held: BTreeMap::new(), available: 0, spare: VecDeque::new() })
+    }
+
+    /// A buffer is free again.
+    pub fn recycle(&self, buffer: Buffer) {
+        let _ = self.empty.send(buffer);
+    }
+
+    /// Everything below is acknowledged: its buffers go back to the reader, those with the transport when they return.
+    pub fn forget_below(&mut self, below: u64) {
+        while let Some(entry) = self.held.first_entry() {
+            let (_, length) = entry.get();
+            if entry.key() + *length as u64 > below {
+                return;
+            }
+            if let (Some(buffer), _) = entry.remove() {
+                self.recycle(buffer);
+            }
+        }
+    }
+}
+
+fn work<L, W: Wake>(
+    operation: OperationId,
+    mut source: Source,
+    limit: Option<u64>,
+    block: usize,
+    queue: &Receiver<Buffer>,
+    post: &Post<L, W>,
+) {
+    let mut left = limit.unwrap_or(u64::MAX);
+    while let Ok(mut buffer) = queue.recv() {
+        let want = block.min(usize::try_from(left).unwrap_or(usize::MAX));
+        let (length, error) = match source.read(&mut buffer.payload_mut()[..want]) {
+            Ok(length) => (length, None),
+            Err(error) => (0, Some(error)),
+        };
+        left -= length as u64;
+        let ended = error.is_some() || length < block || left == 0;
+        let error = match error {
+            None if length < want && limit.is_some() => {
+                Some(Error::new(ErrorKind::OutOfRange, "the input ended before the given length"))
+            }
+            other => other,
+        };
+        if post.send(Mail::Read { operation, buffer, length, ended, error }).is_err() || ended {
+            return;
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! The writer thread of a pipeline: it writes one block while the next one is received (SRV-65, SRV-66). The kernel holds
+//! a lock per file during a buffered write, so a second writer would gain nothing; what is gained is the receiving.
+
+use crate::mail::{Mail, Post};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
+use xdfs_proto::base::{Error, ErrorKind, Extent, OperationId};
+use xdfs_xio::buf::Buffer;
+use xdfs_xio::dispatch::Wake;
+use xdfs_xio::store::Stage;
+
+/// A block that was written, or could not be; the buffer comes back.
+#[derive(Debug)]
+pub struct Written {
+    /// The operation.
+    pub operation: OperationId,
+    /// Range of the transfer.
+    pub extent: Extent,
+    /// Its buffer.
+    pub buffer: Buffer,
+    /// How it went.
+    pub result: Result<(), Error>,
+}
+
+enum Task {
+    Attach(OperationId, Arc<Stage>),
+    Write { operation: OperationId, extent: Extent, buffer: Buffer },
+    Detach(OperationId),
+}
+
+/// See the module. Dropping it ends the thread after the last task.
+#[derive(Debug)]
+pub struct Writer {
+    tasks: Option<SyncSender<Task>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Writer {
+    /// Starts the thread; it answers to `post`.
+    pub fn start<L: Send + 'static, W: Wake>(capacity: usize, post: Post<L, W>) -> std::io::Result<Self> {
+        let (tasks, queue) = sync_channel(capacity);
+        let thread = thread::Builder::new().name("xdfs-writer".into()).spawn(move || work(&queue, &post))?;
+        Ok(Self { tasks: Some(tasks), thread: Some(thread) })
+    }
+
+    /// Blocks of `operation` go to `stage` from now on.
+    pub fn attach(&self, operation: OperationId, stage: Arc<Stage>) {
+        self.give(Task::Attach(operation, stage));
+    }
+
+    /// Writes the first `extent.length()` bytes of `buffer`. There are fewer buffers than places in the queue, so this
+    /// never waits.
+    pub fn write(&self, operation: OperationId, extent: Extent, buffer: Buffer) {
+        self.give(Task::Write { operation, extent, buffer });
+    }
+
+    /// Lets go of the stage; `Mail::Detached` comes when it has.
+    pub fn detach(&self, operation: OperationId) {
+        self.give(Task::Detach(operation));
+    }
+
+    fn give(&self, task: Task) {
+        if let Some(tasks) = &self.tasks {
+            // Only refused when the thread has died of a panic; its pipeline then ends at its stall deadline.
+            let _ = tasks.send(task);
+        }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.tasks = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn work<L, W: Wake>(queue: &Receiver<Task>, post: &Post<L, W>) {
+    let mut stages: BTreeMap<OperationId, Arc<Stage>> = BTreeMap::new();
+    while let Ok(task) = queue.recv() {
+        let mail = match task {
+            Task::Attach(operation, stage) => {
+                stages.insert(operation, stage);
+                continue;
+            }
+            Task::Detach(operation) => {
+                stages.remove(&operation);
+                Mail::Detached(operation)
+            }
+            Task::Write { operation, extent, buffer } => {
+                let result = match stages.get(&operation) {
+                    // A buffer's capacity is a block: the length fits.
+                    Some(stage) => stage.write(&buffer.payload()[..extent.length() as usize], extent.offset()),
+                    None => Err(Error::new(ErrorKind::Cancelled, "the transfer has ended")),
+                };
+                Mail::Written(Written { operation, extent, buffer, result })
+            }
+        };
+        if post.send(mail).is_err() {
+            return;
+        }
+    }
+}
