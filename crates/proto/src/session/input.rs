@@ -57,31 +57,23 @@ impl Session {
         if matches!(event, Event::Path | Event::File | Event::Hole | Event::Rekey) {
             return Err(Fault::UnknownEvent(head.event));
         }
-        if self.not_started_here(head.operation) {
-            return Ok(Verdict::Park);
-        }
         Ok(Verdict::Control)
     }
 
-    /// Whether another pipeline coordinates the operation and its `Start` has not come yet.
-    fn not_started_here(&self, operation: OperationId) -> bool {
-        let class = self.coordinator_of(operation);
-        operation.0 != 0 && class != usize::from(self.pipeline.0) && operation.0 > self.highest[class]
+    /// The operation was opened, as far as this pipeline can know.
+    fn check_opened(&self, operation: OperationId) -> Result<(), Fault> {
+        let own = self.coordinates(operation);
+        let unknown = own && (operation.0 > self.highest || self.skipped.contains(&operation));
+        if operation.0 == 0 || unknown { Err(Fault::Operation) } else { Ok(()) }
     }
 
     fn judge_block(&mut self, event: Event, head: &Head) -> Result<Verdict, Fault> {
         if head.length > limits::BLOCK_BYTES_MAX || Extent::new(head.offset, head.length.into()).is_err() {
             return Err(Fault::TooLong);
         }
-        if self.not_started_here(head.operation) {
-            return Ok(Verdict::Park);
-        }
-        let class = self.coordinator_of(head.operation);
-        if head.operation.0 == 0 || head.operation.0 > self.highest[class] {
-            return Err(Fault::Operation);
-        }
+        self.check_opened(head.operation)?;
         let Some(operation) = self.operations.get_mut(&head.operation) else {
-            // Over long ago: a late repetition.
+            // Over long ago: a late repetition. A member that has not heard of the operation gave no credit for it.
             return Ok(Verdict::Skip);
         };
         let (level, upload) = (operation.level, operation.upload);
@@ -92,7 +84,9 @@ impl Session {
             return Err(Fault::WrongSide(event.name()));
         }
         match (*life, receiver) {
-            (Receiving::Asked | Receiving::Staging, _) => Ok(Verdict::Park),
+            // GRANT precedes the first blocks on their channel.
+            (Receiving::Asked, _) => Err(Fault::Operation),
+            (Receiving::Staging, _) => Ok(Verdict::Park),
             (Receiving::Committing | Receiving::Settled, _) | (_, None) => Ok(Verdict::Skip),
             (Receiving::Moving, Some(receiver)) => {
                 if head.level < level {
@@ -205,8 +199,12 @@ impl Session {
             }
         } else {
             state.life.on_end_received()?;
-            // The client ends the session; a server follows once its operations are over.
             self.closing = true;
+            self.peer_ended = true;
+            if self.live_operations() > 0 && self.channels.values().all(|channel| channel.receive.has_ended()) {
+                // Nobody is left who could tell their outcome.
+                self.end(Some(Error::new(ErrorKind::ConnectionLost, "the peer ended the session during a transfer")));
+            }
             self.end_channels_when_done();
         }
         Ok(())
@@ -220,18 +218,13 @@ impl Session {
             _ => return Err(Fault::UnknownEvent(event as u8)),
         };
         let request = Request::decode(payload)?;
-        let class = self.coordinator_of(id);
-        if id.0 == 0 || class != usize::from(self.pipeline.0) {
-            return Err(Fault::Operation);
-        }
-        if id.0 <= self.highest[class] {
+        if !self.is_new(id)? {
             // Told again after a channel was lost.
             return Ok(());
         }
         if self.live_operations() >= self.limits.operations_max {
             return Err(Fault::TooManyOperations);
         }
-        self.highest[class] = id.0;
         let half = if upload { Half::Receiving } else { Half::Sending };
         let mut operation = Operation::new(id, upload, half, channel);
         operation.level = request.level.max(self.limits.floor);
@@ -250,6 +243,30 @@ impl Session {
         Ok(())
     }
 
+    /// Whether this request is the first with its number. Requests on different channels overtake each other.
+    fn is_new(&mut self, id: OperationId) -> Result<bool, Fault> {
+        if !self.coordinates(id) {
+            return Err(Fault::Operation);
+        }
+        if id.0 <= self.highest {
+            return Ok(self.skipped.remove(&id));
+        }
+        // As many as can be under way, and as many again for those that were given up before they left.
+        let most = 2 * self.limits.operations_max;
+        for _ in 0..=most {
+            let number = self.number_after(self.highest).ok_or(Fault::Operation)?;
+            self.highest = number;
+            if number == id.0 {
+                while self.skipped.len() > most {
+                    self.skipped.pop_first();
+                }
+                return Ok(true);
+            }
+            self.skipped.insert(OperationId(number));
+        }
+        Err(Fault::Operation)
+    }
+
     /// The first operation came inside the handshake, as if on channel 1. (Server.)
     pub fn on_first_operation(&mut self, event: Event, payload: &[u8]) -> Result<(), Fault> {
         self.on_request(ChannelId(1), event, OperationId(1), payload)
@@ -262,15 +279,12 @@ impl Session {
         control: Control,
         now: Instant,
     ) -> Result<(), Fault> {
-        let class = self.coordinator_of(id);
-        if id.0 == 0 || id.0 > self.highest[class] {
-            return Err(Fault::Operation);
-        }
+        self.check_opened(id)?;
         if let Control::EndOfRange { blocks } = control {
             return self.on_end_of_range(channel, id, blocks);
         }
         let Some(operation) = self.operations.get_mut(&id) else {
-            // Over long ago: told again after a channel was lost.
+            self.on_control_of_unknown(channel, id, control);
             return Ok(());
         };
         let event = control.event();
@@ -304,10 +318,27 @@ impl Session {
         }
     }
 
+    /// The operation is over here, or another pipeline has not told yet that it is to begin.
+    fn on_control_of_unknown(&mut self, channel: ChannelId, id: OperationId, control: Control) {
+        match control {
+            Control::Credit(edge) if !self.coordinates(id) => {
+                let known = self.early.entry(id).or_default();
+                *known = edge.max(*known);
+                if self.early.len() > self.limits.operations_max {
+                    self.early.pop_first();
+                }
+            }
+            // The peer has not heard that we know: our EOFR was lost with its channel.
+            Control::Committed { .. } | Control::Exception(_) => self.push_end_of_range(channel, id, 0),
+            _ => {}
+        }
+    }
+
     /// The receiver has spoken: a sender that had failed before it was asked for bytes has nothing more to tell.
     fn answered(&mut self, id: OperationId) {
         if self.operations.get(&id).is_some_and(|operation| operation.is_sending() && operation.is_settled()) {
             self.operations.remove(&id);
+            self.end_channels_when_done();
         }
     }
 
@@ -359,7 +390,11 @@ impl Session {
                 let first = grant.ranges.first().copied().unwrap_or_default();
                 // A length that is not known yet means one range with an open end.
                 let end = grant.length.map(|_| first.end());
-                *sender = Some(super::Sender::new(first.offset(), end, grant.block, grant.edge, bugs));
+                let mut fresh = super::Sender::new(first.offset(), end, grant.block, grant.edge, bugs);
+                if let Some((available, ended)) = operation.source {
+                    fresh.on_source(available, ended);
+                }
+                *sender = Some(fresh);
                 if given_up.is_none() {
                     self.start_members(id, Half::Sending, &grant);
                 }
@@ -428,7 +463,16 @@ impl Session {
         let taken_as_end = self.bugs.has(Bug::EndOfRangeIsEnd);
         let Some(operation) = self.operations.get_mut(&id) else { return Ok(()) };
         if operation.is_sending() {
-            return Err(Fault::WrongSide("EOFR"));
+            // The receiver answers so to an EXCEPTION for an operation that is over there.
+            if !operation.is_settled() {
+                return Err(Fault::WrongSide("EOFR"));
+            }
+            self.operations.remove(&id);
+            self.end_channels_when_done();
+            return Ok(());
+        }
+        if operation.ended.contains(&channel) {
+            return Ok(());
         }
         if operation.carried.get(&channel).copied().unwrap_or(0) != blocks {
             return Err(Fault::Count);
@@ -453,6 +497,7 @@ impl Session {
             && operation.carried.keys().all(gone)
         {
             self.operations.remove(&id);
+            self.end_channels_when_done();
         }
     }
 

@@ -1,6 +1,6 @@
 //! Channels that break or stall, fences, the end of the session, time, and the other pipelines.
 
-use super::group::{GroupMessage, Half, Part};
+use super::group::{GroupMessage, Part};
 use super::operation::{Operation, Owes, State};
 use super::output::{Output, SessionEvent};
 use super::receiver::Receiver;
@@ -36,8 +36,15 @@ impl Session {
             // Only channels that are ending are left: nothing can carry the operations.
             return self.end(Some(lost_all(&error)));
         }
+        for operation in self.operations.values_mut() {
+            if operation.is_settled() {
+                // The peer's EOFR, which says that it knows, may be lost: it answers with another.
+                operation.tell_again();
+            }
+        }
         let ids: Vec<_> = self.operations.keys().copied().collect();
         ids.into_iter().for_each(|id| self.forget_if_over(id));
+        self.end_channels_when_done();
     }
 
     /// The peer says how many of our records it processed on a lost channel, and that it reads no more of them.
@@ -108,13 +115,8 @@ impl Session {
 
     fn end_operation(&mut self, id: OperationId, why: &Error) {
         let Some(operation) = self.operations.get_mut(&id) else { return };
-        if let Part::Member(coordinator, reported) = &mut operation.part {
-            if !*reported {
-                *reported = true;
-                let message = GroupMessage::Failed(id, why.clone());
-                self.outputs.push_back(Output::Group { to: *coordinator, message });
-            }
-            return;
+        if operation.is_member() {
+            return self.fail_member(id, why.clone());
         }
         if self.bugs.has(Bug::SuccessWithoutOutcome) {
             if let Some(length) = operation.sender().filter(|s| s.all_acknowledged()).and_then(|s| s.end()) {
@@ -181,17 +183,11 @@ impl Session {
 
     /// When `on_time` should be called at the latest; none when only input can change something.
     pub fn deadline(&self) -> Option<Instant> {
-        let channels = self.channels.len();
         let acks = self.operations.values().filter_map(|operation| match &operation.state {
             State::Receiving { life: Receiving::Moving, receiver, .. } if !operation.owes.has(Owes::ACK) => {
                 receiver.as_ref().and_then(Receiver::ack_at)
             }
-            State::Sending { life: Sending::Moving | Sending::Checking | Sending::Finishing, sender, .. }
-                if channels > 1 && !self.idle.is_empty() =>
-            {
-                sender.as_ref().and_then(Sender::repeat_at)
-            }
-            _ => None,
+            _ => operation.repeat_at(|own| self.idle_but(own)),
         });
         acks.min()
     }
@@ -200,8 +196,6 @@ impl Session {
     pub fn on_group(&mut self, from: PipelineId, message: GroupMessage) {
         match message {
             GroupMessage::Start { operation, half, upload, range, block, level } => {
-                let class = self.coordinator_of(operation);
-                self.highest[class] = self.highest[class].max(operation.0);
                 let mut member = Operation::new(operation, upload, half, ChannelId(0));
                 (member.level, member.block, member.part) = (level, block, Part::Member(from, false));
                 let window = match self.limits.window {
@@ -213,8 +207,9 @@ impl Session {
                     State::Sending { life, sender, everywhere, .. } => {
                         *life = Sending::Moving;
                         *everywhere = true;
-                        // The receiving member says how far by CREDIT.
-                        *sender = Some(Sender::new(range.offset(), Some(range.end()), block, range.offset(), bugs));
+                        // The receiving member says how far by CREDIT, and may have done so already.
+                        let edge = self.early.remove(&operation).unwrap_or(range.offset());
+                        *sender = Some(Sender::new(range.offset(), Some(range.end()), block, edge, bugs));
                     }
                     State::Receiving { life, receiver, .. } => {
                         *life = Receiving::Moving;
@@ -222,13 +217,11 @@ impl Session {
                         member.owes.add(Owes::CREDIT);
                     }
                 }
-                debug_assert!(half == Half::Receiving || member.is_sending());
                 self.operations.insert(operation, member);
                 if self.over {
                     let why = Error::new(ErrorKind::ConnectionLost, "all channels of a pipeline were lost");
                     self.end_operation(operation, &why);
                 }
-                self.resume_parked();
             }
             GroupMessage::Sent(id) => {
                 self.member_done(id, from);
@@ -240,6 +233,7 @@ impl Session {
             }
             GroupMessage::Failed(id, error) => self.fail(id, error),
             GroupMessage::Settled(id, ok) => {
+                self.early.remove(&id);
                 let outcome = if ok {
                     Ok(super::Committed {
                         length: 0,

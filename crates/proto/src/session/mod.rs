@@ -31,6 +31,8 @@ mod poll;
 mod receiver;
 mod sender;
 mod storage;
+#[cfg(test)]
+mod tests;
 
 pub use bug::{Bug, Bugs};
 pub use fault::Fault;
@@ -47,8 +49,7 @@ use crate::limits;
 use crate::wire::control::{ChannelGrant, Control};
 use crate::wire::request::Request;
 use crate::wire::{Event, Head};
-use alloc::collections::{BTreeMap, VecDeque};
-use alloc::vec::Vec;
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Which end this is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -152,8 +153,12 @@ pub struct Session {
     channels: BTreeMap<ChannelId, Channel>,
     fences: BTreeMap<ChannelId, Fence>,
     operations: BTreeMap<OperationId, Operation>,
-    /// Highest operation seen per coordinating pipeline.
-    highest: Vec<u32>,
+    /// Highest number of the operations that this pipeline coordinates, opened or asked for.
+    highest: u32,
+    /// Server: numbers below it whose request is still under way on another channel, or was given up before it left.
+    skipped: BTreeSet<OperationId>,
+    /// CREDIT for operations of other pipelines that have not told this one yet to take part.
+    early: BTreeMap<OperationId, u64>,
     outputs: VecDeque<Output>,
     /// Channels that are up and have no record with the transport, longest idle first.
     idle: VecDeque<ChannelId>,
@@ -167,6 +172,8 @@ pub struct Session {
     drain: Option<u32>,
     /// No new operation; EOFT when the present ones are over.
     closing: bool,
+    /// The peer's EOFT arrived on some channel: it asks nothing more.
+    peer_ended: bool,
     over: bool,
     /// Messages in all `Channel::own` queues.
     own_waiting: usize,
@@ -175,7 +182,6 @@ pub struct Session {
 impl Session {
     /// A session with no channel yet.
     pub fn new(role: Role, pipeline: PipelineId, limits: SessionLimits, bugs: Bugs) -> Self {
-        let pipelines = limits.pipelines.max(1);
         Self {
             role,
             limits,
@@ -184,7 +190,9 @@ impl Session {
             channels: BTreeMap::new(),
             fences: BTreeMap::new(),
             operations: BTreeMap::new(),
-            highest: (0..pipelines).map(|_| 0).collect(),
+            highest: 0,
+            skipped: BTreeSet::new(),
+            early: BTreeMap::new(),
             outputs: VecDeque::new(),
             idle: VecDeque::new(),
             turn: OperationId(0),
@@ -192,6 +200,7 @@ impl Session {
             grants: VecDeque::new(),
             drain: None,
             closing: false,
+            peer_ended: false,
             over: false,
             own_waiting: 0,
         }
@@ -203,9 +212,18 @@ impl Session {
         PipelineId((channel.0.saturating_sub(1) % pipelines) as u8)
     }
 
-    /// The pipeline that coordinates an operation: numbers are dealt out in turns, so no two pipelines meet.
-    fn coordinator_of(&self, operation: OperationId) -> usize {
-        (operation.0.saturating_sub(1) % u32::from(self.limits.pipelines.max(1))) as usize
+    /// Whether this pipeline coordinates an operation: numbers are dealt out in turns, so no two pipelines meet.
+    fn coordinates(&self, operation: OperationId) -> bool {
+        let pipelines = u32::from(self.limits.pipelines.max(1));
+        operation.0 > 0 && (operation.0 - 1) % pipelines == u32::from(self.pipeline.0)
+    }
+
+    /// The number behind `last` among those that this pipeline coordinates; none when they are used up.
+    fn number_after(&self, last: u32) -> Option<u32> {
+        match last {
+            0 => Some(u32::from(self.pipeline.0) + 1),
+            last => last.checked_add(u32::from(self.limits.pipelines.max(1))),
+        }
     }
 
     /// A channel is up: connected, proved, attached.
@@ -224,8 +242,12 @@ impl Session {
         };
         // A number is used once in a session's life; the driver's grants see to that.
         debug_assert!(!self.channels.contains_key(&channel) && !self.fences.contains_key(&channel));
+        if self.over {
+            return self.outputs.push_back(Output::Close { channel, error: None });
+        }
         self.channels.insert(channel, fresh);
         self.idle.push_back(channel);
+        self.end_channels_when_done();
     }
 
     /// The client asks for a transfer: an upload sends, a download receives. The number names it from now on.
@@ -239,15 +261,10 @@ impl Session {
         if self.live_operations() >= self.limits.operations_max {
             return Err(Error::new(ErrorKind::LimitExceeded, "too many operations at a time in this session"));
         }
-        let class = usize::from(self.pipeline.0);
-        let step = u32::from(self.limits.pipelines.max(1));
-        let number = match self.highest[class] {
-            0 => u32::from(self.pipeline.0) + 1,
-            last => last.checked_add(step).ok_or_else(|| {
-                Error::new(ErrorKind::LimitExceeded, "this session has used up its operation numbers: open another")
-            })?,
-        };
-        self.highest[class] = number;
+        let number = self.number_after(self.highest).ok_or_else(|| {
+            Error::new(ErrorKind::LimitExceeded, "this session has used up its operation numbers: open another")
+        })?;
+        self.highest = number;
         let id = OperationId(number);
         let opening = self.first_up().unwrap_or_default();
         let half = if upload { Half::Sending } else { Half::Receiving };
@@ -268,10 +285,16 @@ impl Session {
         }
     }
 
-    /// Ends the session in order: no new operation, EOFT on every channel once the present ones are over.
+    /// Ends the session in order: no new operation, EOFT on every channel once the present ones are over. The client
+    /// ends first, so that no request meets a server that can no longer answer: a server asks it to, by DRAIN.
     pub fn close(&mut self) {
-        self.closing = true;
-        self.end_channels_when_done();
+        match self.role {
+            Role::Client => {
+                self.closing = true;
+                self.end_channels_when_done();
+            }
+            Role::Server => self.drain(0),
+        }
     }
 
     /// The server goes down: tell the client, take no new operation.
@@ -340,10 +363,17 @@ impl Session {
         }
     }
 
-    /// Puts EOFT on every channel once nothing is left to do.
+    /// Puts EOFT on every channel once nothing is left to do. A server waits for the client's first EOFT, and until the
+    /// client is known to know every outcome or can say no more.
     fn end_channels_when_done(&mut self) {
         if !self.closing || self.live_operations() > 0 {
             return;
+        }
+        if self.role == Role::Server {
+            let told = self.operations.is_empty() || self.channels.values().all(|channel| channel.receive.has_ended());
+            if !told || !self.peer_ended {
+                return;
+            }
         }
         for channel in self.channels.values_mut() {
             let marked = channel.send.has_ended()

@@ -3,7 +3,7 @@
 use super::group::{Half, Part};
 use super::receiver::Receiver;
 use super::sender::Sender;
-use crate::base::{ChannelId, Error, Level, OperationId};
+use crate::base::{ChannelId, Error, Instant, Level, OperationId};
 use crate::channel::life::{Receiving, Sending};
 use crate::wire::control::{Grant, Safety};
 use crate::wire::request::Request;
@@ -102,6 +102,8 @@ pub struct Operation {
     /// What was told at least once.
     pub(super) told: Owes,
     pub(super) outcome: Option<Result<Committed, Error>>,
+    /// How far a source that is read in order was when nothing was granted yet, and whether it had ended.
+    pub(super) source: Option<(u64, bool)>,
     /// Blocks per channel: sent, or arrived.
     pub(super) carried: BTreeMap<ChannelId, u64>,
     /// Receiving half: channels on which EOFR arrived.
@@ -137,6 +139,7 @@ impl Operation {
             owes: Owes::default(),
             told: Owes::default(),
             outcome: None,
+            source: None,
             carried: BTreeMap::new(),
             ended: Vec::new(),
         }
@@ -153,6 +156,11 @@ impl Operation {
             State::Sending { life, .. } => *life == Sending::Settled,
             State::Receiving { life, .. } => *life == Receiving::Settled,
         }
+    }
+
+    /// Whether another pipeline coordinates it.
+    pub(super) fn is_member(&self) -> bool {
+        matches!(self.part, Part::Member(..))
     }
 
     /// Whether this end sends the bytes.
@@ -174,11 +182,25 @@ impl Operation {
         }
     }
 
-    /// The sending half while it may send blocks on `channel`.
+    /// The sending half while it may send blocks on `channel`: before the first CREDIT behind the GRANT, on its channel.
     pub(super) fn bulk(&mut self, channel: ChannelId) -> Option<&mut Sender> {
+        let first = channel == self.opening && !self.owes.has(Owes::GRANT);
         let State::Sending { life, sender, everywhere, given_up: None } = &mut self.state else { return None };
         let moving = matches!(life, Sending::Moving | Sending::Checking | Sending::Finishing);
-        if moving && (*everywhere || channel == self.opening) { sender.as_mut() } else { None }
+        if moving && (*everywhere || first) { sender.as_mut() } else { None }
+    }
+
+    /// When a block may be repeated, where `others` says that a channel other than its own is free.
+    pub(super) fn repeat_at(&self, others: impl Fn(ChannelId) -> bool) -> Option<Instant> {
+        match &self.state {
+            State::Sending {
+                life: Sending::Moving | Sending::Checking | Sending::Finishing,
+                sender: Some(sender),
+                everywhere: true,
+                given_up: None,
+            } => sender.repeat_at(others),
+            _ => None,
+        }
     }
 
     /// Whether some channel could carry a block now.

@@ -19,6 +19,9 @@ impl Session {
         for _ in 0..self.idle.len() {
             let channel = self.idle.pop_front()?;
             if self.feed(channel, now) {
+                if let Some(state) = self.channels.get_mut(&channel) {
+                    state.sent_at = now;
+                }
                 return self.outputs.pop_front();
             }
             self.idle.push_back(channel);
@@ -42,13 +45,18 @@ impl Session {
         }
     }
 
-    /// Whether another idle channel could have something to send although this one had nothing.
+    /// Whether another idle channel could have something to send although this one had nothing: what belongs to one
+    /// channel, what only channels may carry that have not ended, and blocks that go elsewhere than before.
     fn more_for_others(&self, now: Instant) -> bool {
+        let due = |operation: &Operation| operation.repeat_at(|own| self.idle_but(own)).is_some_and(|at| at <= now);
         self.own_waiting > 0
-            || self.operations.values().any(|operation| {
-                matches!(&operation.state, State::Sending { everywhere, .. } if !everywhere) && operation.has_work()
-                    || matches!(&operation.state, State::Sending { sender: Some(sender), .. } if sender.repeat_at().is_some_and(|at| at <= now))
-            })
+            || self.fences.values().any(|fence| fence.told.is_none())
+            || self.operations.values().any(|operation| operation.owes.any() || operation.has_work() || due(operation))
+    }
+
+    /// Whether a channel other than this one is idle.
+    pub(super) fn idle_but(&self, channel: ChannelId) -> bool {
+        self.idle.len() > 1 || self.idle.front().is_some_and(|idle| *idle != channel)
     }
 
     /// Gives a free channel something to send. False when there is nothing for it.
@@ -103,8 +111,12 @@ impl Session {
     }
 
     /// Until the server answered, what a client says about an operation follows the request on its channel, so that it
-    /// cannot arrive before the request; where that channel is lost, after the fence.
+    /// cannot arrive before the request; where that channel is lost, after the fence. The server's answer to a download
+    /// comes on the request's channel too, as long as there is one: the first blocks follow it there.
     fn may_tell(&self, operation: &Operation, channel: ChannelId) -> bool {
+        if operation.owes.has(Owes::GRANT) && !operation.upload {
+            return channel == operation.opening || !self.channels.contains_key(&operation.opening);
+        }
         let first = operation.owes.has(Owes::REQUEST) || operation.grant.is_some() || self.role == Role::Server;
         let alone = matches!(operation.part, Part::Member(..));
         let fenced = || self.fences.get(&operation.opening).is_some_and(|fence| fence.heard);
@@ -176,7 +188,6 @@ impl Session {
         };
         state.send.sequence += 1;
         state.busy = true;
-        state.sent_at = now;
         self.outputs.push_back(Output::Send { channel, head, payload: Payload::Block(extent) });
         self.after_sending(id);
         true

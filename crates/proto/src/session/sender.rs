@@ -132,13 +132,14 @@ impl Sender {
         self.extent(index)
     }
 
-    /// When a block may be repeated for want of an acknowledgement.
-    pub fn repeat_at(&self) -> Option<Instant> {
-        if self.new_block().is_some() {
+    /// When a block may be repeated for want of an acknowledgement, where `others` says that a channel other than its
+    /// own is free for it.
+    pub fn repeat_at(&self, others: impl Fn(ChannelId) -> bool) -> Option<Instant> {
+        if self.has_work() {
             return None;
         }
         let flying = self.slots.iter().take(REPEAT_SCAN).find_map(|slot| match slot {
-            Slot::Flying { first, second: None } => Some(first.at),
+            Slot::Flying { first, second: None } if others(first.channel) => Some(first.at),
             _ => None,
         });
         flying.map(|at| at.after(self.repeat_after()))

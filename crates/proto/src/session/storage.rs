@@ -6,7 +6,7 @@ use super::output::{Output, SessionEvent};
 use super::receiver::Receiver;
 use super::sender::Sender;
 use super::{Bug, Committed, Session};
-use crate::base::{Error, ErrorKind, Extent, Instant, OperationId};
+use crate::base::{ChannelId, Error, ErrorKind, Extent, Instant, OperationId};
 use crate::channel::life::{Receiving, Sending};
 use crate::plan;
 use crate::wire::control::{Control, Grant, Kind, Safety};
@@ -36,7 +36,10 @@ impl Session {
             Err(error) => return self.settle(id, Err(error)),
         };
         let (pipelines, bugs) = (self.limits.pipelines, self.bugs);
-        let Some(operation) = self.operations.get_mut(&id) else { return };
+        let Some(operation) = self.operations.get_mut(&id) else {
+            // Cancelled meanwhile, and known to be on both sides.
+            return self.outputs.push_back(Output::Abort { operation: id });
+        };
         let Some(request) = operation.request.take() else { return };
         let length = match transfer_length(&request, &facts) {
             Ok(length) => length,
@@ -81,7 +84,9 @@ impl Session {
             Err(error) => return self.settle(id, Err(error)),
         };
         let (limits, bugs) = (self.limits.clone(), self.bugs);
-        let Some(operation) = self.operations.get_mut(&id) else { return };
+        let Some(operation) = self.operations.get_mut(&id) else {
+            return self.outputs.push_back(Output::Abort { operation: id });
+        };
         let State::Receiving { life, receiver, abandoned, .. } = &mut operation.state else { return };
         if let Some(error) = abandoned.take() {
             self.outputs.push_back(Output::Abort { operation: id });
@@ -163,8 +168,10 @@ impl Session {
 
     /// A source that is read in order has bytes up to `available` (from byte 0 of the transfer).
     pub fn on_source(&mut self, id: OperationId, available: u64, ended: bool) {
-        if let Some(sender) = self.operations.get_mut(&id).and_then(Operation::sender) {
-            sender.on_source(available, ended);
+        let Some(operation) = self.operations.get_mut(&id) else { return };
+        match operation.sender() {
+            Some(sender) => sender.on_source(available, ended),
+            None => operation.source = Some((available, ended)),
         }
         self.after_sending(id);
     }
@@ -194,19 +201,14 @@ impl Session {
     /// The application gives an operation up, or storage failed under it.
     pub fn fail(&mut self, id: OperationId, error: Error) {
         let Some(operation) = self.operations.get_mut(&id) else { return };
-        if let Part::Member(coordinator, reported) = &mut operation.part {
-            if !*reported {
-                *reported = true;
-                let message = GroupMessage::Failed(id, error);
-                self.outputs.push_back(Output::Group { to: *coordinator, message });
-            }
-            return;
+        if operation.is_member() {
+            return self.fail_member(id, error);
         }
         if operation.owes.has(Owes::REQUEST) && !operation.told.has(Owes::REQUEST) {
-            // The server never heard of it.
-            self.settle(id, Err(error));
+            // The server never heard of it, and will not.
             self.operations.remove(&id);
-            return;
+            self.event(SessionEvent::Settled { operation: id, outcome: Err(error) });
+            return self.end_channels_when_done();
         }
         match &mut operation.state {
             State::Receiving { .. } => self.abandon(id, error),
@@ -224,6 +226,14 @@ impl Session {
                 }
             }
         }
+    }
+
+    /// A member cannot complete its range, even where it had reported that it did: blocks may have to go again.
+    pub(super) fn fail_member(&mut self, id: OperationId, error: Error) {
+        let Some(operation) = self.operations.get_mut(&id) else { return };
+        let Part::Member(coordinator, reported) = &mut operation.part else { return };
+        *reported = true;
+        self.outputs.push_back(Output::Group { to: *coordinator, message: GroupMessage::Failed(id, error) });
     }
 
     /// The receiving half gives up unless it is committing or done: there is no way back from there.
@@ -285,7 +295,7 @@ impl Session {
         if settled.is_err() {
             return;
         }
-        let (sending, member) = (operation.is_sending(), matches!(operation.part, Part::Member(..)));
+        let (sending, member) = (operation.is_sending(), operation.is_member());
         operation.owes = Owes::default();
         operation.told = Owes::default();
         // Who decides tells: the receiver always, and a sender that could not even open its source.
@@ -320,10 +330,10 @@ impl Session {
     /// EOFR on every channel that carried blocks, and on one at least, so that the receiver can forget the operation. A
     /// sender that failed before it was granted stays until the receiver has answered.
     pub(super) fn push_ends_of_range(&mut self, id: OperationId) {
-        let fallback = self.first_up();
+        // A busy channel may be one that stalls.
+        let fallback = self.idle.front().copied().or_else(|| self.first_up());
         let Some(operation) = self.operations.get(&id) else { return };
-        let up =
-            |channel: &crate::base::ChannelId| self.channels.get(channel).is_some_and(|state| !state.send.has_ended());
+        let up = |channel: &ChannelId| self.channels.get(channel).is_some_and(|state| !state.send.has_ended());
         let mut carriers: Vec<_> = operation.carried.iter().map(|(channel, blocks)| (*channel, *blocks)).collect();
         carriers.retain(|(channel, _)| up(channel));
         if carriers.is_empty() {
@@ -331,28 +341,41 @@ impl Session {
         }
         let keep = operation.owes.any() || !operation.is_settled();
         for (channel, blocks) in carriers {
-            if let Some(state) = self.channels.get_mut(&channel) {
-                state.own.push_back((id, Control::EndOfRange { blocks }, false));
-                self.own_waiting += 1;
-            }
+            self.push_end_of_range(channel, id, blocks);
         }
         if !keep {
             self.operations.remove(&id);
         }
     }
 
-    /// Settled operations wait until the peer is known to know; no more of them than operations at a time.
+    /// EOFR of an operation on this channel, unless the channel ends anyway.
+    pub(super) fn push_end_of_range(&mut self, channel: ChannelId, id: OperationId, blocks: u64) {
+        let Some(state) = self.channels.get_mut(&channel).filter(|state| !state.send.has_ended()) else { return };
+        let mark = (id, Control::EndOfRange { blocks }, false);
+        if !state.own.contains(&mark) {
+            state.own.push_back(mark);
+            self.own_waiting += 1;
+        }
+    }
+
+    /// Settled operations wait until the peer is known to know. An honest peer does not know of as many as can be alive
+    /// at a time; the end marks of others may be held up by a stalled channel for a while.
     fn bound_lingering(&mut self) {
+        let most = LINGERING * self.limits.operations_max;
+        if self.operations.len() <= most {
+            return;
+        }
         let settled = |operation: &&Operation| operation.is_settled();
         let lingering = self.operations.values().filter(settled).count();
-        if lingering > self.limits.operations_max {
-            let oldest = self.operations.values().find(settled).map(Operation::id);
-            if let Some(oldest) = oldest {
-                self.operations.remove(&oldest);
-            }
+        let oldest = self.operations.values().find(settled).map(Operation::id);
+        if let Some(oldest) = oldest.filter(|_| lingering > most) {
+            self.operations.remove(&oldest);
         }
     }
 }
+
+/// Settled operations that are remembered, as a multiple of those that may be alive.
+const LINGERING: usize = 8;
 
 /// Bytes of a download: what was asked, within what there is.
 fn transfer_length(request: &crate::wire::request::Request, facts: &SourceFacts) -> Result<u64, Error> {

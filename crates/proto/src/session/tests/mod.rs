@@ -1,0 +1,7 @@
+//! Two sessions that talk to each other: the plain course of things, and each way of failing once. The orders in which
+//! things can happen are the model checker's.
+
+mod failures;
+mod losses;
+mod pair;
+mod transfers;

@@ -1,0 +1,410 @@
+//! Two ends of a session in memory: channels that deliver at once and in order, storage that answers at once unless a
+//! test holds it. No interleaving is searched here; `tests/model` does that with the same machines.
+
+use crate::base::{ChannelId, Error, ErrorKind, Extent, Instant, OperationId, PipelineId};
+use crate::session::{
+    Bugs, Committed, GroupMessage, Output, Payload, Role, Session, SessionEvent, SessionLimits, SourceFacts, Verdict,
+};
+use crate::wire::control::{Grant, Kind};
+use crate::wire::request::Request;
+use crate::wire::{Control, Event, Flags, Head};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
+
+/// Block size of all tests here.
+pub(super) const BLOCK: u64 = 64 * 1024;
+/// Which end: 0 is the client, 1 the server.
+pub(super) type Side = usize;
+pub(super) const CLIENT: Side = 0;
+pub(super) const SERVER: Side = 1;
+
+/// What storage is asked, and what a test can hold back or refuse.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Step {
+    Open,
+    Stage,
+    Check,
+    Commit,
+    Write,
+}
+
+/// How storage answers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Answer {
+    Hold,
+    Refuse,
+}
+
+/// What happened to one operation at one end.
+#[derive(Default, Debug)]
+pub(super) struct Story {
+    pub(super) written: Vec<Extent>,
+    pub(super) committed: Option<u64>,
+    pub(super) aborted: bool,
+    pub(super) outcome: Option<Result<Committed, Error>>,
+    pub(super) grant: Option<Grant>,
+}
+
+struct Held {
+    side: Side,
+    pipeline: usize,
+    step: Step,
+    operation: OperationId,
+    extent: Extent,
+}
+
+/// See the module.
+pub(super) struct Pair {
+    pub(super) ends: [Vec<Session>; 2],
+    /// Records under way to that side.
+    wires: BTreeMap<(Side, ChannelId), VecDeque<(Head, Payload)>>,
+    /// Channels that deliver nothing to that side for the time being.
+    pub(super) frozen: BTreeSet<(Side, ChannelId)>,
+    parked: BTreeSet<(Side, ChannelId)>,
+    groups: VecDeque<(Side, PipelineId, PipelineId, GroupMessage)>,
+    answers: BTreeMap<(Side, Step), Answer>,
+    held: Vec<Held>,
+    /// Size of every source.
+    pub(super) source: Option<u64>,
+    pub(super) stories: BTreeMap<(Side, OperationId), Story>,
+    pub(super) over: [Vec<Option<Error>>; 2],
+    /// Blocks delivered, and those among them that were dropped.
+    pub(super) blocks: usize,
+    pub(super) dropped: usize,
+    /// Records sent per event, by either side.
+    pub(super) sent: BTreeMap<Event, usize>,
+    pub(super) now: Instant,
+}
+
+impl Pair {
+    /// A session of `channels` channels in `pipelines` pipelines, all up.
+    pub(super) fn new(channels: u16, pipelines: u8) -> Self {
+        Self::with_window(channels, pipelines, 0)
+    }
+
+    pub(super) fn with_window(channels: u16, pipelines: u8, blocks: u64) -> Self {
+        let limits =
+            SessionLimits { block: BLOCK as u32, window: blocks * BLOCK, pipelines, channels, ..Default::default() };
+        let end = |role| {
+            let session = |number| Session::new(role, PipelineId(number), limits.clone(), Bugs::default());
+            (0..pipelines).map(session).collect::<Vec<_>>()
+        };
+        let mut pair = Self {
+            ends: [end(Role::Client), end(Role::Server)],
+            wires: BTreeMap::new(),
+            frozen: BTreeSet::new(),
+            parked: BTreeSet::new(),
+            groups: VecDeque::new(),
+            answers: BTreeMap::new(),
+            held: Vec::new(),
+            source: Some(0),
+            stories: BTreeMap::new(),
+            over: [Vec::new(), Vec::new()],
+            blocks: 0,
+            dropped: 0,
+            sent: BTreeMap::new(),
+            now: Instant(1_000_000),
+        };
+        (1..=channels).for_each(|channel| pair.join(ChannelId(channel)));
+        pair
+    }
+
+    pub(super) fn join(&mut self, channel: ChannelId) {
+        for side in [CLIENT, SERVER] {
+            self.wires.insert((side, channel), VecDeque::new());
+            let now = self.now;
+            self.session_of(side, channel).on_channel(channel, now);
+        }
+    }
+
+    pub(super) fn client(&mut self) -> &mut Session {
+        &mut self.ends[CLIENT][0]
+    }
+
+    pub(super) fn server(&mut self) -> &mut Session {
+        &mut self.ends[SERVER][0]
+    }
+
+    fn session_of(&mut self, side: Side, channel: ChannelId) -> &mut Session {
+        let pipeline = self.ends[side][0].pipeline_of(channel);
+        &mut self.ends[side][usize::from(pipeline.0)]
+    }
+
+    /// The client asks pipeline 0 for an upload of `length` bytes.
+    pub(super) fn upload(&mut self, length: Option<u64>) -> OperationId {
+        self.client().open(true, Request { length, ..request() }).unwrap()
+    }
+
+    /// The client asks pipeline 0 for a download of a source of `length` bytes.
+    pub(super) fn download(&mut self, length: u64) -> OperationId {
+        self.source = Some(length);
+        self.client().open(false, Request { credit: 2 * BLOCK, ..request() }).unwrap()
+    }
+
+    pub(super) fn hold(&mut self, side: Side, step: Step) {
+        self.answers.insert((side, step), Answer::Hold);
+    }
+
+    pub(super) fn refuse(&mut self, side: Side, step: Step) {
+        self.answers.insert((side, step), Answer::Refuse);
+    }
+
+    /// Storage answers what it held.
+    pub(super) fn release(&mut self, side: Side, step: Step) {
+        self.answers.remove(&(side, step));
+        let (now, later) = core::mem::take(&mut self.held).into_iter().partition(|h| h.side == side && h.step == step);
+        self.held = later;
+        let now: Vec<Held> = now;
+        for held in now {
+            self.answer(held);
+        }
+    }
+
+    /// The channel breaks: what is under way is gone, both sides notice.
+    pub(super) fn cut(&mut self, channel: ChannelId) {
+        self.cut_for(channel, CLIENT);
+        self.cut_for(channel, SERVER);
+    }
+
+    /// As [`Pair::cut`], but only `side` notices; the other hears of it by FENCE.
+    pub(super) fn cut_for(&mut self, channel: ChannelId, side: Side) {
+        self.wires.remove(&(CLIENT, channel));
+        self.wires.remove(&(SERVER, channel));
+        self.session_of(side, channel).on_lost(channel, Error::new(ErrorKind::ConnectionLost, "cut"));
+    }
+
+    /// Delivers and answers until nothing moves, letting time pass where an end waits for it.
+    pub(super) fn run(&mut self) {
+        for _ in 0..10_000 {
+            self.turn();
+            let deadline = self.ends.iter().flatten().filter_map(Session::deadline).min();
+            match deadline {
+                Some(at) => self.now = self.now.max(at),
+                None => return,
+            }
+            let now = self.now;
+            self.ends.iter_mut().flatten().for_each(|session| session.on_time(now));
+            if !self.drain() && self.wires.values().all(VecDeque::is_empty) && !self.frozen.is_empty() {
+                // What is awaited is held by the test.
+                return;
+            }
+        }
+        panic!("time passes for ever: {:?}", self.ends);
+    }
+
+    /// Delivers and answers until nothing moves at this moment.
+    pub(super) fn turn(&mut self) {
+        for _ in 0..100_000 {
+            let drained = self.drain();
+            let told = self.groups.pop_front().map(|(side, from, to, message)| {
+                self.ends[side][usize::from(to.0)].on_group(from, message);
+            });
+            let delivered = self.deliver();
+            if !drained && told.is_none() && !delivered {
+                return;
+            }
+        }
+        panic!("it never comes to rest");
+    }
+
+    /// The next record of the first channel that has one.
+    pub(super) fn deliver(&mut self) -> bool {
+        let ready = self
+            .wires
+            .iter()
+            .find(|(key, queue)| !queue.is_empty() && !self.frozen.contains(key) && !self.parked.contains(key));
+        let Some((&(side, channel), queue)) = ready else { return false };
+        let (head, payload) = queue.front().cloned().unwrap();
+        let now = self.now;
+        let session = self.session_of(side, channel);
+        let verdict = session.on_head(channel, &head, now).unwrap_or_else(|fault| panic!("{fault}: {head:?}"));
+        let result = match (verdict, payload) {
+            (Verdict::Park, _) => {
+                self.parked.insert((side, channel));
+                return true;
+            }
+            (Verdict::Control, Payload::Control(bytes)) => session.on_control(channel, &bytes, now),
+            (Verdict::Skip, _) => {
+                self.dropped += usize::from(Event::from_code(head.event).is_some_and(Event::carries_block));
+                self.session_of(side, channel).on_skipped(channel)
+            }
+            (Verdict::Block { operation, offset, length }, Payload::Block(extent)) => {
+                assert_eq!((offset, u64::from(length)), (extent.offset(), extent.length()));
+                let result = session.on_block(channel);
+                let pipeline = usize::from(session.pipeline_of(channel).0);
+                self.blocks += 1;
+                self.ask(Held { side, pipeline, step: Step::Write, operation, extent });
+                result
+            }
+            (verdict, payload) => panic!("{verdict:?} for {payload:?}"),
+        };
+        result.unwrap_or_else(|fault| panic!("{fault}: {head:?}"));
+        if let Some(queue) = self.wires.get_mut(&(side, channel)) {
+            queue.pop_front();
+        }
+        true
+    }
+
+    fn drain(&mut self) -> bool {
+        let mut moved = false;
+        for side in [CLIENT, SERVER] {
+            for pipeline in 0..self.ends[side].len() {
+                while let Some(output) = self.ends[side][pipeline].poll(self.now) {
+                    moved = true;
+                    self.output(side, pipeline, output);
+                }
+            }
+        }
+        moved
+    }
+
+    fn output(&mut self, side: Side, pipeline: usize, output: Output) {
+        let none = Extent::default();
+        let mut ask = |step, operation| self.ask(Held { side, pipeline, step, operation, extent: none });
+        match output {
+            Output::Open { operation, .. } => ask(Step::Open, operation),
+            Output::Stage { operation, .. } => ask(Step::Stage, operation),
+            Output::Check { operation } => ask(Step::Check, operation),
+            Output::Commit { operation, length } => {
+                self.story(side, operation).committed = Some(length);
+                self.ask(Held { side, pipeline, step: Step::Commit, operation, extent: none });
+            }
+            Output::Abort { operation } => self.story(side, operation).aborted = true,
+            Output::Send { channel, head, payload } => {
+                if let Some(event) = Event::from_code(head.event) {
+                    *self.sent.entry(event).or_default() += 1;
+                }
+                let expected = match &payload {
+                    Payload::Control(bytes) => bytes.len() as u64,
+                    Payload::Block(extent) => extent.length(),
+                };
+                assert_eq!(u64::from(head.length), expected);
+                if let Payload::Control(bytes) = &payload
+                    && !head.flags.has(Flags::REQUEST)
+                {
+                    let event = Event::from_code(head.event).unwrap();
+                    assert!(Control::decode(event, bytes).unwrap().is_some());
+                }
+                if let Some(queue) = self.wires.get_mut(&(1 - side, channel)) {
+                    queue.push_back((head, payload));
+                    let now = self.now;
+                    self.ends[side][pipeline].on_sent(channel, now);
+                }
+            }
+            Output::Close { channel, .. } => {
+                // Our side reads no more of it.
+                self.wires.remove(&(side, channel));
+            }
+            Output::Resume { channel } => drop(self.parked.remove(&(side, channel))),
+            Output::Group { to, message } => {
+                self.groups.push_back((side, PipelineId(pipeline as u8), to, message));
+            }
+            Output::Event(event) => self.event(side, event),
+        }
+    }
+
+    fn event(&mut self, side: Side, event: SessionEvent) {
+        match event {
+            SessionEvent::Granted { operation, grant } => self.story(side, operation).grant = Some(grant),
+            SessionEvent::Settled { operation, outcome } => {
+                let before = self.story(side, operation).outcome.replace(outcome);
+                assert_eq!(before, None, "an outcome is told once");
+            }
+            SessionEvent::Over { error } => self.over[side].push(error),
+            _ => {}
+        }
+    }
+
+    fn ask(&mut self, held: Held) {
+        match self.answers.get(&(held.side, held.step)) {
+            Some(Answer::Hold) => self.held.push(held),
+            _ => self.answer(held),
+        }
+    }
+
+    fn answer(&mut self, Held { side, pipeline, step, operation, extent }: Held) {
+        let refused = self.answers.get(&(side, step)) == Some(&Answer::Refuse);
+        let error = || Error::new(ErrorKind::NoSpace, "refused by the test");
+        let result = if refused { Err(error()) } else { Ok(()) };
+        let now = self.now;
+        let size = self.source;
+        let session = &mut self.ends[side][pipeline];
+        match step {
+            Step::Open => {
+                let facts = SourceFacts { kind: Kind::Regular, size, mode: 0o644, modified: None, version: Vec::new() };
+                session.on_opened(operation, result.map(|()| facts));
+            }
+            Step::Stage => session.on_staged(operation, result.map(|()| None)),
+            Step::Check => session.on_checked(operation, result),
+            Step::Commit => session.on_committed(operation, result.map(|()| alloc::vec![7])),
+            Step::Write => {
+                session.on_written(operation, extent, result, now);
+                self.story(side, operation).written.push(extent);
+            }
+        }
+    }
+
+    pub(super) fn story(&mut self, side: Side, operation: OperationId) -> &mut Story {
+        self.stories.entry((side, operation)).or_default()
+    }
+
+    /// Both ends committed `length` bytes, each of them written.
+    pub(super) fn assert_moved(&mut self, operation: OperationId, upload: bool, length: u64) {
+        let (source, target) = if upload { (CLIENT, SERVER) } else { (SERVER, CLIENT) };
+        for side in [source, target] {
+            let outcome = self.story(side, operation).outcome.clone();
+            let committed = outcome.expect("settled").expect("committed");
+            assert_eq!(committed.length, length);
+        }
+        let story = self.story(target, operation);
+        assert_eq!(story.committed, Some(length));
+        assert!(!story.aborted);
+        story.written.sort();
+        let mut end = 0;
+        for extent in &story.written {
+            assert!(extent.offset() <= end, "a gap at {end}");
+            end = end.max(extent.end());
+        }
+        assert_eq!(end, length);
+    }
+
+    /// Takes the outputs of both ends without delivering anything.
+    pub(super) fn turn_outputs(&mut self) {
+        self.drain();
+    }
+
+    /// More than the stall deadline passes; what can move has moved before and moves behind it.
+    pub(super) fn pass_stall(&mut self) {
+        let stall = self.client().limits().stall;
+        self.now = self.now.after(stall);
+        let now = self.now;
+        self.ends.iter_mut().flatten().for_each(|session| session.on_time(now));
+        self.turn();
+    }
+
+    /// Neither end committed, both know why.
+    pub(super) fn assert_failed(&mut self, operation: OperationId, kinds: [ErrorKind; 2]) {
+        for side in [CLIENT, SERVER] {
+            let outcome = self.story(side, operation).outcome.clone().expect("settled");
+            assert_eq!(outcome.expect_err("failed").kind, kinds[side], "side {side}");
+        }
+    }
+
+    /// Nothing is remembered about any operation, and both ends close in order.
+    pub(super) fn assert_closes(&mut self) {
+        self.run();
+        for session in self.ends.iter().flatten() {
+            assert_eq!(session.operations().count(), 0, "{session:?}");
+        }
+        self.ends[CLIENT].iter_mut().for_each(Session::close);
+        self.run();
+        for side in [CLIENT, SERVER] {
+            let pipelines = self.ends[side].len();
+            assert_eq!(self.over[side], alloc::vec![None; pipelines]);
+        }
+    }
+}
+
+fn request() -> Request {
+    Request { name: b"e/file".to_vec(), mode: 0o644, ..Request::default() }
+}
