@@ -16,7 +16,7 @@ pub struct Args {
     /// Rounds; in each one every system runs once.
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: u32,
-    /// Bytes per transfer; 8G memory to memory and 2G for files unless given.
+    /// Bytes per transfer; 8G memory to memory and 2G for files unless given. Not for `clients` and `small`.
     #[arg(long, value_parser = parse_size)]
     pub size: Option<u64>,
     /// Numbers of channels, comma separated.
@@ -52,6 +52,9 @@ pub struct Args {
     /// Clients of the shape `clients`.
     #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=2000))]
     pub clients: u32,
+    /// Bytes of each client of the shape `clients`.
+    #[arg(long, value_parser = parse_size, default_value = "100M")]
+    pub client_size: u64,
     /// Seconds of the shape `idle`.
     #[arg(long, default_value_t = 60)]
     pub idle_seconds: u64,

@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-use rustix::net::sockopt;
+use rustix::net::{self, AddressFamily, SocketType, sockopt};
 
 use crate::error::{Context, Error, Result};
 
@@ -27,21 +27,23 @@ pub enum Network {
 }
 
 /// Starts this program again inside a new network namespace; returns only inside it, or when that is not possible.
-pub fn enter(wanted: bool, congestion: &str) -> Result<Network> {
+/// The second value is the congestion control that programs can be told to use.
+pub fn enter(wanted: bool, congestion: &str) -> Result<(Network, String)> {
     if std::env::var_os(INSIDE).is_some() {
         set_up(congestion)?;
-        return Ok(Network::Own);
+        return Ok((Network::Own, congestion.to_owned()));
     }
     if !wanted {
-        return Ok(Network::Shared);
+        return Ok((Network::Shared, permitted(congestion)?));
     }
     if !rustix::process::geteuid().is_root() {
+        let permitted = permitted(congestion)?;
         eprintln!(
-            "xdfs-bench: not root, so no network namespace: the machine's network is used as it is ({}). \
-             GridFTP, rsync and scp run under that congestion control.",
-            fs::read_to_string(CONGESTION_SETTING).unwrap_or_default().trim()
+            "xdfs-bench: not root, so no network namespace: the machine's network is used as it is. Programs that \
+             choose their congestion control run under {permitted}, the others under {}.",
+            default_congestion()?
         );
-        return Ok(Network::Shared);
+        return Ok((Network::Shared, permitted));
     }
     let program = std::env::current_exe().context(|| "path of this program".to_owned())?;
     let error = Command::new("unshare")
@@ -75,6 +77,16 @@ fn set_up(congestion: &str) -> Result<()> {
         });
     }
     Ok(())
+}
+
+/// `congestion` where this user may choose it, else the default: better all under that than some not at all.
+fn permitted(congestion: &str) -> Result<String> {
+    let probing = || "probe the congestion control".to_owned();
+    let socket = net::socket(AddressFamily::INET, SocketType::STREAM, None).context(probing)?;
+    match sockopt::set_tcp_congestion(&socket, congestion) {
+        Ok(()) => Ok(congestion.to_owned()),
+        Err(_) => default_congestion(),
+    }
 }
 
 /// The congestion control a program gets here that does not choose.

@@ -32,7 +32,8 @@ fn run(args: Args) -> Result<bool> {
     if args.install {
         install::missing_peers()?;
     }
-    let network = namespace::enter(!args.no_namespace, &args.congestion)?;
+    let (network, congestion) = namespace::enter(!args.no_namespace, &args.congestion)?;
+    let args = Args { congestion, ..args };
     let world = World::create(args, network == Network::Own)?;
     let machine = Machine::look(&world, Account::open("probe").method());
     println!(

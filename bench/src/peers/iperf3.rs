@@ -13,6 +13,9 @@ use crate::world::World;
 /// MAX_STREAMS of iperf3.
 const CHANNELS_MAX: u32 = 128;
 
+/// What the two sockets of a stream may hold when iperf3 stops: it ends when the sender has written enough.
+const IN_FLIGHT_MAX: u64 = 36 << 20;
+
 /// Both sides are iperf3.
 #[derive(Debug)]
 pub(super) struct Iperf3;
@@ -32,6 +35,10 @@ impl System for Iperf3 {
 
     fn can(&self, work: &Work) -> bool {
         matches!(work, Work::Memory { channels, bytes, .. } if *channels <= CHANNELS_MAX && *bytes >= 1 << 20)
+    }
+
+    fn unreceived_max(&self, work: &Work) -> u64 {
+        (u64::from(work.channels()) * IN_FLIGHT_MAX).min(work.bytes() / 4)
     }
 
     fn serve(&self, world: &World, _directory: Option<&Path>) -> Result<Option<Server>> {

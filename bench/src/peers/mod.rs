@@ -115,6 +115,11 @@ pub trait System {
         true
     }
 
+    /// Bytes that may be missing at the end of a good run. None for everything that moves data for its own sake.
+    fn unreceived_max(&self, _work: &Work) -> u64 {
+        0
+    }
+
     /// Starts the server, where there is one. `directory` holds the files of the work.
     fn serve(&self, world: &World, directory: Option<&Path>) -> Result<Option<Server>>;
 

@@ -1,9 +1,22 @@
-//! Markdown: facts, tables, goals. Complete on its own, so that it can be pasted into a page.
+//! Markdown: facts, one table of ratios, every table in full, goals. Complete on its own, so that it can be pasted
+//! into a page; the first table alone is meant for a README.
 
 use std::fmt::Write;
 
 use super::{Report, table};
+use crate::args::{PeerName, Shape};
+use crate::cell::{CellReport, SystemReport};
 use crate::shapes::{clients, idle};
+
+/// Columns of the table of ratios.
+const PEERS: [(PeerName, &str); 6] = [
+    (PeerName::Bound, "bound"),
+    (PeerName::Iperf3, "iperf3"),
+    (PeerName::Cp, "cp"),
+    (PeerName::Gridftp, "GridFTP"),
+    (PeerName::Rsync, "rsync"),
+    (PeerName::Scp, "scp"),
+];
 
 /// The whole report.
 pub(super) fn render(report: &Report) -> String {
@@ -23,6 +36,7 @@ pub(super) fn render(report: &Report) -> String {
         machine.load_at_start,
         report.command,
     );
+    ratios(&mut text, &report.cells);
     for cell in &report.cells {
         let (columns, rows) = table::rows(cell);
         let _ = writeln!(text, "\n**{}**\n\n| {} |", cell.title, columns.join(" | "));
@@ -54,6 +68,46 @@ pub(super) fn render(report: &Report) -> String {
         }
     }
     text
+}
+
+/// One line per cell: the rate of xdfs, and how many times faster it was than each peer.
+fn ratios(text: &mut String, cells: &[CellReport]) {
+    let lines: Vec<String> = cells
+        .iter()
+        .filter(|cell| matches!(cell.shape, Shape::Memory | Shape::File))
+        .filter_map(|cell| {
+            let own = cell.systems.first().filter(|system| system.name == PeerName::Xdfs)?.summary.as_ref()?;
+            let of = |name: &PeerName| {
+                let peer = cell.systems.iter().find(|system| system.name == *name);
+                let ratio = peer.and_then(|peer: &SystemReport| peer.summary.as_ref()?.reference_ratio);
+                ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"))
+            };
+            let peers: Vec<String> = PEERS.iter().map(|(name, _)| of(name)).collect();
+            let cpu = own.cpu_per_gigabyte.0 + own.cpu_per_gigabyte.1;
+            let (client, server) = own.peak_rss_kib;
+            Some(format!(
+                "| {} | {:.2} | {} | {cpu:.3} | {:.0}/{:.0} |",
+                cell.title,
+                own.gigabytes_per_second,
+                peers.join(" | "),
+                client as f64 / 1024.0,
+                server as f64 / 1024.0,
+            ))
+        })
+        .collect();
+    if lines.is_empty() {
+        return;
+    }
+    let peers: Vec<String> = PEERS.iter().map(|(_, name)| format!("/ {name}")).collect();
+    let _ = writeln!(
+        text,
+        "\n**xdfs and its peers**\n\n| work | xdfs GB/s | {} | CPU s/GB | RSS MiB cli/srv |\n|---|--:|{}--:|--:|",
+        peers.join(" | "),
+        "--:|".repeat(PEERS.len()),
+    );
+    for line in lines {
+        let _ = writeln!(text, "{line}");
+    }
 }
 
 /// A heading line and the lines below it.

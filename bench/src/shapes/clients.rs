@@ -15,8 +15,7 @@ use crate::report::Report;
 use crate::stats::median;
 use crate::world::World;
 
-/// Each client of the papers' test moves this.
-const BYTES_EACH: u64 = 100_000_000;
+/// Of each client, and of the one session.
 const CHANNELS: u32 = 5;
 
 /// A hung client must not hold the bench: 500 clients on two cores need well under a minute.
@@ -56,7 +55,7 @@ struct Batch {
 pub(super) fn run(world: &World, report: &mut Report) -> Result<()> {
     let args = &world.args;
     let clients = if args.quick { args.clients.min(50) } else { args.clients };
-    let each = args.size.unwrap_or(if args.quick { BYTES_EACH / 10 } else { BYTES_EACH });
+    let each = if args.quick { args.client_size / 10 } else { args.client_size };
     for direction in &args.directions {
         let one = one_direction(world, *direction, clients, each)?;
         print!("{}", text(&one));
