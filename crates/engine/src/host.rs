@@ -47,6 +47,9 @@ pub trait Host: Send {
     /// An operation's outcome, and what it moved.
     fn settled(&mut self, operation: OperationId, outcome: Result<Committed, Error>, tally: Tally);
 
+    /// Bytes of a block passed; for progress and rates. Called once per block.
+    fn moved(&mut self, operation: OperationId, bytes: u64);
+
     /// Anything else that the session tells.
     fn event(&mut self, event: SessionEvent);
 }

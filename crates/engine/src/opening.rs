@@ -35,6 +35,7 @@ fn joined(client: [u8; PREFACE_BYTES], server: [u8; PREFACE_BYTES]) -> Prefaces 
 
 /// What the driver does next.
 #[derive(Debug)]
+#[allow(missing_docs, reason = "the line above each variant explains its fields")]
 pub enum Step<T> {
     /// Send these bytes (if any), then read `want` bytes.
     Go { send: Vec<u8>, want: usize },
@@ -54,7 +55,7 @@ pub struct ClientOpening {
 enum ClientState {
     Preface,
     HelloFrame,
-    Hello { server: [u8; PREFACE_BYTES] },
+    Hello,
     AnswerFrame { handshake: NoneHandshake },
     Answer { handshake: NoneHandshake, message: MessageType },
     Done,
@@ -93,12 +94,10 @@ impl ClientOpening {
                 if message != MessageType::Hello || length != HELLO_BYTES {
                     return Err(unexpected(message));
                 }
-                let mut server = [0; PREFACE_BYTES];
-                server.copy_from_slice(&self.open.prefaces[PREFACE_BYTES..]);
-                self.state = ClientState::Hello { server };
+                self.state = ClientState::Hello;
                 silent(HELLO_BYTES)
             }
-            ClientState::Hello { .. } => {
+            ClientState::Hello => {
                 let server_random = Reader::new(bytes).array().map_err(protocol)?;
                 let handshake = NoneHandshake { client_random: self.random, server_random };
                 self.state = ClientState::AnswerFrame { handshake };
@@ -209,6 +208,7 @@ enum ServerState {
 
 /// What a connection turned out to be.
 #[derive(Debug)]
+#[allow(missing_docs, reason = "the line above each variant explains its fields")]
 pub enum ServerOpened {
     /// A client asks for a session.
     Open { open: Box<Open>, handshake: NoneHandshake, prefaces: Prefaces },

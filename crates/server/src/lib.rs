@@ -1,1 +1,26 @@
-//! Filled in by its own commit.
+//! The xdfs server: one listener thread that never waits for a peer, and one thread per pipeline that moves data.
+//!
+//! - `listen`: the listener's loop: connections, handshakes, idle sessions;
+//! - `guest`: a connection that has not proved anything yet;
+//! - `sessions`: the table of sessions, their grants and pipelines;
+//! - `export`: from a name on the wire to a file of an export;
+//! - `host`: what a pipeline asks of the server;
+//! - `log`: what an administrator hears.
+//!
+//! The library binds wherever it is told; that the command binds to loopback only until there is a login is the
+//! command's business.
+#![forbid(unsafe_code)]
+
+mod export;
+mod guest;
+mod host;
+mod listen;
+mod log;
+mod sessions;
+
+pub use export::Export;
+pub use listen::{Config, Handle, Server, ServerLimits};
+pub use log::{Log, LogEvent};
+pub use xdfs_engine::pump::DiskMode;
+pub use xdfs_proto::negotiate::Policy;
+pub use xdfs_xio::transport::{Address, TransportOptions};

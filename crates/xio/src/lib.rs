@@ -9,6 +9,7 @@
 
 pub mod buf;
 pub mod dispatch;
+pub mod host;
 pub mod stack;
 pub mod store;
 mod sys;

@@ -201,6 +201,7 @@ where
             return self.serve_waiting();
         };
         transfer.tally.add(channel, extent.length());
+        self.host.moved(operation, extent.length());
         match &mut transfer.writing {
             Some(Writing::Inline(stage)) => {
                 let result = stage.write(&buffer.payload()[..extent.length() as usize], extent.offset());
@@ -270,6 +271,7 @@ where
         if let Ok(extent) = Extent::new(head.offset, head.length.into()) {
             if let Some(transfer) = self.transfers.get_mut(&head.operation) {
                 transfer.tally.add(channel, extent.length());
+                self.host.moved(head.operation, extent.length());
             }
             self.session.on_written(head.operation, extent, Ok(()), now);
         }

@@ -143,6 +143,7 @@ where
         if let Some((operation, extent)) = sending {
             if let Some(transfer) = self.transfers.get_mut(&operation) {
                 transfer.tally.add(channel, extent.length());
+                self.host.moved(operation, extent.length());
             }
             if short_by > 0 {
                 let text = "the source became shorter while it was sent";

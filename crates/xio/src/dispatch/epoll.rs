@@ -7,6 +7,7 @@ use super::clock::{self, DescriptorWaker};
 use super::sockets::Sockets;
 use super::wait::{Event, Interest, Until, Wait, Waited};
 use crate::stack::Driver;
+use crate::sys::Found;
 use crate::transport::Link;
 use rustix::buffer::spare_capacity;
 use rustix::event::{EventfdFlags, epoll, eventfd};
@@ -26,7 +27,7 @@ const WAKER: u64 = u64::MAX;
 /// Waits with `epoll`.
 pub struct EpollWait<D> {
     epoll: OwnedFd,
-    found: Vec<epoll::Event>,
+    found: Found,
     waker: DescriptorWaker,
     link: PhantomData<fn() -> D>,
 }
@@ -37,7 +38,7 @@ impl<D: Driver + AsFd> Epoll<D> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let waker = DescriptorWaker::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         epoll::add(&epoll, &waker, epoll::EventData::new_u64(WAKER), epoll::EventFlags::IN)?;
-        Sockets::over(EpollWait { epoll, found: Vec::with_capacity(EVENTS_MAX), waker, link: PhantomData })
+        Sockets::over(EpollWait { epoll, found: Found(Vec::with_capacity(EVENTS_MAX)), waker, link: PhantomData })
     }
 }
 
@@ -62,14 +63,14 @@ impl<D: Driver + AsFd> Wait for EpollWait<D> {
     }
 
     fn wait(&mut self, until: Until, events: &mut Vec<Event>) -> io::Result<Waited> {
-        self.found.clear();
-        match epoll::wait(&self.epoll, spare_capacity(&mut self.found), clock::timeout(until).as_ref()) {
+        self.found.0.clear();
+        match epoll::wait(&self.epoll, spare_capacity(&mut self.found.0), clock::timeout(until).as_ref()) {
             Ok(_) => {}
             Err(rustix::io::Errno::INTR) => return Ok(Waited::default()),
             Err(error) => return Err(error.into()),
         }
         let mut waited = Waited::default();
-        for event in &self.found {
+        for event in &self.found.0 {
             // Copied out: the structure is packed.
             let (data, flags) = (event.data.u64(), event.flags);
             if data == WAKER {

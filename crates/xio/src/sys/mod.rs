@@ -6,4 +6,4 @@ mod wait;
 
 pub use socket::TcpInfo;
 pub(crate) use socket::{meminfo, tcp_info};
-pub(crate) use wait::{PollEntry, poll};
+pub(crate) use wait::{Found, PollEntry, poll};

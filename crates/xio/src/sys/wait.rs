@@ -32,3 +32,11 @@ pub(crate) fn poll(entries: &mut [PollEntry], timeout_ms: i32) -> io::Result<usi
     let ready = unsafe { libc::poll(entries.as_mut_ptr().cast(), entries.len() as libc::nfds_t, timeout_ms) };
     if ready < 0 { Err(io::Error::last_os_error()) } else { Ok(ready as usize) }
 }
+
+/// What `epoll` found. The kernel's structure holds a union with a pointer, so it may not move between threads by itself;
+/// here only numbers are ever stored in it.
+pub(crate) struct Found(pub(crate) Vec<rustix::event::epoll::Event>);
+
+// SAFETY: every entry was written by the kernel from `EventData::new_u64`, so the pointer side of the union is never used;
+// the rest of the structure is plain numbers.
+unsafe impl Send for Found {}

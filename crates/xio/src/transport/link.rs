@@ -42,6 +42,15 @@ pub enum Peer {
     Unix,
 }
 
+impl std::fmt::Display for Peer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Tcp(address) => write!(f, "{address}"),
+            Self::Unix => f.write_str("a process of this host"),
+        }
+    }
+}
+
 impl Link {
     /// Wraps a socket that is non-blocking already.
     pub(super) fn from_nonblocking(descriptor: OwnedFd, kind: Kind) -> Self {

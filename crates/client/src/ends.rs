@@ -1,0 +1,149 @@
+//! The local ends of a transfer: what is uploaded, and where a download goes.
+
+use std::sync::Arc;
+use xdfs_engine::host::{Job, Staged};
+use xdfs_engine::transfer::SourceSide;
+use xdfs_proto::base::{Error, ErrorKind, RelPath};
+use xdfs_proto::wire::control::Grant;
+use xdfs_xio::store::{Existing, LocalPlace, MemoryStore, Source, Stage, StageRequest, Store};
+
+/// Largest download that [`Target::memory`] takes.
+const MEMORY_TARGET_BYTES: u64 = 1 << 30;
+
+/// What is uploaded.
+#[derive(Debug)]
+pub struct Payload {
+    pub(crate) source: Source,
+    pub(crate) offset: u64,
+    pub(crate) length: Option<u64>,
+}
+
+impl Payload {
+    /// Bytes of memory.
+    pub fn bytes(bytes: Vec<u8>) -> Result<Self, Error> {
+        let store = MemoryStore::new(bytes.len() as u64);
+        let path = RelPath::parse(b"bytes").map_err(|error| Error::new(ErrorKind::InvalidPath, error.to_string()))?;
+        store.put(&path, &bytes)?;
+        Self::source(store.open(&path)?, 0, None)
+    }
+
+    /// A local file as the user typed it, or whatever else stands there that can be read in order.
+    pub fn file(path: &[u8]) -> Result<Self, Error> {
+        Self::source(LocalPlace::of(path)?.open()?, 0, None)
+    }
+
+    /// A range of a source: `length` bytes from `offset`, or up to its end. A source that is read in order (a pipe) has
+    /// to start at 0; its length may be unknown.
+    pub fn source(source: Source, offset: u64, length: Option<u64>) -> Result<Self, Error> {
+        if source.is_sequential() {
+            if offset > 0 {
+                return Err(Error::new(ErrorKind::OutOfRange, format!("{} cannot start at an offset", source.shown())));
+            }
+            return Ok(Self { source, offset, length });
+        }
+        let length = match (source.attributes().size, length) {
+            (None, None) => {
+                let text = format!("{} has no end: name a length", source.shown());
+                return Err(Error::new(ErrorKind::OutOfRange, text));
+            }
+            (None, Some(length)) => length,
+            (Some(size), wanted) => {
+                let rest = size.checked_sub(offset);
+                let fits = rest.filter(|rest| wanted.is_none_or(|wanted| wanted <= *rest));
+                let Some(rest) = fits else {
+                    let end = offset.saturating_add(wanted.unwrap_or(0));
+                    let text = format!("bytes {offset}..{end} asked of '{}', which has {size}", source.shown());
+                    return Err(Error::new(ErrorKind::OutOfRange, text));
+                };
+                wanted.unwrap_or(rest)
+            }
+        };
+        Ok(Self { source, offset, length: Some(length) })
+    }
+
+    /// Bytes of the transfer, where known.
+    pub fn length(&self) -> Option<u64> {
+        self.length
+    }
+
+    pub(crate) fn into_side(self) -> SourceSide {
+        if self.source.is_sequential() {
+            return SourceSide::Stream { source: self.source, limit: self.length };
+        }
+        SourceSide::Ranges { source: self.source, offset: self.offset }
+    }
+}
+
+type Prepare = Box<dyn FnOnce(&Grant, [u8; 16]) -> Job<Stage> + Send>;
+
+/// Where a download goes.
+pub struct Target {
+    prepare: Prepare,
+}
+
+impl std::fmt::Debug for Target {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Target")
+    }
+}
+
+/// What a [`Target::memory`] got.
+#[derive(Clone, Debug)]
+pub struct Content(Arc<MemoryStore>);
+
+impl Content {
+    /// The bytes, once the transfer has succeeded.
+    pub fn take(&self) -> Option<Vec<u8>> {
+        RelPath::parse(b"content").ok().and_then(|path| self.0.content(&path))
+    }
+}
+
+impl Target {
+    /// Whatever `stage` gives when the server has said how long the file is.
+    pub fn stage(stage: impl FnOnce(Option<u64>, [u8; 16]) -> Result<Stage, Error> + Send + 'static) -> Self {
+        Self {
+            prepare: Box::new(move |grant, transfer| {
+                let length = grant.length;
+                Box::new(move || stage(length, transfer))
+            }),
+        }
+    }
+
+    /// A local file as the user typed it.
+    pub fn file(path: &[u8], existing: Existing) -> Result<Self, Error> {
+        Ok(Self::place(LocalPlace::of(path)?, existing))
+    }
+
+    /// A local file that was looked at already.
+    pub fn place(place: LocalPlace, existing: Existing) -> Self {
+        Self::stage(move |length, transfer| place.stage(length, existing, transfer))
+    }
+
+    /// Nobody wants the bytes.
+    pub fn null() -> Self {
+        Self::stage(|_, _| Ok(Stage::Null))
+    }
+
+    /// Standard output, in order.
+    pub fn standard_output() -> Self {
+        Self::stage(|_, _| Stage::standard_output())
+    }
+
+    /// Memory of this process.
+    pub fn memory() -> (Self, Content) {
+        let store = Arc::new(MemoryStore::new(MEMORY_TARGET_BYTES));
+        let content = Content(Arc::clone(&store));
+        let stage = Self::stage(move |size, transfer| {
+            let invalid = |error| Error::new(ErrorKind::InvalidPath, format!("{error}"));
+            let target = RelPath::parse(b"content").map_err(invalid)?;
+            store.stage(&StageRequest { target, size, existing: Existing::Replace, transfer })
+        });
+        (stage, content)
+    }
+
+    pub(crate) fn prepare(self, grant: &Grant, transfer: [u8; 16]) -> Job<Staged> {
+        let (mode, modified) = (grant.mode, grant.modified);
+        let stage = (self.prepare)(grant, transfer);
+        Box::new(move || Ok(Staged { stage: stage()?, mode, modified }))
+    }
+}

@@ -1,0 +1,137 @@
+//! What a pipeline asks of the client: targets of downloads, and somebody who waits for outcomes.
+
+use crate::ends::Target;
+use crate::joining::Joiner;
+use crate::transfer::{RemoteFile, Report};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+use xdfs_engine::host::{Host, Job, Opened, Staged};
+use xdfs_engine::mail::{Command, Mail};
+use xdfs_engine::transfer::Tally;
+use xdfs_proto::base::{Error, ErrorKind, Level, OperationId};
+use xdfs_proto::session::{Committed, SessionEvent};
+use xdfs_proto::wire::control::Grant;
+use xdfs_proto::wire::request::Request;
+
+/// A transfer that the application waits for.
+pub(crate) struct Pending {
+    pub target: Option<Target>,
+    pub transfer: [u8; 16],
+    pub outcome: SyncSender<Result<Report, Error>>,
+    pub moved: Arc<AtomicU64>,
+    pub started: Instant,
+    pub level: Level,
+    pub remote: Option<RemoteFile>,
+}
+
+/// Shared between the application, which registers, and the pipelines, which answer.
+#[derive(Default)]
+pub(crate) struct Registry {
+    pending: Mutex<BTreeMap<u64, Pending>>,
+    /// Why the session ended, when it did.
+    pub ended: Mutex<Option<Option<Error>>>,
+}
+
+impl Registry {
+    pub(crate) fn pending(&self) -> MutexGuard<'_, BTreeMap<u64, Pending>> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// See the module.
+pub(crate) struct ClientHost {
+    pub registry: Arc<Registry>,
+    pub joiner: Arc<Joiner>,
+    /// Ticket of each operation, and its counter.
+    pub operations: BTreeMap<OperationId, (u64, Arc<AtomicU64>)>,
+    /// Channels that may still be replaced: a path that loses every new channel is left alone in the end.
+    pub replacements: u16,
+}
+
+impl ClientHost {
+    fn with<T>(&self, operation: OperationId, act: impl FnOnce(&mut Pending) -> T) -> Option<T> {
+        let (ticket, _) = self.operations.get(&operation)?;
+        self.registry.pending().get_mut(ticket).map(act)
+    }
+}
+
+impl Host for ClientHost {
+    fn open(&mut self, _operation: OperationId, _request: &Request) -> Job<Opened> {
+        Box::new(|| Err(Error::new(ErrorKind::Protocol, "a client serves no files")))
+    }
+
+    fn stage(&mut self, operation: OperationId, _request: Option<&Request>, grant: Option<&Grant>) -> Job<Staged> {
+        let target = self.with(operation, |pending| (pending.target.take(), pending.transfer));
+        match (target, grant) {
+            (Some((Some(target), transfer)), Some(grant)) => target.prepare(grant, transfer),
+            _ => Box::new(|| Err(Error::new(ErrorKind::Cancelled, "nobody waits for this download"))),
+        }
+    }
+
+    fn numbered(&mut self, ticket: u64, operation: Result<OperationId, Error>) {
+        let mut pending = self.registry.pending();
+        match operation {
+            Ok(operation) => {
+                if let Some(one) = pending.get(&ticket) {
+                    self.operations.insert(operation, (ticket, Arc::clone(&one.moved)));
+                }
+            }
+            Err(error) => {
+                if let Some(one) = pending.remove(&ticket) {
+                    let _ = one.outcome.try_send(Err(error));
+                }
+            }
+        }
+    }
+
+    fn moved(&mut self, operation: OperationId, bytes: u64) {
+        if let Some((_, moved)) = self.operations.get(&operation) {
+            moved.fetch_add(bytes, Ordering::Relaxed);
+        }
+    }
+
+    fn settled(&mut self, operation: OperationId, outcome: Result<Committed, Error>, tally: Tally) {
+        let Some((ticket, _)) = self.operations.remove(&operation) else { return };
+        let Some(pending) = self.registry.pending().remove(&ticket) else { return };
+        let report = outcome.map(|committed| Report {
+            length: committed.length,
+            moved: tally.bytes,
+            channel_bytes: tally.channel_bytes.iter().map(|(channel, bytes)| (channel.0, *bytes)).collect(),
+            safety: committed.safety,
+            level: pending.level,
+            seconds: pending.started.elapsed().as_secs_f64(),
+            remote: pending.remote,
+        });
+        let _ = pending.outcome.try_send(report);
+    }
+
+    fn event(&mut self, event: SessionEvent) {
+        match event {
+            SessionEvent::Granted { operation, grant } => {
+                self.with(operation, |pending| {
+                    pending.level = grant.level;
+                    pending.remote = Some(RemoteFile {
+                        kind: grant.kind,
+                        size: grant.size,
+                        mode: grant.mode,
+                        modified: grant.modified,
+                        version: grant.version,
+                    });
+                });
+            }
+            SessionEvent::ChannelLost { .. } if self.replacements > 0 => {
+                self.replacements -= 1;
+                self.joiner.tell(Mail::Command(Command::WantChannels(1)));
+            }
+            SessionEvent::ChannelsGranted(grant) => Joiner::start(&self.joiner, grant),
+            SessionEvent::Over { error } => {
+                let mut ended = self.registry.ended.lock().unwrap_or_else(PoisonError::into_inner);
+                *ended = Some(error);
+            }
+            _ => {}
+        }
+    }
+}

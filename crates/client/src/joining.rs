@@ -1,0 +1,180 @@
+//! Channels 2..n: connected, proved and handed to their pipelines by a thread that lives only so long. Data moves on the
+//! channels that are up; nobody waits for the last one.
+
+use crate::transfer::PumpPost;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+use xdfs_engine::group::GroupChannel;
+use xdfs_engine::mail::Mail;
+use xdfs_engine::opening::{ClientJoining, Step};
+use xdfs_proto::base::{ChannelId, Error, ErrorKind, SessionId};
+use xdfs_proto::wire::control::ChannelGrant;
+use xdfs_proto::wire::handshake::Join;
+use xdfs_secure::keys::{ChannelKeys, Grant, JoinSecret, Role};
+use xdfs_secure::random;
+use xdfs_secure::record::{Limits, Opener, Sealer};
+use xdfs_xio::dispatch::{Body, Completion, Dispatch, Dispatcher, Op, SocketId};
+use xdfs_xio::transport::{self, Address, Link, TransportOptions};
+
+/// Connections that are opened at a time: enough to fill a long path, few enough for any backlog.
+const AT_A_TIME: usize = 128;
+
+/// See the module.
+pub(crate) struct Joiner {
+    pub address: Address,
+    pub transport: TransportOptions,
+    pub session: SessionId,
+    pub secret: JoinSecret,
+    pub deadline: Duration,
+    pub posts: Vec<PumpPost>,
+    pub joined: AtomicUsize,
+    pub stopped: AtomicBool,
+    /// Why the last channel that failed did.
+    pub failure: Mutex<Option<Error>>,
+}
+
+/// A channel on its way.
+struct Coming {
+    channel: ChannelId,
+    joining: ClientJoining,
+    first: Option<(Vec<u8>, usize)>,
+    want: usize,
+    sealer: Sealer,
+    opener: Opener,
+}
+
+impl Joiner {
+    /// A letter to the first pipeline. Sent without waiting: this may run on that pipeline's own thread.
+    pub(crate) fn tell(&self, mail: Mail<Link>) {
+        if let Some(post) = self.posts.first() {
+            let _ = post.try_send(mail);
+        }
+    }
+
+    /// Joins the channels of a grant on a thread of its own.
+    pub(crate) fn start(joiner: &Arc<Self>, grant: ChannelGrant) {
+        let worker = Arc::clone(joiner);
+        let spawned = thread::Builder::new().name("xdfs-joining".into()).spawn(move || {
+            if let Err(error) = worker.join_all(&grant) {
+                worker.failed(error);
+            }
+        });
+        if let Err(error) = spawned {
+            joiner.failed(Error::new(ErrorKind::Resources, format!("cannot start a thread: {error}")));
+        }
+    }
+
+    fn failed(&self, error: Error) {
+        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+    }
+
+    fn join_all(&self, grant: &ChannelGrant) -> Result<(), Error> {
+        let resources = |error: std::io::Error| Error::new(ErrorKind::Resources, format!("cannot join: {error}"));
+        let mut dispatch = Dispatcher::new().map_err(resources)?;
+        let mut left = (grant.first..grant.first + grant.count).filter(|channel| *channel > 1);
+        let mut coming: BTreeMap<SocketId, Coming> = BTreeMap::new();
+        let until = dispatch.now().after(self.deadline);
+        loop {
+            while coming.len() < AT_A_TIME && !self.stopped.load(Ordering::Relaxed) {
+                let Some(channel) = left.next() else { break };
+                let (link, one) = self.begin(ChannelId(channel), grant)?;
+                let socket = dispatch.attach(link, &[]).map_err(resources)?;
+                dispatch.submit(Op::Connect { socket });
+                coming.insert(socket, one);
+            }
+            if coming.is_empty() || self.stopped.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            match dispatch.next(Some(until)).map_err(resources)? {
+                Completion::Deadline => {
+                    let text = format!("{} channel(s) did not join in time", coming.len());
+                    return Err(Error::new(ErrorKind::TimedOut, text));
+                }
+                completion => self.advance(&mut dispatch, &mut coming, completion),
+            }
+        }
+    }
+
+    fn begin(&self, channel: ChannelId, grant: &ChannelGrant) -> Result<(Link, Coming), Error> {
+        let keys = ChannelKeys::derive(&self.secret, &Grant::new(&grant.secret), self.session, channel)?;
+        let keys = keys.for_role(Role::Client);
+        let join = Join { session: self.session, channel, nonce: random::array()?, mac: [0; 32] };
+        let (joining, step) = ClientJoining::start(join, keys.join);
+        let first = match step {
+            Step::Go { send, want } => Some((send, want)),
+            Step::Done(()) => None,
+        };
+        let link = transport::connect(&self.address, &self.transport)
+            .map_err(|error| Error::new(ErrorKind::ConnectionLost, error.to_string()))?;
+        let sealer = Sealer::new(keys.seal, Limits::STANDARD)?;
+        let opener = Opener::new(keys.open, Limits::STANDARD)?;
+        Ok((link, Coming { channel, joining, first, want: 0, sealer, opener }))
+    }
+
+    fn advance(
+        &self,
+        dispatch: &mut Dispatcher,
+        coming: &mut BTreeMap<SocketId, Coming>,
+        completion: Completion<Link>,
+    ) {
+        match completion {
+            Completion::Connected { socket } => {
+                let first = coming.get_mut(&socket).and_then(|one| {
+                    let (send, want) = one.first.take()?;
+                    one.want = want;
+                    Some(send)
+                });
+                if let Some(send) = first {
+                    dispatch.submit(Op::Send { socket, head: None, body: Body::Bytes(send) });
+                }
+            }
+            Completion::Sent { socket, .. } => {
+                if let Some(one) = coming.get(&socket) {
+                    dispatch.submit(Op::Small { socket, length: one.want });
+                }
+            }
+            Completion::Small { socket, bytes } => {
+                let Some(one) = coming.get_mut(&socket) else { return };
+                match one.joining.on_bytes(&bytes) {
+                    Ok(Step::Go { want, .. }) => dispatch.submit(Op::Small { socket, length: want }),
+                    Ok(Step::Done(())) => self.hand_over(dispatch, coming, socket),
+                    Err(error) => {
+                        self.failed(error);
+                        coming.remove(&socket);
+                        dispatch.detach(socket, &mut Vec::new());
+                    }
+                }
+            }
+            Completion::Ended { socket, cause, .. } => {
+                let text = match cause {
+                    xdfs_xio::dispatch::End::Failed(errno) => std::io::Error::from_raw_os_error(errno).to_string(),
+                    _ => "the server closed the connection".into(),
+                };
+                self.failed(Error::new(ErrorKind::ConnectionLost, text));
+                coming.remove(&socket);
+                dispatch.detach(socket, &mut Vec::new());
+            }
+            _ => {}
+        }
+    }
+
+    fn hand_over(&self, dispatch: &mut Dispatcher, coming: &mut BTreeMap<SocketId, Coming>, socket: SocketId) {
+        let Some(one) = coming.remove(&socket) else { return };
+        let detached = dispatch.detach(socket, &mut Vec::new());
+        let pipeline = usize::from(one.channel.0.saturating_sub(1)) % self.posts.len().max(1);
+        self.joined.fetch_add(1, Ordering::Relaxed);
+        let channel = GroupChannel {
+            channel: one.channel,
+            link: detached.link,
+            unread: detached.unread,
+            sealer: one.sealer,
+            opener: one.opener,
+            known: false,
+        };
+        // A pipeline that has ended wants no more channels.
+        let _ = self.posts[pipeline].send(Mail::Attach(Box::new(channel)));
+    }
+}

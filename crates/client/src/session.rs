@@ -1,0 +1,461 @@
+//! A session: connected, opened, and served by one thread per pipeline.
+
+use crate::ends::{Payload, Target};
+use crate::host::{ClientHost, Pending, Registry};
+use crate::joining::Joiner;
+use crate::transfer::{PumpPost, RemoteFile, Transfer};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+use xdfs_engine::blocking::{Blocking, Share};
+use xdfs_engine::bounds;
+use xdfs_engine::group::{Group, GroupChannel};
+use xdfs_engine::mail::{Command, Mail, Post};
+use xdfs_engine::opening::{ClientOpened, ClientOpening, Step};
+use xdfs_engine::pump::{DiskMode, Parts, Pump};
+use xdfs_proto::base::{ChannelId, Error, ErrorKind, Level, PipelineId};
+use xdfs_proto::limits;
+use xdfs_proto::session::{Bugs, Role, Session as Machine, SessionLimits};
+use xdfs_proto::wire::handshake::Open;
+use xdfs_proto::wire::request::Request;
+use xdfs_secure::keys::{self, ChannelKeys, Grant};
+use xdfs_secure::random;
+use xdfs_secure::record::{Limits, Opener, Sealer};
+use xdfs_xio::dispatch::{Body, Completion, Dispatch, Dispatcher, End, Op, SocketId};
+use xdfs_xio::transport::{self, Address, Link, TransportOptions};
+
+/// Bytes that a server may send before the first CREDIT: a small file arrives without waiting for it.
+const INITIAL_CREDIT: u64 = 4 << 20;
+
+/// How to connect.
+#[derive(Clone, Debug)]
+pub struct ConnectOptions {
+    /// The server.
+    pub address: Address,
+    /// Channels wanted; the server may grant fewer.
+    pub channels: u16,
+    /// Pipelines wanted.
+    pub pipelines: u8,
+    /// Socket window in bytes; none leaves it to the kernel.
+    pub window: Option<u32>,
+    /// Block size in bytes; none leaves it to the server.
+    pub block: Option<u32>,
+    /// Protection of the blocks.
+    pub level: Level,
+    /// Congestion control by name; none picks it (see `xio::transport::settle`).
+    pub congestion: Option<String>,
+    /// A channel on which something is owed is lost after this silence; none leaves it to the server.
+    pub stall: Option<Duration>,
+    /// Time to connect, to open the session, and for the last channel to join.
+    pub deadline: Duration,
+    /// How files are written.
+    pub disk: DiskMode,
+}
+
+impl ConnectOptions {
+    /// One channel to `address`, everything else by default.
+    pub fn to(address: impl Into<Address>) -> Self {
+        Self {
+            address: address.into(),
+            channels: 1,
+            pipelines: 1,
+            window: None,
+            block: None,
+            level: Level::Integrity,
+            congestion: None,
+            stall: None,
+            deadline: Duration::from_secs(10),
+            disk: DiskMode::default(),
+        }
+    }
+}
+
+/// How to upload.
+#[derive(Clone, Debug, Default)]
+pub struct PutOptions {
+    /// Fail where the target exists.
+    pub keep_existing: bool,
+    /// Permission bits of the new file; none takes those of the source.
+    pub mode: Option<u32>,
+    /// The local name, for the server's log.
+    pub label: Vec<u8>,
+}
+
+/// How to download.
+#[derive(Clone, Debug, Default)]
+pub struct GetOptions {
+    /// First byte.
+    pub offset: u64,
+    /// Bytes; none means up to the end.
+    pub length: Option<u64>,
+    /// The local name, for the server's log.
+    pub label: Vec<u8>,
+}
+
+/// What a session was granted.
+#[derive(Clone, Debug)]
+pub struct SessionFacts {
+    /// Channels granted.
+    pub channels: u16,
+    /// Channels asked for.
+    pub asked: u16,
+    /// Pipelines granted.
+    pub pipelines: u8,
+    /// Block size.
+    pub block: u32,
+    /// Socket window, 0 where the kernel tunes it.
+    pub window: u64,
+    /// Stall deadline.
+    pub stall: Duration,
+    /// Congestion control of channel 1, where the transport has one.
+    pub congestion: Option<String>,
+}
+
+/// See the module.
+pub struct Session {
+    facts: SessionFacts,
+    level: Level,
+    registry: Arc<Registry>,
+    joiner: Arc<Joiner>,
+    threads: Vec<JoinHandle<()>>,
+    tickets: AtomicU64,
+    started: Mutex<Option<Instant>>,
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Session({:?})", self.facts)
+    }
+}
+
+impl Session {
+    /// Connects channel 1, opens the session, and starts the others on their way.
+    pub fn connect(options: &ConnectOptions) -> Result<Self, Error> {
+        let started = Instant::now();
+        let transport = transport_options(options);
+        let (link, opened) = open(options, &transport)?;
+        let ClientOpened { accept, join_secret } = opened;
+        let facts = SessionFacts {
+            channels: accept.channels,
+            asked: options.channels,
+            pipelines: accept.pipelines,
+            block: accept.block,
+            window: accept.window,
+            stall: Duration::from_millis(accept.stall_ms.into()),
+            congestion: link.congestion_name(),
+        };
+        let keys = ChannelKeys::derive(&join_secret, &Grant::new(&accept.grant.secret), accept.session, ChannelId(1))?;
+        let keys = keys.for_role(keys::Role::Client);
+        let first = GroupChannel {
+            channel: ChannelId(1),
+            link,
+            unread: Vec::new(),
+            sealer: Sealer::new(keys.seal, Limits::STANDARD)?,
+            opener: Opener::new(keys.open, Limits::STANDARD)?,
+            known: false,
+        };
+        let (dispatchers, posts, mailboxes) = pipelines(accept.pipelines)?;
+        let joiner = Arc::new(Joiner {
+            address: options.address.clone(),
+            transport,
+            session: accept.session,
+            secret: join_secret,
+            deadline: options.deadline,
+            posts: posts.clone(),
+            joined: AtomicUsize::new(1),
+            stopped: AtomicBool::new(false),
+            failure: Mutex::new(None),
+        });
+        let registry = Arc::new(Registry::default());
+        let limits = SessionLimits {
+            control_level: Level::Integrity,
+            floor: accept.floor,
+            block: accept.block,
+            window: 0,
+            stall: facts.stall,
+            operations_max: limits::OPERATIONS_MAX,
+            pipelines: accept.pipelines,
+            channels: accept.channels,
+        };
+        let mut session = Self {
+            facts,
+            level: options.level,
+            registry,
+            joiner,
+            threads: Vec::new(),
+            tickets: AtomicU64::new(1),
+            started: Mutex::new(Some(started)),
+        };
+        session.serve(dispatchers, &posts, mailboxes, first, &limits, options.disk)?;
+        if accept.channels > 1 {
+            Joiner::start(&session.joiner, accept.grant);
+        }
+        Ok(session)
+    }
+
+    fn serve(
+        &mut self,
+        dispatchers: Vec<Dispatcher>,
+        posts: &[PumpPost],
+        mailboxes: Vec<std::sync::mpsc::Receiver<Mail<Link>>>,
+        first: GroupChannel<Link>,
+        limits: &SessionLimits,
+        disk: DiskMode,
+    ) -> Result<(), Error> {
+        let blocking = Blocking::default();
+        let mut first = Some(first);
+        for (index, (dispatch, mailbox)) in dispatchers.into_iter().zip(mailboxes).enumerate() {
+            let pipeline = PipelineId(index as u8);
+            let host = ClientHost {
+                registry: Arc::clone(&self.registry),
+                joiner: Arc::clone(&self.joiner),
+                operations: BTreeMap::new(),
+                replacements: limits.channels.min(64),
+            };
+            let mut peers: Vec<_> = posts.iter().cloned().map(Some).collect();
+            peers[index] = None;
+            let parts = Parts {
+                dispatch,
+                host,
+                mailbox,
+                post: posts[index].clone(),
+                peers,
+                pipeline,
+                blocking: blocking.clone(),
+                share: Share(0),
+                disk,
+                retire: false,
+            };
+            let session = Machine::new(Role::Client, pipeline, limits.clone(), Bugs::default());
+            let group = Group { session, channels: first.take().into_iter().collect() };
+            let name = format!("xdfs-pipeline-{index}");
+            let run = move || {
+                if let Ok(pump) = Pump::new(parts, group) {
+                    drop(pump.run());
+                }
+            };
+            let thread = thread::Builder::new().name(name).spawn(run);
+            self.threads.push(thread.map_err(|error| {
+                Error::new(ErrorKind::Resources, format!("cannot start a pipeline's thread: {error}"))
+            })?);
+        }
+        Ok(())
+    }
+
+    /// What was granted.
+    pub fn facts(&self) -> &SessionFacts {
+        &self.facts
+    }
+
+    /// Channels that have joined so far.
+    pub fn joined(&self) -> usize {
+        self.joiner.joined.load(Ordering::Relaxed)
+    }
+
+    /// Why the last channel that could not join could not.
+    pub fn join_failure(&self) -> Option<Error> {
+        self.joiner.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Uploads `payload` to `remote` (`EXPORT/path`, nothing encoded).
+    pub fn put(&self, payload: Payload, remote: impl AsRef<[u8]>, options: &PutOptions) -> Result<Transfer, Error> {
+        let attributes = payload.source.attributes();
+        let request = Request {
+            name: remote.as_ref().to_vec(),
+            label: options.label.clone(),
+            keep_existing: options.keep_existing,
+            length: payload.length,
+            mode: options.mode.unwrap_or(attributes.mode & 0o777),
+            modified: payload.source.modified(),
+            ..self.request()?
+        };
+        self.start(request, Some(payload), None)
+    }
+
+    /// Downloads `remote` (`EXPORT/path`, nothing encoded) to `target`.
+    pub fn get(&self, remote: impl AsRef<[u8]>, target: Target, options: &GetOptions) -> Result<Transfer, Error> {
+        let request = Request {
+            name: remote.as_ref().to_vec(),
+            label: options.label.clone(),
+            offset: options.offset,
+            length: options.length,
+            credit: INITIAL_CREDIT,
+            ..self.request()?
+        };
+        self.start(request, None, Some(target))
+    }
+
+    /// What `remote` is.
+    pub fn stat(&self, remote: impl AsRef<[u8]>) -> Result<RemoteFile, Error> {
+        let request = Request { name: remote.as_ref().to_vec(), head_only: true, ..self.request()? };
+        let report = self.start(request, None, None)?.wait()?;
+        report.remote.ok_or_else(|| Error::new(ErrorKind::Protocol, "the server told no attributes"))
+    }
+
+    fn request(&self) -> Result<Request, Error> {
+        Ok(Request { transfer: random::array()?, level: self.level, ..Request::default() })
+    }
+
+    fn start(&self, request: Request, payload: Option<Payload>, target: Option<Target>) -> Result<Transfer, Error> {
+        let first = self.started.lock().unwrap_or_else(PoisonError::into_inner).take().filter(|_| !request.head_only);
+        let (outcome, receiver) = sync_channel(1);
+        let moved = Arc::new(AtomicU64::new(0));
+        let ticket = self.tickets.fetch_add(1, Ordering::Relaxed);
+        let length = request.length;
+        let pending = Pending {
+            target,
+            transfer: request.transfer,
+            outcome,
+            moved: Arc::clone(&moved),
+            started: first.unwrap_or_else(Instant::now),
+            level: request.level,
+            remote: None,
+        };
+        self.registry.pending().insert(ticket, pending);
+        let post = self.joiner.posts[0].clone();
+        let command = Command::Open { ticket, request, source: payload.map(Payload::into_side) };
+        if post.send(Mail::Command(command)).is_err() {
+            self.registry.pending().remove(&ticket);
+            return Err(self.why_ended());
+        }
+        Ok(Transfer { ticket, post, moved, outcome: receiver, length })
+    }
+
+    fn why_ended(&self) -> Error {
+        let ended = self.registry.ended.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        ended.flatten().unwrap_or_else(|| Error::new(ErrorKind::ConnectionLost, "the session has ended"))
+    }
+
+    /// Ends the session in order: transfers under way are finished first.
+    pub fn close(mut self) -> Result<(), Error> {
+        self.joiner.stopped.store(true, Ordering::Relaxed);
+        for post in &self.joiner.posts {
+            let _ = post.send(Mail::Command(Command::Close));
+        }
+        for thread in std::mem::take(&mut self.threads) {
+            let _ = thread.join();
+        }
+        let ended = self.registry.ended.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        match ended.flatten() {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Session {
+    /// A session that was not closed is abandoned: what runs fails at both ends.
+    fn drop(&mut self) {
+        self.joiner.stopped.store(true, Ordering::Relaxed);
+        for post in &self.joiner.posts {
+            let error = Error::new(ErrorKind::Cancelled, "the session was dropped");
+            let _ = post.try_send(Mail::Command(Command::Abandon(error)));
+        }
+    }
+}
+
+type Pipelines = (Vec<Dispatcher>, Vec<PumpPost>, Vec<std::sync::mpsc::Receiver<Mail<Link>>>);
+
+fn pipelines(count: u8) -> Result<Pipelines, Error> {
+    let (mut dispatchers, mut posts, mut mailboxes) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..count {
+        let dispatch = Dispatcher::new()
+            .map_err(|error| Error::new(ErrorKind::Resources, format!("cannot watch sockets: {error}")))?;
+        let (post, mailbox) = Post::new(bounds::MAILBOX, dispatch.waker());
+        dispatchers.push(dispatch);
+        posts.push(post);
+        mailboxes.push(mailbox);
+    }
+    Ok((dispatchers, posts, mailboxes))
+}
+
+fn transport_options(options: &ConnectOptions) -> TransportOptions {
+    TransportOptions {
+        window: options.window,
+        send_buffer: None,
+        congestion: options.congestion.clone(),
+        nodelay: true,
+    }
+}
+
+/// Connects channel 1 and carries its opening to the end.
+fn open(options: &ConnectOptions, transport: &TransportOptions) -> Result<(Link, ClientOpened), Error> {
+    let resources = |error: std::io::Error| Error::new(ErrorKind::Resources, format!("cannot connect: {error}"));
+    let mut dispatch = Dispatcher::new().map_err(resources)?;
+    let link = transport::connect(&options.address, transport)
+        .map_err(|error| Error::new(ErrorKind::ConnectionLost, error.to_string()))?;
+    let socket = dispatch.attach(link, &[]).map_err(resources)?;
+    let wishes = Open {
+        prefaces: [0; 16],
+        features: 0,
+        channels: options.channels.max(1),
+        pipelines: options.pipelines.max(1),
+        window: options.window.unwrap_or(0).into(),
+        block: options.block.unwrap_or(0),
+        level: options.level,
+        stall_ms: options.stall.map_or(0, |stall| stall.as_millis().min(u128::from(u32::MAX)) as u32),
+        label: random::array()?,
+        login: 0,
+        credentials: Vec::new(),
+        options: Vec::new(),
+        first: None,
+    };
+    let (opening, step) = ClientOpening::start(wishes, random::array()?);
+    let opened = carry(&mut dispatch, socket, opening, step, options)?;
+    let detached = dispatch.detach(socket, &mut Vec::new());
+    Ok((detached.link, opened))
+}
+
+fn carry(
+    dispatch: &mut Dispatcher,
+    socket: SocketId,
+    mut opening: ClientOpening,
+    step: Step<ClientOpened>,
+    options: &ConnectOptions,
+) -> Result<ClientOpened, Error> {
+    let until = dispatch.now().after(options.deadline);
+    let address = &options.address;
+    let mut step = Some(step);
+    let mut want = 0;
+    dispatch.submit(Op::Connect { socket });
+    loop {
+        let completion = dispatch
+            .next(Some(until))
+            .map_err(|error| Error::new(ErrorKind::Resources, format!("cannot wait for {address}: {error}")))?;
+        let next = match completion {
+            Completion::Connected { .. } => step.take(),
+            Completion::Sent { .. } => {
+                dispatch.submit(Op::Small { socket, length: want });
+                None
+            }
+            Completion::Small { bytes, .. } => Some(opening.on_bytes(&bytes)?),
+            Completion::Ended { cause, .. } => {
+                let text = match cause {
+                    End::Failed(errno) => std::io::Error::from_raw_os_error(errno).to_string(),
+                    _ => "the server closed the connection".into(),
+                };
+                let text = format!("cannot connect to {address}: {text}");
+                return Err(Error::new(ErrorKind::ConnectionLost, text));
+            }
+            Completion::Deadline => {
+                let text = format!("no answer from {address} within {:?}", options.deadline);
+                return Err(Error::new(ErrorKind::TimedOut, text));
+            }
+            _ => None,
+        };
+        match next {
+            Some(Step::Done(opened)) => return Ok(opened),
+            Some(Step::Go { send, want: length }) if send.is_empty() => {
+                dispatch.submit(Op::Small { socket, length });
+            }
+            Some(Step::Go { send, want: length }) => {
+                want = length;
+                dispatch.submit(Op::Send { socket, head: None, body: Body::Bytes(send) });
+            }
+            None => {}
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! A transfer under way, as the application holds it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+use xdfs_engine::mail::{Command, Mail, Post};
+use xdfs_proto::base::{Error, ErrorKind, Level};
+use xdfs_proto::wire::control::{Kind, Safety};
+use xdfs_xio::dispatch::DescriptorWaker;
+use xdfs_xio::transport::Link;
+
+pub(crate) type PumpPost = Post<Link, DescriptorWaker>;
+
+/// What the server said about a file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RemoteFile {
+    /// File, directory or other.
+    pub kind: Kind,
+    /// Its size; none where it has no end.
+    pub size: Option<u64>,
+    /// Permission bits.
+    pub mode: u32,
+    /// Modification time.
+    pub modified: Option<(i64, u32)>,
+    /// Its version, opaque.
+    pub version: Vec<u8>,
+}
+
+/// What a transfer did.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Report {
+    /// Bytes of the target.
+    pub length: u64,
+    /// Bytes of blocks that passed here, repeated ones included.
+    pub moved: u64,
+    /// The same per channel that carried any, by channel number.
+    pub channel_bytes: BTreeMap<u16, u64>,
+    /// How safe the bytes are at the target.
+    pub safety: Safety,
+    /// Protection that the blocks had.
+    pub level: Level,
+    /// Seconds from the session's first connect (for its first transfer), else from the request, to the outcome.
+    pub seconds: f64,
+    /// Download: what the source is.
+    pub remote: Option<RemoteFile>,
+}
+
+/// See the module. Dropping it leaves the transfer running.
+#[derive(Debug)]
+pub struct Transfer {
+    pub(crate) ticket: u64,
+    pub(crate) post: PumpPost,
+    pub(crate) moved: Arc<AtomicU64>,
+    pub(crate) outcome: Receiver<Result<Report, Error>>,
+    pub(crate) length: Option<u64>,
+}
+
+fn gone() -> Error {
+    Error::new(ErrorKind::ConnectionLost, "the session ended before the transfer did")
+}
+
+impl Transfer {
+    /// Waits for the outcome.
+    pub fn wait(self) -> Result<Report, Error> {
+        self.outcome.recv().unwrap_or_else(|_| Err(gone()))
+    }
+
+    /// Waits for the outcome at most so long; none when it is not known yet.
+    pub fn wait_for(&self, time: Duration) -> Option<Result<Report, Error>> {
+        match self.outcome.recv_timeout(time) {
+            Ok(outcome) => Some(outcome),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => Some(Err(gone())),
+        }
+    }
+
+    /// Gives it up on both sides. The outcome is still told: the receiver may have been quicker.
+    pub fn cancel(&self) {
+        let _ = self.post.send(Mail::Command(Command::Cancel { ticket: self.ticket }));
+    }
+
+    /// Bytes of blocks that have passed so far.
+    pub fn moved(&self) -> u64 {
+        self.moved.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of the transfer, where known at its start.
+    pub fn length(&self) -> Option<u64> {
+        self.length
+    }
+}

@@ -1,0 +1,449 @@
+//! The listener: one thread that accepts, carries every handshake a step further when its bytes are there, watches idle
+//! sessions, and starts and takes back pipeline threads. It never waits for a peer (SRV-49).
+
+mod joining;
+mod keeping;
+
+use crate::export::Export;
+use crate::guest::{Guest, Outcome, Then};
+use crate::log::{Log, LogEvent};
+use crate::sessions::{Entry, Letter, Pipe};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::Duration;
+use xdfs_engine::blocking::Blocking;
+use xdfs_engine::opening::{JoinRequest, ServerOpened};
+use xdfs_engine::pump::DiskMode;
+use xdfs_proto::base::{ChannelId, Error, ErrorKind, Instant, SessionId};
+use xdfs_proto::limits;
+use xdfs_proto::negotiate::{self, Policy};
+use xdfs_proto::wire::control::ChannelGrant;
+use xdfs_proto::wire::handshake::{Accept, MessageType, Open, Prefaces, encode_refusal, frame};
+use xdfs_secure::handshake::{Handshake, NoneHandshake};
+use xdfs_secure::keys::JoinSecret;
+use xdfs_secure::random;
+use xdfs_xio::dispatch::{Completion, DescriptorWaker, Dispatch, Dispatcher, End, HEAD_BYTES, Op, SocketId, Wake};
+use xdfs_xio::transport::{self, Address, Link, TransportOptions};
+
+/// Bounds of a server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ServerLimits {
+    /// Connections that have not proved anything; the one that said nothing for longest makes room for a new one.
+    pub guests: usize,
+    /// Time that a connection has to become a channel, from its acceptance.
+    pub opening: Duration,
+    /// Sessions at a time.
+    pub sessions: usize,
+    /// A session without any operation is ended after this long.
+    pub idle: Duration,
+    /// Time that running sessions get when the server goes down.
+    pub drain: Duration,
+}
+
+impl Default for ServerLimits {
+    fn default() -> Self {
+        Self {
+            guests: 4096,
+            opening: Duration::from_secs(10),
+            sessions: 4096,
+            idle: Duration::from_secs(600),
+            drain: Duration::from_secs(30),
+        }
+    }
+}
+
+/// What a server is told.
+#[derive(Clone)]
+pub struct Config {
+    /// Where to listen; port 0 takes a free one.
+    pub listen: Address,
+    /// Socket options of the listener and of every channel.
+    pub transport: TransportOptions,
+    /// What is shown.
+    pub exports: Vec<Export>,
+    /// What sessions get.
+    pub policy: Policy,
+    /// Bounds.
+    pub limits: ServerLimits,
+    /// How files are written.
+    pub disk: DiskMode,
+    /// Who hears what happens.
+    pub log: Log,
+}
+
+/// A listening server; [`Server::run`] serves.
+pub struct Server {
+    pub(crate) dispatch: Dispatcher,
+    pub(crate) config: Config,
+    pub(crate) exports: Arc<Vec<Export>>,
+    pub(crate) blocking: Blocking,
+    pub(crate) letters: SyncSender<Letter>,
+    mailbox: Receiver<Letter>,
+    listener: Option<SocketId>,
+    address: Address,
+    /// Connections are accepted again from then on: descriptors ran out.
+    accept_at: Option<Instant>,
+    guests: BTreeMap<SocketId, Guest>,
+    /// Guests by age, for their deadlines.
+    by_age: VecDeque<(Instant, SocketId)>,
+    pub(crate) sessions: BTreeMap<SessionId, Entry>,
+    /// Idle channels by their socket.
+    pub(crate) idle: BTreeMap<SocketId, (SessionId, ChannelId)>,
+    /// Heads that arrived on idle channels and wait for their pipeline's thread.
+    pub(crate) pending_heads: BTreeMap<SocketId, [u8; HEAD_BYTES]>,
+    /// Commands that crossed with the end of a pipeline's thread.
+    pub(crate) late_commands: Vec<(SessionId, usize, xdfs_engine::mail::Command)>,
+    next_sweep: Instant,
+    pub(crate) draining: Option<Instant>,
+}
+
+/// Steers a running server from another thread.
+#[derive(Clone)]
+pub struct Handle {
+    letters: SyncSender<Letter>,
+    waker: DescriptorWaker,
+}
+
+impl Handle {
+    /// Takes no new sessions and ends when the present ones are over, or at the drain deadline.
+    pub fn drain(&self) {
+        self.tell(Letter::Drain);
+    }
+
+    /// Ends now.
+    pub fn stop(&self) {
+        self.tell(Letter::Stop);
+    }
+
+    /// Writes the state to the log: sessions, threads, memory, rates (SRV-54).
+    pub fn status(&self) {
+        self.tell(Letter::Status);
+    }
+
+    fn tell(&self, letter: Letter) {
+        let _ = self.letters.try_send(letter);
+        self.waker.wake();
+    }
+}
+
+/// Letters to the listener that may wait: one per pipeline that ends, and a few commands.
+const LETTERS: usize = 8192;
+
+/// A session that was granted and whose answer is on its way to the client.
+pub(crate) struct Opening {
+    id: SessionId,
+    secret: JoinSecret,
+    grant: ChannelGrant,
+    granted: negotiate::Granted,
+    open: Box<Open>,
+}
+
+impl Server {
+    /// Starts listening.
+    pub fn bind(config: Config) -> Result<Self, Error> {
+        let resources =
+            |what: &str, error: std::io::Error| Error::new(ErrorKind::Resources, format!("{what}: {error}"));
+        let mut dispatch = Dispatcher::new().map_err(|error| resources("cannot watch sockets", error))?;
+        let cannot = |error: &dyn std::fmt::Display| {
+            Error::new(ErrorKind::Resources, format!("cannot listen on {}: {error}", config.listen))
+        };
+        let link = transport::listen(&config.listen, &config.transport).map_err(|error| cannot(&error))?;
+        let address = link.local().map_err(|error| cannot(&error))?;
+        let listener = dispatch.attach(link, &[]).map_err(|error| cannot(&error))?;
+        let (letters, mailbox) = sync_channel(LETTERS);
+        Ok(Self {
+            dispatch,
+            exports: Arc::new(config.exports.clone()),
+            config,
+            blocking: Blocking::default(),
+            letters,
+            mailbox,
+            listener: Some(listener),
+            address,
+            accept_at: None,
+            guests: BTreeMap::new(),
+            by_age: VecDeque::new(),
+            sessions: BTreeMap::new(),
+            idle: BTreeMap::new(),
+            pending_heads: BTreeMap::new(),
+            late_commands: Vec::new(),
+            next_sweep: Instant(0),
+            draining: None,
+        })
+    }
+
+    /// Where it listens, with the real port.
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// Steers it from elsewhere.
+    pub fn handle(&self) -> Handle {
+        Handle { letters: self.letters.clone(), waker: self.dispatch.waker() }
+    }
+
+    /// Serves until it is told to end.
+    pub fn run(mut self) -> Result<(), Error> {
+        if let Some(socket) = self.listener {
+            self.dispatch.submit(Op::Accept { socket });
+        }
+        loop {
+            let deadline = self.deadline();
+            let completion = self
+                .dispatch
+                .next(deadline)
+                .map_err(|error| Error::new(ErrorKind::Resources, format!("waiting for sockets failed: {error}")))?;
+            self.on_completion(completion);
+            let now = self.dispatch.now();
+            self.sweep(now);
+            let late = self.draining.is_some_and(|until| now >= until);
+            if self.draining.is_some() && (self.sessions.is_empty() || late) {
+                self.abandon_all();
+                return Ok(());
+            }
+        }
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        let guests = self.by_age.front().map(|(until, _)| *until);
+        let sweep = (!self.sessions.is_empty()).then_some(self.next_sweep);
+        [guests, sweep, self.accept_at, self.draining].into_iter().flatten().min()
+    }
+
+    fn on_completion(&mut self, completion: Completion<Link>) {
+        match completion {
+            Completion::Accepted { socket, link } => {
+                self.dispatch.submit(Op::Accept { socket });
+                self.on_accepted(link);
+            }
+            Completion::Small { socket, bytes } => self.on_bytes(socket, &bytes),
+            Completion::Sent { socket, .. } => self.on_sent(socket),
+            Completion::Head { socket, head } => self.wake_pipeline(socket, &head),
+            Completion::Ended { socket, cause, .. } if Some(socket) == self.listener => self.on_accept_failed(cause),
+            Completion::Ended { socket, .. } => self.on_ended(socket),
+            Completion::Woken => self.read_letters(),
+            _ => {}
+        }
+    }
+
+    fn on_accept_failed(&mut self, cause: End) {
+        let text = match cause {
+            End::Failed(errno) | End::Source(errno) => std::io::Error::from_raw_os_error(errno).to_string(),
+            End::Closed => "the listening socket was closed".into(),
+        };
+        let error = format!("{text}; accepting again in 100 ms");
+        (self.config.log)(&LogEvent::GuestRefused { peer: "somebody".into(), error });
+        // Out of descriptors: asking again at once would spin.
+        self.accept_at = Some(self.dispatch.now().after(Duration::from_millis(100)));
+    }
+
+    fn on_accepted(&mut self, link: Link) {
+        let now = self.dispatch.now();
+        let peer = link.peer().map_or_else(|_| "somebody".into(), |peer| peer.to_string());
+        if let Err(error) = transport::settle(&link, &self.config.transport) {
+            return (self.config.log)(&LogEvent::GuestRefused { peer, error: error.to_string() });
+        }
+        if self.guests.len() >= self.config.limits.guests {
+            self.cut_oldest();
+        }
+        let random = random::array::<32>();
+        let (Ok(socket), Ok(random)) = (self.dispatch.attach(link, &[]), random) else { return };
+        let until = now.after(self.config.limits.opening);
+        let guest = Guest::start(&mut self.dispatch, socket, peer, until, random);
+        self.guests.insert(socket, guest);
+        self.by_age.push_back((until, socket));
+    }
+
+    fn cut_oldest(&mut self) {
+        while let Some((until, socket)) = self.by_age.pop_front() {
+            if self.guests.get(&socket).is_some_and(|guest| guest.until == until) {
+                return self.cut(socket, "made room for newer connections");
+            }
+        }
+    }
+
+    /// Ends a guest, with the reason in the log.
+    fn cut(&mut self, socket: SocketId, error: &str) {
+        if let Some(guest) = self.guests.remove(&socket) {
+            self.dispatch.detach(socket, &mut Vec::new());
+            if !matches!(guest.then, Then::Close) {
+                (self.config.log)(&LogEvent::GuestRefused { peer: guest.peer, error: error.into() });
+            }
+        }
+    }
+
+    fn on_bytes(&mut self, socket: SocketId, bytes: &[u8]) {
+        let Some(guest) = self.guests.get_mut(&socket) else { return };
+        match guest.on_bytes(&mut self.dispatch, bytes) {
+            Outcome::Waiting => {}
+            Outcome::Opened(ServerOpened::Open { open, handshake, prefaces }) => {
+                self.on_open(socket, open, handshake, prefaces);
+            }
+            Outcome::Opened(ServerOpened::Join(request)) => self.on_join(socket, request),
+            Outcome::Opened(ServerOpened::Refused { send, error }) => self.refuse(socket, send, &error),
+        }
+    }
+
+    /// Says why not, and closes when that is out.
+    fn refuse(&mut self, socket: SocketId, send: Vec<u8>, error: &Error) {
+        let Some(guest) = self.guests.get_mut(&socket) else { return };
+        let peer = guest.peer.clone();
+        (self.config.log)(&LogEvent::GuestRefused { peer, error: error.to_string() });
+        guest.then = Then::Close;
+        guest.send(&mut self.dispatch, send);
+    }
+
+    fn on_open(&mut self, socket: SocketId, open: Box<Open>, handshake: NoneHandshake, prefaces: Prefaces) {
+        match self.grant(open, handshake, prefaces) {
+            Ok((opening, accept)) => {
+                let Some(guest) = self.guests.get_mut(&socket) else { return };
+                guest.then = Then::Session(Box::new(opening));
+                guest.send(&mut self.dispatch, frame(MessageType::Accept, &accept.encode()));
+            }
+            Err(error) => self.refuse(socket, frame(MessageType::Refuse, &encode_refusal(&error)), &error),
+        }
+    }
+
+    fn grant(
+        &mut self,
+        open: Box<Open>,
+        handshake: NoneHandshake,
+        prefaces: Prefaces,
+    ) -> Result<(Opening, Accept), Error> {
+        if self.draining.is_some() {
+            return Err(Error::new(ErrorKind::Draining, "the server is shutting down; try again later"));
+        }
+        if self.sessions.len() >= self.config.limits.sessions {
+            return Err(Error::new(ErrorKind::Busy, "the server has as many sessions as it takes; try again later"));
+        }
+        let granted = negotiate::grant(&open, &self.config.policy)?;
+        let id = SessionId(random::array()?);
+        let secret = handshake.establish(id)?.join_secret;
+        let life_ms = limits::GRANT_LIFE.as_millis() as u32;
+        let grant = ChannelGrant { first: 1, count: granted.channels, secret: random::array()?, life_ms };
+        let accept = Accept {
+            prefaces,
+            session: id,
+            features: 0,
+            channels: granted.channels,
+            pipelines: granted.pipelines,
+            window: granted.window,
+            block: granted.block,
+            floor: granted.floor,
+            initial_credit: 0,
+            stall_ms: granted.stall.as_millis() as u32,
+            grant: grant.clone(),
+            options: Vec::new(),
+        };
+        Ok((Opening { id, secret, grant, granted, open }, accept))
+    }
+
+    fn on_join(&mut self, socket: SocketId, request: JoinRequest) {
+        let now = self.dispatch.now();
+        let (id, channel) = (request.join.session, request.join.channel);
+        let judged = match self.sessions.get_mut(&id) {
+            None => Err(Error::new(ErrorKind::SessionUnknown, "JOIN of a session that is not known")),
+            Some(entry) => entry.keys(id, channel, now).and_then(|keys| {
+                request.verify(&keys.join)?;
+                entry.use_up(&request.join, now);
+                Ok(keys)
+            }),
+        };
+        match judged {
+            Err(error) => self.refuse(socket, JoinRequest::refuse(), &error),
+            Ok(keys) => {
+                let answer = request.accept(&keys.join);
+                let Some(guest) = self.guests.get_mut(&socket) else { return };
+                guest.then = Then::Join(id, channel, Box::new(keys));
+                guest.send(&mut self.dispatch, answer);
+            }
+        }
+    }
+
+    fn on_sent(&mut self, socket: SocketId) {
+        let Some(guest) = self.guests.get_mut(&socket) else { return };
+        if guest.on_sent(&mut self.dispatch) {
+            return;
+        }
+        match std::mem::replace(&mut guest.then, Then::Opening) {
+            Then::Opening => {}
+            Then::Close => {
+                guest.then = Then::Close;
+                let link = self.dispatch.link(socket);
+                // Lets the client read the answer before the connection goes.
+                let _ = link.finish_sending();
+                self.cut(socket, "refused");
+            }
+            Then::Session(opening) => self.start_session(socket, *opening),
+            Then::Join(id, channel, keys) => self.admit(socket, id, channel, *keys),
+        }
+    }
+
+    fn on_ended(&mut self, socket: SocketId) {
+        if self.guests.contains_key(&socket) {
+            return self.cut(socket, "the peer closed the connection during the opening");
+        }
+        self.idle_ended(socket);
+    }
+
+    fn read_letters(&mut self) {
+        while let Ok(letter) = self.mailbox.try_recv() {
+            match letter {
+                Letter::Ended { session, pipeline, ending, mailbox } => {
+                    self.on_pipeline_ended(session, pipeline, ending, mailbox);
+                }
+                Letter::WantChannels { session, pipeline, count } => self.on_want(session, pipeline, count),
+                Letter::Status => (self.config.log)(&LogEvent::Status { lines: self.status_lines() }),
+                Letter::Drain => self.drain(),
+                Letter::Stop => {
+                    self.drain();
+                    self.draining = Some(self.dispatch.now());
+                }
+            }
+        }
+    }
+
+    fn drain(&mut self) {
+        if let Some(socket) = self.listener.take() {
+            self.dispatch.detach(socket, &mut Vec::new());
+        }
+        let until = self.dispatch.now().after(self.config.limits.drain);
+        self.draining.get_or_insert(until);
+        self.accept_at = None;
+        self.drain_sessions();
+        (self.config.log)(&LogEvent::Draining { sessions: self.sessions.len() });
+    }
+
+    /// Deadlines: guests, idle sessions, accepting again.
+    fn sweep(&mut self, now: Instant) {
+        while let Some((until, socket)) = self.by_age.front().copied().filter(|(until, _)| *until <= now) {
+            self.by_age.pop_front();
+            let Some(guest) = self.guests.get(&socket).filter(|guest| guest.until == until) else { continue };
+            let text = format!("no {} within {:?}", guest.phase(), self.config.limits.opening);
+            self.cut(socket, &text);
+        }
+        if self.accept_at.is_some_and(|at| at <= now) {
+            self.accept_at = None;
+            if let Some(socket) = self.listener {
+                self.dispatch.submit(Op::Accept { socket });
+            }
+        }
+        if now >= self.next_sweep {
+            self.next_sweep = now.after(Duration::from_secs(1).min(self.config.limits.idle));
+            self.end_idle_sessions(now);
+        }
+    }
+
+    fn abandon_all(&mut self) {
+        for entry in self.sessions.values() {
+            for pipe in &entry.pipes {
+                if let Pipe::Running(post) = pipe {
+                    let error = Error::new(ErrorKind::Draining, "the server has shut down");
+                    let command = xdfs_engine::mail::Command::Abandon(error);
+                    let _ = post.try_send(xdfs_engine::mail::Mail::Command(command));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! From a guest to a channel: sessions begin, channels join, pipelines get threads.
+
+use super::{Opening, Server};
+use crate::host::ServerHost;
+use crate::log::LogEvent;
+use crate::sessions::{Entry, IdleChannel, Letter, Pipe, PumpMail, PumpPost, record_keys};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::thread;
+use xdfs_engine::blocking::Share;
+use xdfs_engine::bounds;
+use xdfs_engine::group::{Group, GroupChannel};
+use xdfs_engine::host::Ending;
+use xdfs_engine::mail::{Mail, Post};
+use xdfs_engine::pump::{Parts, Pump};
+use xdfs_proto::base::{ChannelId, Error, Level, PipelineId, SessionId};
+use xdfs_proto::session::{Bugs, Role, Session, SessionLimits};
+use xdfs_secure::keys::RoleKeys;
+use xdfs_xio::dispatch::{Dispatch, Dispatcher, HEAD_BYTES, Op, SocketId, Wake};
+use xdfs_xio::transport::Link;
+
+impl Server {
+    /// The answer to OPEN is out: channel 1 speaks records from now on.
+    pub(super) fn start_session(&mut self, socket: SocketId, opening: Opening) {
+        let now = self.dispatch.now();
+        let Some(guest) = self.guests.remove(&socket) else { return };
+        let Opening { id, secret, grant, granted, open } = opening;
+        let limits = SessionLimits {
+            control_level: Level::Integrity,
+            floor: granted.floor,
+            block: granted.block,
+            window: 0,
+            stall: granted.stall,
+            pipelines: granted.pipelines,
+            channels: granted.channels,
+            ..SessionLimits::default()
+        };
+        let pipe = |pipeline| Pipe::Idle {
+            session: Box::new(Session::new(Role::Server, PipelineId(pipeline), limits.clone(), Bugs::default())),
+            channels: BTreeMap::new(),
+        };
+        let pipes = (0..granted.pipelines).map(pipe).collect();
+        (self.config.log)(&LogEvent::SessionOpened {
+            session: id,
+            peer: guest.peer.clone(),
+            channels: granted.channels,
+            asked: open.channels,
+            pipelines: granted.pipelines,
+        });
+        let mut entry = Entry::new(guest.peer, now, secret, grant, pipes);
+        let keys = entry.first_keys(id).and_then(record_keys);
+        let Ok((sealer, opener)) = keys else {
+            self.dispatch.detach(socket, &mut Vec::new());
+            return;
+        };
+        let mut first_failed = false;
+        if let Pipe::Idle { session, channels } = &mut entry.pipes[0] {
+            session.on_channel(ChannelId(1), now);
+            if let Some((event, payload)) = &open.first {
+                first_failed = session.on_first_operation(*event, payload).is_err();
+            }
+            channels.insert(ChannelId(1), IdleChannel { socket, sealer, opener, known: true });
+        }
+        self.idle.insert(socket, (id, ChannelId(1)));
+        self.sessions.insert(id, entry);
+        self.dispatch.submit(Op::Head { socket });
+        if first_failed {
+            return self.idle_ended(socket);
+        }
+        if open.first.is_some() || granted.pipelines > 1 {
+            self.start_pipelines(id);
+        }
+    }
+
+    /// A channel has proved that it belongs to a session, and its answer is out.
+    pub(super) fn admit(&mut self, socket: SocketId, id: SessionId, channel: ChannelId, keys: RoleKeys) {
+        let Ok((sealer, opener)) = record_keys(keys) else { return };
+        let Some(entry) = self.sessions.get_mut(&id) else { return };
+        let pipeline = entry.pipeline_of(channel);
+        match entry.pipes.get_mut(pipeline) {
+            Some(Pipe::Idle { channels, .. }) => {
+                self.guests.remove(&socket);
+                channels.insert(channel, IdleChannel { socket, sealer, opener, known: false });
+                self.idle.insert(socket, (id, channel));
+                self.dispatch.submit(Op::Head { socket });
+            }
+            Some(Pipe::Running(post)) => {
+                let post = post.clone();
+                self.guests.remove(&socket);
+                let detached = self.dispatch.detach(socket, &mut Vec::new());
+                let joined = GroupChannel {
+                    channel,
+                    link: detached.link,
+                    unread: detached.unread,
+                    sealer,
+                    opener,
+                    known: false,
+                };
+                let _ = post.try_send(Mail::Attach(Box::new(joined)));
+            }
+            Some(Pipe::Over) | None => self.cut(socket, "JOIN of a session that has ended"),
+        }
+    }
+
+    /// A head arrived on an idle channel: its pipeline gets a thread, which finds the head unread.
+    pub(super) fn wake_pipeline(&mut self, socket: SocketId, head: &[u8; HEAD_BYTES]) {
+        let Some((id, _)) = self.idle.get(&socket).copied() else { return };
+        self.pending_heads.insert(socket, *head);
+        self.start_pipelines(id);
+    }
+
+    /// Starts a thread for every idle pipeline of the session.
+    pub(super) fn start_pipelines(&mut self, id: SessionId) {
+        let Some(count) = self.sessions.get(&id).map(|entry| entry.pipes.len()) else { return };
+        let idle = |entry: &Entry, index: usize| matches!(entry.pipes[index], Pipe::Idle { .. });
+        let mut waiting = Vec::new();
+        for index in 0..count {
+            if self.sessions.get(&id).is_some_and(|entry| idle(entry, index)) {
+                match self.prepare(id, index) {
+                    Ok(prepared) => waiting.push(prepared),
+                    Err(error) => return self.drop_session(id, Some(error)),
+                }
+            }
+        }
+        let Some(entry) = self.sessions.get(&id) else { return };
+        let posts: Vec<Option<PumpPost>> = entry
+            .pipes
+            .iter()
+            .map(|pipe| match pipe {
+                Pipe::Running(post) => Some(post.clone()),
+                _ => None,
+            })
+            .collect();
+        for prepared in waiting {
+            if let Err(error) = self.spawn(id, prepared, &posts) {
+                return self.drop_session(id, Some(error));
+            }
+        }
+    }
+
+    fn prepare(&mut self, id: SessionId, index: usize) -> Result<Prepared, Error> {
+        let resources = |error: std::io::Error| {
+            Error::new(xdfs_proto::base::ErrorKind::Resources, format!("cannot start a pipeline: {error}"))
+        };
+        let dispatch = Dispatcher::new().map_err(resources)?;
+        let (post, mailbox) = Post::new(bounds::MAILBOX, dispatch.waker());
+        let Some(entry) = self.sessions.get_mut(&id) else {
+            return Err(resources(std::io::ErrorKind::NotFound.into()));
+        };
+        let pipe = std::mem::replace(&mut entry.pipes[index], Pipe::Running(post.clone()));
+        let Pipe::Idle { session, channels } = pipe else {
+            return Err(resources(std::io::ErrorKind::AlreadyExists.into()));
+        };
+        let mut group = Group { session: *session, channels: Vec::with_capacity(channels.len()) };
+        for (channel, idle) in channels {
+            self.idle.remove(&idle.socket);
+            let detached = self.dispatch.detach(idle.socket, &mut Vec::new());
+            let mut unread = self.pending_heads.remove(&idle.socket).map_or_else(Vec::new, |head| head.to_vec());
+            unread.extend(detached.unread);
+            group.channels.push(GroupChannel {
+                channel,
+                link: detached.link,
+                unread,
+                sealer: idle.sealer,
+                opener: idle.opener,
+                known: idle.known,
+            });
+        }
+        Ok(Prepared { index, dispatch, post, mailbox, group })
+    }
+
+    fn spawn(&mut self, id: SessionId, prepared: Prepared, posts: &[Option<PumpPost>]) -> Result<(), Error> {
+        let Prepared { index, dispatch, post, mailbox, group } = prepared;
+        let Some(entry) = self.sessions.get(&id) else { return Ok(()) };
+        let pipeline = index as u8;
+        let host = ServerHost {
+            session: id,
+            exports: Arc::clone(&self.exports),
+            log: Arc::clone(&self.config.log),
+            metrics: Arc::clone(&entry.metrics),
+            letters: self.letters.clone(),
+            waker: self.dispatch.waker(),
+            pipeline,
+            names: BTreeMap::new(),
+        };
+        let mut peers = posts.to_vec();
+        peers[index] = None;
+        let parts = Parts {
+            dispatch,
+            host,
+            mailbox,
+            post,
+            peers,
+            pipeline: PipelineId(pipeline),
+            blocking: self.blocking.clone(),
+            share: Share(0),
+            disk: self.config.disk,
+            retire: entry.pipes.len() == 1,
+        };
+        let (letters, waker) = (self.letters.clone(), self.dispatch.waker());
+        let name = format!("xdfs-pipeline-{index}");
+        let spawned = thread::Builder::new().name(name).spawn(move || {
+            let (ending, mailbox) = serve(parts, group);
+            let _ = letters.send(Letter::Ended { session: id, pipeline, ending, mailbox });
+            waker.wake();
+        });
+        spawned.map(drop).map_err(|error| {
+            Error::new(xdfs_proto::base::ErrorKind::Resources, format!("cannot start a pipeline's thread: {error}"))
+        })
+    }
+}
+
+/// What a pipeline's thread starts with.
+struct Prepared {
+    index: usize,
+    dispatch: Dispatcher,
+    post: PumpPost,
+    mailbox: PumpMail,
+    group: Group<Link>,
+}
+
+fn serve(parts: Parts<Dispatcher, ServerHost>, group: Group<Link>) -> (Ending<Link>, PumpMail) {
+    match Pump::new(parts, group) {
+        Ok(pump) => {
+            let (ending, _host, mailbox) = pump.run();
+            (ending, mailbox)
+        }
+        Err(error) => {
+            let error = Error::new(xdfs_proto::base::ErrorKind::Resources, format!("cannot watch channels: {error}"));
+            let (_, mailbox) = std::sync::mpsc::sync_channel(1);
+            (Ending::Over(Some(error)), mailbox)
+        }
+    }
+}

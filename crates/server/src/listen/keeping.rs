@@ -1,0 +1,192 @@
+//! Sessions between their operations: idle pipelines, deadlines, status, drain.
+
+use super::Server;
+use crate::log::LogEvent;
+use crate::sessions::{IdleChannel, Pipe, PumpMail};
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use xdfs_engine::group::Group;
+use xdfs_engine::host::Ending;
+use xdfs_engine::mail::{Command, Mail};
+use xdfs_proto::base::{Error, ErrorKind, Instant, SessionId};
+use xdfs_proto::limits;
+use xdfs_secure::random;
+use xdfs_xio::dispatch::{Dispatch, Op, SocketId};
+use xdfs_xio::transport::Link;
+
+impl Server {
+    /// A pipeline's thread has ended: its session is over, or it is watched here from now on.
+    pub(super) fn on_pipeline_ended(&mut self, id: SessionId, pipeline: u8, ending: Ending<Link>, mailbox: PumpMail) {
+        let index = usize::from(pipeline);
+        match ending {
+            Ending::Over(error) => {
+                let Some(entry) = self.sessions.get_mut(&id) else { return };
+                entry.pipes[index] = Pipe::Over;
+                if entry.pipes.iter().all(|pipe| matches!(pipe, Pipe::Over)) {
+                    self.drop_session(id, error);
+                }
+            }
+            Ending::Idle(group) => self.keep(id, index, *group, mailbox),
+        }
+    }
+
+    fn keep(&mut self, id: SessionId, index: usize, group: Group<Link>, mailbox: PumpMail) {
+        let now = self.dispatch.now();
+        let mut channels = BTreeMap::new();
+        let mut again = false;
+        let late: Vec<_> = mailbox.try_iter().collect();
+        let mut attach = group.channels;
+        for mail in late {
+            match mail {
+                Mail::Attach(channel) => attach.push(*channel),
+                // Written for a thread that was about to end: a new one reads it.
+                Mail::Command(command) => {
+                    again = true;
+                    self.late_commands.push((id, index, command));
+                }
+                _ => {}
+            }
+        }
+        for channel in attach {
+            let Ok(socket) = self.dispatch.attach(channel.link, &channel.unread) else { continue };
+            self.dispatch.submit(Op::Head { socket });
+            self.idle.insert(socket, (id, channel.channel));
+            let idle = IdleChannel { socket, sealer: channel.sealer, opener: channel.opener, known: channel.known };
+            channels.insert(channel.channel, idle);
+        }
+        let Some(entry) = self.sessions.get_mut(&id) else { return };
+        entry.quiet_since = now;
+        entry.pipes[index] = Pipe::Idle { session: Box::new(group.session), channels };
+        if again || self.draining.is_some() {
+            self.start_pipelines(id);
+            self.deliver_late(id);
+        }
+    }
+
+    fn deliver_late(&mut self, id: SessionId) {
+        for (session, index, command) in std::mem::take(&mut self.late_commands) {
+            let pipe = self.sessions.get(&session).and_then(|entry| entry.pipes.get(index));
+            if let Some(Pipe::Running(post)) = pipe {
+                let _ = post.try_send(Mail::Command(command));
+            }
+        }
+        if self.draining.is_some() {
+            self.tell_drain(id);
+        }
+    }
+
+    /// An idle channel ended without a word.
+    pub(super) fn idle_ended(&mut self, socket: SocketId) {
+        let Some((id, channel)) = self.idle.remove(&socket) else { return };
+        self.pending_heads.remove(&socket);
+        self.dispatch.detach(socket, &mut Vec::new());
+        let Some(entry) = self.sessions.get_mut(&id) else { return };
+        let pipeline = entry.pipeline_of(channel);
+        let Some(Pipe::Idle { session, channels }) = entry.pipes.get_mut(pipeline) else { return };
+        let known = channels.remove(&channel).is_some_and(|idle| idle.known);
+        let error = Error::new(ErrorKind::ConnectionLost, "the peer closed the connection");
+        if channels.is_empty() {
+            return self.drop_session(id, Some(error));
+        }
+        if known {
+            // The machine owes a fence: it is told when the pipeline has work again.
+            session.on_lost(channel, error);
+        }
+    }
+
+    /// Ends a session: every idle channel is closed, every thread told.
+    pub(super) fn drop_session(&mut self, id: SessionId, error: Option<Error>) {
+        let Some(entry) = self.sessions.remove(&id) else { return };
+        for pipe in entry.pipes {
+            match pipe {
+                Pipe::Idle { channels, .. } => {
+                    for idle in channels.into_values() {
+                        self.idle.remove(&idle.socket);
+                        self.pending_heads.remove(&idle.socket);
+                        self.dispatch.detach(idle.socket, &mut Vec::new());
+                    }
+                }
+                Pipe::Running(post) => {
+                    let why = error.clone();
+                    let why = why.unwrap_or_else(|| Error::new(ErrorKind::ConnectionLost, "the session has ended"));
+                    let _ = post.try_send(Mail::Command(Command::Abandon(why)));
+                }
+                Pipe::Over => {}
+            }
+        }
+        let error = error.map(|error| error.to_string());
+        (self.config.log)(&LogEvent::SessionEnded { session: id, error });
+    }
+
+    /// A client wants more channels.
+    pub(super) fn on_want(&mut self, id: SessionId, pipeline: u8, count: u16) {
+        let now = self.dispatch.now();
+        let Some(entry) = self.sessions.get_mut(&id) else { return };
+        let Ok(secret) = random::array() else { return };
+        let grant = entry.more(count, secret, limits::GRANT_LIFE.as_millis() as u32, now);
+        if let (Some(grant), Some(Pipe::Running(post))) = (grant, entry.pipes.get(usize::from(pipeline))) {
+            let _ = post.try_send(Mail::Command(Command::GiveChannels(grant)));
+        }
+    }
+
+    pub(super) fn end_idle_sessions(&mut self, now: Instant) {
+        let idle_for = self.config.limits.idle;
+        let idle = |pipes: &[Pipe]| pipes.iter().all(|pipe| matches!(pipe, Pipe::Idle { .. } | Pipe::Over));
+        let old: Vec<SessionId> = self
+            .sessions
+            .iter()
+            .filter(|(_, entry)| idle(&entry.pipes) && now.since(entry.quiet_since) >= idle_for)
+            .map(|(id, _)| *id)
+            .collect();
+        for id in old {
+            let text = format!("no operation for {} s", idle_for.as_secs());
+            self.drop_session(id, Some(Error::new(ErrorKind::TimedOut, text)));
+        }
+    }
+
+    pub(super) fn drain_sessions(&mut self) {
+        let ids: Vec<SessionId> = self.sessions.keys().copied().collect();
+        for id in ids {
+            self.start_pipelines(id);
+            self.tell_drain(id);
+        }
+    }
+
+    fn tell_drain(&self, id: SessionId) {
+        let Some(entry) = self.sessions.get(&id) else { return };
+        for pipe in &entry.pipes {
+            if let Pipe::Running(post) = pipe {
+                let _ = post.try_send(Mail::Command(Command::Drain { retry_after_ms: 1000 }));
+                let _ = post.try_send(Mail::Command(Command::Close));
+            }
+        }
+    }
+
+    /// Sessions, threads, memory and rates, one line each (SRV-54).
+    pub(super) fn status_lines(&self) -> Vec<String> {
+        let now = self.dispatch.now();
+        let running = |pipes: &[Pipe]| pipes.iter().filter(|pipe| matches!(pipe, Pipe::Running(_))).count();
+        let threads: usize = self.sessions.values().map(|entry| running(&entry.pipes)).sum();
+        let memory =
+            xdfs_xio::host::resident_bytes().map_or_else(|| "?".into(), |bytes| format!("{} KiB", bytes >> 10));
+        let mut lines = vec![format!(
+            "status: {} session(s), {} connection(s) opening, {threads} pipeline thread(s), {} thread(s) in all, {memory} resident",
+            self.sessions.len(),
+            self.guests.len(),
+            xdfs_xio::host::threads().map_or_else(|| "?".into(), |count| count.to_string()),
+        )];
+        for (id, entry) in &self.sessions {
+            let bytes = entry.metrics.bytes.load(Ordering::Relaxed);
+            let seconds = now.since(entry.opened).as_secs_f64().max(1e-9);
+            lines.push(format!(
+                "session {id} of {}: {} channel(s), {} running pipeline(s), {} operation(s) done, {bytes} bytes, {:.1} MB/s since it was opened",
+                entry.peer,
+                entry.channels,
+                running(&entry.pipes),
+                entry.metrics.operations.load(Ordering::Relaxed),
+                bytes as f64 / seconds / 1e6,
+            ));
+        }
+        lines
+    }
+}

@@ -1,0 +1,62 @@
+//! What an administrator hears of a server. Names from the wire are escaped before they get here.
+
+use std::fmt;
+use std::sync::Arc;
+use xdfs_proto::base::SessionId;
+
+/// Takes log events; called from several threads, must not block for long.
+pub type Log = Arc<dyn Fn(&LogEvent) + Send + Sync>;
+
+/// One event.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "the line above each variant explains its fields")]
+pub enum LogEvent {
+    /// A session was opened by `peer` with so many channels granted of those asked for.
+    SessionOpened { session: SessionId, peer: String, channels: u16, asked: u16, pipelines: u8 },
+    /// A session ended, in order or with an error.
+    SessionEnded { session: SessionId, error: Option<String> },
+    /// A connection was refused or cut before it belonged to a session.
+    GuestRefused { peer: String, error: String },
+    /// A channel was lost; its session goes on.
+    ChannelLost { session: SessionId, channel: u16, error: String },
+    /// A transfer ended.
+    Transfer {
+        session: SessionId,
+        operation: u32,
+        upload: bool,
+        name: String,
+        bytes: u64,
+        level: &'static str,
+        error: Option<String>,
+    },
+    /// State of the server, one line each, on request.
+    Status { lines: Vec<String> },
+    /// The server takes no new connections and waits for so many sessions.
+    Draining { sessions: usize },
+}
+
+impl fmt::Display for LogEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SessionOpened { session, peer, channels, asked, pipelines } => {
+                write!(f, "session {session} opened by {peer}: {channels} of {asked} channels, {pipelines} pipeline(s)")
+            }
+            Self::SessionEnded { session, error: None } => write!(f, "session {session} ended"),
+            Self::SessionEnded { session, error: Some(error) } => write!(f, "session {session} ended: {error}"),
+            Self::GuestRefused { peer, error } => write!(f, "connection of {peer} refused: {error}"),
+            Self::ChannelLost { session, channel, error } => {
+                write!(f, "session {session} lost channel {channel}: {error}")
+            }
+            Self::Transfer { session, operation, upload, name, bytes, level, error } => {
+                let direction = if *upload { "upload of" } else { "download of" };
+                write!(f, "session {session} operation {operation}: {direction} '{name}', {bytes} bytes at {level}")?;
+                match error {
+                    None => Ok(()),
+                    Some(error) => write!(f, ": failed: {error}"),
+                }
+            }
+            Self::Status { lines } => f.write_str(&lines.join("\n")),
+            Self::Draining { sessions } => write!(f, "draining: {sessions} session(s) left"),
+        }
+    }
+}
