@@ -29,7 +29,7 @@ pub struct Cell {
     pub rounds: u32,
     /// Directory that servers serve, for files.
     pub directory: Option<PathBuf>,
-    /// A directory on tmpfs and how many bytes of memory to warm there before each run.
+    /// A directory, and how many bytes of memory to warm there before each run.
     pub warm: Option<(PathBuf, u64)>,
     /// File system, for files.
     pub filesystem: Option<FileSystem>,

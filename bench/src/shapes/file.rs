@@ -33,7 +33,6 @@ impl Place {
             FileSystem::Ext4 => &args.ext4_dir,
         };
         files::check_file_system(parent, filesystem)?;
-        files::check_file_system(&args.tmpfs_dir, FileSystem::Tmpfs)?;
         let free = files::free_bytes(parent)?;
         if free < 3 * bytes {
             let detail =
@@ -41,7 +40,7 @@ impl Place {
             return Err(Error::Wrong { system: "file system".to_owned(), detail });
         }
         let directory = ScratchDir::create(parent, "files")?;
-        let warm = ScratchDir::create(&args.tmpfs_dir, "warm")?;
+        let warm = ScratchDir::create(parent, "warm")?;
         let source = directory.path().join("source");
         files::create_random(&source, bytes, &world.interrupt)?;
         Ok(Self { directory, warm, source, filesystem, bytes })
