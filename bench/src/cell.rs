@@ -96,6 +96,8 @@ pub struct Summary {
     pub switches_per_gigabyte: (f64, f64),
     /// Peak kernel memory for TCP over all rounds, KiB.
     pub socket_kib: u64,
+    /// Part of the machine that others had, 0 to 1.
+    pub others: f64,
     /// Channels granted in the last round, where the program says so.
     pub channels: Option<u32>,
 }
@@ -250,6 +252,7 @@ fn summarize(systems: &mut [SystemReport]) {
                 }),
             ),
             socket_kib: highest(|run| run.socket_kib),
+            others: of(|run| run.others),
             channels: runs.last().and_then(|run| run.channels),
         });
     }

@@ -9,6 +9,9 @@ use serde::Serialize;
 use crate::namespace;
 use crate::world::World;
 
+/// USER_HZ, the same on every Linux.
+const TICKS_PER_SECOND: f64 = 100.0;
+
 /// Where and with what the run was made.
 #[derive(Debug, Clone, Serialize)]
 pub struct Machine {
@@ -74,4 +77,25 @@ fn version(program: &Path, flag: &str) -> Option<(String, String)> {
     let line = text.lines().find(|line| !line.trim().is_empty())?.trim();
     // "iperf 3.12 (cJSON 1.7.15)" and long build lines: the head is enough.
     Some((name, line.chars().take(60).collect()))
+}
+
+/// CPU time of the whole machine so far, in seconds over all its CPUs.
+#[derive(Debug, Clone, Copy)]
+pub struct Busy {
+    /// Spent in programs and in the kernel.
+    pub used: f64,
+    /// Wanted, and given to somebody else by the hypervisor.
+    pub stolen: f64,
+}
+
+impl Busy {
+    /// Looks at /proc/stat; its steps of 10 ms are small against a run.
+    pub fn now() -> Self {
+        let text = fs::read_to_string("/proc/stat").unwrap_or_default();
+        let line = text.lines().next().unwrap_or_default();
+        let ticks: Vec<f64> = line.split_ascii_whitespace().skip(1).filter_map(|field| field.parse().ok()).collect();
+        let at = |index: usize| ticks.get(index).copied().unwrap_or(0.0) / TICKS_PER_SECOND;
+        // user, nice, system, idle, iowait, irq, softirq, steal
+        Self { used: at(0) + at(1) + at(2) + at(5) + at(6), stolen: at(7) }
+    }
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use crate::error::{Error, Result};
+use crate::machine::Busy;
 use crate::peers::{Server, System, Work};
 use crate::process::{Account, Sampled, Sampler, SideSample};
 use crate::sockets;
@@ -55,6 +56,8 @@ pub struct Run {
     pub channels: Option<u32>,
     /// Congestion control the program reports.
     pub congestion: Option<String>,
+    /// Part of the machine that was busy with something else or stolen by its host, 0 to 1.
+    pub others: f64,
 }
 
 /// Runs the client of `system` once. `round` is only written down.
@@ -72,8 +75,10 @@ pub fn run(world: &World, system: &dyn System, server: Option<&Server>, work: &W
             None => Box::new(Vec::new),
         },
     );
+    let busy_before = Busy::now();
     let mut client = command.start(world.scratch.path(), "client", &mut account, Stdio::null())?;
     let ended = client.wait(limit, &world.interrupt)?;
+    let busy = Busy::now();
     let sampled = sampler.stop();
     let client_cpu = account.cpu();
     let octets = sockets::octets().saturating_sub(octets_before);
@@ -89,6 +94,7 @@ pub fn run(world: &World, system: &dyn System, server: Option<&Server>, work: &W
         Work::Memory { .. } => outcome.seconds.unwrap_or(wall_seconds),
         Work::File { .. } => wall_seconds,
     };
+    let own_cpu = client_cpu + server_cpu.unwrap_or_default();
     let Sampled { client: client_sample, server: server_sample, socket_kib } = sampled;
     Ok(Run {
         round,
@@ -105,6 +111,7 @@ pub fn run(world: &World, system: &dyn System, server: Option<&Server>, work: &W
         wire_octets: world.own_network.then_some(octets),
         channels: outcome.channels,
         congestion: outcome.congestion,
+        others: others(busy_before, busy, own_cpu.as_secs_f64(), wall_seconds),
     })
 }
 
@@ -149,6 +156,13 @@ fn check_bytes(world: &World, system: &dyn System, work: &Work, bytes: u64, octe
         return wrong(format!("{bytes} bytes are said to have moved, and only {octets} octets crossed the network"));
     }
     Ok(())
+}
+
+/// Part of the machine's capacity that neither side had.
+fn others(before: Busy, after: Busy, own: f64, wall: f64) -> f64 {
+    let capacity = wall * std::thread::available_parallelism().map_or(1.0, |count| count.get() as f64);
+    let foreign = (after.used - before.used - own).max(0.0) + (after.stolen - before.stolen);
+    if capacity > 0.0 { (foreign / capacity).min(1.0) } else { 0.0 }
 }
 
 fn settle(server: Option<&Server>, calm: Option<usize>) {

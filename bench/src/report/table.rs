@@ -6,7 +6,7 @@ use crate::args::Shape;
 use crate::cell::{CellReport, Summary, SystemReport};
 
 /// Headings for throughput.
-const RATE_COLUMNS: [&str; 10] = [
+const RATE_COLUMNS: [&str; 11] = [
     "system",
     "GB/s (min-max)",
     "ratio",
@@ -16,11 +16,12 @@ const RATE_COLUMNS: [&str; 10] = [
     "switches/GB vol+inv",
     "TCP MiB",
     "channels",
+    "others %",
     "k",
 ];
 
 /// Headings for one byte.
-const TIME_COLUMNS: [&str; 10] = [
+const TIME_COLUMNS: [&str; 11] = [
     "system",
     "ms own",
     "ms wall (min-max)",
@@ -30,11 +31,12 @@ const TIME_COLUMNS: [&str; 10] = [
     "threads",
     "switches vol+inv",
     "channels",
+    "others %",
     "k",
 ];
 
 /// Headings and lines of a cell.
-pub fn rows(cell: &CellReport) -> ([&'static str; 10], Vec<Vec<String>>) {
+pub fn rows(cell: &CellReport) -> ([&'static str; 11], Vec<Vec<String>>) {
     let small = cell.shape == Shape::Small;
     let row = if small { time_row } else { rate_row };
     let columns = if small { TIME_COLUMNS } else { RATE_COLUMNS };
@@ -113,6 +115,7 @@ fn rate_row(system: &SystemReport, summary: &Summary) -> Vec<String> {
         pair(summary.switches_per_gigabyte, "+", 0),
         format!("{:.0}", summary.socket_kib as f64 / 1024.0),
         summary.channels.map_or_else(|| "-".to_owned(), |channels| channels.to_string()),
+        format!("{:.0}", summary.others * 100.0),
         system.runs.len().to_string(),
     ]
 }
@@ -140,6 +143,7 @@ fn time_row(system: &SystemReport, summary: &Summary) -> Vec<String> {
             switches(|run| run.client.involuntary_switches + run.server.involuntary_switches),
         ),
         summary.channels.map_or_else(|| "-".to_owned(), |channels| channels.to_string()),
+        format!("{:.0}", summary.others * 100.0),
         runs.len().to_string(),
     ]
 }
