@@ -7,7 +7,9 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use xdfs_proto::base::{Duration, Error, ErrorKind};
+use xdfs_xio::buf::Buffer;
 use xdfs_xio::dispatch::{Body, Completion, Dispatch, End, Epoll, Op};
+use xdfs_xio::stack::Count;
 use xdfs_xio::transport::{self, Address, Link, Peer, TransportError, TransportOptions};
 
 /// A directory of this test's own, removed with everything in it.
@@ -59,6 +61,7 @@ macro_rules! over_all_members {
 
 over_all_members! {
     bytes_go_both_ways_and_the_end_follows_them,
+    a_file_goes_around_the_program,
     a_window_is_applied_to_both_ends,
     a_send_buffer_is_applied_alone_and_wins,
     a_place_that_is_taken_is_refused_by_name,
@@ -117,6 +120,29 @@ fn bytes_go_both_ways_and_the_end_follows_them(place: &Place) {
         }
         assert_eq!(received, 100_000);
     }
+}
+
+fn a_file_goes_around_the_program(place: &Place) {
+    const LENGTH: usize = 3 << 20;
+    let (one, other) = pair(place, &TransportOptions::default());
+    let mut dispatcher = Epoll::<Count<Link>>::new().unwrap();
+    let from = dispatcher.attach(Count::new(one), &[]).unwrap();
+    let to = dispatcher.attach(Count::new(other), &[]).unwrap();
+    let bytes: Vec<u8> = (0..LENGTH).map(|place| (place * 7 % 253) as u8).collect();
+    let file = rustix::fs::memfd_create("source", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+    assert_eq!(rustix::io::pwrite(&file, &bytes, 0).unwrap(), LENGTH);
+    let file = dispatcher.open_file(file);
+    let body = Body::File { file, offset: 0, length: LENGTH as u64 };
+    dispatcher.submit(Op::Send { socket: from, head: None, body });
+    dispatcher.submit(Op::Fill { socket: to, buffer: Buffer::new(LENGTH).unwrap(), from: 0, to: LENGTH });
+    for _ in 0..2 {
+        match dispatcher.next(None).unwrap() {
+            Completion::Sent { short_by: 0, .. } => {}
+            Completion::Filled { buffer, .. } => assert!(buffer.payload() == bytes),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(dispatcher.link(from).counts().sent_directly, LENGTH as u64);
 }
 
 /// What the kernel makes of a size: twice as much, for its own overhead.

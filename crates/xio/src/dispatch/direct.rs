@@ -130,6 +130,11 @@ impl Pipe {
         Ok(Self { read, write, null, capacity, held: 0, owner: None })
     }
 
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.held == 0 && self.owner.is_none() && rustix::io::ioctl_fionread(&self.read).is_ok_and(|bytes| bytes == 0)
+    }
+
     /// Empties the pipe: the pages are let go, no byte is copied.
     fn drop_held(&mut self) -> io::Result<()> {
         self.owner = None;
@@ -155,7 +160,7 @@ pub(super) fn step<L: Driver>(
     told: bool,
     now: Instant,
 ) -> Step {
-    if !told && lacks_room(line, outgoing) {
+    if !told && lacks_room(line, outgoing.rest().min(budget as u64)) {
         line.send.ready = false;
         return Step::Blocked;
     }
@@ -219,11 +224,11 @@ fn below(route: Route) -> Route {
     }
 }
 
-/// Whether the socket is so full that it would take only a part of the rest: then waiting for room costs fewer calls.
+/// Whether the socket is so full that it would take only a part of this turn: then waiting for room costs fewer calls.
 /// The kernel says "writable" from a third of the buffer on, so nothing waits for a message that does not come.
-fn lacks_room<L: Driver>(line: &Line<L>, outgoing: &Outgoing) -> bool {
+fn lacks_room<L: Driver>(line: &Line<L>, turn: u64) -> bool {
     let Some(room) = line.link.room() else { return false };
-    room.free < outgoing.rest().min(PIPE_BYTES as u64) && room.free.saturating_mul(3) < room.total
+    room.free < turn && room.free.saturating_mul(3) < room.total
 }
 
 #[allow(clippy::too_many_arguments)]

@@ -15,6 +15,10 @@
 //! - an end or error of the receiving side is reported once, as the completion of the outstanding receiving operation
 //!   or of the next one submitted.
 //!
+//! Until [`Op::Connect`] has completed, a connecting socket takes no other operation. A socket whose side has ended
+//! answers every further operation on that side with the same end. What a [`Op::Fill`] has filled in part is lost when
+//! its socket is detached; the bytes of a [`Op::Head`] or [`Op::Small`] are not.
+//!
 //! A caller may not assume: that completions of different sockets keep the order of submission; that `submit` does or
 //! does not make a system call; that a completed [`Op::Send`] reached the peer (it reached the transport).
 //!

@@ -245,6 +245,8 @@ impl<W: Wait> Dispatch for Sockets<W> {
         if unread.len() > UNREAD_BYTES_MAX {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "more than 64 KiB were read ahead of a socket"));
         }
+        // Read anew: a caller that was away for long would see a socket that has stalled since before it was attached.
+        self.now = self.back.now();
         let slot = Some(Slot::new(link, unread, self.now));
         if let Some(index) = self.free.pop() {
             self.slots[index as usize] = slot;
@@ -347,3 +349,6 @@ impl<W: Wait> Dispatch for Sockets<W> {
         self.back.waker()
     }
 }
+
+#[cfg(test)]
+mod tests;

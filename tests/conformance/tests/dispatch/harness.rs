@@ -17,7 +17,11 @@ pub(crate) trait Member: Sized {
     type Link: Debug + Send + 'static;
     type Dispatcher: Dispatch<Link = Self::Link>;
 
+    /// Its links hold little and fill up soon, which is what several tests are about.
     fn new() -> Self;
+
+    /// Its links hold some megabytes.
+    fn roomy() -> Self;
 
     fn dispatcher(&self) -> Self::Dispatcher;
 
@@ -161,20 +165,15 @@ pub(crate) fn head(byte: u8) -> [u8; HEAD_BYTES] {
     [byte; HEAD_BYTES]
 }
 
-fn tcp_listen() -> Link {
+fn tcp_listen(options: &TransportOptions) -> Link {
     let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
-    // Small buffers fill up soon, which is what several tests are about.
-    transport::listen(&any.into(), &small_buffers()).unwrap()
+    transport::listen(&any.into(), options).unwrap()
 }
 
-fn small_buffers() -> TransportOptions {
-    TransportOptions { window: Some(64 * 1024), ..TransportOptions::default() }
-}
-
-fn tcp_to_nobody() -> Link {
+fn tcp_to_nobody(options: &TransportOptions) -> Link {
     // A port that was free a moment ago and that a listener holds no more.
-    let address: Address = tcp_listen().local().unwrap();
-    transport::connect(&address, &small_buffers()).unwrap()
+    let address: Address = tcp_listen(options).local().unwrap();
+    transport::connect(&address, options).unwrap()
 }
 
 fn tcp_break_off(link: Link) {
@@ -184,14 +183,18 @@ fn tcp_break_off(link: Link) {
 
 macro_rules! kernel_member {
     ($name:ident, $dispatcher:ty) => {
-        pub(crate) struct $name;
+        pub(crate) struct $name(TransportOptions);
 
         impl Member for $name {
             type Link = Link;
             type Dispatcher = $dispatcher;
 
             fn new() -> Self {
-                Self
+                Self(TransportOptions { window: Some(64 * 1024), ..TransportOptions::default() })
+            }
+
+            fn roomy() -> Self {
+                Self(TransportOptions { window: Some(2 << 20), ..TransportOptions::default() })
             }
 
             fn dispatcher(&self) -> $dispatcher {
@@ -199,15 +202,15 @@ macro_rules! kernel_member {
             }
 
             fn listen(&self) -> Link {
-                tcp_listen()
+                tcp_listen(&self.0)
             }
 
             fn connect(&self, listener: &Link) -> Link {
-                transport::connect(&listener.local().unwrap(), &small_buffers()).unwrap()
+                transport::connect(&listener.local().unwrap(), &self.0).unwrap()
             }
 
             fn connect_to_nobody(&self) -> Link {
-                tcp_to_nobody()
+                tcp_to_nobody(&self.0)
             }
 
             fn break_off(&self, link: Link) {
@@ -247,6 +250,10 @@ impl Member for Simulated {
 
     fn new() -> Self {
         Self(Network::new(1, Self::faults()))
+    }
+
+    fn roomy() -> Self {
+        Self(Network::new(1, Faults { capacity: 2 << 20, ..Faults::default() }))
     }
 
     fn dispatcher(&self) -> Sim {

@@ -122,6 +122,52 @@ pub(crate) fn a_deadline_passes<M: Member>() {
     assert!(matches!(scene.dispatcher.next(Some(before)).unwrap(), Completion::Deadline));
 }
 
+/// Processor time of this thread, nanoseconds.
+fn processor_time() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+pub(crate) fn sockets_that_nobody_asks_about_cost_no_processor_time<M: Member>() {
+    let mut scene = Scene::<M>::new();
+    // One whose peer hung up, one with unread bytes, one with room to send: each is ready for good, and was asked
+    // about once.
+    let (gone, peer) = scene.pair();
+    scene.submit(Op::Head { socket: gone });
+    drop(scene.dispatcher.detach(peer, &mut Vec::new()));
+    assert!(matches!(scene.next(), Completion::Ended { .. }));
+    let (from, full) = scene.pair();
+    scene.submit(Op::Head { socket: full });
+    scene.quiet();
+    scene.send(from, None, Body::Bytes(pattern(0, 60_000)));
+    assert!(matches!(scene.next(), Completion::Head { .. }));
+    let (blocked, reader) = scene.pair();
+    scene.submit(Op::Send { socket: blocked, head: None, body: Body::Zero { length: 4 << 20 } });
+    let mut left = 4 << 20;
+    while left > 0 {
+        scene.submit(Op::Some { socket: reader, limit: left });
+        loop {
+            match scene.next() {
+                Completion::Some { length, .. } => {
+                    left -= length;
+                    break;
+                }
+                Completion::Sent { .. } => {}
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    let (before, deadline) = (processor_time(), scene.dispatcher.now().after(Duration::from_millis(200)));
+    while scene.dispatcher.now() < deadline {
+        match scene.dispatcher.next(Some(deadline)).unwrap() {
+            Completion::Deadline | Completion::Sent { .. } => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    let spent = processor_time() - before;
+    assert!(spent < 50_000_000, "{} ms of processor time in 200 ms of waiting", spent / 1_000_000);
+}
+
 /// Eight connections exchange records of random sizes both ways at once, some are closed in the middle: the number of
 /// completions of each kind is that of the operations, and every byte is where it belongs.
 pub(crate) fn every_operation_completes_exactly_once<M: Member>() {

@@ -37,6 +37,7 @@ over_all_members! {
     send::a_source_that_cannot_be_read_ends_the_send,
     send::a_full_socket_does_not_hold_up_another_file,
     send::buffers_come_back_when_a_send_fails_or_is_detached,
+    send::a_reset_while_a_file_is_sent_ends_the_send,
     send::two_files_interleave_on_two_sockets,
     life::connections_are_accepted_and_carry_bytes,
     life::a_refused_connection_ends_the_connect,
@@ -45,7 +46,8 @@ over_all_members! {
     life::detach_drops_operations_and_frees_the_name,
     life::the_waker_ends_a_wait_once_for_any_number_of_calls,
     life::a_deadline_passes,
+    life::sockets_that_nobody_asks_about_cost_no_processor_time,
     life::every_operation_completes_exactly_once,
-    fairness::eight_sockets_share_a_thread_evenly,
-    fairness::sixty_four_sockets_share_a_thread_evenly,
+    fairness::eight_full_sockets_are_served_in_turns,
+    fairness::sixty_four_full_sockets_are_served_in_turns,
 }

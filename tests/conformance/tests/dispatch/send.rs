@@ -187,3 +187,28 @@ pub(crate) fn buffers_come_back_when_a_send_fails_or_is_detached<M: Member>() {
     scene.submit(Op::Some { socket: to, limit: 1 });
     assert!(matches!(scene.next(), Completion::Some { length: 1, .. }), "what was sent before is there");
 }
+
+pub(crate) fn a_reset_while_a_file_is_sent_ends_the_send<M: Member>() {
+    const LENGTH: usize = 16 << 20;
+    let mut scene = Scene::<M>::new();
+    let source = scene.dispatcher.open_file(file(&pattern(0, LENGTH)));
+    for _ in 0..3 {
+        let (from, to) = scene.pair();
+        let body = Body::File { file: source, offset: 0, length: LENGTH as u64 };
+        scene.submit(Op::Send { socket: from, head: Some(head(1)), body });
+        scene.quiet();
+        let link = scene.dispatcher.detach(to, &mut Vec::new()).link;
+        scene.member.break_off(link);
+        match scene.next() {
+            Completion::Ended { socket, side: Side::Send, cause: End::Failed(_), buffer: None } => {
+                assert_eq!(socket, from);
+            }
+            other => panic!("{other:?}"),
+        }
+        // Again, on a connection that is known to be broken: no signal ends the process.
+        let body = Body::File { file: source, offset: 0, length: 1 };
+        scene.submit(Op::Send { socket: from, head: None, body });
+        assert!(matches!(scene.next(), Completion::Ended { cause: End::Failed(_), .. }));
+    }
+    scene.dispatcher.close_file(source);
+}

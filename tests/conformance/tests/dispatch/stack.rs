@@ -36,7 +36,7 @@ fn one_block<L: std::fmt::Debug, D: Dispatch<Link = L>>(dispatcher: &mut D, from
 
 #[test]
 fn counting_leaves_the_direct_route_open_and_counts_its_bytes() {
-    let (from, to) = crate::KernelEpoll.pair();
+    let (from, to) = crate::KernelEpoll::new().pair();
     let mut dispatcher = Epoll::<Count<Link>>::new().unwrap();
     let from = dispatcher.attach(Count::new(from), &[]).unwrap();
     let to = dispatcher.attach(Count::new(to), &[]).unwrap();
@@ -60,7 +60,7 @@ fn tracing_sees_every_byte_so_files_go_through_it() {
             }
         }
     };
-    let (from, to) = crate::KernelEpoll.pair();
+    let (from, to) = crate::KernelEpoll::new().pair();
     fn dispatcher_of<F: FnMut(TraceEvent) + Clone>(_like: &F) -> Epoll<Trace<Count<Link>, F>> {
         Epoll::new().unwrap()
     }
@@ -93,7 +93,7 @@ fn tracing_sees_every_byte_so_files_go_through_it() {
 
 #[test]
 fn a_fill_takes_the_block_and_the_next_head_in_one_call() {
-    let (from, to) = crate::KernelEpoll.pair();
+    let (from, to) = crate::KernelEpoll::new().pair();
     let mut dispatcher = Epoll::<Count<Link>>::new().unwrap();
     let from = dispatcher.attach(Count::new(from), &[]).unwrap();
     let to = dispatcher.attach(Count::new(to), &[]).unwrap();
