@@ -1,1 +1,30 @@
-//! Filled in by its own commit.
+//! Simulation of whole sessions: both ends are the real machines of `xdfs-proto`, the records between them are real bytes,
+//! sealed and opened by `xdfs-secure`; the wire, the disks, the clock and the application are simulated, and one number
+//! decides everything.
+//!
+//! It must not read a clock, sleep, or depend on the order of a hash table: a seed that failed fails again.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `transition.rs` | what can happen, with probabilities; the plan of a run |
+//! | `simulation.rs` | the run, and the application above the machines |
+//! | `world.rs`, `port.rs` | the driver of one machine, and one of its channels |
+//! | `network.rs`, `disk.rs`, `content.rs` | the wire, storage, and what the files contain |
+//! | `oracle.rs` | what must be true |
+//! | `tally.rs` | many runs, counted |
+
+pub mod content;
+pub mod disk;
+pub mod network;
+pub mod oracle;
+pub mod port;
+pub mod random;
+pub mod schedule;
+pub mod simulation;
+pub mod tally;
+pub mod trace;
+pub mod transition;
+pub mod world;
+
+pub use simulation::{Report, run};
+pub use transition::{Fault, Options};

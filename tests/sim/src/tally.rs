@@ -1,0 +1,93 @@
+//! Many runs: what they showed together, and how a failure is told.
+
+use crate::simulation::Report;
+use crate::transition::{Fault, Options};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use xdfs_proto::base::Duration;
+use xdfs_proto::session::Bugs;
+
+/// Blocks that a session has to move to be counted.
+pub const BLOCKS_MIN: u64 = 3;
+
+/// See the module.
+#[derive(Clone, Default, Debug)]
+pub struct Tally {
+    /// Sessions that moved enough.
+    pub sessions: u64,
+    /// Sessions that a fault ended before they moved enough.
+    pub short: u64,
+    /// Blocks of all.
+    pub blocks: u64,
+    /// Events of all.
+    pub events: u64,
+    /// Sessions in which each kind of fault struck.
+    pub faults: BTreeMap<Fault, u64>,
+    /// Sessions without any fault that ends something.
+    pub failures: Vec<Report>,
+}
+
+impl Tally {
+    /// Runs seeds from `first` on until `sessions` have moved enough blocks, or `failures_max` failed.
+    pub fn collect(first: u64, sessions: u64, options: &Options, failures_max: usize) -> Self {
+        let mut tally = Self::default();
+        let mut seed = first;
+        while tally.sessions < sessions && tally.failures.len() < failures_max {
+            tally.add(run_caught(seed, options, Bugs::default()));
+            seed += 1;
+        }
+        tally
+    }
+
+    fn add(&mut self, report: Report) {
+        self.events += report.events;
+        self.blocks += report.blocks;
+        if report.violation.is_some() {
+            return self.failures.push(report);
+        }
+        if report.blocks < BLOCKS_MIN {
+            self.short += 1;
+            return;
+        }
+        self.sessions += 1;
+        for fault in report.fired {
+            *self.faults.entry(fault).or_default() += 1;
+        }
+    }
+
+    /// Sessions of a thousand in which `fault` struck.
+    pub fn per_mille(&self, fault: Fault) -> u64 {
+        self.faults.get(&fault).copied().unwrap_or(0) * 1000 / self.sessions.max(1)
+    }
+}
+
+/// Runs `seed`; an assertion that fails in a machine is a violation like any other.
+pub fn run_caught(seed: u64, options: &Options, bugs: Bugs) -> Report {
+    let result = std::panic::catch_unwind(|| crate::run(seed, options, bugs, false));
+    result.unwrap_or_else(|cause| {
+        let text = cause.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| cause.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default();
+        let violation = Some(format!("panic: {text}"));
+        Report { seed, violation, blocks: 0, fired: BTreeSet::new(), time: Duration::ZERO, events: 0, trace: 0 }
+    })
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{} sessions with at least {BLOCKS_MIN} blocks ({} more ended before), {} blocks, {} events",
+            self.sessions, self.short, self.blocks, self.events
+        )?;
+        for fault in Fault::ALL {
+            let count = self.faults.get(fault).copied().unwrap_or(0);
+            let per_mille = self.per_mille(*fault);
+            writeln!(f, "{:>32} {count:>8} {:>3}.{} %", fault.text(), per_mille / 10, per_mille % 10)?;
+        }
+        for failure in &self.failures {
+            writeln!(f, "seed {}: {}", failure.seed, failure.violation.as_deref().unwrap_or(""))?;
+            writeln!(f, "    again, with every step: XDFS_SIM_SEED={} cargo test -p xdfs-test-sim", failure.seed)?;
+        }
+        Ok(())
+    }
+}
