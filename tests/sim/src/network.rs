@@ -10,6 +10,9 @@ use std::ops::Range;
 use std::rc::Rc;
 use xdfs_proto::base::{ChannelId, Duration, Instant};
 
+/// When a kernel gives up a connection whose peer is gone and of which it hears nothing.
+const GIVE_UP: Duration = Duration::from_secs(5);
+
 /// One end of the session.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Side {
@@ -234,6 +237,9 @@ impl Network {
             pipe.void = true;
             let wake = if broken { Wake::Broken(side.other(), channel) } else { Wake::Readable(side.other(), channel) };
             self.wakes.push((behind, wake));
+        } else if stalled {
+            // Nothing passes any more, but the peer's kernel gives up in the end.
+            self.wakes.push((now.after(GIVE_UP), Wake::Broken(side.other(), channel)));
         }
         // Nobody reads what still comes.
         if let Some(back) = self.pipes.get_mut(&(channel, side.other())) {

@@ -101,6 +101,7 @@ impl Simulation {
             trace: Trace::new(print),
             notices: VecDeque::new(),
             ids: BTreeMap::new(),
+            closing: false,
             plan,
         };
         Self { worlds, around, application }
@@ -144,8 +145,8 @@ impl Simulation {
                 break;
             }
         }
-        let machines = self.worlds.len();
-        self.around.oracle.finish(&self.around.plan, &self.around.disks, machines);
+        let ended = self.worlds.iter().all(World::is_done);
+        self.around.oracle.finish(&self.around.plan, &self.around.disks, ended);
         let mut hasher = crate::trace::Mixer(self.around.trace.hash());
         self.worlds.iter().for_each(|world| world.session.hash(&mut hasher));
         Report {
@@ -264,8 +265,8 @@ impl Simulation {
                 self.around.oracle.settled(who.side, index, outcome);
                 if who.side == Side::Client {
                     self.application.unfinished.remove(&index);
-                    let next = self.application.waiting.pop_front();
-                    next.into_iter().for_each(|next| self.open(next));
+                    let waiting: Vec<_> = self.application.waiting.drain(..).collect();
+                    waiting.into_iter().for_each(|next| self.open(next));
                     self.close_when_done();
                 }
             }
@@ -520,6 +521,7 @@ impl Simulation {
 
     fn close(&mut self) {
         self.application.closed = true;
+        self.around.closing = true;
         self.application.closing = true;
         for pipeline in 0..self.around.plan.pipelines {
             self.with(Who { side: Side::Client, pipeline }, |world, around| {

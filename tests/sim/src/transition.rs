@@ -463,7 +463,8 @@ impl OperationPlan {
             length,
             level: random.pick(&[Level::Clear, Level::Integrity]),
             credit_blocks: random.between(0, 4),
-            in_order: (random.chance(100)).then(|| random.between(1, 6)),
+            // A target that takes bytes in order has one pipeline, and a client that has such a target asks for no more.
+            in_order: (random.chance(200) && (pipelines == 1 || task != Task::Download)).then(|| random.between(1, 6)),
             disk: None,
         }
     }

@@ -46,6 +46,8 @@ pub struct Around {
     pub trace: Trace,
     /// For the application above the machines.
     pub notices: VecDeque<(Who, Notice)>,
+    /// The application makes no more connections.
+    pub closing: bool,
     /// Place in the plan of every operation.
     pub ids: BTreeMap<OperationId, usize>,
 }
@@ -71,6 +73,8 @@ pub struct World {
     timer: Option<Instant>,
     /// When the last message to another pipeline arrives: they stay in order.
     group_at: Instant,
+    /// Some connection was made.
+    connected: bool,
 }
 
 impl Around {
@@ -108,7 +112,7 @@ impl World {
             channels: plan.channels,
         };
         let session = Session::new(role, xdfs_proto::base::PipelineId(who.pipeline), limits, bugs);
-        Self { who, session, ports: BTreeMap::new(), timer: None, group_at: Instant(0) }
+        Self { who, session, ports: BTreeMap::new(), timer: None, group_at: Instant(0), connected: false }
     }
 
     fn role(&self) -> Role {
@@ -128,6 +132,7 @@ impl World {
         };
         let mut port = Port::new(channel, self.role(), secret, incoming, around.now);
         let joins = !proved && self.who.side == Side::Client;
+        self.connected = true;
         if joins {
             port.queue_join(channel);
         }
@@ -386,7 +391,8 @@ impl World {
             vec![(extent, disk.write(id, extent.offset(), &bytes))]
         };
         let held = disk.held(id);
-        let room = around.ids.get(&id).and_then(|index| around.plan.operations[*index].in_order);
+        let wish = around.ids.get(&id).map(|index| &around.plan.operations[*index]);
+        let room = wish.and_then(|wish| wish.in_order.map(|blocks| blocks.max(wish.credit_blocks)));
         if room.is_some_and(|room| held as u64 > room) {
             around.oracle.violation(|| format!("{held} blocks are held for a target that holds {room:?}"));
         }
@@ -497,7 +503,7 @@ impl World {
     pub fn on_tick(&mut self, around: &mut Around) {
         self.session.on_time(around.now);
         self.pump(around);
-        if !self.session.is_over() {
+        if !self.session.is_over() && !(around.closing && !self.connected) {
             around.schedule.add(around.now.after(around.plan.stall / 8), Event::Tick(self.who));
         }
     }
@@ -677,6 +683,11 @@ impl World {
         if matches!(control, Control::Finish { .. }) {
             around.notice(self.who, Notice::Milestone(head.operation, Milestone::Finish));
         }
+    }
+
+    /// Whether the machine ended, or never had a channel to end.
+    pub fn is_done(&self) -> bool {
+        self.session.is_over() || !self.connected
     }
 
     /// Channels that are open at this end.

@@ -201,8 +201,9 @@ impl Session {
             state.life.on_end_received()?;
             self.closing = true;
             self.peer_ended = true;
-            if self.live_operations() > 0 && self.channels.values().all(|channel| channel.receive.has_ended()) {
-                // Nobody is left who could tell their outcome.
+            let live = self.coordinated().any(|operation| !operation.is_settled());
+            if live && self.channels.values().all(|channel| channel.receive.has_ended()) {
+                // Nobody is left who could tell their outcome. What other pipelines coordinate ends by their word.
                 self.end(Some(Error::new(ErrorKind::ConnectionLost, "the peer ended the session during a transfer")));
             }
             self.end_channels_when_done();
@@ -222,7 +223,7 @@ impl Session {
             // Told again after a channel was lost.
             return Ok(());
         }
-        if self.live_operations() >= self.limits.operations_max {
+        if self.coordinated().filter(|operation| !operation.is_settled()).count() >= self.operations_known_max() {
             return Err(Fault::TooManyOperations);
         }
         let half = if upload { Half::Receiving } else { Half::Sending };

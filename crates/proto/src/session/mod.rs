@@ -258,7 +258,9 @@ impl Session {
         if self.closing || self.over {
             return Err(Error::new(ErrorKind::ConnectionLost, "the session is closed"));
         }
-        if self.live_operations() >= self.limits.operations_max {
+        let own = self.coordinated().count();
+        let live = self.coordinated().filter(|operation| !operation.is_settled()).count();
+        if live >= self.limits.operations_max || own >= self.operations_known_max() {
             return Err(Error::new(ErrorKind::LimitExceeded, "too many operations at a time in this session"));
         }
         let number = self.number_after(self.highest).ok_or_else(|| {
@@ -325,6 +327,17 @@ impl Session {
         self.operations.values().filter(|operation| !operation.is_settled()).count()
     }
 
+    /// Operations that this pipeline speaks for.
+    fn coordinated(&self) -> impl Iterator<Item = &Operation> {
+        self.operations.values().filter(|operation| !operation.is_member())
+    }
+
+    /// Operations that may be known here at a time: as many as may live, and as many again whose outcome the other end
+    /// does not know yet. There they live on, so that a server has to allow as many as a client may know.
+    fn operations_known_max(&self) -> usize {
+        2 * self.limits.operations_max
+    }
+
     /// The operations, settled ones among them until the peer is known to know.
     pub fn operations(&self) -> impl Iterator<Item = &Operation> {
         self.operations.values()
@@ -363,17 +376,14 @@ impl Session {
         }
     }
 
-    /// Puts EOFT on every channel once nothing is left to do. A server waits for the client's first EOFT, and until the
-    /// client is known to know every outcome or can say no more.
+    /// Puts EOFT on every channel once nothing is left to do. A server waits for the client's first EOFT: a client that
+    /// ends knows every outcome.
     fn end_channels_when_done(&mut self) {
         if !self.closing || self.live_operations() > 0 {
             return;
         }
-        if self.role == Role::Server {
-            let told = self.operations.is_empty() || self.channels.values().all(|channel| channel.receive.has_ended());
-            if !told || !self.peer_ended {
-                return;
-            }
+        if self.role == Role::Server && !self.peer_ended {
+            return;
         }
         for channel in self.channels.values_mut() {
             let marked = channel.send.has_ended()

@@ -96,6 +96,9 @@ impl Session {
             return self.outputs.push_back(Output::Abort { operation: id });
         }
         let window = bounded.unwrap_or_else(|| window_of(operation.block, &limits));
+        // A download's first blocks come on the credit of its request.
+        let credit = operation.request.as_ref().map_or(0, |request| request.credit);
+        let window = if operation.upload { window } else { window.max(credit) };
         // A target that is written in order has one pipeline: ranges far ahead would have to be held.
         let pipelines = if bounded.is_some() { 1 } else { limits.pipelines };
         match operation.grant.clone() {
