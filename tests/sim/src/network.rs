@@ -168,7 +168,7 @@ impl Network {
             count = short;
         }
         let strikes = match pipe.fault {
-            Some((after, fault)) if pipe.written + count as u64 > after => {
+            Some((after, fault)) if fault != PipeFault::Flip && pipe.written + count as u64 > after => {
                 let passes = (after - pipe.written) as usize;
                 pipe.fault = None;
                 Some((passes, fault))

@@ -33,6 +33,8 @@ pub struct Oracle {
     operations: Vec<Seen>,
     /// Channels on which the wire did something that may end them.
     faulty: BTreeSet<ChannelId>,
+    /// Machines that ended.
+    over: BTreeSet<Who>,
     /// Machines that ended with an error.
     failed: BTreeSet<Who>,
     /// Everything may end: all channels of a pipeline were lost, or the server went down.
@@ -127,11 +129,12 @@ impl Oracle {
         match event {
             SessionEvent::ChannelLost { channel, error } => {
                 let peer = Who { side: who.side.other(), ..who };
-                if !self.faulty.contains(channel) && !self.failed.contains(&peer) {
+                if !self.faulty.contains(channel) && !self.over.contains(&peer) {
                     self.violation(|| format!("{who:?} lost the healthy channel {channel}: {error}"));
                 }
             }
             SessionEvent::Over { error } => {
+                self.over.insert(who);
                 if let Some(error) = error {
                     self.failed.insert(who);
                     self.excused = true;
@@ -148,7 +151,7 @@ impl Oracle {
     pub fn closed(&mut self, who: Who, channel: ChannelId, error: Option<&Error>) {
         let Some(error) = error else { return };
         let peer = Who { side: who.side.other(), ..who };
-        if !self.faulty.contains(&channel) && !self.failed.contains(&peer) && !self.any_lost(who) {
+        if !self.faulty.contains(&channel) && !self.over.contains(&peer) && !self.any_lost(who) {
             self.violation(|| format!("{who:?} closed the healthy channel {channel}: {error}"));
         }
     }

@@ -631,6 +631,7 @@ impl World {
     }
 
     fn send(&mut self, channel: ChannelId, head: &Head, payload: Payload, around: &mut Around) {
+        let stream = self.is_stream(head.operation, around);
         let Some(port) = self.ports.get_mut(&channel).filter(|port| port.up) else {
             return around.oracle.violation(|| format!("{:?} uses channel {channel}, which is closed", self.who));
         };
@@ -645,7 +646,8 @@ impl World {
                 port.queue_record(head, &bytes, None, flip);
                 self.observe(head, &bytes, around);
             }
-            Payload::Block(extent) if head.level == Level::Clear => {
+            // A source that is read in order is in memory, and may be forgotten while a repetition is under way.
+            Payload::Block(extent) if head.level == Level::Clear && !stream => {
                 port.queue_record(head, &[], Some((head.operation, extent)), flip);
                 around.oracle.block(self.who, head);
             }
@@ -667,6 +669,11 @@ impl World {
                 }
             }
         }
+    }
+
+    fn is_stream(&self, id: OperationId, around: &Around) -> bool {
+        let wish = around.ids.get(&id).map(|index| &around.plan.operations[*index]);
+        wish.is_some_and(|wish| wish.task == crate::transition::Task::UploadStream)
     }
 
     /// A control message leaves: the oracle looks at it, and some are moments that faults wait for.

@@ -30,8 +30,6 @@ pub enum Fault {
     Level(Level),
     /// An operation number that was never opened, or not in order.
     Operation,
-    /// More operations at a time than allowed.
-    TooManyOperations,
     /// An acknowledgement of what was never sent.
     AckBeyondSent,
     /// FINISH that does not fit what arrived.
@@ -78,7 +76,6 @@ impl fmt::Display for Fault {
             Self::Block(BadBlock::OutsideCredit) => f.write_str("block beyond the granted credit"),
             Self::Level(level) => write!(f, "record at level '{}', below what was granted", level.name()),
             Self::Operation => f.write_str("operation number that was never opened, or out of order"),
-            Self::TooManyOperations => f.write_str("too many operations at a time"),
             Self::AckBeyondSent => f.write_str("acknowledgement of bytes that were never sent"),
             Self::Finish => f.write_str("FINISH does not fit the blocks that arrived"),
             Self::Count => f.write_str("end mark counts other records than arrived"),

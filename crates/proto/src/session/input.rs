@@ -201,8 +201,7 @@ impl Session {
             state.life.on_end_received()?;
             self.closing = true;
             self.peer_ended = true;
-            let live = self.coordinated().any(|operation| !operation.is_settled());
-            if live && self.channels.values().all(|channel| channel.receive.has_ended()) {
+            if self.live_coordinated() > 0 && self.channels.values().all(|channel| channel.receive.has_ended()) {
                 // Nobody is left who could tell their outcome. What other pipelines coordinate ends by their word.
                 self.end(Some(Error::new(ErrorKind::ConnectionLost, "the peer ended the session during a transfer")));
             }
@@ -223,9 +222,6 @@ impl Session {
             // Told again after a channel was lost.
             return Ok(());
         }
-        if self.coordinated().filter(|operation| !operation.is_settled()).count() >= self.operations_known_max() {
-            return Err(Fault::TooManyOperations);
-        }
         let half = if upload { Half::Receiving } else { Half::Sending };
         let mut operation = Operation::new(id, upload, half, channel);
         operation.level = request.level.max(self.limits.floor);
@@ -233,8 +229,13 @@ impl Session {
             if request.block == 0 { self.limits.block } else { plan::block(request.block, operation.level) };
         operation.request = Some(request.clone());
         let closing = self.closing;
+        // The client may open the next operation as soon as it knows an outcome, which this end may not have heard of.
+        let most = 2 * self.limits.operations_max + OPERATIONS_UNHEARD;
+        let busy = self.live_coordinated() >= most;
         self.operations.insert(id, operation);
-        if closing {
+        if busy {
+            self.settle(id, Err(Error::new(ErrorKind::Busy, "too many operations at a time in this session")));
+        } else if closing {
             self.settle(id, Err(Error::new(ErrorKind::Draining, "the server is shutting down; try again later")));
         } else if upload {
             self.outputs.push_back(Output::Stage { operation: id, request: Some(request), grant: None });
@@ -527,3 +528,7 @@ impl Session {
         }
     }
 }
+
+/// Operations beyond twice the limit whose outcome a server may not have heard of when the client opens more: their
+/// COMMITTED is on a slower channel than the next request. One more is refused as busy, and nothing else happens.
+const OPERATIONS_UNHEARD: usize = 16;

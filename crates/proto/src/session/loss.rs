@@ -30,7 +30,9 @@ impl Session {
         self.outputs.push_back(Output::Close { channel, error: Some(error.clone()) });
         self.event(SessionEvent::ChannelLost { channel, error: error.clone() });
         if self.channels.is_empty() {
-            return self.end(Some(lost_all(&error)));
+            // Where everything was said already, a peer that is gone is no loss.
+            let done = self.closing && self.live_operations() == 0;
+            return self.end((!done).then(|| lost_all(&error)));
         }
         if self.first_up().is_none() && self.live_operations() > 0 {
             // Only channels that are ending are left: nothing can carry the operations.

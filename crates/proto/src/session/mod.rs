@@ -258,9 +258,7 @@ impl Session {
         if self.closing || self.over {
             return Err(Error::new(ErrorKind::ConnectionLost, "the session is closed"));
         }
-        let own = self.coordinated().count();
-        let live = self.coordinated().filter(|operation| !operation.is_settled()).count();
-        if live >= self.limits.operations_max || own >= self.operations_known_max() {
+        if self.live_coordinated() >= self.limits.operations_max {
             return Err(Error::new(ErrorKind::LimitExceeded, "too many operations at a time in this session"));
         }
         let number = self.number_after(self.highest).ok_or_else(|| {
@@ -327,15 +325,9 @@ impl Session {
         self.operations.values().filter(|operation| !operation.is_settled()).count()
     }
 
-    /// Operations that this pipeline speaks for.
-    fn coordinated(&self) -> impl Iterator<Item = &Operation> {
-        self.operations.values().filter(|operation| !operation.is_member())
-    }
-
-    /// Operations that may be known here at a time: as many as may live, and as many again whose outcome the other end
-    /// does not know yet. There they live on, so that a server has to allow as many as a client may know.
-    fn operations_known_max(&self) -> usize {
-        2 * self.limits.operations_max
+    /// Those among them that this pipeline speaks for.
+    fn live_coordinated(&self) -> usize {
+        self.operations.values().filter(|operation| !operation.is_settled() && !operation.is_member()).count()
     }
 
     /// The operations, settled ones among them until the peer is known to know.
