@@ -162,6 +162,8 @@ impl Session {
             Control::Drain { retry_after_ms } => {
                 self.from(Role::Server, event)?;
                 self.closing = true;
+                // With several pipelines only the application knows when none of them is needed any more.
+                self.ending |= self.limits.pipelines <= 1;
                 self.event(SessionEvent::Draining { retry_after_ms });
                 self.end_channels_when_done();
             }
@@ -199,12 +201,7 @@ impl Session {
             }
         } else {
             state.life.on_end_received()?;
-            self.closing = true;
-            self.peer_ended = true;
-            if self.live_coordinated() > 0 && self.channels.values().all(|channel| channel.receive.has_ended()) {
-                // Nobody is left who could tell their outcome. What other pipelines coordinate ends by their word.
-                self.end(Some(Error::new(ErrorKind::ConnectionLost, "the peer ended the session during a transfer")));
-            }
+            (self.closing, self.ending, self.peer_ended) = (true, true, true);
             self.end_channels_when_done();
         }
         Ok(())

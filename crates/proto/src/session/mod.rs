@@ -170,8 +170,10 @@ pub struct Session {
     grants: VecDeque<ChannelGrant>,
     /// DRAIN is to be sent.
     drain: Option<u32>,
-    /// No new operation; EOFT when the present ones are over.
+    /// No new operation.
     closing: bool,
+    /// EOFT when the present operations are over.
+    ending: bool,
     /// The peer's EOFT arrived on some channel: it asks nothing more.
     peer_ended: bool,
     over: bool,
@@ -200,6 +202,7 @@ impl Session {
             grants: VecDeque::new(),
             drain: None,
             closing: false,
+            ending: false,
             peer_ended: false,
             over: false,
             own_waiting: 0,
@@ -290,7 +293,7 @@ impl Session {
     pub fn close(&mut self) {
         match self.role {
             Role::Client => {
-                self.closing = true;
+                (self.closing, self.ending) = (true, true);
                 self.end_channels_when_done();
             }
             Role::Server => self.drain(0),
@@ -368,13 +371,18 @@ impl Session {
         }
     }
 
-    /// Puts EOFT on every channel once nothing is left to do. A server waits for the client's first EOFT: a client that
-    /// ends knows every outcome.
+    /// Puts EOFT on every channel once nothing is left to do. A client waits until the server is known to know every
+    /// outcome: behind EOFT none could be told again. A server waits for the client's first EOFT, and for nothing more.
     fn end_channels_when_done(&mut self) {
-        if !self.closing || self.live_operations() > 0 {
+        if !self.ending || self.live_operations() > 0 {
             return;
         }
-        if self.role == Role::Server && !self.peer_ended {
+        let untold = self.operations.values().any(|operation| !operation.is_member());
+        let waits = match self.role {
+            Role::Client => untold,
+            Role::Server => !self.peer_ended,
+        };
+        if waits {
             return;
         }
         for channel in self.channels.values_mut() {

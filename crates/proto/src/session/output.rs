@@ -59,7 +59,7 @@ pub enum SessionEvent {
     ChannelsGranted(ChannelGrant),
     /// A channel was lost; the others go on.
     ChannelLost { channel: ChannelId, error: Error },
-    /// The server goes down.
+    /// The server goes down. A session of several pipelines is to be closed when all its operations are over.
     Draining { retry_after_ms: u32 },
     /// No channel is left. None after an orderly end.
     Over { error: Option<Error> },
