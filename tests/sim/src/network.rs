@@ -142,14 +142,7 @@ impl Network {
     }
 
     /// Takes bytes of `bytes` from `start`; how many. After 0 a [`Wake::Writable`] follows once there is room.
-    pub fn write(
-        &mut self,
-        now: Instant,
-        channel: ChannelId,
-        from: Side,
-        bytes: &Rc<Vec<u8>>,
-        start: usize,
-    ) -> usize {
+    pub fn write(&mut self, now: Instant, channel: ChannelId, from: Side, bytes: &Rc<Vec<u8>>, start: usize) -> usize {
         let Some(pipe) = self.pipes.get_mut(&(channel, from)) else { return bytes.len() - start };
         let wanted = bytes.len() - start;
         if pipe.void {

@@ -163,7 +163,13 @@ impl Port {
     }
 
     /// Seals a record. `payload` follows the head; on the direct route it is empty and `rest` names it.
-    pub fn queue_record(&mut self, head: &Head, payload: &[u8], rest: Option<(OperationId, Extent)>, flip: Option<u64>) {
+    pub fn queue_record(
+        &mut self,
+        head: &Head,
+        payload: &[u8],
+        rest: Option<(OperationId, Extent)>,
+        flip: Option<u64>,
+    ) {
         let mut bytes = Vec::with_capacity(HEAD_BYTES + TAG_BYTES + payload.len());
         // The sealer wants head and payload side by side; on the wire the tag stands between them.
         bytes.extend_from_slice(&[0; TAG_BYTES]);

@@ -78,7 +78,8 @@ pub fn run(seed: u64, options: &Options, bugs: Bugs, print: bool) -> Report {
 impl Simulation {
     fn new(seed: u64, plan: Plan, bugs: Bugs, print: bool) -> Self {
         let random = Random::new(seed);
-        let machines = Side::BOTH.into_iter().flat_map(|side| (0..plan.pipelines).map(move |p| Who { side, pipeline: p }));
+        let machines =
+            Side::BOTH.into_iter().flat_map(|side| (0..plan.pipelines).map(move |p| Who { side, pipeline: p }));
         let worlds = machines.map(|who| World::new(who, &plan, bugs)).collect();
         let application = Application {
             random: random.fork(2),
@@ -294,7 +295,9 @@ impl Simulation {
             SessionEvent::ChannelsGranted(grant) => {
                 for number in grant.first..grant.first + grant.count {
                     let delay = Duration::from_micros(self.application.random.magnitude(40, 80_000));
-                    self.around.schedule.add(self.around.now.after(delay), Event::Join(ChannelId(number), grant.secret));
+                    self.around
+                        .schedule
+                        .add(self.around.now.after(delay), Event::Join(ChannelId(number), grant.secret));
                 }
             }
             SessionEvent::Over { .. } => {

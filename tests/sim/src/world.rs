@@ -468,7 +468,8 @@ impl World {
                 if let Err(unreadable) = around.disks[self.who.side.index()].read(id, now, &mut bytes) {
                     trouble = Some((id, unreadable));
                 }
-                *outgoing = Outgoing { bytes: Rc::new(bytes), at: 0, rest: later.map(|later| (id, later)), record: true };
+                *outgoing =
+                    Outgoing { bytes: Rc::new(bytes), at: 0, rest: later.map(|later| (id, later)), record: true };
             }
             if trouble.as_ref().is_some_and(|(_, unreadable)| unreadable.after_check) {
                 break;
@@ -503,6 +504,11 @@ impl World {
     pub fn on_tick(&mut self, around: &mut Around) {
         self.session.on_time(around.now);
         self.pump(around);
+        let late = |port: &Port| !port.up && around.now.since(port.heard_at) >= around.plan.stall;
+        let late: Vec<_> = self.ports.iter().filter(|(_, port)| late(port)).map(|(channel, _)| *channel).collect();
+        for channel in late {
+            self.lose(channel, ErrorKind::TimedOut, "JOIN takes too long", around);
+        }
         if !self.session.is_over() && !(around.closing && !self.connected) {
             around.schedule.add(around.now.after(around.plan.stall / 8), Event::Tick(self.who));
         }

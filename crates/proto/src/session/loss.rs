@@ -38,22 +38,27 @@ impl Session {
             // Only channels that are ending are left: nothing can carry the operations.
             return self.end(Some(lost_all(&error)));
         }
-        for operation in self.operations.values_mut() {
-            if operation.is_settled() {
-                // The peer's EOFR, which says that it knows, may be lost: it answers with another.
-                operation.tell_again();
-            }
-        }
+        self.outcomes_again();
         let ids: Vec<_> = self.operations.keys().copied().collect();
         ids.into_iter().for_each(|id| self.forget_if_over(id));
         self.end_channels_when_done();
+    }
+
+    /// The peer's EOFR, which says that it knows an outcome, may be lost with a channel: it answers with another.
+    fn outcomes_again(&mut self) {
+        self.operations.values_mut().filter(|operation| operation.is_settled()).for_each(Operation::tell_again);
     }
 
     /// The peer says how many of our records it processed on a lost channel, and that it reads no more of them.
     pub(super) fn on_fence(&mut self, channel: ChannelId, processed: u64) -> Result<(), Fault> {
         self.on_lost(channel, Error::new(ErrorKind::ConnectionLost, "the peer lost the channel"));
         let Some(fence) = self.fences.get_mut(&channel) else {
-            // Ended in order here before the peer missed it.
+            // Ended in order here before the peer missed it, or it broke before it was up here: then the peer waits to
+            // hear that nothing of what it sent behind its JOIN was processed, and what we hear of it later is void.
+            if channel.0 > 0 && !self.closed.contains(&channel) {
+                self.fences.insert(channel, Fence { processed: 0, sent: 0, told: None, heard: true });
+                self.outcomes_again();
+            }
             return Ok(());
         };
         if fence.heard {
@@ -85,6 +90,7 @@ impl Session {
     pub(super) fn closed(&mut self, channel: ChannelId) {
         let Some(mut state) = self.channels.remove(&channel) else { return };
         let _ = state.life.on_end_complete();
+        self.closed.insert(channel);
         self.own_waiting -= state.own.len();
         self.idle.retain(|idle| *idle != channel);
         self.outputs.push_back(Output::Close { channel, error: None });

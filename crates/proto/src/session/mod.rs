@@ -152,6 +152,8 @@ pub struct Session {
     bugs: Bugs,
     channels: BTreeMap<ChannelId, Channel>,
     fences: BTreeMap<ChannelId, Fence>,
+    /// Channels that ended in order.
+    closed: BTreeSet<ChannelId>,
     operations: BTreeMap<OperationId, Operation>,
     /// Highest number of the operations that this pipeline coordinates, opened or asked for.
     highest: u32,
@@ -191,6 +193,7 @@ impl Session {
             bugs,
             channels: BTreeMap::new(),
             fences: BTreeMap::new(),
+            closed: BTreeSet::new(),
             operations: BTreeMap::new(),
             highest: 0,
             skipped: BTreeSet::new(),
@@ -244,9 +247,14 @@ impl Session {
             pinged: false,
         };
         // A number is used once in a session's life; the driver's grants see to that.
-        debug_assert!(!self.channels.contains_key(&channel) && !self.fences.contains_key(&channel));
+        debug_assert!(!self.channels.contains_key(&channel));
         if self.over {
             return self.outputs.push_back(Output::Close { channel, error: None });
+        }
+        if self.fences.contains_key(&channel) {
+            // The peer gave it up before it was up here.
+            let error = Error::new(ErrorKind::ConnectionLost, "the peer lost the channel");
+            return self.outputs.push_back(Output::Close { channel, error: Some(error) });
         }
         self.channels.insert(channel, fresh);
         self.idle.push_back(channel);
