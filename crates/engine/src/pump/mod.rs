@@ -90,6 +90,8 @@ pub struct Pump<D: Dispatch, H: Host> {
     /// Blocks that wait for a buffer to be read into.
     want_send: VecDeque<(ChannelId, Head, Extent)>,
     writer: Option<Writer>,
+    /// Buffers that are with the writer thread.
+    at_writer: usize,
     /// What follows when the writer has let go of an operation.
     after_detach: BTreeMap<OperationId, AfterDetach>,
     returned: Vec<Buffer>,
@@ -138,6 +140,7 @@ where
             want_receive: VecDeque::new(),
             want_send: VecDeque::new(),
             writer: None,
+            at_writer: 0,
             after_detach: BTreeMap::new(),
             returned: Vec::new(),
             next_tick: Instant(0),

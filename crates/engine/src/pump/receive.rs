@@ -115,7 +115,10 @@ where
             let text = "a record is longer than the granted block size";
             return self.lose(channel, Error::new(ErrorKind::Protocol, text));
         }
-        if whole || (!discard && ordered) {
+        // A writer that lags gives buffers back soon, and waiting for it is what slows the sender down. Buffers that other
+        // channels fill may take long: then this block is written as it comes.
+        let soon = self.at_writer > 0;
+        if whole || (!discard && (ordered || soon)) {
             line.arriving = Arriving::Waiting(record);
             return self.want_receive.push_back(channel);
         }
@@ -210,6 +213,7 @@ where
             }
             Some(Writing::Beside(_)) => {
                 if let Some(writer) = &self.writer {
+                    self.at_writer += 1;
                     writer.write(operation, extent, buffer);
                 }
             }

@@ -178,12 +178,14 @@ where
             let Ok(extent) = Extent::new(*next, length as u64) else { return };
             *next = extent.end();
             if let Some(writer) = &self.writer {
+                self.at_writer += 1;
                 writer.write(operation, extent, buffer);
             }
         }
     }
 
     pub(super) fn on_written(&mut self, written: Written) {
+        self.at_writer -= 1;
         self.receive_pool.give(written.buffer);
         let now = self.dispatch.now();
         self.session.on_written(written.operation, written.extent, written.result, now);
