@@ -285,7 +285,7 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__serve)
-            opts="-h --export --listen --json --state --config --allow-anonymous --min-protection --max-channels --help"
+            opts="-q -h --export --listen --json --quiet --state --config --allow-anonymous --min-protection --max-channels --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

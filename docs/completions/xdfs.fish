@@ -39,11 +39,12 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l config -d 'Configura
 complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l allow-anonymous -d 'What clients may do that did not log in. Nobody can log in before xSec, so everybody on this machine is anonymous: \'rw\' is the default until then, \'ro\' lets nobody write' -r -f -a "ro\t'Read'
 create\t'Read, and make new files'
 rw\t'Read and write'"
-complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l min-protection -d 'Refuse transfers below this protection level' -r -f -a "private\t'Encrypted and authenticated'
+complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l min-protection -d 'Protect transfers at least at this level, even where the client asks for less' -r -f -a "private\t'Encrypted and authenticated'
 integrity\t'Authenticated'
 clear\t'Only the heads of blocks are authenticated'"
 complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l max-channels -d 'Channels that one session may have, up to 4096' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l json -d 'One JSON object a line on standard output instead of text'
+complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -s q -l quiet -d 'Only problems in the log (standard error), no sessions and transfers that went well'
 complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l offset -d 'Copy the source from byte N on; the target holds exactly the range' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l length -d 'Copy N bytes' -r
@@ -60,9 +61,9 @@ hash\t'By a hash from end to end'
 reread\t'By reading the target again'"
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l durability -d 'When a file counts as copied: \'written\' to its file system, or \'durable\' on its disk (comes with durability)' -r -f -a "written\t'All bytes are in the file system'
 durable\t'All bytes are on the disk'"
-complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l progress -d 'What a terminal shows: one bar for all, one more for each channel, or none' -r -f -a "none\t'Nothing'
-total\t'One bar'
-channels\t'A bar for each channel, too'"
+complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l progress -d 'What a terminal shows: a bar, a bar and each channel\'s share when a file is done, or nothing' -r -f -a "none\t'Nothing'
+total\t'A bar'
+channels\t'A bar, and the channels\' shares at the end'"
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s n -l no-clobber -d 'Keep a target file that exists (said, not an error); without it an existing file is replaced'
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s r -l recursive -d 'Copy directories with all they hold (comes with trees)'
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s a -l archive -d 'Like -r, with owners, times and links (comes with trees)'

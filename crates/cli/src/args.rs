@@ -80,6 +80,10 @@ pub(crate) struct ServeArgs {
     #[arg(long)]
     pub(crate) json: bool,
 
+    /// Only problems in the log (standard error), no sessions and transfers that went well
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+
     /// Directory for keys, users and journals (comes with xSec)
     #[arg(long, value_name = "DIR", help_heading = "Limits and rights")]
     pub(crate) state: Option<PathBuf>,
@@ -93,7 +97,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "RIGHTS", value_enum, help_heading = "Limits and rights")]
     pub(crate) allow_anonymous: Option<Rights>,
 
-    /// Refuse transfers below this protection level
+    /// Protect transfers at least at this level, even where the client asks for less
     #[arg(long, value_name = "LEVEL", value_enum, default_value = "clear", help_heading = "Limits and rights")]
     pub(crate) min_protection: Protection,
 
@@ -210,7 +214,7 @@ pub(crate) struct CopyArgs {
     #[arg(short, long, help_heading = "Output")]
     pub(crate) quiet: bool,
 
-    /// What a terminal shows: one bar for all, one more for each channel, or none
+    /// What a terminal shows: a bar, a bar and each channel's share when a file is done, or nothing
     #[arg(long, value_name = "WHAT", value_enum, default_value = "total", help_heading = "Output")]
     pub(crate) progress: Progress,
 }
@@ -322,8 +326,8 @@ pub(crate) enum Durability {
 pub(crate) enum Progress {
     /// Nothing
     None,
-    /// One bar
+    /// A bar
     Total,
-    /// A bar for each channel, too
+    /// A bar, and the channels' shares at the end
     Channels,
 }

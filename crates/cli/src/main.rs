@@ -1,9 +1,6 @@
 //! The `xdfs` command: what was typed becomes a plan, the plan is carried out, the outcome becomes an exit code.
 //!
 //! Everything that moves data is in the `client` and `server` crates; here are the words around it.
-// The commands that read the rest of these come with the client and server crates.
-#![allow(dead_code, unused_imports)]
-
 mod address;
 mod args;
 mod cmd;

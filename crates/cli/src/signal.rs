@@ -1,6 +1,6 @@
 //! Signals as flags: Ctrl-C and SIGTERM ask to stop, a second one ends the program at once, SIGUSR1 asks for a report.
 
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -51,56 +51,84 @@ pub(crate) enum Asked {
     Terminate,
     /// Write a report to the log: SIGUSR1.
     Report,
+    /// Nothing: the work has ended by itself.
+    Ended,
 }
 
 /// Waits for signals without looking again and again: each writes a byte into a socket that the main thread reads.
 #[derive(Debug)]
 pub(crate) struct Signals {
     wake: UnixStream,
-    interrupt: StopFlag,
-    terminate: StopFlag,
-    report: StopFlag,
+    waker: UnixStream,
+    asked: [(Asked, StopFlag); 4],
+}
+
+/// Tells the waiting thread that the work has ended, when it goes: a panic drops it, too.
+#[derive(Debug)]
+pub(crate) struct Teller {
+    waker: UnixStream,
+    ended: StopFlag,
 }
 
 impl Signals {
-    /// Takes over SIGINT, SIGTERM and SIGUSR1. Once the first two were seen, each of them ends the program at once.
+    /// Takes over SIGINT, SIGTERM and SIGUSR1. After one of the first two, the next of them ends the program at once.
     pub(crate) fn new() -> Result<Self, Failure> {
         Self::registered().map_err(cannot_register)
     }
 
     fn registered() -> io::Result<Self> {
         let (wake, waker) = UnixStream::pair()?;
-        let signals =
-            Self { wake, interrupt: StopFlag::default(), terminate: StopFlag::default(), report: StopFlag::default() };
-        for signal in [SIGINT, SIGTERM] {
-            for flag in [&signals.interrupt, &signals.terminate] {
-                flag::register_conditional_shutdown(signal, Exit::Cancelled as i32, Arc::clone(flag))?;
-            }
-        }
-        flag::register(SIGINT, Arc::clone(&signals.interrupt))?;
-        flag::register(SIGTERM, Arc::clone(&signals.terminate))?;
-        flag::register(SIGUSR1, Arc::clone(&signals.report))?;
-        for signal in [SIGINT, SIGTERM, SIGUSR1] {
+        let flag = StopFlag::default;
+        // In the order in which they are reported.
+        let asked =
+            [(Asked::Ended, flag()), (Asked::Interrupt, flag()), (Asked::Terminate, flag()), (Asked::Report, flag())];
+        register(&StopFlag::default())?;
+        for (signal, (_, flag)) in [SIGINT, SIGTERM, SIGUSR1].into_iter().zip(&asked[1..]) {
+            flag::register(signal, Arc::clone(flag))?;
             low_level::pipe::register(signal, waker.try_clone()?)?;
         }
-        Ok(signals)
+        Ok(Self { wake, waker, asked })
+    }
+
+    /// For the thread that does the work.
+    pub(crate) fn teller(&self) -> Result<Teller, Failure> {
+        let waker = self.waker.try_clone().map_err(cannot_register)?;
+        Ok(Teller { waker, ended: Arc::clone(&self.asked[0].1) })
     }
 
     /// The next thing that was asked.
     pub(crate) fn wait(&mut self) -> Asked {
         loop {
-            if self.interrupt.load(Ordering::Acquire) {
-                return Asked::Interrupt;
-            }
-            if self.terminate.load(Ordering::Acquire) {
-                return Asked::Terminate;
-            }
-            if self.report.swap(false, Ordering::AcqRel) {
-                return Asked::Report;
+            if let Some((asked, _)) = self.asked.iter().find(|(_, flag)| flag.swap(false, Ordering::AcqRel)) {
+                return *asked;
             }
             let mut bytes = [0; 16];
             // The flags tell what happened; an interrupted read looks at them again, and so does any other.
             let _ = self.wake.read(&mut bytes);
         }
+    }
+}
+
+impl Drop for Teller {
+    fn drop(&mut self) {
+        self.ended.store(true, Ordering::Release);
+        // The other end lives as long as anybody waits at it.
+        let _ = self.waker.write_all(&[0]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_asked_is_told_once_and_the_end_too() {
+        let mut signals = Signals::new().unwrap();
+        low_level::raise(SIGUSR1).unwrap();
+        assert_eq!(signals.wait(), Asked::Report);
+        let teller = signals.teller().unwrap();
+        let telling = std::thread::spawn(move || drop(teller));
+        assert_eq!(signals.wait(), Asked::Ended);
+        telling.join().unwrap();
     }
 }

@@ -4,6 +4,8 @@ mod cp;
 mod demo;
 mod generate;
 mod notify;
+mod remote;
+mod serve;
 mod stat;
 
 use crate::exit::{Exit, Failure};
@@ -12,10 +14,10 @@ use crate::plan::Plan;
 /// Does what was planned.
 pub(crate) fn run(plan: Plan) -> Result<Exit, Failure> {
     match plan {
-        Plan::Generate(what, directory) => generate::run(what, &directory),
+        Plan::Serve(plan) => serve::run(plan),
+        Plan::Copy(plan) => cp::run(plan),
+        Plan::Stat(plan) => stat::run(&plan),
         Plan::Demo(plan) => demo::run(&plan),
-        Plan::Serve(_) | Plan::Copy(_) | Plan::Stat(_) => {
-            Err(Failure::new(Exit::Usage, "this build has no client and no server yet"))
-        }
+        Plan::Generate(what, directory) => generate::run(what, &directory),
     }
 }

@@ -1,9 +1,64 @@
 //! `xdfs stat`: name, type, size, mode and modification time of files on servers.
 
-use crate::output::Stat;
+use xdfs_client::{ErrorKind, RemoteFile};
+use xdfs_proto::wire::control::Kind;
+
+use super::remote::{Sessions, Wishes, wire_name};
+use crate::exit::{Exit, Failure, Side};
+use crate::output::{JsonLines, Stat, complain, print};
+use crate::plan::StatPlan;
+use crate::text::printable;
+use crate::url::Url;
 
 /// Seconds of a day.
 const DAY: i64 = 86_400;
+
+/// Shows every file that can be looked at; the others are told and do not stop it.
+pub(crate) fn run(plan: &StatPlan) -> Result<Exit, Failure> {
+    let mut sessions = Sessions::new(Wishes::default());
+    let mut exits = Vec::with_capacity(plan.urls.len());
+    for url in &plan.urls {
+        match look(&mut sessions, url) {
+            Ok(stat) if plan.json => JsonLines.write(&stat)?,
+            Ok(stat) => print(&describe(&stat))?,
+            Err((failure, kind)) => {
+                complain(&failure.message);
+                if plan.json {
+                    JsonLines.error(&url.to_string(), kind, &failure.message)?;
+                }
+                exits.push(failure.exit);
+                continue;
+            }
+        }
+        exits.push(Exit::Done);
+    }
+    sessions.close();
+    Ok(Exit::of_all(&exits))
+}
+
+fn look(sessions: &mut Sessions, url: &Url) -> Result<Stat, (Failure, ErrorKind)> {
+    let (session, _) = sessions.with(url)?;
+    let found = session.stat(wire_name(url)).map_err(|error| {
+        let failure = Failure::new(Exit::of_error(&error, Side::Peer), format!("{url}: {error}"));
+        (failure, error.kind)
+    })?;
+    if url.directory && found.kind != Kind::Directory {
+        let kind = ErrorKind::NotDirectory;
+        return Err((Failure::new(Exit::Refused, format!("{url}: this is not a directory")), kind));
+    }
+    Ok(stat_of(url, &found))
+}
+
+fn stat_of(url: &Url, found: &RemoteFile) -> Stat {
+    let (mtime, mtime_nanoseconds) = found.modified.unwrap_or_default();
+    let kind = match found.kind {
+        Kind::Regular => "file",
+        Kind::Directory => "directory",
+        Kind::Other => "other",
+    };
+    let name = url.name().map(printable);
+    Stat { url: url.to_string(), name, kind, size: found.size, mode: found.mode, mtime, mtime_nanoseconds }
+}
 
 /// What a person reads about a file.
 fn describe(stat: &Stat) -> String {

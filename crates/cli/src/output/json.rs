@@ -118,7 +118,7 @@ impl Json {
 impl Output for Json {
     fn begin(&mut self, _item: &Item) {}
 
-    fn progress(&mut self, _bytes: u64, _size: Option<u64>, _channel_bytes: &[u64]) {}
+    fn progress(&mut self, _bytes: u64, _size: Option<u64>) {}
 
     fn finished(&mut self, item: &Item, transfer: &Transfer) -> Result<(), Failure> {
         self.lines.write(&line_of(item, transfer))

@@ -44,7 +44,7 @@ pub(crate) struct Transfer {
     pub(crate) level: Level,
     /// What was checked.
     pub(crate) check: Check,
-    /// Blocks or channels that had to be tried again.
+    /// Blocks that went again.
     pub(crate) retries: u64,
     /// Payload bytes by channel.
     pub(crate) channel_bytes: Vec<u64>,
@@ -54,8 +54,8 @@ pub(crate) struct Transfer {
 pub(crate) trait Output {
     /// A file starts.
     fn begin(&mut self, item: &Item);
-    /// So much of it is through: in all, of how much (where known), and by channel.
-    fn progress(&mut self, bytes: u64, size: Option<u64>, channel_bytes: &[u64]);
+    /// So much of it is through, of how much (where known).
+    fn progress(&mut self, bytes: u64, size: Option<u64>);
     /// It is complete.
     fn finished(&mut self, item: &Item, transfer: &Transfer) -> Result<(), Failure>;
     /// Its target existed and was kept.
@@ -76,6 +76,13 @@ pub(crate) fn choose(format: Format) -> Box<dyn Output> {
         return Box::new(terminal::Terminal::new(format.progress == Progress::Channels));
     }
     Box::new(plain::Plain::new(format.quiet))
+}
+
+/// Text that was asked for, on standard output.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    use std::io::Write;
+    let mut output = std::io::stdout().lock();
+    output.write_all(text.as_bytes()).and_then(|()| output.flush()).map_err(|error| Failure::from_output(&error))
 }
 
 /// A message for a person, on standard error. A terminal that went away is no reason to stop a transfer.

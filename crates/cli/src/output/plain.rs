@@ -20,7 +20,7 @@ impl Plain {
 impl Output for Plain {
     fn begin(&mut self, _item: &Item) {}
 
-    fn progress(&mut self, _bytes: u64, _size: Option<u64>, _channel_bytes: &[u64]) {}
+    fn progress(&mut self, _bytes: u64, _size: Option<u64>) {}
 
     fn finished(&mut self, _item: &Item, _transfer: &Transfer) -> Result<(), Failure> {
         Ok(())

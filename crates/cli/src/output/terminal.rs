@@ -1,4 +1,4 @@
-//! For a terminal: a bar with rate and time left, on request a line for each channel, and one line for each file done.
+//! For a terminal: a bar with rate and time left, and one line for each file done, on request with its channels.
 
 use std::time::Duration;
 
@@ -10,22 +10,18 @@ use super::{Item, Output, Transfer};
 use crate::exit::Failure;
 use crate::size::{human, human_rate};
 
-/// Channels that get a line: more would scroll off any terminal.
-const CHANNEL_LINES_MAX: usize = 16;
 /// Drawings per second: enough to look smooth, too few to cost anything.
 const DRAWS_PER_SECOND: u8 = 10;
 
 const WITH_SIZE: &str =
     "{prefix}{wide_msg} {bar:24} {percent:>3}% {decimal_bytes:>10} {decimal_bytes_per_sec:>12} {eta:>4} left";
 const WITHOUT_SIZE: &str = "{prefix}{wide_msg} {spinner} {decimal_bytes:>10} {decimal_bytes_per_sec:>12}";
-const CHANNEL: &str = "  {prefix:<12} {bar:24} {decimal_bytes:>10}";
 
 /// Bars on standard error.
 #[derive(Debug)]
 pub(super) struct Terminal {
     bars: MultiProgress,
     file: Option<ProgressBar>,
-    channels: Vec<ProgressBar>,
     show_channels: bool,
     sized: bool,
 }
@@ -33,33 +29,19 @@ pub(super) struct Terminal {
 impl Terminal {
     pub(super) fn new(show_channels: bool) -> Self {
         let bars = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(DRAWS_PER_SECOND));
-        Self { bars, file: None, channels: Vec::new(), show_channels, sized: false }
+        Self { bars, file: None, show_channels, sized: false }
     }
 
     fn say(&self, line: &str) {
-        // Above the bars; a terminal that went away is no reason to stop a transfer.
-        let _ = self.bars.println(line);
+        use std::io::Write;
+        // The bars make room for it. A terminal that went away is no reason to stop a transfer.
+        self.bars.suspend(|| writeln!(std::io::stderr().lock(), "{line}")).unwrap_or_default();
     }
 
     fn clear(&mut self) {
-        for bar in self.channels.drain(..).chain(self.file.take()) {
+        if let Some(bar) = self.file.take() {
             bar.finish_and_clear();
             self.bars.remove(&bar);
-        }
-    }
-
-    fn progress_channels(&mut self, channel_bytes: &[u64]) {
-        let shown = &channel_bytes[..channel_bytes.len().min(CHANNEL_LINES_MAX)];
-        while self.channels.len() < shown.len() {
-            let bar = self.bars.add(ProgressBar::new(0).with_style(style(CHANNEL)));
-            bar.set_prefix(format!("channel {}", self.channels.len() + 1));
-            self.channels.push(bar);
-        }
-        // Each bar is relative to the busiest channel, so an idle one is seen.
-        let most = shown.iter().copied().max().unwrap_or(0).max(1);
-        for (bar, &bytes) in self.channels.iter().zip(shown) {
-            bar.set_length(most);
-            bar.set_position(bytes);
         }
     }
 }
@@ -76,7 +58,7 @@ impl Output for Terminal {
         self.file = Some(bar);
     }
 
-    fn progress(&mut self, bytes: u64, size: Option<u64>, channel_bytes: &[u64]) {
+    fn progress(&mut self, bytes: u64, size: Option<u64>) {
         let Some(bar) = &self.file else { return };
         if let Some(size) = size
             && !self.sized
@@ -86,14 +68,16 @@ impl Output for Terminal {
             self.sized = true;
         }
         bar.set_position(bytes);
-        if self.show_channels {
-            self.progress_channels(channel_bytes);
-        }
     }
 
     fn finished(&mut self, item: &Item, transfer: &Transfer) -> Result<(), Failure> {
         self.clear();
         self.say(&finished_line(item, transfer));
+        if self.show_channels {
+            for (number, &bytes) in (1..).zip(&transfer.channel_bytes) {
+                self.say(&channel_line(number, bytes, transfer.bytes));
+            }
+        }
         Ok(())
     }
 
@@ -127,6 +111,12 @@ fn finished_line(item: &Item, transfer: &Transfer) -> String {
     )
 }
 
+/// A channel's bytes and its share of the whole.
+fn channel_line(number: usize, bytes: u64, all: u64) -> String {
+    let share = if all == 0 { 0.0 } else { bytes as f64 * 100.0 / all as f64 };
+    format!("  channel {number:<4} {:>8}  {share:5.1} %", human(bytes))
+}
+
 fn duration(elapsed: Duration) -> String {
     let seconds = elapsed.as_secs();
     match seconds {
@@ -150,7 +140,7 @@ mod tests {
 
     #[test]
     fn every_template_can_be_read() {
-        for template in [WITH_SIZE, WITHOUT_SIZE, CHANNEL] {
+        for template in [WITH_SIZE, WITHOUT_SIZE] {
             assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
         }
     }
@@ -172,5 +162,7 @@ mod tests {
         transfer.channels = 1;
         transfer.elapsed = Duration::from_secs(3_725);
         assert_eq!(finished_line(&item, &transfer), "a.bin  2.00 GB  1:02:05 h  537 kB/s  1 channel, clear");
+        assert_eq!(channel_line(3, 500_000_000, 2_000_000_000), "  channel 3      500 MB   25.0 %");
+        assert_eq!(channel_line(1, 0, 0), "  channel 1         0 B    0.0 %");
     }
 }

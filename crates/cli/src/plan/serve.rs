@@ -19,12 +19,14 @@ pub(crate) struct ServePlan {
     pub(crate) exports: Vec<ExportPlan>,
     /// Where it listens; port 0 takes a free one.
     pub(crate) listen: SocketAddr,
-    /// Transfers below this level are refused.
+    /// Every transfer gets at least this level.
     pub(crate) level_min: Level,
     /// Channels that one session may have.
     pub(crate) channels_max: u16,
     /// JSON instead of text on standard output.
     pub(crate) json: bool,
+    /// Only problems in the log.
+    pub(crate) quiet: bool,
 }
 
 /// One tree that a server offers.
@@ -85,6 +87,7 @@ pub(super) fn resolve(args: ServeArgs) -> Result<ServePlan, PlanError> {
         level_min: level_of(args.min_protection, "--min-protection")?,
         channels_max: args.max_channels,
         json: args.json,
+        quiet: args.quiet,
     })
 }
 

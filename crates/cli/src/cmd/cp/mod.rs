@@ -1,3 +1,222 @@
-//! `xdfs cp`: carries out a copy.
+//! `xdfs cp`: pairs sources with targets and moves one file after the other, in one session for each server.
 
+mod failure;
 mod items;
+mod moving;
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use xdfs_client::{Error, ErrorKind, Existing, GetOptions, Payload, PutOptions};
+use xdfs_xio::store::{FileKind, LocalPlace, Source, Stage};
+
+use self::failure::Failed;
+use self::items::{Download, Upload};
+use self::moving::{Moving, Outcome, Staged};
+use super::remote::{Sessions, Wishes, wire_name};
+use crate::descriptors;
+use crate::exit::{Exit, Failure};
+use crate::output::{self, Item};
+use crate::plan::{Copies, CopyPlan, Local, LocalTarget, Options};
+use crate::signal;
+use crate::text::printable_path;
+use crate::url::Url;
+
+/// Carries out a copy; failed files are told and do not stop the others.
+pub(crate) fn run(plan: CopyPlan) -> Result<Exit, Failure> {
+    let stop = signal::stop_flag()?;
+    let mut output = output::choose(plan.format);
+    let (channels, note) = descriptors::channels_that_fit(plan.options.channels, descriptors::raise_limit());
+    if let Some(note) = note {
+        output.note(&note);
+    }
+    let options = &plan.options;
+    let wishes = Wishes {
+        channels,
+        window: options.window,
+        block: options.block,
+        congestion: options.congestion.clone(),
+        level: options.level,
+    };
+    let mut copy = Copy { sessions: Sessions::new(wishes), options, moving: Moving::new(output.as_mut(), stop) };
+    let exits = match &plan.copies {
+        Copies::Upload { sources, target } => copy.upload_all(sources, target)?,
+        Copies::Download { sources, target } => copy.download_all(sources, target)?,
+    };
+    let exit = Exit::of_all(&exits);
+    if exit != Exit::Cancelled {
+        copy.sessions.close();
+    }
+    Ok(exit)
+}
+
+/// A copy under way.
+struct Copy<'a> {
+    sessions: Sessions,
+    options: &'a Options,
+    moving: Moving<'a>,
+}
+
+impl Copy<'_> {
+    fn upload_all(&mut self, sources: &[Local], target: &Url) -> Result<Vec<Exit>, Failure> {
+        let either = items::target_may_be_either(sources, target);
+        let pairs = items::uploads(sources, target, false);
+        let mut exits = Vec::with_capacity(pairs.len());
+        for (index, (source, pair)) in sources.iter().zip(pairs).enumerate() {
+            if self.moving.stopped() {
+                exits.push(Exit::Cancelled);
+                break;
+            }
+            let mut outcome = match pair {
+                Ok(pair) => self.upload(&pair, numbered(index, sources.len())),
+                Err(failure) => Err(Failed::local(shown_source(source), failure)),
+            };
+            // The server knows that the target is a directory; then the file goes into it, as cp does.
+            if either && outcome.as_ref().is_err_and(|failed| failed.kind == Some(ErrorKind::IsDirectory)) {
+                let into = items::uploads(sources, target, true).pop();
+                outcome = match into {
+                    Some(Ok(pair)) => self.upload(&pair, numbered(index, sources.len())),
+                    Some(Err(failure)) => Err(Failed::local(shown_source(source), failure)),
+                    None => outcome,
+                };
+            }
+            exits.push(self.moving.tell(outcome)?);
+        }
+        Ok(exits)
+    }
+
+    fn upload(&mut self, pair: &Upload, (number, count): (usize, usize)) -> Result<Outcome, Failed> {
+        let source = shown_source(&pair.source);
+        let here = |error: Error| Failed::of_local(&source, error);
+        // Before connecting: a source that is missing needs no server to be noticed.
+        let payload = payload(&pair.source, self.options).map_err(here)?;
+        let item = Item { source: source.clone(), target: pair.target.to_string(), number, count };
+        let put = PutOptions { keep_existing: self.options.keep_existing, label: source.into_bytes(), mode: None };
+        let (session, new) =
+            self.sessions.with(&pair.target).map_err(|failed| Failed::of_session(&item.target, failed))?;
+        if new {
+            self.moving.greet(session, self.options);
+        }
+        let size = payload.length();
+        let started = session.put(payload, wire_name(&pair.target), &put);
+        let moved = started.and_then(|transfer| self.moving.watch(&item, session, transfer, &|| size, self.options));
+        moved.or_else(|error| {
+            if error.kind == ErrorKind::ConnectionLost {
+                self.sessions.forget(&pair.target);
+            }
+            if error.kind == ErrorKind::AlreadyExists && self.options.keep_existing {
+                return Ok(Outcome::Kept(item.clone()));
+            }
+            Err(Failed::of_upload(&item, error))
+        })
+    }
+
+    fn download_all(&mut self, sources: &[Url], target: &LocalTarget) -> Result<Vec<Exit>, Failure> {
+        let into_directory = match target {
+            LocalTarget::Path(path) => is_directory(path)?,
+            LocalTarget::Stdout | LocalTarget::Null => false,
+        };
+        if let (LocalTarget::Path(path), false, true) = (target, into_directory, sources.len() > 1) {
+            let message = format!("{}: several sources need a directory as their target", printable_path(path));
+            return Err(Failure::new(Exit::Usage, message));
+        }
+        let pairs = items::downloads(sources, target, into_directory);
+        let mut exits = Vec::with_capacity(pairs.len());
+        for (index, (source, pair)) in sources.iter().zip(pairs).enumerate() {
+            if self.moving.stopped() {
+                exits.push(Exit::Cancelled);
+                break;
+            }
+            let outcome = match pair {
+                Ok(pair) => self.download(&pair, numbered(index, sources.len())),
+                Err(failure) => Err(Failed::local(source.to_string(), failure)),
+            };
+            exits.push(self.moving.tell(outcome)?);
+        }
+        Ok(exits)
+    }
+
+    fn download(&mut self, pair: &Download, (number, count): (usize, usize)) -> Result<Outcome, Failed> {
+        let target_name = shown_target(&pair.target);
+        let item = Item { source: pair.source.to_string(), target: target_name.clone(), number, count };
+        let place = match &pair.target {
+            LocalTarget::Path(path) => {
+                let place = LocalPlace::of(path.as_os_str().as_bytes());
+                Some(place.map_err(|error| Failed::of_local(&target_name, error))?)
+            }
+            LocalTarget::Stdout | LocalTarget::Null => None,
+        };
+        if self.options.keep_existing && place.as_ref().is_some_and(|place| place.existing.is_some()) {
+            return Ok(Outcome::Kept(item));
+        }
+        let existing = if self.options.keep_existing { Existing::Keep } else { Existing::Replace };
+        let staged = Arc::new(Staged::default());
+        let to_output = pair.target == LocalTarget::Stdout;
+        let target = staged.target(move |size, transfer| match place {
+            Some(place) => place.stage(size, existing, transfer),
+            None if to_output => Stage::standard_output(),
+            None => Ok(Stage::Null),
+        });
+        let (session, new) =
+            self.sessions.with(&pair.source).map_err(|failed| Failed::of_session(&item.source, failed))?;
+        if new {
+            self.moving.greet(session, self.options);
+        }
+        let get =
+            GetOptions { offset: self.options.offset, length: self.options.length, label: target_name.into_bytes() };
+        let started = session.get(wire_name(&pair.source), target, &get);
+        let size = || staged.size();
+        let moved = started.and_then(|transfer| self.moving.watch(&item, session, transfer, &size, self.options));
+        moved.or_else(|error| {
+            if error.kind == ErrorKind::ConnectionLost {
+                self.sessions.forget(&pair.source);
+            }
+            if error.kind == ErrorKind::AlreadyExists && self.options.keep_existing {
+                return Ok(Outcome::Kept(item.clone()));
+            }
+            if to_output && failure::is_broken_pipe(&error) {
+                return Ok(Outcome::NotWanted);
+            }
+            Err(Failed::of_download(&item, error, staged.began()))
+        })
+    }
+}
+
+fn numbered(index: usize, count: usize) -> (usize, usize) {
+    (index + 1, count)
+}
+
+/// What is read on this machine.
+fn payload(source: &Local, options: &Options) -> Result<Payload, Error> {
+    let source = match source {
+        Local::File(path) => LocalPlace::of(path.as_os_str().as_bytes())?.open()?,
+        Local::Stdin => Source::standard_input()?,
+        Local::Zero(size) => Source::zero(Some(*size)),
+    };
+    Payload::source(source, options.offset, options.length)
+}
+
+/// Whether a download goes into what stands at `path`. A directory that is missing, or that may not be looked at, is
+/// told before a server is asked.
+fn is_directory(path: &Path) -> Result<bool, Failure> {
+    let place = LocalPlace::of(path.as_os_str().as_bytes());
+    let place = place.map_err(|error| Failure::new(Exit::LocalStorage, error.to_string()))?;
+    Ok(place.existing == Some(FileKind::Directory))
+}
+
+fn shown_source(source: &Local) -> String {
+    match source {
+        Local::File(path) => printable_path(path),
+        Local::Stdin => "-".to_owned(),
+        Local::Zero(size) => format!("zero:{size}"),
+    }
+}
+
+fn shown_target(target: &LocalTarget) -> String {
+    match target {
+        LocalTarget::Path(path) => printable_path(path),
+        LocalTarget::Stdout => "-".to_owned(),
+        LocalTarget::Null => "null:".to_owned(),
+    }
+}

@@ -39,8 +39,7 @@ impl Measured {
 pub(crate) fn run(plan: &DemoPlan) -> Result<Exit, Failure> {
     let stop = signal::stop_flag_for_cleanup()?;
     let scratch = Scratch::create(plan.directory.as_deref(), plan.size)?;
-    let shown = scratch.step("in");
-    say(&format!("{} of free room: {}", human(scratch.room()), shown));
+    say(&format!("files are made in {scratch} ({} free) and removed at the end", human(scratch.room())));
     let outcome = demonstrate(plan, &scratch, &stop);
     if stop.load(Ordering::Acquire) {
         return Err(Failure::new(Exit::Cancelled, "cancelled; what the demo made is removed"));

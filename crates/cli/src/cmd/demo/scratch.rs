@@ -1,6 +1,7 @@
 //! A directory of the demo's own that disappears with it.
 
 use std::ffi::OsStr;
+use std::fmt;
 use std::fs::DirBuilder;
 use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt;
@@ -62,11 +63,6 @@ impl Scratch {
         self.directory.join(name.as_ref())
     }
 
-    /// `word` and the directory, for people.
-    pub(super) fn step(&self, word: &str) -> String {
-        format!("{word} {}", printable_path(&self.directory))
-    }
-
     /// Makes a directory in it.
     pub(super) fn make_directory(&self, path: &Path) -> Result<(), Failure> {
         std::fs::create_dir(path).map_err(|error| failure(path, "cannot be made", &error))
@@ -78,6 +74,12 @@ impl Scratch {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(failure(path, "cannot be removed", &error)),
             _ => Ok(()),
         }
+    }
+}
+
+impl fmt::Display for Scratch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&printable_path(&self.directory))
     }
 }
 

@@ -1,0 +1,120 @@
+//! Why a file was not copied: on which side, what a person is told, and what can be done.
+
+use xdfs_client::{Error, ErrorKind};
+
+use crate::exit::{Exit, Failure, Side};
+use crate::output::Item;
+
+/// The number of "broken pipe" on Linux.
+const EPIPE: u16 = 32;
+
+/// One file that failed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Failed {
+    /// What the error is about.
+    pub(super) path: String,
+    /// Its kind; none where the command line itself is at fault.
+    pub(super) kind: Option<ErrorKind>,
+    /// The exit code, and the words.
+    pub(super) failure: Failure,
+}
+
+impl Failed {
+    /// Noticed on this machine before anything was asked of a server.
+    pub(super) fn of_local(path: &str, error: Error) -> Self {
+        Self::new(path, error, Side::Here)
+    }
+
+    /// Noticed when sources were paired with targets.
+    pub(super) fn local(path: String, failure: Failure) -> Self {
+        Self { path, kind: None, failure }
+    }
+
+    /// The session could not be opened.
+    pub(super) fn of_session(path: &str, (failure, kind): (Failure, ErrorKind)) -> Self {
+        Self { path: path.to_owned(), kind: Some(kind), failure }
+    }
+
+    /// During an upload the server notices everything but a source that changed while it was read.
+    pub(super) fn of_upload(item: &Item, error: Error) -> Self {
+        match error.kind {
+            ErrorKind::SourceChanged => Self::new(&item.source, error, Side::Here),
+            _ => Self::new(&item.target, error, Side::Peer),
+        }
+    }
+
+    /// During a download the server speaks until the target is prepared here (`began`); from then on storage fails here,
+    /// but for a source that changes or cannot be read to its end.
+    pub(super) fn of_download(item: &Item, error: Error, began: bool) -> Self {
+        let source_kinds = [ErrorKind::SourceChanged, ErrorKind::OutOfRange];
+        if began && !source_kinds.contains(&error.kind) {
+            return Self::new(&item.target, error, Side::Here);
+        }
+        Self::new(&item.source, error, Side::Peer)
+    }
+
+    fn new(path: &str, error: Error, side: Side) -> Self {
+        let exit = Exit::of_error(&error, side);
+        let what = error.to_string();
+        // Messages about local files name them as they were typed; a server knows only its part of a URL.
+        let subject = if exit == Exit::LocalStorage { String::new() } else { format!("{path}: ") };
+        let advice = advice(error.kind, side);
+        let message = format!("{subject}{what}{}{advice}", if advice.is_empty() { "" } else { "; " });
+        Self { path: path.to_owned(), kind: Some(error.kind), failure: Failure::new(exit, message) }
+    }
+}
+
+/// What to do, where that is not plain from what happened.
+fn advice(kind: ErrorKind, side: Side) -> &'static str {
+    match (kind, side) {
+        (ErrorKind::ConnectionLost | ErrorKind::TimedOut, _) => "copy the file again",
+        (ErrorKind::NoSpace | ErrorKind::QuotaExceeded, Side::Here) => "make room, or choose another place",
+        (ErrorKind::NoSpace | ErrorKind::QuotaExceeded, Side::Peer) => "the server needs more room",
+        (ErrorKind::SourceChanged, _) => "copy the file again when nobody writes to it",
+        (ErrorKind::ReadOnly, Side::Peer) => "ask for an export that may be written",
+        (ErrorKind::IsDirectory, Side::Peer) => "directories come with trees: name a file",
+        (ErrorKind::Busy | ErrorKind::Draining, _) => "try again later",
+        _ => "",
+    }
+}
+
+/// Whether whoever read standard output has gone away: then nobody wants the rest.
+pub(super) fn is_broken_pipe(error: &Error) -> bool {
+    error.errno == EPIPE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn item() -> Item {
+        Item { source: "xdfs://h/e/a".to_owned(), target: "b".to_owned(), number: 1, count: 1 }
+    }
+
+    #[test]
+    fn the_side_of_a_download_that_failed_is_that_of_its_cause() {
+        for (kind, began, exit, path) in [
+            (ErrorKind::NotFound, false, Exit::Refused, "xdfs://h/e/a"),
+            (ErrorKind::PermissionDenied, false, Exit::Refused, "xdfs://h/e/a"),
+            (ErrorKind::PermissionDenied, true, Exit::LocalStorage, "b"),
+            (ErrorKind::NoSpace, true, Exit::LocalStorage, "b"),
+            (ErrorKind::SourceChanged, true, Exit::Refused, "xdfs://h/e/a"),
+            (ErrorKind::ConnectionLost, true, Exit::ConnectionLost, "b"),
+            (ErrorKind::Cancelled, true, Exit::Cancelled, "b"),
+        ] {
+            let failed = Failed::of_download(&item(), Error::new(kind, "why"), began);
+            assert_eq!((failed.failure.exit, failed.path.as_str()), (exit, path), "{kind:?} {began}");
+            assert!(failed.failure.message.contains("why"), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn a_source_that_changed_during_an_upload_is_ours() {
+        let failed = Failed::of_upload(&item(), Error::new(ErrorKind::SourceChanged, "it shrank"));
+        assert_eq!(failed.failure.exit, Exit::LocalStorage);
+        assert_eq!(failed.failure.message, "it shrank; copy the file again when nobody writes to it");
+        let failed = Failed::of_upload(&item(), Error::new(ErrorKind::NoSpace, "full"));
+        assert_eq!(failed.failure.exit, Exit::Refused);
+        assert_eq!(failed.failure.message, "b: full; the server needs more room");
+    }
+}

@@ -1,0 +1,164 @@
+//! A transfer under way: progress is shown, Ctrl-C is passed on, the outcome is told.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use xdfs_client::{Error, ErrorKind, Report, Session, Target, Transfer};
+use xdfs_xio::store::Stage;
+
+use super::failure::Failed;
+use crate::exit::{Exit, Failure};
+use crate::output::{self, Item, Output};
+use crate::plan::{Check, Options};
+use crate::signal::StopFlag;
+
+/// Time between two looks at Ctrl-C and at how far it is: short for a person, long for a processor.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Time that both sides get to agree on a cancelled transfer before this one leaves.
+const CANCEL_DEADLINE: Duration = Duration::from_secs(5);
+
+/// What became of a file that did not fail.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Outcome {
+    /// It is complete.
+    Copied(Item, output::Transfer),
+    /// Its target existed and was kept.
+    Kept(Item),
+    /// Whoever read standard output wanted no more of it.
+    NotWanted,
+}
+
+/// Watches transfers.
+pub(super) struct Moving<'a> {
+    output: &'a mut dyn Output,
+    stop: StopFlag,
+}
+
+impl<'a> Moving<'a> {
+    pub(super) fn new(output: &'a mut dyn Output, stop: StopFlag) -> Self {
+        Self { output, stop }
+    }
+
+    /// Ctrl-C was pressed.
+    pub(super) fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Acquire)
+    }
+
+    /// Tells what a new session did not get.
+    pub(super) fn greet(&mut self, session: &Session, options: &Options) {
+        let facts = session.facts();
+        if let Some(block) = options.block.filter(|block| *block != facts.block) {
+            self.output.note(&format!("asked for blocks of {block} bytes, the server grants {}", facts.block));
+        }
+        if let Some(window) = options.window.filter(|window| u64::from(*window) != facts.window) {
+            self.output.note(&format!("asked for a window of {window} bytes, the server grants {}", facts.window));
+        }
+        if facts.channels < facts.asked {
+            let plural = if facts.channels == 1 { "" } else { "s" };
+            self.output.note(&format!(
+                "asked for {} channels, the server grants {} channel{plural}",
+                facts.asked, facts.channels
+            ));
+        }
+    }
+
+    /// Waits for a transfer's end.
+    pub(super) fn watch(
+        &mut self,
+        item: &Item,
+        session: &Session,
+        transfer: Transfer,
+        size: &dyn Fn() -> Option<u64>,
+        options: &Options,
+    ) -> Result<Outcome, Error> {
+        self.output.begin(item);
+        let report = loop {
+            if let Some(outcome) = transfer.wait_for(LOOK_EVERY) {
+                break outcome?;
+            }
+            if self.stopped() {
+                transfer.cancel();
+                let outcome = transfer.wait_for(CANCEL_DEADLINE);
+                // The receiver may have been quicker than Ctrl-C: then the file is there.
+                break outcome.unwrap_or_else(|| Err(Error::new(ErrorKind::Cancelled, "cancelled")))?;
+            }
+            self.output.progress(transfer.moved(), size());
+        };
+        if report.level > options.level {
+            let (asked, granted) = (options.level.name(), report.level.name());
+            self.output
+                .note(&format!("{}: asked for --protection {asked}, the server insists on {granted}", item.target));
+        }
+        Ok(Outcome::Copied(item.clone(), done(&report, session, options)))
+    }
+
+    /// Tells an outcome; the exit code that it stands for.
+    pub(super) fn tell(&mut self, outcome: Result<Outcome, Failed>) -> Result<Exit, Failure> {
+        match outcome {
+            Ok(Outcome::Copied(item, transfer)) => self.output.finished(&item, &transfer).map(|()| Exit::Done),
+            Ok(Outcome::Kept(item)) => self.output.kept(&item).map(|()| Exit::Done),
+            Ok(Outcome::NotWanted) => Ok(Exit::Done),
+            Err(failed) => {
+                let kind = failed.kind.unwrap_or(ErrorKind::InvalidPath);
+                self.output.failed(&failed.path, kind, &failed.failure.message)?;
+                Ok(failed.failure.exit)
+            }
+        }
+    }
+}
+
+fn done(report: &Report, session: &Session, options: &Options) -> output::Transfer {
+    let facts = session.facts();
+    let repeated = report.moved.saturating_sub(report.length);
+    let channels = report.channel_bytes.keys().copied().max().unwrap_or(0).max(facts.channels);
+    let by_channel = (1..=channels).map(|channel| report.channel_bytes.get(&channel).copied().unwrap_or(0));
+    output::Transfer {
+        bytes: report.length,
+        elapsed: Duration::try_from_secs_f64(report.seconds).unwrap_or_default(),
+        channels: facts.channels,
+        congestion: facts.congestion.clone().unwrap_or_default(),
+        level: report.level,
+        // Where the server raised the level, every block had its tag after all.
+        check: if report.level > options.level { Check::Wire } else { options.check },
+        retries: repeated.div_ceil(u64::from(facts.block.max(1))),
+        channel_bytes: by_channel.collect(),
+    }
+}
+
+/// What a download's target knows: the server has let the transfer begin, and how long the file will be.
+#[derive(Debug, Default)]
+pub(super) struct Staged {
+    began: AtomicBool,
+    /// The size, or [`NO_SIZE`].
+    size: AtomicU64,
+}
+
+/// No file is that long.
+const NO_SIZE: u64 = u64::MAX;
+
+impl Staged {
+    /// A target that `stage` prepares.
+    pub(super) fn target(
+        self: &Arc<Self>,
+        stage: impl FnOnce(Option<u64>, [u8; 16]) -> Result<Stage, Error> + Send + 'static,
+    ) -> Target {
+        let staged = Arc::clone(self);
+        Target::stage(move |size, transfer| {
+            staged.size.store(size.unwrap_or(NO_SIZE), Ordering::Relaxed);
+            staged.began.store(true, Ordering::Release);
+            stage(size, transfer)
+        })
+    }
+
+    /// The server had no objection, so what fails now fails here.
+    pub(super) fn began(&self) -> bool {
+        self.began.load(Ordering::Acquire)
+    }
+
+    /// Bytes to come, once they are known.
+    pub(super) fn size(&self) -> Option<u64> {
+        let size = self.size.load(Ordering::Relaxed);
+        (self.began() && size != NO_SIZE).then_some(size)
+    }
+}

@@ -1,0 +1,117 @@
+//! Sessions with the servers that a command names: one for each server, opened when it is first needed.
+
+use xdfs_client::{ConnectOptions, Error, ErrorKind, Session};
+
+use crate::address;
+use crate::exit::{Exit, Failure, Side};
+use crate::url::{Host, Url};
+
+/// The sessions of a command.
+#[derive(Debug)]
+pub(super) struct Sessions {
+    /// How to connect; the address is that of each server.
+    wishes: Wishes,
+    servers: Vec<Server>,
+}
+
+/// What is asked of every session.
+#[derive(Clone, Debug)]
+pub(super) struct Wishes {
+    pub(super) channels: u16,
+    pub(super) window: Option<u32>,
+    pub(super) block: Option<u32>,
+    pub(super) congestion: Option<String>,
+    pub(super) level: xdfs_client::Level,
+}
+
+impl Default for Wishes {
+    /// One channel: enough to ask a question.
+    fn default() -> Self {
+        Self { channels: 1, window: None, block: None, congestion: None, level: xdfs_client::Level::Integrity }
+    }
+}
+
+/// A server, and what became of connecting to it. A failure is kept: what failed once is not waited for again with
+/// every file.
+#[derive(Debug)]
+struct Server {
+    host: Host,
+    port: u16,
+    session: Result<Session, (Failure, ErrorKind)>,
+}
+
+impl Sessions {
+    pub(super) fn new(wishes: Wishes) -> Self {
+        Self { wishes, servers: Vec::new() }
+    }
+
+    /// The session with a URL's server; the second value is true when it was opened by this call.
+    pub(super) fn with(&mut self, url: &Url) -> Result<(&Session, bool), (Failure, ErrorKind)> {
+        let same = |server: &Server| server.host == url.host && server.port == url.port;
+        let known = self.servers.iter().position(same);
+        let index = known.unwrap_or_else(|| {
+            let session = connect(url, &self.wishes);
+            self.servers.push(Server { host: url.host.clone(), port: url.port, session });
+            self.servers.len() - 1
+        });
+        match &self.servers[index].session {
+            Ok(session) => Ok((session, known.is_none())),
+            Err(failure) => Err(failure.clone()),
+        }
+    }
+
+    /// Forgets the session with a URL's server: it was lost, and the next file may find another.
+    pub(super) fn forget(&mut self, url: &Url) {
+        self.servers.retain(|server| server.host != url.host || server.port != url.port);
+    }
+
+    /// Ends every session in order. What was moved is safe by then, so a connection that breaks here is no failure.
+    pub(super) fn close(self) {
+        for session in self.servers.into_iter().filter_map(|server| server.session.ok()) {
+            let _ = session.close();
+        }
+    }
+}
+
+/// The name of a URL's file on the wire: `EXPORT/path`.
+pub(super) fn wire_name(url: &Url) -> Vec<u8> {
+    let mut name = url.export.clone().into_bytes();
+    if !url.path.is_root() {
+        name.push(b'/');
+        name.extend(url.path.to_bytes());
+    }
+    name
+}
+
+fn connect(url: &Url, wishes: &Wishes) -> Result<Session, (Failure, ErrorKind)> {
+    let addresses = address::resolve(url).map_err(|failure| (failure, ErrorKind::ConnectionLost))?;
+    let mut last = None;
+    for address in addresses {
+        let options = ConnectOptions {
+            channels: wishes.channels,
+            window: wishes.window,
+            block: wishes.block,
+            congestion: wishes.congestion.clone(),
+            level: wishes.level,
+            ..ConnectOptions::to(address)
+        };
+        match Session::connect(&options) {
+            Ok(session) => return Ok(session),
+            // Somebody answered: another address of the same host would say the same.
+            Err(error) if error.kind != ErrorKind::ConnectionLost => return Err(cannot_connect(url, &error)),
+            Err(error) => last = Some(error),
+        }
+    }
+    let nothing = || Error::new(ErrorKind::ConnectionLost, "the host has no address");
+    Err(cannot_connect(url, &last.unwrap_or_else(nothing)))
+}
+
+fn cannot_connect(url: &Url, error: &Error) -> (Failure, ErrorKind) {
+    let advice = match error.kind {
+        ErrorKind::ConnectionLost | ErrorKind::TimedOut => "; is 'xdfs serve' running there?",
+        ErrorKind::Protocol => "; is that an xdfs server?",
+        _ => "",
+    };
+    let message = format!("{}:{}: {error}{advice}", url.host, url.port);
+    (Failure::new(Exit::of_error(error, Side::Peer), message), error.kind)
+}
