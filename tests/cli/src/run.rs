@@ -121,6 +121,12 @@ impl Running {
     #[track_caller]
     pub fn wait(mut self) -> Outcome {
         self.close_input();
+        self.wait_with_open_input()
+    }
+
+    /// Waits for the end, at most until the deadline; standard input stays open until then.
+    #[track_caller]
+    pub fn wait_with_open_input(mut self) -> Outcome {
         let Ok(code) = self.ended.recv_timeout(DEADLINE) else {
             panic!("it did not end within {DEADLINE:?}");
         };

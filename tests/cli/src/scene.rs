@@ -96,7 +96,7 @@ impl Scene {
     /// The same with more options.
     pub fn serve_with(&self, options: &[&str]) -> Server {
         self.directory("server");
-        let mut words = vec!["--export", "data=server"];
+        let mut words = vec!["--quiet", "--export", "data=server"];
         words.extend(options);
         Server::start(self.command(["serve", "--json", "--listen", "127.0.0.1:0"]), &words)
     }

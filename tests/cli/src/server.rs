@@ -67,8 +67,13 @@ impl Server {
     }
 
     /// Asks it to stop and waits; its exit code.
-    pub fn stop(mut self) -> Option<i32> {
+    pub fn stop(self) -> Option<i32> {
         self.signal(Signal::TERM);
+        self.wait()
+    }
+
+    /// Waits until it ends, having been asked to; its exit code.
+    pub fn wait(mut self) -> Option<i32> {
         self.child.wait().expect("the server can be waited for").code()
     }
 

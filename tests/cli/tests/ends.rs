@@ -1,0 +1,111 @@
+//! How things end: Ctrl-C, SIGTERM, servers that die, and the demonstration from start to end.
+
+use rustix::process::Signal;
+use xdfs_test_cli::{Running, Scene, pattern};
+
+/// More than all buffers between a pipe and a server's disk hold, so once it is fed, data arrived.
+const ENOUGH: usize = 40_000_000;
+
+/// An upload from a pipe that nobody closes, of which a part has surely arrived.
+fn upload_in_progress(scene: &Scene, url: &str) -> Running {
+    let mut upload = scene.start(["cp", "-P", "4", "-", url]);
+    assert!(upload.feed(&pattern(ENOUGH, 1)), "the client reads");
+    upload
+}
+
+#[test]
+fn ctrl_c_cancels_on_both_sides() {
+    let scene = Scene::new();
+    scene.write("server/x", b"old");
+    let server = scene.serve();
+    let upload = upload_in_progress(&scene, &server.url("x"));
+    assert_eq!(scene.read("server/x"), b"old", "nothing has the name before it is complete");
+    upload.signal(Signal::INT);
+    upload.wait_with_open_input().ends_with(130).says(&["cancelled"]);
+    // The server goes on, and what was staged is gone once it has noticed: the next answer comes after that.
+    scene.write("next", b"next");
+    scene.run(["cp", "next", &server.url("next")]).ends_with(0);
+    assert_eq!(scene.read("server/x"), b"old");
+    assert_eq!(server.stop(), Some(0));
+    assert_eq!(scene.names("server"), ["next", "x"]);
+}
+
+#[test]
+fn a_server_that_is_killed_ends_the_transfer_as_a_lost_connection() {
+    let scene = Scene::new();
+    scene.write("server/x", b"old");
+    let server = scene.serve();
+    let upload = upload_in_progress(&scene, &server.url("x"));
+    server.kill();
+    upload.wait_with_open_input().ends_with(4).says(&["x", "lost"]);
+    assert_eq!(scene.read("server/x"), b"old");
+}
+
+#[test]
+fn a_client_that_is_killed_leaves_the_server_as_it_was() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    let upload = upload_in_progress(&scene, &server.url("x"));
+    upload.signal(Signal::KILL);
+    assert_eq!(upload.wait_with_open_input().code, None);
+    scene.write("next", b"next");
+    scene.run(["cp", "next", &server.url("next")]).ends_with(0);
+    assert_eq!(server.stop(), Some(0));
+    assert_eq!(scene.names("server"), ["next"]);
+}
+
+#[test]
+fn a_server_that_is_told_to_stop_lets_the_running_transfer_end() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    let mut upload = upload_in_progress(&scene, &server.url("x"));
+    server.signal(Signal::TERM);
+    assert!(upload.feed(&pattern(1_000_000, 2)), "the transfer goes on");
+    upload.wait().ends_with(0);
+    assert_eq!(server.wait(), Some(0));
+    assert_eq!(scene.read("server/x").len(), ENOUGH + 1_000_000);
+}
+
+#[test]
+fn a_report_is_written_on_request_and_the_server_goes_on() {
+    let scene = Scene::new();
+    scene.directory("server");
+    let server = scene.serve();
+    server.signal(Signal::USR1);
+    scene.write("a", b"x");
+    scene.run(["cp", "a", &server.url("a")]).ends_with(0);
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
+fn the_demonstration_verifies_and_cleans_up() {
+    let scene = Scene::new();
+    let place = scene.directory("place");
+    let words = ["demo", "--size", "16MiB", "-P", "8", "--directory"];
+    let outcome = scene.run(words.iter().map(std::ffi::OsStr::new).chain([place.as_os_str()]));
+    outcome.ends_with(0).says(&["up ", "down ", "of the bound", "verified"]);
+    assert!(scene.names("place").is_empty());
+}
+
+#[test]
+fn the_demonstration_cleans_up_when_it_is_cancelled() {
+    let scene = Scene::new();
+    let place = scene.directory("place");
+    let words = ["demo", "--size", "256MiB", "--directory"];
+    let demo = scene.start(words.iter().map(std::ffi::OsStr::new).chain([place.as_os_str()]));
+    demo.signal(Signal::INT);
+    let outcome = demo.wait();
+    // The signal may come before the program is ready for it; then it has made nothing yet.
+    assert!(matches!(outcome.code, Some(130) | None), "{outcome:?}");
+    assert!(scene.names("place").is_empty());
+}
+
+#[test]
+fn the_ready_line_has_the_real_port_and_no_host_key_yet() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    let ready = server.ready();
+    assert_eq!(ready["host_key"], serde_json::Value::Null);
+    assert!(!server.address().ends_with(":0"), "{ready}");
+    assert_eq!(ready.as_object().map(|fields| fields.len()), Some(3), "{ready}");
+}

@@ -1,0 +1,255 @@
+//! What goes wrong: the message names the file and the cause, the exit code the kind, and no file is half there.
+
+use std::net::TcpListener;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::Path;
+use std::process::Command;
+
+use xdfs_test_cli::{Running, Scene, Server, pattern, xdfs_binary};
+
+/// A port where nobody listens: it was free a moment ago, and the kernel gives it to nobody else so soon.
+fn dead_address() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("its address").to_string()
+}
+
+#[test]
+fn a_missing_source_is_named() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    scene.run(["cp", "gone", &server.url("x")]).ends_with(5).says(&["xdfs: ", "gone", "no such file"]);
+    scene.run(["cp", &server.url("gone"), "x"]).ends_with(3).says(&["xdfs: ", "gone", "no such file"]);
+    scene.run(["cp", &server.url_in("nowhere", "x"), "x"]).ends_with(3).says(&["nowhere"]);
+    assert!(!scene.path("x").exists());
+    assert!(scene.names("server").is_empty());
+}
+
+#[test]
+fn a_missing_local_source_needs_no_server_to_be_noticed() {
+    let scene = Scene::new();
+    let url = format!("xdfs://{}/data/x", dead_address());
+    scene.run(["cp", "gone", &url]).ends_with(5).says(&["gone"]);
+}
+
+#[test]
+fn a_server_that_is_not_there_is_told_with_its_address() {
+    let scene = Scene::new();
+    scene.write("a", b"x");
+    let address = dead_address();
+    let url = format!("xdfs://{address}/data/x");
+    scene.run(["cp", "a", &url]).ends_with(4).says(&["xdfs: ", &address, "refused", "xdfs serve"]);
+    scene.run(["cp", &url, "b"]).ends_with(4).says(&[&address]);
+    scene.run(["stat", &url]).ends_with(4).says(&[&address]);
+    let json = scene.run(["cp", "--json", &url, "b"]);
+    json.ends_with(4);
+    let line = &json.objects()[0];
+    assert_eq!((line["event"].as_str(), line["code"].as_str()), (Some("error"), Some("connection_lost")), "{line}");
+}
+
+#[test]
+fn a_target_whose_directory_is_missing_is_named() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    scene.write("a", b"x");
+    scene.write("server/a", b"x");
+    scene.run(["cp", "a", &server.url("no/such/x")]).ends_with(3).says(&["no"]);
+    scene.run(["cp", &server.url("a"), "no/such/x"]).ends_with(5).says(&["no/such"]);
+    scene.run(["cp", &server.url("a"), "newdirectory/"]).ends_with(5).says(&["newdirectory/"]);
+    assert!(!scene.path("no").exists() && !scene.path("server/no").exists());
+}
+
+#[test]
+fn what_is_no_file_is_not_copied() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    scene.directory("d");
+    scene.directory("server/d");
+    scene.write("a", b"x");
+    scene.run(["cp", "d", &server.url("x")]).ends_with(5).says(&["d", "directory"]);
+    scene.run(["cp", &server.url("d"), "x"]).ends_with(3).says(&["d", "directory"]);
+    scene.directory("server/e/a");
+    scene.run(["cp", "a", &server.url("e")]).ends_with(3).says(&["directory"]);
+    let status = Command::new("mkfifo").arg(scene.path("server/fifo")).status().unwrap();
+    assert!(status.success());
+    scene.run(["cp", &server.url("fifo"), "x"]).ends_with(3).says(&["fifo", "regular file"]);
+    scene.run(["cp", "a", &server.url("fifo")]).ends_with(3).says(&["fifo"]);
+    assert!(!scene.path("x").exists());
+}
+
+#[test]
+fn links_inside_an_export_do_not_lead_out_of_it() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    scene.write("secret", b"secret");
+    scene.write("a", b"a");
+    for (link, target) in [("file", "../secret"), ("directory", ".."), ("absolute", "/etc/passwd")] {
+        std::os::unix::fs::symlink(target, scene.path(format!("server/{link}"))).unwrap();
+    }
+    for path in ["file", "directory/secret", "absolute"] {
+        scene.run(["cp", &server.url(path), "stolen"]).ends_with(3);
+    }
+    scene.run(["cp", "a", &server.url("directory/secret")]).ends_with(3);
+    assert!(!scene.path("stolen").exists());
+    assert_eq!(scene.read("secret"), b"secret");
+}
+
+/// A command as somebody who may not read the files of others: root is only root over what it owns there.
+fn as_somebody(scene: &Scene, words: &[&str]) -> Running {
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user"]).arg(xdfs_binary()).args(words).current_dir(scene.path(""));
+    Running::start(command)
+}
+
+/// Takes all rights to `path` from the user of the tests.
+fn lock(path: &Path, mode: u32) {
+    std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).expect("our own file");
+    if rustix::process::geteuid().is_root() {
+        chown(path, Some(12_345), Some(12_345)).expect("root may");
+    }
+}
+
+#[test]
+fn a_file_that_may_not_be_read_or_written_is_told_so() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    lock(&scene.write("secret", b"x"), 0o600);
+    lock(&scene.directory("locked"), 0o555);
+    scene.write("server/a", b"x");
+    let upload = as_somebody(&scene, &["cp", "secret", &server.url("x")]).wait();
+    upload.ends_with(5).says(&["secret", "ermission denied"]);
+    let download = as_somebody(&scene, &["cp", &server.url("a"), "locked/x"]).wait();
+    download.ends_with(5).says(&["locked/x", "ermission denied"]);
+    assert_eq!(scene.names("server"), ["a"]);
+}
+
+#[test]
+fn a_read_only_export_refuses_uploads_and_serves_downloads() {
+    let scene = Scene::new();
+    scene.write("server/a", b"old");
+    scene.write("b", b"new");
+    for options in [&["--export", "ro=server:ro"][..], &["--export", "ro=server", "--allow-anonymous", "ro"]] {
+        let server = scene.serve_with(options);
+        let outcome = scene.run(["cp", "b", &server.url_in("ro", "a")]);
+        outcome.ends_with(3).says(&["read-only"]);
+        scene.run(["cp", "b", &server.url_in("ro", "new")]).ends_with(3);
+        scene.run(["cp", &server.url_in("ro", "a"), "back"]).ends_with(0);
+        assert_eq!(scene.read("back"), b"old");
+        assert_eq!(scene.names("server"), ["a"]);
+    }
+}
+
+#[test]
+fn some_files_that_fail_leave_the_others_copied() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    for name in ["a", "c"] {
+        scene.write(name, name.as_bytes());
+    }
+    scene.directory("server/into");
+    let outcome = scene.run(["cp", "--json", "a", "gone", "c", &server.url("into/")]);
+    outcome.ends_with(1).says(&["gone"]);
+    assert_eq!(scene.names("server/into"), ["a", "c"]);
+    let events: Vec<String> =
+        outcome.objects().iter().map(|line| line["event"].as_str().unwrap_or("none").to_owned()).collect();
+    assert_eq!(events.iter().filter(|event| *event == "transfer").count(), 2, "{events:?}");
+    assert_eq!(events.iter().filter(|event| *event == "error").count(), 1, "{events:?}");
+}
+
+/// `command` with a file system of 8 MiB mounted over `directory`, in a name space of its own.
+fn with_small_disk(directory: &Path, words: &[&str]) -> Command {
+    let mut command = Command::new("unshare");
+    let script = "mount -t tmpfs -o size=8m tmpfs \"$0\" && exec \"$@\"";
+    command
+        .args(["--user", "--map-root-user", "--mount", "sh", "-c", script])
+        .arg(directory)
+        .arg(xdfs_binary())
+        .args(words);
+    command
+}
+
+#[test]
+fn a_full_disk_of_the_server_is_told_and_leaves_nothing() {
+    let scene = Scene::new();
+    let directory = scene.directory("server");
+    let words = ["serve", "--json", "--listen", "127.0.0.1:0"];
+    let mut command = with_small_disk(&directory, &words);
+    command.current_dir(scene.path(""));
+    let server = Server::start(command, &["--export", "data=server"]);
+    scene.write("large", &pattern(20_000_000, 1));
+    scene.write("small", &pattern(1_000_000, 2));
+    scene.run(["cp", "large", &server.url("large")]).ends_with(3).says(&["large", "no space"]);
+    // A pipe's size is not known before, so the disk fills up while data flow.
+    let mut piped = scene.start(["cp", "-", &server.url("piped")]);
+    piped.feed(&pattern(20_000_000, 3));
+    piped.wait().ends_with(3).says(&["piped", "no space"]);
+    // What failed gave its room back.
+    scene.run(["cp", "small", &server.url("small")]).ends_with(0);
+    scene.run(["stat", &server.url("large")]).ends_with(3);
+    scene.run(["stat", &server.url("piped")]).ends_with(3);
+}
+
+#[test]
+fn a_full_local_disk_is_told_and_leaves_the_old_file() {
+    let scene = Scene::new();
+    scene.write("server/large", &pattern(20_000_000, 1));
+    let server = scene.serve();
+    let disk = scene.directory("disk");
+    let url = server.url("large");
+    let script = "mount -t tmpfs -o size=8m tmpfs disk && echo old > disk/x && \"$0\" cp \"$1\" disk/x; \
+                  code=$?; cat disk/x; ls -A disk | wc -l; exit $code";
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user", "--mount", "sh", "-c", script]).arg(xdfs_binary()).arg(url);
+    command.current_dir(scene.path(""));
+    let outcome = Running::start(command).wait();
+    outcome.ends_with(5).says(&["disk/x", "no space"]);
+    assert_eq!(outcome.text(), "old\n1\n");
+    assert!(disk.exists());
+}
+
+#[test]
+fn a_reader_of_standard_output_that_leaves_is_no_error() {
+    let scene = Scene::new();
+    scene.write("server/large", &pattern(10_000_000, 1));
+    let server = scene.serve();
+    let script = "\"$0\" cp \"$1\" - | head -c 5 >/dev/null; exit ${PIPESTATUS[0]}";
+    let mut command = Command::new("bash");
+    command.args(["-c", script]).arg(xdfs_binary()).arg(server.url("large"));
+    Running::start(command).wait().ends_with(0).is_silent();
+}
+
+#[test]
+fn standard_output_that_cannot_be_written_is_an_error() {
+    let scene = Scene::new();
+    scene.write("server/a", &pattern(100_000, 1));
+    let server = scene.serve();
+    let mut command = Command::new("sh");
+    command.args(["-c", "exec \"$0\" cp \"$1\" - >/dev/full"]).arg(xdfs_binary()).arg(server.url("a"));
+    Running::start(command).wait().ends_with(5).says(&["no space"]);
+}
+
+#[test]
+fn a_server_that_cannot_start_says_why() {
+    let scene = Scene::new();
+    scene.run(["serve", "--export", "data=gone", "--listen", "127.0.0.1:0"]).ends_with(5).says(&["gone"]);
+    scene.write("file", b"x");
+    scene.run(["serve", "--export", "data=file", "--listen", "127.0.0.1:0"]).ends_with(5).says(&["file", "directory"]);
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    scene.run(["serve", "--export", "data=.", "--listen", &address]).ends_with(4).says(&[&address, "in use"]);
+}
+
+#[test]
+fn something_that_is_no_xdfs_server_is_told_apart() {
+    let scene = Scene::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let stranger = std::thread::spawn(move || {
+        use std::io::Write;
+        let (mut socket, _) = listener.accept().unwrap();
+        let _ = socket.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    });
+    let outcome = scene.run(["cp", &format!("xdfs://{address}/data/x"), "x"]);
+    outcome.ends_with(3).says(&[&address.to_string()]);
+    stranger.join().unwrap();
+    assert!(!scene.path("x").exists());
+}
