@@ -34,12 +34,22 @@ pub(super) fn set_named(socket: impl AsFd, name: &str) -> Result<(), TransportEr
     }
 }
 
-/// Picks the control for a connection within one host where the caller named none. A system without `cubic` keeps what
-/// it has: slower, not broken.
+/// Picks the control for a connection within one host where the caller named none. To be called before the socket is
+/// connected: the kernel goes on pacing a socket that once had a control that paces, and a receiver then spends twice
+/// the processor time (seen as timers in its profile). A system without `cubic` keeps what it has: slower, not broken.
 pub(super) fn set_local(socket: impl AsFd) {
     let paces = current(&socket).is_ok_and(|name| PACING.contains(&name.as_str()));
     if paces {
         let _ = sockopt::set_tcp_congestion(&socket, LOCAL);
+    }
+}
+
+/// Gives a connection from elsewhere the system's own control where its listener had [`LOCAL`] instead.
+pub(super) fn set_default(socket: impl AsFd, default: impl FnOnce() -> io::Result<String>) {
+    if let Ok(name) = default()
+        && PACING.contains(&name.as_str())
+    {
+        let _ = sockopt::set_tcp_congestion(&socket, &name);
     }
 }
 

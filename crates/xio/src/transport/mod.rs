@@ -93,9 +93,9 @@ pub fn connect(address: &Address, options: &TransportOptions) -> Result<Link, Tr
     }
 }
 
-/// Applies what depends on the peer to a link that was accepted: nothing for Unix; for TCP `nodelay` and the congestion
-/// control. Within one host a control that paces (`bbr`) was measured at less than half the rate of `cubic`, so `cubic`
-/// is picked there unless the options name one; between hosts the system's choice stays.
+/// Applies what depends on the peer to a link that was accepted, before bytes move: nothing for Unix; for TCP `nodelay`
+/// and the congestion control. Within one host a control that paces (`bbr`) was measured at less than half the rate of
+/// `cubic`, so `cubic` is picked there unless the options name one; between hosts the system's choice holds.
 pub fn settle(link: &Link, options: &TransportOptions) -> Result<(), TransportError> {
     match link.kind() {
         link::Kind::Tcp => tcp::settle(link, options),

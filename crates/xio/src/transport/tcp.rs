@@ -22,6 +22,11 @@ pub fn listen(address: &Address, options: &TransportOptions) -> Result<Link, Tra
         sockopt::set_ipv6_v6only(&socket, !at.ip().is_unspecified()).map_err(failed)?;
     }
     apply(&socket, options)?;
+    // A connection starts with its listener's control, and see `connect`: so it starts with one that does not pace, and
+    // `settle` gives those that come from elsewhere the system's.
+    if options.congestion.is_none() {
+        congestion::set_local(&socket);
+    }
     bind(&socket, &at).map_err(failed)?;
     rustix::net::listen(&socket, BACKLOG).map_err(failed)?;
     Ok(Link::from_nonblocking(socket, Kind::Tcp))
@@ -37,18 +42,14 @@ pub fn connect(address: &Address, options: &TransportOptions) -> Result<Link, Tr
     };
     let socket = open(to).map_err(failed)?;
     apply(&socket, options)?;
-    match rustix::net::connect(&socket, &to) {
-        Ok(()) | Err(rustix::io::Errno::INPROGRESS) => {}
-        Err(error) => return Err(failed(error)),
-    }
-    // The route was chosen by `connect`, so this end's address is known although the connection is not there yet.
-    if options.congestion.is_none()
-        && let Ok(Ok(local)) = rustix::net::getsockname(&socket).map(SocketAddr::try_from)
-        && is_one_host(local.ip(), to.ip())
-    {
+    // Before `connect`: a socket that was once under a control that paces keeps pacing under any other.
+    if options.congestion.is_none() && leads_to_this_host(to) {
         congestion::set_local(&socket);
     }
-    Ok(Link::from_nonblocking(socket, Kind::Tcp))
+    match rustix::net::connect(&socket, &to) {
+        Ok(()) | Err(rustix::io::Errno::INPROGRESS) => Ok(Link::from_nonblocking(socket, Kind::Tcp)),
+        Err(error) => Err(failed(error)),
+    }
 }
 
 /// See [`super::settle`].
@@ -56,10 +57,30 @@ pub(super) fn settle(link: &Link, options: &TransportOptions) -> Result<(), Tran
     set_nodelay(link, options)?;
     match &options.congestion {
         Some(name) => congestion::set_named(link, name)?,
-        None if link.is_local() => congestion::set_local(link),
-        None => {}
+        None if link.is_local() => {}
+        None => congestion::set_default(link, default_control),
     }
     Ok(())
+}
+
+/// The control that a new socket of this system gets.
+fn default_control() -> io::Result<String> {
+    let any = SocketAddr::from((std::net::Ipv4Addr::UNSPECIFIED, 0));
+    congestion::current(open(any)?)
+}
+
+/// Whether a connection to this address stays on this host: it is a loopback address, or the address that the route to
+/// it would have us send from.
+fn leads_to_this_host(to: SocketAddr) -> bool {
+    let source = || -> io::Result<SocketAddr> {
+        // Connecting a datagram socket asks for the route and sends nothing.
+        let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let probe = socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+        rustix::net::connect(&probe, &to)?;
+        Ok(SocketAddr::try_from(rustix::net::getsockname(&probe)?)?)
+    };
+    let to_here = to.ip().is_loopback() || to.ip().is_unspecified();
+    to_here || source().is_ok_and(|source| is_one_host(source.ip(), to.ip()))
 }
 
 /// The options that do not depend on the peer; before `connect` or `listen`.
