@@ -29,6 +29,15 @@ pub(crate) fn stop_flag_for_cleanup() -> Result<StopFlag, Failure> {
     Ok(stop)
 }
 
+/// A socket that can be read once somebody asked to stop.
+pub(crate) fn wake_on_stop() -> io::Result<UnixStream> {
+    let (wake, waker) = UnixStream::pair()?;
+    for signal in [SIGINT, SIGTERM] {
+        low_level::pipe::register(signal, waker.try_clone()?)?;
+    }
+    Ok(wake)
+}
+
 fn register(stop: &StopFlag) -> io::Result<()> {
     for signal in [SIGINT, SIGTERM] {
         // In this order: the first signal finds the flag down and raises it, the second finds it up.

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::Value;
 
 /// Longest time for one command. Far above what any test needs, so only a hang meets it.
@@ -106,6 +106,11 @@ impl Running {
     /// Sends it a signal.
     pub fn signal(&self, signal: Signal) {
         kill_process(self.process, signal).expect("the process is there");
+    }
+
+    /// Sends a signal to it and all that it started, as Ctrl-C in a shell does; it must lead a process group.
+    pub fn signal_group(&self, signal: Signal) {
+        kill_process_group(self.process, signal).expect("the process group is there");
     }
 
     /// The largest resident memory that it had so far, in bytes; it must still run.

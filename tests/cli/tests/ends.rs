@@ -1,7 +1,10 @@
 //! How things end: Ctrl-C, SIGTERM, servers that die, and the demonstration from start to end.
 
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
 use rustix::process::Signal;
-use xdfs_test_cli::{Running, Scene, pattern};
+use xdfs_test_cli::{Running, Scene, pattern, xdfs_binary};
 
 /// More than all buffers between a pipe and a server's disk hold, so once it is fed, data arrived.
 const ENOUGH: usize = 40_000_000;
@@ -28,6 +31,23 @@ fn ctrl_c_cancels_on_both_sides() {
     assert_eq!(scene.read("server/x"), b"old");
     assert_eq!(server.stop(), Some(0));
     assert_eq!(scene.names("server"), ["next", "x"]);
+}
+
+#[test]
+fn ctrl_c_on_a_pipeline_does_not_take_half_the_data_for_all_of_it() {
+    let scene = Scene::new();
+    scene.write("server/x", b"old");
+    let server = scene.serve();
+    // 'cat' ends by the same Ctrl-C, and its end of the pipe closes as if it had been at the end of the data.
+    let script = "trap : INT; cat | \"$0\" cp - \"$1\"; exit ${PIPESTATUS[1]}";
+    let mut command = Command::new("bash");
+    command.args(["-c", script]).arg(xdfs_binary()).arg(server.url("x")).process_group(0);
+    let mut pipeline = Running::start(command);
+    assert!(pipeline.feed(&pattern(ENOUGH, 1)), "the client reads");
+    pipeline.signal_group(Signal::INT);
+    pipeline.wait_with_open_input().ends_with(130);
+    assert_eq!(server.stop(), Some(0));
+    assert_eq!(scene.read("server/x"), b"old");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! `xdfs cp`: pairs sources with targets and moves one file after the other, in one session for each server.
 
 mod failure;
+mod input;
 mod items;
 mod moving;
 
@@ -191,7 +192,7 @@ fn numbered(index: usize, count: usize) -> (usize, usize) {
 fn payload(source: &Local, options: &Options) -> Result<Payload, Error> {
     let source = match source {
         Local::File(path) => LocalPlace::of(path.as_os_str().as_bytes())?.open()?,
-        Local::Stdin => Source::standard_input()?,
+        Local::Stdin => input::open()?,
         Local::Zero(size) => Source::zero(Some(*size)),
     };
     Payload::source(source, options.offset, options.length)

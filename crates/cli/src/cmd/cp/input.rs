@@ -1,0 +1,108 @@
+//! Standard input as a source, with one trap avoided: Ctrl-C goes to every program of a shell's pipeline. The program
+//! before this one ends by it and its pipe closes, which looks like the end of the data; half a file would get its name
+//! as if it were whole. So a pipe's end counts only when no signal came with it.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{FileType, fstat};
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
+use xdfs_client::{Error, ErrorKind};
+use xdfs_xio::store::Source;
+use xdfs_xio::store::stream::StreamSource;
+
+use crate::signal;
+
+/// Bytes that the pipe in between holds: a block at the usual size, so it never holds the transfer up.
+const PIPE_BYTES: usize = 1 << 20;
+/// A signal that ended the program before this one reaches this one in the same moment; so long it may still be on its
+/// way on a busy machine.
+const SIGNAL_GRACE: Duration = Duration::from_millis(10);
+
+/// What comes in on standard input.
+pub(super) fn open() -> Result<Source, Error> {
+    let is_pipe = fstat(std::io::stdin()).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Fifo);
+    if !is_pipe {
+        // Nobody else ends a file or a terminal.
+        return Source::standard_input();
+    }
+    let failed =
+        |error: std::io::Error| Error::new(ErrorKind::Resources, format!("cannot read standard input: {error}"));
+    let input = rustix::io::fcntl_dupfd_cloexec(std::io::stdin(), 0).map_err(|errno| failed(errno.into()))?;
+    let (read_end, write_end) = pipe_with(PipeFlags::CLOEXEC).map_err(|errno| failed(errno.into()))?;
+    // A smaller pipe only means more calls.
+    let _ = fcntl_setpipe_size(&write_end, PIPE_BYTES);
+    let signalled = signal::wake_on_stop().map_err(failed)?;
+    let relay = move || relay(input.as_fd(), write_end, &signalled);
+    std::thread::Builder::new().name("xdfs-input".to_owned()).spawn(relay).map_err(failed)?;
+    Ok(Source::Stream(StreamSource::new(read_end, "standard input")))
+}
+
+/// Passes on what comes, and the end where it is one.
+fn relay(input: BorrowedFd<'_>, output: OwnedFd, signalled: &UnixStream) {
+    loop {
+        match splice(input, None, &output, None, PIPE_BYTES, SpliceFlags::MOVE) {
+            Ok(0) => break,
+            Ok(_) | Err(Errno::INTR) => {}
+            // Non-blocking standard input, as some programs leave it behind.
+            Err(Errno::AGAIN) => drop(wait(input, None)),
+            // Nobody reads any more: the transfer has ended.
+            Err(_) => return,
+        }
+    }
+    if wait(signalled.as_fd(), Some(SIGNAL_GRACE)) {
+        // Never closed, so the reader waits at it until the transfer is cancelled and the program ends.
+        std::mem::forget(output);
+    }
+}
+
+/// Whether something can be read from `file` within `time`.
+fn wait(file: BorrowedFd<'_>, time: Option<Duration>) -> bool {
+    let time = time.and_then(|time| Timespec::try_from(time).ok());
+    let mut files = [PollFd::new(&file, PollFlags::IN)];
+    loop {
+        match poll(&mut files, time.as_ref()) {
+            Err(Errno::INTR) => {}
+            answer => return answer.is_ok_and(|ready| ready > 0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+
+    use super::*;
+
+    /// Runs a relay over `bytes`; what came out until its end, or none when it has no end.
+    fn relayed(bytes: &[u8], signal: bool) -> Option<Vec<u8>> {
+        let (input, mut feed) = std::io::pipe().unwrap();
+        let (mut result, output) = std::io::pipe().unwrap();
+        let (signalled, mut raise) = UnixStream::pair().unwrap();
+        feed.write_all(bytes).unwrap();
+        if signal {
+            raise.write_all(&[0]).unwrap();
+        }
+        drop(feed);
+        relay(input.as_fd(), output.into(), &signalled);
+        let mut passed = vec![0; bytes.len()];
+        result.read_exact(&mut passed).unwrap();
+        assert_eq!(passed, bytes);
+        let ended = wait(result.as_fd(), Some(Duration::ZERO));
+        ended.then_some(passed)
+    }
+
+    #[test]
+    fn an_end_without_a_signal_is_the_end() {
+        assert_eq!(relayed(b"all of it", false).as_deref(), Some(&b"all of it"[..]));
+        assert_eq!(relayed(b"", false).as_deref(), Some(&b""[..]));
+    }
+
+    #[test]
+    fn an_end_that_came_with_a_signal_is_not_passed_on() {
+        assert_eq!(relayed(b"half of", true), None);
+    }
+}
