@@ -98,6 +98,7 @@ fn values_out_of_range_name_the_option() {
         ("--offset 99999999999999999999", "--offset"),
         ("--length 1.5G", "--length"),
         ("--congestion a/b", "--congestion"),
+        ("--congestion nosuch", "--congestion nosuch"),
         ("--protection clear --verify wire", "--verify wire"),
     ] {
         refused(&format!("cp {options} a xdfs://localhost/data/x"), &[part]);

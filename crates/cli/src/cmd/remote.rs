@@ -1,5 +1,8 @@
 //! Sessions with the servers that a command names: one for each server, opened when it is first needed.
 
+use rustix::io::Errno;
+use rustix::net::sockopt::set_tcp_congestion;
+use rustix::net::{AddressFamily, SocketType};
 use xdfs_client::{ConnectOptions, Error, ErrorKind, Session};
 
 use crate::address;
@@ -73,6 +76,23 @@ impl Sessions {
     }
 }
 
+/// Refuses a congestion control that this machine does not have, by asking the kernel for it as a channel would: the
+/// kernel may load it for that.
+pub(super) fn check_congestion(name: &str) -> Result<(), Failure> {
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None);
+    let accepted = socket.and_then(|socket| set_tcp_congestion(&socket, name));
+    accepted.map_err(|errno| {
+        let list = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
+        let choice = if list.trim().is_empty() { String::new() } else { format!("; there are {}", list.trim()) };
+        let reason = match errno {
+            Errno::NOENT => "this machine does not have it".to_owned(),
+            Errno::PERM => "it may not be used by everybody (tcp_allowed_congestion_control)".to_owned(),
+            errno => std::io::Error::from(errno).to_string(),
+        };
+        Failure::new(Exit::Usage, format!("--congestion {name}: {reason}{choice}"))
+    })
+}
+
 /// The name of a URL's file on the wire: `EXPORT/path`.
 pub(super) fn wire_name(url: &Url) -> Vec<u8> {
     let mut name = url.export.clone().into_bytes();
@@ -114,4 +134,31 @@ fn cannot_connect(url: &Url, error: &Error) -> (Failure, ErrorKind) {
     };
     let message = format!("{}:{}: {error}{advice}", url.host, url.port);
     (Failure::new(Exit::of_error(error, Side::Peer), message), error.kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+
+    use super::*;
+
+    #[test]
+    fn a_congestion_control_is_checked_with_the_kernel() {
+        assert_eq!(check_congestion("reno"), Ok(()));
+        let refused = check_congestion("nosuch").unwrap_err();
+        assert_eq!(refused.exit, Exit::Usage);
+        assert!(refused.message.contains("nosuch") && refused.message.contains("reno"), "{}", refused.message);
+    }
+
+    #[test]
+    fn a_name_on_the_wire_is_the_export_and_the_path_decoded() {
+        for (url, name) in [
+            ("xdfs://h/data/a%20b/c", &b"data/a b/c"[..]),
+            ("xdfs://h/data", b"data"),
+            ("xdfs://h/data/", b"data"),
+            ("xdfs://h/data/%252F", b"data/%2F"),
+        ] {
+            assert_eq!(wire_name(&Url::parse(OsStr::new(url)).unwrap()), name, "{url}");
+        }
+    }
 }

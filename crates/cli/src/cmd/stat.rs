@@ -50,7 +50,7 @@ fn look(sessions: &mut Sessions, url: &Url) -> Result<Stat, (Failure, ErrorKind)
 }
 
 fn stat_of(url: &Url, found: &RemoteFile) -> Stat {
-    let (mtime, mtime_nanoseconds) = found.modified.unwrap_or_default();
+    let (mtime, mtime_nanoseconds) = found.modified.unzip();
     let kind = match found.kind {
         Kind::Regular => "file",
         Kind::Directory => "directory",
@@ -66,14 +66,18 @@ fn describe(stat: &Stat) -> String {
         "file" => "regular file",
         kind => kind,
     };
-    let size = stat.size.map_or("endless".to_owned(), |size| format!("{size} bytes ({})", crate::size::human(size)));
+    let size = match (stat.size, stat.kind) {
+        (Some(size), _) => format!("{size} bytes ({})", crate::size::human(size)),
+        (None, "file") => "endless".to_owned(),
+        (None, _) => "-".to_owned(),
+    };
     format!(
-        "{url}\n  name   {name}\n  type   {kind}\n  size   {size}\n  mode   {mode:04o} ({letters})\n  mtime  {time} UTC\n",
+        "{url}\n  name   {name}\n  type   {kind}\n  size   {size}\n  mode   {mode:04o} ({letters})\n  mtime  {time}\n",
         url = stat.url,
         name = stat.name.as_deref().unwrap_or("(the export's root)"),
         mode = stat.mode,
         letters = letters(stat.mode),
-        time = calendar(stat.mtime),
+        time = stat.mtime.map_or("-".to_owned(), |seconds| format!("{} UTC", calendar(seconds))),
     )
 }
 
@@ -154,8 +158,8 @@ mod tests {
             kind: "file",
             size: Some(12_345),
             mode: 0o640,
-            mtime: 0,
-            mtime_nanoseconds: 5,
+            mtime: Some(0),
+            mtime_nanoseconds: Some(5),
         };
         let text = describe(&stat);
         for part in

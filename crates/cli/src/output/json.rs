@@ -36,10 +36,10 @@ pub(crate) struct Stat {
     /// Permission bits, written in octal.
     #[serde(serialize_with = "octal")]
     pub(crate) mode: u32,
-    /// Modification time, seconds since 1970.
-    pub(crate) mtime: i64,
+    /// Modification time, seconds since 1970, where it has one.
+    pub(crate) mtime: Option<i64>,
     /// And nanoseconds.
-    pub(crate) mtime_nanoseconds: u32,
+    pub(crate) mtime_nanoseconds: Option<u32>,
 }
 
 fn octal<S: serde::Serializer>(mode: &u32, serializer: S) -> Result<S::Ok, S::Error> {

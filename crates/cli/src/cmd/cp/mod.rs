@@ -15,7 +15,7 @@ use xdfs_xio::store::{FileKind, LocalPlace, Source, Stage};
 use self::failure::Failed;
 use self::items::{Download, Upload};
 use self::moving::{Moving, Outcome, Staged};
-use super::remote::{Sessions, Wishes, wire_name};
+use super::remote::{Sessions, Wishes, check_congestion, wire_name};
 use crate::descriptors;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Item};
@@ -33,6 +33,7 @@ pub(crate) fn run(plan: CopyPlan) -> Result<Exit, Failure> {
         output.note(&note);
     }
     let options = &plan.options;
+    options.congestion.as_deref().map_or(Ok(()), check_congestion)?;
     let wishes = Wishes {
         channels,
         window: options.window,

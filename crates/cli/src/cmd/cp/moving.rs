@@ -33,11 +33,13 @@ pub(super) enum Outcome {
 pub(super) struct Moving<'a> {
     output: &'a mut dyn Output,
     stop: StopFlag,
+    /// Said once, not with every file.
+    told_join_failure: bool,
 }
 
 impl<'a> Moving<'a> {
     pub(super) fn new(output: &'a mut dyn Output, stop: StopFlag) -> Self {
-        Self { output, stop }
+        Self { output, stop, told_join_failure: false }
     }
 
     /// Ctrl-C was pressed.
@@ -85,6 +87,12 @@ impl<'a> Moving<'a> {
             }
             self.output.progress(transfer.moved(), size());
         };
+        if let (Some(error), false) = (session.join_failure(), self.told_join_failure) {
+            self.told_join_failure = true;
+            let (joined, granted) = (session.joined(), session.facts().channels);
+            self.output
+                .note(&format!("{joined} of {granted} channels carried the data; the last that failed: {error}"));
+        }
         if report.level > options.level {
             let (asked, granted) = (options.level.name(), report.level.name());
             self.output
