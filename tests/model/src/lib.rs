@@ -1,1 +1,10 @@
-//! Filled in by its own commit.
+//! Model checking of the real protocol machines.
+
+pub mod action;
+mod drive;
+mod marked;
+pub mod oracle;
+pub mod search;
+pub mod setting;
+pub mod settings;
+pub mod world;

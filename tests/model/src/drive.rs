@@ -1,0 +1,314 @@
+//! A driver for the machines as small as one can be: one input, then every output, then wait.
+
+use crate::action::{ACK_IS_DUE, Action, PATIENCE_IS_OUT};
+use crate::oracle::{Told, Violation, length_of};
+use crate::setting::Setting;
+use crate::world::{BLOCK, CLIENT, Job, NOW, Record, SERVER, Side, Step, World, plan_of};
+use xdfs_proto::base::{ChannelId, Error, ErrorKind, Extent, Instant, OperationId};
+use xdfs_proto::session::{Fault, Output, Payload, Session, SessionEvent, SourceFacts, Verdict};
+use xdfs_proto::wire::control::{Control, Kind};
+use xdfs_proto::wire::{Event, Flags};
+
+impl World {
+    /// Takes what every machine wants at first.
+    pub fn start(&mut self, setting: &Setting) {
+        for side in [CLIENT, SERVER] {
+            for pipeline in 0..self.ends[side].len() {
+                self.drain(setting, side, pipeline, NOW);
+            }
+        }
+    }
+
+    /// Lets one thing happen.
+    pub fn apply(&mut self, setting: &Setting, action: Action) {
+        match action {
+            Action::Deliver(side, channel) => self.deliver(setting, side, channel),
+            Action::Accept(side, channel) => {
+                self.lines[side][index_of(channel)].busy = false;
+                self.input(setting, side, self.pipeline_of(channel), |session| session.on_sent(channel, NOW));
+            }
+            Action::Group(side, from, to) => {
+                let queue =
+                    &mut self.groups[side][usize::from(from.0) * usize::from(setting.pipelines) + usize::from(to.0)];
+                let Some(message) = queue.pop_front() else { return };
+                self.input(setting, side, usize::from(to.0), |session| session.on_group(from, message));
+            }
+            Action::Storage(job, well) => self.storage(setting, job, well),
+            Action::Source(operation) => self.source(setting, operation),
+            Action::Lose(side, channel) => {
+                if !self.lines[1 - side][index_of(channel)].broken {
+                    self.breaks -= 1;
+                }
+                self.lose(setting, side, channel);
+            }
+            Action::CutAll => {
+                self.cut_all = false;
+                for line in self.lines.iter_mut().flatten() {
+                    line.queue.clear();
+                }
+                for side in [CLIENT, SERVER] {
+                    for channel in 1..=setting.channels {
+                        self.lose(setting, side, ChannelId(channel));
+                    }
+                }
+            }
+            Action::Cancel(side, operation) => {
+                self.cancels -= 1;
+                let pipeline = usize::from(setting.plans[plan_of(setting, operation)].coordinator);
+                let error = Error::new(ErrorKind::Cancelled, "cancelled");
+                self.input(setting, side, pipeline, |session| session.fail(operation, error));
+            }
+            Action::Repeat(side, pipeline) => {
+                self.repeats -= 1;
+                self.drain(setting, side, usize::from(pipeline.0), PATIENCE_IS_OUT);
+            }
+            Action::Tick(side, pipeline) => {
+                self.input(setting, side, usize::from(pipeline.0), |session| session.on_time(ACK_IS_DUE));
+            }
+            Action::Close => {
+                self.closing = true;
+                for pipeline in 0..usize::from(setting.pipelines) {
+                    self.input(setting, CLIENT, pipeline, Session::close);
+                }
+            }
+            Action::Drain => {
+                self.drain = false;
+                for pipeline in 0..usize::from(setting.pipelines) {
+                    self.input(setting, SERVER, pipeline, |session| session.drain(0));
+                }
+            }
+        }
+    }
+
+    fn input(&mut self, setting: &Setting, side: Side, pipeline: usize, input: impl FnOnce(&mut Session)) {
+        self.ends[side][pipeline].change(input);
+        self.drain(setting, side, pipeline, NOW);
+    }
+
+    fn lose(&mut self, setting: &Setting, side: Side, channel: ChannelId) {
+        let error = Error::new(ErrorKind::ConnectionLost, "broken");
+        self.input(setting, side, self.pipeline_of(channel), |session| session.on_lost(channel, error));
+    }
+
+    fn deliver(&mut self, setting: &Setting, side: Side, channel: ChannelId) {
+        let pipeline = self.pipeline_of(channel);
+        let line = &mut self.lines[side][index_of(channel)];
+        let Some(record) = line.queue.front().cloned() else { return };
+        if !line.open {
+            let judged = self.ends[side][pipeline].change(|session| session.on_head(channel, &record.head, NOW));
+            match judged {
+                Err(fault) => return self.oracle.wrong(Violation::Fault(fault)),
+                Ok(Verdict::Park) => {
+                    line.parked = true;
+                    return;
+                }
+                Ok(Verdict::Block { .. }) if setting.halves => {
+                    line.open = true;
+                    return;
+                }
+                Ok(verdict) => self.complete(setting, side, channel, &record, verdict),
+            }
+        } else {
+            line.open = false;
+            let Payload::Block(extent) = record.payload else { return };
+            let (offset, length) = (extent.offset(), extent.length() as u32);
+            let verdict = Verdict::Block { operation: record.head.operation, offset, length };
+            self.complete(setting, side, channel, &record, verdict);
+        }
+        self.drain(setting, side, pipeline, NOW);
+    }
+
+    fn complete(&mut self, setting: &Setting, side: Side, channel: ChannelId, record: &Record, verdict: Verdict) {
+        let pipeline = self.pipeline_of(channel);
+        self.lines[side][index_of(channel)].queue.pop_front();
+        self.oracle.on_processed(side, channel);
+        let (head, session) = (&record.head, &mut self.ends[side][pipeline]);
+        let result = match (verdict, &record.payload) {
+            (Verdict::Control, Payload::Control(bytes)) => {
+                if let Some(Control::Fence { channel, processed }) = decoded(head.event, head.flags, bytes) {
+                    self.oracle.on_fence_heard(side, channel, processed);
+                }
+                session.change(|session| session.on_control(channel, bytes, NOW))
+            }
+            (Verdict::Skip, payload) => {
+                let ledger = matches!(payload, Payload::Block(_)).then(|| plan_of(setting, head.operation));
+                if ledger.is_some_and(|plan| self.oracle.ledgers[plan].told[side].is_none()) {
+                    self.oracle.dropped = true;
+                }
+                session.change(|session| session.on_skipped(channel))
+            }
+            (Verdict::Block { operation, offset, length }, Payload::Block(extent)) => {
+                if (offset, u64::from(length)) != (extent.offset(), extent.length()) {
+                    self.oracle.wrong(Violation::Place);
+                }
+                let result = session.change(|session| session.on_block(channel));
+                self.write(setting, side, pipeline, operation, *extent);
+                result
+            }
+            (_, _) => Err(Fault::Channel),
+        };
+        if let Err(fault) = result {
+            self.oracle.wrong(Violation::Fault(fault));
+        }
+    }
+
+    fn write(&mut self, setting: &Setting, side: Side, pipeline: usize, operation: OperationId, extent: Extent) {
+        let job = Job { side, pipeline: pipeline as u8, step: Step::Write, operation, extent };
+        if setting.slow_writes {
+            return self.ask(job);
+        }
+        self.oracle.on_written(plan_of(setting, operation), extent);
+        self.ends[side][pipeline].change(|session| session.on_written(operation, extent, Ok(()), NOW));
+    }
+
+    fn ask(&mut self, job: Job) {
+        self.jobs.push(job);
+        self.jobs.sort_unstable();
+    }
+
+    fn storage(&mut self, setting: &Setting, job: Job, well: bool) {
+        let Some(at) = self.jobs.iter().position(|other| *other == job) else { return };
+        self.jobs.remove(at);
+        self.storage_faults -= u8::from(!well);
+        let Job { side, pipeline, step, operation, extent } = job;
+        let plan = plan_of(setting, operation);
+        let result = if well { Ok(()) } else { Err(Error::new(ErrorKind::NoSpace, "full")) };
+        match step {
+            Step::Write if well => self.oracle.on_written(plan, extent),
+            Step::Commit if well => self.oracle.on_committed(plan),
+            _ => {}
+        }
+        let size = Some(length_of(setting.plans[plan].blocks));
+        self.input(setting, side, usize::from(pipeline), |session| match step {
+            Step::Open => {
+                let facts = SourceFacts { kind: Kind::Regular, size, mode: 0, modified: None, version: Vec::new() };
+                session.on_opened(operation, result.map(|()| facts));
+            }
+            Step::Stage => session.on_staged(operation, result.map(|()| None)),
+            Step::Check => session.on_checked(operation, result),
+            Step::Commit => session.on_committed(operation, result.map(|()| Vec::new())),
+            Step::Write => session.on_written(operation, extent, result, NOW),
+        });
+    }
+
+    fn source(&mut self, setting: &Setting, operation: OperationId) {
+        let index = plan_of(setting, operation);
+        let plan = &setting.plans[index];
+        self.shown[index] += 1;
+        let ended = self.shown[index] > plan.blocks;
+        let available =
+            if ended { length_of(plan.blocks) } else { (self.shown[index] * BLOCK).min(length_of(plan.blocks)) };
+        self.input(setting, CLIENT, usize::from(plan.coordinator), |session| {
+            session.on_source(operation, available, ended);
+        });
+    }
+
+    /// Takes every output of one machine.
+    fn drain(&mut self, setting: &Setting, side: Side, pipeline: usize, now: Instant) {
+        while self.oracle.violation.is_none() {
+            let Some(output) = self.ends[side][pipeline].change(|session| session.poll(now)) else { return };
+            self.output(setting, side, pipeline, output, now);
+        }
+    }
+
+    fn output(&mut self, setting: &Setting, side: Side, pipeline: usize, output: Output, now: Instant) {
+        let job = |step, operation| Job { side, pipeline: pipeline as u8, step, operation, extent: Extent::default() };
+        match output {
+            Output::Send { channel, head, payload } => self.send(setting, side, channel, Record { head, payload }, now),
+            Output::Open { operation, .. } => self.ask(job(Step::Open, operation)),
+            Output::Stage { operation, .. } => self.ask(job(Step::Stage, operation)),
+            Output::Check { operation } => self.ask(job(Step::Check, operation)),
+            Output::Commit { operation, length } => {
+                self.oracle.on_commit(plan_of(setting, operation), side, length);
+                self.detach(side, operation);
+                self.ask(job(Step::Commit, operation));
+            }
+            Output::Abort { operation } => self.detach(side, operation),
+            Output::Close { channel, error } => self.close(side, channel, error.is_some()),
+            Output::Resume { channel } => self.lines[side][index_of(channel)].parked = false,
+            Output::Group { to, message } => {
+                let index = pipeline * usize::from(setting.pipelines) + usize::from(to.0);
+                self.groups[side][index].push_back(message);
+            }
+            Output::Event(SessionEvent::Settled { operation, outcome }) => {
+                let told = outcome.map_or_else(|error| Told::Failed(error.kind), |_| Told::Committed);
+                let alone = self.ends[side][pipeline].is_over();
+                self.oracle.on_told(plan_of(setting, operation), side, told, alone);
+            }
+            Output::Event(_) => {}
+        }
+    }
+
+    fn send(&mut self, setting: &Setting, side: Side, channel: ChannelId, record: Record, now: Instant) {
+        match &record.payload {
+            Payload::Block(extent) => {
+                let to = (channel, record.head.sequence);
+                self.oracle.on_block_sent(plan_of(setting, record.head.operation), *extent, to, now == PATIENCE_IS_OUT);
+            }
+            Payload::Control(bytes) => {
+                if let Some(Control::Fence { channel, processed }) =
+                    decoded(record.head.event, record.head.flags, bytes)
+                {
+                    self.oracle.on_fence_sent(side, channel, processed);
+                }
+            }
+        }
+        let there = &mut self.lines[1 - side][index_of(channel)];
+        if !there.closed {
+            there.queue.push_back(crate::marked::Marked::new(record));
+        }
+        if setting.slow_transport {
+            self.lines[side][index_of(channel)].busy = true;
+        } else {
+            let pipeline = self.pipeline_of(channel);
+            self.ends[side][pipeline].change(|session| session.on_sent(channel, NOW));
+        }
+    }
+
+    /// Nothing is written to a stage any more: what is still open on a channel is read and dropped.
+    fn detach(&mut self, side: Side, operation: OperationId) {
+        self.jobs.retain(|job| !(job.side == side && job.operation == operation && job.step == Step::Write));
+    }
+
+    fn close(&mut self, side: Side, channel: ChannelId, broken: bool) {
+        let pipeline = self.pipeline_of(channel);
+        let line = &mut self.lines[side][index_of(channel)];
+        if let Some(late) = line.queue.front() {
+            // Whatever the driver did with it, the machine would not have it.
+            let refused = (*self.ends[side][pipeline]).clone().on_head(channel, &late.head, NOW);
+            if refused != Err(Fault::Channel) {
+                self.oracle.wrong(Violation::Fence);
+            }
+        }
+        line.queue.clear();
+        (line.closed, line.broken) = (true, broken);
+        (line.busy, line.parked, line.open) = (false, false, false);
+    }
+}
+
+fn index_of(channel: ChannelId) -> usize {
+    usize::from(channel.0) - 1
+}
+
+/// A control message, or none for a request.
+fn decoded(event: u8, flags: Flags, bytes: &[u8]) -> Option<Control> {
+    if flags.has(Flags::REQUEST) {
+        return None;
+    }
+    Control::decode(Event::from_code(event)?, bytes).ok().flatten()
+}
+
+impl World {
+    /// Whether everything that was begun came to its end: every operation is settled where it is known, nothing is
+    /// remembered about any, and a session that was closed is over.
+    pub fn has_ended(&self, setting: &Setting) -> bool {
+        let settled = |session: &Session| {
+            session.live_operations() == 0 && (session.is_over() || session.operations().count() == 0)
+        };
+        let sessions = self.ends.iter().flatten().all(|session| settled(session));
+        let told = self.oracle.ledgers.iter().all(|ledger| ledger.told[CLIENT].is_some());
+        let closed = !setting.close || self.ends.iter().flatten().all(|session| session.is_over());
+        let empty = self.lines.iter().flatten().all(|line| line.queue.is_empty());
+        sessions && told && closed && empty
+    }
+}

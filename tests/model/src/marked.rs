@@ -1,0 +1,56 @@
+//! A value that is shared between states and hashed once, when it changes: most actions touch one session of several.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Marked<T> {
+    value: Arc<T>,
+    mark: u64,
+}
+
+impl<T: Clone + Hash> Marked<T> {
+    /// Takes the value and marks it.
+    pub fn new(value: T) -> Self {
+        let mark = mark_of(&value);
+        Self { value: Arc::new(value), mark }
+    }
+
+    /// Changes the value, in a copy where other states share it.
+    pub fn change<R>(&mut self, change: impl FnOnce(&mut T) -> R) -> R {
+        let value = Arc::make_mut(&mut self.value);
+        let result = change(value);
+        self.mark = mark_of(value);
+        result
+    }
+}
+
+impl<T> std::ops::Deref for Marked<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+impl<T> PartialEq for Marked<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.mark == other.mark
+    }
+}
+
+impl<T> Eq for Marked<T> {}
+
+impl<T> Hash for Marked<T> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.mark.hash(state);
+    }
+}
+
+fn mark_of(value: &impl Hash) -> u64 {
+    // Its keys are fixed, so marks are the same in every run.
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}

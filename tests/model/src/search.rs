@@ -1,0 +1,199 @@
+//! The search: what must always hold, what must be possible, and the figures.
+
+use crate::action::Action;
+use crate::oracle::{Told, Violation};
+use crate::setting::Setting;
+use crate::world::{CLIENT, SERVER, World};
+use stateright::{Checker, HasDiscoveries, Model, Property};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
+use xdfs_proto::base::ErrorKind;
+
+/// States in which nothing can happen any more.
+pub const ENDS: &str = "every operation ends on both sides, nobody waits, nothing is left behind";
+/// See [`Violation::Fault`].
+pub const NO_FAULT: &str = "an honest peer is never found at fault";
+/// See [`Violation::Panic`].
+pub const NO_PANIC: &str = "no input makes a machine panic";
+/// See [`Violation::Place`].
+pub const PLACE: &str = "a target is committed once, with every byte in its place";
+/// See [`Violation::Outcome`].
+pub const OUTCOME: &str = "both ends tell one outcome, and it is what happened";
+/// See [`Violation::Again`].
+pub const AGAIN: &str = "nothing goes again before the fence of its channel";
+/// See [`Violation::Fence`].
+pub const FENCE: &str = "a fence counts what was taken, and nothing is taken behind it";
+
+impl Model for Setting {
+    type State = World;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<World> {
+        let mut world = World::new(self);
+        world.start(self);
+        vec![world]
+    }
+
+    fn actions(&self, world: &World, actions: &mut Vec<Action>) {
+        world.actions(self, actions);
+    }
+
+    fn next_state(&self, world: &World, action: Action) -> Option<World> {
+        let mut next = world.clone();
+        let applied = catch_unwind(AssertUnwindSafe(|| next.apply(self, action)));
+        if applied.is_err() {
+            next = world.clone();
+            next.oracle.wrong(Violation::Panic);
+        }
+        Some(next)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        let mut properties = vec![
+            Property::always(ENDS, |setting: &Setting, world: &World| {
+                !world.rests(setting) || world.has_ended(setting)
+            }),
+            Property::always(NO_FAULT, |_, world: &World| !matches!(world.oracle.violation, Some(Violation::Fault(_)))),
+            Property::always(NO_PANIC, |_, world: &World| world.oracle.violation != Some(Violation::Panic)),
+            Property::always(PLACE, |_, world: &World| world.oracle.violation != Some(Violation::Place)),
+            Property::always(OUTCOME, |_, world: &World| world.oracle.violation != Some(Violation::Outcome)),
+            Property::always(AGAIN, |_, world: &World| world.oracle.violation != Some(Violation::Again)),
+            Property::always(FENCE, |_, world: &World| world.oracle.violation != Some(Violation::Fence)),
+        ];
+        properties.extend(self.sometimes());
+        properties
+    }
+}
+
+impl Setting {
+    /// What must be reached at least once, where the setting offers what it takes.
+    fn sometimes(&self) -> Vec<Property<Self>> {
+        let mut reached = vec![Property::sometimes("a commit", |_, world: &World| {
+            world.oracle.ledgers.iter().all(|ledger| ledger.told == [Some(Told::Committed); 2])
+        })];
+        if self.breaks > 0 {
+            reached.push(Property::sometimes("a commit after a channel died", |_, world: &World| {
+                let broken = world.lines.iter().flatten().any(|line| line.broken);
+                broken && world.told_everywhere(Told::Committed)
+            }));
+        }
+        if self.breaks >= 2 * self.channels as u8 || self.cut_all {
+            reached.push(Property::sometimes("a sender that cannot know of the commit", |_, world: &World| {
+                let lost = Some(Told::Failed(ErrorKind::ConnectionLost));
+                world.oracle.ledgers.iter().any(|ledger| {
+                    ledger.told[ledger.target] == Some(Told::Committed) && ledger.told[1 - ledger.target] == lost
+                })
+            }));
+        }
+        if self.storage_faults > 0 {
+            reached.push(Property::sometimes("a refusal", |_, world: &World| {
+                world.told_everywhere(Told::Failed(ErrorKind::NoSpace))
+            }));
+        }
+        if self.cancels > 0 {
+            reached.push(Property::sometimes("a cancel that wins", |_, world: &World| {
+                world.told_everywhere(Told::Failed(ErrorKind::Cancelled))
+            }));
+            reached.push(Property::sometimes("a cancel that loses the race", |setting: &Setting, world: &World| {
+                world.cancels < setting.cancels && world.told_everywhere(Told::Committed)
+            }));
+        }
+        if self.repeats > 0 {
+            reached.push(Property::sometimes("a second copy dropped", |_, world: &World| world.oracle.dropped));
+        }
+        if self.close {
+            reached.push(Property::sometimes("an orderly end", |_, world: &World| {
+                let closed = world.lines.iter().flatten().all(|line| line.closed && !line.broken);
+                closed && world.told_everywhere(Told::Committed)
+            }));
+        }
+        if self.drain {
+            reached.push(Property::sometimes("a request that meets a server that goes down", |_, world: &World| {
+                world.told_everywhere(Told::Failed(ErrorKind::Draining))
+            }));
+        }
+        reached
+    }
+}
+
+impl World {
+    /// Some operation has this outcome at both ends.
+    fn told_everywhere(&self, told: Told) -> bool {
+        self.oracle.ledgers.iter().any(|ledger| ledger.told[CLIENT] == Some(told) && ledger.told[SERVER] == Some(told))
+    }
+}
+
+/// What a search found.
+#[derive(Debug)]
+pub struct Report {
+    /// Name of the setting.
+    pub name: &'static str,
+    /// Different states.
+    pub states: usize,
+    /// Steps taken between them.
+    pub steps: usize,
+    /// Longest path.
+    pub depth: usize,
+    /// Time it took.
+    pub time: Duration,
+    /// Every state was looked at: nothing was left in the queue.
+    pub complete: bool,
+    /// Properties that do not hold, each with the shortest way there.
+    pub broken: Vec<(&'static str, Vec<Action>, String)>,
+    /// What should be possible and was never reached.
+    pub unreached: Vec<&'static str>,
+    /// What should be possible and was reached.
+    pub reached: Vec<&'static str>,
+}
+
+/// Searches every state of a setting, or up to the first property that does not hold.
+pub fn search(setting: &Setting) -> Report {
+    let start = Instant::now();
+    let checker = setting.clone().checker().threads(2).finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
+    let found = checker.discoveries();
+    let mut report = Report {
+        name: setting.name,
+        states: checker.unique_state_count(),
+        steps: checker.state_count(),
+        depth: checker.max_depth(),
+        time: start.elapsed(),
+        complete: checker.is_done(),
+        broken: Vec::new(),
+        unreached: Vec::new(),
+        reached: Vec::new(),
+    };
+    for property in setting.properties() {
+        match (property.expectation, found.get(property.name)) {
+            (stateright::Expectation::Sometimes, None) => report.unreached.push(property.name),
+            (stateright::Expectation::Sometimes, Some(_)) => report.reached.push(property.name),
+            (_, Some(path)) => {
+                let last = format!("{:?}", path.last_state().oracle);
+                report.broken.push((property.name, path.clone().into_actions(), last));
+            }
+            (_, None) => {}
+        }
+    }
+    report
+}
+
+impl std::fmt::Display for Report {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let seconds = self.time.as_secs_f64();
+        write!(
+            f,
+            "{:<28}{:>10} states {:>11} steps {:>4} deep {seconds:>7.1} s",
+            self.name, self.states, self.steps, self.depth
+        )?;
+        for (name, actions, last) in &self.broken {
+            write!(f, "\n  BROKEN: {name}\n")?;
+            for action in actions {
+                writeln!(f, "    {action:?}")?;
+            }
+            write!(f, "    {last}")?;
+        }
+        for name in &self.unreached {
+            write!(f, "\n  NEVER REACHED: {name}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,183 @@
+//! The state that is searched: real sessions at both ends, the records under way between them, what storage was asked,
+//! and what the oracle knows.
+
+use crate::marked::Marked;
+use crate::oracle::{Oracle, length_of};
+use crate::setting::{Plan, Setting};
+use std::collections::VecDeque;
+use xdfs_proto::base::{ChannelId, Extent, Instant, OperationId, PipelineId};
+use xdfs_proto::session::{Bugs, GroupMessage, Payload, Role, Session, SessionLimits};
+use xdfs_proto::wire::Head;
+use xdfs_proto::wire::request::Request;
+
+/// Which end: 0 is the client, 1 the server.
+pub type Side = usize;
+/// The end that opens operations.
+pub const CLIENT: Side = 0;
+/// The end that answers them.
+pub const SERVER: Side = 1;
+/// Bytes of a block: the smallest that the wire knows. No byte is moved, so the size costs nothing.
+pub const BLOCK: u64 = 64 * 1024;
+
+/// A record under way.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Record {
+    /// Its head.
+    pub head: Head,
+    /// What follows.
+    pub payload: Payload,
+}
+
+/// One end of a channel.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Line {
+    /// Records on their way to this end.
+    pub queue: VecDeque<Marked<Record>>,
+    /// This end has closed it.
+    pub closed: bool,
+    /// It did so because the channel broke: the other end will notice.
+    pub broken: bool,
+    /// A record of this end is with the transport.
+    pub busy: bool,
+    /// The head at the front of the queue waits for `Resume`.
+    pub parked: bool,
+    /// The head at the front of the queue was judged, the rest of its record is arriving.
+    pub open: bool,
+}
+
+/// What storage is asked.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Step {
+    /// Open the source of a download.
+    Open,
+    /// Prepare the target.
+    Stage,
+    /// Look at the source again.
+    Check,
+    /// Give the target its name.
+    Commit,
+    /// Write a block.
+    Write,
+}
+
+/// A call to storage that has not returned.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Job {
+    /// At which end.
+    pub side: Side,
+    /// For which pipeline.
+    pub pipeline: u8,
+    /// What.
+    pub step: Step,
+    /// Which operation.
+    pub operation: OperationId,
+    /// Which range, for writes.
+    pub extent: Extent,
+}
+
+/// See the module.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct World {
+    /// The machines: per side, one per pipeline.
+    pub ends: [Vec<Marked<Session>>; 2],
+    /// The channels as each side has them, channel 1 first.
+    pub lines: [Vec<Line>; 2],
+    /// Messages between the pipelines of a side, by `from * pipelines + to`.
+    pub groups: [Vec<VecDeque<GroupMessage>>; 2],
+    /// Calls to storage, sorted.
+    pub jobs: Vec<Job>,
+    /// Blocks that the source of each upload of unknown length has shown, its end counted as one.
+    pub shown: Vec<u64>,
+    /// Ends of channels that may still break.
+    pub breaks: u8,
+    /// Whether all channels may still break at once.
+    pub cut_all: bool,
+    /// Storage calls that may still fail.
+    pub storage_faults: u8,
+    /// Cancels left.
+    pub cancels: u8,
+    /// Repetitions left.
+    pub repeats: u8,
+    /// Whether the server may still say that it goes down.
+    pub drain: bool,
+    /// The client closed the session.
+    pub closing: bool,
+    /// The truth.
+    pub oracle: Oracle,
+}
+
+/// The moment at which everything happens: time is no part of the search.
+pub const NOW: Instant = Instant(0);
+
+impl World {
+    /// Every channel up, every operation opened, nothing sent.
+    pub fn new(setting: &Setting) -> Self {
+        let limits = SessionLimits {
+            block: BLOCK as u32,
+            window: setting.window * BLOCK,
+            operations_max: 4,
+            pipelines: setting.pipelines,
+            channels: setting.channels,
+            ..SessionLimits::default()
+        };
+        let bugs = setting.bug.map_or_else(Bugs::default, Bugs::seeded);
+        let end = |role| -> Vec<Session> {
+            (0..setting.pipelines).map(|number| Session::new(role, PipelineId(number), limits.clone(), bugs)).collect()
+        };
+        let mut ends = [end(Role::Client), end(Role::Server)];
+        for channel in (1..=setting.channels).map(ChannelId) {
+            for sessions in &mut ends {
+                let pipeline = sessions[0].pipeline_of(channel);
+                sessions[usize::from(pipeline.0)].on_channel(channel, NOW);
+            }
+        }
+        for (index, plan) in setting.plans.iter().enumerate() {
+            let opened = ends[CLIENT][usize::from(plan.coordinator)].open(plan.upload, request(setting, plan));
+            assert_eq!(opened.ok(), Some(number(setting, index)), "the plans of a setting fit its session");
+        }
+        let lines = vec![Line::default(); usize::from(setting.channels)];
+        let queues = vec![VecDeque::new(); usize::from(setting.pipelines).pow(2)];
+        Self {
+            ends: ends.map(|sessions| sessions.into_iter().map(Marked::new).collect()),
+            lines: [lines.clone(), lines],
+            groups: [queues.clone(), queues],
+            jobs: Vec::new(),
+            shown: vec![0; setting.plans.len()],
+            breaks: setting.breaks,
+            cut_all: setting.cut_all,
+            storage_faults: setting.storage_faults,
+            cancels: setting.cancels,
+            repeats: setting.repeats,
+            drain: setting.drain,
+            closing: false,
+            oracle: Oracle::new(setting),
+        }
+    }
+
+    /// The pipeline of a channel.
+    pub fn pipeline_of(&self, channel: ChannelId) -> usize {
+        usize::from(self.ends[CLIENT][0].pipeline_of(channel).0)
+    }
+}
+
+/// Number of a plan's operation: each pipeline deals out its own, in turns.
+pub fn number(setting: &Setting, index: usize) -> OperationId {
+    let plan = &setting.plans[index];
+    let before = setting.plans[..index].iter().filter(|other| other.coordinator == plan.coordinator).count() as u32;
+    OperationId(1 + u32::from(plan.coordinator) + before * u32::from(setting.pipelines))
+}
+
+/// The plan of an operation.
+pub fn plan_of(setting: &Setting, operation: OperationId) -> usize {
+    let found = (0..setting.plans.len()).find(|index| number(setting, *index) == operation);
+    found.expect("machines speak of opened operations only")
+}
+
+fn request(setting: &Setting, plan: &Plan) -> Request {
+    Request {
+        name: b"e/f".to_vec(),
+        length: (plan.upload && plan.known).then(|| length_of(plan.blocks)),
+        credit: setting.credit * BLOCK,
+        ..Request::default()
+    }
+}
