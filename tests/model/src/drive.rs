@@ -1,6 +1,7 @@
 //! A driver for the machines as small as one can be: one input, then every output, then wait.
 
 use crate::action::{ACK_IS_DUE, Action, PATIENCE_IS_OUT};
+use crate::marked::Marked;
 use crate::oracle::{Told, Violation, length_of};
 use crate::setting::Setting;
 use crate::world::{BLOCK, CLIENT, Job, NOW, Record, SERVER, Side, Step, World, plan_of};
@@ -17,10 +18,16 @@ impl World {
                 self.drain(setting, side, pipeline, NOW);
             }
         }
+        self.ends.iter_mut().flatten().for_each(Marked::mark);
     }
 
     /// Lets one thing happen.
     pub fn apply(&mut self, setting: &Setting, action: Action) {
+        self.happen(setting, action);
+        self.ends.iter_mut().flatten().for_each(Marked::mark);
+    }
+
+    fn happen(&mut self, setting: &Setting, action: Action) {
         match action {
             Action::Deliver(side, channel) => self.deliver(setting, side, channel),
             Action::Accept(side, channel) => {
@@ -81,7 +88,7 @@ impl World {
     }
 
     fn input(&mut self, setting: &Setting, side: Side, pipeline: usize, input: impl FnOnce(&mut Session)) {
-        self.ends[side][pipeline].change(input);
+        input(self.ends[side][pipeline].change());
         self.drain(setting, side, pipeline, NOW);
     }
 
@@ -95,7 +102,7 @@ impl World {
         let line = &mut self.lines[side][index_of(channel)];
         let Some(record) = line.queue.front().cloned() else { return };
         if !line.open {
-            let judged = self.ends[side][pipeline].change(|session| session.on_head(channel, &record.head, NOW));
+            let judged = self.ends[side][pipeline].change().on_head(channel, &record.head, NOW);
             match judged {
                 Err(fault) => return self.oracle.wrong(Violation::Fault(fault)),
                 Ok(Verdict::Park) => {
@@ -122,26 +129,26 @@ impl World {
         let pipeline = self.pipeline_of(channel);
         self.lines[side][index_of(channel)].queue.pop_front();
         self.oracle.on_processed(side, channel);
-        let (head, session) = (&record.head, &mut self.ends[side][pipeline]);
+        let (head, session) = (&record.head, self.ends[side][pipeline].change());
         let result = match (verdict, &record.payload) {
             (Verdict::Control, Payload::Control(bytes)) => {
                 if let Some(Control::Fence { channel, processed }) = decoded(head.event, head.flags, bytes) {
                     self.oracle.on_fence_heard(side, channel, processed);
                 }
-                session.change(|session| session.on_control(channel, bytes, NOW))
+                session.on_control(channel, bytes, NOW)
             }
             (Verdict::Skip, payload) => {
                 let ledger = matches!(payload, Payload::Block(_)).then(|| plan_of(setting, head.operation));
                 if ledger.is_some_and(|plan| self.oracle.ledgers[plan].told[side].is_none()) {
                     self.oracle.dropped = true;
                 }
-                session.change(|session| session.on_skipped(channel))
+                session.on_skipped(channel)
             }
             (Verdict::Block { operation, offset, length }, Payload::Block(extent)) => {
                 if (offset, u64::from(length)) != (extent.offset(), extent.length()) {
                     self.oracle.wrong(Violation::Place);
                 }
-                let result = session.change(|session| session.on_block(channel));
+                let result = session.on_block(channel);
                 self.write(setting, side, pipeline, operation, *extent);
                 result
             }
@@ -158,7 +165,7 @@ impl World {
             return self.ask(job);
         }
         self.oracle.on_written(plan_of(setting, operation), extent);
-        self.ends[side][pipeline].change(|session| session.on_written(operation, extent, Ok(()), NOW));
+        self.ends[side][pipeline].change().on_written(operation, extent, Ok(()), NOW);
     }
 
     fn ask(&mut self, job: Job) {
@@ -206,7 +213,7 @@ impl World {
     /// Takes every output of one machine.
     fn drain(&mut self, setting: &Setting, side: Side, pipeline: usize, now: Instant) {
         while self.oracle.violation.is_none() {
-            let Some(output) = self.ends[side][pipeline].change(|session| session.poll(now)) else { return };
+            let Some(output) = self.ends[side][pipeline].change().poll(now) else { return };
             self.output(setting, side, pipeline, output, now);
         }
     }
@@ -255,13 +262,13 @@ impl World {
         }
         let there = &mut self.lines[1 - side][index_of(channel)];
         if !there.closed {
-            there.queue.push_back(crate::marked::Marked::new(record));
+            there.queue.push_back(Marked::new(record));
         }
         if setting.slow_transport {
             self.lines[side][index_of(channel)].busy = true;
         } else {
             let pipeline = self.pipeline_of(channel);
-            self.ends[side][pipeline].change(|session| session.on_sent(channel, NOW));
+            self.ends[side][pipeline].change().on_sent(channel, NOW);
         }
     }
 

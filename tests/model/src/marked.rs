@@ -17,14 +17,22 @@ impl<T: Clone + Hash> Marked<T> {
         Self { value: Arc::new(value), mark }
     }
 
-    /// Changes the value, in a copy where other states share it.
-    pub fn change<R>(&mut self, change: impl FnOnce(&mut T) -> R) -> R {
-        let value = Arc::make_mut(&mut self.value);
-        let result = change(value);
-        self.mark = mark_of(value);
-        result
+    /// The value to be changed, in a copy where other states share it. It has to be marked again afterwards.
+    pub fn change(&mut self) -> &mut T {
+        self.mark = UNMARKED;
+        Arc::make_mut(&mut self.value)
+    }
+
+    /// Marks the value if it may have changed.
+    pub fn mark(&mut self) {
+        if self.mark == UNMARKED {
+            self.mark = mark_of(&*self.value);
+        }
     }
 }
+
+/// No value has this mark but those that were changed since.
+const UNMARKED: u64 = 0;
 
 impl<T> std::ops::Deref for Marked<T> {
     type Target = T;
@@ -52,5 +60,5 @@ fn mark_of(value: &impl Hash) -> u64 {
     // Its keys are fixed, so marks are the same in every run.
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);
-    hasher.finish()
+    hasher.finish().max(1)
 }

@@ -167,7 +167,10 @@ pub fn search(setting: &Setting) -> Report {
             (stateright::Expectation::Sometimes, None) => report.unreached.push(property.name),
             (stateright::Expectation::Sometimes, Some(_)) => report.reached.push(property.name),
             (_, Some(path)) => {
-                let last = format!("{:?}", path.last_state().oracle);
+                let last = path.last_state();
+                let operations: Vec<_> =
+                    last.ends.iter().flatten().map(|s| s.operations().collect::<Vec<_>>()).collect();
+                let last = format!("{:?}\n    {operations:?}", last.oracle);
                 report.broken.push((property.name, path.clone().into_actions(), last));
             }
             (_, None) => {}

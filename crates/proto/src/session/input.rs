@@ -278,7 +278,11 @@ impl Session {
         control: Control,
         now: Instant,
     ) -> Result<(), Fault> {
-        self.check_opened(id)?;
+        match (self.check_opened(id), &control) {
+            // Cancelled by the client, and the request was lost with its channel.
+            (Err(_), Control::Exception(_)) if id.0 > 0 && self.role == Role::Server => {}
+            (checked, _) => checked?,
+        }
         if let Control::EndOfRange { blocks } = control {
             return self.on_end_of_range(channel, id, blocks);
         }

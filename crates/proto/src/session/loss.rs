@@ -38,7 +38,6 @@ impl Session {
             // Only channels that are ending are left: nothing can carry the operations.
             return self.end(Some(lost_all(&error)));
         }
-        self.outcomes_again();
         let ids: Vec<_> = self.operations.keys().copied().collect();
         ids.into_iter().for_each(|id| self.forget_if_over(id));
         self.end_channels_when_done();
@@ -73,7 +72,8 @@ impl Session {
             if let Some(sender) = operation.sender() {
                 sender.on_fenced(channel, processed);
             }
-            if lost_some {
+            // Of a settled one the peer's EOFR, which says that it knows, may be lost: it answers with another.
+            if lost_some || operation.is_settled() {
                 operation.tell_again();
             }
         }
@@ -133,6 +133,11 @@ impl Session {
             }
         }
         match &mut operation.state {
+            // FINISH may have arrived, and what this end wished since then may not: nobody here knows.
+            State::Sending { life: Sending::Finishing, given_up, .. } => {
+                *given_up = None;
+                self.settle(id, Err(why.clone()));
+            }
             State::Sending { .. } => self.settle(id, Err(why.clone())),
             State::Receiving { life, abandoned, .. } => match life {
                 // Runs to its end: the name appears whole or not at all. The application hears then.

@@ -324,6 +324,9 @@ impl Session {
         }
         if sending {
             self.push_ends_of_range(id);
+        } else if member {
+            // Its coordinator sees to it that the peer knows; blocks that are late are dropped without it.
+            self.operations.remove(&id);
         }
         self.bound_lingering();
         self.resume_parked();
@@ -339,7 +342,7 @@ impl Session {
         let up = |channel: &ChannelId| self.channels.get(channel).is_some_and(|state| !state.send.has_ended());
         let mut carriers: Vec<_> = operation.carried.iter().map(|(channel, blocks)| (*channel, *blocks)).collect();
         carriers.retain(|(channel, _)| up(channel));
-        if carriers.is_empty() {
+        if carriers.is_empty() && !operation.is_member() {
             carriers.extend(fallback.map(|channel| (channel, 0)));
         }
         let keep = operation.owes.any() || !operation.is_settled();
