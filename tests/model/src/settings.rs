@@ -34,8 +34,14 @@ pub const SMALL: &[Setting] = &[
     Setting { breaks: 1, channels: 3, ..Setting::plain("d three", DOWNLOAD_3) },
     Setting { pipelines: 2, breaks: 1, channels: 2, cancels: 1, ..Setting::plain("u pipelines 2x1", UPLOAD_2) },
     Setting { pipelines: 2, breaks: 1, channels: 2, cancels: 1, ..Setting::plain("d pipelines 2x1", DOWNLOAD_2) },
-    Setting { pipelines: 2, breaks: 1, channels: 4, storage_faults: 1,  ..Setting::plain("u pipelines 2x2", UPLOAD_3) },
-    Setting { pipelines: 2, breaks: 1, channels: 4, storage_faults: 1, ..Setting::plain("d pipelines 2x2", DOWNLOAD_3) },
-    Setting { pipelines: 2, breaks: 2, channels: 4, cancels: 1,  ..Setting::plain("u pipelines x 2x2", UPLOAD_3) },
+    Setting { pipelines: 2, breaks: 1, channels: 4, storage_faults: 1, ..Setting::plain("u pipelines 2x2", UPLOAD_3) },
+    Setting {
+        pipelines: 2,
+        breaks: 1,
+        channels: 4,
+        storage_faults: 1,
+        ..Setting::plain("d pipelines 2x2", DOWNLOAD_3)
+    },
+    Setting { pipelines: 2, breaks: 2, channels: 4, cancels: 1, ..Setting::plain("u pipelines x 2x2", UPLOAD_3) },
     Setting { pipelines: 2, breaks: 2, channels: 4, cancels: 1, ..Setting::plain("d pipelines x 2x2", DOWNLOAD_3) },
 ];
