@@ -115,3 +115,17 @@ impl Dispatch for Dispatcher {
         member!(self, member => member.waker())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_makes_the_member_it_names_and_another_lists_them() {
+        for name in Dispatcher::NAMES {
+            assert_eq!(Dispatcher::named(name).unwrap().name(), *name);
+        }
+        let Err(error) = Dispatcher::named("select") else { panic!("no such member") };
+        assert_eq!(error.to_string(), "XDFS_DISPATCH names no dispatcher: 'select'; there are: epoll, poll");
+    }
+}
