@@ -73,7 +73,7 @@ pub struct World {
     timer: Option<Instant>,
     /// When the last message to another pipeline arrives: they stay in order.
     group_at: Instant,
-    /// Some connection was made.
+    /// The machine had a channel.
     connected: bool,
 }
 
@@ -132,7 +132,6 @@ impl World {
         };
         let mut port = Port::new(channel, self.role(), secret, incoming, around.now);
         let joins = !proved && self.who.side == Side::Client;
-        self.connected = true;
         if joins {
             port.queue_join(channel);
         }
@@ -148,6 +147,7 @@ impl World {
     fn up(&mut self, channel: ChannelId, around: &mut Around) {
         if let Some(port) = self.ports.get_mut(&channel).filter(|port| !port.up) {
             port.up = true;
+            self.connected = true;
             self.session.on_channel(channel, around.now);
             self.pump(around);
         }

@@ -180,7 +180,8 @@ impl Session {
             let waiting = channel.open.is_some() || channel.pinged || (channel.life != Life::Up && !channel.busy);
             if channel.busy && now.since(channel.sent_at) >= stall {
                 stalled.push((*id, "the peer takes no bytes"));
-            } else if waiting && !channel.parked && now.since(channel.heard_at) >= stall {
+            } else if waiting && !channel.parked && now.since(channel.heard_at.max(channel.sent_at)) >= stall {
+                // While the peer takes bytes it lives: what is asked of it may be behind a block on a slow path.
                 stalled.push((*id, "nothing arrives"));
             } else if busy && channel.life == Life::Up && !channel.pinged && now.since(channel.heard_at) >= stall / 2 {
                 channel.pinged = true;
