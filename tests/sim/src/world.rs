@@ -202,6 +202,11 @@ impl World {
         if !port.up {
             self.ports.remove(&channel);
             around.network.close(around.now, channel, self.who.side, true);
+            if self.ports.is_empty() && self.who.side == Side::Client {
+                // A pipeline without any channel would be waited for without end.
+                self.session.end(Some(Error::new(kind, "no channel could be made")));
+                self.pump(around);
+            }
             return;
         }
         self.session.on_lost(channel, Error::new(kind, why));
@@ -700,6 +705,7 @@ impl World {
 
     /// Whether the machine ended, or never had a channel to end.
     pub fn is_done(&self) -> bool {
+        // The server's machine of such a pipeline is the session table's to drop.
         self.session.is_over() || !self.connected
     }
 

@@ -31,10 +31,10 @@ impl Session {
         self.event(SessionEvent::ChannelLost { channel, error: error.clone() });
         if self.channels.is_empty() {
             // Where everything was said already, a peer that is gone is no loss.
-            let done = self.closing && self.live_operations() == 0;
+            let done = self.closing && !self.needs_channels();
             return self.end((!done).then(|| lost_all(&error)));
         }
-        if self.first_up().is_none() && self.live_operations() > 0 {
+        if self.first_up().is_none() && self.needs_channels() {
             // Only channels that are ending are left: nothing can carry the operations.
             return self.end(Some(lost_all(&error)));
         }
@@ -95,7 +95,8 @@ impl Session {
         self.idle.retain(|idle| *idle != channel);
         self.outputs.push_back(Output::Close { channel, error: None });
         if self.channels.is_empty() {
-            let lost = (self.live_operations() > 0)
+            let lost = self
+                .needs_channels()
                 .then(|| Error::new(ErrorKind::ConnectionLost, "the peer ended the session during a transfer"));
             self.end(lost);
         }
@@ -124,7 +125,10 @@ impl Session {
     fn end_operation(&mut self, id: OperationId, why: &Error) {
         let Some(operation) = self.operations.get_mut(&id) else { return };
         if operation.is_member() {
-            return self.fail_member(id, why.clone());
+            if !self.peer_ended {
+                self.fail_member(id, why.clone());
+            }
+            return;
         }
         if self.bugs.has(Bug::SuccessWithoutOutcome) {
             if let Some(length) = operation.sender().filter(|s| s.all_acknowledged()).and_then(|s| s.end()) {

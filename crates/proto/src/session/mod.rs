@@ -379,18 +379,20 @@ impl Session {
         }
     }
 
+    /// Whether some operation has not heard all it needs to. A peer that ends knows every outcome, and what other pipelines
+    /// coordinate hears of it from them.
+    fn needs_channels(&self) -> bool {
+        if self.peer_ended { self.live_coordinated() > 0 } else { self.live_operations() > 0 }
+    }
+
     /// Puts EOFT on every channel once nothing is left to do. A client waits until the server is known to know every
     /// outcome: behind EOFT none could be told again. A server waits for the client's first EOFT, and for nothing more.
     fn end_channels_when_done(&mut self) {
-        if !self.ending || self.live_operations() > 0 {
-            return;
-        }
-        let untold = self.operations.values().any(|operation| !operation.is_member());
         let waits = match self.role {
-            Role::Client => untold,
-            Role::Server => !self.peer_ended,
+            Role::Client => self.needs_channels() || self.operations.values().any(|operation| !operation.is_member()),
+            Role::Server => self.needs_channels() || !self.peer_ended,
         };
-        if waits {
+        if !self.ending || waits {
             return;
         }
         for channel in self.channels.values_mut() {

@@ -54,9 +54,10 @@ impl Session {
             || self.operations.values().any(|operation| operation.owes.any() || operation.has_work() || due(operation))
     }
 
-    /// Whether a channel other than this one is idle.
+    /// Whether a channel other than this one is idle and may carry blocks.
     pub(super) fn idle_but(&self, channel: ChannelId) -> bool {
-        self.idle.len() > 1 || self.idle.front().is_some_and(|idle| *idle != channel)
+        let up = |idle: &ChannelId| self.channels.get(idle).is_some_and(|state| state.life == Life::Up);
+        self.idle.iter().any(|idle| *idle != channel && up(idle))
     }
 
     /// Gives a free channel something to send. False when there is nothing for it.
