@@ -146,6 +146,11 @@ impl Simulation {
                 break;
             }
         }
+        if self.around.oracle.verdict().is_some() {
+            for world in &self.worlds {
+                self.around.trace.remark(self.around.now, || format!("{:#?}", world.session));
+            }
+        }
         let ended = self.worlds.iter().all(World::is_done);
         self.around.oracle.finish(&self.around.plan, &self.around.disks, ended);
         let mut hasher = crate::trace::Mixer(self.around.trace.hash());

@@ -514,7 +514,7 @@ impl World {
         for channel in late {
             self.lose(channel, ErrorKind::TimedOut, "JOIN takes too long", around);
         }
-        if !self.session.is_over() && !(around.closing && !self.connected) {
+        if !self.session.is_over() && !(around.closing && !self.connected && self.ports.is_empty()) {
             around.schedule.add(around.now.after(around.plan.stall / 8), Event::Tick(self.who));
         }
     }

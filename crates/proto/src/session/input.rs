@@ -296,7 +296,7 @@ impl Session {
             (State::Sending { .. }, Control::Credit(edge)) => self.on_credit(id, edge),
             (State::Sending { .. }, Control::Committed { length, safety, version }) => {
                 self.settle(id, Ok(Committed { length, safety, version }));
-                self.answered(id);
+                self.answered(channel, id);
                 Ok(())
             }
             (_, Control::Grant(grant)) => {
@@ -305,7 +305,7 @@ impl Session {
             }
             (State::Sending { .. }, Control::Exception(error)) => {
                 self.settle(id, Err(error));
-                self.answered(id);
+                self.answered(channel, id);
                 Ok(())
             }
             (State::Receiving { .. }, Control::Exception(error)) => {
@@ -337,9 +337,13 @@ impl Session {
         }
     }
 
-    /// The receiver has spoken: a sender that had failed before it was asked for bytes has nothing more to tell.
-    fn answered(&mut self, id: OperationId) {
-        if self.operations.get(&id).is_some_and(|operation| operation.is_sending() && operation.is_settled()) {
+    /// The receiver has spoken: a sender that had failed before it was asked for bytes has nothing more to tell but that it
+    /// heard, and its first EOFR may be lost.
+    fn answered(&mut self, channel: ChannelId, id: OperationId) {
+        let Some(operation) = self.operations.get(&id) else { return };
+        if operation.is_sending() && operation.is_settled() {
+            let blocks = operation.carried.get(&channel).copied().unwrap_or(0);
+            self.push_end_of_range(channel, id, blocks);
             self.operations.remove(&id);
             self.end_channels_when_done();
         }

@@ -27,6 +27,9 @@ impl Session {
         self.channels.remove(&channel);
         self.idle.retain(|idle| *idle != channel);
         self.fences.insert(channel, fence);
+        // What was told about other channels on this one goes again at once: to wait for this one's fence could be to wait
+        // for each other.
+        self.fences.values_mut().filter(|fence| fence.told == Some(channel)).for_each(|fence| fence.told = None);
         self.outputs.push_back(Output::Close { channel, error: Some(error.clone()) });
         self.event(SessionEvent::ChannelLost { channel, error: error.clone() });
         if self.channels.is_empty() {
@@ -56,6 +59,8 @@ impl Session {
             // hear that nothing of what it sent behind its JOIN was processed, and what we hear of it later is void.
             if channel.0 > 0 && !self.closed.contains(&channel) {
                 self.fences.insert(channel, Fence { processed: 0, sent: 0, told: None, heard: true });
+                let error = Error::new(ErrorKind::ConnectionLost, "the peer lost the channel");
+                self.outputs.push_back(Output::Close { channel, error: Some(error) });
                 self.outcomes_again();
             }
             return Ok(());
@@ -75,12 +80,6 @@ impl Session {
             // Of a settled one the peer's EOFR, which says that it knows, may be lost: it answers with another.
             if lost_some || operation.is_settled() {
                 operation.tell_again();
-            }
-        }
-        // What was told about other channels on this one may not have arrived either.
-        for fence in self.fences.values_mut() {
-            if fence.told.is_some_and(|(on, sequence)| on == channel && sequence >= processed) {
-                fence.told = None;
             }
         }
         Ok(())

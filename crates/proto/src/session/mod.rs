@@ -137,8 +137,8 @@ struct Fence {
     processed: u64,
     /// Records that this end had sent.
     sent: u64,
-    /// Our FENCE went out as this record of this channel.
-    told: Option<(ChannelId, u64)>,
+    /// Our FENCE went out on this channel.
+    told: Option<ChannelId>,
     /// The peer's FENCE arrived.
     heard: bool,
 }

@@ -76,9 +76,8 @@ impl Session {
         let untold =
             self.fences.iter().find(|(_, fence)| fence.told.is_none()).map(|(lost, fence)| (*lost, fence.processed));
         if let Some((lost, processed)) = untold {
-            let sequence = self.channels.get(&channel).map_or(0, |state| state.send.sequence);
             if let Some(Fence { told, .. }) = self.fences.get_mut(&lost) {
-                *told = Some((channel, sequence));
+                *told = Some(channel);
             }
             return self.send_control(channel, OperationId(0), &Control::Fence { channel: lost, processed }, false);
         }
