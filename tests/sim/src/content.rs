@@ -11,7 +11,7 @@ fn table() -> &'static [u8] {
     static TABLE: OnceLock<Vec<u8>> = OnceLock::new();
     TABLE.get_or_init(|| {
         let mut random = Random::new(2799);
-        (0..TABLE_BYTES).map(|_| random.next() as u8).collect()
+        (0..TABLE_BYTES).map(|_| random.bits() as u8).collect()
     })
 }
 

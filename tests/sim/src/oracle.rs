@@ -89,11 +89,9 @@ impl Oracle {
 
     /// An end knows the outcome.
     pub fn settled(&mut self, side: Side, index: usize, outcome: Outcome) {
-        if let Err(error) = &outcome {
-            if error.kind == ErrorKind::Protocol {
-                let text = format!("operation {index} ended in a protocol error at the {side:?}: {error}");
-                self.violation(|| text);
-            }
+        if let Some(error) = outcome.as_ref().err().filter(|error| error.kind == ErrorKind::Protocol) {
+            let text = format!("operation {index} ended in a protocol error at the {side:?}: {error}");
+            self.violation(|| text);
         }
         let place = &mut self.operations[index].outcomes[side.index()];
         if place.is_some() {

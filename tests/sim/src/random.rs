@@ -15,12 +15,12 @@ impl Random {
     /// A sequence of its own for `purpose`, so that one more decision in one place does not shift all others.
     pub fn fork(&self, purpose: u64) -> Self {
         let mut fork = Self(self.0 ^ purpose.wrapping_mul(0xd6e8_feb8_6659_fd93));
-        fork.next();
+        fork.bits();
         fork
     }
 
     /// 64 random bits.
-    pub fn next(&mut self) -> u64 {
+    pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut bits = self.0;
         bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -30,7 +30,7 @@ impl Random {
 
     /// A number below `bound`, 0 where that is 0. The bias is far below what a test could notice.
     pub fn below(&mut self, bound: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
+        ((u128::from(self.bits()) * u128::from(bound)) >> 64) as u64
     }
 
     /// A number from `low` to `high`, both included.

@@ -82,11 +82,11 @@ impl Schedule {
     /// `event` happens at `at`.
     pub fn add(&mut self, at: Instant, event: Event) {
         self.count += 1;
-        self.heap.push(Entry { at, tie: (self.random.next(), self.count), event });
+        self.heap.push(Entry { at, tie: (self.random.bits(), self.count), event });
     }
 
     /// What happens next.
-    pub fn next(&mut self) -> Option<(Instant, Event)> {
+    pub fn pop(&mut self) -> Option<(Instant, Event)> {
         self.heap.pop().map(|entry| (entry.at, entry.event))
     }
 }

@@ -133,7 +133,7 @@ impl Simulation {
         let mut events = 0;
         let end = Instant(0).after(TIME_MAX);
         self.settle();
-        while let Some((at, event)) = self.around.schedule.next() {
+        while let Some((at, event)) = self.around.schedule.pop() {
             if at > end || events > EVENTS_MAX {
                 self.around.oracle.violation(|| "the run does not end".to_owned());
                 break;
@@ -317,7 +317,7 @@ impl Simulation {
     fn grant(&mut self, who: Who, count: u16) {
         let pipelines = u16::from(self.around.plan.pipelines);
         let mut secret = [0; 32];
-        secret[..8].copy_from_slice(&self.application.random.next().to_be_bytes());
+        secret[..8].copy_from_slice(&self.application.random.bits().to_be_bytes());
         let mut first = self.application.next_channel;
         while self.worlds[0].session.pipeline_of(ChannelId(first)).0 != who.pipeline {
             first += 1;

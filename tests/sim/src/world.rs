@@ -514,7 +514,8 @@ impl World {
         for channel in late {
             self.lose(channel, ErrorKind::TimedOut, "JOIN takes too long", around);
         }
-        if !self.session.is_over() && !(around.closing && !self.connected && self.ports.is_empty()) {
+        let unused = around.closing && !self.connected && self.ports.is_empty();
+        if !self.session.is_over() && !unused {
             around.schedule.add(around.now.after(around.plan.stall / 8), Event::Tick(self.who));
         }
     }
@@ -619,10 +620,9 @@ impl World {
                 around.disk(self.who).close(operation);
             }
             Output::Close { channel, error } => {
-                if let Some(port) = self.ports.remove(&channel) {
-                    if error.is_none() && !port.out.is_empty() {
-                        around.oracle.violation(|| format!("channel {channel} is closed before its EOFT is out"));
-                    }
+                let port = self.ports.remove(&channel);
+                if error.is_none() && port.is_some_and(|port| !port.out.is_empty()) {
+                    around.oracle.violation(|| format!("channel {channel} is closed before its EOFT is out"));
                 }
                 around.oracle.closed(self.who, channel, error.as_ref());
                 around.network.close(around.now, channel, self.who.side, error.is_some());
@@ -650,7 +650,7 @@ impl World {
             around.oracle.violation(|| format!("{:?} sends on channel {channel} while it is busy", self.who));
         }
         let flip = around.network.flip_due(channel, self.who.side, head.length as usize + HEAD_BYTES + TAG_BYTES);
-        let flip = flip.then(|| around.random.next());
+        let flip = flip.then(|| around.random.bits());
         let mut trouble = None;
         match payload {
             Payload::Control(bytes) => {

@@ -129,11 +129,10 @@ impl Session {
             }
             return;
         }
-        if self.bugs.has(Bug::SuccessWithoutOutcome) {
-            if let Some(length) = operation.sender().filter(|s| s.all_acknowledged()).and_then(|s| s.end()) {
-                let safety = crate::wire::control::Safety::Written;
-                return self.settle(id, Ok(super::Committed { length, safety, version: Vec::new() }));
-            }
+        let all = operation.sender().filter(|sender| sender.all_acknowledged()).and_then(|sender| sender.end());
+        if let Some(length) = all.filter(|_| self.bugs.has(Bug::SuccessWithoutOutcome)) {
+            let safety = crate::wire::control::Safety::Written;
+            return self.settle(id, Ok(super::Committed { length, safety, version: Vec::new() }));
         }
         match &mut operation.state {
             // FINISH may have arrived, and what this end wished since then may not: nobody here knows.
