@@ -4,8 +4,9 @@
 //! It must not call a machine: the driver asks, waits as long as [`Disk::delay`] says, and asks for the result.
 
 use crate::content::Content;
+use crate::plan::Plan;
 use crate::random::Random;
-use crate::transition::{Fault, OperationPlan, Plan, Task};
+use crate::transition::{Fault, OperationPlan, Task};
 use std::collections::BTreeMap;
 use xdfs_proto::base::{Duration, Error, ErrorKind, Extent, OperationId};
 use xdfs_proto::session::SourceFacts;

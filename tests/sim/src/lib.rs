@@ -6,17 +6,20 @@
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `transition.rs` | what can happen, with probabilities; the plan of a run |
-//! | `simulation.rs` | the run, and the application above the machines |
-//! | `world.rs`, `port.rs` | the driver of one machine, and one of its channels |
+//! | `transition.rs`, `plan.rs` | what can happen, with probabilities; what happens in one run |
+//! | `simulation.rs`, `application.rs` | the run, and the application above the machines |
+//! | `world/`, `port.rs` | the driver of one machine, and one of its channels |
 //! | `network.rs`, `disk.rs`, `content.rs` | the wire, storage, and what the files contain |
+//! | `schedule.rs`, `random.rs`, `trace.rs` | the virtual clock, the seed, what happened |
 //! | `oracle.rs` | what must be true |
 //! | `tally.rs` | many runs, counted |
 
+pub mod application;
 pub mod content;
 pub mod disk;
 pub mod network;
 pub mod oracle;
+pub mod plan;
 pub mod port;
 pub mod random;
 pub mod schedule;

@@ -3,8 +3,9 @@
 
 use crate::disk::Disk;
 use crate::network::Side;
+use crate::plan::Plan;
 use crate::schedule::Who;
-use crate::transition::{Fault, Plan, Task};
+use crate::transition::{Fault, Task};
 use std::collections::{BTreeMap, BTreeSet};
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, OperationId};
 use xdfs_proto::session::{Committed, SessionEvent};
