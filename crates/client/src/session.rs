@@ -232,10 +232,13 @@ impl Session {
             let session = Machine::new(Role::Client, pipeline, limits.clone(), Bugs::default());
             let group = Group { session, channels: first.take().into_iter().collect() };
             let name = format!("xdfs-pipeline-{index}");
+            let release = Release(Arc::clone(&self.registry), index == 0);
             let run = move || {
+                let release = release;
                 if let Ok(pump) = Pump::new(parts, group) {
                     drop(pump.run());
                 }
+                drop(release);
             };
             let thread = thread::Builder::new().name(name).spawn(run);
             self.threads.push(thread.map_err(|error| {
@@ -267,7 +270,8 @@ impl Session {
             name: remote.as_ref().to_vec(),
             label: options.label.clone(),
             keep_existing: options.keep_existing,
-            length: payload.length,
+            // What a pipe gives is known when it has given it; its reader holds it to the length.
+            length: if payload.source.is_sequential() { None } else { payload.length },
             mode: options.mode.unwrap_or(attributes.mode & 0o777),
             modified: payload.source.modified(),
             ..self.request()?
@@ -282,7 +286,8 @@ impl Session {
             label: options.label.clone(),
             offset: options.offset,
             length: options.length,
-            credit: INITIAL_CREDIT,
+            // Never more than an ordered target can hold.
+            credit: INITIAL_CREDIT.min(bounds::ORDERED_WINDOW_BLOCKS * u64::from(self.facts.block)),
             ..self.request()?
         };
         self.start(request, None, Some(target))
@@ -353,6 +358,18 @@ impl Drop for Session {
         for post in &self.joiner.posts {
             let error = Error::new(ErrorKind::Cancelled, "the session was dropped");
             let _ = post.try_send(Mail::Command(Command::Abandon(error)));
+        }
+    }
+}
+
+/// Lets everybody go who still waits when the coordinating pipeline's thread ends, however it ends; its mailbox is gone by
+/// then, so nobody new can begin to wait.
+struct Release(Arc<Registry>, bool);
+
+impl Drop for Release {
+    fn drop(&mut self) {
+        if self.1 {
+            self.0.pending().clear();
         }
     }
 }

@@ -77,7 +77,7 @@ impl Blocking {
             return false;
         }
         state.waiting.push_back((share, Box::new(task)));
-        if state.idle == 0 && state.threads < self.inner.threads_max {
+        if state.waiting.len() > state.idle && state.threads < self.inner.threads_max {
             let inner = Arc::clone(&self.inner);
             let started = thread::Builder::new().name("xdfs-storage".into()).spawn(move || work(&inner));
             if started.is_ok() {

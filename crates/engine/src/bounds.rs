@@ -18,6 +18,8 @@ pub const BLOCKING_THREADS: usize = 4;
 pub const BLOCKING_QUEUE: usize = 4096;
 /// A pipeline without an operation gives its thread back after this long, so that the next file of a tree finds it.
 pub const IDLE_BEFORE_RETIRING: Duration = Duration::from_millis(200);
+/// Time that the reason of a session's end gets to leave.
+pub const LAST_WORDS: Duration = Duration::from_millis(500);
 /// Shortest time between two looks at stalled channels.
 pub const TICK_MIN: Duration = Duration::from_millis(25);
 /// Bytes that are taken at once from a channel that has no buffer of its own: a piece of a block.

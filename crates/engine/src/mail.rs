@@ -53,6 +53,8 @@ pub enum Mail<L> {
     Written(Written),
     /// The writer thread holds nothing of the operation any more.
     Detached(OperationId),
+    /// A stage that was given up is gone.
+    Dropped,
     /// The reader thread of a stream filled a buffer with `length` bytes; `ended` when the stream did.
     Read { operation: OperationId, buffer: Buffer, length: usize, ended: bool, error: Option<Error> },
     /// Another pipeline of this side.

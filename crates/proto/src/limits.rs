@@ -54,6 +54,8 @@ pub const STALL_MIN: Duration = Duration::from_millis(200);
 pub const STALL_MAX: Duration = Duration::from_secs(300);
 /// An unacknowledged block is repeated on an idle channel after this long, or after three usual acknowledgement times.
 pub const REPEAT_AFTER_MIN: Duration = Duration::from_millis(100);
+/// The same while no acknowledgement has told how long the path is.
+pub const REPEAT_AFTER_UNKNOWN: Duration = Duration::from_secs(1);
 /// An acknowledgement waits at most this long for company.
 pub const ACK_DELAY: Duration = Duration::from_millis(20);
 /// A grant that was not used by then is void: half-open sessions end.

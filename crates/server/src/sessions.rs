@@ -131,12 +131,14 @@ impl Entry {
 
     /// Leave for `count` more channels; numbers are never used again.
     pub fn more(&mut self, count: u16, secret: [u8; 32], life_ms: u32, now: Instant) -> Option<ChannelGrant> {
+        self.leaves.retain(|leave| now < leave.until);
         let count = count.min(self.channels);
         let first = self.next_channel;
-        self.next_channel = first.checked_add(count)?;
+        let next = first.checked_add(count)?;
         if count == 0 || self.leaves.len() >= 16 {
             return None;
         }
+        self.next_channel = next;
         let grant = ChannelGrant { first, count, secret, life_ms };
         let until = now.after(std::time::Duration::from_millis(life_ms.into()));
         self.leaves.push(Leave { grant: grant.clone(), until, used: BTreeSet::new() });

@@ -15,7 +15,7 @@ pub(super) enum Arriving {
     /// A control payload.
     Control(Record),
     /// A block that waits for a buffer.
-    Waiting(Record),
+    Waiting { record: Record, wanted: bool },
     /// A block into a buffer. `wanted` is false for a record that is only read to be forgotten.
     Filling { record: Record, wanted: bool },
     /// A block at level clear that is written, or forgotten, as it comes. `carry` holds the bytes behind the last whole
@@ -52,6 +52,25 @@ impl Record {
     }
 }
 
+/// Where the buffer of a block that is with the transport belongs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Origin {
+    /// It has none: the kernel moves the bytes.
+    Nowhere,
+    /// The pool of sending buffers.
+    Pool,
+    /// The reader thread of a stream.
+    Stream,
+}
+
+/// A block that is with the transport.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Sending {
+    pub operation: OperationId,
+    pub extent: Extent,
+    pub origin: Origin,
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Line {
@@ -60,7 +79,7 @@ pub(super) struct Line {
     pub opener: Opener,
     pub arriving: Arriving,
     /// The block that is with the transport.
-    pub sending: Option<(OperationId, Extent)>,
+    pub sending: Option<Sending>,
     /// A record is with the transport, or waits for a buffer on its way there.
     pub busy: bool,
 }

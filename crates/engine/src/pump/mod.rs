@@ -21,9 +21,8 @@ use crate::group::{Group, GroupChannel};
 use crate::host::{Ending, Host};
 use crate::mail::{Command, Mail, Post};
 use crate::transfer::{Shared, Transfer, Writer};
-use line::Line;
+use line::{Arriving, Line, Sending};
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, Extent, Instant, OperationId, PipelineId};
 use xdfs_proto::session::{GroupMessage, Output, Session, SessionEvent};
@@ -102,6 +101,8 @@ pub struct Pump<D: Dispatch, H: Host> {
     calls: usize,
     /// Transfers that ended while a record of theirs was with the transport.
     closing: Vec<OperationId>,
+    /// Sockets of an ended session on which the reason still leaves, and until when.
+    last_words: BTreeMap<SocketId, Instant>,
 }
 
 /// See [`Pump::after_detach`].
@@ -148,6 +149,7 @@ where
             ended: None,
             calls: 0,
             closing: Vec::new(),
+            last_words: BTreeMap::new(),
         };
         for channel in group.channels {
             pump.attach(channel)?;
@@ -158,11 +160,20 @@ where
     /// Runs until the session is over, or idle where the pump may retire.
     pub fn run(mut self) -> (Ending<D::Link>, H, Receiver<Mail<D::Link>>) {
         loop {
+            let now = self.dispatch.now();
+            if now >= self.next_tick {
+                self.tick(now);
+            }
             self.drain();
             if let Some(ending) = self.ending() {
                 return (ending, self.host, self.mailbox);
             }
             let deadline = self.deadline();
+            if self.session.deadline().is_some_and(|due| due <= now) {
+                // A busy dispatcher never reports a deadline: acknowledgements do not wait for a quiet moment.
+                self.session.on_time(now);
+                self.drain();
+            }
             match self.dispatch.next(deadline) {
                 Ok(completion) => self.on_completion(completion),
                 Err(error) => {
@@ -177,29 +188,34 @@ where
     fn drain(&mut self) {
         let now = self.dispatch.now();
         while let Some(output) = self.session.poll(now) {
-            self.on_output(output, now);
+            self.on_output(output);
         }
     }
 
     fn deadline(&mut self) -> Option<Instant> {
         let now = self.dispatch.now();
-        if now >= self.next_tick {
-            self.tick(now);
-        }
         let busy = self.session.live_operations() > 0;
         self.idle_since = if busy || self.calls > 0 { None } else { self.idle_since.or(Some(now)) };
-        let retire = self.idle_since.filter(|_| self.retire).map(|since| since.after(bounds::IDLE_BEFORE_RETIRING));
+        let boundary = self.idle_since.is_none() || self.lines.values().all(Line::at_boundary);
+        let may_retire = self.retire && boundary && !self.session.is_closing();
+        let retire = self.idle_since.filter(|_| may_retire).map(|since| since.after(bounds::IDLE_BEFORE_RETIRING));
         // Nothing is owed on an idle session: no tick wakes it.
-        let tick = (busy || self.session.is_closing() || self.calls > 0).then_some(self.next_tick);
-        [self.session.deadline(), tick, retire].into_iter().flatten().min()
+        let tick = (busy || self.session.is_closing() || self.calls > 0 || !boundary).then_some(self.next_tick);
+        let last_words = self.last_words.values().min().copied();
+        [self.session.deadline(), tick, retire, last_words].into_iter().flatten().min()
     }
 
     /// Looks at every channel's progress, for stalls.
     fn tick(&mut self, now: Instant) {
         for (channel, line) in &self.lines {
             let progress = self.dispatch.progress(line.socket);
-            self.session.on_progress(*channel, progress.received_at, progress.sent_at);
+            // What is not read because this side has no buffer for it is not the peer's silence.
+            let ours = matches!(line.arriving, Arriving::Waiting { .. });
+            let heard_at = if ours { now } else { progress.received_at };
+            self.session.on_progress(*channel, heard_at, progress.sent_at);
         }
+        let late: Vec<_> = self.last_words.iter().filter(|(_, until)| now >= **until).map(|(one, _)| *one).collect();
+        late.into_iter().for_each(|socket| self.drop_last_words(socket));
         self.session.on_time(now);
         let interval = (self.session.limits().stall / 8).max(bounds::TICK_MIN);
         self.next_tick = now.after(interval);
@@ -209,7 +225,8 @@ where
     fn ending(&mut self) -> Option<Ending<D::Link>> {
         if let Some(error) = self.ended.clone() {
             // A commit that is under way runs to its end, and what the session decides because of it is heard.
-            return (self.calls == 0 && self.session.live_operations() == 0).then(|| Ending::Over(error));
+            let done = self.calls == 0 && self.session.live_operations() == 0 && self.last_words.is_empty();
+            return done.then(|| Ending::Over(error));
         }
         let now = self.dispatch.now();
         let due = self.idle_since.is_some_and(|since| now >= since.after(bounds::IDLE_BEFORE_RETIRING));
@@ -276,13 +293,15 @@ where
     }
 
     fn on_ended(&mut self, socket: SocketId, side: Side, cause: End, buffer: Option<Buffer>) {
+        if self.last_words.contains_key(&socket) {
+            return self.drop_last_words(socket);
+        }
         let Some(channel) = self.channel_of(socket) else { return };
-        self.give_back(channel, side, buffer);
         let error = match cause {
             End::Closed => Error::new(ErrorKind::ConnectionLost, "the peer closed the connection"),
             End::Failed(errno) => Error::new(ErrorKind::ConnectionLost, io_text(errno)).with_errno(errno as u16),
             End::Source(errno) => {
-                if let Some((operation, _)) = self.lines.get(&channel).and_then(|line| line.sending) {
+                if let Some(Sending { operation, .. }) = self.lines.get(&channel).and_then(|line| line.sending) {
                     let text = format!("cannot read the source: {}", io_text(errno));
                     let error = Error::new(ErrorKind::Storage, text).with_errno(errno as u16);
                     self.session.on_checked(operation, Err(error));
@@ -290,6 +309,7 @@ where
                 Error::new(ErrorKind::ConnectionLost, "a record could not be completed")
             }
         };
+        self.give_back(channel, side, buffer);
         self.lose(channel, error);
     }
 
@@ -298,9 +318,9 @@ where
         self.drain();
     }
 
-    fn on_output(&mut self, output: Output, now: Instant) {
+    fn on_output(&mut self, output: Output) {
         match output {
-            Output::Send { channel, head, payload } => self.on_send(channel, head, payload, now),
+            Output::Send { channel, head, payload } => self.on_send(channel, head, payload),
             Output::Open { operation, request } => self.on_open(operation, &request),
             Output::Stage { operation, request, grant } => self.on_stage(operation, request.as_ref(), grant.as_ref()),
             Output::Check { operation } => self.on_check(operation),
@@ -332,19 +352,35 @@ where
 
     fn close_line(&mut self, channel: ChannelId) {
         let Some(line) = self.lines.remove(&channel) else { return };
-        let _ = self.dispatch.detach(line.socket, &mut self.returned);
         self.sockets[line.socket.0 as usize] = None;
         self.want_receive.retain(|waiting| *waiting != channel);
         self.want_send.retain(|(waiting, ..)| *waiting != channel);
-        for buffer in std::mem::take(&mut self.returned) {
-            match line.sending.filter(|(operation, _)| self.is_stream(*operation)) {
-                Some((operation, extent)) => self.return_to_stream(operation, extent, buffer),
-                // Both pools' buffers are alike; each pool takes back what it lacks.
-                None if self.send_pool.outstanding() > 0 && line.sending.is_some() => self.send_pool.give(buffer),
-                None => self.receive_pool.give(buffer),
-            }
+        if self.session.is_over() && line.busy && line.sending.is_none() && matches!(line.arriving, Arriving::Nothing) {
+            // The reason why the session ends is on its way: the peer is to hear it.
+            let until = self.dispatch.now().after(bounds::LAST_WORDS);
+            self.last_words.insert(line.socket, until);
+            return;
+        }
+        let _ = self.dispatch.detach(line.socket, &mut self.returned);
+        let mut back = std::mem::take(&mut self.returned).into_iter();
+        // The receiving side's buffer comes first.
+        if matches!(line.arriving, Arriving::Filling { .. }) {
+            back.by_ref().take(1).for_each(|buffer| self.receive_pool.give(buffer));
+        }
+        if let Some(sending) = line.sending {
+            back.for_each(|buffer| self.return_sent(sending, buffer));
+        }
+        if !self.closing.is_empty() {
+            self.close_finished();
         }
         self.serve_waiting();
+    }
+
+    fn drop_last_words(&mut self, socket: SocketId) {
+        if self.last_words.remove(&socket).is_some() {
+            let _ = self.dispatch.detach(socket, &mut self.returned);
+            self.returned.clear();
+        }
     }
 
     fn read_mail(&mut self) {
@@ -376,6 +412,7 @@ where
             }
             Mail::Written(written) => self.on_written(written),
             Mail::Detached(operation) => self.on_detached(operation),
+            Mail::Dropped => self.calls -= 1,
             Mail::Read { operation, buffer, length, ended, error } => {
                 self.on_read(operation, buffer, length, ended, error);
             }
@@ -421,14 +458,22 @@ where
             GroupMessage::Start { operation, .. } => self.share_of(*operation),
             _ => None,
         };
-        if let Some(Some(post)) = self.peers.get(usize::from(to.0)) {
-            let _ = post.send(Mail::Group { from: self.pipeline, message, shared });
+        let start = match &message {
+            GroupMessage::Start { operation, .. } => Some(*operation),
+            _ => None,
+        };
+        let post = self.peers.get(usize::from(to.0)).and_then(Option::as_ref);
+        let letter = Mail::Group { from: self.pipeline, message, shared };
+        let sent = post.is_some_and(|post| post.send(letter).is_ok());
+        if let (false, Some(operation)) = (sent, start) {
+            let error = Error::new(ErrorKind::ConnectionLost, "a pipeline of the session has ended");
+            self.session.on_group(to, GroupMessage::Failed(operation, error));
         }
     }
 
     fn on_group(&mut self, from: PipelineId, message: GroupMessage, shared: Option<Shared>) {
-        if let (GroupMessage::Start { operation, level, .. }, Some(shared)) = (&message, shared) {
-            self.adopt_shared(*operation, *level, shared);
+        if let (GroupMessage::Start { operation, .. }, Some(shared)) = (&message, shared) {
+            self.adopt_shared(*operation, shared);
         }
         if let GroupMessage::Settled(operation, _) = &message {
             self.drop_transfer(*operation);
@@ -439,9 +484,4 @@ where
 
 fn io_text(errno: i32) -> String {
     std::io::Error::from_raw_os_error(errno).to_string()
-}
-
-/// Keeps a shared source or stage alive on the side of the pool, where letting go may mean removing a file.
-fn drop_later<T: Send + Sync + 'static>(blocking: &Blocking, share: Share, value: Arc<T>) {
-    let _ = blocking.submit(share, move || drop(value));
 }

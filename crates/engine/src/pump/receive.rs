@@ -119,7 +119,7 @@ where
         // channels fill may take long: then this block is written as it comes.
         let soon = self.at_writer > 0;
         if whole || (!discard && (ordered || soon)) {
-            line.arriving = Arriving::Waiting(record);
+            line.arriving = Arriving::Waiting { record, wanted };
             return self.want_receive.push_back(channel);
         }
         line.arriving = Arriving::Pieces { record, done: 0, wanted: wanted && !discard, carry: Vec::new() };
@@ -155,12 +155,11 @@ where
             };
             let Some(buffer) = self.receive_pool.take() else { break };
             self.want_receive.pop_front();
-            let Arriving::Waiting(record) = std::mem::replace(&mut line.arriving, Arriving::Nothing) else {
+            let Arriving::Waiting { record, wanted } = std::mem::replace(&mut line.arriving, Arriving::Nothing) else {
                 self.receive_pool.give(buffer);
                 continue;
             };
-            // Whether the block is still wanted is looked at when it has come.
-            line.arriving = Arriving::Filling { record, wanted: true };
+            line.arriving = Arriving::Filling { record, wanted };
             let to = record.head.length as usize;
             self.dispatch.submit(Op::Fill { socket: line.socket, buffer, from: 0, to });
         }
@@ -199,7 +198,9 @@ where
         let Ok(extent) = Extent::new(head.offset, head.length.into()) else { return };
         let now = self.dispatch.now();
         let operation = head.operation;
-        let Some(transfer) = self.transfers.get_mut(&operation) else {
+        // A second copy that comes when the first has made the range complete: the writer lets go of the file already.
+        let complete = self.after_detach.contains_key(&operation);
+        let Some(transfer) = self.transfers.get_mut(&operation).filter(|_| !complete) else {
             self.receive_pool.give(buffer);
             return self.serve_waiting();
         };

@@ -1,8 +1,9 @@
 //! Records that leave: sealed, then handed to the dispatcher by the route that was chosen when the source was opened.
 
+use super::line::{Arriving, Origin, Sending};
 use super::{Host, Pump};
 use crate::transfer::Reading;
-use xdfs_proto::base::{ChannelId, Error, ErrorKind, Extent, Instant, Level, OperationId};
+use xdfs_proto::base::{ChannelId, Error, ErrorKind, Extent, Level, OperationId};
 use xdfs_proto::session::Payload;
 use xdfs_proto::wire::Head;
 use xdfs_xio::buf::Buffer;
@@ -14,13 +15,13 @@ where
     D::Link: Send + 'static,
     H: Host,
 {
-    pub(super) fn on_send(&mut self, channel: ChannelId, head: Head, payload: Payload, now: Instant) {
+    pub(super) fn on_send(&mut self, channel: ChannelId, head: Head, payload: Payload) {
         if let Some(line) = self.lines.get_mut(&channel) {
             line.busy = true;
         }
         match payload {
             Payload::Control(payload) => self.send_control(channel, &head, payload),
-            Payload::Block(extent) => self.send_block(channel, head, extent, now),
+            Payload::Block(extent) => self.send_block(channel, head, extent),
         }
     }
 
@@ -37,9 +38,9 @@ where
         self.dispatch.submit(Op::Send { socket: line.socket, head: Some(sealed), body });
     }
 
-    fn send_block(&mut self, channel: ChannelId, head: Head, extent: Extent, now: Instant) {
+    fn send_block(&mut self, channel: ChannelId, head: Head, extent: Extent) {
         let Some(transfer) = self.transfers.get_mut(&head.operation) else {
-            return self.abandon_send(channel, now);
+            return self.abandon_send(channel);
         };
         let clear = head.level == Level::Clear;
         match &mut transfer.reading {
@@ -53,7 +54,7 @@ where
             Some(Reading::Stream(stream)) => {
                 let held = stream.held.get_mut(&extent.offset()).and_then(|(buffer, _)| buffer.take());
                 match held {
-                    Some(buffer) => self.send_buffer(channel, &head, extent, buffer),
+                    Some(buffer) => self.send_buffer(channel, &head, extent, Origin::Stream, buffer),
                     // Its other copy is still with a transport: this one would say the same.
                     None => self.lose(channel, Error::new(ErrorKind::ConnectionLost, "a block went twice")),
                 }
@@ -63,13 +64,13 @@ where
                 None => self.want_send.push_back((channel, head, extent)),
             },
             Some(_) => self.want_send.push_back((channel, head, extent)),
-            None => self.abandon_send(channel, now),
+            None => self.abandon_send(channel),
         }
     }
 
     /// A block whose transfer ended between the machine's decision and now: the record was counted, so the channel cannot
     /// go on without it.
-    fn abandon_send(&mut self, channel: ChannelId, _now: Instant) {
+    fn abandon_send(&mut self, channel: ChannelId) {
         self.lose(channel, Error::new(ErrorKind::Cancelled, "the transfer ended while a record was prepared"));
     }
 
@@ -80,26 +81,27 @@ where
             Ok(tag) => tag,
             Err(error) => return self.lose(channel, error.into()),
         };
-        line.sending = Some((head.operation, extent));
+        line.sending = Some(Sending { operation: head.operation, extent, origin: Origin::Nowhere });
         self.dispatch.submit(Op::Send { socket: line.socket, head: Some(joined(&bytes, &tag)), body });
     }
 
-    fn send_buffer(&mut self, channel: ChannelId, head: &Head, extent: Extent, mut buffer: Buffer) {
+    fn send_buffer(&mut self, channel: ChannelId, head: &Head, extent: Extent, origin: Origin, mut buffer: Buffer) {
+        let sending = Sending { operation: head.operation, extent, origin };
         let length = extent.length() as usize;
         let Some(line) = self.lines.get_mut(&channel) else {
-            return self.return_sent(head.operation, extent, buffer);
+            return self.return_sent(sending, buffer);
         };
         let bytes = head.encode();
         let headed = buffer.headed(length);
         headed[..32].copy_from_slice(&bytes);
         match line.sealer.seal(head.level, headed) {
             Ok(tag) => {
-                line.sending = Some((head.operation, extent));
+                line.sending = Some(sending);
                 let body = Body::Buffer { buffer, from: 0, to: length };
                 self.dispatch.submit(Op::Send { socket: line.socket, head: Some(joined(&bytes, &tag)), body });
             }
             Err(error) => {
-                self.return_sent(head.operation, extent, buffer);
+                self.return_sent(sending, buffer);
                 self.lose(channel, error.into());
             }
         }
@@ -123,7 +125,7 @@ where
             buffer.payload_mut()[..length].fill(0);
             self.session.on_checked(head.operation, Err(error));
         }
-        self.send_buffer(channel, head, extent, buffer);
+        self.send_buffer(channel, head, extent, Origin::Pool, buffer);
     }
 
     /// Buffers came back: blocks that wait for one are read.
@@ -136,21 +138,23 @@ where
     }
 
     pub(super) fn on_sent(&mut self, socket: SocketId, buffer: Option<Buffer>, short_by: u64) {
+        if self.last_words.contains_key(&socket) {
+            return self.drop_last_words(socket);
+        }
         let Some(channel) = self.channel_of(socket) else { return };
         let Some(line) = self.lines.get_mut(&channel) else { return };
         line.busy = false;
-        let sending = line.sending.take();
-        if let Some((operation, extent)) = sending {
-            if let Some(transfer) = self.transfers.get_mut(&operation) {
-                transfer.tally.add(channel, extent.length());
-                self.host.moved(operation, extent.length());
+        if let Some(sending) = line.sending.take() {
+            if let Some(transfer) = self.transfers.get_mut(&sending.operation) {
+                transfer.tally.add(channel, sending.extent.length());
+                self.host.moved(sending.operation, sending.extent.length());
             }
             if short_by > 0 {
                 let text = "the source became shorter while it was sent";
-                self.session.on_checked(operation, Err(Error::new(ErrorKind::SourceChanged, text)));
+                self.session.on_checked(sending.operation, Err(Error::new(ErrorKind::SourceChanged, text)));
             }
             if let Some(buffer) = buffer {
-                self.return_sent(operation, extent, buffer);
+                self.return_sent(sending, buffer);
             }
         }
         if !self.closing.is_empty() {
@@ -161,21 +165,17 @@ where
     }
 
     /// A buffer comes back from the transport: to the stream that still needs its bytes, or to the pool.
-    pub(super) fn return_sent(&mut self, operation: OperationId, extent: Extent, buffer: Buffer) {
-        if self.is_stream(operation) {
-            self.return_to_stream(operation, extent, buffer);
-        } else {
-            self.send_pool.give(buffer);
+    pub(super) fn return_sent(&mut self, sending: Sending, buffer: Buffer) {
+        match sending.origin {
+            Origin::Pool => self.send_pool.give(buffer),
+            Origin::Stream => self.return_to_stream(sending.operation, sending.extent, buffer),
+            Origin::Nowhere => drop(buffer),
         }
     }
 
-    pub(super) fn is_stream(&self, operation: OperationId) -> bool {
-        let reading = self.transfers.get(&operation).and_then(|transfer| transfer.reading.as_ref());
-        matches!(reading, Some(Reading::Stream(_)))
-    }
-
-    pub(super) fn return_to_stream(&mut self, operation: OperationId, extent: Extent, buffer: Buffer) {
+    fn return_to_stream(&mut self, operation: OperationId, extent: Extent, buffer: Buffer) {
         let reading = self.transfers.get_mut(&operation).and_then(|transfer| transfer.reading.as_mut());
+        // A stream whose operation has ended needs no buffers any more.
         let Some(Reading::Stream(stream)) = reading else { return };
         match stream.held.get_mut(&extent.offset()) {
             Some((place, _)) => *place = Some(buffer),
@@ -186,15 +186,22 @@ where
 
     /// A buffer that a socket's operation held when the socket ended.
     pub(super) fn give_back(&mut self, channel: ChannelId, side: Side, buffer: Option<Buffer>) {
-        let Some(buffer) = buffer else { return };
-        match (side, self.lines.get_mut(&channel).and_then(|line| line.sending.take())) {
-            (Side::Send, Some((operation, extent))) => self.return_sent(operation, extent, buffer),
-            (Side::Send, None) => self.send_pool.give(buffer),
-            (Side::Receive, sending) => {
-                if let Some(line) = self.lines.get_mut(&channel) {
-                    line.sending = sending;
+        let line = self.lines.get_mut(&channel);
+        match side {
+            Side::Receive => {
+                // The completion took the operation with it: nothing is arriving any more.
+                if let Some(line) = line {
+                    line.arriving = Arriving::Nothing;
                 }
-                self.receive_pool.give(buffer);
+                if let Some(buffer) = buffer {
+                    self.receive_pool.give(buffer);
+                }
+            }
+            Side::Send => {
+                let sending = line.and_then(|line| line.sending.take());
+                if let (Some(sending), Some(buffer)) = (sending, buffer) {
+                    self.return_sent(sending, buffer);
+                }
             }
         }
     }

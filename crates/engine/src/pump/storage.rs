@@ -1,13 +1,14 @@
 //! Storage calls and their answers; which route a source takes and how a stage is written, chosen once.
 
-use super::{AfterDetach, DiskMode, Host, Pump, drop_later};
+use super::line::Sending;
+use super::{AfterDetach, DiskMode, Host, Pump};
 use crate::bounds;
 use crate::host::{Opened, Staged};
 use crate::mail::Mail;
 use crate::transfer::reader::Stream;
 use crate::transfer::{Reading, Shared, SourceSide, Transfer, Writer, Writing, Written};
 use std::sync::Arc;
-use xdfs_proto::base::{Error, ErrorKind, Extent, Level, OperationId};
+use xdfs_proto::base::{Error, ErrorKind, Extent, OperationId};
 use xdfs_proto::wire::control::Grant;
 use xdfs_proto::wire::request::Request;
 use xdfs_xio::buf::Buffer;
@@ -33,7 +34,12 @@ where
         self.calls += 1;
         let letter = Arc::new(letter);
         let (post, later) = (self.post.clone(), Arc::clone(&letter));
-        let accepted = self.blocking.submit(self.share, move || drop(post.send(later(job()))));
+        let accepted = self.blocking.submit(self.share, move || {
+            // A call that panics answers too: its pump waits for it.
+            let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(job));
+            let panicked = || Err(Error::new(ErrorKind::Storage, "a storage call failed unexpectedly"));
+            let _ = post.send(later(result.unwrap_or_else(|_| panicked())));
+        });
         if !accepted {
             self.on_mail(letter(Err(busy())));
         }
@@ -164,6 +170,10 @@ where
         if let Some(writer) = &self.writer {
             writer.attach(operation, Arc::clone(&stage));
         }
+        if ordered && self.transfers.values().any(|other| matches!(other.writing, Some(Writing::Ordered { .. }))) {
+            // Two of them could hold all buffers while each waits for the other's.
+            return Err(Error::new(ErrorKind::Busy, "one target that takes bytes in order at a time"));
+        }
         if ordered {
             return Ok(Writing::Ordered { stage, next: 0, waiting: Default::default() });
         }
@@ -245,11 +255,12 @@ where
     pub(super) fn drop_transfer(&mut self, operation: OperationId) {
         let Some(transfer) = self.transfers.remove(&operation) else { return };
         if let Some(Reading::Direct { file, .. }) = &transfer.reading {
-            let in_use = self.lines.values().any(|line| line.sending.is_some_and(|(id, _)| id == operation));
+            let is_its = |sending: Sending| sending.operation == operation;
+            let in_use = self.lines.values().any(|line| line.sending.is_some_and(is_its));
             if in_use {
                 // A record is with the transport: the file is closed when it is out.
                 self.transfers.insert(operation, transfer);
-                return self.close_when_sent(operation);
+                return self.closing.push(operation);
             }
             self.dispatch.close_file(*file);
         }
@@ -266,13 +277,21 @@ where
             for (buffer, _) in waiting.into_values() {
                 self.receive_pool.give(buffer);
             }
-            return drop_later(&self.blocking, self.share, stage);
+            self.drop_stage(stage);
+            return self.serve_waiting();
         }
-        drop_later(&self.blocking, self.share, writing.into_stage());
+        self.drop_stage(writing.into_stage());
     }
 
-    fn close_when_sent(&mut self, operation: OperationId) {
-        self.closing.push(operation);
+    /// Letting go of a stage may mean removing a file; the pump does not end before that is done.
+    fn drop_stage(&mut self, stage: Arc<Stage>) {
+        self.call(
+            move || {
+                drop(stage);
+                Ok(())
+            },
+            |_: Result<(), Error>| Mail::Dropped,
+        );
     }
 
     /// Transfers that ended while a record of theirs was with the transport.
@@ -305,7 +324,7 @@ where
         Some(Shared { source, stage: transfer.writing.as_ref().map(|writing| Arc::clone(writing.stage())) })
     }
 
-    pub(super) fn adopt_shared(&mut self, operation: OperationId, _level: Level, shared: Shared) {
+    pub(super) fn adopt_shared(&mut self, operation: OperationId, shared: Shared) {
         let reading = shared.source.map(|(source, offset)| route(&mut self.dispatch, source, offset));
         let writing = shared.stage.map(|stage| self.writing(operation, stage));
         let transfer = self.transfers.entry(operation).or_default();

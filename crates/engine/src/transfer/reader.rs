@@ -1,7 +1,7 @@
 //! The reader thread of a stream (standard input, a pipe): it waits for bytes so that the pipeline's thread need not.
 
 use crate::mail::{Mail, Post};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use xdfs_proto::base::{Error, ErrorKind, OperationId};
@@ -17,8 +17,6 @@ pub struct Stream {
     pub held: BTreeMap<u64, (Option<Buffer>, usize)>,
     /// Bytes read so far.
     pub available: u64,
-    /// Buffers whose block was acknowledged while the transport still had them.
-    pub spare: VecDeque<Buffer>,
 }
 
 impl Stream {
@@ -40,7 +38,7 @@ impl Stream {
         thread::Builder::new()
             .name("xdfs-reader".into())
             .spawn(move || work(operation, source, limit, block, &queue, &post))?;
-        Ok(Self { empty, held: BTreeMap::new(), available: 0, spare: VecDeque::new() })
+        Ok(Self { empty, held: BTreeMap::new(), available: 0 })
     }
 
     /// A buffer is free again.

@@ -3,7 +3,7 @@
 use super::group::{GroupMessage, Half, Part};
 use super::operation::{Operation, Owes, State};
 use super::output::{Output, SessionEvent};
-use super::receiver::Judgement;
+use super::receiver::{BadBlock, Judgement};
 use super::{Bug, Committed, Fault, Role, Session, Verdict};
 use crate::base::{ChannelId, Error, ErrorKind, Extent, Instant, OperationId, PipelineId};
 use crate::channel::Life;
@@ -222,8 +222,11 @@ impl Session {
         let half = if upload { Half::Receiving } else { Half::Sending };
         let mut operation = Operation::new(id, upload, half, channel);
         operation.level = request.level.max(self.limits.floor);
-        operation.block =
-            if request.block == 0 { self.limits.block } else { plan::block(request.block, operation.level) };
+        operation.block = if request.block == 0 {
+            self.limits.block
+        } else {
+            plan::block(request.block, operation.level).min(self.limits.block)
+        };
         operation.request = Some(request.clone());
         let closing = self.closing;
         // The client may open the next operation as soon as it knows an outcome, which this end may not have heard of.
@@ -359,6 +362,7 @@ impl Session {
         if below > before {
             self.event(SessionEvent::Acknowledged { operation: id, below });
         }
+        self.after_sending(id);
         Ok(())
     }
 
@@ -381,6 +385,9 @@ impl Session {
         }
         if grant.level < operation.level || grant.ranges.len() > usize::from(limits.pipelines) {
             return Err(Fault::Level(grant.level));
+        }
+        if grant.block > limits.block {
+            return Err(Fault::Block(BadBlock::Length));
         }
         operation.level = grant.level;
         operation.block = grant.block;
@@ -513,7 +520,10 @@ impl Session {
         let end_of_range_early = self.bugs.has(Bug::EndOfRangeIsEnd);
         let Some(operation) = self.operations.get_mut(&id) else { return };
         let State::Sending { life, sender: Some(sender), given_up: None, .. } = &mut operation.state else { return };
-        if *life != Sending::Moving || !sender.all_sent() {
+        // Acknowledged, not only sent: until then bytes may still leave the source, and a source that changes under them
+        // must be noticed before FINISH lets the receiver commit (rule D18).
+        let done = if end_of_range_early { sender.all_sent() } else { sender.all_acknowledged() };
+        if *life != Sending::Moving || !done {
             return;
         }
         match &mut operation.part {

@@ -316,7 +316,7 @@ impl Session {
 
     /// Ask for more channels. (Client.)
     pub fn want_channels(&mut self, count: u16) {
-        self.wants = Some(count);
+        self.wants = Some(self.wants.unwrap_or(0).saturating_add(count));
     }
 
     /// Grant more channels. (Server.)

@@ -44,6 +44,8 @@ pub struct Sender {
     /// Offset of the first slot: everything below is acknowledged.
     base: u64,
     slots: VecDeque<Slot>,
+    /// The source is read in order: a block that is with a transport is nowhere else, and cannot be repeated.
+    in_order: bool,
     /// How many slots are `Again`.
     again: usize,
     /// Smoothed time from a block's sending to its acknowledgement.
@@ -68,6 +70,7 @@ impl Sender {
             edge,
             base: start,
             slots: VecDeque::new(),
+            in_order: end.is_none(),
             again: 0,
             ack_time: Duration::ZERO,
             bugs,
@@ -135,7 +138,7 @@ impl Sender {
     /// When a block may be repeated for want of an acknowledgement, where `others` says that a channel other than its
     /// own is free for it.
     pub fn repeat_at(&self, others: impl Fn(ChannelId) -> bool) -> Option<Instant> {
-        if self.has_work() {
+        if self.in_order || self.has_work() {
             return None;
         }
         let flying = self.slots.iter().take(REPEAT_SCAN).find_map(|slot| match slot {
@@ -206,6 +209,9 @@ impl Sender {
 
     /// A block that waits for its acknowledgement for too long, on another channel than this one.
     fn repeatable(&self, channel: ChannelId, now: Instant) -> Option<usize> {
+        if self.in_order {
+            return None;
+        }
         let patience = self.repeat_after();
         self.slots.iter().take(REPEAT_SCAN).position(|slot| match slot {
             Slot::Flying { first, second: None } => {
@@ -216,6 +222,10 @@ impl Sender {
     }
 
     fn repeat_after(&self) -> Duration {
+        if self.ack_time.is_zero() {
+            // Nothing is known about the path: what is on its way on a long one must not be sent twice.
+            return limits::REPEAT_AFTER_UNKNOWN;
+        }
         limits::REPEAT_AFTER_MIN.max(self.ack_time.saturating_mul(3))
     }
 
@@ -312,9 +322,10 @@ mod tests {
         sender.pick(ChannelId(1), 0, at(0)).unwrap();
         sender.pick(ChannelId(2), 0, at(0)).unwrap();
         assert_eq!(sender.pick(ChannelId(2), 1, at(50)), None, "not old enough");
-        assert_eq!(sender.pick(ChannelId(1), 1, at(200)), Some(extent(10, 10)), "not its own channel's");
-        assert_eq!(sender.pick(ChannelId(2), 1, at(200)), Some(extent(0, 10)));
-        assert_eq!(sender.pick(ChannelId(3), 0, at(900)), None, "twice is enough");
+        assert_eq!(sender.pick(ChannelId(2), 1, at(200)), None, "nothing is known about the path yet");
+        assert_eq!(sender.pick(ChannelId(1), 1, at(1200)), Some(extent(10, 10)), "not its own channel's");
+        assert_eq!(sender.pick(ChannelId(2), 1, at(1200)), Some(extent(0, 10)));
+        assert_eq!(sender.pick(ChannelId(3), 0, at(9000)), None, "twice is enough");
         // The first copy is lost, the second is on its way.
         sender.on_fenced(ChannelId(1), 0);
         assert!(!sender.has_work());

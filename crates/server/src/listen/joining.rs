@@ -200,7 +200,11 @@ impl Server {
         let (letters, waker) = (self.letters.clone(), self.dispatch.waker());
         let name = format!("xdfs-pipeline-{index}");
         let spawned = thread::Builder::new().name(name).spawn(move || {
-            let (ending, mailbox) = serve(parts, group);
+            let served = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| serve(parts, group)));
+            let (ending, mailbox) = served.unwrap_or_else(|_| {
+                let error = Error::new(xdfs_proto::base::ErrorKind::Resources, "the pipeline failed unexpectedly");
+                (Ending::Over(Some(error)), std::sync::mpsc::sync_channel(1).1)
+            });
             let _ = letters.send(Letter::Ended { session: id, pipeline, ending, mailbox });
             waker.wake();
         });
