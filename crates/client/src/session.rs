@@ -390,8 +390,9 @@ fn pipelines(count: u8) -> Result<Pipelines, Error> {
 }
 
 fn transport_options(options: &ConnectOptions) -> TransportOptions {
+    let one_host = transport::is_one_host(&options.address);
     TransportOptions {
-        window: options.window,
+        window: options.window.or(transport::default_window(one_host, options.channels)),
         send_buffer: None,
         congestion: options.congestion.clone(),
         nodelay: true,

@@ -71,6 +71,8 @@ pub(crate) struct Entry {
     pub opened: Instant,
     pub quiet_since: Instant,
     pub channels: u16,
+    /// Socket window that was granted, 0 for none.
+    pub window: u32,
     pub pipes: Vec<Pipe>,
     pub metrics: Arc<Metrics>,
     secret: JoinSecret,
@@ -91,6 +93,7 @@ impl Entry {
             opened: now,
             quiet_since: now,
             channels,
+            window: 0,
             pipes,
             metrics,
             secret,

@@ -17,7 +17,7 @@ use xdfs_proto::base::{ChannelId, Error, Level, PipelineId, SessionId};
 use xdfs_proto::session::{Bugs, Role, Session, SessionLimits};
 use xdfs_secure::keys::RoleKeys;
 use xdfs_xio::dispatch::{Dispatch, Dispatcher, HEAD_BYTES, Op, SocketId, Wake};
-use xdfs_xio::transport::Link;
+use xdfs_xio::transport::{self, Link};
 
 impl Server {
     /// The answer to OPEN is out: channel 1 speaks records from now on.
@@ -53,6 +53,8 @@ impl Server {
             self.dispatch.detach(socket, &mut Vec::new());
             return;
         };
+        entry.window = u32::try_from(granted.window).unwrap_or(0);
+        self.apply_window(socket, &entry);
         let mut first_failed = false;
         if let Pipe::Idle { session, channels } = &mut entry.pipes[0] {
             session.on_channel(ChannelId(1), now);
@@ -72,11 +74,26 @@ impl Server {
         }
     }
 
+    /// The granted window, or what suits many channels within one host. A window that the kernel refuses is no reason to
+    /// refuse the channel: the client sees in its own figures what it got.
+    fn apply_window(&self, socket: SocketId, entry: &Entry) {
+        let link = self.dispatch.link(socket);
+        let asked = (entry.window > 0).then_some(entry.window);
+        let default = || transport::default_window(link.is_local(), entry.channels);
+        if let Some(bytes) = asked.or_else(default) {
+            let _ = link.set_window(bytes);
+        }
+    }
+
     /// A channel has proved that it belongs to a session, and its answer is out.
     pub(super) fn admit(&mut self, socket: SocketId, id: SessionId, channel: ChannelId, keys: RoleKeys) {
         let Ok((sealer, opener)) = record_keys(keys) else { return };
         let Some(entry) = self.sessions.get_mut(&id) else { return };
         let pipeline = entry.pipeline_of(channel);
+        if let Some(entry) = self.sessions.get(&id) {
+            self.apply_window(socket, entry);
+        }
+        let Some(entry) = self.sessions.get_mut(&id) else { return };
         match entry.pipes.get_mut(pipeline) {
             Some(Pipe::Idle { channels, .. }) => {
                 self.guests.remove(&socket);

@@ -117,6 +117,13 @@ impl Link {
         })
     }
 
+    /// Sets both socket buffers to `bytes` (the kernel doubles it for its own use and applies its bounds). On a connection
+    /// that is established already only sizes below the scale that was announced take full effect.
+    pub fn set_window(&self, bytes: u32) -> io::Result<()> {
+        sockopt::set_socket_send_buffer_size(&self.descriptor, bytes as usize)?;
+        Ok(sockopt::set_socket_recv_buffer_size(&self.descriptor, bytes as usize)?)
+    }
+
     /// Sends a FIN: the peer reads what is under way and then the end.
     pub fn finish_sending(&self) -> io::Result<()> {
         Ok(rustix::net::shutdown(&self.descriptor, rustix::net::Shutdown::Write)?)
