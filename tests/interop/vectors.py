@@ -1,0 +1,113 @@
+"""Checks vectors/ with the codec and the keys of minimal.py: every field of every frame, every result of every record
+vector. It must not know anything about the protocol that minimal.py does not."""
+import hmac
+import sys
+from pathlib import Path
+
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from minimal import ACCEPT, Keys, Reader, decode, encode, expand, none_secret, nonce, proof, write_int
+
+
+def rekey(key):
+    return expand(key, b"xdfs rekey key", 32), expand(key, b"xdfs rekey iv", 12)
+
+
+def flat(fields):
+    """Fields as the vectors write them, one line each."""
+    lines = {}
+    for name, value in fields.items():
+        if isinstance(value, bytes) and not name.startswith(tuple("0123456789")):
+            lines[name] = value.hex()
+        elif isinstance(value, tuple):
+            lines[f"{name}.seconds"], lines[f"{name}.nanoseconds"] = str(value[0]), str(value[1])
+        elif isinstance(value, list):
+            lines[f"{name}.count"] = str(len(value))
+            for index, (one, two) in enumerate(value):
+                keys = ("key", "value") if name == "options" else ("offset", "length")
+                lines[f"{name}[{index}].{keys[0]}"] = str(one)
+                lines[f"{name}[{index}].{keys[1]}"] = two.hex() if isinstance(two, bytes) else str(two)
+        else:
+            lines[name] = str(value)
+    return {name: value for name, value in lines.items() if value != ""}
+
+
+def check_frame(text):
+    kind, data, shown = "", b"", {}
+    for line in text.splitlines():
+        if line.startswith("kind = "):
+            kind = line[7:]
+        elif not line.startswith("#"):
+            code, meaning = line.split(None, 1)
+            name, value = meaning.split(" = ")
+            data += bytes.fromhex(code)
+            if kind == "integers":
+                assert Reader(bytes.fromhex(code)).int() == int(value) and write_int(int(value)).hex() == code
+            elif not name.endswith(".length") or "[" in name and "range" in name:
+                shown[name] = value
+    if kind == "integers":
+        return
+    if kind == "handshake":
+        kind, length, data = f"handshake {shown.pop('type')}", int(shown.pop("length")), data[4:]
+        assert length == len(data)
+    fields = decode(kind, data)
+    assert flat(fields) == shown, (flat(fields), shown)
+    assert encode(kind, fields) == data
+
+
+def check_record(fields):
+    number = lambda name: int(fields[name])
+    data = lambda name: bytes.fromhex(fields[name])
+    if "client_random" in fields:
+        assert none_secret(data("client_random") + data("server_random")) == data("join_secret")
+        return
+    keys = Keys(data("join_secret"), data("grant"), data("session"), number("channel"))
+    if "transcript" in fields:
+        assert keys.join == data("join_key")
+        for role, name in ((b"C", "client_proof"), (b"S", "server_proof")):
+            assert hmac.digest(keys.join, role + data("transcript"), "sha256") == data(name)
+        return
+    direction = number("direction")
+    for _ in range(number("epoch")):
+        keys.key[direction], keys.iv[direction] = rekey(keys.key[direction])
+    key, iv = keys.key[direction], keys.iv[direction]
+    assert (key, iv) == (data("key"), data("iv"))
+    if number("level") == 2:
+        both = AESGCM(key).encrypt(nonce(iv, number("sequence")), data("payload"), data("head"))
+        assert both == data("sealed") + data("tag")
+    else:
+        tag = keys.tag(direction, number("sequence"), number("level"), data("head"), data("payload"))
+        assert tag == data("tag") and data("sealed") == data("payload")
+
+
+def named(text):
+    return dict((line.split(" =", 1)[0], line.split(" =", 1)[1].strip()) for line in text.splitlines())
+
+
+def check_proofs(root):
+    """The JOIN of the handshake folder follows from its other files."""
+    read = lambda name: bytes.fromhex("".join(line.split()[0] for line in (root / name).read_text().splitlines()[2:]))
+    accept = decode(f"handshake {ACCEPT}", read("handshake/accept.txt")[4:])
+    secret = bytes.fromhex(named((root / "record/none.txt").read_text())["join_secret"])
+    keys = Keys(secret, accept["grant.secret"], accept["session"], 2)
+    mine, theirs = read("handshake/preface-join.txt"), read("handshake/preface-joining.txt")
+    said, mac = read("handshake/join.txt")[:34], read("handshake/join.txt")[34:]
+    assert proof(keys.join, b"C", mine, bytes(8), said) == mac
+    assert proof(keys.join, b"S", mine, theirs, said) == read("handshake/join-answer.txt")
+
+
+def check(folder=Path(__file__).parents[2] / "vectors"):
+    root = Path(folder)
+    count = 0
+    for file in sorted(file for folder in ("wire", "handshake", "record") for file in root.glob(f"{folder}/*.txt")):
+        try:
+            if file.parent.name == "record":
+                check_record(named(file.read_text()))
+            else:
+                check_frame(file.read_text())
+        except Exception as error:
+            sys.exit(f"{file}: {type(error).__name__} {error}")
+        count += 1
+    check_proofs(root)
+    if count == 0:
+        sys.exit(f"no vectors in {root}")
+    print(f"{count} vectors agree")
