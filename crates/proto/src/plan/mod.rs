@@ -23,6 +23,21 @@ pub fn split(length: u64, block: u32, pipelines: u8) -> Vec<Extent> {
     }
 }
 
+/// Whether `ranges` are a division of `[0, length)` as [`split`] makes them: no gap, no overlap, all but the last in whole
+/// blocks; none at all where the length is not known. A peer's GRANT is believed only so far.
+pub fn covers(ranges: &[Extent], length: Option<u64>, block: u32) -> bool {
+    let Some(length) = length else { return ranges.is_empty() };
+    let whole = |range: &Extent| range.length() > 0 && range.length().is_multiple_of(block.into());
+    let mut end = 0;
+    for (index, range) in ranges.iter().enumerate() {
+        if range.offset() != end || (index + 1 < ranges.len() && !whole(range)) {
+            return false;
+        }
+        end = range.end();
+    }
+    !ranges.is_empty() && end == length
+}
+
 /// Bytes that a sender may be ahead of the lowest missing block. It costs a bit per block, not a buffer, so it is
 /// generous: 256 MiB fill a path of 10 Gbit/s and 200 ms, and two blocks for every channel keep each of them busy.
 pub fn window(channels: u16, block: u32) -> u64 {
@@ -63,6 +78,7 @@ mod tests {
                 }
                 assert_eq!(at, length);
                 assert!(ranges.len() == 1 || ranges.iter().all(|range| !range.is_empty()));
+                assert!(covers(&ranges, Some(length), 100) && !covers(&ranges, Some(length + 1), 100));
             }
         }
     }

@@ -12,7 +12,7 @@ use crate::limits;
 use crate::plan;
 use crate::wire::control::{Ack, Control, Grant};
 use crate::wire::request::Request;
-use crate::wire::{Event, Flags, Head};
+use crate::wire::{Event, Flags, Head, WireError};
 
 impl Session {
     /// A head arrived on `channel` and its tag (or, at other levels, the tag to come) vouches for it. Nothing changes but
@@ -56,6 +56,10 @@ impl Session {
         }
         if matches!(event, Event::Path | Event::File | Event::Hole | Event::Rekey) {
             return Err(Fault::UnknownEvent(head.event));
+        }
+        if head.flags.has(Flags::REQUEST) && self.owes_many_marks() {
+            // A peer that asks and takes no answers would have us remember the end of every operation.
+            return Ok(Verdict::Park);
         }
         Ok(Verdict::Control)
     }
@@ -335,7 +339,9 @@ impl Session {
                 }
             }
             // The peer has not heard that we know: our EOFR was lost with its channel.
-            Control::Committed { .. } | Control::Exception(_) => self.push_end_of_range(channel, id, 0),
+            Control::Committed { .. } | Control::Exception(_) if !self.owes_many_marks() => {
+                self.push_end_of_range(channel, id, 0);
+            }
             _ => {}
         }
     }
@@ -389,6 +395,14 @@ impl Session {
         if grant.block > limits.block {
             return Err(Fault::Block(BadBlock::Length));
         }
+        let fits = operation.request.as_ref().is_none_or(|request| match grant.length {
+            _ if request.head_only => true,
+            granted if operation.upload => granted == request.length,
+            granted => granted.is_some() && request.length.is_none_or(|wanted| granted == Some(wanted)),
+        });
+        if !fits {
+            return Err(Fault::Wire(WireError::Invalid("length of GRANT")));
+        }
         operation.level = grant.level;
         operation.block = grant.block;
         operation.owes.remove(Owes::REQUEST);
@@ -396,7 +410,7 @@ impl Session {
         operation.grant = Some(grant.clone());
         let head_only = operation.request.as_ref().is_some_and(|request| request.head_only);
         self.event(SessionEvent::Granted { operation: id, grant: grant.clone() });
-        let bugs = self.bugs;
+        let (bugs, span) = (self.bugs, self.limits.span(grant.block));
         let Some(operation) = self.operations.get_mut(&id) else { return Ok(()) };
         match &mut operation.state {
             State::Sending { life, sender, given_up, .. } => {
@@ -404,7 +418,7 @@ impl Session {
                 let first = grant.ranges.first().copied().unwrap_or_default();
                 // A length that is not known yet means one range with an open end.
                 let end = grant.length.map(|_| first.end());
-                let mut fresh = super::Sender::new(first.offset(), end, grant.block, grant.edge, bugs);
+                let mut fresh = super::Sender::new(first.offset(), end, grant.block, grant.edge, bugs).within(span);
                 if let Some((available, ended)) = operation.source {
                     fresh.on_source(available, ended);
                 }

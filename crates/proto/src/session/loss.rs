@@ -9,7 +9,6 @@ use super::{Bug, Fault, Fence, Role, Session};
 use crate::base::{ChannelId, Error, ErrorKind, Instant, OperationId, PipelineId};
 use crate::channel::Life;
 use crate::channel::life::{Receiving, Sending};
-use crate::plan;
 use crate::wire::control::Control;
 use alloc::format;
 use alloc::vec::Vec;
@@ -25,6 +24,7 @@ impl Session {
         let fence = Fence { processed: state.receive.sequence, sent: state.send.sequence, told: None, heard: false };
         self.own_waiting -= state.own.len();
         self.channels.remove(&channel);
+        self.resume_parked();
         self.idle.retain(|idle| *idle != channel);
         self.fences.insert(channel, fence);
         // What was told about other channels on this one goes again at once: to wait for this one's fence could be to wait
@@ -91,6 +91,7 @@ impl Session {
         let _ = state.life.on_end_complete();
         self.closed.insert(channel);
         self.own_waiting -= state.own.len();
+        self.resume_parked();
         self.idle.retain(|idle| *idle != channel);
         self.outputs.push_back(Output::Close { channel, error: None });
         if self.channels.is_empty() {
@@ -214,10 +215,7 @@ impl Session {
             GroupMessage::Start { operation, half, upload, range, block, level } => {
                 let mut member = Operation::new(operation, upload, half, ChannelId(0));
                 (member.level, member.block, member.part) = (level, block, Part::Member(from, false));
-                let window = match self.limits.window {
-                    0 => plan::window(self.limits.channels, block),
-                    window => window,
-                };
+                let window = self.limits.span(block);
                 let bugs = self.bugs;
                 match &mut member.state {
                     State::Sending { life, sender, everywhere, .. } => {
@@ -225,7 +223,8 @@ impl Session {
                         *everywhere = true;
                         // The receiving member says how far by CREDIT, and may have done so already.
                         let edge = self.early.remove(&operation).unwrap_or(range.offset());
-                        *sender = Some(Sender::new(range.offset(), Some(range.end()), block, edge, bugs));
+                        let fresh = Sender::new(range.offset(), Some(range.end()), block, edge, bugs);
+                        *sender = Some(fresh.within(window));
                     }
                     State::Receiving { life, receiver, .. } => {
                         *life = Receiving::Moving;

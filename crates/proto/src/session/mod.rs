@@ -45,10 +45,10 @@ pub use storage::SourceFacts;
 
 use crate::base::{ChannelId, Duration, Error, ErrorKind, Instant, Level, OperationId, PipelineId};
 use crate::channel::{Flow, Life};
-use crate::limits;
 use crate::wire::control::{ChannelGrant, Control};
 use crate::wire::request::Request;
 use crate::wire::{Event, Head};
+use crate::{limits, plan};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Which end this is.
@@ -69,7 +69,7 @@ pub struct SessionLimits {
     pub floor: Level,
     /// Block size where a request names none.
     pub block: u32,
-    /// Span ahead of the first gap that this end grants as a receiver, 0 for [`crate::plan::window`].
+    /// Span ahead of the first gap that this end grants as a receiver, and goes as a sender; 0 for [`crate::plan::window`].
     pub window: u64,
     /// A channel on which something is owed is lost after this silence.
     pub stall: Duration,
@@ -92,6 +92,16 @@ impl Default for SessionLimits {
             operations_max: limits::OPERATIONS_MAX,
             pipelines: 1,
             channels: 1,
+        }
+    }
+}
+
+impl SessionLimits {
+    /// The span for blocks of this size.
+    pub(crate) fn span(&self, block: u32) -> u64 {
+        match self.window {
+            0 => plan::window(self.channels, block),
+            window => window,
         }
     }
 }

@@ -133,9 +133,14 @@ impl Session {
 
     /// Messages that belong to this very channel.
     fn feed_own(&mut self, channel: ChannelId) -> bool {
+        let many = self.owes_many_marks();
         let Some(state) = self.channels.get_mut(&channel) else { return false };
         let Some((operation, control, ask)) = state.own.pop_front() else { return false };
         self.own_waiting -= 1;
+        if many {
+            self.resume_parked();
+        }
+        let Some(state) = self.channels.get_mut(&channel) else { return false };
         match control {
             Control::EndOfRange { .. } => state.send.on_end_of_range(operation),
             Control::EndOfTransfer { .. } => {

@@ -41,6 +41,8 @@ pub struct Sender {
     next: u64,
     /// First offset that the receiver has not granted.
     edge: u64,
+    /// Unacknowledged bytes at most, whatever the receiver grants: each of their blocks is remembered here.
+    span: u64,
     /// Offset of the first slot: everything below is acknowledged.
     base: u64,
     slots: VecDeque<Slot>,
@@ -68,6 +70,7 @@ impl Sender {
             available: end.unwrap_or(start),
             next: start,
             edge,
+            span: u64::MAX,
             base: start,
             slots: VecDeque::new(),
             in_order: end.is_none(),
@@ -75,6 +78,12 @@ impl Sender {
             ack_time: Duration::ZERO,
             bugs,
         }
+    }
+
+    /// The same with at most `span` unacknowledged bytes, or one block where that is more.
+    pub fn within(mut self, span: u64) -> Self {
+        self.span = span.max(self.block.into());
+        self
     }
 
     /// A source that is read in order has bytes up to `available`; `ended` when there are no more.
@@ -201,7 +210,7 @@ impl Sender {
             Some(end) => whole.min(end),
             None => whole,
         };
-        if end > self.available || end > self.edge {
+        if end > self.available || end > self.edge || end - self.base > self.span {
             return None;
         }
         Extent::new(self.next, end - self.next).ok()
@@ -329,6 +338,17 @@ mod tests {
         // The first copy is lost, the second is on its way.
         sender.on_fenced(ChannelId(1), 0);
         assert!(!sender.has_work());
+    }
+
+    #[test]
+    fn a_receiver_that_grants_without_end_and_says_nothing_is_sent_a_bounded_span() {
+        let mut sender = sender(1000, u64::MAX).within(35);
+        let sent = (0..100).filter(|sequence| sender.pick(ChannelId(1), *sequence, at(0)).is_some()).count();
+        assert_eq!(sent, 3);
+        sender.on_ack(10, &[], at(1)).unwrap();
+        assert_eq!(sender.pick(ChannelId(1), 200, at(1)), Some(extent(30, 10)));
+        // Less than a block would mean nothing at all.
+        assert!(Sender::new(0, Some(10), BLOCK, 10, Bugs::default()).within(3).has_work());
     }
 
     #[test]

@@ -35,7 +35,7 @@ impl Session {
             Ok(facts) => facts,
             Err(error) => return self.settle(id, Err(error)),
         };
-        let (pipelines, bugs) = (self.limits.pipelines, self.bugs);
+        let (limits, bugs) = (self.limits.clone(), self.bugs);
         let Some(operation) = self.operations.get_mut(&id) else {
             // Cancelled meanwhile, and known to be on both sides.
             return self.outputs.push_back(Output::Abort { operation: id });
@@ -50,7 +50,7 @@ impl Session {
             block: operation.block,
             edge: 0,
             length: Some(length),
-            ranges: plan::split(length, operation.block, pipelines),
+            ranges: plan::split(length, operation.block, limits.pipelines),
             kind: facts.kind,
             size: facts.size,
             mode: facts.mode,
@@ -63,7 +63,8 @@ impl Session {
             return self.outputs.push_back(Output::Abort { operation: id });
         }
         let first = grant.ranges.first().copied().unwrap_or_default();
-        *sender = Some(Sender::new(first.offset(), Some(first.end()), grant.block, request.credit, bugs));
+        let fresh = Sender::new(first.offset(), Some(first.end()), grant.block, request.credit, bugs);
+        *sender = Some(fresh.within(limits.span(grant.block)));
         operation.owes.add(Owes::GRANT);
         operation.grant = Some(grant.clone());
         if !request.head_only {
@@ -75,10 +76,6 @@ impl Session {
     /// The stage of a transfer is there, or cannot be. `window` bounds how far the sender may run ahead where the target
     /// takes bytes in order only (they are held in buffers until their turn).
     pub fn on_staged(&mut self, id: OperationId, result: Result<Option<u64>, Error>) {
-        let window_of = |block: u32, limits: &super::SessionLimits| match limits.window {
-            0 => plan::window(limits.channels, block),
-            window => window,
-        };
         let bounded = match result {
             Ok(window) => window,
             Err(error) => return self.settle(id, Err(error)),
@@ -95,7 +92,7 @@ impl Session {
         if life.on_staged().is_err() {
             return self.outputs.push_back(Output::Abort { operation: id });
         }
-        let window = bounded.unwrap_or_else(|| window_of(operation.block, &limits));
+        let window = bounded.unwrap_or_else(|| limits.span(operation.block));
         // A download's first blocks come on the credit of its request.
         let credit = operation.request.as_ref().map_or(0, |request| request.credit);
         let window = if operation.upload { window } else { window.max(credit) };
@@ -352,6 +349,12 @@ impl Session {
         if !keep {
             self.operations.remove(&id);
         }
+    }
+
+    /// More end marks wait for their channels than an honest peer lets wait: nothing that makes more is taken until
+    /// some have left.
+    pub(super) fn owes_many_marks(&self) -> bool {
+        self.own_waiting >= LINGERING * self.limits.operations_max
     }
 
     /// EOFR of an operation on this channel, unless the channel ends anyway.

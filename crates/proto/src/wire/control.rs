@@ -5,7 +5,7 @@ use super::codec::{Reader, WireError, Writer};
 use super::event::Event;
 use super::request::{block, level, read_time, write_time};
 use crate::base::{ChannelId, Error, ErrorKind, Extent, Level, Retry};
-use crate::limits;
+use crate::{limits, plan};
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -57,8 +57,8 @@ pub struct Grant {
     pub edge: u64,
     /// Bytes of the transfer, where known.
     pub length: Option<u64>,
-    /// Range of each pipeline, in the order of their numbers starting with the coordinator's; one entry that starts at 0
-    /// where the length is unknown.
+    /// Range of each pipeline, in the order of their numbers starting with the coordinator's: they cover the transfer
+    /// without gap or overlap, all but the last in whole blocks. None where the length is unknown.
     pub ranges: Vec<Extent>,
     /// Download: what the source is.
     pub kind: Kind,
@@ -299,6 +299,9 @@ impl Grant {
         let mut optional = |bit: u64| if flags & bit != 0 { reader.integer().map(Some) } else { Ok(None) };
         let (length, size) = (optional(1)?, optional(2)?);
         let ranges = read_extents(reader, limits::PIPELINES_MAX.into(), "pipeline ranges")?;
+        if !plan::covers(&ranges, length, block) {
+            return Err(WireError::Invalid("pipeline ranges"));
+        }
         let kind = match reader.byte()? {
             1 => Kind::Regular,
             2 => Kind::Directory,
@@ -352,8 +355,8 @@ mod tests {
             level: Level::Private,
             block: 1 << 20,
             edge: 5,
-            length: Some(3),
-            ranges: alloc::vec![extent(0, 2), extent(2, 1)],
+            length: Some((1 << 20) + 1),
+            ranges: alloc::vec![extent(0, 1 << 20), extent(1 << 20, 1)],
             kind: Kind::Regular,
             size: Some(99),
             mode: 0o755,
@@ -378,6 +381,32 @@ mod tests {
         let mut writer = Writer::new();
         writer.byte(2).integer(0).integer(0).integer(2).integer(10).integer(5).integer(14).integer(1);
         assert_eq!(Control::decode(Event::Ack, &writer.finish()), Err(WireError::Invalid("acknowledged ranges")));
+    }
+
+    #[test]
+    fn a_grant_whose_ranges_do_not_cover_the_transfer_once_is_refused() {
+        let block = 1 << 20;
+        let decoded = |length: Option<u64>, ranges: &[(u64, u64)]| {
+            let ranges = ranges.iter().map(|(offset, length)| Extent::new(*offset, *length).unwrap()).collect();
+            let (level, kind, modified, version) = (Level::Clear, Kind::Regular, None, Vec::new());
+            let grant = Grant { level, block, edge: 0, length, ranges, kind, size: None, mode: 0, modified, version };
+            Control::decode(Event::Grant, &Control::Grant(grant).encode())
+        };
+        let whole = u64::from(block);
+        assert!(decoded(Some(0), &[(0, 0)]).is_ok());
+        assert!(decoded(Some(whole + 1), &[(0, whole), (whole, 1)]).is_ok());
+        assert!(decoded(None, &[]).is_ok());
+        for (length, ranges) in [
+            (Some(whole + 1), &[(0, whole)][..]),
+            (Some(whole + 1), &[(0, 1), (1, whole)]),
+            (Some(whole), &[(0, whole), (whole, whole)]),
+            (Some(2 * whole), &[(0, whole), (whole + 1, whole - 1)]),
+            (Some(1), &[(1, 0)]),
+            (Some(1), &[]),
+            (None, &[(0, 1)]),
+        ] {
+            assert_eq!(decoded(length, ranges), Err(WireError::Invalid("pipeline ranges")), "{length:?} {ranges:?}");
+        }
     }
 
     #[test]
