@@ -297,6 +297,10 @@ impl Session {
             self.on_control_of_unknown(channel, id, control);
             return Ok(());
         };
+        if operation.owes.has(Owes::REQUEST) && !operation.told.has(Owes::REQUEST) {
+            // The request has not left: nobody can have an answer to it.
+            return Err(Fault::Operation);
+        }
         let event = control.event();
         match (&operation.state, control) {
             (State::Sending { .. }, Control::Ack(ack)) => self.on_ack(id, &ack, now),

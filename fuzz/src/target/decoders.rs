@@ -1,0 +1,147 @@
+//! Every decoder of the wire. What decodes must encode to something that decodes to the same, and never to more bytes
+//! than came in: a second form of one message would be a second meaning.
+
+use std::fmt::Debug;
+use xdfs_proto::base::RelPath;
+use xdfs_proto::negotiate::{self, Policy};
+use xdfs_proto::wire::handshake::{self, Accept, Join, MessageType, Open};
+use xdfs_proto::wire::preface::{ClientPreface, PREFACE_BYTES, ServerPreface, Start};
+use xdfs_proto::wire::request::Request;
+use xdfs_proto::wire::{Control, Event, HEAD_BYTES, Head, Reader, WireError, Writer};
+
+/// Decodes, encodes, decodes again. An error must have words.
+fn again<T: PartialEq + Debug>(
+    bytes: &[u8],
+    decode: impl Fn(&[u8]) -> Result<T, WireError>,
+    encode: impl Fn(&T) -> Vec<u8>,
+) -> Option<T> {
+    match decode(bytes) {
+        Ok(value) => {
+            let encoded = encode(&value);
+            assert_eq!(decode(&encoded).as_ref(), Ok(&value));
+            Some(value)
+        }
+        Err(error) => {
+            assert!(!error.to_string().is_empty());
+            None
+        }
+    }
+}
+
+pub(super) fn preface(input: &[u8]) {
+    let Some(bytes) = input.first_chunk::<PREFACE_BYTES>() else { return };
+    let server = again(bytes, |bytes| ServerPreface::decode(sized(bytes)), |preface| preface.encode().to_vec());
+    assert!(server.is_none_or(|server| !server.status.text().is_empty()));
+    assert_ne!(ClientPreface::of(Start::Join), ClientPreface::of(Start::None));
+    let client = again(bytes, |bytes| ClientPreface::decode(sized(bytes)), |preface| preface.encode().to_vec());
+    for offered in [&[Start::None, Start::Join][..], &[Start::Tls], &[]] {
+        let Some(client) = client else { continue };
+        let answer = client.answer(offered);
+        assert_eq!(ServerPreface::decode(&answer.encode()), Ok(answer));
+        assert!(!answer.status.text().is_empty());
+    }
+}
+
+/// The exact size is the caller's to bring; anything else is a mistake of this harness.
+fn sized<const N: usize>(bytes: &[u8]) -> &[u8; N] {
+    bytes.try_into().expect("the right size")
+}
+
+pub(super) fn handshake(input: &[u8]) {
+    let Some((head, payload)) = input.split_first_chunk() else { return };
+    let Ok((kind, length)) = handshake::read_frame(*head) else { return };
+    assert!(length <= xdfs_proto::limits::CONTROL_BYTES_MAX);
+    // A driver reads exactly so many bytes.
+    let Some(payload) = payload.get(..length) else { return };
+    match kind {
+        MessageType::Hello => assert_eq!(handshake::frame(kind, payload)[..], input[..4 + length]),
+        MessageType::Open => open(payload),
+        MessageType::Accept => accept(payload),
+        MessageType::Refuse => refuse(payload),
+    }
+}
+
+pub(super) fn open(input: &[u8]) {
+    let Some(open) = again(input, Open::decode, Open::encode) else { return };
+    assert!(open.encode().len() <= input.len());
+    if let Ok(granted) = negotiate::grant(&open, &Policy::default()) {
+        assert!((1..=open.channels).contains(&granted.channels) && (1..=open.pipelines).contains(&granted.pipelines));
+        assert!(granted.block.is_power_of_two() && u16::from(granted.pipelines) <= granted.channels);
+    }
+    let _ = negotiate::confirm(&open.prefaces, [0; 8], [0; 8]);
+}
+
+pub(super) fn accept(input: &[u8]) {
+    if let Some(accept) = again(input, Accept::decode, Accept::encode) {
+        assert!(accept.encode().len() <= input.len());
+    }
+}
+
+pub(super) fn refuse(input: &[u8]) {
+    if let Some(error) = again(input, handshake::decode_refusal, handshake::encode_refusal) {
+        assert!(!error.message.contains(char::is_control));
+        assert!(!error.to_string().is_empty());
+    }
+}
+
+pub(super) fn join(input: &[u8]) {
+    let Some(bytes) = input.first_chunk() else { return };
+    let join = Join::decode(bytes);
+    assert_eq!(join.encode(), *bytes);
+    assert_eq!(join.transcript([1; 8], None).len(), 16 + 34);
+}
+
+pub(super) fn head(input: &[u8]) {
+    let Some(bytes) = input.first_chunk::<HEAD_BYTES>() else { return };
+    if let Some(head) = again(bytes, |bytes| Head::decode(sized(bytes)), |head| head.encode().to_vec()) {
+        assert_eq!(head.encode(), *bytes);
+    }
+}
+
+pub(super) fn control(input: &[u8]) {
+    let Some((code, payload)) = input.split_first() else { return };
+    let Some(event) = Event::from_code(*code) else { return };
+    assert!(!event.name().is_empty());
+    let decode = |bytes: &[u8]| Control::decode(event, bytes);
+    let control = again(payload, decode, |control| control.as_ref().map_or_else(|| payload.to_vec(), Control::encode));
+    if let Some(Some(control)) = control {
+        assert_eq!(control.event(), event);
+    }
+}
+
+pub(super) fn request(input: &[u8]) {
+    if let Some(request) = again(input, Request::decode, Request::encode) {
+        assert!(request.encode().len() <= input.len());
+        path(&request.name);
+    }
+}
+
+pub(super) fn path(input: &[u8]) {
+    match RelPath::parse(input) {
+        Ok(path) => {
+            assert_eq!(path.to_bytes(), input);
+            assert_eq!(path.is_root(), input.is_empty());
+            assert_eq!(path.parent().map(|parent| parent.components().len() + 1).unwrap_or(0), path.components().len());
+            assert!(path.name().is_none_or(|name| !matches!(name, b"" | b"." | b"..")));
+            assert!(path.to_string().is_ascii() && format!("{path:?}").is_ascii());
+        }
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+}
+
+pub(super) fn integers(input: &[u8]) {
+    let mut reader = Reader::new(input);
+    let mut writer = Writer::new();
+    let mut values = Vec::new();
+    while let Ok(value) = reader.integer() {
+        writer.integer(value);
+        // Every value takes a byte at least, so this is bounded by the input; one in eight is kept.
+        if values.len() < input.len() / 8 {
+            values.push(value);
+        }
+    }
+    let bytes = writer.finish();
+    assert!(bytes.len() <= input.len());
+    let mut reader = Reader::new(&bytes);
+    values.iter().for_each(|value| assert_eq!(reader.integer().as_ref(), Ok(value)));
+}

@@ -1,0 +1,54 @@
+//! What is fed. A target panics where a promise is broken; it must not look at a clock or keep anything between two runs.
+
+mod canary;
+mod decoders;
+mod session;
+
+pub(crate) use session::program;
+
+/// How much of the heap a run may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Memory {
+    /// At its peak four times the input and 64 KiB: a decoder must not believe a length.
+    Decoder,
+    /// The target looks after itself.
+    Own,
+}
+
+/// See the module.
+#[derive(Clone, Copy)]
+pub(crate) struct Target {
+    /// Name, and name of its folder in the corpus.
+    pub(crate) name: &'static str,
+    pub(crate) run: fn(&[u8]),
+    pub(crate) memory: Memory,
+    /// Its share of a short run's executions, in thousandths. The decoders' shares make up all of it.
+    pub(crate) share: u32,
+}
+
+const fn decoder(name: &'static str, run: fn(&[u8]), share: u32) -> Target {
+    Target { name, run, memory: Memory::Decoder, share }
+}
+
+/// Every target.
+pub(crate) const TARGETS: &[Target] = &[
+    decoder("preface", decoders::preface, 60),
+    decoder("handshake", decoders::handshake, 80),
+    decoder("open", decoders::open, 110),
+    decoder("accept", decoders::accept, 110),
+    decoder("refuse", decoders::refuse, 60),
+    decoder("join", decoders::join, 30),
+    decoder("head", decoders::head, 60),
+    decoder("control", decoders::control, 240),
+    decoder("request", decoders::request, 130),
+    decoder("path", decoders::path, 80),
+    decoder("integers", decoders::integers, 40),
+    Target { name: "session", run: session::run, memory: Memory::Own, share: 4 },
+];
+
+/// Targets that are broken on purpose; the run is worth nothing unless each is found out.
+pub(crate) const CANARIES: &[Target] = &[
+    decoder("canary-panic", canary::panics, 0),
+    decoder("canary-memory", canary::believes_a_length, 0),
+    Target { name: "canary-session", run: canary::forgets_a_limit, memory: Memory::Own, share: 0 },
+];
