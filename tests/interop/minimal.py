@@ -248,7 +248,7 @@ class Session:
             raise Failed("the server is silent")
         if not readable:
             return None
-        channel = live[readable[0]]
+        channel = live[readable[os.urandom(1)[0] % len(readable)]]  # nobody waits for ever
         head, payload = channel.receive()
         event, kind = head["event"], f"control {head['event']}"
         if event in (CONM, UPLOAD, DOWNLOAD, ZXDFS):
@@ -329,8 +329,8 @@ def get(session, name, path, level):
                     have[offset] = end
                 while low in have:
                     low = have.pop(low)
-                if sum(channel.blocks for channel in session.channels) % 8 == 0:
-                    first.control(ACK, 1, safety=2, low=low, edge=low + WINDOW)
+                if low == length or sum(channel.blocks for channel in session.channels) % 8 == 0:
+                    first.control(ACK, 1, safety=2, low=low, edge=low + WINDOW)  # [P-32]
     if finish != length:
         raise Failed("FINISH names another length")
     os.replace(f"{path}.part", path)

@@ -1,0 +1,99 @@
+//! The minimal client in Python: every vector, both directions over four channels at both levels, and what it is told
+//! when something is wrong.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use xdfs_test_cli::{Outcome, Running, Scene, Server, pattern};
+
+const BLOCK: usize = 1 << 20;
+
+fn script() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("minimal.py")
+}
+
+/// Runs the client in the scene. `XDFS_PYTHON` names the interpreter that has the package it needs.
+#[track_caller]
+fn minimal(scene: &Scene, words: &[&str]) -> Outcome {
+    let python = std::env::var_os("XDFS_PYTHON").unwrap_or_else(|| "python3".into());
+    let mut command = Command::new(python);
+    command.arg("-B").arg(script()).args(words).current_dir(scene.path("."));
+    Running::start(command).wait()
+}
+
+#[track_caller]
+fn moves(scene: &Scene, server: &Server, length: usize, options: &[&str]) {
+    let content = pattern(length, length as u64);
+    scene.write("server/source", &content);
+    scene.write("local", &content);
+    let get = ["get", server.address(), "data/source", "copy"];
+    minimal(scene, &[&get[..], options].concat()).ends_with(0);
+    assert!(scene.read("copy") == content, "a download of {length} bytes, {options:?}");
+    let put = ["put", server.address(), "data/target", "local"];
+    minimal(scene, &[&put[..], options].concat()).ends_with(0);
+    assert!(scene.read("server/target") == content, "an upload of {length} bytes, {options:?}");
+    assert_eq!(scene.names("server"), ["source", "target"], "nothing else is left");
+}
+
+#[test]
+fn a_client_written_from_the_document_agrees_with_every_vector() {
+    let scene = Scene::new();
+    let outcome = minimal(&scene, &["vectors"]);
+    outcome.ends_with(0);
+    assert!(outcome.text().ends_with("vectors agree\n"), "{}", outcome.text());
+}
+
+#[test]
+fn it_has_less_than_400_lines() {
+    let text = std::fs::read_to_string(script()).expect("the script is there");
+    assert!(text.lines().count() < 400);
+}
+
+#[test]
+fn it_downloads_and_uploads_over_four_channels_at_clear() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    for length in [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 23 * BLOCK + 4097] {
+        moves(&scene, &server, length, &["--channels", "4", "--level", "clear"]);
+    }
+}
+
+#[test]
+fn it_downloads_and_uploads_over_four_channels_at_integrity() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    for length in [0, 1, 23 * BLOCK + 4097] {
+        moves(&scene, &server, length, &["--channels", "4", "--level", "integrity"]);
+    }
+}
+
+#[test]
+fn one_channel_is_enough() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    moves(&scene, &server, 5 * BLOCK + 1, &["--channels", "1"]);
+}
+
+#[test]
+fn all_of_the_channels_carry_blocks_of_an_upload() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    scene.write("local", &pattern(8 * BLOCK, 5));
+    let outcome = minimal(&scene, &["put", server.address(), "data/target", "local", "--channels", "4"]);
+    outcome.ends_with(0);
+    assert_eq!(outcome.text(), "4 channels, blocks on each: [2, 2, 2, 2]\n");
+}
+
+#[test]
+fn it_is_told_why_something_is_refused() {
+    let scene = Scene::new();
+    let server = scene.serve_with(&["--min-protection", "integrity"]);
+    scene.directory("server/directory");
+    minimal(&scene, &["get", server.address(), "data/missing", "x"]).ends_with(1).says(&["no such file"]);
+    minimal(&scene, &["get", server.address(), "data/directory", "x"]).ends_with(1).says(&["directory"]);
+    minimal(&scene, &["get", server.address(), "elsewhere/f", "x"]).ends_with(1).says(&["elsewhere"]);
+    minimal(&scene, &["get", server.address(), "data/../f", "x"]).ends_with(1).says(&["'..'"]);
+    // A server with a floor grants more than was asked for, and says so.
+    scene.write("server/f", b"content");
+    minimal(&scene, &["get", server.address(), "data/f", "copy", "--level", "clear"]).ends_with(0);
+    assert_eq!(scene.read("copy"), b"content");
+}
