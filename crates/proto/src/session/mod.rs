@@ -29,6 +29,7 @@ mod operation;
 mod output;
 mod poll;
 mod receiver;
+mod request;
 mod sender;
 mod storage;
 #[cfg(test)]

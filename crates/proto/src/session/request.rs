@@ -1,0 +1,171 @@
+//! Requests and what answers them: how an operation comes into being at both ends.
+
+use super::group::{GroupMessage, Half, Part};
+use super::operation::{Operation, Owes, State};
+use super::output::{Output, SessionEvent};
+use super::receiver::BadBlock;
+use super::{Committed, Fault, Role, Session};
+use crate::base::{ChannelId, Error, ErrorKind, OperationId, PipelineId};
+use crate::plan;
+use crate::wire::control::Grant;
+use crate::wire::request::Request;
+use crate::wire::{Event, WireError};
+
+impl Session {
+    pub(super) fn on_request(
+        &mut self,
+        channel: ChannelId,
+        event: Event,
+        id: OperationId,
+        payload: &[u8],
+    ) -> Result<(), Fault> {
+        self.from(Role::Client, event)?;
+        let upload = match event {
+            Event::Upload => true,
+            Event::Download => false,
+            _ => return Err(Fault::UnknownEvent(event as u8)),
+        };
+        let request = Request::decode(payload)?;
+        if !self.is_new(id)? {
+            // Told again after a channel was lost.
+            return Ok(());
+        }
+        let half = if upload { Half::Receiving } else { Half::Sending };
+        let mut operation = Operation::new(id, upload, half, channel);
+        operation.level = request.level.max(self.limits.floor);
+        operation.block = if request.block == 0 {
+            self.limits.block
+        } else {
+            plan::block(request.block, operation.level).min(self.limits.block)
+        };
+        operation.request = Some(request.clone());
+        let closing = self.closing;
+        // The client may open the next operation as soon as it knows an outcome, which this end may not have heard of.
+        let most = 2 * self.limits.operations_max + OPERATIONS_UNHEARD;
+        let busy = self.live_coordinated() >= most;
+        self.operations.insert(id, operation);
+        if busy {
+            self.settle(id, Err(Error::new(ErrorKind::Busy, "too many operations at a time in this session")));
+        } else if closing {
+            self.settle(id, Err(Error::new(ErrorKind::Draining, "the server is shutting down; try again later")));
+        } else if upload {
+            self.outputs.push_back(Output::Stage { operation: id, request: Some(request), grant: None });
+        } else {
+            self.outputs.push_back(Output::Open { operation: id, request });
+        }
+        Ok(())
+    }
+
+    /// Whether this request is the first with its number. Requests on different channels overtake each other.
+    fn is_new(&mut self, id: OperationId) -> Result<bool, Fault> {
+        if !self.coordinates(id) {
+            return Err(Fault::Operation);
+        }
+        if id.0 <= self.highest {
+            return Ok(self.skipped.remove(&id));
+        }
+        // As many as can be under way, and as many again for those that were given up before they left.
+        let most = 2 * self.limits.operations_max;
+        for _ in 0..=most {
+            let number = self.number_after(self.highest).ok_or(Fault::Operation)?;
+            self.highest = number;
+            if number == id.0 {
+                while self.skipped.len() > most {
+                    self.skipped.pop_first();
+                }
+                return Ok(true);
+            }
+            self.skipped.insert(OperationId(number));
+        }
+        Err(Fault::Operation)
+    }
+
+    /// The first operation came inside the handshake, as if on channel 1. (Server.)
+    pub fn on_first_operation(&mut self, event: Event, payload: &[u8]) -> Result<(), Fault> {
+        self.on_request(ChannelId(1), event, OperationId(1), payload)
+    }
+
+    pub(super) fn on_grant(&mut self, id: OperationId, grant: Grant) -> Result<(), Fault> {
+        let limits = &self.limits;
+        let Some(operation) = self.operations.get_mut(&id) else { return Ok(()) };
+        if operation.grant.is_some() || operation.is_settled() {
+            return Ok(());
+        }
+        if grant.level < operation.level || grant.ranges.len() > usize::from(limits.pipelines) {
+            return Err(Fault::Level(grant.level));
+        }
+        if grant.block > limits.block {
+            return Err(Fault::Block(BadBlock::Length));
+        }
+        let fits = operation.request.as_ref().is_none_or(|request| match grant.length {
+            _ if request.head_only => true,
+            granted if operation.upload => granted == request.length,
+            granted => granted.is_some() && request.length.is_none_or(|wanted| granted == Some(wanted)),
+        });
+        if !fits {
+            return Err(Fault::Wire(WireError::Invalid("length of GRANT")));
+        }
+        operation.level = grant.level;
+        operation.block = grant.block;
+        operation.owes.remove(Owes::REQUEST);
+        operation.told.remove(Owes::REQUEST);
+        operation.grant = Some(grant.clone());
+        let head_only = operation.request.as_ref().is_some_and(|request| request.head_only);
+        self.event(SessionEvent::Granted { operation: id, grant: grant.clone() });
+        let (bugs, span) = (self.bugs, self.limits.span(grant.block));
+        let Some(operation) = self.operations.get_mut(&id) else { return Ok(()) };
+        match &mut operation.state {
+            State::Sending { life, sender, given_up, .. } => {
+                life.on_granted()?;
+                let first = grant.ranges.first().copied().unwrap_or_default();
+                // A length that is not known yet means one range with an open end.
+                let end = grant.length.map(|_| first.end());
+                let mut fresh = super::Sender::new(first.offset(), end, grant.block, grant.edge, bugs).within(span);
+                if let Some((available, ended)) = operation.source {
+                    fresh.on_source(available, ended);
+                }
+                *sender = Some(fresh);
+                if given_up.is_none() {
+                    self.start_members(id, Half::Sending, &grant);
+                }
+                self.after_sending(id);
+            }
+            State::Receiving { life, .. } => {
+                life.on_granted()?;
+                if head_only {
+                    let committed =
+                        Committed { length: 0, safety: crate::wire::control::Safety::Received, version: grant.version };
+                    self.settle(id, Ok(committed));
+                } else {
+                    self.outputs.push_back(Output::Stage { operation: id, request: None, grant: Some(grant) });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells the other pipelines to take part.
+    pub(super) fn start_members(&mut self, id: OperationId, half: Half, grant: &Grant) {
+        let pipelines = self.limits.pipelines.max(1);
+        let Some(operation) = self.operations.get_mut(&id) else { return };
+        let mut members = alloc::vec::Vec::new();
+        for (index, range) in grant.ranges.iter().enumerate().skip(1) {
+            let to = PipelineId((usize::from(self.pipeline.0) + index) as u8 % pipelines);
+            let message = GroupMessage::Start {
+                operation: id,
+                half,
+                upload: operation.upload,
+                range: *range,
+                block: grant.block,
+                level: grant.level,
+            };
+            members.push(to);
+            self.outputs.push_back(Output::Group { to, message });
+        }
+        operation.part = Part::Coordinator(members);
+    }
+}
+
+/// Operations beyond twice the limit whose outcome a server may not have heard of when the client opens more: their
+/// COMMITTED is on a slower channel than the next request. One more is refused as busy, and nothing else happens.
+const OPERATIONS_UNHEARD: usize = 16;
