@@ -30,13 +30,16 @@ use xdfs_proto::wire::Head;
 use xdfs_xio::buf::{Buffer, Pool};
 use xdfs_xio::dispatch::{Completion, Dispatch, End, Side, SocketId};
 
-/// How files are written (SRV-64, SRV-65). The default is what was measured to be better, see `docs/decisions`.
+/// How files are written (SRV-64, SRV-65). The default is what was measured to be better, see
+/// `docs/decisions/0001-writer-thread.md`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum DiskMode {
+    /// Beside receiving where the file lives in memory (tmpfs), else inline.
+    #[default]
+    Automatic,
     /// By the pipeline's own thread, between two receives.
     Inline,
     /// By a writer thread, beside receiving.
-    #[default]
     Beside,
 }
 

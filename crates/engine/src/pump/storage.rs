@@ -156,8 +156,12 @@ where
         if matches!(*stage, Stage::Null) {
             return Ok(Writing::Discard(stage));
         }
-        let slow = matches!(*stage, Stage::Local(_)) && self.disk == DiskMode::Beside;
-        if !ordered && !slow {
+        let beside = match self.disk {
+            DiskMode::Automatic => stage.in_memory(),
+            DiskMode::Inline => false,
+            DiskMode::Beside => matches!(*stage, Stage::Local(_)),
+        };
+        if !ordered && !beside {
             return Ok(Writing::Inline(stage));
         }
         if self.writer.is_none() {

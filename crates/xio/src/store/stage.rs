@@ -33,6 +33,14 @@ impl Stage {
         Ok(Self::Stream(StreamStage::new(file, "standard output")))
     }
 
+    /// Whether the file lives in memory alone (tmpfs), where a write costs the more time, and all of it the processor's.
+    pub fn in_memory(&self) -> bool {
+        match self {
+            Self::Local(stage) => stage.in_memory(),
+            Self::Null | Self::Memory(_) | Self::Stream(_) | Self::Fault(_) => false,
+        }
+    }
+
     /// In which order `write` takes ranges.
     pub fn order(&self) -> Order {
         match self {

@@ -50,6 +50,11 @@ pub struct LocalStage {
 }
 
 impl LocalStage {
+    /// See [`super::room::in_memory`].
+    pub(in crate::store) fn in_memory(&self) -> bool {
+        super::room::in_memory(&self.file)
+    }
+
     /// Creates the part file and reserves room for `size` bytes.
     pub(super) fn create(place: Place, size: Option<u64>, transfer: &[u8; 16]) -> Result<Self> {
         let part = part_name(&place.name, transfer);

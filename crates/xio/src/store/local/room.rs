@@ -10,6 +10,11 @@ use xdfs_proto::base::{Error, ErrorKind};
 /// Below this a reservation costs more than it can save; a file this small finds out by writing.
 const RESERVE_BYTES_MIN: u64 = 1 << 20;
 
+/// Whether the file lives in memory alone: writing it is copying, with no device and no delayed allocation behind.
+pub(super) fn in_memory(file: &OwnedFd) -> bool {
+    rustix::fs::fstatfs(file).is_ok_and(|file_system| file_system.f_type as u64 == TMPFS_MAGIC)
+}
+
 /// Magic number of tmpfs.
 const TMPFS_MAGIC: u64 = 0x0102_1994;
 
