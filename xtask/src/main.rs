@@ -6,6 +6,7 @@
 mod ci;
 mod deny;
 mod generated;
+mod hops;
 mod layers;
 mod lex;
 mod metadata;
@@ -56,6 +57,7 @@ usage: cargo run -p xtask -- COMMAND
   states             the drawn state machines are those of the code
   vectors            the golden frames are those of the code
   fuzz [--short]     feed the decoders made-up input; --short replays the corpus and stops after CI's share
+  hops               what a block costs: the system calls of a real transfer
   deny               banned crates, licences and sources of the dependencies
   reqs               requirements of docs/papers.md that name neither a test nor a reason
   setup              install the Debian packages which the tests need
@@ -73,6 +75,7 @@ fn main() -> ExitCode {
         ["vectors"] => generated::vectors(),
         ["fuzz"] => generated::fuzz(false),
         ["fuzz", "--short"] => generated::fuzz(true),
+        ["hops"] => hops::check(),
         ["deny"] => deny::check(),
         ["reqs"] => reqs::check(),
         ["setup"] => setup::install(),

@@ -1,0 +1,146 @@
+//! What a block costs: system calls per block of 1 MiB on the direct route, counted with `strace -c` over the release
+//! binary in a real transfer of 2 GB and compared with the committed numbers. Whoever adds a hop moves the number here
+//! and says why.
+
+use crate::{Failure, Outcome, tree};
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// Bytes of a block.
+const BLOCK: u64 = 1 << 20;
+/// Blocks of the counted transfer: 2 GB.
+const BLOCKS: u64 = 1908;
+/// Calls that move bytes, per block, at the sender: the head, into the pipe, out of the pipe. A little more for what a
+/// full socket leaves in the pipe, and for the few control records.
+const SENDER_CALLS: f64 = 3.1;
+/// Writes per block at the receiver: one, and nothing else.
+const RECEIVER_WRITES: f64 = 1.0;
+
+/// Counts and compares.
+pub(crate) fn check() -> Outcome {
+    let scene = Scene::new()?;
+    let (sent, written) = scene.count_calls()?;
+    let figures =
+        format!("{sent:.2} calls that move bytes at the sender, {written:.2} writes at the receiver, per block");
+    if sent <= SENDER_CALLS && written <= RECEIVER_WRITES + 0.01 {
+        return Ok(figures);
+    }
+    Err(Failure(format!("{figures}\nallowed: {SENDER_CALLS} calls, {RECEIVER_WRITES} write: see xtask/src/hops.rs")))
+}
+
+/// A folder in memory with a source file, removed at the end.
+struct Scene {
+    folder: PathBuf,
+    binary: PathBuf,
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn text(error: impl std::fmt::Display) -> Failure {
+    Failure(error.to_string())
+}
+
+impl Scene {
+    fn new() -> Result<Self, Failure> {
+        let folder = Path::new("/dev/shm").join(format!("xdfs-hops-{}", std::process::id()));
+        fs::create_dir_all(folder.join("served")).map_err(text)?;
+        let binary = tree::root().join("target/release/xdfs");
+        let scene = Self { folder, binary };
+        let source = fs::File::create(scene.folder.join("source")).map_err(text)?;
+        source.set_len(BLOCKS * BLOCK).map_err(text)?;
+        Ok(scene)
+    }
+
+    /// A server under a tool; its address.
+    fn serve(&self, mut command: Command) -> Result<(Child, String), Failure> {
+        let export = format!("d={}", self.folder.join("served").display());
+        command.args(["serve", "--export", &export, "--listen", "127.0.0.1:0", "--json"]);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().map_err(text)?;
+        let mut line = String::new();
+        let stdout = child.stdout.take().ok_or("no standard output")?;
+        BufReader::new(stdout).read_line(&mut line).map_err(text)?;
+        let ready: serde_json::Value = serde_json::from_str(&line).map_err(text)?;
+        let address = ready["address"].as_str().ok_or("the server was not ready")?.to_owned();
+        Ok((child, address))
+    }
+
+    /// Ends a server in order: the program itself, so that a tool around it writes what it counted.
+    fn end(mut child: Child) -> Result<(), Failure> {
+        let pid = child.id();
+        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+        let target = children.split_whitespace().next().unwrap_or("").to_owned();
+        Command::new("kill").args(["-TERM", &target]).status().map_err(text)?;
+        child.wait().map_err(text)?;
+        Ok(())
+    }
+
+    fn copy(
+        &self,
+        mut command: Command,
+        address: &str,
+        length: u64,
+        target: &str,
+    ) -> Result<std::process::Output, Failure> {
+        let url = format!("xdfs://{address}/{target}");
+        let source = self.folder.join("source");
+        let length = length.to_string();
+        command.args(["cp", "-P", "1", "--protection", "clear", "--verify", "none", "-q", "--length", &length]);
+        let output = command.arg(source).arg(url).stdin(Stdio::null()).output().map_err(text)?;
+        if output.status.success() {
+            return Ok(output);
+        }
+        Err(Failure(format!("the transfer failed: {}", String::from_utf8_lossy(&output.stderr))))
+    }
+
+    fn traced(&self, to: &str) -> (Command, PathBuf) {
+        let summary = self.folder.join(to);
+        let mut command = Command::new("strace");
+        command.args(["-f", "-c", "-o"]).arg(&summary).arg(&self.binary);
+        (command, summary)
+    }
+
+    /// Calls per block: at the sender, and writes at the receiver.
+    fn count_calls(&self) -> Result<(f64, f64), Failure> {
+        let (server, server_summary) = self.traced("server");
+        let (child, address) = self.serve(server)?;
+        let (client, client_summary) = self.traced("client");
+        let outcome = self.copy(client, &address, BLOCKS * BLOCK, "d/target");
+        Self::end(child)?;
+        outcome?;
+        let sent = calls(&client_summary, &["sendto", "sendmsg", "splice", "sendfile"])?;
+        let written = calls(&server_summary, &["pwrite64", "pwritev", "pwritev2"])?;
+        Ok((sent as f64 / BLOCKS as f64, written as f64 / BLOCKS as f64))
+    }
+}
+
+/// Sums the calls of the named kinds in a summary of `strace -c`.
+fn calls(summary: &Path, names: &[&str]) -> Result<u64, Failure> {
+    let text = fs::read_to_string(summary).map_err(text)?;
+    let of = |line: &str| -> Option<u64> {
+        let columns: Vec<&str> = line.split_whitespace().collect();
+        names.contains(columns.last()?).then(|| columns.get(3)?.parse().ok())?
+    };
+    Ok(text.lines().filter_map(of).sum())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_of_the_named_kinds_are_summed() -> Result<(), Failure> {
+        let file = std::env::temp_dir().join(format!("xdfs-hops-test-{}", std::process::id()));
+        let table = "% time seconds usecs/call calls errors syscall\n 60.0 0.1 5 100 splice\n 30.0 0.1 5 50 3 sendto\n 1.0 0.1 5 7 read\n";
+        fs::write(&file, table).map_err(text)?;
+        let sum = calls(&file, &["splice", "sendto"]);
+        fs::remove_file(&file).map_err(text)?;
+        assert_eq!(sum.ok(), Some(150));
+        Ok(())
+    }
+}
