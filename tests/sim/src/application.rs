@@ -11,6 +11,7 @@ use crate::world::World;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use xdfs_proto::base::{ChannelId, Duration, Error, ErrorKind, OperationId};
 use xdfs_proto::session::SessionEvent;
+use xdfs_proto::wire::Event as WireEvent;
 use xdfs_proto::wire::control::ChannelGrant;
 use xdfs_proto::wire::request::Request;
 
@@ -152,47 +153,75 @@ impl Simulation {
     }
 
     pub(crate) fn open(&mut self, index: usize) {
-        let wish = self.around.plan.operations[index].clone();
+        let wish = &self.around.plan.operations[index];
         let who = Who { side: Side::Client, pipeline: wish.pipeline };
         let upload = wish.sender() == Side::Client;
         if self.application.closing {
             let closed = Error::new(ErrorKind::ConnectionLost, "the application is closing");
             return self.refuse(index, closed);
         }
-        let block = u64::from(self.around.plan.block);
-        let request = Request {
+        let request = self.request(index);
+        let place = self.place(who);
+        match self.worlds[place].session.open(upload, request) {
+            Ok(id) => {
+                self.opened(index, id);
+                self.worlds[place].pump(&mut self.around);
+            }
+            Err(error) if error.kind == ErrorKind::LimitExceeded => self.application.waiting.push_back(index),
+            Err(error) => self.refuse(index, error),
+        }
+    }
+
+    /// The first operation of all travels inside the handshake.
+    pub(crate) fn open_in_handshake(&mut self) {
+        let wish = &self.around.plan.operations[0];
+        let (request, upload) = (self.request(0), wish.sender() == Side::Client);
+        let event = if upload { WireEvent::Upload } else { WireEvent::Download };
+        let payload = request.encode();
+        let (client, server) = (self.owner(Side::Client, ChannelId(1)), self.owner(Side::Server, ChannelId(1)));
+        let opened = self.worlds[client].session.open(upload, request);
+        let Ok(id) = opened else { return self.around.oracle.violation(|| "a new session refuses".to_owned()) };
+        self.worlds[client].session.opened_in_handshake(id);
+        self.opened(0, id);
+        if self.worlds[server].session.on_first_operation(event, &payload).is_err() {
+            self.around.oracle.violation(|| "the first operation is refused".to_owned());
+        }
+        self.worlds[server].pump(&mut self.around);
+        self.worlds[client].pump(&mut self.around);
+    }
+
+    /// The operation has its number: the source of an upload is opened, and the oracle knows.
+    fn opened(&mut self, index: usize, id: OperationId) {
+        let wish = self.around.plan.operations[index].clone();
+        let place = self.place(Who { side: Side::Client, pipeline: wish.pipeline });
+        self.around.ids.insert(id, index);
+        self.around.oracle.opened(index, Ok(id));
+        if wish.sender() == Side::Server {
+            let credit = wish.credit_blocks * u64::from(self.around.plan.block);
+            return self.around.oracle.initial_credit(id, wish.pipeline, credit);
+        }
+        if let Err(error) = self.around.disks[Side::Client.index()].open(id, index, &wish) {
+            self.worlds[place].session.fail(id, error);
+        } else if wish.task == Task::UploadStream {
+            self.application.streams.insert(index, (0, 0));
+            self.around.schedule.add(self.around.now, Event::Stream(index));
+        }
+    }
+
+    fn request(&self, index: usize) -> Request {
+        let wish = &self.around.plan.operations[index];
+        Request {
             name: format!("sim/{index}").into_bytes(),
             head_only: wish.task == Task::Stat,
-            offset: if upload { 0 } else { wish.offset },
+            offset: if wish.sender() == Side::Client { 0 } else { wish.offset },
             length: match wish.task {
                 Task::Upload => Some(wish.size),
                 Task::UploadStream | Task::Stat => None,
                 Task::Download => wish.length,
             },
             level: wish.level,
-            credit: wish.credit_blocks * block,
+            credit: wish.credit_blocks * u64::from(self.around.plan.block),
             ..Request::default()
-        };
-        let place = self.place(who);
-        match self.worlds[place].session.open(upload, request) {
-            Ok(id) => {
-                self.around.ids.insert(id, index);
-                self.around.oracle.opened(index, Ok(id));
-                if upload {
-                    let opened = self.around.disks[Side::Client.index()].open(id, index, &wish);
-                    if let Err(error) = opened {
-                        self.worlds[place].session.fail(id, error);
-                    } else if wish.task == Task::UploadStream {
-                        self.application.streams.insert(index, (0, 0));
-                        self.around.schedule.add(self.around.now, Event::Stream(index));
-                    }
-                } else {
-                    self.around.oracle.initial_credit(id, wish.pipeline, wish.credit_blocks * block);
-                }
-                self.worlds[place].pump(&mut self.around);
-            }
-            Err(error) if error.kind == ErrorKind::LimitExceeded => self.application.waiting.push_back(index),
-            Err(error) => self.refuse(index, error),
         }
     }
 

@@ -4,6 +4,8 @@
 //! xdfs-test-sim [--from SEED] [--sessions COUNT]     runs that many sessions, prints the table
 //! xdfs-test-sim --seed SEED                          runs one and prints every step
 //! ```
+//!
+//! With `--stormy` the wire is at its worst.
 
 use std::process::ExitCode;
 use xdfs_proto::session::Bugs;
@@ -19,13 +21,15 @@ fn main() -> ExitCode {
         let at = arguments.iter().position(|argument| argument == name)?;
         arguments.get(at + 1)?.parse::<u64>().ok()
     };
+    let stormy = arguments.iter().any(|argument| argument == "--stormy");
+    let options = if stormy { Options::stormy() } else { Options::default() };
     if let Some(seed) = value("--seed") {
-        let report = run(seed, &Options::default(), Bugs::default(), true);
+        let report = run(seed, &options, Bugs::default(), true);
         println!("{report:#?}");
         return if report.violation.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
     }
     let (from, sessions) = (value("--from").unwrap_or(0), value("--sessions").unwrap_or(100_000));
-    let tally = Tally::collect(from, sessions, &Options::default(), FAILURES_MAX);
+    let tally = Tally::collect(from, sessions, &options, FAILURES_MAX);
     print!("{tally}");
     if tally.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -34,6 +34,8 @@ pub struct Plan {
     pub slow_disk: bool,
     /// Blocks are written by another thread and complete later.
     pub writer_thread: bool,
+    /// The first operation of pipeline 0 travels inside the handshake.
+    pub first_in_handshake: bool,
 }
 
 /// Stall deadline of the runs: long against every delay here, short for the virtual clock.
@@ -51,6 +53,10 @@ impl Plan {
         let first = OperationPlan::draw(random, pipelines, block, true);
         let mut operations = vec![first];
         operations.extend((1..count).map(|_| OperationPlan::draw(random, pipelines, block, false)));
+        let first_in_handshake = random.chance(250);
+        if first_in_handshake {
+            operations[0].pipeline = 0;
+        }
         let mut plan = Self {
             channels,
             pipelines,
@@ -64,6 +70,7 @@ impl Plan {
             actions: Vec::new(),
             slow_disk: options.draw(Fault::SlowDisk, random),
             writer_thread: random.chance(500),
+            first_in_handshake,
         };
         plan.draw_links(options, random);
         plan.draw_disk_faults(options, random);

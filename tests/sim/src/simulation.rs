@@ -91,7 +91,11 @@ impl Simulation {
         for (index, link) in links.iter().enumerate().skip(1) {
             self.around.schedule.add(link.at, Event::Join(ChannelId(index as u16 + 1), secret));
         }
-        for (index, operation) in self.around.plan.operations.iter().enumerate() {
+        let first = usize::from(self.around.plan.first_in_handshake);
+        if first > 0 {
+            self.open_in_handshake();
+        }
+        for (index, operation) in self.around.plan.operations.iter().enumerate().skip(first) {
             self.around.schedule.add(operation.at, Event::Open(index));
         }
         for side in Side::BOTH {

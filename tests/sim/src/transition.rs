@@ -110,6 +110,21 @@ impl Options {
         Self { per_mille: Fault::ALL.iter().map(|_| 0).collect() }
     }
 
+    /// The wire is at its worst: several faults in almost every session, so that they meet each other.
+    pub fn stormy() -> Self {
+        let wire = [
+            Fault::CutFinish,
+            Fault::CutReset,
+            Fault::CutHalf,
+            Fault::Stall,
+            Fault::BitFlip,
+            Fault::ManyCut,
+            Fault::JoinCut,
+            Fault::SlowChannel,
+        ];
+        wire.into_iter().fold(Self::default(), |options, fault| options.with(fault, 500)).with(Fault::Replaced, 900)
+    }
+
     /// The same, with another probability of one kind.
     pub fn with(mut self, fault: Fault, per_mille: u32) -> Self {
         self.per_mille[fault as usize] = per_mille;

@@ -53,6 +53,12 @@ fn many_sessions_end_well_or_for_a_reason() {
 }
 
 #[test]
+fn sessions_survive_several_faults_at_once() {
+    let tally = Tally::collect(0, 2_000, &Options::stormy(), 20);
+    assert!(tally.failures.is_empty(), "{tally}");
+}
+
+#[test]
 fn one_seed_can_be_run_alone_and_read() {
     let Some(seed) = number("XDFS_SIM_SEED") else { return };
     let report = run(seed, &Options::default(), Bugs::default(), true);
