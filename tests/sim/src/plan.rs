@@ -104,7 +104,7 @@ impl Plan {
                 let link = &mut self.links[random.below(last as u64 + 1) as usize];
                 link.delay = Duration::from_millis(random.between(50, 200));
                 link.nanos_per_kib = link.nanos_per_kib.max(random.between(200_000, 1_000_000));
-                link.capacity = link.capacity.min(256 << 10);
+                link.capacity = LinkPlan::room(link.capacity.min(256 << 10), link.delay);
             }
             if late {
                 self.links[last].at = Instant(0).after(Duration::from_micros(random.magnitude(1_000, 300_000)));
@@ -270,12 +270,18 @@ impl OperationPlan {
 }
 
 impl LinkPlan {
+    /// At least as much as moves 400 kB in a second: the virtual clock is bounded.
+    fn room(capacity: usize, delay: Duration) -> usize {
+        capacity.max(2 * delay.as_millis() as usize * 400)
+    }
+
     /// A connection without faults.
     pub fn draw(at: Instant, random: &mut Random) -> Self {
+        let delay = Duration::from_micros(random.magnitude(20, 40_000));
         Self {
             at,
-            capacity: random.magnitude(4 << 10, 512 << 10) as usize,
-            delay: Duration::from_micros(random.magnitude(20, 40_000)),
+            capacity: Self::room(random.magnitude(4 << 10, 512 << 10) as usize, delay),
+            delay,
             // 4 GiB/s to 8 MiB/s.
             nanos_per_kib: random.magnitude(256, 128_000),
             short_reads: false,

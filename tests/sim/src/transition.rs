@@ -42,13 +42,13 @@ faults! {
     /// One direction ends, the other goes on.
     CutHalf, "cut of one direction", 130;
     /// A direction stops delivering without an end.
-    Stall, "stall for ever", 130;
+    Stall, "stall for ever", 140;
     /// A direction pauses, shorter than the deadline.
-    Pause, "pause", 130;
+    Pause, "pause", 160;
     /// A bit changes under way.
-    BitFlip, "bit flip", 150;
+    BitFlip, "bit flip", 190;
     /// All channels break at once.
-    AllCut, "all channels cut", 80;
+    AllCut, "all channels cut", 100;
     /// Most channels break one after the other.
     ManyCut, "many channels cut", 90;
     /// A channel joins while the transfer runs.
@@ -64,15 +64,15 @@ faults! {
     /// The disk is full after some bytes.
     NoSpace, "disk full", 90;
     /// The target cannot be staged.
-    StageRefused, "stage refused", 90;
+    StageRefused, "stage refused", 120;
     /// The target cannot get its name.
     CommitRefused, "commit refused", 110;
     /// The source is not there.
     SourceMissing, "source missing", 140;
     /// The source changes while it is read.
-    SourceChanged, "source changed", 110;
+    SourceChanged, "source changed", 150;
     /// The source shrinks while it is read.
-    SourceShrank, "source shrank", 130;
+    SourceShrank, "source shrank", 150;
     /// A read of the source fails.
     SourceUnreadable, "source unreadable", 110;
     /// The client gives an operation up.
@@ -82,7 +82,7 @@ faults! {
     /// The client closes the session while operations run.
     CloseEarly, "closed with operations running", 150;
     /// The server goes down in order.
-    Drain, "drained", 90;
+    Drain, "drained", 100;
 }
 
 impl Fault {

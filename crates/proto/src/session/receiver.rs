@@ -185,6 +185,10 @@ impl Receiver {
     /// The acknowledgement of the present state: no gap below the first value, and the ranges above it.
     pub fn acknowledge(&mut self) -> (u64, Vec<Extent>) {
         self.untold = 0;
+        if let Some(end) = self.end.filter(|_| self.bugs.has(Bug::CountDuplicates) && self.covered()) {
+            // Who believes that everything is there says so.
+            return (end, Vec::new());
+        }
         if self.bugs.has(Bug::AckAcrossGap) {
             return (self.highest(), Vec::new());
         }
