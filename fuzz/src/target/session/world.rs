@@ -45,6 +45,7 @@ pub(super) struct World {
     now: Instant,
     wires: BTreeMap<ChannelId, Wire>,
     channels: u16,
+    closed: BTreeSet<ChannelId>,
     /// Highest operation number so far.
     latest: u32,
     /// Highest that the session itself gave out.
@@ -76,6 +77,7 @@ impl World {
             now: Instant(1),
             wires: BTreeMap::new(),
             channels: 0,
+            closed: BTreeSet::new(),
             latest: 0,
             opened: 0,
             questions: VecDeque::new(),
@@ -238,6 +240,8 @@ impl World {
         if self.channels < CHANNELS_MAX && !self.over {
             self.channels += 1;
             let channel = ChannelId(self.channels);
+            // The peer may have given it up already: then the session closes it again.
+            self.closed.remove(&channel);
             self.wires.insert(channel, Wire::default());
             self.session.on_channel(channel, self.now);
         }
@@ -397,7 +401,11 @@ impl World {
                 assert!(!self.committing.contains(&operation), "there is no way back from a commit");
                 self.blocks.retain(|(of, _)| *of != operation);
             }
-            Output::Close { channel, .. } => assert!(self.wires.remove(&channel).is_some(), "a channel closes once"),
+            Output::Close { channel, .. } => {
+                // One that the peer gave up before it was up here closes as well.
+                self.wires.remove(&channel);
+                assert!(self.closed.insert(channel), "a channel closes once");
+            }
             Output::Resume { channel } => {
                 if let Some((head, payload)) = self.wires.get_mut(&channel).and_then(|wire| wire.parked.take()) {
                     self.arrive(channel, head, payload);
