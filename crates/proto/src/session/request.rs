@@ -10,6 +10,7 @@ use crate::plan;
 use crate::wire::control::Grant;
 use crate::wire::request::Request;
 use crate::wire::{Event, WireError};
+use alloc::format;
 
 impl Session {
     pub(super) fn on_request(
@@ -44,7 +45,11 @@ impl Session {
         let most = 2 * self.limits.operations_max + OPERATIONS_UNHEARD;
         let busy = self.live_coordinated() >= most;
         self.operations.insert(id, operation);
-        if busy {
+        // Control is at the highest level that the handshake's keys are good for: what they cannot do is refused by name.
+        if request.level > self.limits.control_level {
+            let text = format!("protection '{}' is not offered in this session", request.level.name());
+            self.settle(id, Err(Error::new(ErrorKind::Unsupported, text)));
+        } else if busy {
             self.settle(id, Err(Error::new(ErrorKind::Busy, "too many operations at a time in this session")));
         } else if closing {
             self.settle(id, Err(Error::new(ErrorKind::Draining, "the server is shutting down; try again later")));
@@ -91,7 +96,8 @@ impl Session {
         if operation.grant.is_some() || operation.is_settled() {
             return Ok(());
         }
-        if grant.level < operation.level || grant.ranges.len() > usize::from(limits.pipelines) {
+        let levels = operation.level..=limits.control_level;
+        if !levels.contains(&grant.level) || grant.ranges.len() > usize::from(limits.pipelines) {
             return Err(Fault::Level(grant.level));
         }
         if grant.block > limits.block {
