@@ -7,7 +7,7 @@
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let (address, store, handle) = {
-#![doc = include_str!("example_server.rs")]
+#![doc = include_str!("example_server.txt")]
 //! # };
 //! use xdfs_client::{ConnectOptions, Payload, PutOptions, Session};
 //!
@@ -26,7 +26,7 @@
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let (address, store, handle) = {
-#![doc = include_str!("example_server.rs")]
+#![doc = include_str!("example_server.txt")]
 //! # };
 //! # store.put(&xdfs_proto::base::RelPath::parse(b"greeting")?, b"hello, world")?;
 //! use xdfs_client::{ConnectOptions, GetOptions, Session, Target};

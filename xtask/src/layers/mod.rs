@@ -9,7 +9,7 @@ mod source;
 
 use crate::metadata::{self, Package};
 use crate::{Outcome, tree, verdict};
-use rules::{CRATES, CrateRule, DEVELOPMENT};
+use rules::{CRATES, CrateRule, DEVELOPMENT, TESTED_TOGETHER};
 
 /// Checks manifests and sources.
 pub(crate) fn check() -> Outcome {
@@ -41,7 +41,8 @@ fn crate_findings(package: &Package, rule: &CrateRule, members: &[Package], find
         let ours = members.iter().any(|member| member.name == dependency.name);
         let name = dependency.name.as_str();
         let allowed = if ours {
-            rule.ours.contains(&name) || (dependency.development && name == package.name)
+            rule.ours.contains(&name)
+                || (dependency.development && (name == package.name || TESTED_TOGETHER.contains(&name)))
         } else {
             rule.foreign.contains(&name) || (dependency.development && DEVELOPMENT.contains(&name))
         };

@@ -69,6 +69,9 @@ pub(super) const CRATES: &[CrateRule] = &[
     },
 ];
 
+/// Packages of ours that any crate may use in its own tests and examples: a client is shown with a server.
+pub(super) const TESTED_TOGETHER: &[&str] = &["xdfs-client", "xdfs-server"];
+
 /// Foreign packages that any crate may use in its own tests.
 pub(super) const DEVELOPMENT: &[&str] = &["proptest", "serde_json"];
 
@@ -149,6 +152,7 @@ pub(super) const SOURCES: &[SourceRule] = &[
         except: &[
             ("crates/xio/src/store/resolve", "the one resolver of names"),
             ("crates/xio/src/transport/congestion.rs", "asks the kernel for the system's default: one fixed name"),
+            ("crates/cli/src/cmd/remote.rs", "asks the kernel for the controls it has: one fixed name"),
             ("crates/cli/src/cmd/cp/items.rs", "follows a link that the user named, before a store is opened above it"),
             ("crates/cli/src/cmd/demo/", "works in a folder that it made itself"),
             ("crates/cli/src/cmd/generate.rs", "writes the manual pages and completions where the packager says"),
