@@ -5,11 +5,13 @@
 //! test sleeps, shares a name or uses a fixed port. `XDFS_BINARY` tests another binary than the one of this workspace.
 
 mod binary;
+mod relay;
 mod run;
 mod scene;
 mod server;
 
 pub use binary::xdfs_binary;
+pub use relay::Relay;
 pub use run::{Outcome, Running};
 pub use scene::{Scene, pattern};
 pub use server::Server;

@@ -1,0 +1,188 @@
+//! A relay between client and server that can hold, cut and stall single connections, as a bad network does.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Longest wait for something to pass. Far above what any test needs, so only a hang meets it.
+const DEADLINE: Duration = Duration::from_secs(60);
+/// Bytes passed on at a time: a connection that is cut has lost at most this much on its way.
+const PIECE_BYTES: usize = 64 << 10;
+/// A connection that passed so much carries data: the messages that open it are far smaller.
+const STARTED_BYTES: u64 = 16 << 10;
+/// Until all connections carry data, each passes about so much in one direction: the others get their share, however
+/// late they come. It is more than a sender may send before it has heard from the receiver, who would else never answer.
+const SHARE_BYTES: u64 = 6 << 20;
+
+/// Passes every connection on to a server. Ends with this value, and all connections with it.
+#[derive(Debug)]
+pub struct Relay {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    connections: Vec<Connection>,
+    /// When to hold; none lets everything pass.
+    hold: Option<Hold>,
+    closed: bool,
+}
+
+/// Nothing is passed on once so many connections carry data and so many bytes have passed in all.
+#[derive(Clone, Copy, Debug)]
+struct Hold {
+    connections: usize,
+    bytes: u64,
+}
+
+#[derive(Debug)]
+struct Connection {
+    client: TcpStream,
+    server: TcpStream,
+    /// Bytes from the client, and to it.
+    passed: [u64; 2],
+    stalled: bool,
+}
+
+impl State {
+    /// So many connections carry data.
+    fn started(&self, connections: usize) -> bool {
+        let started = |connection: &&Connection| connection.passed.iter().any(|&passed| passed >= STARTED_BYTES);
+        self.connections.iter().filter(started).count() >= connections
+    }
+
+    fn held(&self) -> bool {
+        let passed = self.connections.iter().flat_map(|connection| connection.passed).sum::<u64>();
+        self.hold.is_some_and(|hold| self.started(hold.connections) && passed >= hold.bytes)
+    }
+
+    /// Whether a direction of the connection `index` has to wait.
+    fn waits(&self, index: usize, direction: usize) -> bool {
+        let waits_for_others = self.hold.is_some_and(|hold| {
+            !self.started(hold.connections) && self.connections[index].passed[direction] >= SHARE_BYTES
+        });
+        !self.closed && (self.connections[index].stalled || waits_for_others || self.held())
+    }
+}
+
+impl Relay {
+    /// A relay to `server` that holds everything once `connections` of them carry data and `bytes` have passed in all.
+    pub fn holding(server: &str, connections: usize, bytes: u64) -> Self {
+        let server: SocketAddr = server.parse().expect("an address");
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("its address");
+        let shared = Arc::new(Shared::default());
+        shared.lock().hold = Some(Hold { connections, bytes });
+        let accepting = Arc::clone(&shared);
+        std::thread::spawn(move || accept_all(&listener, server, &accepting));
+        Self { address, shared }
+    }
+
+    /// The URL of `path` in the export `data`, through the relay.
+    pub fn url(&self, path: &str) -> String {
+        format!("xdfs://{}/data/{path}", self.address)
+    }
+
+    /// Waits until it holds.
+    pub fn wait_until_held(&self) {
+        let state = self.shared.lock();
+        let (_state, waited) = self
+            .shared
+            .changed
+            .wait_timeout_while(state, DEADLINE, |state| !state.held())
+            .unwrap_or_else(PoisonError::into_inner);
+        assert!(!waited.timed_out(), "too little passed within {DEADLINE:?}");
+    }
+
+    /// Lets everything pass from now on.
+    pub fn release(&self) {
+        self.shared.lock().hold = None;
+        self.shared.changed.notify_all();
+    }
+
+    /// Cuts the connection that was made as number `index`, from 0, on both sides.
+    pub fn cut(&self, index: usize) {
+        self.shared.lock().connections[index].cut();
+        self.shared.changed.notify_all();
+    }
+
+    /// Passes nothing on any more for one connection, and leaves it open.
+    pub fn stall(&self, index: usize) {
+        self.shared.lock().connections[index].stalled = true;
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        state.closed = true;
+        state.connections.iter().for_each(Connection::cut);
+        drop(state);
+        self.shared.changed.notify_all();
+        // Wakes the accepting thread, which then sees that it is over.
+        drop(TcpStream::connect(self.address));
+    }
+}
+
+impl Connection {
+    fn cut(&self) {
+        // Fails only where it is cut already.
+        let _ = self.client.shutdown(Shutdown::Both);
+        let _ = self.server.shutdown(Shutdown::Both);
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn accept_all(listener: &TcpListener, server: SocketAddr, shared: &Arc<Shared>) {
+    for client in listener.incoming().map_while(Result::ok) {
+        let Ok(server) = TcpStream::connect(server) else { continue };
+        let clone = |stream: &TcpStream| stream.try_clone().expect("a descriptor");
+        let mut state = shared.lock();
+        if state.closed {
+            return;
+        }
+        let index = state.connections.len();
+        for (direction, (from, to)) in [(&client, &server), (&server, &client)].into_iter().enumerate() {
+            let (from, to, shared) = (clone(from), clone(to), Arc::clone(shared));
+            std::thread::spawn(move || pass_on(index, direction, from, to, &shared));
+        }
+        state.connections.push(Connection { client, server, passed: [0; 2], stalled: false });
+        drop(state);
+        shared.changed.notify_all();
+    }
+}
+
+fn pass_on(index: usize, direction: usize, mut from: TcpStream, mut to: TcpStream, shared: &Shared) {
+    let mut piece = vec![0; PIECE_BYTES];
+    loop {
+        let count = match from.read(&mut piece) {
+            Ok(0) | Err(_) => break,
+            Ok(count) => count,
+        };
+        let mut state = shared.lock();
+        state.connections[index].passed[direction] += count as u64;
+        shared.changed.notify_all();
+        while state.waits(index, direction) {
+            state = shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        drop(state);
+        if to.write_all(&piece[..count]).is_err() {
+            break;
+        }
+    }
+    // An end on one side is passed on as an end, so that the other side may still answer.
+    let _ = to.shutdown(Shutdown::Write);
+}
