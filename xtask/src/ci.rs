@@ -4,7 +4,7 @@
 //! run costs more than the rest of it.
 
 use crate::process::{cargo, run as run_command, run_counted, run_without_warnings};
-use crate::{Failure, Outcome, deny, generated, hops, layers, metadata, setup, tally::Tally, tidy, tree};
+use crate::{Failure, Outcome, deny, generated, hops, layers, metadata, reqs, setup, tally::Tally, tidy, tree};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
@@ -35,6 +35,7 @@ fn steps() -> Vec<Step> {
         always("docs", |_| docs()),
         Step { name: "states", action: |_| generated::states(), present: generated::exists("states") },
         Step { name: "vectors", action: |_| generated::vectors(), present: generated::exists("vectors") },
+        Step { name: "reqs", action: |_| reqs::check(), present: reqs::exists() },
         Step { name: "fuzz", action: |_| generated::fuzz(true), present: generated::has_fuzz() },
         always("hops", |_| hops::check()),
         always("deny", |_| deny::check()),

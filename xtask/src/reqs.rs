@@ -9,6 +9,11 @@ use crate::{Outcome, verdict};
 
 const TABLE: &str = "docs/papers.md";
 
+/// Is there a table?
+pub(crate) fn exists() -> bool {
+    tree::root().join(TABLE).exists()
+}
+
 /// Checks every row of the table.
 pub(crate) fn check() -> Outcome {
     let files = tree::files()?;

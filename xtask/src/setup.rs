@@ -35,8 +35,26 @@ const fn need(package: &'static str, sign: Sign, why: &'static str) -> Need {
     Need { package, sign, why }
 }
 
+/// Adds the toolchain's own programs for counting lines, which the fuzz program uses. Where that cannot be, it says so and
+/// everything else still runs: the toolchain may have come another way.
+fn counting_tools() {
+    if !program("rustup") {
+        return;
+    }
+    let rustup = |arguments: &[&str]| Command::new("rustup").args(arguments).stdin(Stdio::null()).output();
+    let installed = rustup(&["component", "list", "--installed"]).map(|output| output.stdout).unwrap_or_default();
+    if String::from_utf8_lossy(&installed).contains("llvm-tools") {
+        return;
+    }
+    println!("set-up: adding llvm-tools to the toolchain (counts the lines that the fuzz corpus reaches)");
+    if !rustup(&["component", "add", "llvm-tools"]).is_ok_and(|output| output.status.success()) {
+        println!("set-up: rustup cannot add llvm-tools; those lines will not be counted");
+    }
+}
+
 /// Installs what is missing.
 pub(crate) fn install() -> Outcome {
+    counting_tools();
     let missing: Vec<&Need> = NEEDS.iter().filter(|need| !is_there(&need.sign)).collect();
     if missing.is_empty() {
         return Ok("set-up: everything is there".to_owned());
