@@ -4,14 +4,14 @@ use crate::ends::Target;
 use crate::joining::Joiner;
 use crate::transfer::{RemoteFile, Report};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use xdfs_engine::host::{Host, Job, Opened, Staged};
 use xdfs_engine::mail::{Command, Mail};
 use xdfs_engine::transfer::Tally;
-use xdfs_proto::base::{Error, ErrorKind, Level, OperationId};
+use xdfs_proto::base::{Error, ErrorKind, Level, OperationId, PipelineId};
 use xdfs_proto::session::{Committed, SessionEvent};
 use xdfs_proto::wire::control::Grant;
 use xdfs_proto::wire::request::Request;
@@ -33,11 +33,30 @@ pub(crate) struct Registry {
     pending: Mutex<BTreeMap<u64, Pending>>,
     /// Why the session ended, when it did.
     pub ended: Mutex<Option<Option<Error>>>,
+    /// The server goes down.
+    pub draining: AtomicBool,
 }
 
 impl Registry {
     pub(crate) fn pending(&self) -> MutexGuard<'_, BTreeMap<u64, Pending>> {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A pipeline's thread is about to end. With the first one, which coordinates every transfer, whoever still waits
+    /// hears so: a request may have been on its way to it.
+    pub(crate) fn pipeline_ended(&self, pipeline: PipelineId, error: Option<&Error>) {
+        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        if error.is_some() && ended.as_ref().is_none_or(Option::is_none) {
+            *ended = Some(error.cloned());
+        }
+        drop(ended);
+        if pipeline != PipelineId(0) {
+            return;
+        }
+        let closed = || Error::new(ErrorKind::ConnectionLost, "the session has ended");
+        for pending in std::mem::take(&mut *self.pending()).into_values() {
+            let _ = pending.outcome.try_send(Err(error.cloned().unwrap_or_else(closed)));
+        }
     }
 }
 
@@ -106,6 +125,7 @@ impl Host for ClientHost {
             remote: pending.remote,
         });
         let _ = pending.outcome.try_send(report);
+        self.close_when_drained();
     }
 
     fn event(&mut self, event: SessionEvent) {
@@ -127,11 +147,29 @@ impl Host for ClientHost {
                 self.joiner.tell(Mail::Command(Command::WantChannels(1)));
             }
             SessionEvent::ChannelsGranted(grant) => Joiner::start(&self.joiner, grant),
+            SessionEvent::Draining { .. } => {
+                self.registry.draining.store(true, Ordering::Relaxed);
+                self.close_when_drained();
+            }
             SessionEvent::Over { error } => {
                 let mut ended = self.registry.ended.lock().unwrap_or_else(PoisonError::into_inner);
-                *ended = Some(error);
+                if ended.as_ref().is_none_or(Option::is_none) {
+                    *ended = Some(error);
+                }
             }
             _ => {}
+        }
+    }
+}
+
+impl ClientHost {
+    /// The server goes down and no transfer is left: every pipeline may end. (One pipeline alone does so by itself.)
+    fn close_when_drained(&self) {
+        let draining = self.registry.draining.load(Ordering::Relaxed);
+        if draining && self.joiner.posts.len() > 1 && self.registry.pending().is_empty() {
+            for post in &self.joiner.posts {
+                let _ = post.try_send(Mail::Command(Command::Close));
+            }
         }
     }
 }

@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 use xdfs_engine::group::GroupChannel;
-use xdfs_engine::mail::Mail;
+use xdfs_engine::mail::{Command, Mail};
 use xdfs_engine::opening::{ClientJoining, Step};
-use xdfs_proto::base::{ChannelId, Error, ErrorKind, SessionId};
+use xdfs_proto::base::{ChannelId, Error, ErrorKind, PipelineId, SessionId};
 use xdfs_proto::wire::control::ChannelGrant;
 use xdfs_proto::wire::handshake::Join;
 use xdfs_secure::keys::{ChannelKeys, Grant, JoinSecret, Role};
@@ -51,6 +51,15 @@ impl Joiner {
     pub(crate) fn tell(&self, mail: Mail<Link>) {
         if let Some(post) = self.posts.first() {
             let _ = post.try_send(mail);
+        }
+    }
+
+    /// One pipeline has failed: the session is over for the others too (P-42).
+    pub(crate) fn tell_others(&self, failed: PipelineId, error: &Error) {
+        for (index, post) in self.posts.iter().enumerate() {
+            if index != usize::from(failed.0) {
+                let _ = post.send(Mail::Command(Command::Abandon(error.clone())));
+            }
         }
     }
 

@@ -5,6 +5,7 @@ use crate::host::{ClientHost, Pending, Registry};
 use crate::joining::Joiner;
 use crate::transfer::{PumpPost, RemoteFile, Transfer};
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,6 +14,7 @@ use std::time::{Duration, Instant};
 use xdfs_engine::blocking::{Blocking, Share};
 use xdfs_engine::bounds;
 use xdfs_engine::group::{Group, GroupChannel};
+use xdfs_engine::host::Ending;
 use xdfs_engine::mail::{Command, Mail, Post};
 use xdfs_engine::opening::{ClientOpened, ClientOpening, Step};
 use xdfs_engine::pump::{DiskMode, Parts, Pump};
@@ -158,9 +160,11 @@ impl Session {
             known: false,
         };
         let (dispatchers, posts, mailboxes) = pipelines(accept.pipelines)?;
+        // Channel 1 was connected with what was wished; the others with what was granted.
+        let granted = u32::try_from(accept.window).ok().filter(|window| *window > 0);
         let joiner = Arc::new(Joiner {
             address: options.address.clone(),
-            transport,
+            transport: TransportOptions { window: granted.or(transport.window), ..transport },
             session: accept.session,
             secret: join_secret,
             deadline: options.deadline,
@@ -232,13 +236,20 @@ impl Session {
             let session = Machine::new(Role::Client, pipeline, limits.clone(), Bugs::default());
             let group = Group { session, channels: first.take().into_iter().collect() };
             let name = format!("xdfs-pipeline-{index}");
-            let release = Release(Arc::clone(&self.registry), index == 0);
+            let (registry, others) = (Arc::clone(&self.registry), Arc::clone(&self.joiner));
             let run = move || {
-                let release = release;
-                if let Ok(pump) = Pump::new(parts, group) {
-                    drop(pump.run());
+                // A mistake of ours ends the session, and nobody waits for it.
+                let run = AssertUnwindSafe(|| Pump::new(parts, group).map(Pump::run).map(|(ending, ..)| ending));
+                let error = match catch_unwind(run) {
+                    Ok(Ok(Ending::Over(error))) => error,
+                    Ok(Ok(Ending::Idle(_))) => None,
+                    Ok(Err(error)) => Some(Error::new(ErrorKind::Resources, format!("cannot watch sockets: {error}"))),
+                    Err(_) => Some(Error::new(ErrorKind::Resources, "a pipeline of the session has failed")),
+                };
+                registry.pipeline_ended(pipeline, error.as_ref());
+                if let Some(error) = error {
+                    others.tell_others(pipeline, &error);
                 }
-                drop(release);
             };
             let thread = thread::Builder::new().name(name).spawn(run);
             self.threads.push(thread.map_err(|error| {
@@ -337,10 +348,9 @@ impl Session {
     /// Ends the session in order: transfers under way are finished first.
     pub fn close(mut self) -> Result<(), Error> {
         self.joiner.stopped.store(true, Ordering::Relaxed);
-        for post in &self.joiner.posts {
+        // The first pipeline coordinates every transfer, and the others are needed until it has ended.
+        for (post, thread) in self.joiner.posts.iter().zip(std::mem::take(&mut self.threads)) {
             let _ = post.send(Mail::Command(Command::Close));
-        }
-        for thread in std::mem::take(&mut self.threads) {
             let _ = thread.join();
         }
         let ended = self.registry.ended.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -358,18 +368,6 @@ impl Drop for Session {
         for post in &self.joiner.posts {
             let error = Error::new(ErrorKind::Cancelled, "the session was dropped");
             let _ = post.try_send(Mail::Command(Command::Abandon(error)));
-        }
-    }
-}
-
-/// Lets everybody go who still waits when the coordinating pipeline's thread ends, however it ends; its mailbox is gone by
-/// then, so nobody new can begin to wait.
-struct Release(Arc<Registry>, bool);
-
-impl Drop for Release {
-    fn drop(&mut self) {
-        if self.1 {
-            self.0.pending().clear();
         }
     }
 }

@@ -55,6 +55,7 @@ fn open(store: &dyn Store, path: &RelPath, head_only: bool, offset: u64) -> Resu
 
 impl ServerHost {
     fn remember(&mut self, operation: OperationId, request: &Request, upload: bool) {
+        self.metrics.live.fetch_add(1, Ordering::Relaxed);
         let name = request.name.escape_ascii().to_string();
         self.names.insert(operation, (name, upload, request.level.name()));
     }
@@ -108,6 +109,7 @@ impl Host for ServerHost {
     fn settled(&mut self, operation: OperationId, outcome: Result<Committed, Error>, tally: Tally) {
         self.metrics.operations.fetch_add(1, Ordering::Relaxed);
         let Some((name, upload, level)) = self.names.remove(&operation) else { return };
+        self.metrics.live.fetch_sub(1, Ordering::Relaxed);
         (self.log)(&LogEvent::Transfer {
             session: self.session,
             operation: operation.0,
@@ -124,11 +126,14 @@ impl Host for ServerHost {
             SessionEvent::ChannelsWanted { count } => {
                 self.tell(Letter::WantChannels { session: self.session, pipeline: self.pipeline, count });
             }
-            SessionEvent::ChannelLost { channel, error } => (self.log)(&LogEvent::ChannelLost {
-                session: self.session,
-                channel: channel.0,
-                error: error.to_string(),
-            }),
+            SessionEvent::ChannelLost { channel, error } => {
+                self.metrics.channels.fetch_sub(1, Ordering::Relaxed);
+                (self.log)(&LogEvent::ChannelLost {
+                    session: self.session,
+                    channel: channel.0,
+                    error: error.to_string(),
+                });
+            }
             _ => {}
         }
     }

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
 use xdfs_engine::host::Ending;
 use xdfs_engine::mail::{Mail, Post};
@@ -38,6 +38,10 @@ pub(crate) enum Letter {
 pub(crate) struct Metrics {
     pub bytes: AtomicU64,
     pub operations: AtomicU64,
+    /// Operations under way.
+    pub live: AtomicU64,
+    /// Channels that are up, as far as is known.
+    pub channels: AtomicU64,
 }
 
 /// Leave for channels to join: numbers, a secret, a time.
@@ -73,6 +77,8 @@ pub(crate) struct Entry {
     pub channels: u16,
     /// Socket window that was granted, 0 for none.
     pub window: u32,
+    /// Operations done when the session was last looked at.
+    pub seen: u64,
     pub pipes: Vec<Pipe>,
     pub metrics: Arc<Metrics>,
     secret: JoinSecret,
@@ -94,6 +100,7 @@ impl Entry {
             quiet_since: now,
             channels,
             window: 0,
+            seen: 0,
             pipes,
             metrics,
             secret,
@@ -135,7 +142,11 @@ impl Entry {
     /// Leave for `count` more channels; numbers are never used again.
     pub fn more(&mut self, count: u16, secret: [u8; 32], life_ms: u32, now: Instant) -> Option<ChannelGrant> {
         self.leaves.retain(|leave| now < leave.until);
-        let count = count.min(self.channels);
+        let unused: usize = self.leaves.iter().map(|leave| usize::from(leave.grant.count) - leave.used.len()).sum();
+        let up = self.metrics.channels.load(Ordering::Relaxed);
+        // A loss that the client noticed may not be known here yet: twice the granted number bounds it all the same.
+        let left = (2 * u64::from(self.channels)).saturating_sub(up + unused as u64);
+        let count = count.min(self.channels).min(u16::try_from(left).unwrap_or(u16::MAX));
         let first = self.next_channel;
         let next = first.checked_add(count)?;
         if count == 0 || self.leaves.len() >= 16 {

@@ -165,8 +165,9 @@ where
             return Ok(Writing::Inline(stage));
         }
         if self.writer.is_none() {
-            // A place for every buffer, and for what attaches and detaches.
-            let places = 2 * bounds::RECEIVE_BUFFERS;
+            // A place for every buffer, and for what attaches and detaches: the pump never waits for its writer, which
+            // may wait for the pump's mailbox.
+            let places = bounds::RECEIVE_BUFFERS + 4 * self.session.limits().operations_max;
             let writer = Writer::start(places, self.post.clone())
                 .map_err(|error| Error::new(ErrorKind::Resources, format!("cannot start a writer thread: {error}")))?;
             self.writer = Some(writer);

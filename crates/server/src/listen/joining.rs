@@ -6,6 +6,7 @@ use crate::log::LogEvent;
 use crate::sessions::{Entry, IdleChannel, Letter, Pipe, PumpMail, PumpPost, record_keys};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread;
 use xdfs_engine::blocking::Share;
 use xdfs_engine::bounds;
@@ -55,19 +56,20 @@ impl Server {
         };
         entry.window = u32::try_from(granted.window).unwrap_or(0);
         self.apply_window(socket, &entry);
-        let mut first_failed = false;
+        entry.metrics.channels.fetch_add(1, Ordering::Relaxed);
+        let mut first_failed = None;
         if let Pipe::Idle { session, channels } = &mut entry.pipes[0] {
             session.on_channel(ChannelId(1), now);
             if let Some((event, payload)) = &open.first {
-                first_failed = session.on_first_operation(*event, payload).is_err();
+                first_failed = session.on_first_operation(*event, payload).err();
             }
             channels.insert(ChannelId(1), IdleChannel { socket, sealer, opener, known: true });
         }
         self.idle.insert(socket, (id, ChannelId(1)));
         self.sessions.insert(id, entry);
         self.dispatch.submit(Op::Head { socket });
-        if first_failed {
-            return self.idle_ended(socket);
+        if let Some(fault) = first_failed {
+            return self.drop_session(id, Some(Error::from(fault)));
         }
         if open.first.is_some() || granted.pipelines > 1 {
             self.start_pipelines(id);
@@ -87,12 +89,12 @@ impl Server {
 
     /// A channel has proved that it belongs to a session, and its answer is out.
     pub(super) fn admit(&mut self, socket: SocketId, id: SessionId, channel: ChannelId, keys: RoleKeys) {
-        let Ok((sealer, opener)) = record_keys(keys) else { return };
-        let Some(entry) = self.sessions.get_mut(&id) else { return };
+        let (Some(entry), Ok((sealer, opener))) = (self.sessions.get(&id), record_keys(keys)) else {
+            return self.cut(socket, "JOIN of a session that has ended");
+        };
+        self.apply_window(socket, entry);
+        entry.metrics.channels.fetch_add(1, Ordering::Relaxed);
         let pipeline = entry.pipeline_of(channel);
-        if let Some(entry) = self.sessions.get(&id) {
-            self.apply_window(socket, entry);
-        }
         let Some(entry) = self.sessions.get_mut(&id) else { return };
         match entry.pipes.get_mut(pipeline) {
             Some(Pipe::Idle { channels, .. }) => {

@@ -2,7 +2,7 @@
 
 use super::Server;
 use crate::log::LogEvent;
-use crate::sessions::{IdleChannel, Pipe, PumpMail};
+use crate::sessions::{Entry, IdleChannel, Pipe, PumpMail};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use xdfs_engine::group::Group;
@@ -22,7 +22,8 @@ impl Server {
             Ending::Over(error) => {
                 let Some(entry) = self.sessions.get_mut(&id) else { return };
                 entry.pipes[index] = Pipe::Over;
-                if entry.pipes.iter().all(|pipe| matches!(pipe, Pipe::Over)) {
+                // What one pipeline lost no other can bring (P-42).
+                if error.is_some() || entry.pipes.iter().all(|pipe| matches!(pipe, Pipe::Over)) {
                     self.drop_session(id, error);
                 }
             }
@@ -31,7 +32,9 @@ impl Server {
     }
 
     fn keep(&mut self, id: SessionId, index: usize, group: Group<Link>, mailbox: PumpMail) {
-        let now = self.dispatch.now();
+        if !self.sessions.contains_key(&id) {
+            return;
+        }
         let mut channels = BTreeMap::new();
         let mut again = false;
         let late: Vec<_> = mailbox.try_iter().collect();
@@ -55,7 +58,6 @@ impl Server {
             channels.insert(channel.channel, idle);
         }
         let Some(entry) = self.sessions.get_mut(&id) else { return };
-        entry.quiet_since = now;
         entry.pipes[index] = Pipe::Idle { session: Box::new(group.session), channels };
         if again || self.draining.is_some() {
             self.start_pipelines(id);
@@ -84,6 +86,10 @@ impl Server {
         let pipeline = entry.pipeline_of(channel);
         let Some(Pipe::Idle { session, channels }) = entry.pipes.get_mut(pipeline) else { return };
         let known = channels.remove(&channel).is_some_and(|idle| idle.known);
+        if !known {
+            // Of the others the machine tells.
+            entry.metrics.channels.fetch_sub(1, Ordering::Relaxed);
+        }
         let error = Error::new(ErrorKind::ConnectionLost, "the peer closed the connection");
         if channels.is_empty() {
             return self.drop_session(id, Some(error));
@@ -131,13 +137,15 @@ impl Server {
 
     pub(super) fn end_idle_sessions(&mut self, now: Instant) {
         let idle_for = self.config.limits.idle;
-        let idle = |pipes: &[Pipe]| pipes.iter().all(|pipe| matches!(pipe, Pipe::Idle { .. } | Pipe::Over));
-        let old: Vec<SessionId> = self
-            .sessions
-            .iter()
-            .filter(|(_, entry)| idle(&entry.pipes) && now.since(entry.quiet_since) >= idle_for)
-            .map(|(id, _)| *id)
-            .collect();
+        for entry in self.sessions.values_mut() {
+            // Pipelines that stay on their threads are quiet when no operation ran since the last look.
+            let done = entry.metrics.operations.load(Ordering::Relaxed);
+            if entry.metrics.live.load(Ordering::Relaxed) > 0 || std::mem::replace(&mut entry.seen, done) != done {
+                entry.quiet_since = now;
+            }
+        }
+        let quiet = |entry: &Entry| now.since(entry.quiet_since) >= idle_for;
+        let old: Vec<SessionId> = self.sessions.iter().filter(|(_, entry)| quiet(entry)).map(|(id, _)| *id).collect();
         for id in old {
             let text = format!("no operation for {} s", idle_for.as_secs());
             self.drop_session(id, Some(Error::new(ErrorKind::TimedOut, text)));

@@ -1,0 +1,10 @@
+//! Peers that break the rules, against a real server: each is told why, or its cause is logged, within its deadline, and
+//! a transfer of somebody else beside it arrives whole. The raw peers speak through the protocol's own encoders.
+#![allow(clippy::disallowed_methods, reason = "tests set their scenes with the standard library")]
+
+mod joins;
+mod openings;
+mod raw;
+mod records;
+#[path = "../support/mod.rs"]
+mod support;

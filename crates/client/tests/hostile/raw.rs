@@ -1,0 +1,257 @@
+//! A peer that can say anything: blocking sockets, the protocol's encoders, and the right keys.
+
+use super::support::serving::Serving;
+use super::support::{BLOCK, PATIENCE, assert_same, finish, pattern, pipe_payload};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+use xdfs_client::{Address, Error, Level, PutOptions, Session, Transfer};
+use xdfs_engine::opening::{ClientJoining, ClientOpened, ClientOpening, Step};
+use xdfs_proto::base::{ChannelId, OperationId, SessionId};
+use xdfs_proto::wire::control::{ChannelGrant, Control};
+use xdfs_proto::wire::handshake::{Join, Open};
+use xdfs_proto::wire::request::Request;
+use xdfs_proto::wire::{Event, Flags, Head};
+use xdfs_secure::keys::{ChannelKeys, Grant, JoinSecret, Role, RoleKeys};
+use xdfs_secure::record::{Limits, Opener, Sealer};
+
+/// A connection to the server.
+pub fn connect(serving: &Serving) -> TcpStream {
+    let Address::Tcp(address) = serving.address else { panic!("the raw peer speaks TCP") };
+    let stream = TcpStream::connect(address).unwrap();
+    stream.set_nodelay(true).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
+/// Everything that comes until the server closes.
+#[track_caller]
+pub fn read_to_end(stream: &mut TcpStream) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    match stream.read_to_end(&mut bytes) {
+        Ok(_) => {}
+        // A server that closes with bytes of ours unread resets.
+        Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => {}
+        Err(error) => panic!("the server neither answered nor closed: {error}"),
+    }
+    bytes
+}
+
+pub fn wishes(channels: u16) -> Open {
+    Open {
+        prefaces: [0; 16],
+        features: 0,
+        channels,
+        pipelines: 1,
+        window: 0,
+        block: BLOCK as u32,
+        level: Level::Clear,
+        stall_ms: 0,
+        label: [9; 16],
+        login: 0,
+        credentials: Vec::new(),
+        options: Vec::new(),
+        first: None,
+    }
+}
+
+/// A session whose first channel is up.
+pub struct RawSession {
+    pub id: SessionId,
+    pub grant: ChannelGrant,
+    secret: JoinSecret,
+}
+
+pub fn open(serving: &Serving, wishes: Open) -> Result<(RawSession, RawChannel), Error> {
+    let mut stream = connect(serving);
+    let (mut opening, mut step) = ClientOpening::start(wishes, [7; 32]);
+    let ClientOpened { accept, join_secret } = loop {
+        match step {
+            Step::Done(opened) => break opened,
+            Step::Go { send, want } => {
+                stream.write_all(&send).unwrap();
+                let mut bytes = vec![0; want];
+                stream.read_exact(&mut bytes).unwrap();
+                step = opening.on_bytes(&bytes)?;
+            }
+        }
+    };
+    let session = RawSession { id: accept.session, grant: accept.grant, secret: join_secret };
+    let keys = session.keys(1);
+    Ok((session, RawChannel::new(stream, keys)))
+}
+
+impl RawSession {
+    pub fn keys(&self, channel: u16) -> RoleKeys {
+        let grant = Grant::new(&self.grant.secret);
+        ChannelKeys::derive(&self.secret, &grant, self.id, ChannelId(channel)).unwrap().for_role(Role::Client)
+    }
+
+    /// The bytes of a JOIN, as `change` leaves them.
+    pub fn join_bytes(&self, channel: u16) -> (ClientJoining, Vec<u8>) {
+        let join = Join { session: self.id, channel: ChannelId(channel), nonce: [3; 16], mac: [0; 32] };
+        let (joining, step) = ClientJoining::start(join, self.keys(channel).join);
+        let Step::Go { send, .. } = step else { panic!("a JOIN is sent first") };
+        (joining, send)
+    }
+
+    /// Joins a channel.
+    pub fn join(&self, serving: &Serving, channel: u16) -> Result<RawChannel, Error> {
+        let (mut joining, send) = self.join_bytes(channel);
+        let mut stream = connect(serving);
+        stream.write_all(&send).unwrap();
+        let mut preface = [0; 8];
+        stream.read_exact(&mut preface).unwrap();
+        let Step::Go { want, .. } = joining.on_bytes(&preface)? else { panic!("the proof follows") };
+        let mut proof = vec![0; want];
+        stream.read_exact(&mut proof).unwrap();
+        joining.on_bytes(&proof)?;
+        Ok(RawChannel::new(stream, self.keys(channel)))
+    }
+}
+
+/// One channel that speaks records.
+pub struct RawChannel {
+    pub stream: TcpStream,
+    sealer: Sealer,
+    opener: Opener,
+}
+
+/// A head at the given level; the sequence is filled in when it is sent.
+pub fn head(event: Event, level: Level, operation: u32) -> Head {
+    Head {
+        event: event as u8,
+        level,
+        epoch: 0,
+        operation: OperationId(operation),
+        sequence: 0,
+        offset: 0,
+        length: 0,
+        flags: Flags::NONE,
+    }
+}
+
+impl RawChannel {
+    fn new(stream: TcpStream, keys: RoleKeys) -> Self {
+        let sealer = Sealer::new(keys.seal, Limits::STANDARD).unwrap();
+        let opener = Opener::new(keys.open, Limits::STANDARD).unwrap();
+        Self { stream, sealer, opener }
+    }
+
+    /// Sends a record as `head` says, with the right sequence, length and tag, and then what `change` makes of its bytes.
+    pub fn record(&mut self, mut head: Head, payload: &[u8], change: impl FnOnce(&mut Vec<u8>)) {
+        head.sequence = self.sealer.sequence();
+        head.length = payload.len() as u32;
+        self.exactly(head, payload, change);
+    }
+
+    /// Sends a record whose head is exactly this one, sealed.
+    pub fn exactly(&mut self, head: Head, payload: &[u8], change: impl FnOnce(&mut Vec<u8>)) {
+        let mut bytes = head.encode().to_vec();
+        bytes.extend_from_slice(payload);
+        let tag = self.sealer.seal(head.level, &mut bytes).unwrap();
+        bytes.splice(32..32, tag);
+        change(&mut bytes);
+        // The server may have closed already.
+        let _ = self.stream.write_all(&bytes);
+    }
+
+    pub fn control(&mut self, operation: u32, control: &Control) {
+        self.record(head(control.event(), Level::Integrity, operation), &control.encode(), |_| {});
+    }
+
+    pub fn request(&mut self, upload: bool, operation: u32, request: &Request) {
+        let event = if upload { Event::Upload } else { Event::Download };
+        let head = Head { flags: Flags::REQUEST, ..head(event, Level::Integrity, operation) };
+        self.record(head, &request.encode(), |_| {});
+    }
+
+    pub fn block(&mut self, event: Event, operation: u32, offset: u64, payload: &[u8]) {
+        self.record(Head { offset, ..head(event, Level::Clear, operation) }, payload, |_| {});
+    }
+
+    /// The next record; none when the server has closed.
+    pub fn read(&mut self) -> Option<(Head, Vec<u8>)> {
+        let mut raw = [0; 48];
+        self.stream.read_exact(&mut raw).ok()?;
+        let head = Head::decode(raw[..32].try_into().unwrap()).unwrap();
+        let mut headed = raw[..32].to_vec();
+        headed.resize(32 + head.length as usize, 0);
+        self.stream.read_exact(&mut headed[32..]).ok()?;
+        self.opener.open(head.level, &mut headed, raw[32..].try_into().unwrap()).unwrap();
+        Some((head, headed.split_off(32)))
+    }
+
+    /// Reads on until a message of which `found` says something.
+    #[track_caller]
+    pub fn until<R>(&mut self, what: &str, mut found: impl FnMut(&Head, Control) -> Option<R>) -> R {
+        while let Some((head, payload)) = self.read() {
+            let event = Event::from_code(head.event).unwrap();
+            let control = if head.length as usize > 4096 { None } else { Control::decode(event, &payload).unwrap() };
+            if let Some(result) = control.and_then(|control| found(&head, control)) {
+                return result;
+            }
+        }
+        panic!("the server closed before it said: {what}");
+    }
+
+    /// Opens an upload of `length` bytes and waits for its GRANT.
+    pub fn upload(&mut self, operation: u32, name: &str, length: Option<u64>) {
+        let request = Request { name: name.into(), length, level: Level::Clear, mode: 0o644, ..Request::default() };
+        self.request(true, operation, &request);
+        self.until("GRANT", |_, control| matches!(control, Control::Grant(_)).then_some(()));
+    }
+
+    /// Asks for an answer and waits for it: the channel is up, and everything before was processed.
+    pub fn ping(&mut self) {
+        let head = Head { flags: Flags::ASK, ..head(Event::Nothing, Level::Integrity, 0) };
+        self.record(head, &[], |_| {});
+        self.until("NOOP", |_, control| (control == Control::Nothing).then_some(()));
+    }
+}
+
+/// Somebody else's upload that is under way all the time.
+pub struct Beside<'a> {
+    serving: &'a Serving,
+    session: Session,
+    transfer: Transfer,
+    writer: std::io::PipeWriter,
+    sent: usize,
+}
+
+impl<'a> Beside<'a> {
+    pub fn start(serving: &'a Serving) -> Self {
+        let session = serving.connect(2);
+        let (payload, writer) = pipe_payload(None);
+        let transfer = session.put(payload, "data/beside", &PutOptions::default()).unwrap();
+        let mut beside = Self { serving, session, transfer, writer, sent: 0 };
+        beside.go_on();
+        beside
+    }
+
+    /// A few blocks more go through while others misbehave.
+    pub fn go_on(&mut self) {
+        self.writer.write_all(&pattern(3 * BLOCK, self.sent as u64)).unwrap();
+        self.sent += 3 * BLOCK;
+    }
+
+    /// It arrives whole, and of all the others nothing is left.
+    pub fn finish(mut self) {
+        self.go_on();
+        // Its own session, at most one thread, and no connection that is opening.
+        self.serving.wait_for_status("only the good session is left", |[sessions, opening, threads]| {
+            sessions == 1 && opening == 0 && threads <= 1
+        });
+        drop(self.writer);
+        finish(&self.transfer).unwrap();
+        let expected: Vec<u8> =
+            (0..self.sent).step_by(3 * BLOCK).flat_map(|at| pattern(3 * BLOCK, at as u64)).collect();
+        assert_same(&self.serving.directory.read("beside"), &expected);
+        self.session.close().unwrap();
+        self.serving.wait_for_status("everything is gone", |state| state == [0, 0, 0]);
+        self.serving.directory.wait_for_names(&["beside"]);
+    }
+}
+
+/// A deadline that no honest wait in these tests needs.
+pub const SOON: Duration = Duration::from_secs(20);

@@ -1,0 +1,117 @@
+//! Threads of sessions, their sleep and their end: idle sessions cost no thread, and a server that goes down lets
+//! transfers finish.
+
+use super::support::relay::Relay;
+use super::support::serving::{Serving, Setup};
+use super::support::{BLOCK, assert_same, finish, pattern, pipe_payload};
+use std::io::Write;
+use std::time::{Duration, Instant};
+use xdfs_client::{ConnectOptions, ErrorKind, GetOptions, Payload, PutOptions, Session, Target};
+use xdfs_engine::bounds::IDLE_BEFORE_RETIRING;
+use xdfs_server::{LogEvent, ServerLimits};
+
+fn touch(session: &Session) {
+    let payload = Payload::bytes(b"x".to_vec()).unwrap();
+    finish(&session.put(payload, "data/touched", &PutOptions::default()).unwrap()).unwrap();
+}
+
+#[test]
+fn an_idle_session_gives_its_thread_back_and_wakes_up_again_and_again() {
+    let serving = Serving::start();
+    let session = serving.connect(3);
+    for _ in 0..6 {
+        touch(&session);
+        serving
+            .wait_for_status("the idle session has no thread", |[sessions, _, threads]| (sessions, threads) == (1, 0));
+    }
+    session.close().unwrap();
+    assert_eq!(serving.session_ended(), None);
+}
+
+#[test]
+fn many_channels_are_served_by_one_pipeline_thread() {
+    let serving = Serving::start();
+    let session = serving.connect(64);
+    let (payload, mut writer) = pipe_payload(None);
+    let transfer = session.put(payload, "data/piped", &PutOptions::default()).unwrap();
+    writer.write_all(&pattern(30 * BLOCK, 1)).unwrap();
+    serving.wait_for_status("one thread moves the data", |[sessions, _, threads]| (sessions, threads) == (1, 1));
+    assert_eq!(serving.status()[2], 1);
+    drop(writer);
+    finish(&transfer).unwrap();
+    session.close().unwrap();
+}
+
+#[test]
+fn requests_and_joins_that_meet_a_retiring_thread_are_served() {
+    let serving = Serving::start();
+    // Around the moment at which the thread gives up, in steps of a millisecond.
+    let (_kept, never) = std::sync::mpsc::sync_channel::<()>(0);
+    for early_ms in 0..12 {
+        let relay = Relay::to(&serving.address);
+        let options = ConnectOptions { address: relay.address.clone(), ..serving.options(4) };
+        // The relay holds the JOINs, with everything else, until the session has been idle for so long.
+        let session = Session::connect(&options).unwrap();
+        touch(&session);
+        relay.hold_after(0);
+        let pause = IDLE_BEFORE_RETIRING + Duration::from_millis(3) - Duration::from_millis(early_ms);
+        // A time that passes is what this test is about.
+        let _ = never.recv_timeout(pause);
+        let bytes = pattern(40 * BLOCK, early_ms);
+        let payload = Payload::bytes(bytes.clone()).unwrap();
+        let transfer = session.put(payload, "data/late", &PutOptions::default()).unwrap();
+        relay.release();
+        finish(&transfer).unwrap();
+        assert_same(&serving.directory.read("late"), &bytes);
+        let until = Instant::now() + Duration::from_secs(10);
+        while session.joined() < 4 {
+            assert!(Instant::now() < until, "{} of 4 channels joined: {:?}", session.joined(), session.join_failure());
+            std::thread::yield_now();
+        }
+        session.close().unwrap();
+    }
+    serving.wait_for_status("everything is gone", |state| state == [0, 0, 0]);
+    assert_eq!(serving.count(|event| matches!(event, LogEvent::ChannelLost { .. })), 0);
+}
+
+#[test]
+fn a_session_without_an_operation_is_ended_at_its_time() {
+    for pipelines in [1, 2] {
+        let limits = ServerLimits { idle: Duration::from_millis(300), ..ServerLimits::default() };
+        let serving = Serving::with(Setup { limits, ..Setup::default() });
+        let session = Session::connect(&ConnectOptions { pipelines, ..serving.options(2) }).unwrap();
+        touch(&session);
+        let error = serving.session_ended().expect("it was not the client who ended it");
+        assert!(error.contains("no operation"), "{error}");
+        serving.wait_for_status("everything is gone", |state| state == [0, 0, 0]);
+        drop(session);
+    }
+}
+
+#[test]
+fn a_server_that_goes_down_finishes_what_runs_and_takes_nothing_new() {
+    for pipelines in [1, 2] {
+        let mut serving = Serving::start();
+        let idle = serving.connect(2);
+        let session = Session::connect(&ConnectOptions { pipelines, ..serving.options(4) }).unwrap();
+        let (payload, mut writer) = pipe_payload(None);
+        let transfer = session.put(payload, "data/piped", &PutOptions::default()).unwrap();
+        let bytes = pattern(50 * BLOCK + 1, 5);
+        writer.write_all(&bytes[..20 * BLOCK]).unwrap();
+        serving.handle.drain();
+        serving.heard("draining", |event| matches!(event, LogEvent::Draining { .. }).then_some(()));
+        // The idle session was asked to go, and nothing new comes in.
+        assert!(Session::connect(&serving.options(1)).is_err());
+        let refused = session.get("data/piped", Target::null(), &GetOptions::default());
+        let refused = refused.and_then(|transfer| finish(&transfer)).unwrap_err();
+        let expected = [ErrorKind::Draining, ErrorKind::ConnectionLost, ErrorKind::NotFound];
+        assert!(expected.contains(&refused.kind), "{refused}");
+        writer.write_all(&bytes[20 * BLOCK..]).unwrap();
+        drop(writer);
+        finish(&transfer).unwrap();
+        assert_same(&serving.directory.read("piped"), &bytes);
+        serving.ended().unwrap();
+        session.close().unwrap();
+        idle.close().unwrap();
+    }
+}

@@ -1,0 +1,169 @@
+//! A server in this process, and what it logs.
+
+use super::{PATIENCE, Scratch, Watched};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use xdfs_client::{Address, ConnectOptions, Level, Session};
+use xdfs_server::{Config, DiskMode, Export, Handle, LogEvent, Policy, Server, ServerLimits, TransportOptions};
+use xdfs_xio::store::{LocalStore, MemoryExport};
+
+/// See the module. Exports: `data` (a directory), `fixed` (the same one, read-only) and `memory` (zero and null).
+pub struct Serving {
+    pub directory: Scratch,
+    pub address: Address,
+    pub handle: Handle,
+    log: Arc<Watched<Vec<LogEvent>>>,
+    thread: Option<JoinHandle<Result<(), xdfs_client::Error>>>,
+}
+
+/// What differs from test to test.
+pub struct Setup {
+    pub policy: Policy,
+    pub limits: ServerLimits,
+    pub disk: DiskMode,
+    pub unix: bool,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        let limits = ServerLimits { drain: PATIENCE, ..ServerLimits::default() };
+        Self { policy: Policy::default(), limits, disk: DiskMode::default(), unix: false }
+    }
+}
+
+impl Serving {
+    pub fn start() -> Self {
+        Self::with(Setup::default())
+    }
+
+    pub fn with(setup: Setup) -> Self {
+        let directory = Scratch::new();
+        // A Unix socket's name lies beside the export, not in it.
+        let socket = Address::Unix(directory.path().with_extension("socket"));
+        let log = Arc::new(Watched::new(Vec::new()));
+        let hears = Arc::clone(&log);
+        let export = |name: &str, writable| Export {
+            name: name.into(),
+            store: Arc::new(LocalStore::open_root(directory.path(), writable).unwrap()),
+            writable,
+        };
+        let memory = Export { name: "memory".into(), store: Arc::new(MemoryExport), writable: true };
+        let server = Server::bind(Config {
+            listen: if setup.unix { socket } else { Address::Tcp(([127, 0, 0, 1], 0).into()) },
+            transport: TransportOptions::default(),
+            exports: vec![export("data", true), export("fixed", false), memory],
+            policy: setup.policy,
+            limits: setup.limits,
+            disk: setup.disk,
+            log: Arc::new(move |event| hears.change(|events| events.push(event.clone()))),
+        })
+        .unwrap();
+        let (address, handle) = (server.address().clone(), server.handle());
+        let thread = std::thread::spawn(move || server.run());
+        Self { directory, address, handle, log, thread: Some(thread) }
+    }
+
+    /// A session of so many channels, with small blocks.
+    pub fn connect(&self, channels: u16) -> Session {
+        Session::connect(&self.options(channels)).unwrap()
+    }
+
+    pub fn options(&self, channels: u16) -> ConnectOptions {
+        ConnectOptions {
+            channels,
+            block: Some(super::BLOCK as u32),
+            level: Level::Clear,
+            ..ConnectOptions::to(self.address.clone())
+        }
+    }
+
+    /// The first logged event of which `found` says something.
+    #[track_caller]
+    pub fn heard<R>(&self, what: &str, found: impl FnMut(&LogEvent) -> Option<R>) -> R {
+        self.heard_within(PATIENCE, what, found)
+    }
+
+    #[track_caller]
+    pub fn heard_within<R>(&self, time: Duration, what: &str, mut found: impl FnMut(&LogEvent) -> Option<R>) -> R {
+        let result = self.log.wait_for(time, |events| events.iter().find_map(&mut found));
+        result.unwrap_or_else(|| panic!("the server did not log: {what}; it logged {:#?}", self.log.lock()))
+    }
+
+    /// How many logged events `wanted` takes.
+    pub fn count(&self, wanted: impl Fn(&LogEvent) -> bool) -> usize {
+        self.log.lock().iter().filter(|event| wanted(event)).count()
+    }
+
+    /// Everything that was logged.
+    pub fn events(&self) -> Vec<LogEvent> {
+        self.log.lock().clone()
+    }
+
+    /// Forgets what was logged.
+    pub fn forget(&self) {
+        self.log.lock().clear();
+    }
+
+    /// Waits for the end of some session; its error.
+    #[track_caller]
+    pub fn session_ended(&self) -> Option<String> {
+        self.heard("the end of a session", |event| match event {
+            LogEvent::SessionEnded { error, .. } => Some(error.clone()),
+            _ => None,
+        })
+    }
+
+    /// The first line of the server's state: sessions, connections that are opening, pipeline threads.
+    pub fn status(&self) -> [usize; 3] {
+        let seen = |events: &[LogEvent]| events.iter().filter(|event| matches!(event, LogEvent::Status { .. })).count();
+        let before = seen(&self.log.lock());
+        self.handle.status();
+        let line = self.log.wait_for(PATIENCE, |events| {
+            let mut states = events.iter().filter_map(|event| match event {
+                LogEvent::Status { lines } => Some(lines[0].clone()),
+                _ => None,
+            });
+            states.nth(before)
+        });
+        let line = line.expect("the server tells its state");
+        let numbers: Vec<usize> = line.split([' ', '(']).filter_map(|word| word.parse().ok()).collect();
+        [numbers[0], numbers[1], numbers[2]]
+    }
+
+    /// Waits until the state is so.
+    #[track_caller]
+    pub fn wait_for_status(&self, what: &str, wanted: impl Fn([usize; 3]) -> bool) {
+        let until = std::time::Instant::now() + PATIENCE;
+        loop {
+            let state = self.status();
+            if wanted(state) {
+                return;
+            }
+            assert!(std::time::Instant::now() < until, "{what}: sessions, opening, pipeline threads stayed {state:?}");
+            std::thread::yield_now();
+        }
+    }
+
+    /// Waits until the server has ended by itself.
+    #[track_caller]
+    pub fn ended(&mut self) -> Result<(), xdfs_client::Error> {
+        let thread = self.thread.take().unwrap();
+        super::within(PATIENCE, "the server's end", move || thread.join().unwrap())
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.handle.stop();
+        if let Some(thread) = self.thread.take() {
+            let ended = thread.join();
+            if !std::thread::panicking() {
+                ended.unwrap().unwrap();
+            }
+        }
+        if let Address::Unix(path) = &self.address {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
