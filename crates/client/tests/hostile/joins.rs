@@ -2,7 +2,7 @@
 
 use super::raw::{Beside, connect, open, read_to_end, wishes};
 use super::support::serving::Serving;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::time::Duration;
 use xdfs_client::ErrorKind;
 use xdfs_proto::base::SessionId;
@@ -51,12 +51,13 @@ fn of_two_equal_joins_at_the_same_time_one_is_taken() {
         for stream in &mut streams {
             stream.write_all(&bytes).unwrap();
         }
-        let taken = streams.iter_mut().filter(|stream| {
+        let mut taken = 0;
+        for stream in &mut streams {
             let mut status = [0; 8];
-            std::io::Read::read_exact(&mut **stream, &mut status).unwrap();
-            status[0] == 1
-        });
-        assert_eq!(taken.count(), 1);
+            stream.read_exact(&mut status).unwrap();
+            taken += u32::from(status[0] == 1);
+        }
+        assert_eq!(taken, 1);
         first.ping();
     }
     serving.wait_for_status("everything is gone", |state| state == [0, 0, 0]);

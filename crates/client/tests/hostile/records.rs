@@ -5,7 +5,7 @@ use super::support::BLOCK;
 use super::support::serving::Serving;
 use std::io::Write;
 use xdfs_client::{ErrorKind, Level};
-use xdfs_proto::base::{ChannelId, OperationId};
+use xdfs_proto::base::{ChannelId, Extent, OperationId};
 use xdfs_proto::wire::control::{Ack, ChannelGrant, Control, Grant, Kind, Safety};
 use xdfs_proto::wire::request::Request;
 use xdfs_proto::wire::{Event, Flags, Head};
@@ -30,7 +30,7 @@ fn grant() -> Grant {
         block: BLOCK as u32,
         edge: 0,
         length: Some(0),
-        ranges: Vec::new(),
+        ranges: vec![Extent::new(0, 0).unwrap()],
         kind: Kind::Regular,
         size: None,
         mode: 0,
@@ -192,15 +192,14 @@ fn a_message_in_the_wrong_state_ends_its_session_with_the_cause() {
 #[test]
 fn a_peer_at_fault_is_told_why_before_the_connection_closes() {
     let serving = Serving::start();
-    for act in [
-        (|c: &mut RawChannel| c.control(1, &Control::Grant(grant()))) as fn(&mut RawChannel),
-        |c| c.control(0, &Control::EndOfTransfer { records: 77 }),
-        |c| c.block(Event::Upload, 1, 1, &[0; 100]),
-    ] {
+    // Nothing is left unread here: a close with bytes unread is a reset, which may overtake what was said.
+    let acts: [fn(&mut RawChannel); 2] =
+        [|c| c.control(1, &Control::Grant(grant())), |c| c.control(0, &Control::EndOfTransfer { records: 77 })];
+    for (number, act) in acts.into_iter().enumerate() {
         let (_, mut channel) = open(&serving, wishes(1)).unwrap();
         channel.upload(1, "data/bad", Some(LENGTH));
         act(&mut channel);
-        let error = channel.until("EXCEPTION", |head, control| match control {
+        let error = channel.until(&format!("EXCEPTION {number}"), |head, control| match control {
             Control::Exception(error) if head.operation.0 == 0 => Some(error),
             _ => None,
         });

@@ -152,9 +152,9 @@ fn a_channel_that_stalls_is_given_up_at_its_deadline_and_its_blocks_go_elsewhere
         both.arrived(upload);
         // Closing asks for the peer's last word on every channel: there the silence shows at the latest.
         within(PATIENCE, "closing", || session.close()).unwrap();
-        let lost = both.serving.count(|event| matches!(event, LogEvent::ChannelLost { .. }));
-        assert_eq!(lost, 1, "the stalled channel, and no other");
         both.serving.wait_for_status("everything is gone", |state| state == [0, 0, 0]);
+        let lost = both.serving.count(|event| matches!(event, LogEvent::ChannelLost { .. }));
+        assert_eq!(lost, 1, "the stalled channel, and no other: {:#?}", both.serving.events());
     }
 }
 
@@ -177,7 +177,8 @@ fn a_replaced_channel_joins_and_carries_data() {
             sent += block.len();
         }
     };
-    for round in 0..3 {
+    // A session replaces as many channels as it was granted.
+    for round in 0..2 {
         // The channels of this round: the first one, and the newest.
         let newest = 1 + round;
         write_until(&relay, &|relay| relay.passed(newest) > 10 * BLOCK as u64);

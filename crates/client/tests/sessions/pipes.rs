@@ -46,19 +46,23 @@ fn downloads_into_pipes_keep_their_order_whatever_the_channels_do() {
     }
     for level in [Level::Clear, Level::Integrity] {
         let session = Session::connect(&ConnectOptions { level, ..serving.options(8) }).unwrap();
-        // Two at once share the buffers; a third would not find room for its next block, and is told so.
-        let mut running = Vec::new();
         for (index, bytes) in contents.iter().enumerate() {
             let (target, mut reader) = pipe_target();
             let transfer = session.get(format!("data/file-{index}"), target, &GetOptions::default()).unwrap();
             let reads = std::thread::spawn(move || {
-                let mut got = Vec::new();
+                let mut got = [0; 1];
+                reader.read_exact(&mut got).unwrap();
+                (reader, got.to_vec())
+            });
+            let (mut reader, mut got) = reads.join().unwrap();
+            // A second one could take the buffers that the first one waits for, so it is told to wait.
+            let (target, _other) = pipe_target();
+            let second = session.get("data/file-0", target, &GetOptions::default()).unwrap();
+            assert_eq!(finish(&second).unwrap_err().kind, ErrorKind::Busy);
+            let reads = std::thread::spawn(move || {
                 reader.read_to_end(&mut got).unwrap();
                 got
             });
-            running.push((transfer, reads, bytes));
-        }
-        for (transfer, reads, bytes) in running {
             finish(&transfer).unwrap();
             assert_same(&reads.join().unwrap(), bytes);
         }

@@ -184,7 +184,8 @@ fn copy(state: &Watched<State>, number: usize, mut from: &TcpStream, mut to: &Tc
                 });
             }
             // Its time was up, or the whole process was stopped for a while.
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) => {}
+            Err(error)
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) => {}
             Err(_) => return,
         }
     }
