@@ -5,7 +5,7 @@
 //! xdfs-test-sim --seed SEED                          runs one and prints every step
 //! ```
 //!
-//! With `--stormy` the wire is at its worst.
+//! With `--stormy` the wire is at its worst, with `--calm` nothing goes wrong.
 
 use std::process::ExitCode;
 use xdfs_proto::session::Bugs;
@@ -21,8 +21,12 @@ fn main() -> ExitCode {
         let at = arguments.iter().position(|argument| argument == name)?;
         arguments.get(at + 1)?.parse::<u64>().ok()
     };
-    let stormy = arguments.iter().any(|argument| argument == "--stormy");
-    let options = if stormy { Options::stormy() } else { Options::default() };
+    let is_given = |name: &str| arguments.iter().any(|argument| argument == name);
+    let options = match (is_given("--stormy"), is_given("--calm")) {
+        (true, _) => Options::stormy(),
+        (_, true) => Options::calm(),
+        _ => Options::default(),
+    };
     if let Some(seed) = value("--seed") {
         let report = run(seed, &options, Bugs::default(), true);
         println!("{report:#?}");

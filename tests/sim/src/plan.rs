@@ -46,7 +46,8 @@ impl Plan {
     pub fn draw(seed: u64, options: &Options) -> Self {
         let random = &mut Random::new(seed).fork(1);
         let channels = if random.chance(120) { 1 } else { random.between(2, 8) as u16 };
-        let pipelines = if channels > 1 && random.chance(350) { 2 } else { 1 };
+        let pipelines =
+            if channels > 1 && random.chance(350) { random.between(2, u64::from(channels.min(3))) as u8 } else { 1 };
         let block = if random.chance(60) { 128 << 10 } else { 64 << 10 };
         let window = if random.chance(350) { 0 } else { random.between(1, 8) * u64::from(block) };
         let count = random.magnitude(1, 5) as usize;

@@ -23,14 +23,16 @@ pub struct Tally {
     pub events: u64,
     /// Sessions in which each kind of fault struck.
     pub faults: BTreeMap<Fault, u64>,
-    /// Sessions without any fault that ends something.
+    /// Runs in which something was wrong.
     pub failures: Vec<Report>,
+    /// What a command line says for the options of the runs.
+    pub options: &'static str,
 }
 
 impl Tally {
     /// Runs seeds from `first` on until `sessions` have moved enough blocks, or `failures_max` failed.
     pub fn collect(first: u64, sessions: u64, options: &Options, failures_max: usize) -> Self {
-        let mut tally = Self::default();
+        let mut tally = Self { options: options.name, ..Self::default() };
         let mut seed = first;
         while tally.sessions < sessions && tally.failures.len() < failures_max {
             tally.add(run_caught(seed, options, Bugs::default()));
@@ -86,7 +88,11 @@ impl fmt::Display for Tally {
         }
         for failure in &self.failures {
             writeln!(f, "seed {}: {}", failure.seed, failure.violation.as_deref().unwrap_or(""))?;
-            writeln!(f, "    again, with every step: XDFS_SIM_SEED={} cargo test -p xdfs-test-sim", failure.seed)?;
+            writeln!(
+                f,
+                "    again, with every step: cargo run -p xdfs-test-sim -- {}--seed {}",
+                self.options, failure.seed
+            )?;
         }
         Ok(())
     }

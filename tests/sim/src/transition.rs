@@ -96,18 +96,20 @@ impl Fault {
 #[derive(Clone, Debug)]
 pub struct Options {
     per_mille: Vec<u32>,
+    /// What a command line says for these.
+    pub name: &'static str,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { per_mille: Fault::ALL.iter().map(|fault| fault.per_mille()).collect() }
+        Self { per_mille: Fault::ALL.iter().map(|fault| fault.per_mille()).collect(), name: "" }
     }
 }
 
 impl Options {
     /// Nothing goes wrong.
     pub fn calm() -> Self {
-        Self { per_mille: Fault::ALL.iter().map(|_| 0).collect() }
+        Self { per_mille: Fault::ALL.iter().map(|_| 0).collect(), name: "--calm " }
     }
 
     /// The wire is at its worst: several faults in almost every session, so that they meet each other.
@@ -122,7 +124,8 @@ impl Options {
             Fault::JoinCut,
             Fault::SlowChannel,
         ];
-        wire.into_iter().fold(Self::default(), |options, fault| options.with(fault, 500)).with(Fault::Replaced, 900)
+        let usual = Self { name: "--stormy ", ..Self::default() };
+        wire.into_iter().fold(usual, |options, fault| options.with(fault, 500)).with(Fault::Replaced, 900)
     }
 
     /// The same, with another probability of one kind.

@@ -6,6 +6,8 @@
 //! XDFS_SIM_SESSIONS=1000000 cargo test --release -p xdfs-test-sim many      the long form
 //! XDFS_SIM_FROM=1000000 ...                                                 other seeds
 //! ```
+//!
+//! The binary of this package does the same with arguments, and knows the other settings: `--stormy`, `--calm`.
 
 use xdfs_proto::session::{Bug, Bugs};
 use xdfs_test_sim::tally::{Tally, run_caught};

@@ -21,6 +21,10 @@ use xdfs_proto::session::{Bugs, Output, Role, Session, SessionEvent, SessionLimi
 /// says at most a few things about each.
 const OUTPUTS_MAX: usize = 200;
 
+/// Operations that a machine may remember, as a multiple of those that may live: twice as many may not be known to be
+/// over, and eight times as many may be over without the other end being known to know.
+const OPERATIONS_MAX_KNOWN: usize = 10;
+
 /// What all machines of a run share.
 pub struct Around {
     /// What was decided.
@@ -222,6 +226,10 @@ impl World {
         }
         if count > OUTPUTS_MAX {
             around.oracle.violation(|| format!("{:?}: {count} outputs after one input", self.who));
+        }
+        let known = self.session.operations().count();
+        if known > OPERATIONS_MAX_KNOWN * around.plan.operations_max.max(around.plan.operations.len()) {
+            around.oracle.violation(|| format!("{:?} remembers {known} operations", self.who));
         }
         let deadline = self.session.deadline();
         if let Some(at) = deadline.filter(|at| self.timer.is_none_or(|timer| *at < timer)) {
