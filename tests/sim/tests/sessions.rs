@@ -31,6 +31,7 @@ const REGRESSIONS: &[(u64, &str)] = &[
     (213, "an outcome that could not be told again behind EOFT"),
     (222, "a drained pipeline that ended before the others"),
     (304, "EOFT that overtook the outcome on a joining channel"),
+    (399, "a CREDIT of an operation that had ended took the place of an early one"),
     (444, "a question behind a block on a slow path"),
     (972, "a pipeline that waited for another one's operation"),
     (1368, "a sender that forgot without its end mark"),

@@ -4,6 +4,7 @@ use super::group::{GroupMessage, Part};
 use super::operation::{Operation, Owes, State};
 use super::output::{Output, SessionEvent};
 use super::receiver::Judgement;
+use super::request::OPERATIONS_UNHEARD;
 use super::{Bug, Committed, Fault, Role, Session, Verdict};
 use crate::base::{ChannelId, Error, ErrorKind, Extent, Instant, OperationId};
 use crate::channel::Life;
@@ -266,19 +267,31 @@ impl Session {
     /// The operation is over here, or another pipeline has not told yet that it is to begin.
     fn on_control_of_unknown(&mut self, channel: ChannelId, id: OperationId, control: Control) {
         match control {
-            Control::Credit(edge) if !self.coordinates(id) => {
-                let known = self.early.entry(id).or_default();
-                *known = edge.max(*known);
-                if self.early.len() > self.limits.operations_max {
-                    self.early.pop_first();
-                }
-            }
+            Control::Credit(edge) if !self.coordinates(id) => self.remember_credit(id, edge),
             // The peer has not heard that we know: our EOFR was lost with its channel.
             Control::Committed { .. } | Control::Exception(_) if !self.owes_many_marks() => {
                 self.push_end_of_range(channel, id, 0);
             }
             _ => {}
         }
+    }
+
+    /// A CREDIT that comes before its operation begins here, or after it has ended: they look the same, so the oldest goes
+    /// when there are more than can be early.
+    fn remember_credit(&mut self, id: OperationId, edge: u64) {
+        match self.early.iter_mut().find(|(early, _)| *early == id) {
+            Some((_, known)) => *known = edge.max(*known),
+            None => self.early.push_back((id, edge)),
+        }
+        if self.early.len() > usize::from(self.limits.pipelines) * self.limits.operations_max + OPERATIONS_UNHEARD {
+            self.early.pop_front();
+        }
+    }
+
+    /// What was credited before the operation began here.
+    pub(super) fn take_credit(&mut self, id: OperationId) -> Option<u64> {
+        let place = self.early.iter().position(|(early, _)| *early == id)?;
+        self.early.remove(place).map(|(_, edge)| edge)
     }
 
     /// The receiver has spoken: a sender that had failed before it was asked for bytes has nothing more to tell but that it

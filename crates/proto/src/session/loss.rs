@@ -222,7 +222,7 @@ impl Session {
                         *life = Sending::Moving;
                         *everywhere = true;
                         // The receiving member says how far by CREDIT, and may have done so already.
-                        let edge = self.early.remove(&operation).unwrap_or(range.offset());
+                        let edge = self.take_credit(operation).unwrap_or(range.offset());
                         let fresh = Sender::new(range.offset(), Some(range.end()), block, edge, bugs);
                         *sender = Some(fresh.within(window));
                     }
@@ -248,7 +248,7 @@ impl Session {
             }
             GroupMessage::Failed(id, error) => self.fail(id, error),
             GroupMessage::Settled(id, ok) => {
-                self.early.remove(&id);
+                self.take_credit(id);
                 let outcome = if ok {
                     Ok(super::Committed {
                         length: 0,

@@ -170,8 +170,8 @@ pub struct Session {
     highest: u32,
     /// Server: numbers below it whose request is still under way on another channel, or was given up before it left.
     skipped: BTreeSet<OperationId>,
-    /// CREDIT for operations of other pipelines that have not told this one yet to take part.
-    early: BTreeMap<OperationId, u64>,
+    /// CREDIT for operations of other pipelines that have not told this one yet to take part, oldest first.
+    early: VecDeque<(OperationId, u64)>,
     outputs: VecDeque<Output>,
     /// Channels that are up and have no record with the transport, longest idle first.
     idle: VecDeque<ChannelId>,
@@ -208,7 +208,7 @@ impl Session {
             operations: BTreeMap::new(),
             highest: 0,
             skipped: BTreeSet::new(),
-            early: BTreeMap::new(),
+            early: VecDeque::new(),
             outputs: VecDeque::new(),
             idle: VecDeque::new(),
             turn: OperationId(0),

@@ -174,4 +174,4 @@ impl Session {
 
 /// Operations beyond twice the limit whose outcome a server may not have heard of when the client opens more: their
 /// COMMITTED is on a slower channel than the next request. One more is refused as busy, and nothing else happens.
-const OPERATIONS_UNHEARD: usize = 16;
+pub(super) const OPERATIONS_UNHEARD: usize = 16;
