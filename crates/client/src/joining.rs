@@ -174,7 +174,6 @@ impl Joiner {
         let Some(one) = coming.remove(&socket) else { return };
         let detached = dispatch.detach(socket, &mut Vec::new());
         let pipeline = usize::from(one.channel.0.saturating_sub(1)) % self.posts.len().max(1);
-        self.joined.fetch_add(1, Ordering::Relaxed);
         let channel = GroupChannel {
             channel: one.channel,
             link: detached.link,
@@ -184,6 +183,9 @@ impl Joiner {
             known: false,
         };
         // A pipeline that has ended wants no more channels.
-        let _ = self.posts[pipeline].send(Mail::Attach(Box::new(channel)));
+        if self.posts[pipeline].send(Mail::Attach(Box::new(channel))).is_ok() {
+            // After the letter, so that whoever waits for it cannot close the session in front of it.
+            self.joined.fetch_add(1, Ordering::Relaxed);
+        }
     }
 }

@@ -357,11 +357,15 @@ where
         let Some(line) = self.lines.remove(&channel) else { return };
         self.sockets[line.socket.0 as usize] = None;
         self.want_receive.retain(|waiting| *waiting != channel);
+        let waited = self.want_send.len();
         self.want_send.retain(|(waiting, ..)| *waiting != channel);
-        if self.session.is_over() && line.busy && line.sending.is_none() && matches!(line.arriving, Arriving::Nothing) {
-            // The reason why the session ends is on its way: the peer is to hear it.
+        let submitted = waited == self.want_send.len();
+        if self.session.is_over() && line.busy && line.sending.is_none() && submitted {
+            // The reason why the session ends is on its way: the peer is to hear it. What arrives meanwhile has no
+            // channel any more and is dropped.
             let until = self.dispatch.now().after(bounds::LAST_WORDS);
             self.last_words.insert(line.socket, until);
+            self.next_tick = self.next_tick.min(until);
             return;
         }
         let _ = self.dispatch.detach(line.socket, &mut self.returned);
