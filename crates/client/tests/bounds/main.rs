@@ -1,6 +1,7 @@
 //! What many or slow peers may cost: memory and threads of the whole process are measured, so these tests are alone in
 //! their program and run one after the other.
 #![allow(clippy::disallowed_methods, reason = "tests set their scenes with the standard library")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "in a test a panic is the finding")]
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,6 +1,7 @@
 //! Peers that break the rules, against a real server: each is told why, or its cause is logged, within its deadline, and
 //! a transfer of somebody else beside it arrives whole. The raw peers speak through the protocol's own encoders.
 #![allow(clippy::disallowed_methods, reason = "tests set their scenes with the standard library")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "in a test a panic is the finding")]
 
 mod joins;
 mod openings;

@@ -268,32 +268,32 @@ fn a_peer_that_falls_silent_in_a_record_or_takes_nothing_is_lost_at_its_deadline
     let serving = Serving::start();
     let beside = Beside::start(&serving);
     let impatient = || super::raw::wishes(1);
-    let cases: [(&str, fn(&mut RawChannel)); 3] = [
-        ("nothing arrives", |c| {
+    let cases: [Case; 3] = [
+        ("half a record without an operation", "nothing arrives", |c| {
             // A head that promises more than comes, on a session without an operation.
             let mut bytes = Head { length: 10, ..integrity(Event::Ack) }.encode().to_vec();
             bytes.extend([0; 20]);
             c.stream.write_all(&bytes).unwrap();
         }),
-        ("nothing arrives", |c| {
+        ("half a block", "nothing arrives", |c| {
             c.upload(1, "data/half", Some(LENGTH));
             c.record(head(Event::Upload, Level::Clear, 1), &[0; BLOCK], |bytes| bytes.truncate(1000));
         }),
-        ("takes no bytes", |c| {
+        ("a peer that reads nothing", "takes no bytes", |c| {
             let name = b"memory/zero".to_vec();
             let request = Request { name, length: Some(1 << 30), credit: 64 << 20, ..Request::default() };
             c.request(false, 1, &request);
         }),
     ];
-    for (cause, act) in cases {
+    for (what, cause, act) in cases {
         let (session, mut channel) =
             open(&serving, xdfs_proto::wire::handshake::Open { stall_ms: 400, ..impatient() }).unwrap();
         act(&mut channel);
-        let error = serving.heard_within(SOON, cause, |event| match event {
+        let error = serving.heard_within(SOON, what, |event| match event {
             LogEvent::SessionEnded { session: id, error } if *id == session.id => Some(error.clone()),
             _ => None,
         });
-        assert!(error.as_ref().is_some_and(|error| error.contains(cause)), "{error:?}");
+        assert!(error.as_ref().is_some_and(|error| error.contains(cause)), "{what}: {error:?}");
     }
     beside.finish();
 }

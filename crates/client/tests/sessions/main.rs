@@ -1,6 +1,7 @@
 //! Sessions between a real client and a real server in one process: what is moved arrives whole, whatever is lost on the
 //! way, and nothing stays behind.
 #![allow(clippy::disallowed_methods, reason = "tests set their scenes with the standard library")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "in a test a panic is the finding")]
 
 mod cancel;
 mod errors;
