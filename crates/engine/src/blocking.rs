@@ -140,7 +140,7 @@ mod tests {
             assert!(pool.submit(Share(1), move || drop(hung.lock().map(|hung| hung.recv()))));
         }
         let (done, finished) = sync_channel(1);
-        assert!(pool.submit(Share(2), move || drop(done.send(()))));
+        assert!(pool.submit(Share(2), move || assert!(done.send(()).is_ok())));
         finished.recv().unwrap();
         drop(release);
     }
@@ -150,7 +150,7 @@ mod tests {
         let pool = Blocking::new(1);
         assert!(pool.submit(Share(0), || panic!("on purpose")));
         let (done, finished) = sync_channel(1);
-        assert!(pool.submit(Share(0), move || drop(done.send(7))));
+        assert!(pool.submit(Share(0), move || assert!(done.send(7).is_ok())));
         assert_eq!(finished.recv(), Ok(7));
     }
 }

@@ -14,6 +14,7 @@ use xdfs_xio::store::Attributes;
 
 /// What an application wants of a pump.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "a few commands per transfer, never one per block")]
 #[allow(missing_docs, reason = "the line above each variant explains its fields")]
 pub enum Command {
     /// Open an upload from `source`, or a download (its target comes from the host). `ticket` names it until it has a
@@ -87,6 +88,7 @@ impl<L, W: Wake> Post<L, W> {
     }
 
     /// Sends a letter; waits while the mailbox is full. It comes back when the pump is gone.
+    #[allow(clippy::result_large_err, reason = "the letter itself comes back")]
     pub fn send(&self, mail: Mail<L>) -> Result<(), Mail<L>> {
         let sent = self.letters.send(mail).map_err(|refused| refused.0);
         self.waker.wake();
@@ -94,6 +96,7 @@ impl<L, W: Wake> Post<L, W> {
     }
 
     /// Sends a letter if there is room, without ever waiting; for threads that serve others too.
+    #[allow(clippy::result_large_err, reason = "the letter itself comes back")]
     pub fn try_send(&self, mail: Mail<L>) -> Result<(), Mail<L>> {
         let sent = self.letters.try_send(mail).map_err(|refused| match refused {
             TrySendError::Full(mail) | TrySendError::Disconnected(mail) => mail,

@@ -161,6 +161,7 @@ where
     }
 
     /// Runs until the session is over, or idle where the pump may retire.
+    #[allow(clippy::type_complexity, reason = "how it ended, and what it was lent: each is used once")]
     pub fn run(mut self) -> (Ending<D::Link>, H, Receiver<Mail<D::Link>>) {
         loop {
             let now = self.dispatch.now();

@@ -103,17 +103,15 @@ where
         if record.head.length == 0 {
             return self.on_empty(channel, record);
         }
-        let waiting = self.want_receive.is_empty();
-        if (whole || !discard) && waiting && record.head.length as usize <= self.receive_pool.payload_bytes() {
-            if let Some(buffer) = self.receive_pool.take() {
-                line.arriving = Arriving::Filling { record, wanted };
-                let to = record.head.length as usize;
-                return self.dispatch.submit(Op::Fill { socket, buffer, from: 0, to });
-            }
-        }
         if record.head.length as usize > self.receive_pool.payload_bytes() {
             let text = "a record is longer than the granted block size";
             return self.lose(channel, Error::new(ErrorKind::Protocol, text));
+        }
+        let may_take = (whole || !discard) && self.want_receive.is_empty();
+        if let Some(buffer) = may_take.then(|| self.receive_pool.take()).flatten() {
+            line.arriving = Arriving::Filling { record, wanted };
+            let to = record.head.length as usize;
+            return self.dispatch.submit(Op::Fill { socket, buffer, from: 0, to });
         }
         // A writer that lags gives buffers back soon, and waiting for it is what slows the sender down. Buffers that other
         // channels fill may take long: then this block is written as it comes.
