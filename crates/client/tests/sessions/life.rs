@@ -71,9 +71,9 @@ fn requests_and_joins_that_meet_a_retiring_thread_are_served() {
         session.close().unwrap();
     }
     serving.wait_for_status("everything is gone", |state| state == [0, 0, 0]);
-    let mut lost = serving.events();
-    lost.retain(|event| matches!(event, LogEvent::ChannelLost { .. }));
-    assert!(lost.is_empty(), "{lost:#?}");
+    let mut failed = serving.events();
+    failed.retain(|event| matches!(event, LogEvent::SessionEnded { error: Some(_), .. }));
+    assert!(failed.is_empty(), "{failed:#?}");
 }
 
 #[test]

@@ -153,8 +153,9 @@ fn a_channel_that_stalls_is_given_up_at_its_deadline_and_its_blocks_go_elsewhere
         // Closing asks for the peer's last word on every channel: there the silence shows at the latest.
         within(PATIENCE, "closing", || session.close()).unwrap();
         both.serving.wait_for_status("everything is gone", |state| state == [0, 0, 0]);
-        let lost = both.serving.count(|event| matches!(event, LogEvent::ChannelLost { .. }));
-        assert_eq!(lost, 1, "the stalled channel, and no other: {:#?}", both.serving.events());
+        // A ninth channel, which was to replace it, may have met the end of the session.
+        let lost = |event: &LogEvent| matches!(event, LogEvent::ChannelLost { channel: 1..=8, .. });
+        assert_eq!(both.serving.count(lost), 1, "the stalled channel, and no other: {:#?}", both.serving.events());
     }
 }
 
