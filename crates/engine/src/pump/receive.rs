@@ -87,7 +87,9 @@ where
         }
         let now = self.dispatch.now();
         match self.session.on_control(channel, &headed[32..], now) {
-            Ok(()) => self.next_head(channel),
+            Ok(()) if self.session.awaits(channel) => self.next_head(channel),
+            // Its last record: that the peer then closes the connection is no loss.
+            Ok(()) => {}
             Err(fault) => self.session.on_fault(fault),
         }
     }

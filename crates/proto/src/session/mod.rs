@@ -362,6 +362,11 @@ impl Session {
         self.over
     }
 
+    /// Whether another record may come on the channel: the peer's EOFT is the last one.
+    pub fn awaits(&self, channel: ChannelId) -> bool {
+        self.channels.get(&channel).is_some_and(|state| !state.receive.has_ended())
+    }
+
     /// Whether the session is on its way to an orderly end.
     pub fn is_closing(&self) -> bool {
         self.closing
