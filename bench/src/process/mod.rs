@@ -192,7 +192,7 @@ impl Running {
         }
     }
 
-    /// Asks it to end, insists after [`PATIENCE`], and reaps it.
+    /// Asks it to end, insists after its patience, and reaps it.
     pub fn stop(&mut self) {
         if self.has_ended() {
             // What it forked may still run in its group.
