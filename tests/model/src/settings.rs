@@ -1,6 +1,7 @@
-//! The settings that are searched: the small ones in every run of the tests, the large ones by command.
+//! The settings that are searched: those of every run of the tests, and the long ones by command.
 
 use crate::setting::{Plan, Setting};
+use xdfs_proto::session::Bug;
 
 const UPLOAD_1: &[Plan] = &[Plan::upload(1)];
 const UPLOAD_2: &[Plan] = &[Plan::upload(2)];
@@ -12,36 +13,107 @@ const UNKNOWN_2: &[Plan] = &[Plan { known: false, ..Plan::upload(2) }];
 const BOTH: &[Plan] = &[Plan::upload(1), Plan::download(1)];
 const EMPTY: &[Plan] = &[Plan::upload(0), Plan::download(0)];
 
-/// Searched by the tests.
-pub const SMALL: &[Setting] = &[
-    Setting { breaks: 4, cancels: 1, storage_faults: 1, close: true, ..Setting::plain("u1, all", UPLOAD_1) },
-    Setting { breaks: 4, cancels: 1, storage_faults: 1, close: true, ..Setting::plain("d1, all", DOWNLOAD_1) },
-    Setting { breaks: 4, cut_all: true, cancels: 1, ..Setting::plain("u2, breaks", UPLOAD_2) },
-    Setting { breaks: 4, cut_all: true, cancels: 1, ..Setting::plain("d2, breaks", DOWNLOAD_2) },
-    Setting { cancels: 2, storage_faults: 1, slow_writes: true, ..Setting::plain("u2, cancel", UPLOAD_2) },
-    Setting { cancels: 2, storage_faults: 1, slow_writes: true, ..Setting::plain("d2, cancel", DOWNLOAD_2) },
-    Setting { breaks: 1, slow_transport: true, ..Setting::plain("u2, slow", UPLOAD_2) },
-    Setting { breaks: 1, slow_transport: true, ..Setting::plain("d2, slow", DOWNLOAD_2) },
-    Setting { breaks: 1, slow_writes: true, halves: true, ..Setting::plain("u3, halves", UPLOAD_3) },
-    Setting { breaks: 1, slow_writes: true, halves: true, ..Setting::plain("d3, halves", DOWNLOAD_3) },
-    Setting { repeats: 1, breaks: 1, slow_writes: true, ..Setting::plain("u2, repeats", UPLOAD_2) },
-    Setting { repeats: 1, breaks: 1, slow_writes: true, ..Setting::plain("d2, repeats", DOWNLOAD_2) },
-    Setting { breaks: 1, cancels: 1, ..Setting::plain("unknown", UNKNOWN_2) },
-    Setting { breaks: 1, ..Setting::plain("both, break", BOTH) },
-    Setting { cancels: 1, ..Setting::plain("both, cancel", BOTH) },
-    Setting { drain: true, close: true, ..Setting::plain("empty, drain", EMPTY) },
-    Setting { breaks: 1, channels: 3, ..Setting::plain("u three", UPLOAD_3) },
-    Setting { breaks: 1, channels: 3, ..Setting::plain("d three", DOWNLOAD_3) },
-    Setting { pipelines: 2, breaks: 1, channels: 2, cancels: 1, ..Setting::plain("u pipelines 2x1", UPLOAD_2) },
-    Setting { pipelines: 2, breaks: 1, channels: 2, cancels: 1, ..Setting::plain("d pipelines 2x1", DOWNLOAD_2) },
-    Setting { pipelines: 2, breaks: 1, channels: 4, storage_faults: 1, ..Setting::plain("u pipelines 2x2", UPLOAD_3) },
-    Setting {
-        pipelines: 2,
-        breaks: 1,
-        channels: 4,
-        storage_faults: 1,
-        ..Setting::plain("d pipelines 2x2", DOWNLOAD_3)
-    },
-    Setting { pipelines: 2, breaks: 2, channels: 4, cancels: 1, ..Setting::plain("u pipelines x 2x2", UPLOAD_3) },
-    Setting { pipelines: 2, breaks: 2, channels: 4, cancels: 1, ..Setting::plain("d pipelines x 2x2", DOWNLOAD_3) },
+/// One block over two channels: every fault there is, up to the orderly or disorderly end.
+const EVERY_UPLOAD: Setting = Setting {
+    breaks: 4,
+    cancels: 1,
+    storage_faults: 1,
+    close: true,
+    ..Setting::plain("upload, every fault", UPLOAD_1)
+};
+const EVERY_DOWNLOAD: Setting = Setting {
+    breaks: 2,
+    cancels: 1,
+    storage_faults: 1,
+    close: true,
+    ..Setting::plain("download, every fault", DOWNLOAD_1)
+};
+/// Two blocks: both channels break, one after the other or at once, around a cancel.
+const BREAKS_UPLOAD: Setting =
+    Setting { breaks: 4, cut_all: true, cancels: 1, ..Setting::plain("upload, breaks", UPLOAD_2) };
+const BREAKS_DOWNLOAD: Setting =
+    Setting { breaks: 4, cut_all: true, cancels: 1, ..Setting::plain("download, breaks", DOWNLOAD_2) };
+/// Both ends cancel while writes are under way and storage fails.
+const CANCELS_UPLOAD: Setting =
+    Setting { cancels: 2, storage_faults: 1, slow_writes: true, ..Setting::plain("upload, cancels", UPLOAD_2) };
+const CANCELS_DOWNLOAD: Setting =
+    Setting { cancels: 2, storage_faults: 1, slow_writes: true, ..Setting::plain("download, cancels", DOWNLOAD_2) };
+/// The transport takes its time.
+const SLOW_UPLOAD: Setting = Setting { breaks: 1, slow_transport: true, ..Setting::plain("upload, slow", UPLOAD_2) };
+const SLOW_DOWNLOAD: Setting =
+    Setting { breaks: 1, slow_transport: true, ..Setting::plain("download, slow", DOWNLOAD_2) };
+/// Channels break in the middle of blocks.
+const HALVES_UPLOAD: Setting =
+    Setting { breaks: 1, slow_writes: true, halves: true, ..Setting::plain("upload, halves", UPLOAD_3) };
+const HALVES_DOWNLOAD: Setting =
+    Setting { breaks: 1, slow_writes: true, halves: true, ..Setting::plain("download, halves", DOWNLOAD_3) };
+/// Blocks are repeated on another channel, and both copies arrive, or one.
+const REPEATS_UPLOAD: Setting =
+    Setting { repeats: 1, breaks: 1, slow_writes: true, ..Setting::plain("upload, repeats", UPLOAD_2) };
+const REPEATS_DOWNLOAD: Setting =
+    Setting { repeats: 1, breaks: 1, slow_writes: true, ..Setting::plain("download, repeats", DOWNLOAD_2) };
+/// The length is known when the source ends.
+const UNKNOWN: Setting = Setting { breaks: 1, cancels: 1, ..Setting::plain("upload, unknown length", UNKNOWN_2) };
+/// Two operations, both directions at once.
+const TWO: Setting = Setting { breaks: 1, ..Setting::plain("both directions", BOTH) };
+/// A server that goes down while requests are under way; nothing but ends.
+const DRAIN: Setting = Setting { drain: true, close: true, ..Setting::plain("empty, drained", EMPTY) };
+/// Three channels.
+const THREE_UPLOAD: Setting = Setting { breaks: 1, channels: 3, ..Setting::plain("upload, 3 channels", UPLOAD_3) };
+const THREE_DOWNLOAD: Setting =
+    Setting { breaks: 1, channels: 3, ..Setting::plain("download, 3 channels", DOWNLOAD_3) };
+/// Two pipelines with one channel each: losing one is losing a pipeline.
+const PIPES_UPLOAD: Setting =
+    Setting { pipelines: 2, breaks: 1, cancels: 1, ..Setting::plain("upload, 2 pipelines x 1", UPLOAD_2) };
+const PIPES_DOWNLOAD: Setting =
+    Setting { pipelines: 2, breaks: 1, cancels: 1, ..Setting::plain("download, 2 pipelines x 1", DOWNLOAD_2) };
+/// The larger setting: two pipelines with two channels each, three blocks.
+const LARGER_UPLOAD: Setting =
+    Setting { pipelines: 2, channels: 4, breaks: 1, ..Setting::plain("upload, 2 pipelines x 2", UPLOAD_3) };
+const LARGER_DOWNLOAD: Setting =
+    Setting { pipelines: 2, channels: 4, breaks: 1, ..Setting::plain("download, 2 pipelines x 2", DOWNLOAD_3) };
+
+/// Searched in every run of the tests.
+pub const USUAL: &[Setting] = &[
+    EVERY_UPLOAD,
+    EVERY_DOWNLOAD,
+    BREAKS_UPLOAD,
+    BREAKS_DOWNLOAD,
+    CANCELS_UPLOAD,
+    CANCELS_DOWNLOAD,
+    SLOW_UPLOAD,
+    HALVES_UPLOAD,
+    HALVES_DOWNLOAD,
+    REPEATS_UPLOAD,
+    REPEATS_DOWNLOAD,
+    UNKNOWN,
+    DRAIN,
+    THREE_UPLOAD,
+    THREE_DOWNLOAD,
+    PIPES_UPLOAD,
+    PIPES_DOWNLOAD,
+    LARGER_UPLOAD,
+    LARGER_DOWNLOAD,
 ];
+
+/// Searched by command: minutes to an hour.
+pub const LARGE: &[Setting] = &[
+    SLOW_DOWNLOAD,
+    TWO,
+    Setting { breaks: 4, ..EVERY_DOWNLOAD },
+    Setting { cancels: 1, ..Setting::plain("both directions, cancel", BOTH) },
+    Setting { storage_faults: 1, ..LARGER_UPLOAD },
+    Setting { storage_faults: 1, ..LARGER_DOWNLOAD },
+    Setting { breaks: 2, cancels: 1, ..LARGER_UPLOAD },
+    Setting { breaks: 2, cancels: 1, ..LARGER_DOWNLOAD },
+];
+
+/// Where a deliberate mistake shows.
+pub const fn for_bug(bug: Bug) -> Setting {
+    let setting = match bug {
+        Bug::ForgetLostBlocks | Bug::AckAcrossGap | Bug::SuccessWithoutOutcome => BREAKS_UPLOAD,
+        Bug::CountDuplicates => REPEATS_UPLOAD,
+        Bug::EndOfRangeIsEnd | Bug::CancelDecides => CANCELS_UPLOAD,
+    };
+    setting.with_bug(bug)
+}
