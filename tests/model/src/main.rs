@@ -1,11 +1,26 @@
-//! Searches the settings that are named, or all small ones.
+//! Searches by command: `cargo run --release -p xdfs-test-model -- --large` for the long settings, or words that the
+//! names of settings contain, or nothing for the usual ones.
 
+use std::process::ExitCode;
 use xdfs_test_model::search::search;
-use xdfs_test_model::settings::USUAL;
+use xdfs_test_model::setting::Setting;
+use xdfs_test_model::settings::{LARGE, USUAL};
 
-fn main() {
-    let wanted: Vec<String> = std::env::args().skip(1).collect();
-    for setting in USUAL.iter().filter(|s| wanted.is_empty() || wanted.iter().any(|w| s.name.contains(w.as_str()))) {
-        println!("{}", search(setting));
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let large = words.iter().any(|word| word == "--large");
+    let named = |setting: &&Setting| {
+        let mut names = words.iter().filter(|word| *word != "--large").peekable();
+        names.peek().is_none() || names.any(|word| setting.name.contains(word.as_str()))
+    };
+    let settings = if large { LARGE } else { USUAL };
+    let (mut states, mut wrong) = (0, false);
+    for setting in settings.iter().filter(named) {
+        let report = search(setting);
+        println!("{report}");
+        states += report.states;
+        wrong |= !report.complete || !report.broken.is_empty() || !report.unreached.is_empty();
     }
+    println!("{states} states in all");
+    if wrong { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }

@@ -148,8 +148,17 @@ pub struct Report {
 
 /// Searches every state of a setting, or up to the first property that does not hold.
 pub fn search(setting: &Setting) -> Report {
+    search_until(setting, HasDiscoveries::AnyFailures)
+}
+
+/// Searches up to the first state in which this property does not hold.
+pub fn search_for(setting: &Setting, property: &'static str) -> Report {
+    search_until(setting, HasDiscoveries::AnyOf([property].into()))
+}
+
+fn search_until(setting: &Setting, until: HasDiscoveries) -> Report {
     let start = Instant::now();
-    let checker = setting.clone().checker().threads(2).finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
+    let checker = setting.clone().checker().threads(2).finish_when(until).spawn_bfs().join();
     let found = checker.discoveries();
     let mut report = Report {
         name: setting.name,
