@@ -22,7 +22,7 @@ const EVERY_UPLOAD: Setting = Setting {
     ..Setting::plain("upload, every fault", UPLOAD_1)
 };
 const EVERY_DOWNLOAD: Setting = Setting {
-    breaks: 2,
+    breaks: 4,
     cancels: 1,
     storage_faults: 1,
     close: true,
@@ -57,7 +57,7 @@ const UNKNOWN: Setting = Setting { breaks: 1, cancels: 1, ..Setting::plain("uplo
 /// Two operations, both directions at once.
 const TWO: Setting = Setting { breaks: 1, ..Setting::plain("both directions", BOTH) };
 /// A server that goes down while requests are under way; nothing but ends.
-const DRAIN: Setting = Setting { drain: true, close: true, ..Setting::plain("empty, drained", EMPTY) };
+const DRAIN: Setting = Setting { breaks: 1, drain: true, close: true, ..Setting::plain("empty, drained", EMPTY) };
 /// Three channels.
 const THREE_UPLOAD: Setting = Setting { breaks: 1, channels: 3, ..Setting::plain("upload, 3 channels", UPLOAD_3) };
 const THREE_DOWNLOAD: Setting =
@@ -69,7 +69,7 @@ const PIPES_DOWNLOAD: Setting =
     Setting { pipelines: 2, breaks: 1, cancels: 1, ..Setting::plain("download, 2 pipelines x 1", DOWNLOAD_2) };
 /// The larger setting: two pipelines with two channels each, three blocks.
 const LARGER_UPLOAD: Setting =
-    Setting { pipelines: 2, channels: 4, breaks: 1, ..Setting::plain("upload, 2 pipelines x 2", UPLOAD_3) };
+    Setting { pipelines: 2, channels: 4, breaks: 2, cancels: 1, ..Setting::plain("upload, 2 pipelines x 2", UPLOAD_3) };
 const LARGER_DOWNLOAD: Setting =
     Setting { pipelines: 2, channels: 4, breaks: 1, ..Setting::plain("download, 2 pipelines x 2", DOWNLOAD_3) };
 
@@ -82,11 +82,13 @@ pub const USUAL: &[Setting] = &[
     CANCELS_UPLOAD,
     CANCELS_DOWNLOAD,
     SLOW_UPLOAD,
+    SLOW_DOWNLOAD,
     HALVES_UPLOAD,
     HALVES_DOWNLOAD,
     REPEATS_UPLOAD,
     REPEATS_DOWNLOAD,
     UNKNOWN,
+    TWO,
     DRAIN,
     THREE_UPLOAD,
     THREE_DOWNLOAD,
@@ -98,14 +100,16 @@ pub const USUAL: &[Setting] = &[
 
 /// Searched by command: minutes to an hour.
 pub const LARGE: &[Setting] = &[
-    SLOW_DOWNLOAD,
-    TWO,
-    Setting { breaks: 4, ..EVERY_DOWNLOAD },
-    Setting { cancels: 1, ..Setting::plain("both directions, cancel", BOTH) },
+    Setting { breaks: 2, slow_writes: true, ..TWO },
+    Setting { cancels: 1, storage_faults: 1, ..TWO },
     Setting { storage_faults: 1, ..LARGER_UPLOAD },
     Setting { storage_faults: 1, ..LARGER_DOWNLOAD },
-    Setting { breaks: 2, cancels: 1, ..LARGER_UPLOAD },
-    Setting { breaks: 2, cancels: 1, ..LARGER_DOWNLOAD },
+    Setting { cancels: 1, ..LARGER_UPLOAD },
+    Setting { cancels: 1, ..LARGER_DOWNLOAD },
+    Setting { breaks: 2, storage_faults: 1, cancels: 1, slow_writes: true, ..LARGER_UPLOAD },
+    Setting { breaks: 2, storage_faults: 1, cancels: 1, slow_writes: true, ..LARGER_DOWNLOAD },
+    Setting { breaks: 4, storage_faults: 1, ..LARGER_UPLOAD },
+    Setting { breaks: 4, storage_faults: 1, ..LARGER_DOWNLOAD },
 ];
 
 /// Where a deliberate mistake shows.
