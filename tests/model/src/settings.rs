@@ -69,7 +69,7 @@ const PIPES_DOWNLOAD: Setting =
     Setting { pipelines: 2, breaks: 1, cancels: 1, ..Setting::plain("download, 2 pipelines x 1", DOWNLOAD_2) };
 /// The larger setting: two pipelines with two channels each, three blocks.
 const LARGER_UPLOAD: Setting =
-    Setting { pipelines: 2, channels: 4, breaks: 2, cancels: 1, ..Setting::plain("upload, 2 pipelines x 2", UPLOAD_3) };
+    Setting { pipelines: 2, channels: 4, breaks: 1, ..Setting::plain("upload, 2 pipelines x 2", UPLOAD_3) };
 const LARGER_DOWNLOAD: Setting =
     Setting { pipelines: 2, channels: 4, breaks: 1, ..Setting::plain("download, 2 pipelines x 2", DOWNLOAD_3) };
 
