@@ -225,7 +225,7 @@ def answer(channel, start):
 
 class Session:
     def __init__(self, address, channels, level):
-        first = Channel(address)
+        first, self.said = Channel(address), {}
         random = os.urandom(32)
         first.socket.sendall(preface(0) + frame(HELLO, random=random))  # [P-5]
         prefaces = preface(0) + answer(first, 0)
@@ -255,7 +255,7 @@ class Session:
             return channel, head, payload
         if kind not in FORMS and event < 128:
             raise Failed(f"event {event}")  # [P-17]
-        fields = decode(kind, payload) if kind in FORMS else {}
+        fields = self.said[event] = decode(kind, payload) if kind in FORMS else {}
         if event == EXCEPTION:
             raise Failed(f"error {fields['code']}: {fields['message'].decode()}")
         if event == NOOP and head["flags"] & ASK:
@@ -313,14 +313,12 @@ def get(session, name, path, level):
     request = {"name": name, "label": os.fsencode(path), "transfer": os.urandom(16), "level": level, "flags": 0}
     first.send(DOWNLOAD, 1, encode(f"request {DOWNLOAD}", request), flags=REQUEST)
     grant = session.until(GRANT)
-    length, block, low, have, finish = grant["length"], grant["block"], 0, {}, None
+    length, block, low, have = grant["length"], grant["block"], 0, {}
     first.control(CREDIT, 1, edge=WINDOW)
     with open(f"{path}.part", "wb") as file:
-        while finish is None or low < length:
+        while FINISH not in session.said or low < length:  # [P-41]: it may have overtaken GRANT
             channel, head, body = session.wait() or nothing
-            if head["event"] == FINISH:
-                finish = body["length"]
-            elif isinstance(body, bytes):
+            if isinstance(body, bytes):
                 channel.blocks, offset, end = channel.blocks + 1, head["offset"], head["offset"] + len(body)
                 if head["level"] < grant["level"] or offset % block or len(body) != min(block, length - offset):
                     raise Failed("a block at a lower level, or off the grid")  # [P-15], [P-27]
@@ -331,7 +329,7 @@ def get(session, name, path, level):
                     low = have.pop(low)
                 if low == length or sum(channel.blocks for channel in session.channels) % 8 == 0:
                     first.control(ACK, 1, safety=2, low=low, edge=low + WINDOW)  # [P-32]
-    if finish != length:
+    if session.said[FINISH]["length"] != length:
         raise Failed("FINISH names another length")
     os.replace(f"{path}.part", path)
     first.control(COMMITTED, 1, length=length, safety=2)
