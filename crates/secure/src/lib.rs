@@ -14,6 +14,7 @@ pub mod error;
 pub mod handshake;
 pub mod join;
 pub mod keys;
+pub mod policy;
 pub mod random;
 pub mod record;
 mod secret;

@@ -1,0 +1,189 @@
+//! Who may log in, as plain values: what a login proves, and what the place that keeps users must answer.
+//!
+//! What it must not do: keep users (the server does, behind [`Directory`]), decide about paths (the server's exports do),
+//! or hold a secret that could log somebody in. Of a key, and of a token, which is a key in a portable form, the server
+//! has the public half; of a password it has a SCRAM verifier.
+
+use core::fmt;
+
+use aws_lc_rs::digest;
+use base64ct::{Base64Unpadded, Encoding};
+use xdfs_proto::base::RelPath;
+
+/// Bytes of an Ed25519 public key.
+pub const PUBLIC_KEY_BYTES: usize = 32;
+
+/// What stands before the 32 bytes of an Ed25519 key in its SubjectPublicKeyInfo (RFC 8410, section 4).
+const SPKI_PREFIX: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
+
+/// An Ed25519 public key: of a user, a token or a host.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PublicKey(pub [u8; PUBLIC_KEY_BYTES]);
+
+impl PublicKey {
+    /// The key as SubjectPublicKeyInfo, the form in which TLS and X.509 carry it.
+    pub fn spki(&self) -> Vec<u8> {
+        [&SPKI_PREFIX[..], &self.0].concat()
+    }
+
+    /// The key of a SubjectPublicKeyInfo, where that is an Ed25519 one.
+    pub fn from_spki(spki: &[u8]) -> Option<Self> {
+        spki.strip_prefix(&SPKI_PREFIX)?.try_into().ok().map(Self)
+    }
+
+    /// See [`Fingerprint`].
+    pub fn fingerprint(&self) -> Fingerprint {
+        Fingerprint::of_spki(&self.spki())
+    }
+}
+
+impl fmt::Debug for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.fingerprint(), f)
+    }
+}
+
+/// SHA-256 of a SubjectPublicKeyInfo: the name of a key that people compare and that clients pin, whatever certificate
+/// the key came in. Shown as `SHA256:` and 43 characters of unpadded base64.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Fingerprint(pub [u8; 32]);
+
+impl Fingerprint {
+    /// The fingerprint of a key in its SubjectPublicKeyInfo.
+    pub fn of_spki(spki: &[u8]) -> Self {
+        let mut bytes = [0; 32];
+        bytes.copy_from_slice(digest::digest(&digest::SHA256, spki).as_ref());
+        Self(bytes)
+    }
+}
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SHA256:{}", Base64Unpadded::encode_string(&self.0))
+    }
+}
+
+impl fmt::Debug for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl core::str::FromStr for Fingerprint {
+    type Err = NotAFingerprint;
+
+    fn from_str(text: &str) -> Result<Self, NotAFingerprint> {
+        let base64 = text.strip_prefix("SHA256:").ok_or(NotAFingerprint)?;
+        let bytes = Base64Unpadded::decode_vec(base64).map_err(|_| NotAFingerprint)?;
+        bytes.try_into().map(Self).map_err(|_| NotAFingerprint)
+    }
+}
+
+/// The text is no fingerprint: `SHA256:` and 43 characters of base64.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("a fingerprint looks like SHA256: and 43 letters, digits, + or /")]
+pub struct NotAFingerprint;
+
+/// How somebody logged in.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Method {
+    /// By an Ed25519 key that is registered for the user.
+    Key,
+    /// By SCRAM-SHA-256-PLUS.
+    Password,
+    /// By a token.
+    Token,
+    /// Not at all.
+    Anonymous,
+}
+
+/// What a token is limited to, within what its user may do.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Scope {
+    /// Name of the one export that it opens.
+    pub export: String,
+    /// What it opens there: this path and everything below it, component by component.
+    pub path: RelPath,
+    /// Whether it may write.
+    pub write: bool,
+    /// Until then, in seconds since 1970.
+    pub until: u64,
+}
+
+/// Who a session belongs to, once that is proved.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Principal {
+    /// The user's name; `anonymous@ADDRESS` for a visitor, so that visitors do not share limits (rule 25).
+    pub user: String,
+    /// How this was proved.
+    pub method: Method,
+    /// The key or token that proved it, so that revoking it can end the session.
+    pub key: Option<PublicKey>,
+    /// The limits of a token.
+    pub scope: Option<Scope>,
+}
+
+/// What a server keeps of a password (RFC 5802, section 3): it can check a proof and cannot make one.
+#[derive(Clone, PartialEq, Eq)]
+pub struct PasswordVerifier {
+    /// Random, 16 bytes.
+    pub salt: Vec<u8>,
+    /// Rounds of PBKDF2.
+    pub iterations: u32,
+    /// SHA-256 of the client key.
+    pub stored_key: [u8; 32],
+    /// With which the server proves that it knows the verifier.
+    pub server_key: [u8; 32],
+}
+
+impl fmt::Debug for PasswordVerifier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PasswordVerifier(..)")
+    }
+}
+
+/// What a server knows of a token.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TokenRecord {
+    /// Whose it is.
+    pub user: String,
+    /// What it is limited to.
+    pub scope: Scope,
+}
+
+/// The place that keeps users. It answers from memory: it is asked by the listener, which never waits.
+pub trait Directory: Send + Sync {
+    /// Whether `key` logs in `user` now.
+    fn has_key(&self, user: &str, key: &PublicKey) -> bool;
+    /// The verifier of a user's password. For a user without one, and for nobody, the caller goes on with a made-up
+    /// verifier, so that a stranger cannot tell.
+    fn password(&self, user: &str) -> Option<PasswordVerifier>;
+    /// The token whose public half is `key`, where it exists, is not revoked and has not run out.
+    fn token(&self, key: &PublicKey) -> Option<TokenRecord>;
+    /// Whether anybody may come in without a login.
+    fn anonymous(&self) -> bool;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fingerprint_reads_back_and_nothing_else_does() {
+        let fingerprint = PublicKey([7; 32]).fingerprint();
+        let text = fingerprint.to_string();
+        assert_eq!(text.len(), "SHA256:".len() + 43);
+        assert_eq!(text.parse(), Ok(fingerprint));
+        for wrong in ["", "SHA256:", &text[1..], &text[..text.len() - 1], &format!("{text}="), "MD5:00"] {
+            assert_eq!(wrong.parse::<Fingerprint>(), Err(NotAFingerprint), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_key_reads_back_from_its_spki_and_from_no_other() {
+        let key = PublicKey([9; 32]);
+        assert_eq!(PublicKey::from_spki(&key.spki()), Some(key));
+        assert_eq!(PublicKey::from_spki(&key.spki()[1..]), None);
+        assert_eq!(PublicKey::from_spki(&[key.spki(), vec![0]].concat()), None);
+    }
+}
