@@ -12,6 +12,7 @@
 
 pub mod error;
 pub mod handshake;
+pub mod identity;
 pub mod join;
 pub mod keys;
 pub mod policy;
