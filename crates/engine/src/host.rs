@@ -2,7 +2,7 @@
 
 use crate::group::Group;
 use crate::transfer::Tally;
-use xdfs_proto::base::{Error, OperationId};
+use xdfs_proto::base::{Error, Level, OperationId};
 use xdfs_proto::session::{Committed, SessionEvent, SourceFacts};
 use xdfs_proto::wire::control::Grant;
 use xdfs_proto::wire::request::Request;
@@ -40,6 +40,12 @@ pub trait Host: Send {
 
     /// The target of a transfer: an upload that the peer asked for (`request`), or a download of ours (`grant`).
     fn stage(&mut self, operation: OperationId, request: Option<&Request>, grant: Option<&Grant>) -> Job<Staged>;
+
+    /// The lowest level at which the operation may run, asked after [`Host::open`] or [`Host::stage`]: an export may
+    /// demand more than the client does.
+    fn floor(&self, _operation: OperationId) -> Level {
+        Level::Clear
+    }
 
     /// The number that a command's operation got, or why it got none.
     fn numbered(&mut self, ticket: u64, operation: Result<OperationId, Error>);

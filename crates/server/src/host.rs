@@ -1,32 +1,47 @@
 //! What a pipeline asks of the server: files of exports for its operations, and a place for what it reports.
+//!
+//! It must not open a file but through an [`Authorized`] operation.
 
-use crate::export::{Export, resolve};
+use crate::authorise::{Authorized, Present, Want};
 use crate::log::{Log, LogEvent};
 use crate::sessions::{Letter, Metrics};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::SyncSender;
+use std::time::{SystemTime, UNIX_EPOCH};
 use xdfs_engine::host::{Host, Job, Opened, Staged};
 use xdfs_engine::transfer::Tally;
-use xdfs_proto::base::{Error, ErrorKind, OperationId, RelPath, SessionId};
+use xdfs_proto::base::{Error, ErrorKind, Level, OperationId, SessionId};
 use xdfs_proto::session::{Committed, SessionEvent, SourceFacts};
 use xdfs_proto::wire::control::{Grant, Kind};
 use xdfs_proto::wire::request::Request;
+use xdfs_secure::policy::Principal;
 use xdfs_xio::dispatch::{DescriptorWaker, Wake};
-use xdfs_xio::store::{Attributes, Existing, FileKind, StageRequest, Store};
+use xdfs_xio::store::{Attributes, FileKind, StageRequest};
 
 /// See the module.
 pub(crate) struct ServerHost {
     pub session: SessionId,
-    pub exports: Arc<Vec<Export>>,
+    /// Who may do what: the one way to a file.
+    pub authority: Present,
+    /// Whose session it is.
+    pub principal: Arc<Principal>,
     pub log: Log,
     pub metrics: Arc<Metrics>,
     pub letters: SyncSender<Letter>,
     pub waker: DescriptorWaker,
     pub pipeline: u8,
-    /// Name, direction and level of the present operations, for the log.
-    pub names: BTreeMap<OperationId, (String, bool, &'static str)>,
+    /// The present operations.
+    pub operations: BTreeMap<OperationId, Operation>,
+}
+
+/// What is kept of a present operation, for its protection and for the log.
+#[derive(Clone, Debug)]
+pub(crate) struct Operation {
+    name: String,
+    upload: bool,
+    level: Level,
 }
 
 fn facts(attributes: &Attributes) -> SourceFacts {
@@ -43,21 +58,31 @@ fn facts(attributes: &Attributes) -> SourceFacts {
     }
 }
 
-fn open(store: &dyn Store, path: &RelPath, head_only: bool, offset: u64) -> Result<Opened, Error> {
+fn open(file: &Authorized, head_only: bool, offset: u64) -> Result<Opened, Error> {
     if head_only {
-        return Ok(Opened { source: None, offset, facts: facts(&store.attributes(path)?) });
+        return Ok(Opened { source: None, offset, facts: facts(&file.store().attributes(file.path())?) });
     }
-    let source = store.open(path)?;
+    let source = file.store().open(file.path())?;
     let modified = source.modified();
     let facts = SourceFacts { kind: Kind::Regular, modified, ..facts(source.attributes()) };
     Ok(Opened { source: Some(source), offset, facts })
 }
 
+/// Seconds since 1970; a clock before that is as good as none, and no token is good then.
+fn seconds_now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(u64::MAX, |since| since.as_secs())
+}
+
 impl ServerHost {
-    fn remember(&mut self, operation: OperationId, request: &Request, upload: bool) {
+    /// Judges an operation and remembers it, whatever the judgement: a refusal is logged like any other end.
+    fn begin(&mut self, operation: OperationId, request: &Request, upload: bool) -> Result<Authorized, Error> {
+        let want = if upload { Want::Write { keep: request.keep_existing } } else { Want::Read };
+        let judged = self.authority.now().authorise(&self.principal, &request.name, want, seconds_now());
+        let floor = judged.as_ref().map_or(Level::Clear, Authorized::floor);
         self.metrics.live.fetch_add(1, Ordering::Relaxed);
         let name = request.name.escape_ascii().to_string();
-        self.names.insert(operation, (name, upload, request.level.name()));
+        self.operations.insert(operation, Operation { name, upload, level: request.level.max(floor) });
+        judged
     }
 
     fn tell(&self, letter: Letter) {
@@ -69,35 +94,30 @@ impl ServerHost {
 
 impl Host for ServerHost {
     fn open(&mut self, operation: OperationId, request: &Request) -> Job<Opened> {
-        self.remember(operation, request, false);
-        let found = resolve(&self.exports, &request.name).map(|(_, export, path)| (Arc::clone(&export.store), path));
+        let judged = self.begin(operation, request, false);
         let (head_only, offset) = (request.head_only, request.offset);
-        Box::new(move || {
-            let (store, path) = found?;
-            open(&*store, &path, head_only, offset)
-        })
+        Box::new(move || open(&judged?, head_only, offset))
     }
 
     fn stage(&mut self, operation: OperationId, request: Option<&Request>, _grant: Option<&Grant>) -> Job<Staged> {
         let Some(request) = request.cloned() else {
             return Box::new(|| Err(Error::new(ErrorKind::Protocol, "a server stages uploads only")));
         };
-        self.remember(operation, &request, true);
-        let exports = Arc::clone(&self.exports);
+        let judged = self.begin(operation, &request, true);
         Box::new(move || {
-            let (_, export, target) = resolve(&exports, &request.name)?;
-            if !export.writable {
-                let text = format!("export '{}' is read-only", export.name);
-                return Err(Error::new(ErrorKind::ReadOnly, text));
-            }
-            let stage = export.store.stage(&StageRequest {
-                target,
+            let file = judged?;
+            let stage = file.store().stage(&StageRequest {
+                target: file.path().clone(),
                 size: request.length,
-                existing: if request.keep_existing { Existing::Keep } else { Existing::Replace },
+                existing: file.existing(),
                 transfer: request.transfer,
             })?;
             Ok(Staged { stage, mode: request.mode, modified: request.modified })
         })
+    }
+
+    fn floor(&self, operation: OperationId) -> Level {
+        self.operations.get(&operation).map_or(Level::Private, |known| known.level)
     }
 
     fn numbered(&mut self, _ticket: u64, _operation: Result<OperationId, Error>) {}
@@ -108,7 +128,7 @@ impl Host for ServerHost {
 
     fn settled(&mut self, operation: OperationId, outcome: Result<Committed, Error>, tally: Tally) {
         self.metrics.operations.fetch_add(1, Ordering::Relaxed);
-        let Some((name, upload, level)) = self.names.remove(&operation) else { return };
+        let Some(Operation { name, upload, level }) = self.operations.remove(&operation) else { return };
         self.metrics.live.fetch_sub(1, Ordering::Relaxed);
         (self.log)(&LogEvent::Transfer {
             session: self.session,
@@ -116,7 +136,7 @@ impl Host for ServerHost {
             upload,
             name,
             bytes: tally.bytes,
-            level,
+            level: level.name(),
             error: outcome.err().map(|error| error.to_string()),
         });
     }

@@ -3,7 +3,7 @@
 //! - `listen`: the listener's loop: connections, handshakes, idle sessions;
 //! - `guest`: a connection that has not proved anything yet;
 //! - `sessions`: the table of sessions, their grants and pipelines;
-//! - `export`: from a name on the wire to a file of an export;
+//! - `authorise`: from a name on the wire and a proved principal to a file of an export;
 //! - `host`: what a pipeline asks of the server;
 //! - `log`: what an administrator hears.
 //!
@@ -11,14 +11,14 @@
 //! command's business.
 #![forbid(unsafe_code)]
 
-mod export;
+mod authorise;
 mod guest;
 mod host;
 mod listen;
 mod log;
 mod sessions;
 
-pub use export::Export;
+pub use authorise::{Access, Anonymous, Export, Users};
 pub use listen::{Config, Handle, Server, ServerLimits};
 pub use log::{Log, LogEvent};
 pub use xdfs_engine::pump::DiskMode;

@@ -4,12 +4,11 @@
 mod joining;
 mod keeping;
 
-use crate::export::Export;
+use crate::authorise::{Authority, Export, Present};
 use crate::guest::{Guest, Outcome, Then};
 use crate::log::{Log, LogEvent};
 use crate::sessions::{Entry, Letter, Pipe};
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 use xdfs_engine::blocking::Blocking;
@@ -76,7 +75,7 @@ pub struct Config {
 pub struct Server {
     pub(crate) dispatch: Dispatcher,
     pub(crate) config: Config,
-    pub(crate) exports: Arc<Vec<Export>>,
+    pub(crate) authority: Present,
     pub(crate) blocking: Blocking,
     pub(crate) letters: SyncSender<Letter>,
     mailbox: Receiver<Letter>,
@@ -101,6 +100,7 @@ pub struct Server {
 /// Steers a running server from another thread.
 #[derive(Clone)]
 pub struct Handle {
+    authority: Present,
     letters: SyncSender<Letter>,
     waker: DescriptorWaker,
 }
@@ -119,6 +119,11 @@ impl Handle {
     /// Writes the state to the log: sessions, threads, memory, rates (SRV-54).
     pub fn status(&self) {
         self.tell(Letter::Status);
+    }
+
+    /// Offers other exports from now on, or the same ones to others. Operations that run keep what they were given.
+    pub fn replace_exports(&self, exports: Vec<Export>) {
+        self.authority.replace(Authority::new(exports));
     }
 
     fn tell(&self, letter: Letter) {
@@ -154,7 +159,7 @@ impl Server {
         let (letters, mailbox) = sync_channel(LETTERS);
         Ok(Self {
             dispatch,
-            exports: Arc::new(config.exports.clone()),
+            authority: Present::new(Authority::new(config.exports.clone())),
             config,
             blocking: Blocking::default(),
             letters,
@@ -180,7 +185,7 @@ impl Server {
 
     /// Steers it from elsewhere.
     pub fn handle(&self) -> Handle {
-        Handle { letters: self.letters.clone(), waker: self.dispatch.waker() }
+        Handle { authority: self.authority.clone(), letters: self.letters.clone(), waker: self.dispatch.waker() }
     }
 
     /// Serves until it is told to end.

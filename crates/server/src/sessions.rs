@@ -12,6 +12,7 @@ use xdfs_proto::session::Session;
 use xdfs_proto::wire::control::ChannelGrant;
 use xdfs_proto::wire::handshake::Join;
 use xdfs_secure::keys::{ChannelKeys, Grant, JoinSecret, Role, RoleKeys};
+use xdfs_secure::policy::{Method, Principal};
 use xdfs_secure::record::{Limits, Opener, Sealer};
 use xdfs_xio::dispatch::{DescriptorWaker, SocketId};
 use xdfs_xio::transport::Link;
@@ -72,6 +73,8 @@ pub(crate) struct IdleChannel {
 /// One session.
 pub(crate) struct Entry {
     pub peer: String,
+    /// Whose session it is.
+    pub principal: Arc<Principal>,
     pub opened: Instant,
     pub quiet_since: Instant,
     pub channels: u16,
@@ -95,6 +98,7 @@ impl Entry {
         let leave = Leave { grant, until, used: BTreeSet::from([1]) };
         let metrics = Arc::default();
         Self {
+            principal: visitor(&peer),
             peer,
             opened: now,
             quiet_since: now,
@@ -158,6 +162,11 @@ impl Entry {
         self.leaves.push(Leave { grant: grant.clone(), until, used: BTreeSet::new() });
         Some(grant)
     }
+}
+
+/// Somebody who did not log in.
+fn visitor(peer: &str) -> Arc<Principal> {
+    Arc::new(Principal { user: format!("anonymous@{peer}"), method: Method::Anonymous, key: None, scope: None })
 }
 
 impl Leave {

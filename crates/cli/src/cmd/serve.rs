@@ -75,7 +75,7 @@ fn export(plan: &ExportPlan) -> Result<Export, Failure> {
     let name = plan.name.clone();
     let writable = plan.writable;
     Ok(match &plan.root {
-        Root::Memory => Export { name, store: Arc::new(MemoryExport), writable },
+        Root::Memory => Export::open_to_all(name, Arc::new(MemoryExport), writable),
         Root::Directory(path) => {
             let store = LocalStore::open_root(path, writable).map_err(|error| {
                 let shown = printable_path(path);
@@ -84,7 +84,7 @@ fn export(plan: &ExportPlan) -> Result<Export, Failure> {
                     format!("--export {name}={shown}: {error}; name a directory that is there"),
                 )
             })?;
-            Export { name, store: Arc::new(store), writable }
+            Export::open_to_all(name, Arc::new(store), writable)
         }
     })
 }

@@ -43,12 +43,11 @@ impl Serving {
         let socket = Address::Unix(directory.path().with_extension("socket"));
         let log = Arc::new(Watched::new(Vec::new()));
         let hears = Arc::clone(&log);
-        let export = |name: &str, writable| Export {
-            name: name.into(),
-            store: Arc::new(LocalStore::open_root(directory.path(), writable).unwrap()),
-            writable,
+        let export = |name: &str, writable| {
+            let store = LocalStore::open_root(directory.path(), writable).unwrap();
+            Export::open_to_all(name, Arc::new(store), writable)
         };
-        let memory = Export { name: "memory".into(), store: Arc::new(MemoryExport), writable: true };
+        let memory = Export::open_to_all("memory", Arc::new(MemoryExport), true);
         let server = Server::bind(Config {
             listen: if setup.unix { socket } else { Address::Tcp(([127, 0, 0, 1], 0).into()) },
             transport: TransportOptions::default(),

@@ -20,7 +20,7 @@ use crate::bounds;
 use crate::group::{Group, GroupChannel};
 use crate::host::{Ending, Host};
 use crate::mail::{Command, Mail, Post};
-use crate::transfer::{Shared, Transfer, Writer};
+use crate::transfer::{Shared, Tally, Transfer, Writer};
 use line::{Arriving, Line, Sending};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::mpsc::Receiver;
@@ -84,6 +84,8 @@ pub struct Pump<D: Dispatch, H: Host> {
     /// Channel of each socket.
     sockets: Vec<Option<ChannelId>>,
     transfers: BTreeMap<OperationId, Transfer>,
+    /// What operations moved that were given up and whose outcome is still to be told.
+    tallies: BTreeMap<OperationId, Tally>,
     tickets: BTreeMap<u64, OperationId>,
     receive_pool: Pool,
     send_pool: Pool,
@@ -138,6 +140,7 @@ where
             lines: BTreeMap::new(),
             sockets: Vec::new(),
             transfers: BTreeMap::new(),
+            tallies: BTreeMap::new(),
             tickets: BTreeMap::new(),
             receive_pool: Pool::new(bounds::RECEIVE_BUFFERS, block),
             send_pool: Pool::new(bounds::SEND_BUFFERS, block),
@@ -329,7 +332,7 @@ where
             Output::Stage { operation, request, grant } => self.on_stage(operation, request.as_ref(), grant.as_ref()),
             Output::Check { operation } => self.on_check(operation),
             Output::Commit { operation, length } => self.on_commit(operation, length),
-            Output::Abort { operation } => self.drop_transfer(operation),
+            Output::Abort { operation } => self.abort_transfer(operation),
             Output::Close { channel, .. } => self.close_line(channel),
             Output::Resume { channel } => self.on_resume(channel),
             Output::Group { to, message } => self.on_group_output(to, message),
@@ -341,6 +344,7 @@ where
         match event {
             SessionEvent::Settled { operation, outcome } => {
                 let tally = self.transfers.get_mut(&operation).map(|transfer| std::mem::take(&mut transfer.tally));
+                let tally = self.tallies.remove(&operation).or(tally);
                 self.drop_transfer(operation);
                 self.tickets.retain(|_, known| *known != operation);
                 self.host.settled(operation, outcome, tally.unwrap_or_default());

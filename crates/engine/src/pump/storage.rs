@@ -47,6 +47,7 @@ where
 
     pub(super) fn on_open(&mut self, operation: OperationId, request: &Request) {
         let job = self.host.open(operation, request);
+        self.session.raise_level(operation, self.host.floor(operation));
         self.call(job, move |result| Mail::Opened(operation, result));
     }
 
@@ -128,6 +129,7 @@ where
 
     pub(super) fn on_stage(&mut self, operation: OperationId, request: Option<&Request>, grant: Option<&Grant>) {
         let job = self.host.stage(operation, request, grant);
+        self.session.raise_level(operation, self.host.floor(operation));
         self.call(job, move |result| Mail::Staged(operation, result));
     }
 
@@ -257,6 +259,18 @@ where
     }
 
     /// What this side holds for an operation goes; a stage that was not committed is removed by that.
+    /// An operation is given up: what it moved is told with its outcome, which comes later.
+    pub(super) fn abort_transfer(&mut self, operation: OperationId) {
+        if let Some(transfer) = self.transfers.get_mut(&operation) {
+            self.tallies.insert(operation, std::mem::take(&mut transfer.tally));
+        }
+        // A member's outcome is told by its coordinator: nobody comes for its tally.
+        while self.tallies.len() > 2 * self.session.limits().operations_max {
+            self.tallies.pop_first();
+        }
+        self.drop_transfer(operation);
+    }
+
     pub(super) fn drop_transfer(&mut self, operation: OperationId) {
         let Some(transfer) = self.transfers.remove(&operation) else { return };
         if let Some(Reading::Direct { file, .. }) = &transfer.reading {

@@ -5,7 +5,7 @@ use super::operation::{Operation, Owes, State};
 use super::output::{Output, SessionEvent};
 use super::receiver::BadBlock;
 use super::{Committed, Fault, Role, Session};
-use crate::base::{ChannelId, Error, ErrorKind, OperationId, PipelineId};
+use crate::base::{ChannelId, Error, ErrorKind, Level, OperationId, PipelineId};
 use crate::plan;
 use crate::wire::control::Grant;
 use crate::wire::request::Request;
@@ -59,6 +59,22 @@ impl Session {
             self.outputs.push_back(Output::Open { operation: id, request });
         }
         Ok(())
+    }
+
+    /// The operation runs at `floor` at least: the thing it is about demands it (SEC-27). Called before the operation is
+    /// granted; a level that the session cannot give is an error, never less.
+    pub fn raise_level(&mut self, id: OperationId, floor: Level) {
+        let most = self.limits.control_level;
+        let Some(operation) = self.operations.get_mut(&id) else { return };
+        if operation.grant.is_some() || floor <= operation.level {
+            return;
+        }
+        if floor > most {
+            let text = format!("protection '{}' is required and not offered in this session", floor.name());
+            return self.settle(id, Err(Error::new(ErrorKind::Unsupported, text)));
+        }
+        operation.level = floor;
+        operation.block = plan::block(operation.block, floor);
     }
 
     /// Whether this request is the first with its number. Requests on different channels overtake each other.

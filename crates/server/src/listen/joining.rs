@@ -194,13 +194,14 @@ impl Server {
         let pipeline = index as u8;
         let host = ServerHost {
             session: id,
-            exports: Arc::clone(&self.exports),
+            authority: self.authority.clone(),
+            principal: Arc::clone(&entry.principal),
             log: Arc::clone(&self.config.log),
             metrics: Arc::clone(&entry.metrics),
             letters: self.letters.clone(),
             waker: self.dispatch.waker(),
             pipeline,
-            names: BTreeMap::new(),
+            operations: BTreeMap::new(),
         };
         let mut peers = posts.to_vec();
         peers[index] = None;

@@ -1,0 +1,41 @@
+//! One export: a name, who may use it, and a store that only this module's authority hands out.
+
+use super::{Access, Anonymous};
+use std::sync::Arc;
+use xdfs_xio::store::Store;
+
+/// What a server shows under one name.
+#[derive(Clone, Debug)]
+pub struct Export {
+    name: String,
+    access: Access,
+    /// Private: whoever wants a file of it has to be authorised.
+    store: Arc<dyn Store>,
+}
+
+impl Export {
+    /// The files of `store` under `name`, the first component of every name below it.
+    pub fn new(name: impl Into<String>, store: Arc<dyn Store>, access: Access) -> Self {
+        Self { name: name.into(), access, store }
+    }
+
+    /// An export that everybody may use, with or without a login; for tests and for servers within one machine.
+    pub fn open_to_all(name: impl Into<String>, store: Arc<dyn Store>, writable: bool) -> Self {
+        let anonymous = if writable { Anonymous::Write } else { Anonymous::Read };
+        Self::new(name, store, Access { writable, anonymous, ..Access::default() })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Who may use it.
+    pub fn access(&self) -> &Access {
+        &self.access
+    }
+
+    pub(super) fn store(&self) -> Arc<dyn Store> {
+        Arc::clone(&self.store)
+    }
+}

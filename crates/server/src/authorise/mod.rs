@@ -1,0 +1,198 @@
+//! Who may do what (SEC-20): the one place where a name on the wire and a proved principal become an [`Authorized`]
+//! operation.
+//!
+//! Deny by default: an export shows itself to nobody whom its [`Access`] does not name, and every error refuses. A name
+//! is read once into components; what is compared here is the very path that the store opens, component by component,
+//! so that `/a` never matches `/ab`. A store can be reached through an [`Authorized`] alone, and nothing outside of this
+//! module can make one.
+
+mod access;
+mod export;
+
+#[cfg(test)]
+mod tests;
+
+pub use access::{Access, Anonymous, Users};
+pub(crate) use access::{Rights, rights_of};
+pub use export::Export;
+
+use std::sync::{Arc, PoisonError, RwLock};
+use xdfs_proto::base::{Error, ErrorKind, Level, RelPath};
+use xdfs_secure::policy::{Method, Principal, Scope};
+use xdfs_xio::store::{Existing, Store};
+
+/// What an operation does to a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Want {
+    /// Read it or look at it.
+    Read,
+    /// Make a file; replace one only where the client asks for it and the rights allow it.
+    Write {
+        /// The client wants an existing file to stay.
+        keep: bool,
+    },
+}
+
+/// An operation that may happen: on this export, at this path, to this extent. Only [`Authority::authorise`] makes one.
+#[derive(Clone, Debug)]
+pub(crate) struct Authorized {
+    #[cfg(test)]
+    export: String,
+    store: Arc<dyn Store>,
+    path: RelPath,
+    existing: Existing,
+    floor: Level,
+}
+
+impl Authorized {
+    /// The export's name.
+    #[cfg(test)]
+    pub fn export(&self) -> &str {
+        &self.export
+    }
+
+    /// The files of the export.
+    pub fn store(&self) -> &dyn Store {
+        &*self.store
+    }
+
+    /// The path below the export that was judged, and that is to be opened.
+    pub fn path(&self) -> &RelPath {
+        &self.path
+    }
+
+    /// What becomes of a file that is there already: who may only create never replaces.
+    pub fn existing(&self) -> Existing {
+        self.existing
+    }
+
+    /// The lowest level at which the bytes may travel.
+    pub fn floor(&self) -> Level {
+        self.floor
+    }
+}
+
+/// The exports of a server and who may use them, as one value that a reload replaces.
+#[derive(Debug)]
+pub(crate) struct Authority {
+    exports: Vec<Export>,
+}
+
+impl Authority {
+    /// The authority over `exports`.
+    pub fn new(exports: Vec<Export>) -> Self {
+        Self { exports }
+    }
+
+    /// Judges one operation. `now` is in seconds since 1970, for the end of a token.
+    pub fn authorise(&self, who: &Principal, name: &[u8], want: Want, now: u64) -> Result<Authorized, Error> {
+        let (first, path) = split(name)?;
+        // One answer for an export that is not there and one that is not for them: a stranger learns no names.
+        let hidden = || {
+            let shown = first.escape_ascii();
+            let text = match who.method {
+                Method::Anonymous => {
+                    format!("no export '{shown}' on this server without a login; give a user in the URL")
+                }
+                _ => format!("no export '{shown}' on this server that '{}' may use", who.user.escape_debug()),
+            };
+            Error::new(ErrorKind::NotFound, text)
+        };
+        let found = self.exports.iter().find(|export| export.name().as_bytes() == first.as_slice());
+        let export = found.ok_or_else(hidden)?;
+        let rights = rights_of(export.access(), who);
+        if !rights.read {
+            return Err(hidden());
+        }
+        let rights = match scope_of(who)? {
+            Some(scope) => rights.and(within(scope, export, &path, now)?),
+            None => rights,
+        };
+        let existing = judge(rights, want, export, who)?;
+        Ok(Authorized {
+            #[cfg(test)]
+            export: export.name().to_owned(),
+            store: export.store(),
+            path,
+            existing,
+            floor: export.access().floor,
+        })
+    }
+}
+
+/// Reads a wire name: the export's name and the path below it.
+fn split(name: &[u8]) -> Result<(Vec<u8>, RelPath), Error> {
+    let invalid = |error| Error::new(ErrorKind::InvalidPath, format!("'{}' is no path: {error}", name.escape_ascii()));
+    let whole = RelPath::parse(name).map_err(invalid)?;
+    let (first, below) = whole
+        .components()
+        .split_first()
+        .ok_or_else(|| Error::new(ErrorKind::InvalidPath, "the path names no export: write xdfs://HOST/EXPORT/path"))?;
+    let mut path = RelPath::default();
+    for component in below {
+        path.push(component).map_err(invalid)?;
+    }
+    Ok((first.clone(), path))
+}
+
+/// The limits of a token. A token without limits is none: it opens nothing.
+fn scope_of(who: &Principal) -> Result<Option<&Scope>, Error> {
+    match (&who.scope, who.method) {
+        (None, Method::Token) => Err(Error::new(ErrorKind::Refused, "the token says nothing about what it opens")),
+        (scope, _) => Ok(scope.as_ref()),
+    }
+}
+
+/// What a token lets its bearer do at `path`.
+fn within(scope: &Scope, export: &Export, path: &RelPath, now: u64) -> Result<Rights, Error> {
+    let refused = |text: String| Err(Error::new(ErrorKind::Refused, text));
+    if now >= scope.until {
+        return refused("the token has run out; ask for a new one".into());
+    }
+    if scope.export != export.name() || !path.components().starts_with(scope.path.components()) {
+        let opened = if scope.path.is_root() { String::new() } else { format!("/{}", scope.path) };
+        return refused(format!("the token opens '{}{opened}' and nothing else", scope.export.escape_debug()));
+    }
+    Ok(if scope.write { Rights::ALL } else { Rights::READ })
+}
+
+/// Whether `rights` allow it, and what they make of a file that exists.
+fn judge(rights: Rights, want: Want, export: &Export, who: &Principal) -> Result<Existing, Error> {
+    let name = export.name();
+    match want {
+        Want::Read if rights.read => Ok(Existing::Keep),
+        Want::Read => Err(Error::new(ErrorKind::Refused, format!("export '{name}' may not be read"))),
+        Want::Write { .. } if !export.access().writable => {
+            Err(Error::new(ErrorKind::ReadOnly, format!("export '{name}' is read-only")))
+        }
+        Want::Write { keep: false } if rights.replace => Ok(Existing::Replace),
+        Want::Write { .. } if rights.create => Ok(Existing::Keep),
+        Want::Write { .. } => {
+            let text = format!("'{}' may read export '{name}' and not write to it", who.user.escape_debug());
+            Err(Error::new(ErrorKind::Refused, text))
+        }
+    }
+}
+
+/// The present authority. A reload puts another one in its place at once: every operation that starts later is judged
+/// by it, those that run keep what they were given.
+#[derive(Clone, Debug)]
+pub(crate) struct Present(Arc<RwLock<Arc<Authority>>>);
+
+impl Present {
+    /// Starts with `authority`.
+    pub fn new(authority: Authority) -> Self {
+        Self(Arc::new(RwLock::new(Arc::new(authority))))
+    }
+
+    /// The one that holds now.
+    pub fn now(&self) -> Arc<Authority> {
+        // A panic while the lock is held cannot be: only pointers are copied under it.
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Puts another in its place.
+    pub fn replace(&self, authority: Authority) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(authority);
+    }
+}
