@@ -6,8 +6,10 @@
 //! later: what counts is `fstat` of the descriptor that was opened.
 //!
 //! Must not: follow a link inside a root, take a path that is not a [`RelPath`], open a file that is not regular. What a
-//! person typed at the command line is resolved in `typed`, with the kernel's usual rules.
+//! person typed at the command line is resolved in `typed`, with the kernel's usual rules, and so is the `folder` of a
+//! person's own settings.
 
+pub(super) mod folder;
 mod parent;
 pub(super) mod typed;
 
