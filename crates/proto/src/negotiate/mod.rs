@@ -78,7 +78,7 @@ pub fn grant(open: &Open, policy: &Policy) -> Result<Granted, Error> {
         channels,
         pipelines,
         window: open.window.min(policy.window_max),
-        block: plan::block(open.block, open.level.max(floor)),
+        block: plan::block(open.block, open.level.max(floor), channels),
         floor,
         stall: asked.clamp(limits::STALL_MIN, policy.stall_max.max(limits::STALL_MIN)),
     })

@@ -46,8 +46,12 @@ pub fn window(channels: u16, block: u32) -> u64 {
 
 /// The block size of a session: what was asked within the limits, less where the level makes a channel hold a whole
 /// block in memory before it is written (design rule 14; at `clear` it is written as it comes).
-pub fn block(asked: u32, level: Level) -> u32 {
-    let asked = if asked == 0 { limits::BLOCK_BYTES_DEFAULT } else { asked };
+pub fn block(asked: u32, level: Level, channels: u16) -> u32 {
+    let asked = match asked {
+        0 if level > Level::Clear && channels >= limits::BLOCK_SHARED_CHANNELS => limits::BLOCK_BYTES_SHARED,
+        0 => limits::BLOCK_BYTES_DEFAULT,
+        asked => asked,
+    };
     let block = asked.clamp(limits::BLOCK_BYTES_MIN, limits::BLOCK_BYTES_MAX);
     let block = if block.is_power_of_two() { block } else { block.next_power_of_two() / 2 };
     match level {
@@ -85,10 +89,14 @@ mod tests {
 
     #[test]
     fn block_sizes_stay_powers_of_two_within_the_limits() {
-        assert_eq!(block(0, Level::Clear), 1 << 20);
-        assert_eq!(block(1, Level::Clear), 64 << 10);
-        assert_eq!(block(3 << 20, Level::Clear), 2 << 20);
-        assert_eq!(block(u32::MAX, Level::Clear), 4 << 20);
-        assert_eq!(block(u32::MAX, Level::Integrity), 2 << 20);
+        assert_eq!(block(0, Level::Clear, 1), 1 << 20);
+        assert_eq!(block(1, Level::Clear, 1), 64 << 10);
+        assert_eq!(block(3 << 20, Level::Clear, 1), 2 << 20);
+        assert_eq!(block(u32::MAX, Level::Clear, 1), 4 << 20);
+        assert_eq!(block(u32::MAX, Level::Integrity, 1), 2 << 20);
+        assert_eq!(block(0, Level::Integrity, 1), 1 << 20);
+        assert_eq!(block(0, Level::Integrity, 8), 256 << 10);
+        assert_eq!(block(0, Level::Clear, 8), 1 << 20);
+        assert_eq!(block(1 << 20, Level::Private, 8), 1 << 20, "what was asked for holds");
     }
 }

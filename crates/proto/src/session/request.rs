@@ -37,7 +37,7 @@ impl Session {
         operation.block = if request.block == 0 {
             self.limits.block
         } else {
-            plan::block(request.block, operation.level).min(self.limits.block)
+            plan::block(request.block, operation.level, self.limits.channels).min(self.limits.block)
         };
         operation.request = Some(request.clone());
         let closing = self.closing;
@@ -74,7 +74,7 @@ impl Session {
             return self.settle(id, Err(Error::new(ErrorKind::Unsupported, text)));
         }
         operation.level = floor;
-        operation.block = plan::block(operation.block, floor);
+        operation.block = plan::block(operation.block, floor, self.limits.channels);
     }
 
     /// Whether this request is the first with its number. Requests on different channels overtake each other.
