@@ -149,7 +149,9 @@ fn read_server_preface(bytes: &[u8]) -> Result<[u8; PREFACE_BYTES], Error> {
     let preface = ServerPreface::decode(&raw).map_err(not_xdfs)?;
     match preface.status {
         Status::Available => Ok(raw),
-        Status::Busy => Err(Error::new(ErrorKind::Busy, preface.status.text())),
+        Status::Busy | Status::TooManyOfYou | Status::Penalised => {
+            Err(Error::new(ErrorKind::Busy, preface.status.text()))
+        }
         Status::JoinRefused => Err(Error::new(ErrorKind::SessionUnknown, preface.status.text())),
         other => Err(Error::new(ErrorKind::Unsupported, other.text())),
     }

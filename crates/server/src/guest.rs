@@ -1,7 +1,7 @@
 //! A connection that has not proved anything yet. It costs a small value and a deadline, nothing else.
 
 use xdfs_engine::opening::{ServerOpened, ServerOpening, Step};
-use xdfs_proto::base::{ChannelId, Instant, SessionId};
+use xdfs_proto::base::{ChannelId, SessionId};
 use xdfs_secure::keys::RoleKeys;
 use xdfs_xio::dispatch::{Body, Dispatch, Op, SocketId};
 
@@ -17,7 +17,6 @@ pub(crate) enum Outcome {
 pub(crate) struct Guest {
     pub socket: SocketId,
     pub peer: String,
-    pub until: Instant,
     opening: ServerOpening,
     /// Bytes to read once what is being sent is out.
     want: Option<usize>,
@@ -39,16 +38,10 @@ pub(crate) enum Then {
 
 impl Guest {
     /// Starts reading.
-    pub fn start<D: Dispatch>(
-        dispatch: &mut D,
-        socket: SocketId,
-        peer: String,
-        until: Instant,
-        random: [u8; 32],
-    ) -> Self {
+    pub fn start<D: Dispatch>(dispatch: &mut D, socket: SocketId, peer: String, random: [u8; 32]) -> Self {
         let (opening, length) = ServerOpening::start(random);
         dispatch.submit(Op::Small { socket, length });
-        Self { socket, peer, until, opening, want: None, then: Then::Opening }
+        Self { socket, peer, opening, want: None, then: Then::Opening }
     }
 
     /// What it was waited for when its deadline came.

@@ -3,6 +3,7 @@
 //! - `listen`: the listener's loop: connections, handshakes, idle sessions;
 //! - `guest`: a connection that has not proved anything yet;
 //! - `sessions`: the table of sessions, their grants and pipelines;
+//! - `admit`: who is let in to the handshake, and for how long;
 //! - `authorise`: from a name on the wire and a proved principal to a file of an export;
 //! - `host`: what a pipeline asks of the server;
 //! - `log`: what an administrator hears.
@@ -11,6 +12,7 @@
 //! command's business.
 #![forbid(unsafe_code)]
 
+mod admit;
 mod authorise;
 mod guest;
 mod host;
@@ -18,8 +20,9 @@ mod listen;
 mod log;
 mod sessions;
 
+pub use admit::ServerLimits;
 pub use authorise::{Access, Anonymous, Export, Users};
-pub use listen::{Config, Handle, Server, ServerLimits};
+pub use listen::{Config, Handle, Server};
 pub use log::{Log, LogEvent};
 pub use xdfs_engine::pump::DiskMode;
 pub use xdfs_proto::negotiate::Policy;

@@ -4,11 +4,13 @@
 mod joining;
 mod keeping;
 
+use crate::admit::{Admission, Drop, ServerLimits, Source, Verdict};
 use crate::authorise::{Authority, Export, Present};
 use crate::guest::{Guest, Outcome, Then};
 use crate::log::{Log, LogEvent};
-use crate::sessions::{Entry, Letter, Pipe};
-use std::collections::{BTreeMap, VecDeque};
+use crate::sessions::{Entry, Letter, Pipe, visitor};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 use xdfs_engine::blocking::Blocking;
@@ -19,38 +21,13 @@ use xdfs_proto::limits;
 use xdfs_proto::negotiate::{self, Policy};
 use xdfs_proto::wire::control::ChannelGrant;
 use xdfs_proto::wire::handshake::{Accept, MessageType, Open, Prefaces, encode_refusal, frame};
+use xdfs_proto::wire::preface::{ClientPreface, ServerPreface, Start};
 use xdfs_secure::handshake::{Handshake, NoneHandshake};
 use xdfs_secure::keys::JoinSecret;
+use xdfs_secure::policy::Principal;
 use xdfs_secure::random;
 use xdfs_xio::dispatch::{Completion, DescriptorWaker, Dispatch, Dispatcher, End, HEAD_BYTES, Op, SocketId, Wake};
 use xdfs_xio::transport::{self, Address, Link, TransportOptions};
-
-/// Bounds of a server.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ServerLimits {
-    /// Connections that have not proved anything; the one that said nothing for longest makes room for a new one.
-    pub guests: usize,
-    /// Time that a connection has to become a channel, from its acceptance.
-    pub opening: Duration,
-    /// Sessions at a time.
-    pub sessions: usize,
-    /// A session without any operation is ended after this long.
-    pub idle: Duration,
-    /// Time that running sessions get when the server goes down.
-    pub drain: Duration,
-}
-
-impl Default for ServerLimits {
-    fn default() -> Self {
-        Self {
-            guests: 4096,
-            opening: Duration::from_secs(10),
-            sessions: 4096,
-            idle: Duration::from_secs(600),
-            drain: Duration::from_secs(30),
-        }
-    }
-}
 
 /// What a server is told.
 #[derive(Clone)]
@@ -84,8 +61,11 @@ pub struct Server {
     /// Connections are accepted again from then on: descriptors ran out.
     accept_at: Option<Instant>,
     guests: BTreeMap<SocketId, Guest>,
-    /// Guests by age, for their deadlines.
-    by_age: VecDeque<(Instant, SocketId)>,
+    /// Their places and deadlines.
+    pub(crate) admission: Admission,
+    /// Refusals that were told since the last sweep, and those that were only counted: a flood must not fill the log.
+    refusals: u32,
+    pub(crate) refusals_untold: u64,
     pub(crate) sessions: BTreeMap<SessionId, Entry>,
     /// Idle channels by their socket.
     pub(crate) idle: BTreeMap<SocketId, (SessionId, ChannelId)>,
@@ -121,6 +101,11 @@ impl Handle {
         self.tell(Letter::Status);
     }
 
+    /// Other bounds hold from now on; whoever is in stays in.
+    pub fn set_limits(&self, limits: ServerLimits) {
+        self.tell(Letter::Limits(limits));
+    }
+
     /// Offers other exports from now on, or the same ones to others. Operations that run keep what they were given.
     pub fn replace_exports(&self, exports: Vec<Export>) {
         self.authority.replace(Authority::new(exports));
@@ -132,12 +117,16 @@ impl Handle {
     }
 }
 
+/// Refused connections that are logged one by one between two sweeps (a second).
+const REFUSALS_TOLD: u32 = 200;
+
 /// Letters to the listener that may wait: one per pipeline that ends, and a few commands.
 const LETTERS: usize = 8192;
 
 /// A session that was granted and whose answer is on its way to the client.
 pub(crate) struct Opening {
     id: SessionId,
+    principal: Arc<Principal>,
     secret: JoinSecret,
     grant: ChannelGrant,
     granted: negotiate::Granted,
@@ -157,6 +146,7 @@ impl Server {
         let address = link.local().map_err(|error| cannot(&error))?;
         let listener = dispatch.attach(link, &[]).map_err(|error| cannot(&error))?;
         let (letters, mailbox) = sync_channel(LETTERS);
+        let admission = Admission::new(config.limits);
         Ok(Self {
             dispatch,
             authority: Present::new(Authority::new(config.exports.clone())),
@@ -168,7 +158,9 @@ impl Server {
             address,
             accept_at: None,
             guests: BTreeMap::new(),
-            by_age: VecDeque::new(),
+            admission,
+            refusals: 0,
+            refusals_untold: 0,
             sessions: BTreeMap::new(),
             idle: BTreeMap::new(),
             pending_heads: BTreeMap::new(),
@@ -211,8 +203,8 @@ impl Server {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        let guests = self.by_age.front().map(|(until, _)| *until);
-        let sweep = (!self.sessions.is_empty()).then_some(self.next_sweep);
+        let guests = self.admission.deadline();
+        let sweep = (!self.sessions.is_empty() || self.refusals > 0).then_some(self.next_sweep);
         [guests, sweep, self.accept_at, self.draining].into_iter().flatten().min()
     }
 
@@ -238,47 +230,76 @@ impl Server {
             End::Closed => "the listening socket was closed".into(),
         };
         let error = format!("{text}; accepting again in 100 ms");
-        (self.config.log)(&LogEvent::GuestRefused { peer: "somebody".into(), error });
+        self.tell_refusal("somebody".into(), error);
         // Out of descriptors: asking again at once would spin.
         self.accept_at = Some(self.dispatch.now().after(Duration::from_millis(100)));
     }
 
     fn on_accepted(&mut self, link: Link) {
         let now = self.dispatch.now();
-        let peer = link.peer().map_or_else(|_| "somebody".into(), |peer| peer.to_string());
+        let peer = link.peer().ok();
+        let source = Source::of(peer.as_ref());
+        let peer = peer.map_or_else(|| "somebody".into(), |peer| peer.to_string());
         if let Err(error) = transport::settle(&link, &self.config.transport) {
-            return (self.config.log)(&LogEvent::GuestRefused { peer, error: error.to_string() });
-        }
-        if self.guests.len() >= self.config.limits.guests {
-            self.cut_oldest();
+            return self.tell_refusal(peer, error.to_string());
         }
         let random = random::array::<32>();
         let (Ok(socket), Ok(random)) = (self.dispatch.attach(link, &[]), random) else { return };
-        let until = now.after(self.config.limits.opening);
-        let guest = Guest::start(&mut self.dispatch, socket, peer, until, random);
+        if let Some(victim) = self.admission.arrive(socket, source, now) {
+            self.cut(victim, "made room for newer connections");
+        }
+        let guest = Guest::start(&mut self.dispatch, socket, peer, random);
         self.guests.insert(socket, guest);
-        self.by_age.push_back((until, socket));
     }
 
-    fn cut_oldest(&mut self) {
-        while let Some((until, socket)) = self.by_age.pop_front() {
-            if self.guests.get(&socket).is_some_and(|guest| guest.until == until) {
-                return self.cut(socket, "made room for newer connections");
+    /// Logs a refusal, unless there are more of them than anybody reads: those are counted.
+    fn tell_refusal(&mut self, peer: String, error: String) {
+        if self.refusals >= REFUSALS_TOLD {
+            self.refusals_untold += 1;
+            return;
+        }
+        self.refusals += 1;
+        (self.config.log)(&LogEvent::GuestRefused { peer, error });
+    }
+
+    /// The first eight bytes say what a connection is; false when it may not go on.
+    fn classify(&mut self, socket: SocketId, bytes: &[u8]) -> bool {
+        let preface = bytes.try_into().ok().and_then(|raw| ClientPreface::decode(raw).ok());
+        let start = preface.map_or(0, |preface| preface.start);
+        if start == Start::Join as u8 {
+            self.admission.is_join(socket);
+            return true;
+        }
+        match self.admission.is_login(socket, self.dispatch.now()) {
+            Verdict::Welcome(victim) => {
+                if let Some(victim) = victim {
+                    self.cut(victim, "made room for newer connections");
+                }
+                true
+            }
+            Verdict::Refused(status) => {
+                let send = ServerPreface { status, version: 0, start }.encode().to_vec();
+                self.refuse(socket, send, &Error::new(ErrorKind::Busy, status.text()));
+                false
             }
         }
     }
 
     /// Ends a guest, with the reason in the log.
     fn cut(&mut self, socket: SocketId, error: &str) {
+        self.admission.leave(socket);
         if let Some(guest) = self.guests.remove(&socket) {
             self.dispatch.detach(socket, &mut Vec::new());
             if !matches!(guest.then, Then::Close) {
-                (self.config.log)(&LogEvent::GuestRefused { peer: guest.peer, error: error.into() });
+                self.tell_refusal(guest.peer, error.into());
             }
         }
     }
 
     fn on_bytes(&mut self, socket: SocketId, bytes: &[u8]) {
+        if self.admission.is_silent(socket) && !self.classify(socket, bytes) {
+            return;
+        }
         let Some(guest) = self.guests.get_mut(&socket) else { return };
         match guest.on_bytes(&mut self.dispatch, bytes) {
             Outcome::Waiting => {}
@@ -286,7 +307,12 @@ impl Server {
                 self.on_open(socket, open, handshake, prefaces);
             }
             Outcome::Opened(ServerOpened::Join(request)) => self.on_join(socket, request),
-            Outcome::Opened(ServerOpened::Refused { send, error }) => self.refuse(socket, send, &error),
+            Outcome::Opened(ServerOpened::Refused { send, error }) => {
+                if error.kind == ErrorKind::Refused {
+                    self.admission.login_failed(socket, self.dispatch.now());
+                }
+                self.refuse(socket, send, &error);
+            }
         }
     }
 
@@ -294,13 +320,14 @@ impl Server {
     fn refuse(&mut self, socket: SocketId, send: Vec<u8>, error: &Error) {
         let Some(guest) = self.guests.get_mut(&socket) else { return };
         let peer = guest.peer.clone();
-        (self.config.log)(&LogEvent::GuestRefused { peer, error: error.to_string() });
         guest.then = Then::Close;
         guest.send(&mut self.dispatch, send);
+        self.tell_refusal(peer, error.to_string());
     }
 
     fn on_open(&mut self, socket: SocketId, open: Box<Open>, handshake: NoneHandshake, prefaces: Prefaces) {
-        match self.grant(open, handshake, prefaces) {
+        let principal = visitor(self.admission.source(socket));
+        match self.grant(principal, open, handshake, prefaces) {
             Ok((opening, accept)) => {
                 let Some(guest) = self.guests.get_mut(&socket) else { return };
                 guest.then = Then::Session(Box::new(opening));
@@ -312,6 +339,7 @@ impl Server {
 
     fn grant(
         &mut self,
+        principal: Arc<Principal>,
         open: Box<Open>,
         handshake: NoneHandshake,
         prefaces: Prefaces,
@@ -319,9 +347,7 @@ impl Server {
         if self.draining.is_some() {
             return Err(Error::new(ErrorKind::Draining, "the server is shutting down; try again later"));
         }
-        if self.sessions.len() >= self.config.limits.sessions {
-            return Err(Error::new(ErrorKind::Busy, "the server has as many sessions as it takes; try again later"));
-        }
+        self.room_for(&principal)?;
         let granted = negotiate::grant(&open, &self.config.policy)?;
         let id = SessionId(random::array()?);
         let secret = handshake.establish(id)?.join_secret;
@@ -341,7 +367,23 @@ impl Server {
             grant: grant.clone(),
             options: Vec::new(),
         };
-        Ok((Opening { id, secret, grant, granted, open }, accept))
+        Ok((Opening { id, principal, secret, grant, granted, open }, accept))
+    }
+
+    /// Whether there is room for one more session of this user.
+    fn room_for(&mut self, principal: &Principal) -> Result<(), Error> {
+        let limits = &self.config.limits;
+        let of_user = self.sessions.values().filter(|entry| entry.principal.user == principal.user).count();
+        let (drop, text) = if self.sessions.len() >= limits.sessions {
+            (Drop::Sessions, "the server has as many sessions as it takes".to_owned())
+        } else if of_user >= limits.sessions_per_user {
+            let user = principal.user.escape_debug();
+            (Drop::UserSessions, format!("'{user}' has as many sessions as one user may have ({of_user})"))
+        } else {
+            return Ok(());
+        };
+        self.admission.drops().count(drop);
+        Err(Error::new(ErrorKind::Busy, format!("{text}; try again later")))
     }
 
     fn on_join(&mut self, socket: SocketId, request: JoinRequest) {
@@ -356,8 +398,12 @@ impl Server {
             }),
         };
         match judged {
-            Err(error) => self.refuse(socket, JoinRequest::refuse(), &error),
+            Err(error) => {
+                self.admission.drops().count(Drop::Join);
+                self.refuse(socket, JoinRequest::refuse(), &error);
+            }
             Ok(keys) => {
+                self.admission.is_proved(socket);
                 let answer = request.accept(&keys.join);
                 let Some(guest) = self.guests.get_mut(&socket) else { return };
                 guest.then = Then::Join(id, channel, Box::new(keys));
@@ -399,7 +445,14 @@ impl Server {
                     self.on_pipeline_ended(session, pipeline, ending, mailbox);
                 }
                 Letter::WantChannels { session, pipeline, count } => self.on_want(session, pipeline, count),
-                Letter::Status => (self.config.log)(&LogEvent::Status { lines: self.status_lines() }),
+                Letter::Status => {
+                    let lines = self.status_lines();
+                    (self.config.log)(&LogEvent::Status { lines });
+                }
+                Letter::Limits(limits) => {
+                    self.config.limits = limits;
+                    self.admission.set_limits(limits);
+                }
                 Letter::Drain => self.drain(),
                 Letter::Stop => {
                     self.drain();
@@ -422,11 +475,9 @@ impl Server {
 
     /// Deadlines: guests, idle sessions, accepting again.
     fn sweep(&mut self, now: Instant) {
-        while let Some((until, socket)) = self.by_age.front().copied().filter(|(until, _)| *until <= now) {
-            self.by_age.pop_front();
-            let Some(guest) = self.guests.get(&socket).filter(|guest| guest.until == until) else { continue };
-            let text = format!("no {} within {:?}", guest.phase(), self.config.limits.opening);
-            self.cut(socket, &text);
+        while let Some((socket, time)) = self.admission.overdue(now) {
+            let phase = self.guests.get(&socket).map_or("opening", Guest::phase);
+            self.cut(socket, &format!("no {phase} within {time:?}"));
         }
         if self.accept_at.is_some_and(|at| at <= now) {
             self.accept_at = None;
@@ -436,6 +487,12 @@ impl Server {
         }
         if now >= self.next_sweep {
             self.next_sweep = now.after(Duration::from_secs(1).min(self.config.limits.idle));
+            self.refusals = 0;
+            let drops = self.admission.drops().fresh();
+            if !drops.is_empty() {
+                let untold = std::mem::take(&mut self.refusals_untold);
+                (self.config.log)(&LogEvent::Limits { drops, untold });
+            }
             self.end_idle_sessions(now);
         }
     }

@@ -29,6 +29,8 @@ pub enum LogEvent {
         level: &'static str,
         error: Option<String>,
     },
+    /// Limits that have bitten since the last time this was told, and refusals that were not told one by one.
+    Limits { drops: Vec<(&'static str, u64)>, untold: u64 },
     /// State of the server, one line each, on request.
     Status { lines: Vec<String> },
     /// The server takes no new connections and waits for so many sessions.
@@ -54,6 +56,11 @@ impl fmt::Display for LogEvent {
                     None => Ok(()),
                     Some(error) => write!(f, ": failed: {error}"),
                 }
+            }
+            Self::Limits { drops, untold } => {
+                f.write_str("limits:")?;
+                drops.iter().try_for_each(|(name, count)| write!(f, " {name} {count}"))?;
+                if *untold > 0 { write!(f, "; {untold} refusals were not logged") } else { Ok(()) }
             }
             Self::Status { lines } => f.write_str(&lines.join("\n")),
             Self::Draining { sessions } => write!(f, "draining: {sessions} session(s) left"),

@@ -1,6 +1,7 @@
 //! The table of sessions: who may join, and where each pipeline is (with the listener while it is idle, on a thread of
 //! its own while it moves data).
 
+use crate::admit::{ServerLimits, Source};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,6 +27,8 @@ pub(crate) enum Letter {
     Ended { session: SessionId, pipeline: u8, ending: Ending<Link>, mailbox: PumpMail },
     /// A client wants more channels.
     WantChannels { session: SessionId, pipeline: u8, count: u16 },
+    /// Other bounds hold from now on.
+    Limits(ServerLimits),
     /// The administrator wants to see the state.
     Status,
     /// Take nothing new, end when the present is over.
@@ -91,15 +94,22 @@ pub(crate) struct Entry {
 
 impl Entry {
     /// A session whose channels `1..=grant.count` may join; channel 1 has.
-    pub fn new(peer: String, now: Instant, secret: JoinSecret, grant: ChannelGrant, pipes: Vec<Pipe>) -> Self {
+    pub fn new(
+        peer: String,
+        principal: Arc<Principal>,
+        now: Instant,
+        secret: JoinSecret,
+        grant: ChannelGrant,
+        pipes: Vec<Pipe>,
+    ) -> Self {
         let channels = grant.count;
         let until = now.after(std::time::Duration::from_millis(grant.life_ms.into()));
         let next_channel = grant.first.saturating_add(grant.count);
         let leave = Leave { grant, until, used: BTreeSet::from([1]) };
         let metrics = Arc::default();
         Self {
-            principal: visitor(&peer),
             peer,
+            principal,
             opened: now,
             quiet_since: now,
             channels,
@@ -164,9 +174,10 @@ impl Entry {
     }
 }
 
-/// Somebody who did not log in.
-fn visitor(peer: &str) -> Arc<Principal> {
-    Arc::new(Principal { user: format!("anonymous@{peer}"), method: Method::Anonymous, key: None, scope: None })
+/// Somebody who did not log in, named by where they come from (rule 25).
+pub(crate) fn visitor(source: Option<Source>) -> Arc<Principal> {
+    let from = source.map_or_else(|| "unknown".to_owned(), |source| source.to_string());
+    Arc::new(Principal { user: format!("anonymous@{from}"), method: Method::Anonymous, key: None, scope: None })
 }
 
 impl Leave {

@@ -3,16 +3,15 @@
 #![allow(clippy::disallowed_methods, reason = "tests set their scenes with the standard library")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "in a test a panic is the finding")]
 
+mod slow;
 #[path = "../support/mod.rs"]
 mod support;
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use support::serving::{Serving, Setup};
-use support::{BLOCK, assert_same, finish, pattern, pipe_payload, pipe_target};
-use xdfs_client::{Address, ConnectOptions, GetOptions, Level, PutOptions, Session};
-use xdfs_server::{LogEvent, ServerLimits};
+use support::serving::Serving;
+use support::{BLOCK, finish, pattern, pipe_payload, pipe_target};
+use xdfs_client::{ConnectOptions, GetOptions, Level, PutOptions, Session};
 use xdfs_xio::host::{resident_bytes, threads};
 
 const MIB: u64 = 1 << 20;
@@ -21,33 +20,6 @@ const MIB: u64 = 1 << 20;
 fn alone() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
     ONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-#[test]
-fn five_thousand_silent_connections_keep_nobody_out_and_cost_little() {
-    let _one = alone();
-    let limits = ServerLimits { guests: 1000, ..ServerLimits::default() };
-    let serving = Serving::with(Setup { limits, ..Setup::default() });
-    let Address::Tcp(address) = serving.address else { panic!("not TCP") };
-    let before = resident_bytes().unwrap();
-    // This process holds both ends, and so many descriptors may be too many for it: the oldest are closed by the server.
-    let mut silent = Vec::new();
-    for _ in 0..5000 {
-        silent.push(TcpStream::connect(address).unwrap());
-    }
-    let session = serving.connect(4);
-    let bytes = pattern(20 * BLOCK, 1);
-    let payload = xdfs_client::Payload::bytes(bytes.clone()).unwrap();
-    finish(&session.put(payload, "data/file", &PutOptions::default()).unwrap()).unwrap();
-    assert_same(&serving.directory.read("file"), &bytes);
-    session.close().unwrap();
-    let grown = resident_bytes().unwrap().saturating_sub(before);
-    assert!(grown < 48 * MIB, "{} MiB for 5,000 silent connections", grown / MIB);
-    let room = |event: &LogEvent| matches!(event, LogEvent::GuestRefused { error, .. } if error.contains("made room"));
-    assert!(serving.count(room) >= 3900, "{} made room", serving.count(room));
-    assert!(serving.status()[1] <= 1000);
-    drop(silent);
-    serving.wait_for_status("everything is gone", |state| state == [0, 0, 0]);
 }
 
 #[test]

@@ -93,7 +93,7 @@ fn a_handshake_that_is_wrong_is_refused_with_its_cause() {
 
 #[test]
 fn random_bytes_end_and_leave_nothing() {
-    let limits = ServerLimits { opening: Duration::from_millis(500), ..ServerLimits::default() };
+    let limits = ServerLimits { opening: Duration::from_millis(500), ..ServerLimits::roomy() };
     let serving = Serving::with(Setup { limits, ..Setup::default() });
     let mut beside = Beside::start(&serving);
     let prefaces: [u8; 16] = [CLIENT, SERVER].concat().try_into().unwrap();
@@ -118,7 +118,7 @@ fn random_bytes_end_and_leave_nothing() {
 
 #[test]
 fn a_peer_that_stalls_at_any_byte_of_its_opening_is_cut_at_its_deadline() {
-    let limits = ServerLimits { opening: Duration::from_millis(500), ..ServerLimits::default() };
+    let limits = ServerLimits { opening: Duration::from_millis(500), ..ServerLimits::roomy() };
     let serving = Serving::with(Setup { limits, ..Setup::default() });
     let mut beside = Beside::start(&serving);
     let prefaces: [u8; 16] = [CLIENT, SERVER].concat().try_into().unwrap();

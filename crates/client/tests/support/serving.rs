@@ -27,7 +27,7 @@ pub struct Setup {
 
 impl Default for Setup {
     fn default() -> Self {
-        let limits = ServerLimits { drain: PATIENCE, ..ServerLimits::default() };
+        let limits = ServerLimits { drain: PATIENCE, ..ServerLimits::roomy() };
         Self { policy: Policy::default(), limits, disk: DiskMode::default(), unix: false }
     }
 }

@@ -62,11 +62,15 @@ pub enum Status {
     JoinRefused = 6,
     /// The bytes are no preface.
     NotXdfs = 7,
+    /// Too many connections of this address are in their opening now.
+    TooManyOfYou = 8,
+    /// Too many logins from this address failed: it has to wait.
+    Penalised = 9,
 }
 
 impl Status {
     /// Every status, in the order of its code.
-    pub const ALL: [Status; 7] = [
+    pub const ALL: [Status; 9] = [
         Self::Available,
         Self::NoService,
         Self::NoVersion,
@@ -74,6 +78,8 @@ impl Status {
         Self::Busy,
         Self::JoinRefused,
         Self::NotXdfs,
+        Self::TooManyOfYou,
+        Self::Penalised,
     ];
 
     /// The words for a person.
@@ -88,6 +94,10 @@ impl Status {
                 "the server refused the channel (unknown session, or the grant was used or is too old)"
             }
             Self::NotXdfs => "the server did not understand the opening bytes",
+            Self::TooManyOfYou => {
+                "too many connections from this address are being opened now; try again in some seconds"
+            }
+            Self::Penalised => "too many logins from this address failed; try again in some minutes",
         }
     }
 }

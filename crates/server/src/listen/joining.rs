@@ -24,8 +24,9 @@ impl Server {
     /// The answer to OPEN is out: channel 1 speaks records from now on.
     pub(super) fn start_session(&mut self, socket: SocketId, opening: Opening) {
         let now = self.dispatch.now();
+        self.admission.leave(socket);
         let Some(guest) = self.guests.remove(&socket) else { return };
-        let Opening { id, secret, grant, granted, open } = opening;
+        let Opening { id, principal, secret, grant, granted, open } = opening;
         let limits = SessionLimits {
             control_level: Level::Integrity,
             floor: granted.floor,
@@ -48,7 +49,7 @@ impl Server {
             asked: open.channels,
             pipelines: granted.pipelines,
         });
-        let mut entry = Entry::new(guest.peer, now, secret, grant, pipes);
+        let mut entry = Entry::new(guest.peer, principal, now, secret, grant, pipes);
         let keys = entry.first_keys(id).and_then(record_keys);
         let Ok((sealer, opener)) = keys else {
             self.dispatch.detach(socket, &mut Vec::new());
@@ -98,14 +99,14 @@ impl Server {
         let Some(entry) = self.sessions.get_mut(&id) else { return };
         match entry.pipes.get_mut(pipeline) {
             Some(Pipe::Idle { channels, .. }) => {
-                self.guests.remove(&socket);
                 channels.insert(channel, IdleChannel { socket, sealer, opener, known: false });
+                self.leave(socket);
                 self.idle.insert(socket, (id, channel));
                 self.dispatch.submit(Op::Head { socket });
             }
             Some(Pipe::Running(post)) => {
                 let post = post.clone();
-                self.guests.remove(&socket);
+                self.leave(socket);
                 let detached = self.dispatch.detach(socket, &mut Vec::new());
                 let joined = GroupChannel {
                     channel,
@@ -119,6 +120,12 @@ impl Server {
             }
             Some(Pipe::Over) | None => self.cut(socket, "JOIN of a session that has ended"),
         }
+    }
+
+    /// A guest has become a channel.
+    fn leave(&mut self, socket: SocketId) {
+        self.admission.leave(socket);
+        self.guests.remove(&socket);
     }
 
     /// A head arrived on an idle channel: its pipeline gets a thread, which finds the head unread.

@@ -1,6 +1,7 @@
 //! Sessions between their operations: idle pipelines, deadlines, status, drain.
 
 use super::Server;
+use crate::admit::Drop;
 use crate::log::LogEvent;
 use crate::sessions::{Entry, IdleChannel, Pipe, PumpMail};
 use std::collections::BTreeMap;
@@ -147,6 +148,7 @@ impl Server {
         let quiet = |entry: &Entry| now.since(entry.quiet_since) >= idle_for;
         let old: Vec<SessionId> = self.sessions.iter().filter(|(_, entry)| quiet(entry)).map(|(id, _)| *id).collect();
         for id in old {
+            self.admission.drops().count(Drop::Idle);
             let text = format!("no operation for {} s", idle_for.as_secs());
             self.drop_session(id, Some(Error::new(ErrorKind::TimedOut, text)));
         }
@@ -171,7 +173,7 @@ impl Server {
     }
 
     /// Sessions, threads, memory and rates, one line each (SRV-54).
-    pub(super) fn status_lines(&self) -> Vec<String> {
+    pub(super) fn status_lines(&mut self) -> Vec<String> {
         let now = self.dispatch.now();
         let running = |pipes: &[Pipe]| pipes.iter().filter(|pipe| matches!(pipe, Pipe::Running(_))).count();
         let threads: usize = self.sessions.values().map(|entry| running(&entry.pipes)).sum();
@@ -183,6 +185,11 @@ impl Server {
             self.guests.len(),
             xdfs_xio::host::threads().map_or_else(|| "?".into(), |count| count.to_string()),
         )];
+        let drops: Vec<String> =
+            self.admission.drops().all().into_iter().map(|(name, count)| format!("{name} {count}")).collect();
+        if !drops.is_empty() {
+            lines.push(format!("limits that have bitten: {}", drops.join(", ")));
+        }
         for (id, entry) in &self.sessions {
             let bytes = entry.metrics.bytes.load(Ordering::Relaxed);
             let seconds = now.since(entry.opened).as_secs_f64().max(1e-9);

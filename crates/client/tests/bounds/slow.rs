@@ -1,0 +1,174 @@
+//! Peers that say nothing, little, or a byte now and then, with the limits that are shipped: they keep nobody out, cost
+//! little, and are cut at their deadline (B18, B28).
+
+use super::support::serving::{Serving, Setup};
+use super::support::{BLOCK, PATIENCE, assert_same, finish, pattern};
+use super::{MIB, alone};
+use rustix::net::{AddressFamily, SocketType};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+use xdfs_client::{Address, ConnectOptions, Payload, PutOptions, Session};
+use xdfs_proto::wire::preface::{ClientPreface, PREFACE_BYTES, ServerPreface, Start, Status};
+use xdfs_server::{LogEvent, ServerLimits};
+use xdfs_xio::host::resident_bytes;
+
+/// How a login starts.
+const LOGIN: Start = Start::None;
+
+fn shipped() -> Serving {
+    Serving::with(Setup { limits: ServerLimits::default(), ..Setup::default() })
+}
+
+fn address_of(serving: &Serving) -> SocketAddr {
+    let Address::Tcp(address) = serving.address else { panic!("not TCP") };
+    address
+}
+
+/// A connection whose own address is `from`.
+fn connect_from(from: Ipv4Addr, to: SocketAddr) -> TcpStream {
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    rustix::net::bind(&socket, &SocketAddr::from((from, 0))).unwrap();
+    rustix::net::connect(&socket, &to).unwrap();
+    TcpStream::from(socket)
+}
+
+/// Waits until the server logs that this limit has bitten.
+fn bitten(serving: &Serving, limit: &str) {
+    serving.heard(limit, |event| match event {
+        LogEvent::Limits { drops, .. } => drops.iter().find(|(name, _)| *name == limit).map(|_| ()),
+        _ => None,
+    });
+}
+
+fn real_transfer(serving: &Serving, channels: u16) -> Duration {
+    let started = Instant::now();
+    let session = serving.connect(channels);
+    let opened = started.elapsed();
+    let bytes = pattern(20 * BLOCK, 1);
+    let payload = Payload::bytes(bytes.clone()).unwrap();
+    finish(&session.put(payload, "data/file", &PutOptions::default()).unwrap()).unwrap();
+    assert_same(&serving.directory.read("file"), &bytes);
+    session.close().unwrap();
+    opened
+}
+
+#[test]
+fn five_thousand_silent_connections_keep_nobody_out_and_cost_little() {
+    let _one = alone();
+    let serving = shipped();
+    let address = address_of(&serving);
+    let before = resident_bytes().unwrap();
+    // This process holds both ends, and the server closes the oldest.
+    let silent: Vec<TcpStream> = (0..5000).map(|_| TcpStream::connect(address).unwrap()).collect();
+    assert!(real_transfer(&serving, 4) < Duration::from_secs(1));
+    let grown = resident_bytes().unwrap().saturating_sub(before);
+    assert!(grown < 24 * MIB, "{} MiB for 5,000 silent connections", grown / MIB);
+    assert!(serving.status()[1] <= ServerLimits::default().silent);
+    serving.wait_for_status("everything is gone", |state| state == [0, 0, 0]);
+    let told = serving.count(|event| matches!(event, LogEvent::GuestRefused { .. }));
+    assert!(told < 1000, "{told} lines for 5,000 connections");
+    drop(silent);
+}
+
+/// What a slow peer says at first, by its phase.
+fn beginning(phase: usize) -> Vec<u8> {
+    let preface = |start| ClientPreface::of(start).encode().to_vec();
+    match phase {
+        0 => Vec::new(),
+        1 => preface(LOGIN)[..5].to_vec(),
+        2 => preface(LOGIN),
+        // The head of a TLS record that promises 512 bytes.
+        3 => [preface(LOGIN), vec![22, 3, 1, 2, 0, 1, 0]].concat(),
+        4 => preface(Start::Join),
+        _ => [preface(Start::Join), vec![7; 20]].concat(),
+    }
+}
+
+/// Whether the peer has been cut: the server's answer is read away first.
+fn is_cut(stream: &mut TcpStream) -> bool {
+    let mut bytes = [0; 256];
+    loop {
+        match stream.read(&mut bytes) {
+            Ok(0) => return true,
+            Ok(_) => {}
+            Err(error) => return error.kind() != ErrorKind::WouldBlock,
+        }
+    }
+}
+
+#[test]
+fn a_thousand_slow_peers_keep_nobody_out_and_all_are_cut_at_their_deadline() {
+    let _one = alone();
+    let serving = shipped();
+    let address = address_of(&serving);
+    let mut slow = Vec::new();
+    for number in 0..1000_u16 {
+        let from = Ipv4Addr::new(127, 0, 1, 1 + (number % 250) as u8);
+        let mut stream = connect_from(from, address);
+        stream.set_nonblocking(true).unwrap();
+        let _ = stream.write_all(&beginning(usize::from(number) % 6));
+        slow.push((Instant::now(), stream));
+    }
+    let opened = real_transfer(&serving, 8);
+    assert!(opened < Duration::from_secs(1), "a real login took {opened:?}");
+
+    // From an attacker's address: let in, or told at once why not.
+    let started = Instant::now();
+    let mut neighbour = connect_from(Ipv4Addr::new(127, 0, 1, 1), address);
+    neighbour.write_all(&ClientPreface::of(LOGIN).encode()).unwrap();
+    neighbour.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut answer = [0; PREFACE_BYTES];
+    if neighbour.read_exact(&mut answer).is_ok() {
+        let status = ServerPreface::decode(&answer).unwrap().status;
+        let reasons = [Status::Busy, Status::TooManyOfYou];
+        assert!(status == Status::Available || reasons.contains(&status), "{status:?}");
+        assert!(started.elapsed() < Duration::from_secs(1));
+    }
+
+    let limits = ServerLimits::default();
+    let until = Instant::now() + limits.opening + Duration::from_secs(5);
+    while !slow.is_empty() {
+        // Another byte of each, and nobody's time is moved by it.
+        slow.retain_mut(|(started, stream)| {
+            let cut = is_cut(stream) || stream.write_all(&[0]).is_err();
+            let late = started.elapsed() > limits.opening + Duration::from_secs(1);
+            assert!(cut || !late, "still there after {:?}", started.elapsed());
+            !cut
+        });
+        assert!(Instant::now() < until);
+        std::thread::yield_now();
+    }
+    serving.wait_for_status("everything is gone", |state| state == [0, 0, 0]);
+    bitten(&serving, "first_bytes_late");
+    bitten(&serving, "logins_full");
+}
+
+#[test]
+fn a_thousand_channels_of_one_session_join_within_a_second() {
+    let _one = alone();
+    let serving = shipped();
+    let started = Instant::now();
+    let session = Session::connect(&ConnectOptions { channels: 1000, ..serving.options(1000) }).unwrap();
+    while session.joined() < 1000 && started.elapsed() < PATIENCE {
+        std::thread::yield_now();
+    }
+    let took = started.elapsed();
+    assert_eq!(session.joined(), 1000);
+    assert!(took < Duration::from_secs(1), "1,000 channels took {took:?}");
+    session.close().unwrap();
+}
+
+#[test]
+fn one_user_has_so_many_sessions_and_is_told_when_there_are_no_more() {
+    let _one = alone();
+    let limits = ServerLimits { sessions_per_user: 3, ..ServerLimits::default() };
+    let serving = Serving::with(Setup { limits, ..Setup::default() });
+    let sessions: Vec<Session> = (0..3).map(|_| serving.connect(1)).collect();
+    let refused = Session::connect(&serving.options(1)).unwrap_err();
+    assert_eq!(refused.kind, xdfs_client::ErrorKind::Busy, "{refused}");
+    assert!(refused.message.contains("as many sessions"), "{refused}");
+    drop(sessions);
+    serving.wait_for_status("they are gone", |state| state[0] == 0);
+    serving.connect(1).close().unwrap();
+}

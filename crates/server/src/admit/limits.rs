@@ -1,0 +1,56 @@
+//! Bounds of a server, each with its reason. What the protocol bounds is in `proto::limits`.
+
+use std::time::Duration;
+
+/// What a server holds at most, and for how long. The defaults are what is shipped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ServerLimits {
+    /// Connections that have not said what they are, and channels that are about to join. Each costs a descriptor and
+    /// some hundred bytes; as many as a session may have channels.
+    pub silent: usize,
+    /// Time for the first eight bytes, from the acceptance: three round trips on the longest path, with a segment lost.
+    pub first_bytes: Duration,
+    /// Logins at a time from which on newcomers displace those of the most numerous source.
+    pub guests_soft: usize,
+    /// Logins at a time: with 16 KiB each they stay below 4 MiB.
+    pub guests: usize,
+    /// Logins at a time from one source (an IPv4 address, a /56 of IPv6).
+    pub guests_per_source: usize,
+    /// Time that a connection has to become a channel, from its acceptance, whatever it sends.
+    pub opening: Duration,
+    /// Sources whose failed logins are remembered.
+    pub penalty_sources: usize,
+    /// Sessions at a time.
+    pub sessions: usize,
+    /// Sessions at a time of one user; of one source, for visitors.
+    pub sessions_per_user: usize,
+    /// A session without any operation is ended after this long.
+    pub idle: Duration,
+    /// Time that running sessions get when the server goes down.
+    pub drain: Duration,
+}
+
+impl Default for ServerLimits {
+    fn default() -> Self {
+        Self {
+            silent: 4096,
+            first_bytes: Duration::from_secs(3),
+            guests_soft: 64,
+            guests: 256,
+            guests_per_source: 16,
+            opening: Duration::from_secs(10),
+            penalty_sources: 65_536,
+            sessions: 4096,
+            sessions_per_user: 32,
+            idle: Duration::from_secs(600),
+            drain: Duration::from_secs(30),
+        }
+    }
+}
+
+impl ServerLimits {
+    /// The shipped limits with room for tests that open many connections from one address.
+    pub fn roomy() -> Self {
+        Self { guests_soft: 4096, guests: 4096, guests_per_source: 4096, sessions_per_user: 4096, ..Self::default() }
+    }
+}

@@ -1,0 +1,63 @@
+//! Sources whose logins failed wait (as OpenSSH's PerSourcePenalties): each failure adds to a debt that time pays off, and
+//! a source whose debt is large is refused. Bounded; when it is full, who waits the shortest is forgotten.
+
+use super::Source;
+use std::collections::{BTreeMap, BTreeSet};
+use xdfs_proto::base::{Duration, Instant};
+
+/// What a failed login adds: as OpenSSH's `authfail`.
+const FAILURE: Duration = Duration::from_secs(5);
+/// Debt from which on a source is refused: three failures at once.
+const ENFORCED: Duration = Duration::from_secs(15);
+/// Largest debt: as OpenSSH's `max`.
+const LONGEST: Duration = Duration::from_secs(600);
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Penalties {
+    /// When the debt of a source is paid, and whether it has grown large enough to be enforced.
+    debts: BTreeMap<Source, (Instant, bool)>,
+    by_end: BTreeSet<(Instant, Source)>,
+    most: usize,
+}
+
+impl Penalties {
+    pub fn new(most: usize) -> Self {
+        Self { debts: BTreeMap::new(), by_end: BTreeSet::new(), most: most.max(1) }
+    }
+
+    /// Whether the source has to wait.
+    pub fn holds(&mut self, source: Source, now: Instant) -> bool {
+        self.forget_paid(now);
+        self.debts.get(&source).is_some_and(|(_, enforced)| *enforced)
+    }
+
+    /// A login of the source failed.
+    pub fn add(&mut self, source: Source, now: Instant) {
+        self.forget_paid(now);
+        let (paid, enforced) = self.debts.get(&source).copied().unwrap_or((now, false));
+        self.by_end.remove(&(paid, source));
+        let until = paid.after(FAILURE).min(now.after(LONGEST));
+        let enforced = enforced || until.since(now) >= ENFORCED;
+        self.debts.insert(source, (until, enforced));
+        self.by_end.insert((until, source));
+        while self.debts.len() > self.most {
+            if let Some((_, source)) = self.by_end.pop_first() {
+                self.debts.remove(&source);
+            }
+        }
+    }
+
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        assert_eq!(self.debts.len(), self.by_end.len());
+        self.debts.len()
+    }
+
+    fn forget_paid(&mut self, now: Instant) {
+        while let Some((_, source)) = self.by_end.first().copied().filter(|(until, _)| *until <= now) {
+            self.by_end.pop_first();
+            self.debts.remove(&source);
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Where a connection comes from, as far as limits care: an IPv4 address, or the /56 that one customer of a provider has
+//! of IPv6. A visitor is named by it, so that visitors do not share limits (rule 25).
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use xdfs_xio::transport::Peer;
+
+/// See the module.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(crate) enum Source {
+    /// One address.
+    V4(Ipv4Addr),
+    /// The first seven bytes of an address; the others are zero.
+    V6(Ipv6Addr),
+    /// A process of this host, over a Unix socket: the permissions of its name say who may.
+    Local,
+}
+
+impl Source {
+    /// The source of a peer; somebody whose address cannot be told is one source with all such.
+    pub fn of(peer: Option<&Peer>) -> Self {
+        match peer {
+            Some(Peer::Tcp(address)) => Self::of_address(address.ip()),
+            Some(Peer::Unix) => Self::Local,
+            None => Self::V6(Ipv6Addr::UNSPECIFIED),
+        }
+    }
+
+    /// The source of an address; an IPv4 address inside of an IPv6 one is what it is.
+    pub fn of_address(address: IpAddr) -> Self {
+        match address.to_canonical() {
+            IpAddr::V4(address) => Self::V4(address),
+            IpAddr::V6(address) => {
+                let mut octets = address.octets();
+                octets[7..].fill(0);
+                Self::V6(octets.into())
+            }
+        }
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::V4(address) => address.fmt(f),
+            Self::V6(address) => write!(f, "{address}/56"),
+            Self::Local => f.write_str("local"),
+        }
+    }
+}
