@@ -23,3 +23,5 @@ mod secret;
 mod vectors;
 
 pub use error::Error;
+/// Wipes what it holds when it goes: for the text of a key or a password on its way here.
+pub use zeroize::Zeroizing;

@@ -1,11 +1,20 @@
 //! Keys that say who somebody is: a host, a user, a token.
 //!
 //! What it is for: [`Signer`] is all that a login needs, so a key may lie in this process ([`KeyPair`]), in an agent or in
-//! a device. What it must not do: look for keys (client and server know the places), or show a private half.
+//! a device. The formats in which keys are kept are here too: [`openssh`] for people and their agents, [`x509`] for sites
+//! that have certificates, tokens for programs, and what a server keeps of a [`password`]. What it must not do: look for
+//! keys (client and server know the places), or show a private half.
 
+mod file_error;
 mod key;
+pub mod openssh;
+pub mod password;
+mod token;
+pub mod x509;
 
+pub use file_error::KeyFileError;
 pub use key::{KeyPair, SEED_BYTES};
+pub use token::{TOKEN_PREFIX, read_token, write_token};
 
 use crate::Error;
 use crate::policy::PublicKey;
