@@ -6,7 +6,8 @@
 //! - `admit`: who is let in to the handshake, and for how long;
 //! - `authorise`: from a name on the wire and a proved principal to a file of an export;
 //! - `host`: what a pipeline asks of the server;
-//! - `log`: what an administrator hears.
+//! - `log`: what an administrator hears;
+//! - [`users`]: the state folder: the host's key and who may log in.
 //!
 //! The library binds wherever it is told; that the command binds to loopback only until there is a login is the
 //! command's business.
@@ -19,6 +20,7 @@ mod host;
 mod listen;
 mod log;
 mod sessions;
+pub mod users;
 
 pub use admit::ServerLimits;
 pub use authorise::{Access, Anonymous, Export, Users};

@@ -48,7 +48,7 @@ pub(super) const CRATES: &[CrateRule] = &[
     CrateRule {
         name: "xdfs-server",
         ours: &["xdfs-proto", "xdfs-secure", "xdfs-xio", "xdfs-engine"],
-        foreign: &["thiserror"],
+        foreign: &["serde", "thiserror", "toml"],
         why: "the server stands on the engine and does not know the client",
     },
     CrateRule {

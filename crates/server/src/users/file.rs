@@ -1,0 +1,171 @@
+//! The file of users: TOML that a person can read, written by `xdfs user`.
+//!
+//! ```text
+//! version = 1
+//!
+//! [user.anna]
+//! keys = ["ssh-ed25519 AAAA... anna@laptop"]
+//! password = "SCRAM-SHA-256$600000:salt$stored key:server key"
+//!
+//! [[user.anna.token]]
+//! key = "ssh-ed25519 AAAA..."
+//! export = "data"
+//! path = "run7"
+//! write = true
+//! until = 1790000000
+//! ```
+//!
+//! One file for all, so that a change is one rename and a running server sees a change with one look. Whatever it does not
+//! know is an error: a line that is not understood might have been the one that takes a right away.
+
+use super::{Account, AccountToken, Accounts};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use xdfs_proto::base::{Error, ErrorKind, RelPath};
+use xdfs_secure::identity::openssh::{NamedKey, read_public, write_public};
+use xdfs_secure::identity::password::{read_verifier, write_verifier};
+use xdfs_secure::policy::Scope;
+
+/// The form that this version writes and reads.
+const VERSION: u32 = 1;
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    version: u32,
+    #[serde(default, rename = "user")]
+    users: BTreeMap<String, User>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct User {
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    revoked: bool,
+    #[serde(default)]
+    keys: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    password: Option<String>,
+    #[serde(default, rename = "token", skip_serializing_if = "Vec::is_empty")]
+    tokens: Vec<Token>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Token {
+    key: String,
+    export: String,
+    path: String,
+    write: bool,
+    until: u64,
+}
+
+/// Reads a file of users.
+pub(super) fn read(text: &str) -> Result<Accounts, Error> {
+    let file: File = toml::from_str(text).map_err(|error| not_understood(text, &error))?;
+    if file.version != VERSION {
+        return Err(damaged(&format!("it is of version {} and this program knows version {VERSION}", file.version)));
+    }
+    let mut accounts = Accounts::default();
+    for (name, user) in file.users {
+        let account =
+            user.read().map_err(|because| damaged(&format!("user '{}': {because}", name.escape_default())))?;
+        accounts.add(&name, account)?;
+    }
+    accounts.check()?;
+    Ok(accounts)
+}
+
+/// The text of a file of users.
+pub(super) fn write(accounts: &Accounts) -> Result<String, Error> {
+    let users = accounts.iter().map(|(name, account)| Ok((name.to_owned(), User::write(account)?)));
+    let file = File { version: VERSION, users: users.collect::<Result<_, Error>>()? };
+    let text = toml::to_string(&file).map_err(|error| damaged(&error.to_string()))?;
+    Ok(format!("# Who may log in. Written by 'xdfs user'; nothing in it logs anybody in.\n{text}"))
+}
+
+impl User {
+    fn read(self) -> Result<Account, String> {
+        let keys = self.keys.iter().map(|line| read_public(line).map_err(|error| format!("a key: {error}")));
+        let password = self.password.as_deref().map(read_verifier).transpose().map_err(|error| error.to_string())?;
+        Ok(Account {
+            revoked: self.revoked,
+            keys: keys.collect::<Result<_, _>>()?,
+            password,
+            tokens: self.tokens.iter().map(Token::read).collect::<Result<_, _>>()?,
+        })
+    }
+
+    fn write(account: &Account) -> Result<Self, Error> {
+        let line = |named: &NamedKey| write_public(&named.key, &named.comment);
+        let unwritable = |error| damaged(&format!("{error}"));
+        let token = |token: &AccountToken| {
+            Ok(Token {
+                key: write_public(&token.key, "")?,
+                export: token.scope.export.clone(),
+                path: encoded(&token.scope.path),
+                write: token.scope.write,
+                until: token.scope.until,
+            })
+        };
+        Ok(Self {
+            revoked: account.revoked,
+            keys: account.keys.iter().map(line).collect::<Result<_, _>>().map_err(unwritable)?,
+            password: account.password.as_ref().map(write_verifier),
+            tokens: account.tokens.iter().map(token).collect::<Result<_, _>>().map_err(unwritable)?,
+        })
+    }
+}
+
+impl Token {
+    fn read(&self) -> Result<AccountToken, String> {
+        let key = read_public(&self.key).map_err(|error| format!("a token: {error}"))?.key;
+        let path = decoded(&self.path).ok_or("a token's path has a '%' without two hexadecimal digits")?;
+        let path = RelPath::parse(&path).map_err(|error| format!("a token's path: {error}"))?;
+        let scope = Scope { export: self.export.clone(), path, write: self.write, until: self.until };
+        Ok(AccountToken { key, scope })
+    }
+}
+
+/// A path as text: what is no printable ASCII, and `%`, as %XX, since names are bytes.
+fn encoded(path: &RelPath) -> String {
+    let mut text = String::new();
+    for byte in path.to_bytes() {
+        match byte {
+            b'%' => text.push_str("%25"),
+            b' '..=b'~' => text.push(byte as char),
+            _ => text.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    text
+}
+
+fn decoded(text: &str) -> Option<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, after)) = rest.split_first() {
+        rest = after;
+        if first != b'%' {
+            bytes.push(first);
+            continue;
+        }
+        let (digits, after) = rest.split_at_checked(2)?;
+        let digit = |byte: u8| (byte as char).to_digit(16);
+        bytes.push((digit(digits[0])? * 16 + digit(digits[1])?) as u8);
+        rest = after;
+    }
+    Some(bytes)
+}
+
+/// Where the fault is, and not what stands there: that may be what a log must not hold.
+fn not_understood(text: &str, error: &toml::de::Error) -> Error {
+    let above = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+    let line = above.bytes().filter(|&byte| byte == b'\n').count() + 1;
+    let reason = error.message().split_once(',').map_or(error.message(), |(reason, _)| reason);
+    let names_a_field = ["unknown field", "missing field"].iter().any(|start| reason.starts_with(start));
+    damaged(&format!("line {line}: {}", if names_a_field { reason } else { "it is not understood" }))
+}
+
+fn damaged(because: &str) -> Error {
+    Error::new(ErrorKind::Storage, format!("the file of users cannot be used: {because}"))
+}

@@ -1,0 +1,157 @@
+//! The accounts of a running server: answered from memory, read again when their file changed.
+//!
+//! A file that cannot be read keeps what was known before (whoever broke it meant neither to let everybody in nor to lock
+//! everybody out), and says so once. A file that is gone means that nobody may log in.
+
+use super::{Account, Accounts, FILE, FILE_BYTES_MAX, file};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::{SystemTime, UNIX_EPOCH};
+use xdfs_proto::base::Error;
+use xdfs_secure::policy::{Directory, Method, PasswordVerifier, Principal, PublicKey, TokenRecord};
+use xdfs_xio::store::{Folder, Secrecy, Stamp};
+
+/// Accounts and what is looked up in them, as one value that a refresh replaces.
+#[derive(Debug, Default)]
+struct Known {
+    accounts: Accounts,
+    tokens: BTreeMap<PublicKey, TokenRecord>,
+}
+
+/// See the module. Shared between the listener, which asks, and whoever calls [`LiveAccounts::refresh`].
+#[derive(Debug)]
+pub struct LiveAccounts {
+    folder: Arc<Folder>,
+    known: RwLock<Arc<Known>>,
+    /// The state of the file that was looked at last, whether or not it could be read.
+    seen: Mutex<Option<Stamp>>,
+    anonymous: AtomicBool,
+}
+
+/// What a refresh changed.
+#[derive(Debug)]
+pub struct Change {
+    before: Arc<Known>,
+    after: Arc<Known>,
+}
+
+impl LiveAccounts {
+    /// Reads the accounts in `folder`; `anonymous` says whether anybody may come in without a login.
+    pub(super) fn open(folder: Arc<Folder>, anonymous: bool) -> Result<Self, Error> {
+        // The stamp first: what changes in between is then seen by the next refresh.
+        let seen = folder.stamp(FILE)?;
+        let known = Arc::new(Known::of(read(&folder)?));
+        Ok(Self { folder, known: RwLock::new(known), seen: Mutex::new(seen), anonymous: AtomicBool::new(anonymous) })
+    }
+
+    /// Looks whether the file changed, which is one system call where it did not, and reads it again if so. An error is
+    /// told once for each state of the file; what was known before stays.
+    pub fn refresh(&self) -> Result<Option<Change>, Error> {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let stamp = self.folder.stamp(FILE)?;
+        if *seen == stamp {
+            return Ok(None);
+        }
+        *seen = stamp;
+        let after = Arc::new(Known::of(read(&self.folder)?));
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *known, Arc::clone(&after));
+        Ok(Some(Change { before, after }))
+    }
+
+    /// Whether anybody may come in without a login, from now on.
+    pub fn allow_anonymous(&self, anonymous: bool) {
+        self.anonymous.store(anonymous, Ordering::Relaxed);
+    }
+
+    /// Whether what `principal` logged in with would log them in now. A password that was replaced is a change, which
+    /// [`Change::ends`] tells; here it counts that there is one.
+    pub fn admits(&self, principal: &Principal) -> bool {
+        match principal.method {
+            Method::Anonymous => self.anonymous(),
+            Method::Password => self.password(&principal.user).is_some(),
+            Method::Key => principal.key.is_some_and(|key| self.has_key(&principal.user, &key)),
+            Method::Token => {
+                let record = principal.key.and_then(|key| self.token(&key));
+                record.is_some_and(|record| record.user == principal.user)
+            }
+        }
+    }
+
+    fn known(&self) -> Arc<Known> {
+        Arc::clone(&self.known.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Change {
+    /// Whether a session of `principal`, who logged in before this change, ends with it.
+    pub fn ends(&self, principal: &Principal) -> bool {
+        let user = principal.user.as_str();
+        match principal.method {
+            Method::Anonymous => false,
+            Method::Password => {
+                let before = self.before.active(user).and_then(|account| account.password.as_ref());
+                let after = self.after.active(user).and_then(|account| account.password.as_ref());
+                after.is_none() || before != after
+            }
+            Method::Key => !principal.key.is_some_and(|key| self.after.has_key(user, &key)),
+            Method::Token => {
+                let record = principal.key.and_then(|key| self.after.tokens.get(&key));
+                !record.is_some_and(|record| record.user == user && Some(&record.scope) == principal.scope.as_ref())
+            }
+        }
+    }
+}
+
+impl Known {
+    fn of(accounts: Accounts) -> Self {
+        let mut tokens = BTreeMap::new();
+        for (name, account) in accounts.iter().filter(|(_, account)| !account.revoked) {
+            for token in &account.tokens {
+                tokens.insert(token.key, TokenRecord { user: name.to_owned(), scope: token.scope.clone() });
+            }
+        }
+        Self { accounts, tokens }
+    }
+
+    fn active(&self, user: &str) -> Option<&Account> {
+        self.accounts.find(user).filter(|account| !account.revoked)
+    }
+
+    fn has_key(&self, user: &str, key: &PublicKey) -> bool {
+        self.active(user).is_some_and(|account| account.keys.iter().any(|known| known.key == *key))
+    }
+}
+
+impl Directory for LiveAccounts {
+    fn has_key(&self, user: &str, key: &PublicKey) -> bool {
+        self.known().has_key(user, key)
+    }
+
+    fn password(&self, user: &str) -> Option<PasswordVerifier> {
+        self.known().active(user)?.password.clone()
+    }
+
+    fn token(&self, key: &PublicKey) -> Option<TokenRecord> {
+        let record = self.known().tokens.get(key).cloned()?;
+        // A clock before 1970 is broken; then no token counts.
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(u64::MAX, |time| time.as_secs());
+        (now < record.scope.until).then_some(record)
+    }
+
+    fn anonymous(&self) -> bool {
+        self.anonymous.load(Ordering::Relaxed)
+    }
+}
+
+/// The accounts in the folder's file; none where there is no file yet.
+pub(super) fn read(folder: &Folder) -> Result<Accounts, Error> {
+    let Some(bytes) = folder.read(FILE, FILE_BYTES_MAX, Secrecy::Secret)? else { return Ok(Accounts::default()) };
+    let named = |error: Error| Error::new(error.kind, format!("'{}': {}", folder.shown_file(FILE), error.message));
+    let text = String::from_utf8(bytes).map_err(|_| {
+        let text = format!("'{}': the file of users cannot be used: it is no text", folder.shown_file(FILE));
+        Error::new(xdfs_proto::base::ErrorKind::Storage, text)
+    })?;
+    file::read(&text).map_err(named)
+}

@@ -1,0 +1,122 @@
+//! A server's state folder: its host key and who may log in (SEC-20).
+//!
+//! - [`State`]: the folder, its host key, and changes to the accounts, one writer at a time;
+//! - [`Accounts`]: the accounts as plain values (`account`), and their file (`file`);
+//! - [`LiveAccounts`]: what a running server asks while others change the file.
+//!
+//! It must not hold anything that logs somebody in: of keys and tokens it has public halves, of passwords verifiers. The
+//! one secret here is the host key.
+
+mod account;
+mod file;
+mod live;
+
+#[cfg(test)]
+mod tests;
+
+pub use account::{Account, AccountToken, Accounts, check_name};
+pub use live::{Change, LiveAccounts};
+
+use std::path::Path;
+use std::sync::Arc;
+use xdfs_proto::base::{Error, ErrorKind};
+use xdfs_secure::identity::KeyPair;
+use xdfs_secure::identity::openssh::{KeyFile, read_private, write_private, write_public};
+use xdfs_xio::store::{Folder, Secrecy};
+
+/// The file of users.
+const FILE: &str = "users.toml";
+
+/// Its largest size: room for the most accounts with a few keys each, and little enough to read at once.
+const FILE_BYTES_MAX: usize = 64 << 20;
+
+/// The host's private key, and the public half for people.
+const HOST_KEY: &str = "host_key";
+const HOST_KEY_PUBLIC: &str = "host_key.pub";
+
+/// Largest file of a key.
+const KEY_BYTES_MAX: usize = 16 << 10;
+
+/// Held by whoever changes something.
+const LOCK: &str = "lock";
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct State {
+    folder: Arc<Folder>,
+}
+
+impl State {
+    /// The state in the folder `path`, which is made where it is missing.
+    pub fn create(path: &Path) -> Result<Self, Error> {
+        Ok(Self { folder: Arc::new(Folder::create(path)?) })
+    }
+
+    /// The state in the folder `path`; none where there is no such folder.
+    pub fn open(path: &Path) -> Result<Option<Self>, Error> {
+        Ok(Folder::open(path)?.map(|folder| Self { folder: Arc::new(folder) }))
+    }
+
+    /// The folder, escaped, for messages.
+    pub fn shown(&self) -> &str {
+        self.folder.shown()
+    }
+
+    /// The host's key. The first call makes it.
+    pub fn host_key(&self) -> Result<KeyPair, Error> {
+        if let Some(key) = self.read_host_key()? {
+            return Ok(key);
+        }
+        let _lock = self.folder.lock(LOCK)?;
+        // Another start may have been quicker.
+        if let Some(key) = self.read_host_key()? {
+            return Ok(key);
+        }
+        let key = KeyPair::generate().map_err(Error::from)?;
+        let damaged = |error| Error::new(ErrorKind::Storage, format!("the host key cannot be written: {error}"));
+        let public = write_public(&key.public(), "xdfs-host").map_err(damaged)?;
+        self.folder.create_file(HOST_KEY, write_private(&key, "xdfs-host").map_err(damaged)?.as_bytes(), 0o600)?;
+        match self.folder.create_file(HOST_KEY_PUBLIC, format!("{public}\n").as_bytes(), 0o644) {
+            // Left by a key that somebody took away; the private half is what counts.
+            Err(error) if error.kind == ErrorKind::AlreadyExists => {}
+            other => other?,
+        }
+        Ok(key)
+    }
+
+    fn read_host_key(&self) -> Result<Option<KeyPair>, Error> {
+        let Some(bytes) = self.folder.read(HOST_KEY, KEY_BYTES_MAX, Secrecy::Secret)? else { return Ok(None) };
+        let bytes = xdfs_secure::Zeroizing::new(bytes);
+        let shown = self.folder.shown_file(HOST_KEY);
+        let unusable = |because: String| Error::new(ErrorKind::Storage, format!("the host key '{shown}': {because}"));
+        match read_private(&bytes) {
+            Ok(KeyFile::Open(key)) => Ok(Some(key)),
+            Ok(KeyFile::Locked(_)) => {
+                let because = "it has a passphrase, and nobody types one when a server starts; remove it with \
+                               'ssh-keygen -p -f FILE'";
+                Err(unusable(because.to_owned()))
+            }
+            Err(error) => Err(unusable(error.to_string())),
+        }
+    }
+
+    /// All accounts as they are now.
+    pub fn accounts(&self) -> Result<Accounts, Error> {
+        live::read(&self.folder)
+    }
+
+    /// The accounts for a running server; `anonymous` says whether anybody may come in without a login.
+    pub fn live(&self, anonymous: bool) -> Result<LiveAccounts, Error> {
+        LiveAccounts::open(Arc::clone(&self.folder), anonymous)
+    }
+
+    /// Changes the accounts in one step: what `change` leaves is checked and written, or nothing is.
+    pub fn edit<T>(&self, change: impl FnOnce(&mut Accounts) -> Result<T, Error>) -> Result<T, Error> {
+        let _lock = self.folder.lock(LOCK)?;
+        let mut accounts = self.accounts()?;
+        let outcome = change(&mut accounts)?;
+        accounts.check()?;
+        self.folder.replace(FILE, file::write(&accounts)?.as_bytes())?;
+        Ok(outcome)
+    }
+}
