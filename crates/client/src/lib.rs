@@ -46,6 +46,7 @@
 
 mod ends;
 mod host;
+pub mod identity;
 mod joining;
 mod session;
 mod transfer;

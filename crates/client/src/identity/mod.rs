@@ -1,0 +1,229 @@
+//! Which keys a client has to offer, and in which order (SEC-20): the one that was chosen, or else those of the SSH agent,
+//! the client's own in its state folder, and `~/.ssh/id_ed25519`.
+//!
+//! Nothing is signed and no passphrase asked for before a key is about to be used. What it must not do: offer a key to a
+//! server that the user did not ask to log in to, or write a key anywhere but into the state folder.
+
+mod agent;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use xdfs_proto::base::{Error, ErrorKind};
+use xdfs_secure::Zeroizing;
+use xdfs_secure::identity::openssh::{KeyFile, LockedKey, read_private, read_public, write_private, write_public};
+use xdfs_secure::identity::{KeyFileError, KeyPair, Signer};
+use xdfs_secure::policy::PublicKey;
+use xdfs_xio::store::{Folder, Secrecy, read_named};
+
+/// The client's own key in its state folder, and the public half for people to hand on.
+pub const OWN_KEY: &str = "id_ed25519";
+/// See [`OWN_KEY`].
+pub const OWN_KEY_PUBLIC: &str = "id_ed25519.pub";
+
+/// Largest file of a key; an RSA key of 16384 bits, which is told apart, has 12 KiB.
+const KEY_BYTES_MAX: usize = 16 << 10;
+
+/// Where a client looks for keys.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Places {
+    /// The one to use, and no other: a private key, or a public one whose other half an agent holds.
+    pub chosen: Option<PathBuf>,
+    /// The agent's socket.
+    pub agent: Option<PathBuf>,
+    /// The state folder with the client's own key.
+    pub state: Option<PathBuf>,
+    /// The user's home, for `.ssh/id_ed25519`.
+    pub home: Option<PathBuf>,
+}
+
+/// A key that can be offered.
+pub struct Identity {
+    /// Where it is, as a person is told.
+    pub from: String,
+    /// What its owner calls it; may be empty.
+    pub comment: String,
+    key: Held,
+}
+
+enum Held {
+    Ready(Arc<dyn Signer>),
+    Locked(Box<LockedKey>),
+}
+
+/// What was found.
+#[derive(Debug, Default)]
+pub struct Identities {
+    /// The keys, in the order in which they are offered.
+    pub found: Vec<Identity>,
+    /// What was there and could not be used, in words.
+    pub unusable: Vec<String>,
+}
+
+/// Asks for a passphrase; none where nobody is there to answer.
+pub type AskSecret<'a> = &'a dyn Fn(&str) -> Result<Option<Zeroizing<Vec<u8>>>, Error>;
+
+/// Times that a wrong passphrase is asked for again.
+const PASSPHRASE_TRIES: usize = 3;
+
+impl Identity {
+    /// A key file, with the comment of the public file beside it where that is of the same key.
+    fn of_file(path: &Path, from: String, key: Held) -> Self {
+        let mut identity = Self { from, comment: String::new(), key };
+        let mut public = path.as_os_str().to_owned();
+        public.push(".pub");
+        if let Ok(Some(line)) = read_named(Path::new(&public), KEY_BYTES_MAX, Secrecy::Open)
+            && let Some(named) = std::str::from_utf8(&line).ok().and_then(|line| read_public(line).ok())
+            && named.key == identity.public()
+        {
+            identity.comment = named.comment;
+        }
+        identity
+    }
+
+    /// The public half.
+    pub fn public(&self) -> PublicKey {
+        match &self.key {
+            Held::Ready(signer) => signer.public(),
+            Held::Locked(locked) => locked.public(),
+        }
+    }
+
+    /// The key, ready to sign; a passphrase is asked for where it has one.
+    pub fn signer(&self, ask: AskSecret<'_>) -> Result<Arc<dyn Signer>, Error> {
+        let locked = match &self.key {
+            Held::Ready(signer) => return Ok(Arc::clone(signer)),
+            Held::Locked(locked) => locked,
+        };
+        let refused = |because: &str| Error::new(ErrorKind::Refused, format!("{}: {because}", self.from));
+        for _ in 0..PASSPHRASE_TRIES {
+            let Some(passphrase) = ask(&format!("Passphrase of {}: ", self.from))? else {
+                return Err(refused("it has a passphrase and there is no terminal to ask for it; use an SSH agent"));
+            };
+            match locked.unlock(&passphrase) {
+                Ok(key) => return Ok(Arc::new(key)),
+                Err(KeyFileError::Passphrase) => {}
+                Err(error) => return Err(refused(&error.to_string())),
+            }
+        }
+        Err(refused(&KeyFileError::Passphrase.to_string()))
+    }
+}
+
+impl std::fmt::Debug for Identity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Identity({:?} from {})", self.public(), self.from)
+    }
+}
+
+/// The keys in `places`. Only a key that was chosen has to be there.
+pub fn identities(places: &Places) -> Result<Identities, Error> {
+    let mut identities = Identities::default();
+    let in_agent = match &places.agent {
+        Some(socket) => agent::keys(socket).unwrap_or_else(|error| {
+            identities.unusable.push(error.message);
+            Vec::new()
+        }),
+        None => Vec::new(),
+    };
+    let of_agent = |key: agent::AgentKey| Identity {
+        from: format!("the SSH agent's key '{}'", key.comment),
+        comment: key.comment.clone(),
+        key: Held::Ready(Arc::new(key)),
+    };
+    if let Some(path) = &places.chosen {
+        let (key, from) = chosen(path)?;
+        let held = in_agent.into_iter().find(|held| held.public() == key.public());
+        let identity = match (key, held) {
+            // The agent asks for no passphrase.
+            (Chosen::Locked(_) | Chosen::Public(_), Some(held)) => of_agent(held),
+            (Chosen::Open(key), _) => Identity::of_file(path, from, Held::Ready(Arc::new(key))),
+            (Chosen::Locked(locked), None) => Identity::of_file(path, from, Held::Locked(locked)),
+            (Chosen::Public(_), None) => {
+                let text = format!("{from}: {}, or an SSH agent that holds it", KeyFileError::Public);
+                return Err(Error::new(ErrorKind::NotFound, text));
+            }
+        };
+        identities.found.push(identity);
+        return Ok(identities);
+    }
+    identities.found.extend(in_agent.into_iter().map(of_agent));
+    let own = places.state.as_ref().map(|state| state.join(OWN_KEY));
+    let of_ssh = places.home.as_ref().map(|home| home.join(".ssh/id_ed25519"));
+    for path in own.into_iter().chain(of_ssh) {
+        match from_file(&path) {
+            Ok(Some(identity)) if identities.found.iter().any(|known| known.public() == identity.public()) => {}
+            Ok(Some(identity)) => identities.found.push(identity),
+            Ok(None) => {}
+            Err(error) => identities.unusable.push(error.message),
+        }
+    }
+    Ok(identities)
+}
+
+/// A file that the user named.
+enum Chosen {
+    Open(KeyPair),
+    Locked(Box<LockedKey>),
+    Public(PublicKey),
+}
+
+impl Chosen {
+    fn public(&self) -> PublicKey {
+        match self {
+            Self::Open(key) => key.public(),
+            Self::Locked(locked) => locked.public(),
+            Self::Public(key) => *key,
+        }
+    }
+}
+
+fn chosen(path: &Path) -> Result<(Chosen, String), Error> {
+    let shown = shown(path);
+    let missing = || Error::new(ErrorKind::NotFound, format!("{shown}: there is no such key file"));
+    // A public half may be read by everybody; what turns out to be a private one is read again, as a secret.
+    let bytes = read_named(path, KEY_BYTES_MAX, Secrecy::Open)?.ok_or_else(missing)?;
+    let text = Zeroizing::new(bytes);
+    if let Some(public) = std::str::from_utf8(&text).ok().and_then(|text| read_public(text).ok()) {
+        return Ok((Chosen::Public(public.key), shown));
+    }
+    match key_file(path, &shown)?.ok_or_else(missing)? {
+        KeyFile::Open(key) => Ok((Chosen::Open(key), shown)),
+        KeyFile::Locked(locked) => Ok((Chosen::Locked(locked), shown)),
+    }
+}
+
+fn from_file(path: &Path) -> Result<Option<Identity>, Error> {
+    let from = shown(path);
+    let Some(file) = key_file(path, &from)? else { return Ok(None) };
+    let held = match file {
+        KeyFile::Open(key) => Held::Ready(Arc::new(key)),
+        KeyFile::Locked(locked) => Held::Locked(locked),
+    };
+    Ok(Some(Identity::of_file(path, from, held)))
+}
+
+fn key_file(path: &Path, shown: &str) -> Result<Option<KeyFile>, Error> {
+    let Some(bytes) = read_named(path, KEY_BYTES_MAX, Secrecy::Secret)? else { return Ok(None) };
+    let text = Zeroizing::new(bytes);
+    let unusable = |error: KeyFileError| Error::new(ErrorKind::Storage, format!("{shown}: {error}"));
+    read_private(&text).map(Some).map_err(unusable)
+}
+
+/// Keeps `key` as the client's own in `state`, with its public half beside it; an error where there is one already.
+pub fn keep_own(state: &Path, key: &KeyPair, comment: &str) -> Result<(), Error> {
+    let folder = Folder::create(state)?;
+    let _lock = folder.lock("lock")?;
+    let unwritable =
+        |error: KeyFileError| Error::new(ErrorKind::Storage, format!("the key cannot be written: {error}"));
+    let public = write_public(&key.public(), comment).map_err(unwritable)?;
+    folder.create_file(OWN_KEY, write_private(key, comment).map_err(unwritable)?.as_bytes(), 0o600)?;
+    match folder.create_file(OWN_KEY_PUBLIC, format!("{public}\n").as_bytes(), 0o644) {
+        // Left by a key that somebody took away; the private half is what counts.
+        Err(error) if error.kind == ErrorKind::AlreadyExists => Ok(()),
+        other => other,
+    }
+}
+
+fn shown(path: &Path) -> String {
+    path.as_os_str().as_encoded_bytes().escape_ascii().to_string()
+}
