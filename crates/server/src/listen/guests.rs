@@ -1,0 +1,115 @@
+//! Connections that have not proved anything: accepted, classified, refused, cut. What bounds them is `admit`.
+
+use super::Server;
+use crate::admit::{Drop, Source, Verdict};
+use crate::guest::{Guest, Then};
+use crate::log::LogEvent;
+use std::time::Duration;
+use xdfs_proto::base::{Error, ErrorKind};
+use xdfs_proto::wire::preface::{ClientPreface, ServerPreface, Start};
+use xdfs_secure::policy::Principal;
+use xdfs_secure::random;
+use xdfs_xio::dispatch::{Dispatch, End, SocketId};
+use xdfs_xio::transport::{self, Link};
+
+/// Refused connections that are logged one by one between two sweeps (a second).
+const REFUSALS_TOLD: u32 = 200;
+
+impl Server {
+    pub(super) fn on_accept_failed(&mut self, cause: End) {
+        let text = match cause {
+            End::Failed(errno) | End::Source(errno) => std::io::Error::from_raw_os_error(errno).to_string(),
+            End::Closed => "the listening socket was closed".into(),
+        };
+        let error = format!("{text}; accepting again in 100 ms");
+        self.tell_refusal("somebody".into(), error);
+        // Out of descriptors: asking again at once would spin.
+        self.accept_at = Some(self.dispatch.now().after(Duration::from_millis(100)));
+    }
+
+    pub(super) fn on_accepted(&mut self, link: Link) {
+        let now = self.dispatch.now();
+        let peer = link.peer().ok();
+        let source = Source::of(peer.as_ref());
+        let peer = peer.map_or_else(|| "somebody".into(), |peer| peer.to_string());
+        if let Err(error) = transport::settle(&link, &self.config.transport) {
+            return self.tell_refusal(peer, error.to_string());
+        }
+        let random = random::array::<32>();
+        let (Ok(socket), Ok(random)) = (self.dispatch.attach(link, &[]), random) else { return };
+        if let Some(victim) = self.admission.arrive(socket, source, now) {
+            self.cut(victim, "made room for newer connections");
+        }
+        let guest = Guest::start(&mut self.dispatch, socket, peer, random);
+        self.guests.insert(socket, guest);
+    }
+
+    /// Logs a refusal, unless there are more of them than anybody reads: those are counted.
+    pub(super) fn tell_refusal(&mut self, peer: String, error: String) {
+        if self.refusals >= REFUSALS_TOLD {
+            self.refusals_untold += 1;
+            return;
+        }
+        self.refusals += 1;
+        (self.config.log)(&LogEvent::GuestRefused { peer, error });
+    }
+
+    /// The first eight bytes say what a connection is; false when it may not go on.
+    pub(super) fn classify(&mut self, socket: SocketId, bytes: &[u8]) -> bool {
+        let preface = bytes.try_into().ok().and_then(|raw| ClientPreface::decode(raw).ok());
+        let start = preface.map_or(0, |preface| preface.start);
+        if start == Start::Join as u8 {
+            self.admission.is_join(socket);
+            return true;
+        }
+        match self.admission.is_login(socket, self.dispatch.now()) {
+            Verdict::Welcome(victim) => {
+                if let Some(victim) = victim {
+                    self.cut(victim, "made room for newer connections");
+                }
+                true
+            }
+            Verdict::Refused(status) => {
+                let send = ServerPreface { status, version: 0, start }.encode().to_vec();
+                self.refuse(socket, send, &Error::new(ErrorKind::Busy, status.text()));
+                false
+            }
+        }
+    }
+
+    /// Ends a guest, with the reason in the log.
+    pub(super) fn cut(&mut self, socket: SocketId, error: &str) {
+        self.admission.leave(socket);
+        if let Some(guest) = self.guests.remove(&socket) {
+            self.dispatch.detach(socket, &mut Vec::new());
+            if !matches!(guest.then, Then::Close) {
+                self.tell_refusal(guest.peer, error.into());
+            }
+        }
+    }
+
+    /// Says why not, and closes when that is out.
+    pub(super) fn refuse(&mut self, socket: SocketId, send: Vec<u8>, error: &Error) {
+        let Some(guest) = self.guests.get_mut(&socket) else { return };
+        let peer = guest.peer.clone();
+        guest.then = Then::Close;
+        guest.send(&mut self.dispatch, send);
+        self.tell_refusal(peer, error.to_string());
+    }
+
+    /// Whether there is room for one more session of this user.
+    pub(super) fn room_for(&mut self, principal: &Principal) -> Result<(), Error> {
+        let limits = &self.config.limits;
+        let of_user = self.sessions.values().filter(|entry| entry.principal.user == principal.user).count();
+        let (drop, text) = if self.sessions.len() >= limits.sessions {
+            (Drop::Sessions, "the server has as many sessions as it takes".to_owned())
+        } else if of_user >= limits.sessions_per_user {
+            let user = principal.user.escape_debug();
+            (Drop::UserSessions, format!("'{user}' has as many sessions as one user may have ({of_user})"))
+        } else {
+            return Ok(());
+        };
+        self.admission.drops().count(drop);
+        Err(Error::new(ErrorKind::Busy, format!("{text}; try again later")))
+    }
+}
