@@ -1,7 +1,9 @@
 //! The xdfs server: one listener thread that never waits for a peer, and one thread per pipeline that moves data.
 //!
 //! - `listen`: the listener's loop: connections, handshakes, idle sessions;
+//! - `config`: the configuration file;
 //! - `guest`: a connection that has not proved anything yet;
+//! - `privilege`: what the process gives up before it serves;
 //! - `sessions`: the table of sessions, their grants and pipelines;
 //! - `admit`: who is let in to the handshake, and for how long;
 //! - `authorise`: from a name on the wire and a proved principal to a file of an export;
@@ -15,10 +17,12 @@
 
 mod admit;
 mod authorise;
+pub mod config;
 mod guest;
 mod host;
 mod listen;
 mod log;
+pub mod privilege;
 mod sessions;
 pub mod users;
 

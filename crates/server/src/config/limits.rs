@@ -1,0 +1,83 @@
+//! The table `[limits]`: each key, what it bounds, and between which values. No limit can be switched off.
+
+use super::error::ConfigError;
+use crate::admit::ServerLimits;
+use serde::Deserialize;
+use std::time::Duration;
+use toml::Spanned;
+
+/// A limit as the file has it.
+type Number = Option<Spanned<u64>>;
+
+/// The table as the file has it.
+#[derive(Deserialize, Debug, Default)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct LimitsTable {
+    pub channels: Number,
+    silent: Number,
+    first_bytes_seconds: Number,
+    logins_soft: Number,
+    logins: Number,
+    logins_per_source: Number,
+    opening_seconds: Number,
+    penalty_sources: Number,
+    sessions: Number,
+    sessions_per_user: Number,
+    idle_seconds: Number,
+    drain_seconds: Number,
+}
+
+/// Makes an error about a byte of the file.
+pub(super) type Complain<'a> = &'a dyn Fn(usize, String) -> ConfigError;
+
+/// The number, within its bounds.
+pub(super) fn within(
+    name: &str,
+    number: Number,
+    least: u64,
+    most: u64,
+    at: Complain<'_>,
+) -> Result<Option<u64>, ConfigError> {
+    let Some(number) = number else { return Ok(None) };
+    let value = *number.get_ref();
+    if (least..=most).contains(&value) {
+        return Ok(Some(value));
+    }
+    Err(at(number.span().start, format!("{name} = {value} is out of bounds; write a number from {least} to {most}")))
+}
+
+impl LimitsTable {
+    /// The limits, each within its own bounds and all of them with each other.
+    pub fn resolve(self, at: Complain<'_>) -> Result<ServerLimits, ConfigError> {
+        let shipped = ServerLimits::default();
+        let count = |name, number, most, default: usize| {
+            // Every upper bound fits.
+            Ok(within(name, number, 1, most, at)?.map_or(default, |value| value as usize))
+        };
+        let time = |name, number, most, default| {
+            Ok::<_, ConfigError>(within(name, number, 1, most, at)?.map_or(default, Duration::from_secs))
+        };
+        let soft = self.logins_soft.as_ref().or(self.logins.as_ref()).map_or(0, |number| number.span().start);
+        let limits = ServerLimits {
+            silent: count("silent", self.silent, 65_536, shipped.silent)?,
+            first_bytes: time("first-bytes-seconds", self.first_bytes_seconds, 60, shipped.first_bytes)?,
+            guests_soft: count("logins-soft", self.logins_soft, 16_384, shipped.guests_soft)?,
+            guests: count("logins", self.logins, 16_384, shipped.guests)?,
+            guests_per_source: count("logins-per-source", self.logins_per_source, 16_384, shipped.guests_per_source)?,
+            opening: time("opening-seconds", self.opening_seconds, 300, shipped.opening)?,
+            penalty_sources: count("penalty-sources", self.penalty_sources, 1 << 20, shipped.penalty_sources)?,
+            sessions: count("sessions", self.sessions, 1 << 17, shipped.sessions)?,
+            sessions_per_user: count("sessions-per-user", self.sessions_per_user, 1 << 17, shipped.sessions_per_user)?,
+            idle: time("idle-seconds", self.idle_seconds, 7 * 86_400, shipped.idle)?,
+            drain: time("drain-seconds", self.drain_seconds, 86_400, shipped.drain)?,
+        };
+        if limits.guests_soft > limits.guests {
+            let text = format!(
+                "logins-soft ({}) is above logins ({}); newcomers would never find a place: raise logins",
+                limits.guests_soft, limits.guests
+            );
+            return Err(at(soft, text));
+        }
+        Ok(limits)
+    }
+}

@@ -1,0 +1,147 @@
+//! The configuration file of a server (TOML): read whole, checked whole, and only then used.
+//!
+//! A key that is not known and a name that does not resolve (a directory, a user, a cipher suite) are errors that say
+//! file, line and remedy: a setting that is misspelt must never mean "no limit" (T23). What a file does not say has the
+//! default that is shipped. It holds no secrets.
+
+mod error;
+mod file;
+mod limits;
+
+#[cfg(test)]
+mod tests;
+
+pub use error::ConfigError;
+
+use crate::admit::ServerLimits;
+use crate::authorise::{Access, Export};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use xdfs_proto::base::Level;
+use xdfs_xio::store::{LocalStore, MemoryExport};
+
+/// Largest configuration file: thousands of exports.
+const FILE_BYTES_MAX: usize = 4 << 20;
+
+/// Everything a configuration file says.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Settings {
+    /// Where to listen.
+    pub listen: Option<SocketAddr>,
+    /// The folder of host key and users.
+    pub state: Option<PathBuf>,
+    /// What is shown, by name.
+    pub exports: Vec<ExportSettings>,
+    /// The lowest protection of every transfer.
+    pub min_protection: Level,
+    /// Names of the cipher suites that records may have; all that are known where it is empty (SEC-13).
+    pub suites: Vec<String>,
+    /// Channels of a session at most.
+    pub channels: Option<u16>,
+    /// Bounds.
+    pub limits: ServerLimits,
+    /// What binds the process itself.
+    pub confinement: Confinement,
+    /// Where events go.
+    pub log: LogSettings,
+    /// The file, for messages about what is found later.
+    origin: error::Origin,
+}
+
+/// One export, as the file has it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ExportSettings {
+    /// Its name.
+    pub name: String,
+    /// Where its files are; none for the memory pair.
+    pub directory: Option<PathBuf>,
+    /// Who may use it, and how.
+    pub access: Access,
+    /// Line of its directory.
+    line: usize,
+    /// Lines of its users.
+    users_lines: Vec<(String, usize)>,
+}
+
+/// Whether the server gives up rights that it does not need (Landlock, seccomp).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Confinement {
+    /// As far as the kernel can; what it cannot is said once.
+    #[default]
+    Automatic,
+    /// Completely, or the server does not start.
+    Required,
+    /// Not at all.
+    Off,
+}
+
+/// Where events go.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct LogSettings {
+    /// The file of the audit log; it is opened again on SIGHUP, so that it can be rotated.
+    pub audit: Audit,
+    /// Only problems on standard error.
+    pub quiet: bool,
+}
+
+/// Where the audit log goes.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum Audit {
+    /// Nowhere.
+    #[default]
+    Off,
+    /// To standard error, in place of the lines for people; the journal takes it from there.
+    StandardError,
+    /// To this file, at its end.
+    File(PathBuf),
+}
+
+impl Settings {
+    /// Reads and checks the file `path`. Relative names in it start at the file's own folder.
+    pub fn read(path: &Path) -> Result<Self, ConfigError> {
+        use xdfs_xio::store::{Secrecy, read_named};
+        let whole = |message: String| ConfigError::whole(path, message);
+        let bytes = read_named(path, FILE_BYTES_MAX, Secrecy::Public).map_err(|error| whole(error.message))?;
+        let bytes = bytes.ok_or_else(|| whole("there is no such file".into()))?;
+        let text = String::from_utf8(bytes).map_err(|_| whole("it is not UTF-8; write it again as UTF-8".into()))?;
+        Self::parse(path, &text)
+    }
+
+    /// Checks `text`, the content of `path`.
+    pub fn parse(path: &Path, text: &str) -> Result<Self, ConfigError> {
+        file::parse(path, text)
+    }
+
+    /// Checks that every user that is named exists, as `exists` tells.
+    pub fn check_users(&self, exists: impl Fn(&str) -> bool) -> Result<(), ConfigError> {
+        for export in &self.exports {
+            if let Some((user, line)) = export.users_lines.iter().find(|(user, _)| !exists(user)) {
+                let text = format!(
+                    "export '{}' names the user '{}', who does not exist; add them with 'xdfs user add', or take the \
+                     name out",
+                    export.name,
+                    user.escape_debug()
+                );
+                return Err(self.origin.at(*line, text));
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens the directories of all exports.
+    pub fn open_exports(&self) -> Result<Vec<Export>, ConfigError> {
+        self.exports.iter().map(|export| self.open_export(export)).collect()
+    }
+
+    fn open_export(&self, export: &ExportSettings) -> Result<Export, ConfigError> {
+        let Some(directory) = &export.directory else {
+            return Ok(Export::new(&export.name, Arc::new(MemoryExport), export.access.clone()));
+        };
+        let store = LocalStore::open_root(directory, export.access.writable).map_err(|error| {
+            let text = format!("export '{}': {}; make the directory, or name another", export.name, error.message);
+            self.origin.at(export.line, text)
+        })?;
+        Ok(Export::new(&export.name, Arc::new(store), export.access.clone()))
+    }
+}

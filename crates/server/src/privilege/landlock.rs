@@ -1,0 +1,80 @@
+//! The files that the process may reach from now on, and no connection of its own (Landlock).
+
+use super::Needs;
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, BitFlags, LandlockStatus, PathBeneath, PathFd, RestrictionStatus, Ruleset,
+    RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
+};
+use std::path::Path;
+
+/// The newest interface that this was written for; an older kernel binds what it knows.
+const INTERFACE: ABI = ABI::V6;
+
+/// What the program itself reads of the kernel: its memory and threads, and the system's congestion control.
+const OF_THE_KERNEL: [&str; 2] = ["/proc/self", "/proc/sys/net/ipv4"];
+
+fn reading() -> BitFlags<AccessFs> {
+    AccessFs::ReadFile | AccessFs::ReadDir
+}
+
+fn extending() -> BitFlags<AccessFs> {
+    AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::MakeReg
+}
+
+/// Files and directories; no links, devices, sockets or programs.
+fn writing() -> BitFlags<AccessFs> {
+    reading() | extending() | AccessFs::Truncate | AccessFs::MakeDir | AccessFs::RemoveFile | AccessFs::RemoveDir
+}
+
+/// Whether the service manager is told through a name that the scope of abstract sockets would close.
+fn tells_abstract_socket() -> bool {
+    std::env::var_os("NOTIFY_SOCKET").is_some_and(|name| name.as_encoded_bytes().starts_with(b"@"))
+}
+
+/// Restricts this thread and those that it starts. Returns what an administrator should know, none where all holds.
+pub(super) fn restrict(needs: &Needs) -> Result<Option<String>, String> {
+    let status = restrict_to(needs).map_err(|error| error.to_string())?;
+    Ok(match (status.ruleset, status.landlock) {
+        (RulesetStatus::FullyEnforced, _) => None,
+        (_, LandlockStatus::NotImplemented | LandlockStatus::NotEnabled) => Some(
+            "this kernel has no Landlock (5.13 and later have it, unless it is turned off): only file permissions and \
+             the exports' own checks bind the process"
+                .into(),
+        ),
+        (RulesetStatus::PartiallyEnforced, LandlockStatus::Available { effective_abi, .. }) => {
+            Some(format!("this kernel's Landlock is of an older kind ({effective_abi:?}) and binds files in part"))
+        }
+        (RulesetStatus::NotEnforced, _) => Some("Landlock did not take effect".into()),
+        (RulesetStatus::PartiallyEnforced, _) => Some("Landlock binds files in part".into()),
+    })
+}
+
+fn restrict_to(needs: &Needs) -> Result<RestrictionStatus, RulesetError> {
+    let mut scope = Scope::from_all(INTERFACE);
+    if tells_abstract_socket() {
+        scope.remove(Scope::AbstractUnixSocket);
+    }
+    // Everything that is known is handled, and so denied but for the rules below: no bind, no connect, no signal.
+    let mut ruleset = Ruleset::default()
+        .handle_access(AccessFs::from_all(INTERFACE))?
+        .handle_access(AccessNet::from_all(INTERFACE))?
+        .scope(scope)?
+        .create()?;
+    let rows = [(&needs.readable, reading()), (&needs.writable, writing()), (&needs.appendable, extending())];
+    for (paths, access) in rows {
+        for path in paths {
+            ruleset = ruleset.add_rule(PathBeneath::new(open(path)?, access))?;
+        }
+    }
+    for path in OF_THE_KERNEL {
+        // A container may hide them; what is told from them is then not told.
+        if let Ok(held) = PathFd::new(path) {
+            ruleset = ruleset.add_rule(PathBeneath::new(held, reading()))?;
+        }
+    }
+    ruleset.restrict_self()
+}
+
+fn open(path: &Path) -> Result<PathFd, RulesetError> {
+    PathFd::new(path).map_err(|error| RulesetError::AddRules(landlock::AddRulesError::Fs(error.into())))
+}

@@ -1,0 +1,137 @@
+//! From inside of a confined thread: what was granted works, everything else fails. Confinement binds a thread and those
+//! that it starts, so each test confines one of its own.
+#![allow(clippy::disallowed_methods, reason = "the probes are what a taken-over process would try")]
+
+use super::*;
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind as Io, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+/// A directory of its own that goes away.
+struct Scene(PathBuf);
+
+impl Scene {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("xdfs-confined-{}-{name}", std::process::id()));
+        fs::create_dir(&path).unwrap();
+        for part in ["read", "write", "log", "outside"] {
+            fs::create_dir(path.join(part)).unwrap();
+            fs::write(path.join(part).join("file"), b"content").unwrap();
+        }
+        Self(path)
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    fn needs(&self) -> Needs {
+        Needs { readable: vec![self.at("read")], writable: vec![self.at("write")], appendable: vec![self.at("log")] }
+    }
+}
+
+impl std::ops::Drop for Scene {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Runs `act` on a thread that is confined to the scene; skipped, aloud, where the kernel cannot.
+fn confined(scene: &Scene, act: impl FnOnce(&Scene) + Send) {
+    std::thread::scope(|threads| {
+        let inside = threads.spawn(|| {
+            let confined = confine(&scene.needs(), Confinement::Automatic).unwrap();
+            assert!(confined.calls, "{:?}", confined.notes);
+            if confined.files {
+                act(scene);
+            } else {
+                eprintln!("no Landlock here: {:?}", confined.notes);
+            }
+        });
+        inside.join().unwrap();
+    });
+}
+
+fn denied<T>(result: std::io::Result<T>, what: &str) {
+    match result {
+        Ok(_) => panic!("{what} was possible"),
+        Err(error) => assert!(matches!(error.kind(), Io::PermissionDenied | Io::CrossesDevices), "{what}: {error}"),
+    }
+}
+
+#[test]
+fn exports_are_within_reach_and_nothing_else_is() {
+    let scene = Scene::new("reach");
+    symlink(scene.at("outside/file"), scene.at("read/link")).unwrap();
+    symlink("/etc/passwd", scene.at("write/link")).unwrap();
+    confined(&scene, |scene| {
+        assert_eq!(fs::read(scene.at("read/file")).unwrap(), b"content");
+        assert_eq!(fs::read(scene.at("write/file")).unwrap(), b"content");
+        fs::write(scene.at("write/new"), b"more").unwrap();
+        fs::rename(scene.at("write/new"), scene.at("write/newer")).unwrap();
+        fs::create_dir(scene.at("write/below")).unwrap();
+        fs::write(scene.at("write/below/file"), b"more").unwrap();
+        fs::remove_file(scene.at("write/newer")).unwrap();
+        let mut log = OpenOptions::new().append(true).create(true).open(scene.at("log/audit")).unwrap();
+        log.write_all(b"line\n").unwrap();
+
+        denied(fs::read(scene.at("outside/file")), "reading beside the exports");
+        denied(fs::read(scene.at("read/link")), "reading through a link in an export");
+        denied(fs::read(scene.at("write/link")), "reading /etc/passwd through a link");
+        denied(fs::read_dir("/"), "listing the root");
+        denied(File::open("/etc/passwd"), "reading /etc/passwd");
+        denied(fs::write(scene.at("read/new"), b""), "writing to a read-only export");
+        denied(OpenOptions::new().write(true).open(scene.at("read/file")), "opening a read-only file for writing");
+        denied(fs::remove_file(scene.at("log/file")), "removing the log");
+        denied(fs::write(scene.at("outside/new"), b""), "writing beside the exports");
+        denied(fs::rename(scene.at("write/file"), scene.at("outside/moved")), "moving a file out");
+        denied(symlink("/etc", scene.at("write/etc")), "making a link");
+        // What runs later is bound as well.
+        std::thread::scope(|threads| {
+            threads.spawn(|| denied(File::open("/etc/passwd"), "reading on a later thread"));
+        });
+    });
+}
+
+#[test]
+fn a_confined_process_starts_no_program_and_makes_no_connection() {
+    let scene = Scene::new("calls");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    confined(&scene, |_| {
+        denied(std::process::Command::new("/bin/true").spawn(), "starting a program");
+        denied(TcpStream::connect(address), "connecting");
+        denied(TcpListener::bind("127.0.0.1:0"), "listening");
+        denied(std::os::unix::fs::chroot("/"), "changing the root");
+        denied(rustix::thread::unshare(rustix::thread::UnshareFlags::NEWNS).map_err(Into::into), "a name space");
+    });
+    drop(listener);
+}
+
+#[test]
+fn root_keeps_what_concerns_files_and_nothing_else() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let scene = Scene::new("root");
+    confined(&scene, |_| {
+        use rustix::thread::CapabilitySet;
+        let left = rustix::thread::capabilities(None).unwrap();
+        let kept = CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH | CapabilitySet::FOWNER;
+        assert!(kept.contains(left.permitted) && left.effective == left.permitted, "{left:?}");
+    });
+}
+
+#[test]
+fn a_directory_that_is_not_there_is_an_error_and_off_is_said() {
+    let gone = Needs { readable: vec![Path::new("/nonexistent/xdfs").into()], ..Needs::default() };
+    std::thread::spawn(move || {
+        let off = confine(&gone, Confinement::Off).unwrap();
+        assert!(!off.files && !off.calls && off.notes.len() == 1);
+        assert!(confine(&gone, Confinement::Automatic).is_err());
+    })
+    .join()
+    .unwrap();
+}
