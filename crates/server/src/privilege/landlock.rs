@@ -5,7 +5,6 @@ use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, LandlockStatus, PathBeneath, PathFd, RestrictionStatus, Ruleset,
     RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
 };
-use std::path::Path;
 
 /// The newest interface that this was written for; an older kernel binds what it knows.
 const INTERFACE: ABI = ABI::V6;
@@ -45,36 +44,34 @@ pub(super) fn restrict(needs: &Needs) -> Result<Option<String>, String> {
             Some(format!("this kernel's Landlock is of an older kind ({effective_abi:?}) and binds files in part"))
         }
         (RulesetStatus::NotEnforced, _) => Some("Landlock did not take effect".into()),
-        (RulesetStatus::PartiallyEnforced, _) => Some("Landlock binds files in part".into()),
     })
 }
 
-fn restrict_to(needs: &Needs) -> Result<RestrictionStatus, RulesetError> {
+fn restrict_to(needs: &Needs) -> Result<RestrictionStatus, String> {
+    let mut rules = Vec::new();
+    let rows = [(&needs.readable, reading()), (&needs.writable, writing()), (&needs.appendable, extending())];
+    for (paths, access) in rows {
+        for path in paths {
+            let held = PathFd::new(path).map_err(|error| error.to_string())?;
+            rules.push(PathBeneath::new(held, access));
+        }
+    }
+    // A container may hide them; what is told from them is then not told.
+    let kernel = OF_THE_KERNEL.iter().filter_map(|path| PathFd::new(path).ok());
+    rules.extend(kernel.map(|held| PathBeneath::new(held, reading())));
+    restrict_by(rules).map_err(|error| error.to_string())
+}
+
+fn restrict_by(rules: Vec<PathBeneath<PathFd>>) -> Result<RestrictionStatus, RulesetError> {
     let mut scope = Scope::from_all(INTERFACE);
     if tells_abstract_socket() {
         scope.remove(Scope::AbstractUnixSocket);
     }
-    // Everything that is known is handled, and so denied but for the rules below: no bind, no connect, no signal.
-    let mut ruleset = Ruleset::default()
+    // Everything that is known is handled, and so denied but for the rules: no bind, no connect, no signal.
+    let ruleset = Ruleset::default()
         .handle_access(AccessFs::from_all(INTERFACE))?
         .handle_access(AccessNet::from_all(INTERFACE))?
         .scope(scope)?
         .create()?;
-    let rows = [(&needs.readable, reading()), (&needs.writable, writing()), (&needs.appendable, extending())];
-    for (paths, access) in rows {
-        for path in paths {
-            ruleset = ruleset.add_rule(PathBeneath::new(open(path)?, access))?;
-        }
-    }
-    for path in OF_THE_KERNEL {
-        // A container may hide them; what is told from them is then not told.
-        if let Ok(held) = PathFd::new(path) {
-            ruleset = ruleset.add_rule(PathBeneath::new(held, reading()))?;
-        }
-    }
-    ruleset.restrict_self()
-}
-
-fn open(path: &Path) -> Result<PathFd, RulesetError> {
-    PathFd::new(path).map_err(|error| RulesetError::AddRules(landlock::AddRulesError::Fs(error.into())))
+    ruleset.add_rules(rules.into_iter().map(Ok::<_, RulesetError>))?.restrict_self()
 }
