@@ -4,6 +4,8 @@
 #![allow(rustdoc::broken_intra_doc_links, reason = "help texts show URLs with [optional] parts; they are no links")]
 mod address;
 mod args;
+mod ask;
+mod calendar;
 mod cmd;
 mod descriptors;
 mod exit;
@@ -11,6 +13,7 @@ mod output;
 mod plan;
 mod signal;
 mod size;
+mod state;
 mod text;
 mod url;
 mod usage;

@@ -229,6 +229,11 @@ fn parse_user(user: &[u8]) -> Result<String, UrlError> {
     Ok(printable(user))
 }
 
+/// Reads `HOST` or `HOST:PORT`, as they stand in a URL.
+pub(crate) fn parse_server(text: &OsStr) -> Result<(Host, u16), UrlError> {
+    parse_host_port(text.as_bytes())
+}
+
 fn parse_host_port(text: &[u8]) -> Result<(Host, u16), UrlError> {
     if let Some(bracketed) = text.strip_prefix(b"[") {
         let (address, rest) = split_once(bracketed, b']').ok_or_else(|| UrlError::Ipv6(printable(bracketed)))?;
@@ -316,7 +321,7 @@ fn parse_path(text: &[u8]) -> Result<(String, RelPath, bool), UrlError> {
 }
 
 /// Replaces each %XX by its byte. A slash or a NUL that comes out of it would be read differently by what follows.
-fn decode(text: &[u8]) -> Result<Vec<u8>, UrlError> {
+pub(crate) fn decode(text: &[u8]) -> Result<Vec<u8>, UrlError> {
     let mut decoded = Vec::with_capacity(text.len());
     let mut rest = text;
     while let Some((&first, tail)) = rest.split_first() {

@@ -15,7 +15,6 @@ use crate::text::printable;
 /// Commands of the design that no version has yet, and what each comes with.
 const LATER: &[(&str, &[&str])] = &[
     ("trees", &["ls", "mkdir", "rm", "mv", "ln", "chmod", "touch", "cat", "sum", "du", "df", "sync"]),
-    ("xSec", &["key", "user", "token", "revoke", "trust"]),
     ("tuning", &["tune"]),
     ("the mount", &["mount"]),
 ];
@@ -79,9 +78,11 @@ mod tests {
     #[test]
     fn an_unknown_command_is_told_which_ones_exist() {
         for (line, part) in [
-            ("xdfs frobnicate", "no command 'frobnicate' in this version; it has serve, cp, stat, demo"),
+            (
+                "xdfs frobnicate",
+                "no command 'frobnicate' in this version; it has serve, cp, stat, demo, user, key, trust",
+            ),
             ("xdfs ls xdfs://h/e", "no command 'ls' in this version (it comes with trees); it has serve, cp"),
-            ("xdfs key create", "no command 'key' in this version (it comes with xSec)"),
         ] {
             let failure = failure(line);
             assert_eq!(failure.exit, Exit::Usage);

@@ -50,6 +50,7 @@ pub mod identity;
 mod joining;
 mod session;
 mod transfer;
+pub mod trust;
 
 pub use ends::{Content, Payload, Target};
 pub use session::{ConnectOptions, GetOptions, PutOptions, Session, SessionFacts};

@@ -9,9 +9,11 @@ mod relay;
 mod run;
 mod scene;
 mod server;
+mod terminal;
 
 pub use binary::xdfs_binary;
 pub use relay::Relay;
 pub use run::{Outcome, Running};
 pub use scene::{Scene, pattern};
 pub use server::Server;
+pub use terminal::Terminal;

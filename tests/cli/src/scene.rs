@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::{Outcome, Running, Server, xdfs_binary};
+use crate::{Outcome, Running, Server, Terminal, xdfs_binary};
 
 /// A directory of a test's own; removed when the test passes, kept when it fails.
 #[derive(Debug)]
@@ -72,9 +72,36 @@ impl Scene {
 
     /// `xdfs` with `words`, to run in the scene.
     pub fn command<S: AsRef<OsStr>>(&self, words: impl IntoIterator<Item = S>) -> Command {
+        self.command_as("somebody", words)
+    }
+
+    /// The same as another person: with a home of theirs, where their keys and known servers are, and nothing of whoever
+    /// runs the tests.
+    pub fn command_as<S: AsRef<OsStr>>(&self, person: &str, words: impl IntoIterator<Item = S>) -> Command {
         let mut command = Command::new(xdfs_binary());
         command.args(words).current_dir(&self.directory);
+        let home = self.path(format!("home-{person}"));
+        command.env("HOME", &home).env("XDG_STATE_HOME", home.join("state")).env("USER", person);
+        for name in ["SSH_AUTH_SOCK", "XDFS_IDENTITY", "XDFS_TOKEN", "XDFS_TOKEN_FILE", "XDFS_PASSWORD_FILE"] {
+            command.env_remove(name);
+        }
         command
+    }
+
+    /// A path below the home of `person`.
+    pub fn home(&self, person: &str, name: &str) -> PathBuf {
+        self.path(format!("home-{person}/{name}"))
+    }
+
+    /// Runs `xdfs` with `words` as `person`, to its end.
+    #[track_caller]
+    pub fn run_as<S: AsRef<OsStr>>(&self, person: &str, words: impl IntoIterator<Item = S>) -> Outcome {
+        Running::start(self.command_as(person, words)).wait()
+    }
+
+    /// Starts `xdfs` with `words` as `person`, on a terminal.
+    pub fn terminal_as<S: AsRef<OsStr>>(&self, person: &str, words: impl IntoIterator<Item = S>) -> Terminal {
+        Terminal::start(&self.command_as(person, words))
     }
 
     /// Starts `xdfs` with `words`.

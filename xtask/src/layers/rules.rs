@@ -55,7 +55,7 @@ pub(super) const CRATES: &[CrateRule] = &[
     },
     CrateRule {
         name: "xdfs",
-        ours: &["xdfs-proto", "xdfs-xio", "xdfs-client", "xdfs-server"],
+        ours: &["xdfs-proto", "xdfs-secure", "xdfs-xio", "xdfs-client", "xdfs-server"],
         foreign: &[
             "clap",
             "clap_complete",
@@ -67,7 +67,8 @@ pub(super) const CRATES: &[CrateRule] = &[
             "signal-hook",
             "thiserror",
         ],
-        why: "the command speaks to client and server; what it needs of the engine they offer",
+        why: "the command speaks to client and server; what it needs of the engine they offer, and keys it only makes, \
+              shows and converts",
     },
 ];
 
@@ -155,6 +156,7 @@ pub(super) const SOURCES: &[SourceRule] = &[
             ("crates/xio/src/store/resolve", "the one resolver of names"),
             ("crates/xio/src/transport/congestion.rs", "asks the kernel for the system's default: one fixed name"),
             ("crates/cli/src/cmd/remote.rs", "asks the kernel for the controls it has: one fixed name"),
+            ("crates/cli/src/ask.rs", "opens the terminal of the process: one fixed name"),
             ("crates/cli/src/cmd/cp/items.rs", "follows a link that the user named, before a store is opened above it"),
             ("crates/cli/src/cmd/demo/", "works in a folder that it made itself"),
             ("crates/cli/src/cmd/generate.rs", "writes the manual pages and completions where the packager says"),

@@ -3,10 +3,22 @@
 //! Only the form of a single value is judged here. What values mean together, and what this version cannot do yet, is
 //! decided by `plan`.
 
+mod key;
+mod user;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+
+pub(crate) use key::{
+    KeyArgs, KeyCommand, KeyCreateArgs, KeyExportArgs, KeyImportArgs, KeyShowArgs, TrustArgs, TrustCommand,
+    TrustForgetArgs, TrustListArgs,
+};
+pub(crate) use user::{
+    UserAddArgs, UserArgs, UserCommand, UserKeyArgs, UserListArgs, UserPasswordArgs, UserRestoreArgs, UserRevokeArgs,
+    UserTokenArgs,
+};
 
 use crate::plan::CHANNELS_DEFAULT;
 use crate::size;
@@ -43,6 +55,12 @@ pub(crate) enum Command {
     Stat(StatArgs),
     /// Start a server and a client here, send a large file both ways, verify it, show the speed
     Demo(DemoArgs),
+    /// Say who may log in to a server here
+    User(UserArgs),
+    /// Make, show and convert keys
+    Key(KeyArgs),
+    /// Show and change whose keys you believe
+    Trust(TrustArgs),
     /// Write the man page and the shells' completions
     #[command(hide = true)]
     Generate(GenerateArgs),
@@ -255,6 +273,30 @@ pub(crate) struct DemoArgs {
     /// Where the files are made; without it in memory (/dev/shm) where there is room, else in the temporary directory
     #[arg(long, value_name = "DIR")]
     pub(crate) directory: Option<PathBuf>,
+}
+
+/// Where keys, users and known servers are.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct StateArgs {
+    /// The state folder, with keys, users and known servers; without it $XDG_STATE_HOME/xdfs, or for root /var/lib/xdfs,
+    /// or ~/.local/state/xdfs
+    #[arg(long, value_name = "DIR")]
+    pub(crate) state: Option<PathBuf>,
+}
+
+/// Remembers a server's key, in place of any other. Nothing is connected to.
+#[derive(Args, Debug)]
+pub(crate) struct TrustPinArgs {
+    /// The server: HOST or HOST:PORT
+    #[arg(value_name = "HOST")]
+    pub(crate) host: OsString,
+
+    /// Its key: a fingerprint SHA256:..., or a file with the public key
+    #[arg(value_name = "KEY")]
+    pub(crate) key: OsString,
+
+    #[command(flatten)]
+    pub(crate) state: StateArgs,
 }
 
 /// Writes generated documentation into a directory.

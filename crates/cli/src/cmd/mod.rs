@@ -3,10 +3,13 @@
 mod cp;
 mod demo;
 mod generate;
+mod key;
 mod notify;
 mod remote;
 mod serve;
 mod stat;
+mod trust;
+mod user;
 
 use crate::exit::{Exit, Failure};
 use crate::plan::Plan;
@@ -18,6 +21,9 @@ pub(crate) fn run(plan: Plan) -> Result<Exit, Failure> {
         Plan::Copy(plan) => cp::run(plan),
         Plan::Stat(plan) => stat::run(&plan),
         Plan::Demo(plan) => demo::run(&plan),
+        Plan::User(command) => user::run(command),
+        Plan::Key(command) => key::run(command),
+        Plan::Trust(command) => trust::run(command),
         Plan::Generate(what, directory) => generate::run(what, &directory),
     }
 }

@@ -4,14 +4,12 @@ use xdfs_client::{ErrorKind, RemoteFile};
 use xdfs_proto::wire::control::Kind;
 
 use super::remote::{Sessions, Wishes, wire_name};
+use crate::calendar;
 use crate::exit::{Exit, Failure, Side};
 use crate::output::{JsonLines, Stat, complain, print};
 use crate::plan::StatPlan;
 use crate::text::printable;
 use crate::url::Url;
-
-/// Seconds of a day.
-const DAY: i64 = 86_400;
 
 /// Shows every file that can be looked at; the others are told and do not stop it.
 pub(crate) fn run(plan: &StatPlan) -> Result<Exit, Failure> {
@@ -77,7 +75,7 @@ fn describe(stat: &Stat) -> String {
         name = stat.name.as_deref().unwrap_or("(the export's root)"),
         mode = stat.mode,
         letters = letters(stat.mode),
-        time = stat.mtime.map_or("-".to_owned(), |seconds| format!("{} UTC", calendar(seconds))),
+        time = stat.mtime.map_or("-".to_owned(), |seconds| format!("{} UTC", calendar::shown(seconds))),
     )
 }
 
@@ -98,43 +96,9 @@ fn letters(mode: u32) -> String {
     letters
 }
 
-/// Seconds since 1970 as `2026-11-20 13:47:26`, in the Gregorian calendar for all times.
-fn calendar(seconds: i64) -> String {
-    let (days, second) = (seconds.div_euclid(DAY), seconds.rem_euclid(DAY));
-    // Counted from 1 March of year 0, leap days come last in a year, and 400 years repeat exactly.
-    let shifted = i128::from(days) + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let day_of_era = shifted.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    let year = year_of_era + era * 400 + i128::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}", second / 3600, second / 60 % 60, second % 60)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn times_are_those_of_the_calendar() {
-        for (seconds, text) in [
-            (0, "1970-01-01 00:00:00"),
-            (-1, "1969-12-31 23:59:59"),
-            (951_782_400, "2000-02-29 00:00:00"),
-            (1_078_012_799, "2004-02-28 23:59:59"),
-            (1_700_000_000, "2023-11-14 22:13:20"),
-            (4_107_542_400, "2100-03-01 00:00:00"),
-            (-62_135_596_800, "0001-01-01 00:00:00"),
-        ] {
-            assert_eq!(calendar(seconds), text);
-        }
-        // The ends of the range do not overflow.
-        assert!(calendar(i64::MAX).ends_with("-04 15:30:07"));
-        calendar(i64::MIN);
-    }
 
     #[test]
     fn modes_are_shown_as_ls_shows_them() {

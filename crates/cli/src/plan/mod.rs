@@ -14,7 +14,7 @@ use xdfs_proto::base::Level;
 pub(crate) use copy::{CHANNELS_DEFAULT, Check, Copies, CopyPlan, Format, Local, LocalTarget, Options, Progress};
 pub(crate) use serve::{ExportPlan, Root, ServePlan};
 
-use crate::args::{Command, DemoArgs, Generated, Protection, StatArgs, Typed};
+use crate::args::{Command, DemoArgs, Generated, KeyCommand, Protection, StatArgs, TrustCommand, Typed, UserCommand};
 use crate::exit::{Exit, Failure};
 use crate::size::SizeError;
 use crate::text::printable;
@@ -31,6 +31,12 @@ pub(crate) enum Plan {
     Stat(StatPlan),
     /// Show that it works.
     Demo(DemoPlan),
+    /// Say who may log in.
+    User(UserCommand),
+    /// Make, show and convert keys.
+    Key(KeyCommand),
+    /// Show and change whose keys are believed.
+    Trust(TrustCommand),
     /// Write generated documentation.
     Generate(Generated, PathBuf),
 }
@@ -214,6 +220,9 @@ pub(crate) fn resolve(typed: Typed) -> Result<Plan, PlanError> {
         Command::Cp(args) => copy::resolve(*args).map(Plan::Copy),
         Command::Stat(args) => resolve_stat(args).map(Plan::Stat),
         Command::Demo(args) => resolve_demo(args).map(Plan::Demo),
+        Command::User(args) => Ok(Plan::User(args.command)),
+        Command::Key(args) => Ok(Plan::Key(args.command)),
+        Command::Trust(args) => Ok(Plan::Trust(args.command)),
         Command::Generate(args) => Ok(Plan::Generate(args.what, args.directory)),
     }
 }

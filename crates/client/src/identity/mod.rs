@@ -16,9 +16,8 @@ use xdfs_secure::policy::PublicKey;
 use xdfs_xio::store::{Folder, Secrecy, read_named};
 
 /// The client's own key in its state folder, and the public half for people to hand on.
-pub const OWN_KEY: &str = "id_ed25519";
-/// See [`OWN_KEY`].
-pub const OWN_KEY_PUBLIC: &str = "id_ed25519.pub";
+const OWN_KEY: &str = "id_ed25519";
+const OWN_KEY_PUBLIC: &str = "id_ed25519.pub";
 
 /// Largest file of a key; an RSA key of 16384 bits, which is told apart, has 12 KiB.
 const KEY_BYTES_MAX: usize = 16 << 10;
@@ -147,7 +146,7 @@ pub fn identities(places: &Places) -> Result<Identities, Error> {
         return Ok(identities);
     }
     identities.found.extend(in_agent.into_iter().map(of_agent));
-    let own = places.state.as_ref().map(|state| state.join(OWN_KEY));
+    let own = places.state.as_deref().map(own_key);
     let of_ssh = places.home.as_ref().map(|home| home.join(".ssh/id_ed25519"));
     for path in own.into_iter().chain(of_ssh) {
         match from_file(&path) {
@@ -207,6 +206,11 @@ fn key_file(path: &Path, shown: &str) -> Result<Option<KeyFile>, Error> {
     let text = Zeroizing::new(bytes);
     let unusable = |error: KeyFileError| Error::new(ErrorKind::Storage, format!("{shown}: {error}"));
     read_private(&text).map(Some).map_err(unusable)
+}
+
+/// The file of the client's own key in the state folder `state`.
+pub fn own_key(state: &Path) -> PathBuf {
+    state.join(OWN_KEY)
 }
 
 /// Keeps `key` as the client's own in `state`, with its public half beside it; an error where there is one already.

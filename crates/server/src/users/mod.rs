@@ -64,12 +64,12 @@ impl State {
 
     /// The host's key. The first call makes it.
     pub fn host_key(&self) -> Result<KeyPair, Error> {
-        if let Some(key) = self.read_host_key()? {
+        if let Some(key) = self.present_host_key()? {
             return Ok(key);
         }
         let _lock = self.folder.lock(LOCK)?;
         // Another start may have been quicker.
-        if let Some(key) = self.read_host_key()? {
+        if let Some(key) = self.present_host_key()? {
             return Ok(key);
         }
         let key = KeyPair::generate().map_err(Error::from)?;
@@ -84,7 +84,8 @@ impl State {
         Ok(key)
     }
 
-    fn read_host_key(&self) -> Result<Option<KeyPair>, Error> {
+    /// The host's key, where a server was started here before.
+    pub fn present_host_key(&self) -> Result<Option<KeyPair>, Error> {
         let Some(bytes) = self.folder.read(HOST_KEY, KEY_BYTES_MAX, Secrecy::Secret)? else { return Ok(None) };
         let bytes = xdfs_secure::Zeroizing::new(bytes);
         let shown = self.folder.shown_file(HOST_KEY);

@@ -1,0 +1,175 @@
+//! Questions to a person at the terminal: yes or no, and secrets that are not shown while they are typed.
+//!
+//! Somebody is there when standard error is a terminal: they see the question. The answer is read from the terminal
+//! itself, so standard input stays free for data. Without a terminal nothing is asked, and nothing waits.
+
+use std::fs::File;
+use std::io::{IsTerminal, Read, Write};
+
+use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
+use xdfs_client::{Error, ErrorKind};
+use xdfs_secure::Zeroizing;
+
+use crate::exit::{Exit, Failure};
+
+/// The terminal of this process.
+const TERMINAL: &str = "/dev/tty";
+
+/// Longest answer, in bytes. More than any password or passphrase that is taken.
+const ANSWER_BYTES_MAX: usize = 2048;
+
+/// Asks for a secret, which is not shown. None where nobody is there.
+pub(crate) fn secret(question: &str) -> Result<Option<Zeroizing<Vec<u8>>>, Error> {
+    ask(question, false)
+}
+
+/// A new password, typed twice.
+pub(crate) fn new_password(user: &str) -> Result<Zeroizing<Vec<u8>>, Failure> {
+    let of_error = |error: Error| Failure::new(Exit::of_error(&error, crate::exit::Side::Here), error.to_string());
+    let nobody = || {
+        let message = "there is no terminal to ask for a password; write it into a file and use --password-file FILE";
+        Failure::new(Exit::Usage, message)
+    };
+    let first = secret(&format!("New password of {user}: ")).map_err(of_error)?.ok_or_else(nobody)?;
+    let second = secret("Once more: ").map_err(of_error)?.ok_or_else(nobody)?;
+    if first != second {
+        return Err(Failure::new(Exit::Usage, "the two passwords differ; nothing was changed"));
+    }
+    Ok(first)
+}
+
+fn ask(question: &str, shown: bool) -> Result<Option<Zeroizing<Vec<u8>>>, Error> {
+    if !std::io::stderr().is_terminal() {
+        return Ok(None);
+    }
+    let Ok(terminal) = File::options().read(true).write(true).open(TERMINAL) else { return Ok(None) };
+    let failed =
+        |error: std::io::Error| Error::new(ErrorKind::Resources, format!("the terminal cannot be used: {error}"));
+    let raw = Raw::enter(&terminal).map_err(|errno| failed(errno.into()))?;
+    let mut keys = &terminal;
+    let answer = keys.write_all(question.as_bytes()).and_then(|()| read_line(&mut keys, shown));
+    drop(raw);
+    // The line end that was typed was not shown.
+    let _ = keys.write_all(b"\n");
+    match answer.map_err(failed)? {
+        Some(answer) => Ok(Some(answer)),
+        None => Err(Error::new(ErrorKind::Cancelled, "cancelled")),
+    }
+}
+
+/// A terminal that gives each key as it is typed and shows none, until this value goes. Ctrl-C is a key like the others
+/// then: a program that ended in between would leave a terminal that shows nothing.
+struct Raw<'a> {
+    terminal: &'a File,
+    before: Termios,
+}
+
+impl<'a> Raw<'a> {
+    fn enter(terminal: &'a File) -> rustix::io::Result<Self> {
+        let before = tcgetattr(terminal)?;
+        let mut raw = before.clone();
+        raw.local_modes -= LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG;
+        raw.special_codes[SpecialCodeIndex::VMIN] = 1;
+        raw.special_codes[SpecialCodeIndex::VTIME] = 0;
+        tcsetattr(terminal, OptionalActions::Flush, &raw)?;
+        Ok(Self { terminal, before })
+    }
+}
+
+impl Drop for Raw<'_> {
+    fn drop(&mut self) {
+        // There is no other way to put it back.
+        let _ = tcsetattr(self.terminal, OptionalActions::Flush, &self.before);
+    }
+}
+
+/// A line as it is typed; none when it was given up (Ctrl-C, Ctrl-D).
+fn read_line(terminal: &mut (impl Read + Write), shown: bool) -> std::io::Result<Option<Zeroizing<Vec<u8>>>> {
+    // Of its final size at once: a vector that grows leaves copies behind.
+    let mut line = Zeroizing::new(Vec::with_capacity(ANSWER_BYTES_MAX));
+    loop {
+        let mut key = [0];
+        if terminal.read(&mut key)? == 0 {
+            return Ok(None);
+        }
+        match key[0] {
+            b'\r' | b'\n' => return Ok(Some(line)),
+            // Ctrl-C, Ctrl-D, Ctrl-backslash.
+            0x03 | 0x04 | 0x1c => return Ok(None),
+            // Backspace takes a whole character.
+            0x08 | 0x7f => {
+                let mut erased = false;
+                while let Some(byte) = line.pop() {
+                    erased = true;
+                    if byte & 0xc0 != 0x80 {
+                        break;
+                    }
+                }
+                if shown && erased {
+                    terminal.write_all(b"\x08 \x08")?;
+                }
+            }
+            // Ctrl-U takes the line.
+            0x15 if !shown => line.clear(),
+            0..0x20 => {}
+            byte if line.len() < ANSWER_BYTES_MAX => {
+                line.push(byte);
+                if shown {
+                    terminal.write_all(&[byte])?;
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A terminal on which these keys are typed.
+    struct Typed<'a>(&'a [u8], Vec<u8>);
+
+    impl Read for Typed<'_> {
+        fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
+            self.0.read(bytes)
+        }
+    }
+
+    impl Write for Typed<'_> {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.1.write(bytes)
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn typed(keys: &[u8], shown: bool) -> (Option<Vec<u8>>, Vec<u8>) {
+        let mut terminal = Typed(keys, Vec::new());
+        let line = read_line(&mut terminal, shown).unwrap().map(|line| line.to_vec());
+        (line, terminal.1)
+    }
+
+    #[test]
+    fn a_line_can_be_corrected_and_given_up() {
+        for (keys, line) in [
+            (&b"secret\r"[..], Some(&b"secret"[..])),
+            (b"secret\nrest", Some(b"secret")),
+            (b"\n", Some(b"")),
+            (b"se\x7f\x7f\x7fx\n", Some(b"x")),
+            ("a\u{e9}\x7fb\n".as_bytes(), Some(b"ab")),
+            (b"old\x15new\n", Some(b"new")),
+            (b"a\x1bb\n", Some(b"ab")),
+            (b"sec\x03", None),
+            (b"\x04", None),
+            (b"", None),
+        ] {
+            assert_eq!(typed(keys, false), (line.map(<[u8]>::to_vec), Vec::new()), "{keys:?}");
+        }
+        assert_eq!(typed(b"yx\x7f\n", true), (Some(b"y".to_vec()), b"yx\x08 \x08".to_vec()));
+        let long = [vec![b'a'; ANSWER_BYTES_MAX + 100], b"\n".to_vec()].concat();
+        assert_eq!(typed(&long, false).0.unwrap().len(), ANSWER_BYTES_MAX);
+    }
+}

@@ -1,0 +1,253 @@
+//! `xdfs key`: makes, shows and converts keys.
+//!
+//! A private key never goes to standard output: it stays in files for its owner alone.
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use xdfs_client::identity::{Identities, Places, identities, keep_own, own_key};
+use xdfs_client::{Error, ErrorKind};
+use xdfs_secure::Zeroizing;
+use xdfs_secure::identity::openssh::{KeyFile, NamedKey, read_private, read_public, write_private, write_public};
+use xdfs_secure::identity::{KeyFileError, KeyPair, x509};
+use xdfs_server::users::State;
+use xdfs_xio::store::{Secrecy, create_named, read_named};
+
+use super::trust;
+use crate::args::{KeyCommand, KeyCreateArgs, KeyExportArgs, KeyImportArgs, KeyShowArgs};
+use crate::exit::{Exit, Failure};
+use crate::output::{JsonLines, complain, print};
+use crate::text::{printable, printable_path};
+use crate::url::parse_server;
+use crate::{ask, state};
+
+/// Largest file of keys that is read.
+pub(super) const KEY_BYTES_MAX: usize = 64 << 10;
+
+/// A key, as `--json` shows it.
+#[derive(Serialize, Debug)]
+#[serde(tag = "event", rename = "key")]
+struct KeyLine {
+    public_key: String,
+    fingerprint: String,
+    from: String,
+}
+
+/// Does what was asked for.
+pub(crate) fn run(command: KeyCommand) -> Result<Exit, Failure> {
+    match command {
+        KeyCommand::Create(args) => create(&args),
+        KeyCommand::Show(args) => show(&args),
+        KeyCommand::Trust(args) => trust::pin(&args),
+        KeyCommand::Import(args) => import(&args),
+        KeyCommand::Export(args) => export(&args),
+    }
+}
+
+fn create(args: &KeyCreateArgs) -> Result<Exit, Failure> {
+    let key = KeyPair::generate().map_err(|error| failed(&error.into()))?;
+    keep(&key, args.out.as_deref(), args.comment.as_deref(), args.state.state.as_deref(), args.json)
+}
+
+fn import(args: &KeyImportArgs) -> Result<Exit, Failure> {
+    let text = text_of(&args.file, Secrecy::Secret)?;
+    let key = x509::read_private_pem(&text).map_err(|error| unusable(&args.file, &error))?;
+    keep(&key, args.out.as_deref(), args.comment.as_deref(), args.state.state.as_deref(), args.json)
+}
+
+/// Keeps a new key where it was asked to be, and shows its public half.
+fn keep(
+    key: &KeyPair,
+    out: Option<&Path>,
+    comment: Option<&str>,
+    typed_state: Option<&Path>,
+    json: bool,
+) -> Result<Exit, Failure> {
+    let comment = comment.map_or_else(own_name, str::to_owned);
+    let from = match out {
+        Some(path) => {
+            let unwritable = |error: KeyFileError| unusable(path, &error);
+            let private = write_private(key, &comment).map_err(unwritable)?;
+            let public = write_public(&key.public(), &comment).map_err(unwritable)?;
+            let public_path = with_pub(path);
+            create_named(path, private.as_bytes(), 0o600).map_err(|error| failed(&error))?;
+            create_named(&public_path, format!("{public}\n").as_bytes(), 0o644).map_err(|error| failed(&error))?;
+            path.to_owned()
+        }
+        None => {
+            let folder = state::folder(typed_state)?;
+            keep_own(&folder, key, &comment).map_err(|error| match error.kind {
+                ErrorKind::AlreadyExists => {
+                    let message = format!(
+                        "you have a key already: {}; see 'xdfs key show', or make another one with --out FILE",
+                        printable_path(&own_key(&folder))
+                    );
+                    Failure::new(Exit::LocalStorage, message)
+                }
+                _ => failed(&error),
+            })?;
+            own_key(&folder)
+        }
+    };
+    let named = NamedKey { key: key.public(), comment };
+    tell(&named, &printable_path(&from), json)?;
+    Ok(Exit::Done)
+}
+
+fn show(args: &KeyShowArgs) -> Result<Exit, Failure> {
+    if let Some(path) = &args.file {
+        tell(&public_half(path)?, &printable_path(path), args.json)?;
+        return Ok(Exit::Done);
+    }
+    let folder = state::folder(args.state.state.as_deref())?;
+    if args.host {
+        let named = NamedKey { key: host_key(&folder)?.public(), comment: "xdfs-host".to_owned() };
+        tell(&named, &format!("the host key in {}", printable_path(&folder)), args.json)?;
+        return Ok(Exit::Done);
+    }
+    let Identities { found, unusable } = identities(&places(None, folder)).map_err(|error| failed(&error))?;
+    if args.all {
+        unusable.iter().for_each(|reason| complain(reason));
+    }
+    if found.is_empty() {
+        let reasons =
+            if args.all { String::new() } else { unusable.iter().map(|reason| format!("; {reason}")).collect() };
+        let message = format!("you have no key yet{reasons}; make one with 'xdfs key create'");
+        return Err(Failure::new(Exit::LocalStorage, message));
+    }
+    for identity in found.iter().take(if args.all { usize::MAX } else { 1 }) {
+        let named = NamedKey { key: identity.public(), comment: identity.comment.clone() };
+        tell(&named, &identity.from, args.json)?;
+    }
+    Ok(Exit::Done)
+}
+
+fn export(args: &KeyExportArgs) -> Result<Exit, Failure> {
+    let folder = state::folder(args.state.state.as_deref())?;
+    let key = match &args.file {
+        Some(path) => private_half(path)?,
+        None if args.host => host_key(&folder)?,
+        None => private_half(&own_key(&folder))?,
+    };
+    let names = args.names.iter().map(|name| certified_name(name)).collect::<Result<Vec<_>, _>>()?;
+    let certificate = x509::certificate_pem(&key, &names).map_err(|error| failed(&error.into()))?;
+    if let Some(path) = &args.private {
+        create_named(path, x509::private_pem(&key).as_bytes(), 0o600).map_err(|error| failed(&error))?;
+    }
+    match &args.out {
+        Some(path) => create_named(path, certificate.as_bytes(), 0o644).map_err(|error| failed(&error))?,
+        None => print(&certificate)?,
+    }
+    Ok(Exit::Done)
+}
+
+/// A name for a certificate: a host name, or an address without brackets.
+fn certified_name(typed: &str) -> Result<String, Failure> {
+    let usage = || {
+        let shown = printable(typed.as_bytes());
+        Failure::new(
+            Exit::Usage,
+            format!("--name {shown}: a certificate is for host names and addresses, without a port"),
+        )
+    };
+    if let Ok(address) = typed.parse::<std::net::IpAddr>() {
+        return Ok(address.to_string());
+    }
+    let (host, _) = parse_server(typed.as_ref()).map_err(|_| usage())?;
+    if typed.contains(':') { Err(usage()) } else { Ok(host.to_string()) }
+}
+
+/// A key for a person: the line to hand on is standard output, what belongs to it is beside it.
+fn tell(named: &NamedKey, from: &str, json: bool) -> Result<(), Failure> {
+    let public_key = write_public(&named.key, &named.comment).map_err(|error| unusable(Path::new(from), &error))?;
+    let fingerprint = named.key.fingerprint().to_string();
+    if json {
+        return JsonLines.write(&KeyLine { public_key, fingerprint, from: from.to_owned() });
+    }
+    print(&format!("{}\n", printable(public_key.as_bytes())))?;
+    complain(&format!("{fingerprint}, {from}"));
+    Ok(())
+}
+
+/// Where this user's keys are.
+pub(crate) fn places(chosen: Option<PathBuf>, folder: PathBuf) -> Places {
+    let agent = std::env::var_os("SSH_AUTH_SOCK").filter(|socket| !socket.is_empty()).map(PathBuf::from);
+    let chosen =
+        chosen.or_else(|| std::env::var_os("XDFS_IDENTITY").filter(|path| !path.is_empty()).map(PathBuf::from));
+    Places { chosen, agent, state: Some(folder), home: state::home() }
+}
+
+/// The host key of the server whose state is in `folder`. It is not made here: a server makes it, or nobody.
+fn host_key(folder: &Path) -> Result<KeyPair, Failure> {
+    let state = State::open(folder).map_err(|error| failed(&error))?;
+    let key = match state {
+        Some(state) => state.present_host_key().map_err(|error| failed(&error))?,
+        None => None,
+    };
+    key.ok_or_else(|| {
+        let message =
+            format!("there is no host key in {}; 'xdfs serve' makes one when it starts first", printable_path(folder));
+        Failure::new(Exit::LocalStorage, message)
+    })
+}
+
+/// The public half of a private or public key file.
+pub(super) fn public_half(path: &Path) -> Result<NamedKey, Failure> {
+    let text = text_of(path, Secrecy::Open)?;
+    if let Ok(named) = read_public(&text) {
+        return Ok(named);
+    }
+    // Nothing secret of it is shown or kept, and still: whose modes are wrong hears of it here.
+    let text = text_of(path, Secrecy::Secret)?;
+    match read_private(text.as_bytes()).map_err(|error| unusable(path, &error))? {
+        KeyFile::Open(key) => Ok(NamedKey { key: key.public(), comment: String::new() }),
+        KeyFile::Locked(locked) => Ok(NamedKey { key: locked.public(), comment: String::new() }),
+    }
+}
+
+/// The private half, with the passphrase asked for where it has one.
+fn private_half(path: &Path) -> Result<KeyPair, Failure> {
+    let text = text_of(path, Secrecy::Secret)?;
+    let locked = match read_private(text.as_bytes()).map_err(|error| unusable(path, &error))? {
+        KeyFile::Open(key) => return Ok(key),
+        KeyFile::Locked(locked) => locked,
+    };
+    let question = format!("Passphrase of {}: ", printable_path(path));
+    let passphrase = ask::secret(&question).map_err(|error| failed(&error))?.ok_or_else(|| {
+        let message = format!("{}: it has a passphrase and there is no terminal to ask for it", printable_path(path));
+        Failure::new(Exit::LocalStorage, message)
+    })?;
+    locked.unlock(&passphrase).map_err(|error| unusable(path, &error))
+}
+
+/// The text of a file that was named.
+pub(super) fn text_of(path: &Path, secrecy: Secrecy) -> Result<Zeroizing<String>, Failure> {
+    let missing = || Failure::new(Exit::LocalStorage, format!("{}: there is no such file", printable_path(path)));
+    let bytes = read_named(path, KEY_BYTES_MAX, secrecy).map_err(|error| failed(&error))?.ok_or_else(missing)?;
+    let no_text = || Failure::new(Exit::LocalStorage, format!("{}: {}", printable_path(path), KeyFileError::NoKey));
+    String::from_utf8(bytes).map(Zeroizing::new).map_err(|_| no_text())
+}
+
+/// What is wrong with a file of keys.
+pub(super) fn unusable(path: &Path, error: &KeyFileError) -> Failure {
+    Failure::new(Exit::LocalStorage, format!("{}: {error}", printable_path(path)))
+}
+
+/// An error of this machine's files and terminal: nobody else took part.
+pub(super) fn failed(error: &Error) -> Failure {
+    let exit = if error.kind == ErrorKind::Cancelled { Exit::Cancelled } else { Exit::LocalStorage };
+    Failure::new(exit, error.message.clone())
+}
+
+fn with_pub(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".pub");
+    PathBuf::from(name)
+}
+
+/// `user@machine`, for the comment of a new key.
+fn own_name() -> String {
+    let user = ["USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok()).unwrap_or_else(|| "me".to_owned());
+    let machine = rustix::system::uname();
+    format!("{user}@{}", machine.nodename().to_string_lossy())
+}

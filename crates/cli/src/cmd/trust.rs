@@ -1,0 +1,87 @@
+//! `xdfs trust`: whose keys are believed.
+
+use serde::Serialize;
+use xdfs_client::trust::{HostName, KnownHosts, Remembered};
+use xdfs_secure::policy::Fingerprint;
+
+use super::key::{failed, public_half};
+use crate::args::{TrustCommand, TrustForgetArgs, TrustListArgs, TrustPinArgs};
+use crate::exit::{Exit, Failure};
+use crate::output::{JsonLines, print};
+use crate::text::printable;
+use crate::url::parse_server;
+use crate::{calendar, state};
+
+/// A known server, as `--json` shows it.
+#[derive(Serialize, Debug)]
+#[serde(tag = "event", rename = "known_host")]
+struct KnownLine {
+    host: String,
+    host_key: String,
+    since: u64,
+}
+
+/// Does what was asked for.
+pub(crate) fn run(command: TrustCommand) -> Result<Exit, Failure> {
+    match command {
+        TrustCommand::List(args) => list(&args),
+        TrustCommand::Pin(args) => pin(&args),
+        TrustCommand::Forget(args) => forget(&args),
+    }
+}
+
+fn list(args: &TrustListArgs) -> Result<Exit, Failure> {
+    let known = KnownHosts::read(&state::folder(args.state.state.as_deref())?).map_err(|error| failed(&error))?;
+    for (host, Remembered { fingerprint, since }) in known.iter() {
+        if args.json {
+            let (host, host_key) = (host.to_string(), fingerprint.to_string());
+            JsonLines.write(&KnownLine { host, host_key, since: *since })?;
+        } else {
+            print(&format!("{host}  {fingerprint}  since {} UTC\n", calendar::shown_unsigned(*since)))?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+/// Remembers a key; also what `xdfs key trust` does.
+pub(super) fn pin(args: &TrustPinArgs) -> Result<Exit, Failure> {
+    let host = host_name(&args.host)?;
+    let text = args.key.to_string_lossy();
+    let fingerprint = match text.parse::<Fingerprint>() {
+        Ok(fingerprint) => fingerprint,
+        Err(error) if text.starts_with("SHA256:") => {
+            return Err(Failure::new(Exit::Usage, format!("{}: {error}", printable(text.as_bytes()))));
+        }
+        Err(_) => public_half(args.key.as_ref())?.key.fingerprint(),
+    };
+    let mut known = KnownHosts::read(&state::folder(args.state.state.as_deref())?).map_err(|error| failed(&error))?;
+    let before = known.find(&host).copied();
+    known.pin(&host, Remembered { fingerprint, since: calendar::now() }).map_err(|error| failed(&error))?;
+    let replaced = match before {
+        Some(before) if before.fingerprint != fingerprint => format!(", and no longer {}", before.fingerprint),
+        _ => String::new(),
+    };
+    print(&format!("{host} is trusted with the key {fingerprint}{replaced}\n"))?;
+    Ok(Exit::Done)
+}
+
+fn forget(args: &TrustForgetArgs) -> Result<Exit, Failure> {
+    let host = host_name(&args.host)?;
+    let mut known = KnownHosts::read(&state::folder(args.state.state.as_deref())?).map_err(|error| failed(&error))?;
+    match known.forget(&host).map_err(|error| failed(&error))? {
+        Some(before) => print(&format!("{host} with the key {} is forgotten\n", before.fingerprint))?,
+        None => {
+            let message = format!("{host} is not known; 'xdfs trust list' shows who is");
+            return Err(Failure::new(Exit::LocalStorage, message));
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn host_name(typed: &std::ffi::OsStr) -> Result<HostName, Failure> {
+    let (host, port) = parse_server(typed).map_err(|fault| {
+        let message = format!("{}: {fault}; write HOST or HOST:PORT", printable(typed.as_encoded_bytes()));
+        Failure::new(Exit::Usage, message)
+    })?;
+    Ok(HostName::new(&host.to_string(), port))
+}

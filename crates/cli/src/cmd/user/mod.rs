@@ -1,0 +1,220 @@
+//! `xdfs user`: who may log in to the server whose state is here. Each command is one change of the file, all or nothing;
+//! a running server sees it by itself.
+
+mod list;
+mod token;
+
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+
+use xdfs_client::{Error, ErrorKind};
+use xdfs_secure::identity::openssh::{NamedKey, read_authorized, read_public};
+use xdfs_secure::identity::{KeyFileError, password};
+use xdfs_secure::policy::{Fingerprint, PasswordVerifier};
+use xdfs_secure::{Zeroizing, random};
+use xdfs_server::users::{Account, State, check_name};
+use xdfs_xio::store::Secrecy;
+
+use super::key::{KEY_BYTES_MAX, failed, text_of, unusable};
+use crate::args::{
+    StateArgs, UserAddArgs, UserCommand, UserKeyArgs, UserPasswordArgs, UserRestoreArgs, UserRevokeArgs,
+};
+use crate::exit::{Exit, Failure};
+use crate::output::{complain, print};
+use crate::text::printable;
+use crate::{ask, state};
+
+/// Does what was asked for.
+pub(crate) fn run(command: UserCommand) -> Result<Exit, Failure> {
+    match command {
+        UserCommand::Add(args) => add(&args),
+        UserCommand::Key(args) => add_keys(&args),
+        UserCommand::Password(args) => set_password(&args),
+        UserCommand::Token(args) => token::run(&args),
+        UserCommand::List(args) => list::run(&args),
+        UserCommand::Revoke(args) => revoke(&args),
+        UserCommand::Restore(args) => restore(&args),
+    }
+}
+
+fn add(args: &UserAddArgs) -> Result<Exit, Failure> {
+    check_name(&args.name).map_err(|error| Failure::new(Exit::Usage, error.message))?;
+    let mut account = Account::default();
+    for key in read_keys(&args.keys)? {
+        account.add_key(key);
+    }
+    if args.password || args.password_file.is_some() {
+        account.password = Some(new_password(&args.name, args.password_file.as_deref())?);
+    }
+    let ways = ways(&account);
+    let state = open(&args.state)?;
+    state.edit(|accounts| accounts.add(&args.name, account)).map_err(|error| match error.kind {
+        ErrorKind::AlreadyExists => {
+            let message = format!(
+                "there is a user {} already; add to it with 'xdfs user key', 'password' or 'token', or let it in again \
+                 with 'xdfs user restore'",
+                args.name
+            );
+            Failure::new(Exit::LocalStorage, message)
+        }
+        _ => failed(&error),
+    })?;
+    if ways.is_empty() {
+        complain(&format!(
+            "nothing logs {0} in yet: add a key with 'xdfs user key {0} FILE.pub', or a password or a token",
+            args.name
+        ));
+    }
+    let ways = if ways.is_empty() { "nothing".to_owned() } else { ways.join(" and ") };
+    print(&format!("user {} is added with {ways}\n", args.name))?;
+    Ok(Exit::Done)
+}
+
+/// What logs an account in, in words.
+fn ways(account: &Account) -> Vec<String> {
+    let mut ways = Vec::new();
+    match account.keys.len() {
+        0 => {}
+        1 => ways.push("1 key".to_owned()),
+        count => ways.push(format!("{count} keys")),
+    }
+    if account.password.is_some() {
+        ways.push("a password".to_owned());
+    }
+    ways
+}
+
+fn add_keys(args: &UserKeyArgs) -> Result<Exit, Failure> {
+    let keys = read_keys(&args.keys)?;
+    let new = edit(&args.state, &args.name, |account| {
+        Ok(keys.into_iter().filter(|key| account.add_key(key.clone())).count())
+    })?;
+    print(&format!("user {} has {new} new key(s)\n", args.name))?;
+    Ok(Exit::Done)
+}
+
+fn set_password(args: &UserPasswordArgs) -> Result<Exit, Failure> {
+    // Before somebody types a password for a name that does not exist.
+    edit_nothing(&args.state, &args.name)?;
+    let verifier = new_password(&args.name, args.password_file.as_deref())?;
+    edit(&args.state, &args.name, |account| {
+        account.password = Some(verifier);
+        Ok(())
+    })?;
+    print(&format!("user {} has a new password\n", args.name))?;
+    Ok(Exit::Done)
+}
+
+fn revoke(args: &UserRevokeArgs) -> Result<Exit, Failure> {
+    let fingerprint = match &args.key {
+        Some(text) => Some(
+            text.parse::<Fingerprint>()
+                .map_err(|error| Failure::new(Exit::Usage, format!("--key {}: {error}", printable(text.as_bytes()))))?,
+        ),
+        None => None,
+    };
+    let missing = |what: &str| Error::new(ErrorKind::NotFound, format!("user {} has no {what}", args.name));
+    let what = edit(&args.state, &args.name, |account| match fingerprint {
+        Some(fingerprint) if account.remove(&fingerprint) => Ok(format!("the key or token {fingerprint} of user")),
+        Some(fingerprint) => Err(missing(&format!("key or token {fingerprint}"))),
+        None if args.password => {
+            account.password.take().map(|_| "the password of user".to_owned()).ok_or_else(|| missing("password"))
+        }
+        None => {
+            account.revoked = true;
+            Ok("user".to_owned())
+        }
+    })?;
+    print(&format!("{what} {} is revoked\n", args.name))?;
+    Ok(Exit::Done)
+}
+
+fn restore(args: &UserRestoreArgs) -> Result<Exit, Failure> {
+    edit(&args.state, &args.name, |account| {
+        account.revoked = false;
+        Ok(())
+    })?;
+    print(&format!("user {} may log in again\n", args.name))?;
+    Ok(Exit::Done)
+}
+
+/// The state of the server here, made where it is missing: users may be added before the first start.
+fn open(args: &StateArgs) -> Result<State, Failure> {
+    State::create(&state::folder(args.state.as_deref())?).map_err(|error| failed(&error))
+}
+
+/// Changes one account that is there.
+fn edit<T>(args: &StateArgs, name: &str, change: impl FnOnce(&mut Account) -> Result<T, Error>) -> Result<T, Failure> {
+    let state = open(args)?;
+    state.edit(|accounts| change(accounts.named(name)?)).map_err(|error| match error.kind {
+        ErrorKind::NotFound => {
+            let message = format!("{}; 'xdfs user list' shows who is there (state: {})", error.message, state.shown());
+            Failure::new(Exit::LocalStorage, message)
+        }
+        _ => failed(&error),
+    })
+}
+
+/// Fails where there is no such account.
+fn edit_nothing(args: &StateArgs, name: &str) -> Result<(), Failure> {
+    edit(args, name, |_| Ok(()))
+}
+
+/// The keys of files that were named: public key files, or several keys as in `authorized_keys`.
+fn read_keys(paths: &[PathBuf]) -> Result<Vec<NamedKey>, Failure> {
+    let mut keys = Vec::new();
+    for path in paths {
+        let text = if path.as_os_str() == "-" { standard_input()? } else { text_of(path, Secrecy::Open)? };
+        // One line says best what is wrong with it; several are a list.
+        match read_public(&text) {
+            Ok(key) => keys.push(key),
+            Err(error @ (KeyFileError::Private | KeyFileError::Kind(_))) => return Err(unusable(path, &error)),
+            Err(_) => {
+                let found = read_authorized(&text).map_err(|error| unusable(path, &error))?;
+                if found.keys.is_empty() {
+                    let error = match found.skipped {
+                        0 => KeyFileError::NoKey,
+                        _ => KeyFileError::Kind("of another kind".to_owned()),
+                    };
+                    return Err(unusable(path, &error));
+                }
+                if found.skipped > 0 {
+                    complain(&format!(
+                        "{}: {} key(s) of other kinds than ssh-ed25519 are left out",
+                        printable(path.as_os_str().as_encoded_bytes()),
+                        found.skipped
+                    ));
+                }
+                keys.extend(found.keys);
+            }
+        }
+    }
+    Ok(keys)
+}
+
+fn standard_input() -> Result<Zeroizing<String>, Failure> {
+    use std::io::Read;
+    let mut text = Zeroizing::new(String::new());
+    let read = std::io::stdin().lock().take(KEY_BYTES_MAX as u64).read_to_string(&mut text);
+    read.map_err(|error| Failure::new(Exit::LocalStorage, format!("standard input: {error}")))?;
+    Ok(text)
+}
+
+/// The verifier of a new password, from a file or asked for.
+fn new_password(user: &str, file: Option<&Path>) -> Result<PasswordVerifier, Failure> {
+    let password = match file {
+        Some(path) => first_line(path)?,
+        None => ask::new_password(user)?,
+    };
+    password::check(&password).map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
+    let of_library = |error: xdfs_secure::Error| failed(&error.into());
+    let salt = random::array().map_err(of_library)?;
+    let rounds = NonZeroU32::new(password::ROUNDS).unwrap_or(NonZeroU32::MIN);
+    password::verifier(&password, &salt, rounds).map_err(of_library)
+}
+
+/// The first line of a file that nobody else may read.
+pub(crate) fn first_line(path: &Path) -> Result<Zeroizing<Vec<u8>>, Failure> {
+    let text = text_of(path, Secrecy::Secret)?;
+    Ok(Zeroizing::new(text.lines().next().unwrap_or_default().as_bytes().to_vec()))
+}

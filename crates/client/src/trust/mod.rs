@@ -1,0 +1,139 @@
+//! Whose key a client believes: pinned by the URL, remembered in the state folder, or nobody's yet (security.md calls it
+//! trust on first use, and the use is a person's decision).
+//!
+//! The check itself asks nobody: a server does not wait while a person compares fingerprints. It says what is in doubt;
+//! whoever connects asks, remembers the answer with [`KnownHosts::pin`], and connects again. A changed key is never taken
+//! without `forget` or a new pin.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use xdfs_proto::base::{Error, ErrorKind};
+use xdfs_secure::policy::Fingerprint;
+use xdfs_xio::store::{Folder, Secrecy};
+
+/// The file of known hosts in the state folder.
+const FILE: &str = "known_hosts";
+
+/// Its largest size: some 10,000 hosts.
+const FILE_BYTES_MAX: usize = 1 << 20;
+
+/// Held by whoever changes it.
+const LOCK: &str = "lock";
+
+/// A server's place, in the form in which it is remembered: `host:port`, small letters, IPv6 in brackets.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct HostName(String);
+
+impl HostName {
+    /// The name of `host` (a name or an address) and `port`.
+    pub fn new(host: &str, port: u16) -> Self {
+        let bare = host.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.').to_ascii_lowercase();
+        Self(if bare.contains(':') { format!("[{bare}]:{port}") } else { format!("{bare}:{port}") })
+    }
+}
+
+impl fmt::Display for HostName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What is remembered of a server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Remembered {
+    /// Its key.
+    pub fingerprint: Fingerprint,
+    /// Since when, in seconds since 1970.
+    pub since: u64,
+}
+
+/// The servers whose keys somebody said yes to.
+#[derive(Clone, Debug)]
+pub struct KnownHosts {
+    state: PathBuf,
+    hosts: BTreeMap<HostName, Remembered>,
+}
+
+impl KnownHosts {
+    /// What is remembered in the state folder `state`, which need not be there.
+    pub fn read(state: &Path) -> Result<Self, Error> {
+        let hosts = match Folder::open(state)? {
+            Some(folder) => read(&folder)?,
+            None => BTreeMap::new(),
+        };
+        Ok(Self { state: state.to_owned(), hosts })
+    }
+
+    /// What is remembered of `host`.
+    pub fn find(&self, host: &HostName) -> Option<&Remembered> {
+        self.hosts.get(host)
+    }
+
+    /// Everything, in the order of the names.
+    pub fn iter(&self) -> impl Iterator<Item = (&HostName, &Remembered)> {
+        self.hosts.iter()
+    }
+
+    /// Remembers a key, in place of any other.
+    pub fn pin(&mut self, host: &HostName, remembered: Remembered) -> Result<(), Error> {
+        self.change(|hosts| {
+            hosts.insert(host.clone(), remembered);
+        })
+    }
+
+    /// Forgets a server; none where it was not known.
+    pub fn forget(&mut self, host: &HostName) -> Result<Option<Remembered>, Error> {
+        self.change(|hosts| hosts.remove(host))
+    }
+
+    fn change<T>(&mut self, change: impl FnOnce(&mut BTreeMap<HostName, Remembered>) -> T) -> Result<T, Error> {
+        let folder = Folder::create(&self.state)?;
+        let _lock = folder.lock(LOCK)?;
+        // Another program may have changed it meanwhile.
+        self.hosts = read(&folder)?;
+        let outcome = change(&mut self.hosts);
+        let mut text = String::from("# Servers and their keys: HOST:PORT SHA256:KEY SECONDS. See 'xdfs trust'.\n");
+        for (host, remembered) in &self.hosts {
+            text.push_str(&format!("{host} {} {}\n", remembered.fingerprint, remembered.since));
+        }
+        if text.len() > FILE_BYTES_MAX {
+            return Err(Error::new(ErrorKind::LimitExceeded, "too many servers are known; forget some"));
+        }
+        folder.replace(FILE, text.as_bytes())?;
+        Ok(outcome)
+    }
+}
+
+/// Reads the file; a line that is not understood could be the one that holds the right key, so it is an error.
+fn read(folder: &Folder) -> Result<BTreeMap<HostName, Remembered>, Error> {
+    let Some(bytes) = folder.read(FILE, FILE_BYTES_MAX, Secrecy::Public)? else { return Ok(BTreeMap::new()) };
+    let text = String::from_utf8_lossy(&bytes);
+    let mut hosts = BTreeMap::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        if line.trim().is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let (host, remembered) = parse(line).ok_or_else(|| {
+            let text = format!("'{}': line {number} is not understood; correct or remove it", folder.shown_file(FILE));
+            Error::new(ErrorKind::Storage, text)
+        })?;
+        if hosts.insert(host, remembered).is_some() {
+            let text = format!("'{}': line {number} names a server again", folder.shown_file(FILE));
+            return Err(Error::new(ErrorKind::Storage, text));
+        }
+    }
+    Ok(hosts)
+}
+
+fn parse(line: &str) -> Option<(HostName, Remembered)> {
+    let mut words = line.split_whitespace();
+    let (host, fingerprint, since) = (words.next()?, words.next()?, words.next()?);
+    let (name, port) = host.rsplit_once(':')?;
+    let name = HostName::new(name, port.parse().ok()?);
+    let remembered = Remembered { fingerprint: fingerprint.parse().ok()?, since: since.parse().ok()? };
+    (words.next().is_none() && name.0 == host).then_some((name, remembered))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,81 @@
+//! Known hosts in a folder, and every way in which a key can be in doubt.
+#![allow(clippy::disallowed_methods, reason = "the tests look at the files that were made")]
+
+use super::*;
+use std::os::unix::fs::PermissionsExt;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+struct Place(PathBuf);
+
+impl Place {
+    fn new() -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let name = format!("xdfs-trust-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+        Self(std::env::temp_dir().join(name))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn fingerprint(byte: u8) -> Fingerprint {
+    Fingerprint([byte; 32])
+}
+
+fn remembered(byte: u8) -> Remembered {
+    Remembered { fingerprint: fingerprint(byte), since: 1_700_000_000 }
+}
+
+#[test]
+fn what_is_pinned_is_read_back_and_can_be_forgotten() {
+    let place = Place::new();
+    let mut known = KnownHosts::read(&place.0).unwrap();
+    assert_eq!(known.iter().count(), 0);
+    assert!(!place.0.exists(), "looking makes no folder");
+    let hosts = [HostName::new("Host.Example.", 2799), HostName::new("::1", 1), HostName::new("[::1]", 2)];
+    for (number, host) in (1..).zip(&hosts) {
+        known.pin(host, remembered(number)).unwrap();
+    }
+    let again = KnownHosts::read(&place.0).unwrap();
+    let names: Vec<String> = again.iter().map(|(host, _)| host.to_string()).collect();
+    assert_eq!(names, ["[::1]:1", "[::1]:2", "host.example:2799"]);
+    assert_eq!(again.find(&HostName::new("host.example", 2799)), Some(&remembered(1)));
+    // The port is part of the name.
+    assert_eq!(again.find(&HostName::new("host.example", 2800)), None);
+    // Another program's change is not lost.
+    known = again;
+    KnownHosts::read(&place.0).unwrap().pin(&HostName::new("other", 3), remembered(9)).unwrap();
+    assert_eq!(known.forget(&hosts[0]).unwrap(), Some(remembered(1)));
+    assert_eq!(known.forget(&hosts[0]).unwrap(), None);
+    assert_eq!(KnownHosts::read(&place.0).unwrap().iter().count(), 3);
+}
+
+#[test]
+fn a_file_that_is_not_understood_is_an_error_that_names_the_line() {
+    let place = Place::new();
+    KnownHosts::read(&place.0).unwrap().pin(&HostName::new("h", 1), remembered(1)).unwrap();
+    let path = place.0.join(FILE);
+    let good = std::fs::read_to_string(&path).unwrap();
+    for bad in [
+        "h",
+        "h:2 SHA256:x 1",
+        "h:2 MD5:1 1",
+        &format!("h:x {} 1", fingerprint(1)),
+        &format!("H:2 {} 1", fingerprint(1)),
+        &format!("h:1 {} 1", fingerprint(2)),
+        &format!("h:2 {} 1 x", fingerprint(1)),
+    ] {
+        std::fs::write(&path, format!("{good}{bad}\n")).unwrap();
+        let error = KnownHosts::read(&place.0).unwrap_err();
+        assert!(error.message.contains("line 3"), "{bad}: {error}");
+    }
+    std::fs::write(&path, &good).unwrap();
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o666)).unwrap();
+    assert!(KnownHosts::read(&place.0).unwrap_err().message.contains("0666"));
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o644)).unwrap();
+    std::fs::write(&path, vec![b'#'; FILE_BYTES_MAX + 1]).unwrap();
+    assert_eq!(KnownHosts::read(&place.0).unwrap_err().kind, ErrorKind::LimitExceeded);
+}
