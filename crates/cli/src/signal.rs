@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::{flag, low_level};
 
 use crate::exit::{Exit, Failure};
@@ -60,6 +60,8 @@ pub(crate) enum Asked {
     Terminate,
     /// Write a report to the log: SIGUSR1.
     Report,
+    /// Read the configuration again: SIGHUP.
+    Reload,
     /// Nothing: the work has ended by itself.
     Ended,
 }
@@ -69,7 +71,7 @@ pub(crate) enum Asked {
 pub(crate) struct Signals {
     wake: UnixStream,
     waker: UnixStream,
-    asked: [(Asked, StopFlag); 4],
+    asked: [(Asked, StopFlag); 5],
 }
 
 /// Tells the waiting thread that the work has ended, when it goes: a panic drops it, too.
@@ -89,14 +91,21 @@ impl Signals {
         let (wake, waker) = UnixStream::pair()?;
         let flag = StopFlag::default;
         // In the order in which they are reported.
-        let asked =
-            [(Asked::Ended, flag()), (Asked::Interrupt, flag()), (Asked::Terminate, flag()), (Asked::Report, flag())];
+        let asked = [Asked::Ended, Asked::Interrupt, Asked::Terminate, Asked::Report, Asked::Reload];
+        let asked = asked.map(|asked| (asked, flag()));
         register(&StopFlag::default())?;
         for (signal, (_, flag)) in [SIGINT, SIGTERM, SIGUSR1].into_iter().zip(&asked[1..]) {
             flag::register(signal, Arc::clone(flag))?;
             low_level::pipe::register(signal, waker.try_clone()?)?;
         }
         Ok(Self { wake, waker, asked })
+    }
+
+    /// Takes over SIGHUP too, which otherwise ends a program whose terminal is gone.
+    pub(crate) fn reload_on_hangup(&self) -> Result<(), Failure> {
+        let registered = flag::register(SIGHUP, Arc::clone(&self.asked[4].1))
+            .and_then(|_| low_level::pipe::register(SIGHUP, self.waker.try_clone()?));
+        registered.map(drop).map_err(cannot_register)
     }
 
     /// For the thread that does the work.

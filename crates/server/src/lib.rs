@@ -1,5 +1,6 @@
 //! The xdfs server: one listener thread that never waits for a peer, and one thread per pipeline that moves data.
 //!
+//! - `audit`: a line of JSON for every event;
 //! - `listen`: the listener's loop: connections, handshakes, idle sessions;
 //! - `config`: the configuration file;
 //! - `guest`: a connection that has not proved anything yet;
@@ -16,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod admit;
+pub mod audit;
 mod authorise;
 pub mod config;
 mod guest;

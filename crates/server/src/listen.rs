@@ -30,10 +30,11 @@ use xdfs_xio::dispatch::{Completion, DescriptorWaker, Dispatch, Dispatcher, HEAD
 use xdfs_xio::transport::{self, Address, Link, TransportOptions};
 
 /// What a server is told.
-#[derive(Clone)]
 pub struct Config {
     /// Where to listen; port 0 takes a free one.
     pub listen: Address,
+    /// A socket that listens there already, handed on by another process.
+    pub inherited: Option<std::os::fd::OwnedFd>,
     /// Socket options of the listener and of every channel.
     pub transport: TransportOptions,
     /// What is shown.
@@ -75,6 +76,8 @@ pub struct Server {
     pub(crate) late_commands: Vec<(SessionId, usize, xdfs_engine::mail::Command)>,
     next_sweep: Instant,
     pub(crate) draining: Option<Instant>,
+    /// Another process has the listener.
+    retired: bool,
 }
 
 /// Steers a running server from another thread.
@@ -91,6 +94,12 @@ impl Handle {
         self.tell(Letter::Drain);
     }
 
+    /// Takes no new sessions, lets the present ones go on for as long as they like, and ends when they are over: another
+    /// process has taken the listener over.
+    pub fn retire(&self) {
+        self.tell(Letter::Retire);
+    }
+
     /// Ends now.
     pub fn stop(&self) {
         self.tell(Letter::Stop);
@@ -101,14 +110,11 @@ impl Handle {
         self.tell(Letter::Status);
     }
 
-    /// Other bounds hold from now on; whoever is in stays in.
-    pub fn set_limits(&self, limits: ServerLimits) {
-        self.tell(Letter::Limits(limits));
-    }
-
-    /// Offers other exports from now on, or the same ones to others. Operations that run keep what they were given.
-    pub fn replace_exports(&self, exports: Vec<Export>) {
+    /// Offers other exports, within other bounds, from now on. Operations that run keep what they were given, and whoever
+    /// is in stays in.
+    pub fn reload(&self, exports: Vec<Export>, limits: ServerLimits, policy: Policy) {
         self.authority.replace(Authority::new(exports));
+        self.tell(Letter::Reload(Box::new((limits, policy))));
     }
 
     fn tell(&self, letter: Letter) {
@@ -132,14 +138,17 @@ pub(crate) struct Opening {
 
 impl Server {
     /// Starts listening.
-    pub fn bind(config: Config) -> Result<Self, Error> {
+    pub fn bind(mut config: Config) -> Result<Self, Error> {
         let resources =
             |what: &str, error: std::io::Error| Error::new(ErrorKind::Resources, format!("{what}: {error}"));
         let mut dispatch = Dispatcher::new().map_err(|error| resources("cannot watch sockets", error))?;
         let cannot = |error: &dyn std::fmt::Display| {
             Error::new(ErrorKind::Resources, format!("cannot listen on {}: {error}", config.listen))
         };
-        let link = transport::listen(&config.listen, &config.transport).map_err(|error| cannot(&error))?;
+        let link = match config.inherited.take() {
+            Some(socket) => transport::adopt(socket).map_err(|error| cannot(&error))?,
+            None => transport::listen(&config.listen, &config.transport).map_err(|error| cannot(&error))?,
+        };
         let address = link.local().map_err(|error| cannot(&error))?;
         let listener = dispatch.attach(link, &[]).map_err(|error| cannot(&error))?;
         let (letters, mailbox) = sync_channel(LETTERS);
@@ -164,7 +173,15 @@ impl Server {
             late_commands: Vec::new(),
             next_sweep: Instant(0),
             draining: None,
+            retired: false,
         })
+    }
+
+    /// Another descriptor of the listening socket, for a process that is to take it over.
+    pub fn listening_socket(&self) -> std::io::Result<std::os::fd::OwnedFd> {
+        use std::os::fd::AsFd;
+        let socket = self.listener.ok_or(std::io::ErrorKind::NotConnected)?;
+        self.dispatch.link(socket).as_fd().try_clone_to_owned()
     }
 
     /// Where it listens, with the real port.
@@ -192,7 +209,8 @@ impl Server {
             let now = self.dispatch.now();
             self.sweep(now);
             let late = self.draining.is_some_and(|until| now >= until);
-            if self.draining.is_some() && (self.sessions.is_empty() || late) {
+            let over = self.sessions.is_empty() && (self.draining.is_some() || self.retired && self.guests.is_empty());
+            if over || late {
                 self.abandon_all();
                 return Ok(());
             }
@@ -349,17 +367,27 @@ impl Server {
                     let lines = self.status_lines();
                     (self.config.log)(&LogEvent::Status { lines });
                 }
-                Letter::Limits(limits) => {
-                    self.config.limits = limits;
-                    self.admission.set_limits(limits);
+                Letter::Reload(settings) => {
+                    (self.config.limits, self.config.policy) = *settings;
+                    self.admission.set_limits(self.config.limits);
                 }
                 Letter::Drain => self.drain(),
+                Letter::Retire => self.retire(),
                 Letter::Stop => {
                     self.drain();
                     self.draining = Some(self.dispatch.now());
                 }
             }
         }
+    }
+
+    fn retire(&mut self) {
+        if let Some(socket) = self.listener.take() {
+            self.dispatch.detach(socket, &mut Vec::new());
+        }
+        self.retired = true;
+        self.accept_at = None;
+        (self.config.log)(&LogEvent::Retired { sessions: self.sessions.len() });
     }
 
     fn drain(&mut self) {

@@ -33,6 +33,10 @@ pub enum LogEvent {
     Limits { drops: Vec<(&'static str, u64)>, untold: u64 },
     /// State of the server, one line each, on request.
     Status { lines: Vec<String> },
+    /// Another process has the listener; this one ends when so many sessions are over.
+    Retired { sessions: usize },
+    /// The configuration was read again and holds now, or why it does not.
+    Reloaded { error: Option<String> },
     /// The server takes no new connections and waits for so many sessions.
     Draining { sessions: usize },
 }
@@ -63,6 +67,11 @@ impl fmt::Display for LogEvent {
                 if *untold > 0 { write!(f, "; {untold} refusals were not logged") } else { Ok(()) }
             }
             Self::Status { lines } => f.write_str(&lines.join("\n")),
+            Self::Retired { sessions } => write!(f, "another process serves on; {sessions} session(s) are left here"),
+            Self::Reloaded { error: None } => f.write_str("the configuration was read again and holds now"),
+            Self::Reloaded { error: Some(error) } => {
+                write!(f, "the configuration was read again and not taken over: {error}")
+            }
             Self::Draining { sessions } => write!(f, "draining: {sessions} session(s) left"),
         }
     }

@@ -9,6 +9,7 @@ use std::sync::mpsc::Receiver;
 use xdfs_engine::host::Ending;
 use xdfs_engine::mail::{Mail, Post};
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, Instant, SessionId};
+use xdfs_proto::negotiate::Policy;
 use xdfs_proto::session::Session;
 use xdfs_proto::wire::control::ChannelGrant;
 use xdfs_proto::wire::handshake::Join;
@@ -28,11 +29,13 @@ pub(crate) enum Letter {
     /// A client wants more channels.
     WantChannels { session: SessionId, pipeline: u8, count: u16 },
     /// Other bounds hold from now on.
-    Limits(ServerLimits),
+    Reload(Box<(ServerLimits, Policy)>),
     /// The administrator wants to see the state.
     Status,
     /// Take nothing new, end when the present is over.
     Drain,
+    /// Take nothing new and let the present go on.
+    Retire,
     /// End now.
     Stop,
 }

@@ -79,7 +79,8 @@ Examples:
 
 SIGTERM and Ctrl-C let running transfers end and then stop the server; a second
 one stops it at once. SIGUSR1 writes sessions, threads, memory and rates to the
-log (standard error).";
+log (standard error). With --config, SIGHUP reads the file again and opens the
+audit log anew.";
 
 /// Offers directories to clients until it is told to stop.
 #[derive(Args, Debug)]
@@ -87,12 +88,13 @@ log (standard error).";
 pub(crate) struct ServeArgs {
     /// Offer DIR as xdfs://HOST/NAME. ':ro' only lets clients read; DIR may be 'memory:', which holds the endless
     /// file 'zero' and the file 'null' that swallows everything
-    #[arg(long, value_name = "NAME=DIR[:ro|:rw]", required = true)]
+    #[arg(long, value_name = "NAME=DIR[:ro|:rw]", required_unless_present = "config")]
     pub(crate) export: Vec<OsString>,
 
     /// Address and port to listen on; port 0 takes a free one. Only loopback addresses until xSec
-    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:2799")]
-    pub(crate) listen: String,
+    /// [default: 127.0.0.1:2799]
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(crate) listen: Option<String>,
 
     /// One JSON object a line on standard output instead of text
     #[arg(long)]
@@ -106,7 +108,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "DIR", help_heading = "Limits and rights")]
     pub(crate) state: Option<PathBuf>,
 
-    /// Configuration file (comes with server operation)
+    /// Configuration file (TOML): exports, rights, limits, logs. Options of the command line win over it. SIGHUP reads
+    /// it again; a file with a mistake changes nothing
     #[arg(long, value_name = "FILE", help_heading = "Limits and rights")]
     pub(crate) config: Option<PathBuf>,
 
@@ -115,13 +118,22 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "RIGHTS", value_enum, help_heading = "Limits and rights")]
     pub(crate) allow_anonymous: Option<Rights>,
 
-    /// Protect transfers at least at this level, even where the client asks for less
-    #[arg(long, value_name = "LEVEL", value_enum, default_value = "clear", help_heading = "Limits and rights")]
-    pub(crate) min_protection: Protection,
+    /// Protect transfers at least at this level, even where the client asks for less [default: clear]
+    #[arg(long, value_name = "LEVEL", value_enum, help_heading = "Limits and rights")]
+    pub(crate) min_protection: Option<Protection>,
 
-    /// Channels that one session may have, up to 4096
-    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u16).range(1..=4096), help_heading = "Limits and rights")]
-    pub(crate) max_channels: u16,
+    /// Channels that one session may have, up to 4096 [default: 1024]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096), help_heading = "Limits and rights")]
+    pub(crate) max_channels: Option<u16>,
+
+    /// What binds the server's process itself (Landlock, seccomp): 'auto' as far as the kernel can, 'required' or it does
+    /// not start, 'off' [default: auto]
+    #[arg(long, value_name = "HOW", value_enum, help_heading = "Limits and rights")]
+    pub(crate) confinement: Option<ConfinementArg>,
+
+    /// Take the listening socket over from the server that started this process, when it says so at standard input
+    #[arg(long, hide = true)]
+    pub(crate) standby: bool,
 }
 
 const COPY_EXAMPLES: &str = "\
@@ -339,6 +351,17 @@ pub(crate) enum Rights {
     Create,
     /// Read and write
     Rw,
+}
+
+/// What binds a server's process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum ConfinementArg {
+    /// As far as the kernel can
+    Auto,
+    /// Completely, or it does not start
+    Required,
+    /// Nothing
+    Off,
 }
 
 /// How a copy is checked.

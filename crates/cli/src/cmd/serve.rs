@@ -1,64 +1,90 @@
 //! `xdfs serve`: offers directories until it is told to stop.
 //!
-//! The server runs on a thread of its own; this one waits for signals and for that thread's end.
+//! The server runs on a thread of its own; this one waits for signals and for that thread's end. Everything is opened and
+//! the process confined before that thread starts.
 
+mod offer;
+mod reach;
+mod standby;
+
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use xdfs_proto::base::Error;
-use xdfs_server::{Address, Config, DiskMode, Export, Log, LogEvent, Policy, Server, ServerLimits, TransportOptions};
-use xdfs_xio::store::{LocalStore, MemoryExport};
+use xdfs_server::audit::AuditLog;
+use xdfs_server::config::{Audit, Confinement};
+use xdfs_server::privilege::{Confined, confine};
+use xdfs_server::{Address, Config, DiskMode, Export, Handle, Log, LogEvent, Server, TransportOptions};
 
 use super::notify;
 use crate::descriptors;
 use crate::exit::{Exit, Failure};
 use crate::output::{JsonLines, Ready, complain, print};
-use crate::plan::{ExportPlan, Root, ServePlan};
+use crate::plan::ServePlan;
 use crate::signal::{Asked, Signals};
-use crate::text::printable_path;
+use offer::Offer;
+use reach::Reach;
+use standby::{Predecessor, Standby};
 
 /// Serves until SIGTERM or Ctrl-C, and then until the running transfers have ended.
 pub(crate) fn run(plan: ServePlan) -> Result<Exit, Failure> {
+    let local =
+        |what: &str, error: &dyn std::fmt::Display| Failure::new(Exit::LocalStorage, format!("{what}: {error}"));
     let mut signals = Signals::new()?;
+    if plan.config.is_some() {
+        signals.reload_on_hangup()?;
+    }
+    let mut predecessor = None;
+    if plan.standby {
+        predecessor = Predecessor::wait().map_err(|error| local("no server hands over to this process", &error))?;
+        if predecessor.is_none() {
+            return Ok(Exit::Done);
+        }
+    }
     let limit = descriptors::raise_limit();
-    if let (fitting, Some(message)) = descriptors::channels_that_fit(plan.channels_max, limit) {
+    let offer = Offer::resolve(&plan)?;
+    if let (fitting, Some(message)) = descriptors::channels_that_fit(offer.policy.channels_max, limit) {
         complain(&format!("sessions of more than {fitting} channels will fail: {message}"));
     }
-    let exports = plan.exports.iter().map(export).collect::<Result<Vec<_>, _>>()?;
+    let audit = audit(&offer.audit)?;
+    let (predecessor, inherited) = predecessor.unzip();
+    let names = names(&offer);
     let config = Config {
-        listen: Address::Tcp(plan.listen),
+        listen: Address::Tcp(offer.listen),
+        inherited,
         transport: TransportOptions::default(),
-        exports,
-        policy: Policy { channels_max: plan.channels_max, floor: plan.level_min, ..Policy::default() },
-        limits: ServerLimits::default(),
+        exports: offer.exports,
+        policy: offer.policy,
+        limits: offer.limits,
         disk: DiskMode::default(),
-        log: log(plan.quiet),
+        log: log(offer.quiet, audit.clone()),
     };
+    let tell = Arc::clone(&config.log);
     // What stops a server from listening is the network, whatever its kind.
     let server = Server::bind(config).map_err(|error| Failure::new(Exit::ConnectionLost, error.to_string()))?;
+    // Before it is confined: afterwards nothing can be started.
+    let standby = (plan.config.is_some() && offer.confinement != Confinement::Off).then(Standby::start);
+    let standby = standby.transpose().map_err(|error| local("the process that waits to take over", &error))?;
+    let confined = confine(&offer.needs, offer.confinement).map_err(|error| local("--confinement", &error))?;
+    if !offer.quiet {
+        confined.notes.iter().for_each(|note| complain(note));
+    }
     let handle = server.handle();
-    announce(&plan, &server.address().to_string())?;
+    announce(plan.json, &names, &server.address().to_string())?;
     notify::notify(notify::READY);
+    if let Some(predecessor) = predecessor {
+        predecessor.tell_ready().map_err(|error| local("the server that hands over", &error))?;
+    }
+    let socket = server.listening_socket().ok().filter(|_| standby.is_some());
+    let serving = Serving { plan, handle, socket, standby, confined, reach: Reach::of(&offer.needs), audit, tell };
 
     let teller = signals.teller()?;
-    let serving = std::thread::spawn(move || {
+    let thread = std::thread::spawn(move || {
         let _teller = teller;
         server.run()
     });
-    let mut exit = Exit::Done;
-    loop {
-        match signals.wait() {
-            Asked::Report => handle.status(),
-            Asked::Ended => break,
-            asked @ (Asked::Interrupt | Asked::Terminate) => {
-                if asked == Asked::Interrupt {
-                    exit = Exit::Cancelled;
-                }
-                notify::notify(notify::STOPPING);
-                handle.drain();
-            }
-        }
-    }
-    match serving.join() {
+    let exit = serving.until_told(&mut signals);
+    match thread.join() {
         Ok(Ok(())) => Ok(exit),
         Ok(Err(error)) => Err(ended(&error)),
         Err(_) => {
@@ -67,47 +93,116 @@ pub(crate) fn run(plan: ServePlan) -> Result<Exit, Failure> {
     }
 }
 
+/// A server that serves, seen from the thread that waits for signals.
+struct Serving {
+    plan: ServePlan,
+    handle: Handle,
+    /// The listening socket once more, for the process that takes over.
+    socket: Option<OwnedFd>,
+    standby: Option<Standby>,
+    confined: Confined,
+    reach: Reach,
+    audit: Option<Arc<AuditLog>>,
+    tell: Log,
+}
+
+impl Serving {
+    /// Follows signals until the server has ended.
+    fn until_told(mut self, signals: &mut Signals) -> Exit {
+        let mut exit = Exit::Done;
+        loop {
+            match signals.wait() {
+                Asked::Report => self.handle.status(),
+                Asked::Reload => {
+                    let error = self.reload().err();
+                    (self.tell)(&LogEvent::Reloaded { error });
+                }
+                Asked::Ended => return exit,
+                asked @ (Asked::Interrupt | Asked::Terminate) => {
+                    if asked == Asked::Interrupt {
+                        exit = Exit::Cancelled;
+                    }
+                    notify::notify(notify::STOPPING);
+                    // Whoever connects from now on is to be refused by the kernel, not to wait for nobody.
+                    self.socket = None;
+                    self.standby = None;
+                    self.handle.drain();
+                }
+            }
+        }
+    }
+
+    /// Reads the configuration again: all of it holds from now on, or nothing of it does and the text says why.
+    fn reload(&mut self) -> Result<(), String> {
+        if let Some(audit) = &self.audit {
+            audit.reopen().map_err(|error| error.to_string())?;
+        }
+        let offer = Offer::resolve(&self.plan).map_err(|failure| failure.message)?;
+        if self.confined.files && !self.reach.covers(&Reach::of(&offer.needs)) {
+            return self.hand_over();
+        }
+        self.handle.reload(offer.exports, offer.limits, offer.policy);
+        Ok(())
+    }
+
+    /// What is offered now lies outside of what this process may reach: another one serves from now on, and this one ends
+    /// when its sessions are over.
+    fn hand_over(&mut self) -> Result<(), String> {
+        let missing = "new directories need a process that is not confined yet, and there is none; restart the server";
+        let (Some(standby), Some(socket)) = (&mut self.standby, &self.socket) else { return Err(missing.to_owned()) };
+        let process = standby.process();
+        standby.hand_over(socket).map_err(|error| format!("process {process} could not take over: {error}"))?;
+        notify::notify(&format!("MAINPID={process}"));
+        self.socket = None;
+        self.handle.retire();
+        Ok(())
+    }
+}
+
 fn ended(error: &Error) -> Failure {
     Failure::new(Exit::ConnectionLost, format!("the server cannot go on: {error}"))
 }
 
-fn export(plan: &ExportPlan) -> Result<Export, Failure> {
-    let name = plan.name.clone();
-    let writable = plan.writable;
-    Ok(match &plan.root {
-        Root::Memory => Export::open_to_all(name, Arc::new(MemoryExport), writable),
-        Root::Directory(path) => {
-            let store = LocalStore::open_root(path, writable).map_err(|error| {
-                let shown = printable_path(path);
-                Failure::new(
-                    Exit::LocalStorage,
-                    format!("--export {name}={shown}: {error}; name a directory that is there"),
-                )
-            })?;
-            Export::open_to_all(name, Arc::new(store), writable)
+fn names(offer: &Offer) -> String {
+    let shown =
+        |export: &Export| format!("{}{}", export.name(), if export.access().writable { "" } else { " (read-only)" });
+    offer.exports.iter().map(shown).collect::<Vec<_>>().join(", ")
+}
+
+/// One line when it is ready, whatever else is said.
+fn announce(json: bool, names: &str, address: &str) -> Result<(), Failure> {
+    if json {
+        return JsonLines.write(&Ready { address: address.to_owned(), host_key: None });
+    }
+    print(&format!("xdfs is ready on {address}, without a host key until xSec, and offers {names}\n"))
+}
+
+/// The audit log, where one is wanted.
+fn audit(wanted: &Audit) -> Result<Option<Arc<AuditLog>>, Failure> {
+    Ok(match wanted {
+        Audit::Off => None,
+        Audit::StandardError => Some(Arc::new(AuditLog::standard_error())),
+        Audit::File(path) => {
+            let log = AuditLog::file(path).map_err(|error| Failure::new(Exit::LocalStorage, error.to_string()))?;
+            Some(Arc::new(log))
         }
     })
 }
 
-/// One line when it is ready, whatever else is said.
-fn announce(plan: &ServePlan, address: &str) -> Result<(), Failure> {
-    if plan.json {
-        return JsonLines.write(&Ready { address: address.to_owned(), host_key: None });
-    }
-    let names: Vec<String> = plan
-        .exports
-        .iter()
-        .map(|export| format!("{}{}", export.name, if export.writable { "" } else { " (read-only)" }))
-        .collect();
-    print(&format!("xdfs is ready on {address}, without a host key until xSec, and offers {}\n", names.join(", ")))
-}
-
-/// The log is standard error, a line for each event; a supervisor adds the time.
-fn log(quiet: bool) -> Log {
+/// The log for people is standard error, a line for each event; a supervisor adds the time. An audit log on standard
+/// error stands in its place.
+fn log(quiet: bool, audit: Option<Arc<AuditLog>>) -> Log {
     Arc::new(move |event| {
+        if let Some(audit) = &audit {
+            audit.write(event);
+        }
+        let in_its_place = audit.as_ref().is_some_and(|audit| audit.folder().is_none());
         let worth_it = match event {
+            LogEvent::Status { .. } => true,
+            _ if in_its_place => false,
             LogEvent::SessionOpened { .. } | LogEvent::SessionEnded { error: None, .. } => !quiet,
             LogEvent::Transfer { error: None, .. } | LogEvent::Draining { .. } => !quiet,
+            LogEvent::Reloaded { error: None } | LogEvent::Retired { .. } => !quiet,
             _ => true,
         };
         if worth_it {

@@ -74,8 +74,6 @@ pub(crate) enum Later {
     Trees,
     /// Copies between two servers.
     ThirdParty,
-    /// Configuration and reload.
-    Operation,
 }
 
 impl Later {
@@ -85,7 +83,6 @@ impl Later {
             Self::Durability => "durability",
             Self::Trees => "trees",
             Self::ThirdParty => "third-party transfers",
-            Self::Operation => "server operation",
         }
     }
 }

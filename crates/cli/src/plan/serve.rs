@@ -6,23 +6,30 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use xdfs_proto::base::Level;
+use xdfs_server::config::Confinement;
 
 use super::{Later, PlanError, level_of, show};
 use crate::address::require_loopback;
-use crate::args::{Rights, ServeArgs};
+use crate::args::{ConfinementArg, Rights, ServeArgs};
 use crate::url::is_export_name;
 
 /// A server to be.
 #[derive(Debug)]
 pub(crate) struct ServePlan {
-    /// What it offers, at least one thing, no name twice.
+    /// The configuration file; what is said below wins over it.
+    pub(crate) config: Option<PathBuf>,
+    /// What it offers, no name twice; at least one thing where there is no file.
     pub(crate) exports: Vec<ExportPlan>,
     /// Where it listens; port 0 takes a free one.
-    pub(crate) listen: SocketAddr,
+    pub(crate) listen: Option<SocketAddr>,
     /// Every transfer gets at least this level.
-    pub(crate) level_min: Level,
+    pub(crate) level_min: Option<Level>,
     /// Channels that one session may have.
-    pub(crate) channels_max: u16,
+    pub(crate) channels_max: Option<u16>,
+    /// What binds the process.
+    pub(crate) confinement: Option<Confinement>,
+    /// Wait for a running server to hand its listener over.
+    pub(crate) standby: bool,
     /// JSON instead of text on standard output.
     pub(crate) json: bool,
     /// Only problems in the log.
@@ -55,10 +62,6 @@ pub(super) fn resolve(args: ServeArgs) -> Result<ServePlan, PlanError> {
         let instead = "this version keeps no keys, users or journals; leave it out";
         return Err(PlanError::Later { what: "--state".to_owned(), later: Later::Security, instead });
     }
-    if args.config.is_some() {
-        let instead = "give the options on the command line";
-        return Err(PlanError::Later { what: "--config".to_owned(), later: Later::Operation, instead });
-    }
     // Nobody can log in yet: who may write anonymously is who may write at all.
     let all_writable = match args.allow_anonymous {
         None | Some(Rights::Rw) => true,
@@ -82,10 +85,17 @@ pub(super) fn resolve(args: ServeArgs) -> Result<ServePlan, PlanError> {
         exports.push(export);
     }
     Ok(ServePlan {
+        config: args.config,
         exports,
-        listen: parse_listen(&args.listen)?,
-        level_min: level_of(args.min_protection, "--min-protection")?,
+        listen: args.listen.as_deref().map(parse_listen).transpose()?,
+        level_min: args.min_protection.map(|level| level_of(level, "--min-protection")).transpose()?,
         channels_max: args.max_channels,
+        confinement: args.confinement.map(|how| match how {
+            ConfinementArg::Auto => Confinement::Automatic,
+            ConfinementArg::Required => Confinement::Required,
+            ConfinementArg::Off => Confinement::Off,
+        }),
+        standby: args.standby,
         json: args.json,
         quiet: args.quiet,
     })

@@ -50,6 +50,7 @@ impl Serving {
         let memory = Export::open_to_all("memory", Arc::new(MemoryExport), true);
         let server = Server::bind(Config {
             listen: if setup.unix { socket } else { Address::Tcp(([127, 0, 0, 1], 0).into()) },
+            inherited: None,
             transport: TransportOptions::default(),
             exports: vec![export("data", true), export("fixed", false), memory],
             policy: setup.policy,

@@ -36,6 +36,7 @@ pub use export::MemoryExport;
 pub use fault::FaultStore;
 pub use local::LocalStore;
 pub use memory::MemoryStore;
+pub use resolve::append::append_named;
 pub use resolve::folder::{Folder, FolderLock, Secrecy, Stamp, create_named, read_named};
 pub use resolve::typed::LocalPlace;
 pub use sim::SimStore;

@@ -9,6 +9,7 @@
 //! person typed at the command line is resolved in `typed`, with the kernel's usual rules, and so is the `folder` of a
 //! person's own settings.
 
+pub(super) mod append;
 pub(super) mod folder;
 mod parent;
 pub(super) mod typed;

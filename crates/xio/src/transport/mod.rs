@@ -104,6 +104,21 @@ pub fn listen(address: &Address, options: &TransportOptions) -> Result<Link, Tra
     }
 }
 
+/// Takes over a socket that listens already: handed on by another process.
+pub fn adopt(socket: std::os::fd::OwnedFd) -> std::io::Result<Link> {
+    use rustix::net::{AddressFamily, sockopt};
+    if !sockopt::socket_acceptconn(&socket)? {
+        return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "the socket does not listen"));
+    }
+    let kind = match sockopt::socket_domain(&socket)? {
+        AddressFamily::INET | AddressFamily::INET6 => link::Kind::Tcp,
+        AddressFamily::UNIX => link::Kind::Unix,
+        _ => return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "the socket is of no kind known here")),
+    };
+    rustix::io::ioctl_fionbio(&socket, true)?;
+    Ok(Link::from_nonblocking(socket, kind))
+}
+
 /// Starts connecting to `address`; the link is then attached to a dispatcher, which tells how it ended.
 pub fn connect(address: &Address, options: &TransportOptions) -> Result<Link, TransportError> {
     match address {

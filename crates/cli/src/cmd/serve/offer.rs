@@ -1,0 +1,120 @@
+//! What a server offers, from the command line and the configuration file together: the command line wins.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use xdfs_proto::base::Level;
+use xdfs_server::config::{Audit, Confinement, Settings};
+use xdfs_server::privilege::Needs;
+use xdfs_server::{Export, Policy, ServerLimits};
+use xdfs_xio::store::{LocalStore, MemoryExport};
+
+use crate::address::require_loopback;
+use crate::exit::{Exit, Failure};
+use crate::plan::{ExportPlan, Root, ServePlan};
+use crate::text::printable_path;
+
+/// Everything that a server is told but its identity.
+#[derive(Debug)]
+pub(super) struct Offer {
+    /// Where it listens.
+    pub(super) listen: SocketAddr,
+    /// What it shows.
+    pub(super) exports: Vec<Export>,
+    /// What sessions get.
+    pub(super) policy: Policy,
+    /// Bounds.
+    pub(super) limits: ServerLimits,
+    /// What binds the process.
+    pub(super) confinement: Confinement,
+    /// Where events go.
+    pub(super) audit: Audit,
+    /// Only problems in the log.
+    pub(super) quiet: bool,
+    /// What it needs of the file system.
+    pub(super) needs: Needs,
+}
+
+/// Where a server listens when nobody says.
+const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 2799);
+
+impl Offer {
+    /// Reads the configuration file, if any, and opens every directory.
+    pub(super) fn resolve(plan: &ServePlan) -> Result<Self, Failure> {
+        let usage = |error: &dyn std::fmt::Display| Failure::new(Exit::Usage, error.to_string());
+        let settings = match &plan.config {
+            Some(path) => Settings::read(path).map_err(|error| usage(&error))?,
+            None => Settings::default(),
+        };
+        let listen = plan.listen.or(settings.listen).unwrap_or(LISTEN);
+        require_loopback(listen.ip(), &format!("listen {listen}")).map_err(|error| usage(&error))?;
+        let mut needs = Needs::default();
+        let mut exports = Vec::new();
+        for export in &plan.exports {
+            exports.push(open(export)?);
+            if let Root::Directory(path) = &export.root {
+                need(&mut needs, path, export.writable);
+            }
+        }
+        let named: Vec<&str> = plan.exports.iter().map(|export| export.name.as_str()).collect();
+        let mut of_file = settings.open_exports().map_err(|error| usage(&error))?;
+        of_file.retain(|export| !named.contains(&export.name()));
+        for export in settings.exports.iter().filter(|export| !named.contains(&export.name.as_str())) {
+            if let Some(path) = &export.directory {
+                need(&mut needs, path, export.access.writable);
+            }
+        }
+        exports.append(&mut of_file);
+        if exports.is_empty() {
+            let text = "nothing is offered; add an export to the configuration file, or give --export NAME=DIR";
+            return Err(Failure::new(Exit::Usage, text.to_owned()));
+        }
+        // The file is replaced by another one in its folder, and read again from there.
+        needs.readable.extend(plan.config.as_deref().map(folder_of));
+        if let Audit::File(path) = &settings.log.audit {
+            needs.appendable.push(folder_of(path));
+        }
+        let floor = plan.level_min.unwrap_or(Level::Clear).max(settings.min_protection);
+        let channels_max = plan.channels_max.or(settings.channels).unwrap_or(Policy::default().channels_max);
+        Ok(Self {
+            listen,
+            exports,
+            policy: Policy { channels_max, floor, ..Policy::default() },
+            limits: settings.limits,
+            confinement: plan.confinement.unwrap_or(settings.confinement),
+            audit: settings.log.audit,
+            quiet: plan.quiet || settings.log.quiet,
+            needs,
+        })
+    }
+}
+
+fn folder_of(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+        _ => PathBuf::from("."),
+    }
+}
+
+fn need(needs: &mut Needs, path: &Path, writable: bool) {
+    let list = if writable { &mut needs.writable } else { &mut needs.readable };
+    list.push(path.to_owned());
+}
+
+fn open(plan: &ExportPlan) -> Result<Export, Failure> {
+    let (name, writable) = (plan.name.clone(), plan.writable);
+    Ok(match &plan.root {
+        Root::Memory => Export::open_to_all(name, Arc::new(MemoryExport), writable),
+        Root::Directory(path) => {
+            let store = LocalStore::open_root(path, writable).map_err(|error| {
+                let shown = printable_path(path);
+                Failure::new(
+                    Exit::LocalStorage,
+                    format!("--export {name}={shown}: {error}; name a directory that is there"),
+                )
+            })?;
+            Export::open_to_all(name, Arc::new(store), writable)
+        }
+    })
+}

@@ -1,0 +1,57 @@
+//! Which directories a process was confined to: by what they are, not by their names, since a directory that was replaced
+//! under its name is another one to the kernel.
+
+use std::path::{Path, PathBuf};
+
+use xdfs_server::privilege::Needs;
+
+/// A directory, as the kernel tells it from others.
+type Identity = (u64, u64);
+
+/// What a process may reach.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Reach {
+    readable: Vec<Identity>,
+    writable: Vec<Identity>,
+    appendable: Vec<Identity>,
+}
+
+impl Reach {
+    /// What `needs` lead to now.
+    pub(super) fn of(needs: &Needs) -> Self {
+        let all = |paths: &[PathBuf]| paths.iter().map(|path| identity(path)).collect();
+        Self { readable: all(&needs.readable), writable: all(&needs.writable), appendable: all(&needs.appendable) }
+    }
+
+    /// Whether who may reach this may also reach `other`.
+    pub(super) fn covers(&self, other: &Self) -> bool {
+        let read = |one: &Identity| self.readable.contains(one) || self.writable.contains(one);
+        other.readable.iter().all(read)
+            && other.writable.iter().all(|one| self.writable.contains(one))
+            && other.appendable.iter().all(|one| self.appendable.contains(one) || self.writable.contains(one))
+    }
+}
+
+/// A name that leads nowhere is its own directory: no other name leads there.
+fn identity(path: &Path) -> Identity {
+    rustix::fs::stat(path).map_or((u64::MAX, 0), |stat| (stat.st_dev, stat.st_ino))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn needs(readable: &[&str], writable: &[&str]) -> Needs {
+        let all = |paths: &[&str]| paths.iter().map(PathBuf::from).collect();
+        Needs { readable: all(readable), writable: all(writable), ..Needs::default() }
+    }
+
+    #[test]
+    fn what_may_be_written_may_be_read_and_not_the_other_way_round() {
+        let covers = |one: Needs, other: Needs| Reach::of(&one).covers(&Reach::of(&other));
+        assert!(covers(needs(&["/", "/usr"], &["/tmp"]), needs(&["/usr", "/tmp"], &["/tmp/."])));
+        assert!(covers(needs(&["/usr"], &[]), needs(&["/usr/../usr"], &[])), "another name for the same");
+        assert!(!covers(needs(&["/usr"], &[]), needs(&["/tmp"], &[])));
+        assert!(!covers(needs(&["/tmp"], &[]), needs(&[], &["/tmp"])));
+    }
+}

@@ -1,0 +1,85 @@
+//! The process that waits to take over (rule 19): Landlock cannot be widened and a confined process starts no program, so
+//! before a server confines itself it starts the one that will serve when a reload needs more than this one may reach.
+//!
+//! The two share a socket pair, the standard input of the one that waits. To hand over, the server sends a byte with the
+//! listening socket; the other starts to serve and answers with a byte. When the server ends without having handed over,
+//! the one that waits reads the end and ends too.
+
+use std::io::{IoSlice, IoSliceMut, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
+};
+
+/// A process that opens its directories and listens; longer means that it hangs.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The process that waits, seen from the server that may hand over to it.
+#[derive(Debug)]
+pub(super) struct Standby {
+    child: Child,
+    line: UnixStream,
+}
+
+impl Standby {
+    /// Starts it, with the words that started this process.
+    pub(super) fn start() -> std::io::Result<Self> {
+        let (line, theirs) = UnixStream::pair()?;
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(std::env::args_os().skip(1).filter(|word| word != "--standby")).arg("--standby");
+        let child = command.stdin(Stdio::from(OwnedFd::from(theirs))).spawn()?;
+        Ok(Self { child, line })
+    }
+
+    /// Its process.
+    pub(super) fn process(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Gives it the listening socket and waits until it serves.
+    pub(super) fn hand_over(&mut self, listener: &OwnedFd) -> std::io::Result<()> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        let descriptors = [listener.as_fd()];
+        if !control.push(SendAncillaryMessage::ScmRights(&descriptors)) {
+            return Err(std::io::ErrorKind::OutOfMemory.into());
+        }
+        rustix::net::sendmsg(&self.line, &[IoSlice::new(b"T")], &mut control, SendFlags::NOSIGNAL)?;
+        self.line.set_read_timeout(Some(PATIENCE))?;
+        let mut answer = [0];
+        self.line.read_exact(&mut answer)
+    }
+}
+
+/// The server that may hand over, seen from the process that waits.
+#[derive(Debug)]
+pub(super) struct Predecessor(UnixStream);
+
+impl Predecessor {
+    /// Waits at standard input; none where the server ended without handing over.
+    pub(super) fn wait() -> std::io::Result<Option<(Self, OwnedFd)>> {
+        let line = UnixStream::from(std::io::stdin().as_fd().try_clone_to_owned()?);
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let mut byte = [0];
+        let received =
+            rustix::net::recvmsg(&line, &mut [IoSliceMut::new(&mut byte)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
+        let mut listener = None;
+        for message in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+                listener = descriptors.last().or(listener);
+            }
+        }
+        Ok(listener.filter(|_| received.bytes == 1).map(|listener| (Self(line), listener)))
+    }
+
+    /// Says that this process serves now.
+    pub(super) fn tell_ready(mut self) -> std::io::Result<()> {
+        self.0.write_all(b"R")
+    }
+}

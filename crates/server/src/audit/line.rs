@@ -1,0 +1,75 @@
+//! From an event to its line.
+
+use super::time::rfc3339;
+use crate::log::LogEvent;
+use serde_json::{Map, Value, json};
+use std::fmt::Write;
+use std::time::SystemTime;
+
+/// The line of an event; none for what is no event but an answer to somebody.
+pub fn line(event: &LogEvent, at: SystemTime) -> Option<String> {
+    let (name, fields) = describe(event)?;
+    let mut all = Map::new();
+    all.insert("time".into(), rfc3339(at).into());
+    all.insert("event".into(), name.into());
+    if let Value::Object(fields) = fields {
+        all.extend(fields);
+    }
+    Some(ascii(&Value::Object(all).to_string()))
+}
+
+/// Name and fields of an event; none for what somebody asked to see.
+fn describe(event: &LogEvent) -> Option<(&'static str, Value)> {
+    let outcome = |error: &Option<String>| if error.is_none() { "ok" } else { "failed" };
+    Some(match event {
+        LogEvent::SessionOpened { session, peer, channels, asked, pipelines } => (
+            "session_opened",
+            json!({"session": session.to_string(), "peer": peer, "channels": channels, "asked": asked, "pipelines": pipelines}),
+        ),
+        LogEvent::SessionEnded { session, error } => {
+            ("session_ended", json!({"session": session.to_string(), "outcome": outcome(error), "error": error}))
+        }
+        LogEvent::GuestRefused { peer, error } => ("refused", json!({"peer": peer, "error": error})),
+        LogEvent::ChannelLost { session, channel, error } => {
+            ("channel_lost", json!({"session": session.to_string(), "channel": channel, "error": error}))
+        }
+        LogEvent::Transfer { session, operation, upload, name, bytes, level, error } => (
+            "transfer",
+            json!({
+                "session": session.to_string(),
+                "operation": operation,
+                "direction": if *upload { "upload" } else { "download" },
+                "path": name,
+                "bytes": bytes,
+                "protection": level,
+                "outcome": outcome(error),
+                "error": error,
+            }),
+        ),
+        LogEvent::Limits { drops, untold } => {
+            let counts: Map<String, Value> = drops.iter().map(|(name, count)| ((*name).into(), json!(count))).collect();
+            ("limits", json!({"dropped": counts, "refusals_not_told": untold}))
+        }
+        LogEvent::Reloaded { error } => ("reloaded", json!({"outcome": outcome(error), "error": error})),
+        LogEvent::Retired { sessions } => ("handed_over", json!({"sessions": sessions})),
+        LogEvent::Draining { sessions } => ("draining", json!({"sessions": sessions})),
+        LogEvent::Status { .. } => return None,
+    })
+}
+
+/// The same JSON without a byte above 126: what is left is escaped as JSON does, inside of strings, where alone it can be.
+fn ascii(json: &str) -> String {
+    let mut plain = String::with_capacity(json.len());
+    let mut units = [0; 2];
+    for character in json.chars() {
+        if character < '\u{7f}' {
+            plain.push(character);
+            continue;
+        }
+        for unit in character.encode_utf16(&mut units) {
+            // A String takes everything.
+            let _ = write!(plain, "\\u{unit:04x}");
+        }
+    }
+    plain
+}

@@ -1,0 +1,79 @@
+//! Lines that parsers read, terminals survive, and files that are moved away.
+#![allow(clippy::disallowed_methods, reason = "the files of a test")]
+
+use super::*;
+use proptest::prelude::*;
+use serde_json::Value;
+use std::time::{Duration, UNIX_EPOCH};
+use xdfs_proto::base::SessionId;
+
+fn transfer(name: &str, error: Option<&str>) -> LogEvent {
+    LogEvent::Transfer {
+        session: SessionId([7; 16]),
+        operation: 3,
+        upload: true,
+        name: name.into(),
+        bytes: 1 << 40,
+        level: "private",
+        error: error.map(str::to_owned),
+    }
+}
+
+fn parsed(event: &LogEvent) -> Value {
+    serde_json::from_str(&line(event, UNIX_EPOCH + Duration::from_secs(1)).unwrap()).unwrap()
+}
+
+#[test]
+fn a_transfer_tells_what_moved_and_how_it_ended() {
+    let done = parsed(&transfer("data/x", None));
+    assert_eq!(done["time"], "1970-01-01T00:00:01.000Z");
+    assert_eq!((&done["event"], &done["path"]), (&"transfer".into(), &"data/x".into()));
+    assert_eq!((done["bytes"].as_u64(), &done["protection"]), (Some(1 << 40), &"private".into()));
+    assert_eq!((&done["outcome"], &done["error"]), (&"ok".into(), &Value::Null));
+    assert_eq!(parsed(&transfer("data/x", Some("no")))["outcome"], "failed");
+}
+
+#[test]
+fn no_byte_of_a_line_moves_a_terminal_or_ends_the_line() {
+    // Control characters of ASCII and Latin-1, a bidirectional override, a line separator, an emoji, quotes.
+    let nasty: String =
+        (0..0xa0).filter_map(char::from_u32).chain("\u{202e}\u{2028}\u{1f4a5}\u{feff}".chars()).collect();
+    let event = transfer(&nasty, Some(&nasty));
+    let line = line(&event, UNIX_EPOCH).unwrap();
+    assert!(line.bytes().all(|byte| (0x20..0x7f).contains(&byte)), "{line}");
+    assert_eq!(parsed(&event)["path"], nasty.as_str());
+}
+
+#[test]
+fn a_file_that_was_moved_away_is_made_again() {
+    let folder = std::env::temp_dir().join(format!("xdfs-audit-{}", std::process::id()));
+    std::fs::create_dir(&folder).unwrap();
+    let path = folder.join("audit.jsonl");
+    let log = AuditLog::file(&path).unwrap();
+    assert_eq!(log.folder(), Some(folder.clone()));
+    log.write(&transfer("data/1", None));
+    std::fs::rename(&path, folder.join("old")).unwrap();
+    log.write(&transfer("data/2", None));
+    log.reopen().unwrap();
+    log.write(&transfer("data/3", None));
+    log.write(&LogEvent::Status { lines: vec!["not an event".into()] });
+    let lines = |name| std::fs::read_to_string(folder.join(name)).unwrap().lines().count();
+    assert_eq!((lines("old"), lines("audit.jsonl")), (2, 1));
+    use std::os::unix::fs::PermissionsExt;
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    assert!(AuditLog::file(&folder).is_err(), "a folder is no file");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_is_named_reads_back(name in any::<String>(), error in any::<Option<String>>()) {
+        let event = transfer(&name, error.as_deref());
+        let line = line(&event, UNIX_EPOCH).unwrap();
+        prop_assert!(line.bytes().all(|byte| (0x20..0x7f).contains(&byte)));
+        let back = parsed(&event);
+        prop_assert_eq!(back["path"].as_str(), Some(name.as_str()));
+    }
+}
