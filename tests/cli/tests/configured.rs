@@ -1,0 +1,190 @@
+//! Servers that follow a configuration file: what it says holds, mistakes are named, and a reload loses nobody.
+
+use std::io::Write;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use xdfs_test_cli::{Scene, Server, pattern};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Starts a server by the file `server.toml` of the scene.
+fn serve(scene: &Scene, config: &str) -> Server {
+    scene.write("server.toml", config.as_bytes());
+    Server::start(scene.command(["serve", "--json", "--listen", "127.0.0.1:0"]), &["--config", "server.toml"])
+}
+
+fn export(name: &str, directory: &str, more: &str) -> String {
+    format!("[exports.{name}]\ndirectory = \"{directory}\"\nanonymous = \"rw\"\n{more}\n")
+}
+
+const AUDIT: &str = "[log]\naudit = \"log/audit.jsonl\"\nquiet = true\n";
+
+/// The events in the scene's audit log.
+fn events(scene: &Scene) -> Vec<Value> {
+    let text = String::from_utf8(scene.read("log/audit.jsonl")).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"))).collect()
+}
+
+/// Waits for an event.
+#[track_caller]
+fn event(scene: &Scene, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        if let Some(event) = events(scene).into_iter().find(&wanted) {
+            return event;
+        }
+        assert!(Instant::now() < until, "no event: {what}; there are {:#?}", events(scene));
+        std::thread::yield_now();
+    }
+}
+
+fn reloads(scene: &Scene, outcome: &str) -> usize {
+    events(scene).iter().filter(|event| event["event"] == "reloaded" && event["outcome"] == outcome).count()
+}
+
+/// Replaces the file and waits until the server has judged it.
+#[track_caller]
+fn reload(scene: &Scene, server: &Server, config: &str, outcome: &str) {
+    let before = reloads(scene, outcome);
+    scene.write("server.toml", config.as_bytes());
+    server.signal(Signal::HUP);
+    let until = Instant::now() + PATIENCE;
+    while reloads(scene, outcome) == before {
+        assert!(Instant::now() < until, "no reload: {:#?}", events(scene));
+        std::thread::yield_now();
+    }
+}
+
+/// A scene with the directories that the tests use.
+fn scene() -> Scene {
+    let scene = Scene::new();
+    for name in ["a", "b", "log"] {
+        scene.directory(name);
+    }
+    scene
+}
+
+#[test]
+fn what_the_file_says_holds_and_the_audit_log_tells_what_happened() {
+    let scene = scene();
+    let config = format!(
+        "{AUDIT}{}{}{}",
+        export("work", "a", ""),
+        export("fixed", "a", "access = \"ro\"").replace("anonymous = \"rw\"", "anonymous = \"ro\""),
+        export("hidden", "b", "").replace("anonymous = \"rw\"", "anonymous = \"none\""),
+    );
+    let server = serve(&scene, &config);
+    scene.write("file", &pattern(100_000, 1));
+    let copy = |export: &str| scene.run(["cp", "file", &server.url_in(export, "copy")]);
+    copy("work").ends_with(0);
+    assert_eq!(scene.read("a/copy"), pattern(100_000, 1));
+    assert_ne!(copy("fixed").code, Some(0));
+    assert_ne!(copy("hidden").code, Some(0));
+    assert!(scene.names("b").is_empty());
+    let done = event(&scene, "the copy", |event| event["event"] == "transfer" && event["outcome"] == "ok");
+    assert_eq!(
+        (&done["path"], &done["bytes"], &done["direction"]),
+        (&"work/copy".into(), &100_000.into(), &"upload".into())
+    );
+    let refused = |path: &str| {
+        event(&scene, path, |event| event["path"] == path && event["outcome"] == "failed")["error"].to_string()
+    };
+    assert!(refused("fixed/copy").contains("read-only"));
+    assert!(refused("hidden/copy").contains("no export"));
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
+fn a_file_with_a_mistake_stops_the_start_with_its_line() {
+    let scene = scene();
+    for (config, words) in [
+        ("\nlisten = \"127.0.0.1:0\"\nlimit = 3\n", "server.toml:3: unknown field `limit`"),
+        ("[exports.x]\ndirectory = \"absent\"\n", "server.toml:2: export 'x'"),
+        ("", "nothing is offered"),
+    ] {
+        scene.write("server.toml", config.as_bytes());
+        let outcome = scene.run(["serve", "--config", "server.toml"]);
+        outcome.ends_with(2).says(&[words]);
+    }
+}
+
+#[test]
+fn a_server_is_confined_before_its_threads_start() {
+    let scene = scene();
+    let server = serve(&scene, &export("work", "a", ""));
+    let process = server.process().as_raw_nonzero();
+    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    let mut seen = 0;
+    for task in tasks {
+        let status = std::fs::read_to_string(task.unwrap().path().join("status")).unwrap();
+        let field =
+            |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or("").trim().to_owned();
+        assert_eq!((field("NoNewPrivs:"), field("Seccomp:")), ("1".into(), "2".into()), "{status}");
+        seen += 1;
+    }
+    assert!(seen >= 2, "the main thread and the listener's");
+    // A link that leads out of the export: refused by the resolver, and by the kernel behind it.
+    std::os::unix::fs::symlink("/etc", scene.path("a/link")).unwrap();
+    assert_ne!(scene.run(["cp", &server.url_in("work", "link/passwd"), "stolen"]).code, Some(0));
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
+fn a_reload_changes_rights_and_a_mistake_changes_nothing() {
+    let scene = scene();
+    let open = format!("{AUDIT}{}", export("work", "a", ""));
+    let server = serve(&scene, &open);
+    scene.write("file", b"content");
+    let copy = |to: &str| scene.run(["cp", "file", &server.url_in("work", to)]).code;
+    assert_eq!(copy("1"), Some(0));
+    reload(&scene, &server, "[exports.work]\ndirectory = 5\n", "failed");
+    assert_eq!(copy("2"), Some(0), "the old configuration still holds");
+    reload(&scene, &server, &open.replace("\"rw\"", "\"ro\""), "ok");
+    assert_ne!(copy("3"), Some(0));
+    reload(&scene, &server, &open, "ok");
+    assert_eq!(copy("4"), Some(0));
+    assert_eq!(scene.names("a"), ["1", "2", "4"]);
+    assert_eq!(server.stop(), Some(0));
+}
+
+/// The processes that listen at the server's port, by who answers: here, the child of the server that now serves.
+fn child_of(process: Pid) -> Option<Pid> {
+    let path = format!("/proc/{0}/task/{0}/children", process.as_raw_nonzero());
+    let children = std::fs::read_to_string(path).unwrap_or_default();
+    children.split_whitespace().next().and_then(|child| Pid::from_raw(child.parse().ok()?))
+}
+
+#[test]
+fn a_new_export_is_served_by_a_new_process_and_a_running_transfer_goes_on() {
+    let scene = scene();
+    let one = format!("{AUDIT}{}", export("work", "a", ""));
+    let server = serve(&scene, &one);
+    let successor = child_of(server.process()).expect("a process waits to take over");
+
+    // A transfer that lasts until its input ends.
+    let mut sending = scene.command(["cp", "--quiet", "-", &server.url_in("work", "slow")]);
+    let mut sending = sending.stdin(Stdio::piped()).spawn().unwrap();
+    let mut input = sending.stdin.take().unwrap();
+    let bytes = pattern(3 << 20, 2);
+    input.write_all(&bytes[..2 << 20]).unwrap();
+    event(&scene, "the session", |event| event["event"] == "session_opened");
+
+    reload(&scene, &server, &format!("{one}{}", export("more", "b", "")), "ok");
+    event(&scene, "the hand-over", |event| event["event"] == "handed_over");
+    scene.write("file", b"content");
+    scene.run(["cp", "file", &server.url_in("more", "new")]).ends_with(0);
+    assert_eq!(scene.read("b/new"), b"content");
+
+    input.write_all(&bytes[2 << 20..]).unwrap();
+    drop(input);
+    assert!(sending.wait().unwrap().success(), "the transfer that was running");
+    assert!(scene.read("a/slow") == bytes);
+    let address = server.address().to_owned();
+    assert_eq!(server.wait(), Some(0), "the old process ends with its last session");
+    scene.run(["cp", "file", &format!("xdfs://{address}/work/again")]).ends_with(0);
+    kill_process(successor, Signal::TERM).unwrap();
+    event(&scene, "the end", |event| event["event"] == "draining");
+}
