@@ -938,7 +938,7 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__serve)
-            opts="-q -h --export --listen --json --quiet --state --config --allow-anonymous --min-protection --max-channels --help"
+            opts="-q -h --export --listen --json --quiet --state --config --allow-anonymous --min-protection --max-channels --confinement --standby --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -970,6 +970,10 @@ _xdfs() {
                     ;;
                 --max-channels)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --confinement)
+                    COMPREPLY=($(compgen -W "auto required off" -- "${cur}"))
                     return 0
                     ;;
                 *)

@@ -36,18 +36,22 @@ complete -c xdfs -n "__fish_xdfs_needs_command" -f -a "trust" -d 'Show and chang
 complete -c xdfs -n "__fish_xdfs_needs_command" -f -a "generate" -d 'Write the man page and the shells\' completions'
 complete -c xdfs -n "__fish_xdfs_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l export -d 'Offer DIR as xdfs://HOST/NAME. \':ro\' only lets clients read; DIR may be \'memory:\', which holds the endless file \'zero\' and the file \'null\' that swallows everything' -r
-complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l listen -d 'Address and port to listen on; port 0 takes a free one. Only loopback addresses until xSec' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l listen -d 'Address and port to listen on; port 0 takes a free one. Only loopback addresses until xSec [default: 127.0.0.1:2799]' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l state -d 'Directory for keys, users and journals (comes with xSec)' -r -F
-complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l config -d 'Configuration file (comes with server operation)' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l config -d 'Configuration file (TOML): exports, rights, limits, logs. Options of the command line win over it. SIGHUP reads it again; a file with a mistake changes nothing' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l allow-anonymous -d 'What clients may do that did not log in. Nobody can log in before xSec, so everybody on this machine is anonymous: \'rw\' is the default until then, \'ro\' lets nobody write' -r -f -a "ro\t'Read'
 create\t'Read, and make new files'
 rw\t'Read and write'"
-complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l min-protection -d 'Protect transfers at least at this level, even where the client asks for less' -r -f -a "private\t'Encrypted and authenticated'
+complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l min-protection -d 'Protect transfers at least at this level, even where the client asks for less [default: clear]' -r -f -a "private\t'Encrypted and authenticated'
 integrity\t'Authenticated'
 clear\t'Only the heads of blocks are authenticated'"
-complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l max-channels -d 'Channels that one session may have, up to 4096' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l max-channels -d 'Channels that one session may have, up to 4096 [default: 1024]' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l confinement -d 'What binds the server\'s process itself (Landlock, seccomp): \'auto\' as far as the kernel can, \'required\' or it does not start, \'off\' [default: auto]' -r -f -a "auto\t'As far as the kernel can'
+required\t'Completely, or it does not start'
+off\t'Nothing'"
 complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l json -d 'One JSON object a line on standard output instead of text'
 complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -s q -l quiet -d 'Only problems in the log (standard error), no sessions and transfers that went well'
+complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l standby -d 'Take the listening socket over from the server that started this process, when it says so at standard input'
 complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l offset -d 'Copy the source from byte N on; the target holds exactly the range' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l length -d 'Copy N bytes' -r

@@ -72,14 +72,14 @@ fn what_the_file_says_holds_and_the_audit_log_tells_what_happened() {
     let scene = scene();
     let config = format!(
         "{AUDIT}{}{}{}",
-        export("work", "a", ""),
+        export("files", "a", ""),
         export("fixed", "a", "access = \"ro\"").replace("anonymous = \"rw\"", "anonymous = \"ro\""),
         export("hidden", "b", "").replace("anonymous = \"rw\"", "anonymous = \"none\""),
     );
     let server = serve(&scene, &config);
     scene.write("file", &pattern(100_000, 1));
     let copy = |export: &str| scene.run(["cp", "file", &server.url_in(export, "copy")]);
-    copy("work").ends_with(0);
+    copy("files").ends_with(0);
     assert_eq!(scene.read("a/copy"), pattern(100_000, 1));
     assert_ne!(copy("fixed").code, Some(0));
     assert_ne!(copy("hidden").code, Some(0));
@@ -87,7 +87,7 @@ fn what_the_file_says_holds_and_the_audit_log_tells_what_happened() {
     let done = event(&scene, "the copy", |event| event["event"] == "transfer" && event["outcome"] == "ok");
     assert_eq!(
         (&done["path"], &done["bytes"], &done["direction"]),
-        (&"work/copy".into(), &100_000.into(), &"upload".into())
+        (&"files/copy".into(), &100_000.into(), &"upload".into())
     );
     let refused = |path: &str| {
         event(&scene, path, |event| event["path"] == path && event["outcome"] == "failed")["error"].to_string()
@@ -114,7 +114,7 @@ fn a_file_with_a_mistake_stops_the_start_with_its_line() {
 #[test]
 fn a_server_is_confined_before_its_threads_start() {
     let scene = scene();
-    let server = serve(&scene, &export("work", "a", ""));
+    let server = serve(&scene, &export("files", "a", ""));
     let process = server.process().as_raw_nonzero();
     let tasks = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
     let mut seen = 0;
@@ -128,19 +128,19 @@ fn a_server_is_confined_before_its_threads_start() {
     assert!(seen >= 2, "the main thread and the listener's");
     // A link that leads out of the export: refused by the resolver, and by the kernel behind it.
     std::os::unix::fs::symlink("/etc", scene.path("a/link")).unwrap();
-    assert_ne!(scene.run(["cp", &server.url_in("work", "link/passwd"), "stolen"]).code, Some(0));
+    assert_ne!(scene.run(["cp", &server.url_in("files", "link/passwd"), "stolen"]).code, Some(0));
     assert_eq!(server.stop(), Some(0));
 }
 
 #[test]
 fn a_reload_changes_rights_and_a_mistake_changes_nothing() {
     let scene = scene();
-    let open = format!("{AUDIT}{}", export("work", "a", ""));
+    let open = format!("{AUDIT}{}", export("files", "a", ""));
     let server = serve(&scene, &open);
     scene.write("file", b"content");
-    let copy = |to: &str| scene.run(["cp", "file", &server.url_in("work", to)]).code;
+    let copy = |to: &str| scene.run(["cp", "file", &server.url_in("files", to)]).code;
     assert_eq!(copy("1"), Some(0));
-    reload(&scene, &server, "[exports.work]\ndirectory = 5\n", "failed");
+    reload(&scene, &server, "[exports.files]\ndirectory = 5\n", "failed");
     assert_eq!(copy("2"), Some(0), "the old configuration still holds");
     reload(&scene, &server, &open.replace("\"rw\"", "\"ro\""), "ok");
     assert_ne!(copy("3"), Some(0));
@@ -160,12 +160,12 @@ fn child_of(process: Pid) -> Option<Pid> {
 #[test]
 fn a_new_export_is_served_by_a_new_process_and_a_running_transfer_goes_on() {
     let scene = scene();
-    let one = format!("{AUDIT}{}", export("work", "a", ""));
+    let one = format!("{AUDIT}{}", export("files", "a", ""));
     let server = serve(&scene, &one);
     let successor = child_of(server.process()).expect("a process waits to take over");
 
     // A transfer that lasts until its input ends.
-    let mut sending = scene.command(["cp", "--quiet", "-", &server.url_in("work", "slow")]);
+    let mut sending = scene.command(["cp", "--quiet", "-", &server.url_in("files", "slow")]);
     let mut sending = sending.stdin(Stdio::piped()).spawn().unwrap();
     let mut input = sending.stdin.take().unwrap();
     let bytes = pattern(3 << 20, 2);
@@ -184,7 +184,7 @@ fn a_new_export_is_served_by_a_new_process_and_a_running_transfer_goes_on() {
     assert!(scene.read("a/slow") == bytes);
     let address = server.address().to_owned();
     assert_eq!(server.wait(), Some(0), "the old process ends with its last session");
-    scene.run(["cp", "file", &format!("xdfs://{address}/work/again")]).ends_with(0);
+    scene.run(["cp", "file", &format!("xdfs://{address}/files/again")]).ends_with(0);
     kill_process(successor, Signal::TERM).unwrap();
     event(&scene, "the end", |event| event["event"] == "draining");
 }

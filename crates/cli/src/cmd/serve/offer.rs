@@ -44,7 +44,7 @@ impl Offer {
     pub(super) fn resolve(plan: &ServePlan) -> Result<Self, Failure> {
         let usage = |error: &dyn std::fmt::Display| Failure::new(Exit::Usage, error.to_string());
         let settings = match &plan.config {
-            Some(path) => Settings::read(path).map_err(|error| usage(&error))?,
+            Some(path) => Settings::read(path).map_err(|error| usage(&format_args!("--config {error}")))?,
             None => Settings::default(),
         };
         let listen = plan.listen.or(settings.listen).unwrap_or(LISTEN);
@@ -58,7 +58,7 @@ impl Offer {
             }
         }
         let named: Vec<&str> = plan.exports.iter().map(|export| export.name.as_str()).collect();
-        let mut of_file = settings.open_exports().map_err(|error| usage(&error))?;
+        let mut of_file = settings.open_exports().map_err(|error| usage(&format_args!("--config {error}")))?;
         of_file.retain(|export| !named.contains(&export.name()));
         for export in settings.exports.iter().filter(|export| !named.contains(&export.name.as_str())) {
             if let Some(path) = &export.directory {
