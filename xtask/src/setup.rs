@@ -27,6 +27,7 @@ const NEEDS: &[Need] = &[
     need("iproute2", Sign::Program("ip"), "network namespaces, and ss to see a socket's options"),
     need("strace", Sign::Program("strace"), "counts the system calls of a transfer"),
     need("openssh-client", Sign::Program("ssh-keygen"), "keys in the format that users have"),
+    need("systemd", Sign::Program("systemd-analyze"), "judges how exposed the service is"),
     need("python3", Sign::Program("python3"), "the minimal client in another language"),
     need("python3-cryptography", Sign::PythonModule("cryptography"), "AES-GCM for the minimal client"),
 ];

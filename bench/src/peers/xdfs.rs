@@ -1,11 +1,12 @@
 //! xdfs: one release binary, no option but those that the comparison names.
 
+use std::fs;
 use std::path::Path;
 
 use super::{Outcome, Server, System, Work, file_name, port_of, read_transfer, start_ready};
 use crate::args::PeerName;
 use crate::bound::Direction;
-use crate::error::Result;
+use crate::error::{Context, Result};
 use crate::process::Command;
 use crate::world::World;
 
@@ -24,10 +25,18 @@ impl Default for Xdfs {
     }
 }
 
+/// What differs from the limits that are shipped.
+const LIMITS: &str =
+    "[limits]\nlogins-soft = 4096\nlogins = 4096\nlogins-per-source = 4096\nsessions-per-user = 4096\n";
+
 /// Starts `xdfs serve` with the memory export `m` and, where there are files, the export `f`.
 fn serve(world: &World, directory: Option<&Path>) -> Result<Option<Server>> {
-    let mut command =
-        Command::new(&world.xdfs).args(["serve", "--listen", "127.0.0.1:0", "--json", "--export", "m=memory:"]);
+    // All clients of a measurement come from one address and are one visitor: hundreds of them at a time are no attack.
+    let limits = world.scratch.path().join("xdfs.toml");
+    fs::write(&limits, LIMITS).context(|| limits.display().to_string())?;
+    let mut command = Command::new(&world.xdfs)
+        .args(["serve", "--listen", "127.0.0.1:0", "--json", "--export", "m=memory:", "--config"])
+        .arg(limits.display().to_string());
     if let Some(directory) = directory {
         command = command.arg("--export").arg(format!("f={}", directory.display()));
     }

@@ -64,6 +64,18 @@ fn an_empty_file_is_the_shipped_settings() {
 }
 
 #[test]
+fn the_file_that_is_packaged_is_a_good_one_as_it_stands_and_with_its_examples() {
+    let packaged = include_str!("../../../../packaging/server.toml");
+    assert_eq!(parse(packaged).unwrap().exports, []);
+    let examples: String = packaged
+        .lines()
+        .map(|line| line.strip_prefix("# ").unwrap_or(line))
+        .skip(2)
+        .fold(String::new(), |text, line| text + line + "\n");
+    assert_eq!(parse(&examples).unwrap().exports.len(), 1);
+}
+
+#[test]
 fn every_mistake_is_an_error_that_names_its_line() {
     let export = "[exports.a]\ndirectory = \"/srv\"\n";
     let rows = [
