@@ -22,6 +22,8 @@ pub const IDLE_BEFORE_RETIRING: Duration = Duration::from_millis(200);
 pub const LAST_WORDS: Duration = Duration::from_millis(500);
 /// Shortest time between two looks at stalled channels.
 pub const TICK_MIN: Duration = Duration::from_millis(25);
+/// Longest time between two looks at the clock while a session ends: its last words have a short deadline.
+pub const TICK_CLOSING: Duration = Duration::from_millis(500);
 /// Bytes that are taken at once from a channel that has no buffer of its own: a piece of a block.
 pub const PIECE_BYTES: usize = 256 * 1024;
 /// Size of the pages that files are written in.

@@ -56,6 +56,11 @@ pub const LABEL_BYTES_MAX: usize = 4096;
 pub const STALL_DEFAULT: Duration = Duration::from_secs(30);
 /// Shortest stall deadline that may be asked for: below it a scheduler's hiccup looks like a loss.
 pub const STALL_MIN: Duration = Duration::from_millis(200);
+/// A channel that said nothing for this long while another one spoke carries no message about an operation: it may be
+/// stalled, and what it carries would wait for its deadline.
+pub const QUIET: Duration = Duration::from_millis(500);
+/// Once the peer has said its last word on one channel, it has this long for the others.
+pub const LAST_WORDS: Duration = Duration::from_secs(2);
 /// Longest stall deadline.
 pub const STALL_MAX: Duration = Duration::from_secs(300);
 /// An unacknowledged block is repeated on an idle channel after this long, or after three usual acknowledgement times.

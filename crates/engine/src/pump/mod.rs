@@ -224,7 +224,8 @@ where
         let late: Vec<_> = self.last_words.iter().filter(|(_, until)| now >= **until).map(|(one, _)| *one).collect();
         late.into_iter().for_each(|socket| self.drop_last_words(socket));
         self.session.on_time(now);
-        let interval = (self.session.limits().stall / 8).max(bounds::TICK_MIN);
+        let usual = (self.session.limits().stall / 8).max(bounds::TICK_MIN);
+        let interval = if self.session.is_closing() { usual.min(bounds::TICK_CLOSING) } else { usual };
         self.next_tick = now.after(interval);
         self.drain();
     }

@@ -379,6 +379,7 @@ impl Session {
             return Ok(());
         }
         self.forget_if_over(id);
+        self.end_channels_when_done();
         Ok(())
     }
 

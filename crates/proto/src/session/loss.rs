@@ -9,6 +9,7 @@ use super::{Bug, Fault, Fence, Role, Session};
 use crate::base::{ChannelId, Error, ErrorKind, Instant, OperationId, PipelineId};
 use crate::channel::Life;
 use crate::channel::life::{Receiving, Sending};
+use crate::limits;
 use crate::wire::control::Control;
 use alloc::format;
 use alloc::vec::Vec;
@@ -178,12 +179,19 @@ impl Session {
         }
         let busy = self.live_operations() > 0 || self.closing;
         let stall = self.limits.stall;
+        // With the peer's last word on one channel everything is known: the others need not be waited for.
+        let said = self.ending && !self.closed.is_empty() && !self.needs_channels();
+        let last = if said { limits::LAST_WORDS.min(stall) } else { stall };
         let mut stalled = Vec::new();
         for (id, channel) in &mut self.channels {
             let waiting = channel.open.is_some() || channel.pinged || (channel.life != Life::Up && !channel.busy);
             if channel.busy && now.since(channel.sent_at) >= stall {
                 stalled.push((*id, "the peer takes no bytes"));
-            } else if waiting && !channel.parked && now.since(channel.heard_at.max(channel.sent_at)) >= stall {
+            } else if waiting
+                && !channel.parked
+                && now.since(channel.heard_at.max(channel.sent_at))
+                    >= (if channel.life == Life::Up { stall } else { last })
+            {
                 // While the peer takes bytes it lives: what is asked of it may be behind a block on a slow path.
                 stalled.push((*id, "nothing arrives"));
             } else if busy && channel.life == Life::Up && !channel.pinged && now.since(channel.heard_at) >= stall / 2 {

@@ -402,10 +402,12 @@ impl Session {
     }
 
     /// Puts EOFT on every channel once nothing is left to do. A client waits until the server is known to know every
-    /// outcome: behind EOFT none could be told again. A server waits for the client's first EOFT, and for nothing more.
+    /// outcome: behind EOFT none could be told again. One EOFR proves that; a stalled channel may hold back the others. A
+    /// server waits for the client's first EOFT, and for nothing more.
     fn end_channels_when_done(&mut self) {
+        let unknown = |operation: &Operation| !operation.is_member() && operation.ended.is_empty();
         let waits = match self.role {
-            Role::Client => self.needs_channels() || self.operations.values().any(|operation| !operation.is_member()),
+            Role::Client => self.needs_channels() || self.operations.values().any(unknown),
             Role::Server => self.needs_channels() || !self.peer_ended,
         };
         if !self.ending || waits {

@@ -6,6 +6,7 @@ use super::output::{Output, Payload};
 use super::{Fence, Role, Session};
 use crate::base::{ChannelId, Error, ErrorKind, Extent, Instant, Level, OperationId};
 use crate::channel::Life;
+use crate::limits;
 use crate::wire::control::{Ack, Control, Safety};
 use crate::wire::{Event, Flags, Head};
 use alloc::vec::Vec;
@@ -63,7 +64,7 @@ impl Session {
     /// Gives a free channel something to send. False when there is nothing for it.
     fn feed(&mut self, channel: ChannelId, now: Instant) -> bool {
         self.feed_session(channel)
-            || self.feed_operation(channel)
+            || self.feed_operation(channel, now)
             || self.feed_own(channel)
             || self.feed_block(channel, now)
     }
@@ -94,8 +95,11 @@ impl Session {
     }
 
     /// States that operations owe.
-    fn feed_operation(&mut self, channel: ChannelId) -> bool {
-        let may = |operation: &&Operation| operation.owes.any() && self.may_tell(operation, channel);
+    fn feed_operation(&mut self, channel: ChannelId, now: Instant) -> bool {
+        let quiet = self.is_quiet(channel, now);
+        let may = |operation: &&Operation| {
+            operation.owes.any() && self.may_tell(operation, channel) && !(quiet && self.may_tell_anywhere(operation))
+        };
         let owing = self.operations.values().find(may).map(Operation::id);
         let Some(id) = owing else { return false };
         let Some(operation) = self.operations.get_mut(&id) else { return false };
@@ -108,6 +112,21 @@ impl Session {
         };
         self.forget_if_over(id);
         sent
+    }
+
+    /// Whether a message is better told by another channel: one is free that was heard when this one was not.
+    fn is_quiet(&self, channel: ChannelId, now: Instant) -> bool {
+        let Some(heard_at) = self.channels.get(&channel).map(|state| state.heard_at) else { return false };
+        let spoke = |other: &ChannelId| {
+            let other = self.channels.get(other).filter(|state| state.life == Life::Up);
+            other.is_some_and(|other| other.heard_at.since(heard_at) >= limits::QUIET)
+        };
+        now.since(heard_at) >= limits::QUIET && self.idle.iter().any(spoke)
+    }
+
+    /// Both ends know of the operation, so that its messages may take any channel.
+    fn may_tell_anywhere(&self, operation: &Operation) -> bool {
+        operation.grant.is_some() && !operation.owes.has(Owes::GRANT)
     }
 
     /// Until the server answered, what a client says about an operation follows the request on its channel, so that it

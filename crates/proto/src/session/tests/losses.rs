@@ -2,6 +2,9 @@
 
 use super::pair::{BLOCK, CLIENT, Pair, SERVER, Step};
 use crate::base::{ChannelId, ErrorKind};
+use crate::session::Session;
+use alloc::vec;
+use core::time::Duration;
 
 #[test]
 fn all_but_one_channel_may_break_during_a_transfer() {
@@ -166,4 +169,29 @@ fn channels_that_nothing_moves_on_are_lost_at_their_deadline() {
     pair.pass_stall();
     pair.run();
     pair.assert_moved(id, true, 20 * BLOCK);
+}
+
+#[test]
+fn a_stalled_channel_holds_back_neither_the_outcome_nor_the_end_until_its_deadline() {
+    for upload in [true, false] {
+        for stalled in 1..=4 {
+            let mut pair = Pair::with_window(4, 1, 6);
+            let length = 60 * BLOCK;
+            let id = if upload { pair.upload(Some(length)) } else { pair.download(length) };
+            for _ in 0..40 {
+                pair.deliver();
+                pair.turn_outputs();
+            }
+            pair.frozen.extend([(CLIENT, ChannelId(stalled)), (SERVER, ChannelId(stalled))]);
+            let began = pair.now;
+            let step = Duration::from_millis(20);
+            pair.pass(step, |pair| [CLIENT, SERVER].iter().all(|side| pair.story(*side, id).outcome.is_some()));
+            pair.assert_moved(id, upload, length);
+            pair.ends[CLIENT].iter_mut().for_each(Session::close);
+            pair.pass(step, |pair| pair.ends.iter().flatten().all(Session::is_over));
+            assert_eq!(pair.over, [vec![None], vec![None]]);
+            let took = pair.now.since(began);
+            assert!(took < pair.client().limits().stall / 2, "channel {stalled}, {upload}: {took:?}");
+        }
+    }
 }

@@ -10,6 +10,7 @@ use crate::wire::request::Request;
 use crate::wire::{Control, Event, Flags, Head};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
+use core::time::Duration;
 
 /// Block size of all tests here.
 pub(super) const BLOCK: u64 = 64 * 1024;
@@ -371,6 +372,22 @@ impl Pair {
     /// Takes the outputs of both ends without delivering anything.
     pub(super) fn turn_outputs(&mut self) {
         self.drain();
+    }
+
+    /// Records move one by one, a step of time each, until `done`.
+    pub(super) fn pass(&mut self, step: Duration, done: impl Fn(&mut Self) -> bool) {
+        for _ in 0..10_000 {
+            self.drain();
+            self.deliver();
+            self.drain();
+            if done(self) {
+                return;
+            }
+            self.now = self.now.after(step);
+            let now = self.now;
+            self.ends.iter_mut().flatten().for_each(|session| session.on_time(now));
+        }
+        panic!("it never comes: {:?}", self.ends);
     }
 
     /// More than the stall deadline passes; what can move has moved before and moves behind it.
