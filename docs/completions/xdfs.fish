@@ -66,7 +66,7 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l verify -d 'How the copy
 wire\t'By the tag of every block'
 hash\t'By a hash from end to end'
 reread\t'By reading the target again'"
-complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l durability -d 'When a file counts as copied: \'written\' to its file system, or \'durable\' on its disk (comes with durability)' -r -f -a "written\t'All bytes are in the file system'
+complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l durability -d 'When a file counts as copied: \'durable\' on its disk (the default), so that a power cut right after does not take it back, or \'written\' to its file system, which is quicker' -r -f -a "written\t'All bytes are in the file system'
 durable\t'All bytes are on the disk'"
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l progress -d 'What a terminal shows: a bar, a bar and each channel\'s share when a file is done, or nothing' -r -f -a "none\t'Nothing'
 total\t'A bar'
@@ -74,7 +74,7 @@ channels\t'A bar, and the channels\' shares at the end'"
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s n -l no-clobber -d 'Keep a target file that exists (said, not an error); without it an existing file is replaced'
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s r -l recursive -d 'Copy directories with all they hold (comes with trees)'
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s a -l archive -d 'Like -r, with owners, times and links (comes with trees)'
-complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l no-resume -d 'Start from the beginning even where an earlier attempt left something (so it is in this version anyway)'
+complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l no-resume -d 'Start from the beginning even where an earlier attempt left something, and leave nothing to go on with'
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l json -d 'One JSON object a line on standard output, for every file copied and for every failure'
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s q -l quiet -d 'Only errors'
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s h -l help -d 'Print help (see more with \'--help\')'

@@ -46,7 +46,18 @@ fn serve(world: &World, directory: Option<&Path>) -> Result<Option<Server>> {
 /// `xdfs cp` with what every run has in common.
 pub fn copy(world: &World, channels: u32, protection: &str) -> Command {
     Command::new(&world.xdfs)
-        .args(["cp", "-P", &channels.to_string(), "--protection", protection, "--verify", "none", "--json"])
+        .args([
+            "cp",
+            "-P",
+            &channels.to_string(),
+            "--protection",
+            protection,
+            "--verify",
+            "none",
+            "--durability",
+            "written",
+            "--json",
+        ])
         .args(&world.args.cp_arg)
 }
 

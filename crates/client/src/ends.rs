@@ -5,7 +5,7 @@ use xdfs_engine::host::{Job, Staged};
 use xdfs_engine::transfer::SourceSide;
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
 use xdfs_proto::wire::control::Grant;
-use xdfs_xio::store::{Existing, LocalPlace, MemoryStore, Source, Stage, StageRequest, Store};
+use xdfs_xio::store::{Existing, Kept, LocalPlace, MemoryStore, Resume, Source, Stage, StageRequest, Store};
 
 /// Largest download that [`Target::memory`] takes.
 const MEMORY_TARGET_BYTES: u64 = 1 << 30;
@@ -74,11 +74,28 @@ impl Payload {
     }
 }
 
-type Prepare = Box<dyn FnOnce(&Grant, [u8; 16]) -> Job<Stage> + Send>;
+/// What a target is asked for when the server has said what comes.
+#[derive(Clone, Debug)]
+pub struct Staging {
+    /// Bytes, where known.
+    pub size: Option<u64>,
+    /// Names the transfer.
+    pub transfer: [u8; 16],
+    /// It may go on where an earlier attempt ended.
+    pub resume: Option<Resume>,
+}
+
+type Prepare = Box<dyn FnOnce(Staging) -> Job<Stage> + Send>;
+type Look = Box<dyn FnOnce(&[u8; 16]) -> Option<Kept> + Send>;
+
+/// Shorter transfers are not gone on with: they are sent again sooner than a part file is found.
+pub(crate) const RESUME_BYTES_MIN: u64 = 1 << 20;
 
 /// Where a download goes.
 pub struct Target {
     prepare: Prepare,
+    /// Looks for what an earlier attempt left; none where nothing ever is.
+    look: Option<Look>,
 }
 
 impl std::fmt::Debug for Target {
@@ -101,12 +118,16 @@ impl Content {
 impl Target {
     /// Whatever `stage` gives when the server has said how long the file is.
     pub fn stage(stage: impl FnOnce(Option<u64>, [u8; 16]) -> Result<Stage, Error> + Send + 'static) -> Self {
-        Self {
-            prepare: Box::new(move |grant, transfer| {
-                let length = grant.length;
-                Box::new(move || stage(length, transfer))
-            }),
-        }
+        Self { prepare: Box::new(move |staging| Box::new(move || stage(staging.size, staging.transfer))), look: None }
+    }
+
+    /// The same for a place where an earlier attempt may have left something: `look` finds it by its id, before the server is
+    /// asked.
+    pub fn resumable(
+        look: impl FnOnce(&[u8; 16]) -> Option<Kept> + Send + 'static,
+        stage: impl FnOnce(Staging) -> Result<Stage, Error> + Send + 'static,
+    ) -> Self {
+        Self { prepare: Box::new(move |staging| Box::new(move || stage(staging))), look: Some(Box::new(look)) }
     }
 
     /// A local file as the user typed it.
@@ -116,7 +137,11 @@ impl Target {
 
     /// A local file that was looked at already.
     pub fn place(place: LocalPlace, existing: Existing) -> Self {
-        Self::stage(move |length, transfer| place.stage(length, existing, transfer))
+        let looked = place.clone();
+        Self::resumable(
+            move |transfer| looked.kept(transfer),
+            move |staging| place.stage(staging.size, existing, staging.transfer, staging.resume),
+        )
     }
 
     /// Nobody wants the bytes.
@@ -136,14 +161,27 @@ impl Target {
         let stage = Self::stage(move |size, transfer| {
             let invalid = |error| Error::new(ErrorKind::InvalidPath, format!("{error}"));
             let target = RelPath::parse(b"content").map_err(invalid)?;
-            store.stage(&StageRequest { target, size, existing: Existing::Replace, transfer })
+            store.stage(&StageRequest { target, size, existing: Existing::Replace, transfer, resume: None })
         });
         (stage, content)
     }
 
-    pub(crate) fn prepare(self, grant: &Grant, transfer: [u8; 16]) -> Job<Staged> {
+    /// Whether an attempt can leave something here.
+    pub(crate) fn is_resumable(&self) -> bool {
+        self.look.is_some()
+    }
+
+    /// What an earlier attempt with this id left.
+    pub(crate) fn look(&mut self, transfer: &[u8; 16]) -> Option<Kept> {
+        self.look.take().and_then(|look| look(transfer))
+    }
+
+    pub(crate) fn prepare(self, grant: &Grant, transfer: [u8; 16], resume: bool) -> Job<Staged> {
         let (mode, modified) = (grant.mode, grant.modified);
-        let stage = (self.prepare)(grant, transfer);
+        let long = grant.length.is_some_and(|length| length >= RESUME_BYTES_MIN);
+        let resume = (resume && long && !grant.version.is_empty())
+            .then(|| Resume { source: grant.version.clone(), owner: Vec::new() });
+        let stage = (self.prepare)(Staging { size: grant.length, transfer, resume });
         Box::new(move || Ok(Staged { stage: stage()?, mode, modified }))
     }
 }

@@ -20,6 +20,10 @@ use xdfs_proto::wire::request::Request;
 pub(crate) struct Pending {
     pub target: Option<Target>,
     pub transfer: [u8; 16],
+    /// What arrives may be left for another attempt.
+    pub resume: bool,
+    /// Bytes that are not sent since the target has them.
+    pub resumed: Arc<AtomicU64>,
     pub outcome: SyncSender<Result<Report, Error>>,
     pub moved: Arc<AtomicU64>,
     pub started: Instant,
@@ -83,9 +87,9 @@ impl Host for ClientHost {
     }
 
     fn stage(&mut self, operation: OperationId, _request: Option<&Request>, grant: Option<&Grant>) -> Job<Staged> {
-        let target = self.with(operation, |pending| (pending.target.take(), pending.transfer));
+        let target = self.with(operation, |pending| (pending.target.take(), pending.transfer, pending.resume));
         match (target, grant) {
-            (Some((Some(target), transfer)), Some(grant)) => target.prepare(grant, transfer),
+            (Some((Some(target), transfer, resume)), Some(grant)) => target.prepare(grant, transfer, resume),
             _ => Box::new(|| Err(Error::new(ErrorKind::Cancelled, "nobody waits for this download"))),
         }
     }
@@ -123,6 +127,7 @@ impl Host for ClientHost {
             level: pending.level,
             seconds: pending.started.elapsed().as_secs_f64(),
             remote: pending.remote,
+            resumed: pending.resumed.load(Ordering::Relaxed),
         });
         let _ = pending.outcome.try_send(report);
         self.close_when_drained();
@@ -133,6 +138,8 @@ impl Host for ClientHost {
             SessionEvent::Granted { operation, grant } => {
                 self.with(operation, |pending| {
                     pending.level = grant.level;
+                    let kept = grant.kept.iter().map(|range| range.length()).sum();
+                    pending.resumed.store(kept, Ordering::Relaxed);
                     pending.remote = Some(RemoteFile {
                         kind: grant.kind,
                         size: grant.size,

@@ -1,8 +1,9 @@
 //! A session: connected, opened, and served by one thread per pipeline.
 
-use crate::ends::{Payload, Target};
+use crate::ends::{Payload, RESUME_BYTES_MIN, Target};
 use crate::host::{ClientHost, Pending, Registry};
 use crate::joining::Joiner;
+use crate::options::{GetOptions, PutOptions};
 use crate::transfer::{PumpPost, RemoteFile, Transfer};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,10 +23,10 @@ use xdfs_proto::base::{ChannelId, Error, ErrorKind, Level, PipelineId};
 use xdfs_proto::limits;
 use xdfs_proto::session::{Bugs, Role, Session as Machine, SessionLimits};
 use xdfs_proto::wire::handshake::Open;
-use xdfs_proto::wire::request::Request;
+use xdfs_proto::wire::request::{Request, Resume};
 use xdfs_secure::keys::{self, ChannelKeys, Grant};
-use xdfs_secure::random;
 use xdfs_secure::record::{Limits, Opener, Sealer};
+use xdfs_secure::{naming, random};
 use xdfs_xio::dispatch::{Body, Completion, Dispatch, Dispatcher, End, Op, SocketId};
 use xdfs_xio::transport::{self, Address, Link, TransportOptions};
 
@@ -73,28 +74,6 @@ impl ConnectOptions {
             disk: DiskMode::default(),
         }
     }
-}
-
-/// How to upload.
-#[derive(Clone, Debug, Default)]
-pub struct PutOptions {
-    /// Fail where the target exists.
-    pub keep_existing: bool,
-    /// Permission bits of the new file; none takes those of the source.
-    pub mode: Option<u32>,
-    /// The local name, for the server's log.
-    pub label: Vec<u8>,
-}
-
-/// How to download.
-#[derive(Clone, Debug, Default)]
-pub struct GetOptions {
-    /// First byte.
-    pub offset: u64,
-    /// Bytes; none means up to the end.
-    pub length: Option<u64>,
-    /// The local name, for the server's log.
-    pub label: Vec<u8>,
 }
 
 /// What a session was granted.
@@ -277,37 +256,54 @@ impl Session {
     /// Uploads `payload` to `remote` (`EXPORT/path`, nothing encoded).
     pub fn put(&self, payload: Payload, remote: impl AsRef<[u8]>, options: &PutOptions) -> Result<Transfer, Error> {
         let attributes = payload.source.attributes();
-        let request = Request {
+        let length = if payload.source.is_sequential() { None } else { payload.length };
+        let long = length.filter(|length| options.resume && *length >= RESUME_BYTES_MIN);
+        let identity = payload.source.identity().zip(long).map(|(identity, length)| (identity.to_vec(), length));
+        let mut request = Request {
             name: remote.as_ref().to_vec(),
             label: options.label.clone(),
             keep_existing: options.keep_existing,
+            durable: options.durable,
             // What a pipe gives is known when it has given it; its reader holds it to the length.
-            length: if payload.source.is_sequential() { None } else { payload.length },
+            length,
             mode: options.mode.unwrap_or(attributes.mode & 0o777),
             modified: payload.source.modified(),
             ..self.request()?
         };
-        self.start(request, Some(payload), None)
+        if let Some((source, length)) = identity {
+            let range = [payload.offset.to_be_bytes(), length.to_be_bytes()].concat();
+            request.transfer = naming::transfer_id(&[b"up", remote.as_ref(), &source, &range]);
+            request.resume = Some(Resume { source, kept: Vec::new() });
+        }
+        self.start(request, Some(payload), None, options.resume)
     }
 
     /// Downloads `remote` (`EXPORT/path`, nothing encoded) to `target`.
-    pub fn get(&self, remote: impl AsRef<[u8]>, target: Target, options: &GetOptions) -> Result<Transfer, Error> {
-        let request = Request {
+    pub fn get(&self, remote: impl AsRef<[u8]>, mut target: Target, options: &GetOptions) -> Result<Transfer, Error> {
+        let resume = options.resume && target.is_resumable();
+        let mut request = Request {
             name: remote.as_ref().to_vec(),
             label: options.label.clone(),
             offset: options.offset,
             length: options.length,
+            durable: options.durable,
             // Never more than an ordered target can hold.
             credit: INITIAL_CREDIT.min(bounds::ORDERED_WINDOW_BLOCKS * u64::from(self.facts.block)),
             ..self.request()?
         };
-        self.start(request, None, Some(target))
+        if resume {
+            let range = format!("{} {:?}", options.offset, options.length);
+            request.transfer = naming::transfer_id(&[b"down", remote.as_ref(), range.as_bytes()]);
+            let kept = target.look(&request.transfer).filter(|kept| !kept.ranges.is_empty());
+            request.resume = kept.map(|kept| Resume { source: kept.source, kept: kept.ranges });
+        }
+        self.start(request, None, Some(target), resume)
     }
 
     /// What `remote` is.
     pub fn stat(&self, remote: impl AsRef<[u8]>) -> Result<RemoteFile, Error> {
         let request = Request { name: remote.as_ref().to_vec(), head_only: true, ..self.request()? };
-        let report = self.start(request, None, None)?.wait()?;
+        let report = self.start(request, None, None, false)?.wait()?;
         report.remote.ok_or_else(|| Error::new(ErrorKind::Protocol, "the server told no attributes"))
     }
 
@@ -315,15 +311,23 @@ impl Session {
         Ok(Request { transfer: random::array()?, level: self.level, ..Request::default() })
     }
 
-    fn start(&self, request: Request, payload: Option<Payload>, target: Option<Target>) -> Result<Transfer, Error> {
+    fn start(
+        &self,
+        request: Request,
+        payload: Option<Payload>,
+        target: Option<Target>,
+        resume: bool,
+    ) -> Result<Transfer, Error> {
         let first = self.started.lock().unwrap_or_else(PoisonError::into_inner).take().filter(|_| !request.head_only);
         let (outcome, receiver) = sync_channel(1);
-        let moved = Arc::new(AtomicU64::new(0));
+        let (moved, resumed) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         let ticket = self.tickets.fetch_add(1, Ordering::Relaxed);
         let length = request.length;
         let pending = Pending {
             target,
             transfer: request.transfer,
+            resume,
+            resumed: Arc::clone(&resumed),
             outcome,
             moved: Arc::clone(&moved),
             started: first.unwrap_or_else(Instant::now),
@@ -337,7 +341,7 @@ impl Session {
             self.registry.pending().remove(&ticket);
             return Err(self.why_ended());
         }
-        Ok(Transfer { ticket, post, moved, outcome: receiver, length })
+        Ok(Transfer { ticket, post, moved, resumed, outcome: receiver, length })
     }
 
     fn why_ended(&self) -> Error {

@@ -33,6 +33,8 @@ pub struct RemoteFile {
 pub struct Report {
     /// Bytes of the target.
     pub length: u64,
+    /// Bytes that did not have to pass: an earlier attempt had left them.
+    pub resumed: u64,
     /// Bytes of blocks that passed here, repeated ones included.
     pub moved: u64,
     /// The same per channel that carried any, by channel number.
@@ -53,6 +55,7 @@ pub struct Transfer {
     pub(crate) ticket: u64,
     pub(crate) post: PumpPost,
     pub(crate) moved: Arc<AtomicU64>,
+    pub(crate) resumed: Arc<AtomicU64>,
     pub(crate) outcome: Receiver<Result<Report, Error>>,
     pub(crate) length: Option<u64>,
 }
@@ -84,6 +87,11 @@ impl Transfer {
     /// Bytes of blocks that have passed so far.
     pub fn moved(&self) -> u64 {
         self.moved.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that an earlier attempt had left; 0 until the server has answered.
+    pub fn resumed(&self) -> u64 {
+        self.resumed.load(Ordering::Relaxed)
     }
 
     /// Bytes of the transfer, where known at its start.

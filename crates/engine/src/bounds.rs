@@ -26,5 +26,9 @@ pub const TICK_MIN: Duration = Duration::from_millis(25);
 pub const TICK_CLOSING: Duration = Duration::from_millis(500);
 /// Bytes that are taken at once from a channel that has no buffer of its own: a piece of a block.
 pub const PIECE_BYTES: usize = 256 * 1024;
+/// A marker is due when so many bytes were written since the last one, ...
+pub const MARKER_BYTES: u64 = 256 << 20;
+/// ... or so much time has passed: what a crash costs at most. More often would have the disk wait for its own queue.
+pub const MARKER_PERIOD: Duration = Duration::from_secs(5);
 /// Size of the pages that files are written in.
 pub const PAGE_BYTES: usize = 4096;

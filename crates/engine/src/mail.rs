@@ -5,12 +5,11 @@ use crate::host::{Opened, Staged};
 use crate::transfer::{Shared, SourceSide, Written};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use xdfs_proto::base::{Error, OperationId, PipelineId};
-use xdfs_proto::session::GroupMessage;
+use xdfs_proto::session::{GroupMessage, TargetFacts};
 use xdfs_proto::wire::control::ChannelGrant;
 use xdfs_proto::wire::request::Request;
 use xdfs_xio::buf::Buffer;
 use xdfs_xio::dispatch::Wake;
-use xdfs_xio::store::Attributes;
 
 /// What an application wants of a pump.
 #[derive(Debug)]
@@ -49,11 +48,15 @@ pub enum Mail<L> {
     /// A source was looked at again.
     Checked(OperationId, Result<(), Error>),
     /// A target got its name.
-    Committed(OperationId, Result<Attributes, Error>),
+    Committed(OperationId, Result<TargetFacts, Error>),
     /// The writer thread wrote a block.
     Written(Written),
     /// The writer thread holds nothing of the operation any more.
     Detached(OperationId),
+    /// A marker was made, or could not be.
+    Marked(OperationId, Result<(), Error>),
+    /// What was written of a transfer that ended early is kept, where it could be.
+    Kept(OperationId),
     /// A stage that was given up is gone.
     Dropped,
     /// The reader thread of a stream filled a buffer with `length` bytes; `ended` when the stream did.

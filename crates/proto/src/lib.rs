@@ -13,6 +13,7 @@ extern crate alloc;
 
 pub mod base;
 pub mod channel;
+pub mod commit;
 pub mod limits;
 pub mod negotiate;
 pub mod plan;

@@ -36,6 +36,9 @@ pub const OPERATIONS_MAX: usize = 128;
 /// Socket window that may be asked for, in bytes (the kernel's own limit is usually lower).
 pub const WINDOW_BYTES_MAX: u64 = 1 << 30;
 
+/// Ranges of an earlier attempt that are told, kept in a journal, and gone on with: with the usual span of 256 MiB a file
+/// has far fewer gaps, and what does not fit is sent again.
+pub const LEDGER_ENTRIES_MAX: usize = 1024;
 /// Ranges in one acknowledgement; what does not fit is told by the next one.
 pub const ACK_RANGES_MAX: usize = 256;
 /// Bytes of unacknowledged span that a receiver grants per operation, at least (see `plan::window`).
@@ -49,6 +52,8 @@ pub const LOGIN_BYTES_MAX: usize = 16 * 1024;
 pub const OPTIONS_MAX: usize = 32;
 /// Longest value of an extended option.
 pub const OPTION_BYTES_MAX: usize = 1024;
+/// Longest version of a file, compared for equality only.
+pub const VERSION_BYTES_MAX: usize = 64;
 /// Longest label that a client gives a session or a transfer (its own file name, for the other side's log).
 pub const LABEL_BYTES_MAX: usize = 4096;
 

@@ -15,6 +15,7 @@ pub mod handshake;
 pub mod identity;
 pub mod join;
 pub mod keys;
+pub mod naming;
 pub mod policy;
 pub mod random;
 pub mod record;

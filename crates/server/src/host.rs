@@ -18,7 +18,7 @@ use xdfs_proto::wire::control::{Grant, Kind};
 use xdfs_proto::wire::request::Request;
 use xdfs_secure::policy::Principal;
 use xdfs_xio::dispatch::{DescriptorWaker, Wake};
-use xdfs_xio::store::{Attributes, FileKind, StageRequest};
+use xdfs_xio::store::{Attributes, FileKind, Resume, StageRequest};
 
 /// See the module.
 pub(crate) struct ServerHost {
@@ -104,6 +104,8 @@ impl Host for ServerHost {
             return Box::new(|| Err(Error::new(ErrorKind::Protocol, "a server stages uploads only")));
         };
         let judged = self.begin(operation, &request, true);
+        // What one user left no other goes on with.
+        let owner = self.principal.user.clone().into_bytes();
         Box::new(move || {
             let file = judged?;
             let stage = file.store().stage(&StageRequest {
@@ -111,6 +113,7 @@ impl Host for ServerHost {
                 size: request.length,
                 existing: file.existing(),
                 transfer: request.transfer,
+                resume: request.resume.map(|resume| Resume { source: resume.source, owner }),
             })?;
             Ok(Staged { stage, mode: request.mode, modified: request.modified })
         })

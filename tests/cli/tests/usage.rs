@@ -42,7 +42,6 @@ fn what_comes_later_is_refused_by_name() {
         ("--protection private", "--protection private", "xSec"),
         ("--verify hash", "--verify hash", "durability"),
         ("--verify reread", "--verify reread", "durability"),
-        ("--durability durable", "--durability durable", "durability"),
         ("-r", "-r", "trees"),
         ("-a", "-a", "trees"),
     ] {

@@ -6,8 +6,10 @@ use crate::oracle::{Told, Violation, length_of};
 use crate::setting::Setting;
 use crate::world::{BLOCK, CLIENT, Job, NOW, Record, SERVER, Side, Step, World, plan_of};
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, Extent, Instant, OperationId};
-use xdfs_proto::session::{Fault, Output, Payload, Session, SessionEvent, SourceFacts, Verdict};
-use xdfs_proto::wire::control::{Control, Kind};
+use xdfs_proto::session::{
+    Fault, Output, Payload, Session, SessionEvent, SourceFacts, StageFacts, TargetFacts, Verdict,
+};
+use xdfs_proto::wire::control::{Control, Kind, Safety};
 use xdfs_proto::wire::{Event, Flags};
 
 impl World {
@@ -191,9 +193,12 @@ impl World {
                 let facts = SourceFacts { kind: Kind::Regular, size, mode: 0, modified: None, version: Vec::new() };
                 session.on_opened(operation, result.map(|()| facts));
             }
-            Step::Stage => session.on_staged(operation, result.map(|()| None)),
+            Step::Stage => session.on_staged(operation, result.map(|()| StageFacts::default())),
             Step::Check => session.on_checked(operation, result),
-            Step::Commit => session.on_committed(operation, result.map(|()| Vec::new())),
+            Step::Commit => {
+                let target = TargetFacts { safety: Safety::Written, version: Vec::new() };
+                session.on_committed(operation, result.map(|()| target));
+            }
             Step::Write => session.on_written(operation, extent, result, NOW),
         });
     }
@@ -225,12 +230,12 @@ impl World {
             Output::Open { operation, .. } => self.ask(job(Step::Open, operation)),
             Output::Stage { operation, .. } => self.ask(job(Step::Stage, operation)),
             Output::Check { operation } => self.ask(job(Step::Check, operation)),
-            Output::Commit { operation, length } => {
+            Output::Commit { operation, length, .. } => {
                 self.oracle.on_commit(plan_of(setting, operation), side, length);
                 self.detach(side, operation);
                 self.ask(job(Step::Commit, operation));
             }
-            Output::Abort { operation } => self.detach(side, operation),
+            Output::Abort { operation, .. } => self.detach(side, operation),
             Output::Close { channel, error } => self.close(side, channel, error.is_some()),
             Output::Resume { channel } => self.lines[side][index_of(channel)].parked = false,
             Output::Group { to, message } => {

@@ -119,6 +119,7 @@ pub const fn for_bug(bug: Bug) -> Setting {
         Bug::AckAcrossGap => HALVES_UPLOAD,
         Bug::CountDuplicates => REPEATS_UPLOAD,
         Bug::EndOfRangeIsEnd | Bug::CancelDecides => CANCELS_UPLOAD,
+        _ => panic!("no mistake of the session: the crash states catch it"),
     };
     setting.with_bug(bug)
 }

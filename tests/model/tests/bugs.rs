@@ -12,6 +12,7 @@ fn every_seeded_bug_is_caught_by_its_property() {
             Bug::ForgetLostBlocks | Bug::AckAcrossGap => ENDS,
             Bug::CountDuplicates | Bug::EndOfRangeIsEnd => PLACE,
             Bug::SuccessWithoutOutcome | Bug::CancelDecides => OUTCOME,
+            other => panic!("{other:?} is no mistake of the session"),
         };
         let report = search_for(&for_bug(bug), property);
         let found = report.broken.iter().find(|(name, ..)| *name == property);

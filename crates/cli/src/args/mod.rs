@@ -202,7 +202,7 @@ pub(crate) struct CopyArgs {
     #[arg(long, value_name = "N", value_parser = size::parse)]
     pub(crate) length: Option<u64>,
 
-    /// Start from the beginning even where an earlier attempt left something (so it is in this version anyway)
+    /// Start from the beginning even where an earlier attempt left something, and leave nothing to go on with
     #[arg(long)]
     pub(crate) no_resume: bool,
 
@@ -232,9 +232,10 @@ pub(crate) struct CopyArgs {
     #[arg(long, value_name = "HOW", value_enum, help_heading = "Safety")]
     pub(crate) verify: Option<Verify>,
 
-    /// When a file counts as copied: 'written' to its file system, or 'durable' on its disk (comes with durability)
-    #[arg(long, value_name = "WHEN", value_enum, default_value = "written", help_heading = "Safety")]
-    pub(crate) durability: Durability,
+    /// When a file counts as copied: 'durable' on its disk (the default), so that a power cut right after does not take
+    /// it back, or 'written' to its file system, which is quicker
+    #[arg(long, value_name = "WHEN", value_enum, help_heading = "Safety")]
+    pub(crate) durability: Option<Durability>,
 
     /// One JSON object a line on standard output, for every file copied and for every failure
     #[arg(long, help_heading = "Output")]

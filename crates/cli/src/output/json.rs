@@ -58,6 +58,7 @@ struct TransferLine<'a> {
     congestion: &'a str,
     protection: &'static str,
     verify: &'static str,
+    durability: &'static str,
     /// The end-to-end hash; none before durability.
     hash: Option<&'a str>,
     resumed_bytes: u64,
@@ -149,8 +150,9 @@ fn line_of<'a>(item: &'a Item, transfer: &'a Transfer) -> TransferLine<'a> {
         congestion: &transfer.congestion,
         protection: transfer.level.name(),
         verify: transfer.check.name(),
+        durability: transfer.safety.name(),
         hash: None,
-        resumed_bytes: 0,
+        resumed_bytes: transfer.resumed,
         retries: transfer.retries,
         channel_bytes: &transfer.channel_bytes,
         ok: true,
@@ -173,7 +175,7 @@ fn code_of(kind: ErrorKind) -> String {
 mod tests {
     use std::time::Duration;
 
-    use xdfs_proto::base::Level;
+    use xdfs_proto::base::{Level, Safety};
 
     use super::*;
     use crate::plan::Check;
@@ -194,13 +196,15 @@ mod tests {
             channels: 2,
             congestion: "cubic".to_owned(),
             level: Level::Integrity,
+            safety: Safety::Durable,
+            resumed: 3,
             check: Check::Wire,
             retries: 1,
             channel_bytes: vec![3, 4],
         };
         assert_eq!(
             serde_json::to_string(&line_of(&item, &transfer)).unwrap(),
-            r#"{"event":"transfer","source":"a\"b","target":"xdfs://localhost/e/x","bytes":7,"seconds":0.25,"channels":2,"congestion":"cubic","protection":"integrity","verify":"wire","hash":null,"resumed_bytes":0,"retries":1,"channel_bytes":[3,4],"ok":true}"#
+            r#"{"event":"transfer","source":"a\"b","target":"xdfs://localhost/e/x","bytes":7,"seconds":0.25,"channels":2,"congestion":"cubic","protection":"integrity","verify":"wire","durability":"durable","hash":null,"resumed_bytes":3,"retries":1,"channel_bytes":[3,4],"ok":true}"#
         );
     }
 

@@ -9,7 +9,7 @@ mod terminal;
 use std::io::IsTerminal;
 use std::time::Duration;
 
-use xdfs_proto::base::{ErrorKind, Level};
+use xdfs_proto::base::{ErrorKind, Level, Safety};
 
 pub(crate) use json::{JsonLines, Ready, Stat};
 
@@ -42,8 +42,12 @@ pub(crate) struct Transfer {
     pub(crate) congestion: String,
     /// Protection granted.
     pub(crate) level: Level,
+    /// How safe the target is.
+    pub(crate) safety: Safety,
     /// What was checked.
     pub(crate) check: Check,
+    /// Bytes that an earlier attempt had left.
+    pub(crate) resumed: u64,
     /// Blocks that went again.
     pub(crate) retries: u64,
     /// Payload bytes by channel.

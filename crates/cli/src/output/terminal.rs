@@ -133,7 +133,7 @@ fn style(template: &str) -> ProgressStyle {
 
 #[cfg(test)]
 mod tests {
-    use xdfs_proto::base::Level;
+    use xdfs_proto::base::{Level, Safety};
 
     use super::*;
     use crate::plan::Check;
@@ -154,6 +154,8 @@ mod tests {
             channels: 8,
             congestion: "cubic".to_owned(),
             level: Level::Clear,
+            safety: Safety::Durable,
+            resumed: 0,
             check: Check::None,
             retries: 0,
             channel_bytes: Vec::new(),

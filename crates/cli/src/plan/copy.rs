@@ -99,6 +99,21 @@ pub(crate) struct Options {
     pub(crate) length: Option<u64>,
     /// An existing target is kept.
     pub(crate) keep_existing: bool,
+    /// When a file counts as copied.
+    pub(crate) durability: WhenDone,
+    /// Go on where an earlier attempt ended.
+    pub(crate) resume: bool,
+}
+
+/// When a file counts as copied.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum WhenDone {
+    /// When it is in its file system.
+    Written,
+    /// When it is on its disk, where the file system has one.
+    Durable,
+    /// The same, and a file system that cannot promise it is told about.
+    DurableAsked,
 }
 
 /// How a copy is checked, of what this version has.
@@ -164,10 +179,7 @@ fn refuse_what_comes_later(args: &CopyArgs) -> Result<(), PlanError> {
         Some(Verify::Reread) => return later("--verify reread", Later::Durability, "this version has wire and none"),
         Some(Verify::Wire | Verify::None) | None => {}
     }
-    match args.durability {
-        Durability::Durable => later("--durability durable", Later::Durability, "this version has written"),
-        Durability::Written => Ok(()),
-    }
+    Ok(())
 }
 
 fn resolve_options(args: &CopyArgs) -> Result<Options, PlanError> {
@@ -208,6 +220,12 @@ fn resolve_options(args: &CopyArgs) -> Result<Options, PlanError> {
         offset: args.offset,
         length: args.length,
         keep_existing: args.no_clobber,
+        resume: !args.no_resume,
+        durability: match args.durability {
+            None => WhenDone::Durable,
+            Some(Durability::Durable) => WhenDone::DurableAsked,
+            Some(Durability::Written) => WhenDone::Written,
+        },
     })
 }
 

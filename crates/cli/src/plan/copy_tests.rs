@@ -86,6 +86,8 @@ fn options_that_are_left_out_have_the_documented_values() {
             offset: 0,
             length: None,
             keep_existing: false,
+            durability: WhenDone::Durable,
+            resume: true,
         }
     );
     assert_eq!(plan.format, Format { json: false, quiet: false, progress: Progress::Total });
@@ -108,6 +110,8 @@ fn options_reach_the_plan() {
             offset: 1000,
             length: Some(2000),
             keep_existing: true,
+            durability: WhenDone::Written,
+            resume: false,
         }
     );
     assert_eq!(plan.format, Format { json: true, quiet: true, progress: Progress::Channels });
@@ -130,7 +134,6 @@ fn what_comes_later_is_refused_by_the_name_it_was_typed_with() {
         ("--protection private a xdfs://localhost/e/x", "--protection private", "xSec"),
         ("--verify hash a xdfs://localhost/e/x", "--verify hash", "durability"),
         ("--verify reread a xdfs://localhost/e/x", "--verify reread", "durability"),
-        ("--durability durable a xdfs://localhost/e/x", "--durability durable", "durability"),
         ("-r a xdfs://localhost/e/x", "-r", "trees"),
         ("-a a xdfs://localhost/e/x", "-a", "trees"),
         ("a xdfs://anna@localhost/e/x", "xdfs://anna@localhost/e/x: logging in as anna", "xSec"),

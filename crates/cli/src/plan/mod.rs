@@ -11,7 +11,9 @@ use std::path::PathBuf;
 
 use xdfs_proto::base::Level;
 
-pub(crate) use copy::{CHANNELS_DEFAULT, Check, Copies, CopyPlan, Format, Local, LocalTarget, Options, Progress};
+pub(crate) use copy::{
+    CHANNELS_DEFAULT, Check, Copies, CopyPlan, Format, Local, LocalTarget, Options, Progress, WhenDone,
+};
 pub(crate) use serve::{ExportPlan, Root, ServePlan};
 
 use crate::args::{Command, DemoArgs, Generated, KeyCommand, Protection, StatArgs, TrustCommand, Typed, UserCommand};

@@ -36,6 +36,7 @@ fn grant() -> Grant {
         mode: 0,
         modified: None,
         version: Vec::new(),
+        kept: Vec::new(),
     }
 }
 

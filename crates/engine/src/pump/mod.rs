@@ -11,6 +11,8 @@
 //! no allocation, no lock and no log. What a record means is never decided here.
 
 mod line;
+mod marking;
+mod members;
 mod receive;
 mod send;
 mod storage;
@@ -22,10 +24,10 @@ use crate::host::{Ending, Host};
 use crate::mail::{Command, Mail, Post};
 use crate::transfer::{Shared, Tally, Transfer, Writer};
 use line::{Arriving, Line, Sending};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::mpsc::Receiver;
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, Extent, Instant, OperationId, PipelineId};
-use xdfs_proto::session::{GroupMessage, Output, Session, SessionEvent};
+use xdfs_proto::session::{Committed, GroupMessage, Output, Session, SessionEvent};
 use xdfs_proto::wire::Head;
 use xdfs_xio::buf::{Buffer, Pool};
 use xdfs_xio::dispatch::{Completion, Dispatch, End, Side, SocketId};
@@ -104,6 +106,10 @@ pub struct Pump<D: Dispatch, H: Host> {
     ended: Option<Option<Error>>,
     /// Storage calls that have not answered yet.
     calls: usize,
+    /// Operations that let go of their stage when its marker is made.
+    after_marker: BTreeSet<OperationId>,
+    /// Operations whose part is being kept; the outcome is told when it is, since a program may end on hearing it.
+    keeping: BTreeMap<OperationId, Option<(Result<Committed, Error>, Tally)>>,
     /// Transfers that ended while a record of theirs was with the transport.
     closing: Vec<OperationId>,
     /// Sockets of an ended session on which the reason still leaves, and until when.
@@ -112,7 +118,7 @@ pub struct Pump<D: Dispatch, H: Host> {
 
 /// See [`Pump::after_detach`].
 enum AfterDetach {
-    Commit { length: u64 },
+    Commit { length: u64, durable: bool },
     Forward { to: PipelineId, message: GroupMessage },
 }
 
@@ -154,6 +160,8 @@ where
             idle_since: None,
             ended: None,
             calls: 0,
+            after_marker: BTreeSet::new(),
+            keeping: BTreeMap::new(),
             closing: Vec::new(),
             last_words: BTreeMap::new(),
         };
@@ -224,7 +232,8 @@ where
         let late: Vec<_> = self.last_words.iter().filter(|(_, until)| now >= **until).map(|(one, _)| *one).collect();
         late.into_iter().for_each(|socket| self.drop_last_words(socket));
         self.session.on_time(now);
-        let usual = (self.session.limits().stall / 8).max(bounds::TICK_MIN);
+        self.mark_all(now);
+        let usual = (self.session.limits().stall / 8).clamp(bounds::TICK_MIN, bounds::MARKER_PERIOD / 5);
         let interval = if self.session.is_closing() { usual.min(bounds::TICK_CLOSING) } else { usual };
         self.next_tick = now.after(interval);
         self.drain();
@@ -332,8 +341,8 @@ where
             Output::Open { operation, request } => self.on_open(operation, &request),
             Output::Stage { operation, request, grant } => self.on_stage(operation, request.as_ref(), grant.as_ref()),
             Output::Check { operation } => self.on_check(operation),
-            Output::Commit { operation, length } => self.on_commit(operation, length),
-            Output::Abort { operation } => self.abort_transfer(operation),
+            Output::Commit { operation, length, durable } => self.on_commit(operation, length, durable),
+            Output::Abort { operation, keep } => self.abort_transfer(operation, keep),
             Output::Close { channel, .. } => self.close_line(channel),
             Output::Resume { channel } => self.on_resume(channel),
             Output::Group { to, message } => self.on_group_output(to, message),
@@ -348,7 +357,11 @@ where
                 let tally = self.tallies.remove(&operation).or(tally);
                 self.drop_transfer(operation);
                 self.tickets.retain(|_, known| *known != operation);
-                self.host.settled(operation, outcome, tally.unwrap_or_default());
+                let tally = tally.unwrap_or_default();
+                match self.keeping.get_mut(&operation) {
+                    Some(later) => *later = Some((outcome, tally)),
+                    None => self.host.settled(operation, outcome, tally),
+                }
             }
             SessionEvent::Acknowledged { operation, below } => self.on_acknowledged(operation, below),
             SessionEvent::Over { ref error } => {
@@ -421,10 +434,17 @@ where
             }
             Mail::Committed(operation, result) => {
                 self.calls -= 1;
-                self.session.on_committed(operation, result.map(|attributes| attributes.version.0));
+                self.session.on_committed(operation, result);
             }
             Mail::Written(written) => self.on_written(written),
             Mail::Detached(operation) => self.on_detached(operation),
+            Mail::Marked(operation, result) => self.on_marked(operation, result),
+            Mail::Kept(operation) => {
+                self.calls -= 1;
+                if let Some(Some((outcome, tally))) = self.keeping.remove(&operation) {
+                    self.host.settled(operation, outcome, tally);
+                }
+            }
             Mail::Dropped => self.calls -= 1,
             Mail::Read { operation, buffer, length, ended, error } => {
                 self.on_read(operation, buffer, length, ended, error);
@@ -456,42 +476,6 @@ where
             Command::Close => self.session.close(),
             Command::Abandon(error) => self.session.end(Some(error)),
         }
-    }
-
-    fn on_group_output(&mut self, to: PipelineId, message: GroupMessage) {
-        if let GroupMessage::Covered(operation) = &message {
-            // This pipeline's hold on the stage ends before the coordinator may commit it.
-            return self.let_go(*operation, AfterDetach::Forward { to, message: message.clone() });
-        }
-        self.forward(to, message);
-    }
-
-    fn forward(&mut self, to: PipelineId, message: GroupMessage) {
-        let shared = match &message {
-            GroupMessage::Start { operation, .. } => self.share_of(*operation),
-            _ => None,
-        };
-        let start = match &message {
-            GroupMessage::Start { operation, .. } => Some(*operation),
-            _ => None,
-        };
-        let post = self.peers.get(usize::from(to.0)).and_then(Option::as_ref);
-        let letter = Mail::Group { from: self.pipeline, message, shared };
-        let sent = post.is_some_and(|post| post.send(letter).is_ok());
-        if let (false, Some(operation)) = (sent, start) {
-            let error = Error::new(ErrorKind::ConnectionLost, "a pipeline of the session has ended");
-            self.session.on_group(to, GroupMessage::Failed(operation, error));
-        }
-    }
-
-    fn on_group(&mut self, from: PipelineId, message: GroupMessage, shared: Option<Shared>) {
-        if let (GroupMessage::Start { operation, .. }, Some(shared)) = (&message, shared) {
-            self.adopt_shared(*operation, shared);
-        }
-        if let GroupMessage::Settled(operation, _) = &message {
-            self.drop_transfer(*operation);
-        }
-        self.session.on_group(from, message);
     }
 }
 

@@ -211,6 +211,7 @@ where
                 let result = stage.write(&buffer.payload()[..extent.length() as usize], extent.offset());
                 self.session.on_written(operation, extent, result, now);
                 self.receive_pool.give(buffer);
+                self.mark_when_due(operation, now);
             }
             Some(Writing::Beside(_)) => {
                 if let Some(writer) = &self.writer {
@@ -279,6 +280,7 @@ where
                 self.host.moved(head.operation, extent.length());
             }
             self.session.on_written(head.operation, extent, Ok(()), now);
+            self.mark_when_due(head.operation, now);
         }
         self.next_head(channel);
     }

@@ -6,9 +6,10 @@ use crate::bounds;
 use crate::host::{Opened, Staged};
 use crate::mail::Mail;
 use crate::transfer::reader::Stream;
-use crate::transfer::{Reading, Shared, SourceSide, Transfer, Writer, Writing, Written};
+use crate::transfer::{Reading, Shared, SourceSide, Transfer, Writer, Writing, Written, commit};
 use std::sync::Arc;
 use xdfs_proto::base::{Error, ErrorKind, Extent, OperationId};
+use xdfs_proto::session::StageFacts;
 use xdfs_proto::wire::control::Grant;
 use xdfs_proto::wire::request::Request;
 use xdfs_xio::buf::Buffer;
@@ -26,7 +27,7 @@ where
     H: Host,
 {
     /// Runs a storage call in the pool; its answer comes as a letter.
-    fn call<T: Send + 'static>(
+    pub(super) fn call<T: Send + 'static>(
         &mut self,
         job: impl FnOnce() -> Result<T, Error> + Send + 'static,
         letter: impl Fn(Result<T, Error>) -> Mail<D::Link> + Send + Sync + 'static,
@@ -135,21 +136,23 @@ where
 
     pub(super) fn on_staged(&mut self, operation: OperationId, result: Result<Staged, Error>) {
         self.calls -= 1;
-        let window = match result {
+        let facts = match result {
             Err(error) => Err(error),
             Ok(staged) => {
                 let (mode, modified) = (staged.mode, staged.modified);
+                let kept = staged.stage.kept().to_vec();
                 let writing = self.writing(operation, Arc::new(staged.stage));
                 let ordered = matches!(writing, Ok(Writing::Ordered { .. }));
                 writing.map(|writing| {
                     let transfer = self.transfers.entry(operation).or_default();
                     (transfer.writing, transfer.mode, transfer.modified) = (Some(writing), mode, modified);
                     let block = u64::from(self.session.limits().block);
-                    ordered.then_some(bounds::ORDERED_WINDOW_BLOCKS * block)
+                    let window = ordered.then_some(bounds::ORDERED_WINDOW_BLOCKS * block);
+                    StageFacts { window, kept }
                 })
             }
         };
-        self.session.on_staged(operation, window);
+        self.session.on_staged(operation, facts);
     }
 
     /// How a stage is written.
@@ -206,11 +209,12 @@ where
         self.receive_pool.give(written.buffer);
         let now = self.dispatch.now();
         self.session.on_written(written.operation, written.extent, written.result, now);
+        self.mark_when_due(written.operation, now);
         self.serve_waiting();
     }
 
-    pub(super) fn on_commit(&mut self, operation: OperationId, length: u64) {
-        self.let_go(operation, AfterDetach::Commit { length });
+    pub(super) fn on_commit(&mut self, operation: OperationId, length: u64, durable: bool) {
+        self.let_go(operation, AfterDetach::Commit { length, durable });
     }
 
     /// Takes the stage back from the writer thread, then goes on.
@@ -232,12 +236,17 @@ where
         self.continue_after_detach(operation);
     }
 
-    fn continue_after_detach(&mut self, operation: OperationId) {
+    pub(super) fn continue_after_detach(&mut self, operation: OperationId) {
+        if self.transfers.get(&operation).is_some_and(|transfer| transfer.marking) {
+            // The marker has the stage.
+            self.after_marker.insert(operation);
+            return;
+        }
         let then = self.after_detach.remove(&operation);
         let transfer = self.transfers.get_mut(&operation);
         let writing = transfer.and_then(|transfer| transfer.writing.take());
         match then {
-            Some(AfterDetach::Commit { length }) => self.commit(operation, length, writing),
+            Some(AfterDetach::Commit { length, durable }) => self.commit(operation, length, durable, writing),
             Some(AfterDetach::Forward { to, message }) => {
                 drop(writing);
                 self.forward(to, message);
@@ -246,7 +255,7 @@ where
         }
     }
 
-    fn commit(&mut self, operation: OperationId, length: u64, writing: Option<Writing>) {
+    fn commit(&mut self, operation: OperationId, length: u64, durable: bool, writing: Option<Writing>) {
         let transfer = self.transfers.get(&operation);
         let (mode, modified) = transfer.map_or((0, None), |transfer| (transfer.mode, transfer.modified));
         let stage = writing.map(Writing::into_stage).and_then(Arc::into_inner);
@@ -255,12 +264,12 @@ where
             return self.session.on_committed(operation, Err(error));
         };
         let request = CommitRequest { length, mode, modified };
-        self.call(move || stage.commit(&request), move |result| Mail::Committed(operation, result));
+        let job = move || commit::carry_out(stage, &request, durable);
+        self.call(job, move |result| Mail::Committed(operation, result));
     }
 
-    /// What this side holds for an operation goes; a stage that was not committed is removed by that.
     /// An operation is given up: what it moved is told with its outcome, which comes later.
-    pub(super) fn abort_transfer(&mut self, operation: OperationId) {
+    pub(super) fn abort_transfer(&mut self, operation: OperationId, keep: bool) {
         if let Some(transfer) = self.transfers.get_mut(&operation) {
             self.tallies.insert(operation, std::mem::take(&mut transfer.tally));
         }
@@ -268,10 +277,16 @@ where
         while self.tallies.len() > 2 * self.session.limits().operations_max {
             self.tallies.pop_first();
         }
-        self.drop_transfer(operation);
+        self.end_transfer(operation, keep);
     }
 
+    /// What this side holds for an operation goes; a stage that was not committed is removed by that.
     pub(super) fn drop_transfer(&mut self, operation: OperationId) {
+        self.end_transfer(operation, false);
+    }
+
+    /// The same; `keep` leaves what was written for the next attempt.
+    pub(super) fn end_transfer(&mut self, operation: OperationId, keep: bool) {
         let Some(transfer) = self.transfers.remove(&operation) else { return };
         if let Some(Reading::Direct { file, .. }) = &transfer.reading {
             let is_its = |sending: Sending| sending.operation == operation;
@@ -283,10 +298,10 @@ where
             }
             self.dispatch.close_file(*file);
         }
-        self.release(operation, transfer);
+        self.release(operation, transfer, keep);
     }
 
-    fn release(&mut self, operation: OperationId, transfer: Transfer) {
+    fn release(&mut self, operation: OperationId, transfer: Transfer, keep: bool) {
         let Some(writing) = transfer.writing else { return };
         if let Some(writer) = self.writer.as_ref().filter(|_| writing.is_beside()) {
             self.calls += 1;
@@ -299,7 +314,16 @@ where
             self.drop_stage(stage);
             return self.serve_waiting();
         }
-        self.drop_stage(writing.into_stage());
+        let stage = writing.into_stage();
+        if !keep {
+            return self.drop_stage(stage);
+        }
+        self.keeping.insert(operation, None);
+        let keep = move || {
+            stage.keep();
+            Ok(())
+        };
+        self.call(keep, move |_: Result<(), Error>| Mail::Kept(operation));
     }
 
     /// Letting go of a stage may mean removing a file; the pump does not end before that is done.

@@ -1,5 +1,6 @@
 //! What an operation reads from or writes to on this side.
 
+pub mod commit;
 pub mod reader;
 pub mod writer;
 
@@ -7,7 +8,7 @@ pub use writer::{Writer, Written};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use xdfs_proto::base::ChannelId;
+use xdfs_proto::base::{ChannelId, Instant};
 use xdfs_xio::buf::Buffer;
 use xdfs_xio::dispatch::FileId;
 use xdfs_xio::store::{Source, Stage};
@@ -110,4 +111,8 @@ pub struct Transfer {
     pub modified: Option<(i64, u32)>,
     /// What passed.
     pub tally: Tally,
+    /// When the last marker was asked for, and whether it is under way.
+    pub marked_at: Option<Instant>,
+    /// See `marked_at`.
+    pub marking: bool,
 }

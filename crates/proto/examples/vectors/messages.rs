@@ -3,7 +3,7 @@
 use super::frame::Frame;
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, Extent, Level, OperationId};
 use xdfs_proto::wire::control::{Ack, ChannelGrant, Control, Grant, Kind, Safety};
-use xdfs_proto::wire::request::Request;
+use xdfs_proto::wire::request::{Request, Resume};
 use xdfs_proto::wire::{Event, Flags, Head, Writer};
 
 fn head(path: &'static str, about: &'static str, head: Head) -> Frame {
@@ -73,7 +73,9 @@ fn requests() -> Vec<Frame> {
         let flags = u64::from(request.keep_existing)
             | u64::from(request.length.is_some()) << 1
             | u64::from(request.head_only) << 2
-            | u64::from(request.modified.is_some()) << 3;
+            | u64::from(request.modified.is_some()) << 3
+            | u64::from(request.durable) << 4
+            | u64::from(request.resume.is_some()) << 5;
         let mut frame = Frame::new(path, format!("request {}", event as u8), about)
             .integer("flags", flags)
             .bytes("name", &request.name)
@@ -91,6 +93,10 @@ fn requests() -> Vec<Frame> {
         if let Some(modified) = request.modified {
             frame = frame.time("modified", modified);
         }
+        if let Some(resume) = &request.resume {
+            let kept: Vec<_> = resume.kept.iter().map(|range| (range.offset(), range.length())).collect();
+            frame = frame.bytes("source", &resume.source).ranges("kept", &kept);
+        }
         frame.is(&request.encode())
     };
     let plain = Request { name: b"data/f".to_vec(), transfer: [0xab; 16], ..Request::default() };
@@ -101,12 +107,22 @@ fn requests() -> Vec<Frame> {
         modified: Some((-5, 999_999_999)),
         ..plain.clone()
     };
+    let durable = Request {
+        durable: true,
+        length: Some(5 << 30),
+        resume: Some(Resume { source: vec![9; 48], kept: vec![] }),
+        ..plain.clone()
+    };
+    let kept = vec![extent(0, 256 << 20), extent(300 << 20, 5)];
+    let going_on = Request { resume: Some(Resume { source: vec![1, 2, 3], kept }), ..plain.clone() };
     let stat = Request { head_only: true, ..plain.clone() };
     vec![
         request("wire/request-download-range.txt", "A range of a file.", Event::Download, download_request()),
         request("wire/request-download.txt", "A whole file, with every default.", Event::Download, plain.clone()),
         request("wire/request-stat.txt", "The attributes of a file and no byte of it.", Event::Download, stat),
         request("wire/request-upload.txt", "A new file with mode, and a time before 1970.", Event::Upload, upload),
+        request("wire/request-upload-durable.txt", "A durable upload that may be resumed.", Event::Upload, durable),
+        request("wire/request-download-resume.txt", "A download that goes on.", Event::Download, going_on),
         request("wire/request-upload-unknown.txt", "An upload whose length comes with FINISH.", Event::Upload, plain),
     ]
 }
@@ -123,7 +139,9 @@ fn extent(offset: u64, length: u64) -> Extent {
 fn grant(path: &'static str, about: &'static str, grant: Grant) -> Frame {
     let flags = u64::from(grant.length.is_some())
         | u64::from(grant.size.is_some()) << 1
-        | u64::from(grant.modified.is_some()) << 2;
+        | u64::from(grant.modified.is_some()) << 2
+        | u64::from(!grant.kept.is_empty()) << 3;
+    let kept: Vec<_> = grant.kept.iter().map(|range| (range.offset(), range.length())).collect();
     let ranges: Vec<_> = grant.ranges.iter().map(|range| (range.offset(), range.length())).collect();
     control(path, about, &Control::Grant(grant.clone()), |mut frame| {
         frame = frame
@@ -140,7 +158,8 @@ fn grant(path: &'static str, about: &'static str, grant: Grant) -> Frame {
         if let Some(modified) = grant.modified {
             frame = frame.time("modified", modified);
         }
-        frame.bytes("version", &grant.version)
+        frame = frame.bytes("version", &grant.version);
+        if kept.is_empty() { frame } else { frame.ranges("kept", &kept) }
     })
 }
 
@@ -156,6 +175,17 @@ fn grants() -> Vec<Frame> {
         mode: 0o640,
         modified: Some((1_700_000_000, 5)),
         version: vec![1, 2, 3],
+        kept: vec![],
+    };
+    let resumed = Grant {
+        edge: 257 << 20,
+        ranges: vec![extent(0, 3 << 20)],
+        size: None,
+        mode: 0,
+        modified: None,
+        version: vec![],
+        kept: vec![extent(0, 1 << 20), extent(2 << 20, 1 << 20)],
+        ..download.clone()
     };
     let upload = Grant {
         edge: 256 << 20,
@@ -169,6 +199,7 @@ fn grants() -> Vec<Frame> {
     };
     vec![
         grant("wire/grant-download.txt", "GRANT of a download, cut for two pipelines.", download),
+        grant("wire/grant-upload-resumed.txt", "GRANT of an upload of which two ranges are there.", resumed),
         grant("wire/grant-upload.txt", "GRANT of an upload of unknown length.", upload),
     ]
 }
@@ -204,8 +235,8 @@ fn states() -> Vec<Frame> {
         control(
             "wire/committed.txt",
             "COMMITTED.",
-            &Control::Committed { length: 3 << 20, safety: Safety::Written, version: vec![9; 16] },
-            |frame| frame.integer("length", 3 << 20).byte("safety", 2).bytes("version", &[9; 16]),
+            &Control::Committed { length: 3 << 20, safety: Safety::Durable, version: vec![9; 16] },
+            |frame| frame.integer("length", 3 << 20).byte("safety", 3).bytes("version", &[9; 16]),
         ),
         control("wire/cancel.txt", "CANCEL: no payload.", &Control::Cancel, |frame| frame),
         control("wire/eofr.txt", "EOFR behind twelve blocks.", &Control::EndOfRange { blocks: 12 }, |frame| {

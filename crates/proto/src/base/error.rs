@@ -109,6 +109,26 @@ kinds! {
     Storage = 33, Permanent, "storage error";
     /// Too many open files or no memory.
     Resources = 34, Temporary, "out of descriptors or memory";
+    /// Another session goes on with this transfer: what this one still wrote would be in its way.
+    Superseded = 35, Permanent, "another session took the transfer over";
+}
+
+impl ErrorKind {
+    /// Whether a transfer that ends so leaves what arrived for the next attempt. Not where the bytes may be wrong: a source
+    /// that changed, storage that failed, a peer that misbehaves.
+    pub const fn leaves_part(self) -> bool {
+        matches!(
+            self,
+            Self::ConnectionLost
+                | Self::TimedOut
+                | Self::Cancelled
+                | Self::Busy
+                | Self::Draining
+                | Self::NoSpace
+                | Self::QuotaExceeded
+                | Self::Resources
+        )
+    }
 }
 
 /// One error, as it is shown, logged and sent: kind, whether to try again, and what happened to what.

@@ -41,6 +41,14 @@ impl Extent {
         self.length == 0
     }
 
+    /// The bytes that lie in both; none where there are none.
+    pub const fn intersection(self, other: Extent) -> Option<Extent> {
+        let offset = if self.offset > other.offset { self.offset } else { other.offset };
+        let end = if self.end() < other.end() { self.end() } else { other.end() };
+        // Within both, so within the bound.
+        if offset < end { Some(Extent { offset, length: end - offset }) } else { None }
+    }
+
     /// Every byte of `other` lies in `self`.
     pub const fn contains(self, other: Extent) -> bool {
         self.offset <= other.offset && other.end() <= self.end()

@@ -7,6 +7,7 @@ mod extent;
 mod id;
 mod level;
 pub mod path;
+mod safety;
 mod time;
 
 pub use error::{Error, ErrorKind, Retry};
@@ -14,4 +15,5 @@ pub use extent::{Extent, ExtentError};
 pub use id::{ChannelId, OperationId, PipelineId, SessionId};
 pub use level::Level;
 pub use path::{PathError, RelPath};
+pub use safety::Safety;
 pub use time::{Duration, Instant};

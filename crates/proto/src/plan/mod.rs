@@ -38,6 +38,51 @@ pub fn covers(ranges: &[Extent], length: Option<u64>, block: u32) -> bool {
     !ranges.is_empty() && end == length
 }
 
+/// What of `kept` is whole blocks of the grid of a transfer of `length` bytes, merged and ascending: the rest goes again.
+/// `kept` is ascending.
+pub fn whole_blocks(kept: &[Extent], length: u64, block: u32) -> Vec<Extent> {
+    let block = u64::from(block);
+    let mut whole: Vec<Extent> = Vec::new();
+    let mut open: Option<(u64, u64)> = None;
+    let mut close = |range: Option<(u64, u64)>| {
+        let Some((from, to)) = range else { return };
+        let from = from.div_ceil(block).saturating_mul(block);
+        let to = if to >= length { length } else { to - to % block };
+        if from < to && whole.len() < limits::LEDGER_ENTRIES_MAX {
+            whole.extend(Extent::new(from, to - from).ok());
+        }
+    };
+    for range in kept {
+        open = match open {
+            // Touching ranges are one: a block may lie across their seam.
+            Some((from, to)) if range.offset() <= to => Some((from, to.max(range.end()))),
+            other => {
+                close(other);
+                Some((range.offset(), range.end()))
+            }
+        };
+    }
+    close(open);
+    whole
+}
+
+/// Whether `kept` are whole blocks of the grid, as [`whole_blocks`] gives them.
+pub fn are_whole_blocks(kept: &[Extent], length: Option<u64>, block: u32) -> bool {
+    let Some(length) = length else { return kept.is_empty() };
+    let on_grid = |offset: u64| offset.is_multiple_of(block.into());
+    kept.iter().all(|range| {
+        !range.is_empty()
+            && on_grid(range.offset())
+            && range.end() <= length
+            && (on_grid(range.end()) || range.end() == length)
+    })
+}
+
+/// The parts of `kept` that lie in `range`.
+pub fn within(kept: &[Extent], range: Extent) -> Vec<Extent> {
+    kept.iter().filter_map(|one| one.intersection(range)).collect()
+}
+
 /// Bytes that a sender may be ahead of the lowest missing block. It costs a bit per block, not a buffer, so it is
 /// generous: 256 MiB fill a path of 10 Gbit/s and 200 ms, and two blocks for every channel keep each of them busy.
 pub fn window(channels: u16, block: u32) -> u64 {
@@ -85,6 +130,33 @@ mod tests {
                 assert!(covers(&ranges, Some(length), 100) && !covers(&ranges, Some(length + 1), 100));
             }
         }
+    }
+
+    #[test]
+    fn of_what_was_kept_only_whole_blocks_count_and_touching_ranges_are_one() {
+        let extents = |list: &[(u64, u64)]| -> Vec<Extent> {
+            list.iter().map(|(from, to)| Extent::new(*from, to - from).unwrap()).collect()
+        };
+        for (kept, whole) in [
+            (&[(0, 30)][..], &[(0, 30)][..]),
+            (&[(1, 30)], &[(10, 30)]),
+            (&[(0, 29)], &[(0, 20)]),
+            (&[(0, 5), (5, 10)], &[(0, 10)]),
+            (&[(0, 5), (6, 10)], &[]),
+            (&[(30, 45)], &[(30, 45)]),
+            (&[(31, 45)], &[(40, 45)]),
+            (&[(0, 10), (20, 30)], &[(0, 10), (20, 30)]),
+            (&[(0, 99)], &[(0, 45)]),
+            (&[], &[]),
+        ] {
+            let found = whole_blocks(&extents(kept), 45, 10);
+            assert_eq!(found, extents(whole), "{kept:?}");
+            assert!(are_whole_blocks(&found, Some(45), 10));
+        }
+        for bad in [(1, 10), (0, 9), (0, 46), (40, 44)] {
+            assert!(!are_whole_blocks(&extents(&[bad]), Some(45), 10), "{bad:?}");
+        }
+        assert!(!are_whole_blocks(&extents(&[(0, 10)]), None, 10));
     }
 
     #[test]

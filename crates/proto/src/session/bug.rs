@@ -16,10 +16,16 @@ pub enum Bug {
     SuccessWithoutOutcome,
     /// A cancel is taken as its own answer while the receiver commits.
     CancelDecides,
+    /// The file gets its name before its bytes are synced.
+    NameBeforeSync,
+    /// The directory is not synced behind the name.
+    NoDirectorySync,
+    /// A sync that failed is made again, and its success believed.
+    SyncAgain,
 }
 
 impl Bug {
-    /// All of them.
+    /// Those of the session, which the model checker and the simulation catch.
     pub const ALL: [Bug; 6] = [
         Bug::ForgetLostBlocks,
         Bug::CountDuplicates,
@@ -28,6 +34,9 @@ impl Bug {
         Bug::SuccessWithoutOutcome,
         Bug::CancelDecides,
     ];
+
+    /// Those of storage, which the crash states catch.
+    pub const OF_STORAGE: [Bug; 3] = [Bug::NameBeforeSync, Bug::NoDirectorySync, Bug::SyncAgain];
 }
 
 /// The switch. Without the feature it has no state and is never set.

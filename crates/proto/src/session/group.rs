@@ -30,6 +30,8 @@ pub enum GroupMessage {
         block: u32,
         /// Level of the blocks.
         level: Level,
+        /// What of the range is there from an earlier attempt.
+        kept: Vec<Extent>,
     },
     /// Member to coordinator: every block of the range went out.
     Sent(OperationId),

@@ -220,7 +220,7 @@ impl Session {
     /// A message from another pipeline of this side.
     pub fn on_group(&mut self, from: PipelineId, message: GroupMessage) {
         match message {
-            GroupMessage::Start { operation, half, upload, range, block, level } => {
+            GroupMessage::Start { operation, half, upload, range, block, level, kept } => {
                 let mut member = Operation::new(operation, upload, half, ChannelId(0));
                 (member.level, member.block, member.part) = (level, block, Part::Member(from, false));
                 let window = self.limits.span(block);
@@ -232,15 +232,19 @@ impl Session {
                         // The receiving member says how far by CREDIT, and may have done so already.
                         let edge = self.take_credit(operation).unwrap_or(range.offset());
                         let fresh = Sender::new(range.offset(), Some(range.end()), block, edge, bugs);
-                        *sender = Some(fresh.within(window));
+                        *sender = Some(fresh.within(window).keeping(kept));
                     }
                     State::Receiving { life, receiver, .. } => {
                         *life = Receiving::Moving;
-                        *receiver = Some(Receiver::new(range.offset(), Some(range.end()), block, window, bugs));
+                        let fresh = Receiver::new(range.offset(), Some(range.end()), block, window, bugs);
+                        *receiver = Some(fresh.keeping(kept));
                         member.owes.add(Owes::CREDIT);
                     }
                 }
                 self.operations.insert(operation, member);
+                // A range that is there already needs no block to end.
+                self.after_sending(operation);
+                self.after_writing(operation);
                 if self.over {
                     let why = Error::new(ErrorKind::ConnectionLost, "all channels of a pipeline were lost");
                     self.end_operation(operation, &why);

@@ -42,7 +42,7 @@ pub use operation::{Committed, Operation};
 pub use output::{Output, Payload, SessionEvent};
 pub use receiver::{BadBlock, Judgement, Receiver};
 pub use sender::{AckBeyondSent, Sender};
-pub use storage::SourceFacts;
+pub use storage::{SourceFacts, StageFacts, TargetFacts};
 
 use crate::base::{ChannelId, Duration, Error, ErrorKind, Instant, Level, OperationId, PipelineId};
 use crate::channel::{Flow, Life};
@@ -292,6 +292,7 @@ impl Session {
         let half = if upload { Half::Sending } else { Half::Receiving };
         let mut operation = Operation::new(id, upload, half, opening);
         operation.level = request.level;
+        operation.durable = request.durable;
         operation.request = Some(request);
         operation.owes.add(operation::Owes::REQUEST);
         self.operations.insert(id, operation);

@@ -97,6 +97,8 @@ pub struct Operation {
     pub(super) opening: ChannelId,
     pub(super) level: Level,
     pub(super) block: u32,
+    /// The outcome is told when the target is on stable storage.
+    pub(super) durable: bool,
     pub(super) grant: Option<Grant>,
     pub(super) owes: Owes,
     /// What was told at least once.
@@ -135,6 +137,7 @@ impl Operation {
             opening,
             level: Level::Clear,
             block: 0,
+            durable: false,
             grant: None,
             owes: Owes::default(),
             told: Owes::default(),
@@ -156,6 +159,16 @@ impl Operation {
             State::Sending { life, .. } => *life == Sending::Settled,
             State::Receiving { life, .. } => *life == Receiving::Settled,
         }
+    }
+
+    /// Whether a GRANT may say that these ranges are there already: where nothing was said about an earlier attempt there is
+    /// none, and of a download this end has what it said it has.
+    pub(super) fn may_keep(&self, grant: &Grant) -> bool {
+        let said = self.request.as_ref().and_then(|request| request.resume.as_ref());
+        grant
+            .kept
+            .iter()
+            .all(|range| said.is_some_and(|said| self.upload || said.kept.iter().any(|kept| kept.contains(*range))))
     }
 
     /// Whether another pipeline coordinates it.

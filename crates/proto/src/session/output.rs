@@ -29,10 +29,10 @@ pub enum Output {
     Stage { operation: OperationId, request: Option<Request>, grant: Option<Grant> },
     /// Every block went out: look whether the source is still what it was; then call `on_checked`.
     Check { operation: OperationId },
-    /// Give the target its name; then call `on_committed`.
-    Commit { operation: OperationId, length: u64 },
-    /// Drop stage or source: the operation failed here.
-    Abort { operation: OperationId },
+    /// Give the target its name, by the plan of [`crate::commit`]; then call `on_committed`.
+    Commit { operation: OperationId, length: u64, durable: bool },
+    /// Drop stage or source: the operation failed here. `keep` leaves what arrived for the next attempt, where storage can.
+    Abort { operation: OperationId, keep: bool },
     /// Stop using the channel and close its socket. `error` is none after an orderly end.
     Close { channel: ChannelId, error: Option<Error> },
     /// A head that was parked can be judged now.

@@ -18,6 +18,8 @@ pub struct Receiver {
     low: u64,
     /// Blocks above `low`: written or not.
     above: VecDeque<bool>,
+    /// Ranges above `low` that are there from an earlier attempt, in whole blocks.
+    kept: VecDeque<Extent>,
     /// Span that the sender may be ahead of `low`.
     window: u64,
     /// Bytes written since the last acknowledgement.
@@ -63,6 +65,7 @@ impl Receiver {
             end,
             low: start,
             above: VecDeque::new(),
+            kept: VecDeque::new(),
             window,
             untold: 0,
             untold_since: Instant(0),
@@ -70,6 +73,13 @@ impl Receiver {
             counted: 0,
             bugs,
         }
+    }
+
+    /// The same with ranges that are there already: whole blocks, ascending, within the range.
+    pub fn keeping(mut self, kept: Vec<Extent>) -> Self {
+        self.kept = kept.into();
+        self.advance();
+        self
     }
 
     /// Offset up to which the sender may go.
@@ -98,7 +108,8 @@ impl Receiver {
         if offset >= self.edge() || end > self.edge().max(self.low + u64::from(self.block)) {
             return Err(BadBlock::OutsideCredit);
         }
-        if offset < self.low || self.above.get(self.index_of(offset)).copied().unwrap_or(false) {
+        let kept = self.kept.iter().take_while(|kept| kept.offset() <= offset).any(|kept| offset < kept.end());
+        if offset < self.low || kept || self.above.get(self.index_of(offset)).copied().unwrap_or(false) {
             return Ok(Judgement::Duplicate);
         }
         Ok(Judgement::Take)
@@ -135,10 +146,24 @@ impl Receiver {
             self.above.push_back(false);
         }
         self.above[index] = true;
-        while self.above.front() == Some(&true) {
-            self.above.pop_front();
-            let next = self.low + u64::from(self.block);
-            self.low = self.end.map_or(next, |end| next.min(end));
+        self.advance();
+    }
+
+    /// Moves `low` over what is written or kept.
+    fn advance(&mut self) {
+        loop {
+            if self.above.front() == Some(&true) {
+                self.above.pop_front();
+                let next = self.low + u64::from(self.block);
+                self.low = self.end.map_or(next, |end| next.min(end));
+            } else if let Some(kept) = self.kept.pop_front_if(|kept| kept.offset() <= self.low) {
+                let blocks = (kept.end().saturating_sub(self.low)).div_ceil(self.block.into());
+                // At most as many as there are: a usize.
+                self.above.drain(..(self.above.len() as u64).min(blocks) as usize);
+                self.low = self.low.max(kept.end());
+            } else {
+                return;
+            }
         }
     }
 
@@ -286,6 +311,29 @@ mod tests {
         assert_eq!(late.on_arrived(10, 3), Err(BadBlock::Misplaced));
         let mut empty = receiver(None);
         assert!(empty.on_end(0) && empty.covered());
+    }
+
+    #[test]
+    fn what_was_kept_counts_as_written_and_is_not_taken_again() {
+        let kept =
+            |ranges: &[(u64, u64)]| receiver(Some(95)).keeping(ranges.iter().map(|(o, l)| extent(*o, *l)).collect());
+        let mut some = kept(&[(0, 20), (40, 10), (90, 5)]);
+        assert_eq!((some.low(), some.edge()), (20, 60));
+        assert_eq!(some.judge(10, 10), Ok(Judgement::Duplicate));
+        assert_eq!(some.judge(40, 10), Ok(Judgement::Duplicate));
+        assert_eq!(some.judge(20, 10), Ok(Judgement::Take));
+        for offset in [50, 30, 20] {
+            some.on_written(extent(offset, 10), NOW);
+        }
+        assert_eq!(some.acknowledge(), (60, alloc::vec![]));
+        for offset in [80, 60, 70] {
+            assert!(!some.covered());
+            some.on_written(extent(offset, 10), NOW);
+        }
+        assert!(some.covered());
+        assert_eq!(some.low(), 95);
+        assert!(kept(&[(0, 95)]).covered());
+        assert!(!kept(&[(10, 85)]).covered());
     }
 
     #[test]

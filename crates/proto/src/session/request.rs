@@ -39,6 +39,7 @@ impl Session {
         } else {
             plan::block(request.block, operation.level, self.limits.channels).min(self.limits.block)
         };
+        operation.durable = request.durable;
         operation.request = Some(request.clone());
         let closing = self.closing;
         // The client may open the next operation as soon as it knows an outcome, which this end may not have heard of.
@@ -127,6 +128,9 @@ impl Session {
         if !fits {
             return Err(Fault::Wire(WireError::Invalid("length of GRANT")));
         }
+        if !operation.may_keep(&grant) {
+            return Err(Fault::Wire(WireError::Invalid("kept ranges")));
+        }
         operation.level = grant.level;
         operation.block = grant.block;
         operation.owes.remove(Owes::REQUEST);
@@ -143,6 +147,7 @@ impl Session {
                 // A length that is not known yet means one range with an open end.
                 let end = grant.length.map(|_| first.end());
                 let mut fresh = super::Sender::new(first.offset(), end, grant.block, grant.edge, bugs).within(span);
+                fresh = fresh.keeping(plan::within(&grant.kept, first));
                 if let Some((available, ended)) = operation.source {
                     fresh.on_source(available, ended);
                 }
@@ -180,6 +185,7 @@ impl Session {
                 range: *range,
                 block: grant.block,
                 level: grant.level,
+                kept: plan::within(&grant.kept, *range),
             };
             members.push(to);
             self.outputs.push_back(Output::Group { to, message });

@@ -8,6 +8,7 @@ use super::bug::{Bug, Bugs};
 use crate::base::{ChannelId, Duration, Extent, Instant};
 use crate::limits;
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 
 /// Where a copy of a block went.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -48,6 +49,8 @@ pub struct Sender {
     slots: VecDeque<Slot>,
     /// The source is read in order: a block that is with a transport is nowhere else, and cannot be repeated.
     in_order: bool,
+    /// What the receiver has from an earlier attempt and `next` has not passed, in whole blocks.
+    kept: VecDeque<Extent>,
     /// How many slots are `Again`.
     again: usize,
     /// Smoothed time from a block's sending to its acknowledgement.
@@ -74,6 +77,7 @@ impl Sender {
             base: start,
             slots: VecDeque::new(),
             in_order: end.is_none(),
+            kept: VecDeque::new(),
             again: 0,
             ack_time: Duration::ZERO,
             bugs,
@@ -83,6 +87,13 @@ impl Sender {
     /// The same with at most `span` unacknowledged bytes, or one block where that is more.
     pub fn within(mut self, span: u64) -> Self {
         self.span = span.max(self.block.into());
+        self
+    }
+
+    /// The same without these ranges, which the receiver has: whole blocks, ascending, within the range.
+    pub fn keeping(mut self, kept: Vec<Extent>) -> Self {
+        self.kept = kept.into();
+        self.pass_kept();
         self
     }
 
@@ -136,6 +147,7 @@ impl Sender {
         if let Some(extent) = self.new_block() {
             self.next = extent.end();
             self.slots.push_back(Slot::Flying { first: copy, second: None });
+            self.pass_kept();
             return Some(extent);
         }
         let index = self.repeatable(channel, now)?;
@@ -159,7 +171,9 @@ impl Sender {
 
     /// The receiver has everything below `low` and the ranges.
     pub fn on_ack(&mut self, low: u64, ranges: &[Extent], now: Instant) -> Result<(), AckBeyondSent> {
-        if low > self.next || ranges.last().is_some_and(|range| range.end() > self.next) {
+        // The receiver's count goes on over what it had.
+        let kept = self.kept.front().filter(|kept| kept.offset() <= self.next).map_or(0, |kept| kept.end());
+        if low > self.next.max(kept) || ranges.last().is_some_and(|range| range.end() > self.next) {
             return Err(AckBeyondSent);
         }
         let all_below = if low >= self.next { self.slots.len() } else { self.index_of(low) };
@@ -179,6 +193,7 @@ impl Sender {
             self.slots.pop_front();
             self.base = (self.base + u64::from(self.block)).min(self.next);
         }
+        self.pass_kept();
         Ok(())
     }
 
@@ -202,6 +217,24 @@ impl Sender {
         }
     }
 
+    /// Moves `next` over what the receiver has. Its blocks are remembered as acknowledged while older ones are under way, as
+    /// far as the span goes.
+    fn pass_kept(&mut self) {
+        while let Some(kept) = self.kept.front().copied().filter(|kept| kept.offset() <= self.next) {
+            if self.slots.is_empty() {
+                (self.base, self.next) = (kept.end().max(self.base), kept.end().max(self.next));
+            }
+            while self.next < kept.end() && self.next - self.base < self.span.min(KEPT_SPAN) {
+                self.slots.push_back(Slot::Done);
+                self.next = (self.next + u64::from(self.block)).min(kept.end());
+            }
+            if self.next < kept.end() {
+                return;
+            }
+            self.kept.pop_front();
+        }
+    }
+
     /// The first block that never went out, if the source has it and the receiver granted it.
     fn new_block(&self) -> Option<Extent> {
         let whole = self.next.checked_add(self.block.into())?;
@@ -210,6 +243,10 @@ impl Sender {
             Some(end) => whole.min(end),
             None => whole,
         };
+        if self.kept.front().is_some_and(|kept| kept.offset() <= self.next) {
+            // The span ends inside what is there already.
+            return None;
+        }
         if end > self.available || end > self.edge || end - self.base > self.span {
             return None;
         }
@@ -267,6 +304,9 @@ impl Sender {
 
 /// How many of the oldest blocks are looked at for a repetition: the oldest is the one that holds the window.
 const REPEAT_SCAN: usize = 64;
+
+/// Bytes of blocks behind an unacknowledged one that are remembered although the receiver has them: a generous window.
+const KEPT_SPAN: u64 = 1 << 30;
 
 #[cfg(test)]
 mod tests {
@@ -349,6 +389,38 @@ mod tests {
         assert_eq!(sender.pick(ChannelId(1), 200, at(1)), Some(extent(30, 10)));
         // Less than a block would mean nothing at all.
         assert!(Sender::new(0, Some(10), BLOCK, 10, Bugs::default()).within(3).has_work());
+    }
+
+    #[test]
+    fn what_the_receiver_has_is_not_sent_and_its_count_goes_on_over_it() {
+        let mut sender = sender(95, 1000).keeping(alloc::vec![extent(0, 20), extent(30, 30), extent(90, 5)]);
+        let mut sent = alloc::vec::Vec::new();
+        while let Some(block) = sender.pick(ChannelId(1), sent.len() as u64, at(0)) {
+            sent.push(block.offset());
+        }
+        assert_eq!(sent, [20, 60, 70, 80]);
+        assert!(sender.all_sent() && !sender.all_acknowledged());
+        assert_eq!(sender.on_ack(96, &[], at(1)), Err(AckBeyondSent));
+        sender.on_ack(60, &[extent(70, 10)], at(1)).unwrap();
+        sender.on_fenced(ChannelId(1), 0);
+        assert_eq!(sender.pick(ChannelId(2), 0, at(2)), Some(extent(60, 10)));
+        assert_eq!(sender.pick(ChannelId(2), 1, at(2)), Some(extent(80, 10)));
+        sender.on_ack(95, &[], at(3)).unwrap();
+        assert!(sender.all_acknowledged());
+        let whole = Sender::new(0, Some(95), BLOCK, 0, Bugs::default()).keeping(alloc::vec![extent(0, 95)]);
+        assert!(whole.all_acknowledged());
+    }
+
+    #[test]
+    fn kept_blocks_beyond_the_span_wait_and_the_receivers_count_may_be_ahead() {
+        let mut sender = Sender::new(0, Some(100), BLOCK, 1000, Bugs::default()).within(30);
+        sender = sender.keeping(alloc::vec![extent(10, 80)]);
+        assert_eq!(sender.pick(ChannelId(1), 0, at(0)), Some(extent(0, 10)));
+        assert_eq!(sender.pick(ChannelId(1), 1, at(0)), None, "the span ends inside what is kept");
+        assert_eq!(sender.on_ack(91, &[], at(1)), Err(AckBeyondSent));
+        sender.on_ack(90, &[], at(1)).unwrap();
+        assert_eq!(sender.acknowledged(), 90);
+        assert_eq!(sender.pick(ChannelId(1), 1, at(1)), Some(extent(90, 10)));
     }
 
     #[test]

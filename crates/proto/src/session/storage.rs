@@ -28,6 +28,25 @@ pub struct SourceFacts {
     pub version: Vec<u8>,
 }
 
+/// What a stage is that was prepared.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct StageFacts {
+    /// How far the sender may run ahead where the target takes bytes in order only (they are held in buffers until their
+    /// turn).
+    pub window: Option<u64>,
+    /// What it has from an earlier attempt with the same source, ascending.
+    pub kept: Vec<Extent>,
+}
+
+/// What a target is that got its name.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct TargetFacts {
+    /// How safe it is: `Durable` only where storage can keep that promise and kept it.
+    pub safety: Safety,
+    /// Its version.
+    pub version: Vec<u8>,
+}
+
 impl Session {
     /// The source of a download is open, or cannot be.
     pub fn on_opened(&mut self, id: OperationId, result: Result<SourceFacts, Error>) {
@@ -38,13 +57,15 @@ impl Session {
         let (limits, bugs) = (self.limits.clone(), self.bugs);
         let Some(operation) = self.operations.get_mut(&id) else {
             // Cancelled meanwhile, and known to be on both sides.
-            return self.outputs.push_back(Output::Abort { operation: id });
+            return self.outputs.push_back(Output::Abort { operation: id, keep: false });
         };
         let Some(request) = operation.request.take() else { return };
         let length = match transfer_length(&request, &facts) {
             Ok(length) => length,
             Err(error) => return self.settle(id, Err(error)),
         };
+        let same = request.resume.filter(|resume| !facts.version.is_empty() && resume.source == facts.version);
+        let kept = same.map_or_else(Vec::new, |resume| plan::whole_blocks(&resume.kept, length, operation.block));
         let grant = Grant {
             level: operation.level,
             block: operation.block,
@@ -56,15 +77,16 @@ impl Session {
             mode: facts.mode,
             modified: facts.modified,
             version: facts.version,
+            kept,
         };
         let State::Sending { life, sender, .. } = &mut operation.state else { return };
         if life.on_granted().is_err() {
             // Cancelled meanwhile.
-            return self.outputs.push_back(Output::Abort { operation: id });
+            return self.outputs.push_back(Output::Abort { operation: id, keep: false });
         }
         let first = grant.ranges.first().copied().unwrap_or_default();
         let fresh = Sender::new(first.offset(), Some(first.end()), grant.block, request.credit, bugs);
-        *sender = Some(fresh.within(limits.span(grant.block)));
+        *sender = Some(fresh.within(limits.span(grant.block)).keeping(plan::within(&grant.kept, first)));
         operation.owes.add(Owes::GRANT);
         operation.grant = Some(grant.clone());
         if !request.head_only {
@@ -73,65 +95,88 @@ impl Session {
         }
     }
 
-    /// The stage of a transfer is there, or cannot be. `window` bounds how far the sender may run ahead where the target
-    /// takes bytes in order only (they are held in buffers until their turn).
-    pub fn on_staged(&mut self, id: OperationId, result: Result<Option<u64>, Error>) {
-        let bounded = match result {
-            Ok(window) => window,
+    /// The stage of a transfer is there, or cannot be.
+    pub fn on_staged(&mut self, id: OperationId, result: Result<StageFacts, Error>) {
+        let facts = match result {
+            Ok(facts) => facts,
             Err(error) => return self.settle(id, Err(error)),
         };
-        let (limits, bugs) = (self.limits.clone(), self.bugs);
         let Some(operation) = self.operations.get_mut(&id) else {
-            return self.outputs.push_back(Output::Abort { operation: id });
+            return self.outputs.push_back(Output::Abort { operation: id, keep: true });
         };
-        let State::Receiving { life, receiver, abandoned, .. } = &mut operation.state else { return };
+        let State::Receiving { life, abandoned, .. } = &mut operation.state else { return };
         if let Some(error) = abandoned.take() {
-            self.outputs.push_back(Output::Abort { operation: id });
+            self.outputs.push_back(Output::Abort { operation: id, keep: error.kind.leaves_part() });
             return self.settle(id, Err(error));
         }
         if life.on_staged().is_err() {
-            return self.outputs.push_back(Output::Abort { operation: id });
+            return self.outputs.push_back(Output::Abort { operation: id, keep: true });
         }
-        let window = bounded.unwrap_or_else(|| limits.span(operation.block));
-        // A download's first blocks come on the credit of its request.
-        let credit = operation.request.as_ref().map_or(0, |request| request.credit);
-        let window = if operation.upload { window } else { window.max(credit) };
-        // A target that is written in order has one pipeline: ranges far ahead would have to be held.
-        let pipelines = if bounded.is_some() { 1 } else { limits.pipelines };
         match operation.grant.clone() {
-            Some(grant) => {
-                let first = grant.ranges.first().copied().unwrap_or_default();
-                *receiver = Some(Receiver::new(first.offset(), Some(first.end()), grant.block, window, bugs));
-                operation.owes.add(Owes::CREDIT);
-                self.start_members(id, Half::Receiving, &grant);
-            }
-            None => {
-                let length = operation.request.as_ref().and_then(|request| request.length);
-                let block = operation.block;
-                let ranges = length.map_or_else(Vec::new, |length| plan::split(length, block, pipelines));
-                let first = ranges.first().copied().unwrap_or_default();
-                let fresh = Receiver::new(0, length.map(|_| first.end()), block, window, bugs);
-                let grant = Grant {
-                    level: operation.level,
-                    block,
-                    edge: fresh.edge(),
-                    length,
-                    ranges,
-                    kind: Kind::Regular,
-                    size: None,
-                    mode: 0,
-                    modified: None,
-                    version: Vec::new(),
-                };
-                *receiver = Some(fresh);
-                operation.request = None;
-                operation.owes.add(Owes::GRANT);
-                operation.grant = Some(grant.clone());
-                self.start_members(id, Half::Receiving, &grant);
-            }
+            Some(grant) => self.receive_granted(id, &grant, &facts),
+            None => self.grant_upload(id, &facts),
         }
+        // What was kept may be everything.
+        self.after_writing(id);
         self.check_early_finish(id);
         self.resume_parked();
+    }
+
+    /// The target of a download is there: blocks may come.
+    fn receive_granted(&mut self, id: OperationId, grant: &Grant, facts: &StageFacts) {
+        if !grant.kept.iter().all(|range| facts.kept.iter().any(|kept| kept.contains(*range))) {
+            // What the server will not send has gone meanwhile.
+            let error = Error::new(ErrorKind::Busy, "what an earlier attempt had left is gone; copy the file again");
+            return self.abandon(id, error);
+        }
+        let (window, bugs) = (facts.window.unwrap_or_else(|| self.limits.span(grant.block)), self.bugs);
+        let Some(operation) = self.operations.get_mut(&id) else { return };
+        // The first blocks come on the credit of the request.
+        let credit = operation.request.as_ref().map_or(0, |request| request.credit);
+        let State::Receiving { receiver, .. } = &mut operation.state else { return };
+        let first = grant.ranges.first().copied().unwrap_or_default();
+        let fresh = Receiver::new(first.offset(), Some(first.end()), grant.block, window.max(credit), bugs);
+        *receiver = Some(fresh.keeping(plan::within(&grant.kept, first)));
+        operation.owes.add(Owes::CREDIT);
+        self.start_members(id, Half::Receiving, grant);
+    }
+
+    /// The target of an upload is there: the client is told how to send.
+    fn grant_upload(&mut self, id: OperationId, facts: &StageFacts) {
+        // A target that is written in order has one pipeline: ranges far ahead would have to be held.
+        let pipelines = if facts.window.is_some() { 1 } else { self.limits.pipelines };
+        let Some(operation) = self.operations.get_mut(&id) else { return };
+        let (level, block) = (operation.level, operation.block);
+        let window = facts.window.unwrap_or_else(|| self.limits.span(block));
+        let State::Receiving { receiver, .. } = &mut operation.state else { return };
+        let request = operation.request.take();
+        let length = request.as_ref().and_then(|request| request.length);
+        let resumes = request.is_some_and(|request| request.resume.is_some());
+        let ranges = length.map_or_else(Vec::new, |length| plan::split(length, block, pipelines));
+        let first = ranges.first().copied().unwrap_or_default();
+        let kept = match length.filter(|_| resumes) {
+            Some(length) => plan::whole_blocks(&facts.kept, length, block),
+            None => Vec::new(),
+        };
+        let fresh = Receiver::new(0, length.map(|_| first.end()), block, window, self.bugs);
+        let fresh = fresh.keeping(plan::within(&kept, first));
+        let grant = Grant {
+            level,
+            block,
+            edge: fresh.edge(),
+            length,
+            ranges,
+            kind: Kind::Regular,
+            size: None,
+            mode: 0,
+            modified: None,
+            version: Vec::new(),
+            kept,
+        };
+        *receiver = Some(fresh);
+        operation.owes.add(Owes::GRANT);
+        operation.grant = Some(grant.clone());
+        self.start_members(id, Half::Receiving, &grant);
     }
 
     /// FINISH may have come before the stage was there.
@@ -191,11 +236,11 @@ impl Session {
     }
 
     /// The target has its name, or could not get it.
-    pub fn on_committed(&mut self, id: OperationId, result: Result<Vec<u8>, Error>) {
+    pub fn on_committed(&mut self, id: OperationId, result: Result<TargetFacts, Error>) {
         let Some(operation) = self.operations.get_mut(&id) else { return };
         let State::Receiving { finish, .. } = &operation.state else { return };
         let length = finish.or(operation.grant.as_ref().and_then(|grant| grant.length)).unwrap_or(0);
-        self.settle(id, result.map(|version| Committed { length, safety: Safety::Written, version }));
+        self.settle(id, result.map(|facts| Committed { length, safety: facts.safety, version: facts.version }));
     }
 
     /// The application gives an operation up, or storage failed under it.
@@ -246,7 +291,7 @@ impl Session {
             Receiving::Staging => *abandoned = Some(error),
             Receiving::Asked => self.settle(id, Err(error)),
             Receiving::Moving => {
-                self.outputs.push_back(Output::Abort { operation: id });
+                self.outputs.push_back(Output::Abort { operation: id, keep: error.kind.leaves_part() });
                 self.settle(id, Err(error));
             }
         }
@@ -280,7 +325,8 @@ impl Session {
         let State::Receiving { life, finish, receiver, .. } = &mut operation.state else { return };
         let Some(length) = finish.or(known).or(receiver.as_ref().map(Receiver::low)) else { return };
         if life.on_covered().is_ok() {
-            self.outputs.push_back(Output::Commit { operation: id, length });
+            let durable = operation.durable;
+            self.outputs.push_back(Output::Commit { operation: id, length, durable });
         }
     }
 

@@ -4,22 +4,11 @@
 use super::codec::{Reader, WireError, Writer};
 use super::event::Event;
 use super::request::{block, level, read_time, write_time};
+pub use crate::base::Safety;
 use crate::base::{ChannelId, Error, ErrorKind, Extent, Level, Retry};
 use crate::{limits, plan};
 use alloc::string::String;
 use alloc::vec::Vec;
-
-/// How safe acknowledged bytes are.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-#[repr(u8)]
-pub enum Safety {
-    /// In the receiver's memory.
-    Received = 1,
-    /// Handed to the file system.
-    Written = 2,
-    /// On stable storage.
-    Durable = 3,
-}
 
 /// ACK: everything below `low` and inside `ranges` is safe; the sender may go up to `edge`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -70,6 +59,8 @@ pub struct Grant {
     pub modified: Option<(i64, u32)>,
     /// Download: version of the source.
     pub version: Vec<u8>,
+    /// Ranges of the transfer that the receiver has from an earlier attempt, in whole blocks: they are not sent.
+    pub kept: Vec<Extent>,
 }
 
 /// CHANNELS, from the server: numbers `first..first + count`, one secret for the lot, void after `life_ms`.
@@ -233,14 +224,18 @@ pub(super) fn read_error(reader: &mut Reader<'_>) -> Result<Error, WireError> {
     Ok(Error { kind, retry, errno, message })
 }
 
-fn write_extents(writer: &mut Writer, extents: &[Extent]) {
+pub(super) fn write_extents(writer: &mut Writer, extents: &[Extent]) {
     writer.integer(extents.len() as u64);
     for extent in extents {
         writer.integer(extent.offset()).integer(extent.length());
     }
 }
 
-fn read_extents(reader: &mut Reader<'_>, limit: usize, field: &'static str) -> Result<Vec<Extent>, WireError> {
+pub(super) fn read_extents(
+    reader: &mut Reader<'_>,
+    limit: usize,
+    field: &'static str,
+) -> Result<Vec<Extent>, WireError> {
     let count = reader.integer_up_to(limit as u64, field)? as usize;
     let mut extents = Vec::new();
     let mut above = 0;
@@ -276,6 +271,7 @@ impl Grant {
     fn write(&self, writer: &mut Writer) {
         let flag = |set: bool, bit: u64| if set { bit } else { 0 };
         let flags = flag(self.length.is_some(), 1) | flag(self.size.is_some(), 2) | flag(self.modified.is_some(), 4);
+        let flags = flags | flag(!self.kept.is_empty(), 8);
         writer.integer(flags).byte(self.level as u8).integer(self.block.into()).integer(self.edge);
         for value in [self.length, self.size].into_iter().flatten() {
             writer.integer(value);
@@ -286,10 +282,13 @@ impl Grant {
             write_time(writer, modified);
         }
         writer.bytes(&self.version);
+        if !self.kept.is_empty() {
+            write_extents(writer, &self.kept);
+        }
     }
 
     fn read(reader: &mut Reader<'_>) -> Result<Self, WireError> {
-        let flags = reader.integer_up_to(7, "grant flags")?;
+        let flags = reader.integer_up_to(15, "grant flags")?;
         let level = level(reader)?;
         let block = block(reader)?;
         if block == 0 {
@@ -310,8 +309,15 @@ impl Grant {
         };
         let mode = reader.integer_up_to(0o7777, "mode")? as u32;
         let modified = if flags & 4 != 0 { Some(read_time(reader)?) } else { None };
-        let version = reader.bytes(64, "version")?.to_vec();
-        Ok(Self { level, block, edge, length, ranges, kind, size, mode, modified, version })
+        let version = reader.bytes(limits::VERSION_BYTES_MAX, "version")?.to_vec();
+        let kept = match flags & 8 {
+            0 => Vec::new(),
+            _ => read_extents(reader, limits::LEDGER_ENTRIES_MAX, "kept ranges")?,
+        };
+        if !plan::are_whole_blocks(&kept, length, block) {
+            return Err(WireError::Invalid("kept ranges"));
+        }
+        Ok(Self { level, block, edge, length, ranges, kind, size, mode, modified, version, kept })
     }
 }
 
@@ -362,6 +368,7 @@ mod tests {
             mode: 0o755,
             modified: Some((1_700_000_000, 5)),
             version: alloc::vec![1, 2, 3],
+            kept: alloc::vec![extent(1 << 20, 1)],
         }));
         comes_back(Control::Credit(1 << 50));
         comes_back(Control::WantChannels(4096));
@@ -389,7 +396,19 @@ mod tests {
         let decoded = |length: Option<u64>, ranges: &[(u64, u64)]| {
             let ranges = ranges.iter().map(|(offset, length)| Extent::new(*offset, *length).unwrap()).collect();
             let (level, kind, modified, version) = (Level::Clear, Kind::Regular, None, Vec::new());
-            let grant = Grant { level, block, edge: 0, length, ranges, kind, size: None, mode: 0, modified, version };
+            let grant = Grant {
+                level,
+                block,
+                edge: 0,
+                length,
+                ranges,
+                kind,
+                size: None,
+                mode: 0,
+                modified,
+                version,
+                kept: Vec::new(),
+            };
             Control::decode(Event::Grant, &Control::Grant(grant).encode())
         };
         let whole = u64::from(block);

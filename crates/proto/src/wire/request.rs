@@ -2,7 +2,8 @@
 //! mirror each other (FTSM-29).
 
 use super::codec::{INTEGER_MAX, Reader, WireError, Writer};
-use crate::base::{Level, path};
+use super::control::{read_extents, write_extents};
+use crate::base::{Extent, Level, path};
 use crate::limits;
 use alloc::vec::Vec;
 
@@ -29,16 +30,32 @@ pub struct Request {
     pub block: u32,
     /// Download: bytes that the server may send before the first CREDIT, on the opening channel.
     pub credit: u64,
+    /// The receiver says COMMITTED when the target is on stable storage, not when it is written.
+    pub durable: bool,
     /// Upload: permission bits of the new file.
     pub mode: u32,
     /// Upload: modification time of the new file, seconds and nanoseconds since 1970.
     pub modified: Option<(i64, u32)>,
+    /// The transfer may go on where an earlier attempt ended.
+    pub resume: Option<Resume>,
+}
+
+/// What is needed to go on with an earlier attempt.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Resume {
+    /// Version of the source: on an upload the present one, on a download the one that the kept bytes came from. Only of
+    /// one version are bytes joined.
+    pub source: Vec<u8>,
+    /// Download: what the client has of it.
+    pub kept: Vec<Extent>,
 }
 
 const KEEP_EXISTING: u64 = 1;
 const LENGTH_KNOWN: u64 = 2;
 const HEAD_ONLY: u64 = 4;
 const MODIFIED: u64 = 8;
+const DURABLE: u64 = 16;
+const RESUME: u64 = 32;
 
 impl Request {
     /// The payload on the wire.
@@ -47,7 +64,9 @@ impl Request {
         let flags = flag(self.keep_existing, KEEP_EXISTING)
             | flag(self.length.is_some(), LENGTH_KNOWN)
             | flag(self.head_only, HEAD_ONLY)
-            | flag(self.modified.is_some(), MODIFIED);
+            | flag(self.modified.is_some(), MODIFIED)
+            | flag(self.durable, DURABLE)
+            | flag(self.resume.is_some(), RESUME);
         let mut writer = Writer::new();
         writer.integer(flags).bytes(&self.name).bytes(&self.label).raw(&self.transfer).integer(self.offset);
         if let Some(length) = self.length {
@@ -57,19 +76,24 @@ impl Request {
         if let Some(modified) = self.modified {
             write_time(&mut writer, modified);
         }
+        if let Some(resume) = &self.resume {
+            write_extents(writer.bytes(&resume.source), &resume.kept);
+        }
         writer.finish()
     }
 
     /// Reads a request; every field within its limit, the range within 2^63.
     pub fn decode(payload: &[u8]) -> Result<Self, WireError> {
         let mut reader = Reader::new(payload);
-        let flags = reader.integer_up_to(KEEP_EXISTING | LENGTH_KNOWN | HEAD_ONLY | MODIFIED, "request flags")?;
+        let flags = reader
+            .integer_up_to(KEEP_EXISTING | LENGTH_KNOWN | HEAD_ONLY | MODIFIED | DURABLE | RESUME, "request flags")?;
         let request = Self {
             name: reader.bytes(path::PATH_BYTES_MAX, "remote name")?.to_vec(),
             label: reader.bytes(limits::LABEL_BYTES_MAX, "label")?.to_vec(),
             transfer: reader.array()?,
             keep_existing: flags & KEEP_EXISTING != 0,
             head_only: flags & HEAD_ONLY != 0,
+            durable: flags & DURABLE != 0,
             offset: reader.integer()?,
             length: if flags & LENGTH_KNOWN != 0 { Some(reader.integer()?) } else { None },
             level: level(&mut reader)?,
@@ -77,12 +101,19 @@ impl Request {
             credit: reader.integer_up_to(limits::INITIAL_CREDIT_MAX, "initial credit")?,
             mode: reader.integer_up_to(0o7777, "mode")? as u32,
             modified: if flags & MODIFIED != 0 { Some(read_time(&mut reader)?) } else { None },
+            resume: if flags & RESUME != 0 { Some(read_resume(&mut reader)?) } else { None },
         };
         reader.end()?;
         crate::base::Extent::new(request.offset, request.length.unwrap_or(0))
             .map_err(|_| WireError::Invalid("range of the request"))?;
         Ok(request)
     }
+}
+
+fn read_resume(reader: &mut Reader<'_>) -> Result<Resume, WireError> {
+    let source = reader.bytes(limits::VERSION_BYTES_MAX, "version")?.to_vec();
+    let kept = read_extents(reader, limits::LEDGER_ENTRIES_MAX, "kept ranges")?;
+    Ok(Resume { source, kept })
 }
 
 /// A protection level as one byte.
@@ -125,6 +156,7 @@ mod tests {
             transfer: [9; 16],
             keep_existing: true,
             head_only: true,
+            durable: true,
             offset: 777,
             length: Some(i64::MAX as u64 / 2 - 777),
             level: Level::Integrity,
@@ -132,6 +164,10 @@ mod tests {
             credit: 4 << 20,
             mode: 0o644,
             modified: Some((-5, 999_999_999)),
+            resume: Some(Resume {
+                source: alloc::vec![7; limits::VERSION_BYTES_MAX],
+                kept: alloc::vec![Extent::new(0, 9).unwrap(), Extent::new(20, 1).unwrap()],
+            }),
         };
         for request in [full, Request { name: b"e/f".to_vec(), ..Request::default() }] {
             assert_eq!(Request::decode(&request.encode()), Ok(request));

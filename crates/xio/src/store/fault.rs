@@ -164,13 +164,49 @@ impl FaultStage {
         })
     }
 
-    pub(super) fn commit(self, request: &CommitRequest) -> Result<Attributes> {
-        let shown = self.inner.shown().to_owned();
+    pub(super) fn finish(&self, request: &CommitRequest) -> Result<()> {
+        self.must_be_sound()?;
+        self.inner.finish(request)
+    }
+
+    pub(super) fn sync(&self) -> Result<()> {
+        self.must_be_sound()?;
+        self.plan.check(Call::Sync, Verb::Sync, self.inner.shown()).inspect_err(|_| {
+            self.failed.store(true, Ordering::Relaxed);
+        })?;
+        self.inner.sync()
+    }
+
+    pub(super) fn checkpoint(&self) -> Result<()> {
+        self.must_be_sound()?;
+        self.plan.check(Call::Checkpoint, Verb::Sync, self.inner.shown()).inspect_err(|_| {
+            self.failed.store(true, Ordering::Relaxed);
+        })?;
+        self.inner.checkpoint()
+    }
+
+    pub(super) fn name(&mut self, request: &CommitRequest) -> Result<Attributes> {
+        self.must_be_sound()?;
+        self.plan.check(Call::Commit, Verb::Create, self.inner.shown())?;
+        self.inner.name(request)
+    }
+
+    pub(super) fn sync_directory(&self) -> Result<()> {
+        self.plan.check(Call::SyncDirectory, Verb::Sync, self.inner.shown())?;
+        self.inner.sync_directory()
+    }
+
+    /// As the local member has it: what a call that failed has spoilt stays so.
+    fn must_be_sound(&self) -> Result<()> {
         if self.failed.load(Ordering::Relaxed) {
-            return Err(words::refused(ErrorKind::Storage, Verb::Create, &shown, "an earlier write failed"));
+            let because = "an earlier write failed";
+            return Err(words::refused(ErrorKind::Storage, Verb::Create, self.inner.shown(), because));
         }
-        self.plan.check(Call::Commit, Verb::Create, &shown)?;
-        self.inner.commit(request)
+        Ok(())
+    }
+
+    pub(super) fn inner(&self) -> &Stage {
+        &self.inner
     }
 
     pub(super) fn order(&self) -> Order {

@@ -3,7 +3,11 @@
 //! A name is resolved by `resolve` alone. A file is written into a part file beside its target and gets its name in one
 //! step (rules D1, D3, D7). Must not: touch the target's name before commit, follow a link, copy.
 
+mod boot;
+mod journal;
 pub(super) mod part;
+pub(super) mod parts;
+mod progress;
 mod room;
 pub(super) mod source;
 mod umask;
@@ -12,10 +16,11 @@ use super::resolve::{Blocked, Cause, Parent, Root};
 use super::words::{self, Verb};
 use super::{Attributes, Capability, Existing, Order, Result, Source, Stage, StageRequest, Store};
 use part::{LocalStage, Place};
+use parts::Parts;
 use rustix::fs::FileType;
 use std::path::Path;
 use std::sync::Arc;
-use xdfs_proto::base::{ErrorKind, RelPath};
+use xdfs_proto::base::{ErrorKind, Extent, RelPath};
 
 /// A directory tree. Cheap to clone: clones share the held directory.
 #[derive(Clone, Debug)]
@@ -28,6 +33,19 @@ pub struct LocalStore {
     label: Arc<str>,
     /// Bits that a new file's mode loses.
     umask: u32,
+    /// Part files that are being written here.
+    parts: Parts,
+}
+
+/// What an earlier attempt left beside a target.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Kept {
+    /// Version of the source that it came from.
+    pub source: Vec<u8>,
+    /// Length of the transfer.
+    pub length: u64,
+    /// What is there, ascending.
+    pub ranges: Vec<Extent>,
 }
 
 impl LocalStore {
@@ -40,7 +58,21 @@ impl LocalStore {
     }
 
     pub(super) fn of_root(root: Root, writable: bool, label: &str) -> Self {
-        Self { root: Arc::new(root), writable, label: label.into(), umask: umask::of_process() }
+        Self {
+            root: Arc::new(root),
+            writable,
+            label: label.into(),
+            umask: umask::of_process(),
+            parts: Parts::default(),
+        }
+    }
+
+    /// What an earlier attempt with this id left for `target`; none where there is nothing to go on with.
+    pub fn kept(&self, target: &RelPath, transfer: &[u8; 16], owner: &[u8]) -> Option<Kept> {
+        let (parent, name) = self.root.parent_of(target).ok()?;
+        let part = part::part_name(name, transfer, b".part");
+        let journal = part::part_name(name, transfer, b".journal");
+        parts::look(&parent, &part, &journal, transfer, owner)
     }
 
     fn shown(&self, path: &RelPath) -> String {
@@ -87,7 +119,7 @@ impl Store for LocalStore {
             return Err(words::refused(ErrorKind::ReadOnly, Verb::Create, &self.shown(&request.target), because));
         }
         let place = self.place(request)?;
-        LocalStage::create(place, request.size, &request.transfer).map(Stage::Local)
+        LocalStage::open(place, request, &self.parts).map(Stage::Local)
     }
 }
 

@@ -57,6 +57,7 @@ impl MemoryStore {
             size: None,
             existing: Existing::Replace,
             transfer: Default::default(),
+            resume: None,
         };
         let stage = self.stage(&request)?;
         stage.write(bytes, 0)?;
@@ -295,12 +296,16 @@ impl MemoryStage {
         Ok(())
     }
 
-    pub(super) fn commit(self, request: &CommitRequest) -> Result<Attributes> {
+    pub(super) fn finish(&self, request: &CommitRequest) -> Result<()> {
         let mut draft = self.draft.lock().unwrap_or_else(PoisonError::into_inner);
         if draft.failed {
             return Err(refused(ErrorKind::Storage, &self.target, "an earlier write failed"));
         }
-        self.resize(&mut draft, request.length)?;
+        self.resize(&mut draft, request.length)
+    }
+
+    pub(super) fn name(&mut self, request: &CommitRequest) -> Result<Attributes> {
+        let mut draft = self.draft.lock().unwrap_or_else(PoisonError::into_inner);
         let mut tree = self.store.tree();
         tree.must_have_parent(&self.target)?;
         tree.must_admit(&self.target, self.existing)?;

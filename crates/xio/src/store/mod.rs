@@ -3,12 +3,14 @@
 //! # Contract
 //!
 //! The protocol knows the verbs of a store, not those of a file system: attributes, open, read a range, stage, write a
-//! range, commit, abort (and, with the durability work: checkpoint, resume). A version is opaque bytes, compared for
-//! equality alone.
+//! range, finish, sync, name, sync the name, abort. A version is opaque bytes, compared for equality alone.
 //!
 //! A member must provide:
-//! - `stage` touches nothing under the target's name; only `commit` makes the name appear, complete, at once;
-//! - after `abort`, or when a stage is dropped without `commit`, nothing is left behind;
+//! - `stage` touches nothing under the target's name; only `name` makes it appear, complete, at once;
+//! - after `abort`, or when a stage is dropped without a name, nothing is left behind;
+//! - where `resume` was asked for, `keep` leaves what was written for the next stage with the same id, source and owner, and
+//!   `checkpoint` makes that survive the end of the program; a stage that is taken over is refused from then on;
+//! - a stage on which `write` or `sync` failed cannot get a name, whatever later calls would say;
 //! - `write` writes everything or fails: a short write is continued, zero progress is an error, EINTR is retried;
 //! - every error names the path (escaped) and the cause, in the words of [`xdfs_proto::base::Error`].
 //!
@@ -22,6 +24,7 @@
 mod exact;
 pub mod export;
 pub mod fault;
+mod ledger;
 pub mod local;
 pub mod memory;
 mod resolve;
@@ -34,7 +37,7 @@ pub mod zero;
 
 pub use export::MemoryExport;
 pub use fault::FaultStore;
-pub use local::LocalStore;
+pub use local::{Kept, LocalStore};
 pub use memory::MemoryStore;
 pub use resolve::append::append_named;
 pub use resolve::folder::{Folder, FolderLock, Secrecy, Stamp, create_named, read_named};
@@ -123,8 +126,20 @@ pub struct StageRequest {
     pub size: Option<u64>,
     /// What to do with an existing file.
     pub existing: Existing,
-    /// Names the staged file beside the target; random, so that two writers of one target never meet.
+    /// Names the staged file beside the target, so that two writers of one target never meet.
     pub transfer: [u8; 16],
+    /// The transfer may go on where an earlier attempt with its id ended, and leave what the next one can go on with. Needs a
+    /// known size.
+    pub resume: Option<Resume>,
+}
+
+/// What two attempts must have in common.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Resume {
+    /// Version of the source.
+    pub source: Vec<u8>,
+    /// Who sends it.
+    pub owner: Vec<u8>,
 }
 
 /// What the finished file gets besides its bytes.

@@ -101,6 +101,16 @@ impl Source {
         }
     }
 
+    /// What names these very bytes among all others, across processes: of a file of this machine, device, inode, size and
+    /// times. None where a version means something within this process only.
+    pub fn identity(&self) -> Option<&[u8]> {
+        match self {
+            Self::Local(source) => Some(&source.attributes().version.0),
+            Self::Fault(source) => source.inner().identity(),
+            Self::Zero(_) | Self::Memory(_) | Self::Stream(_) => None,
+        }
+    }
+
     /// The modification time a copy should get; none where the bytes have no date (zero bytes, pipes).
     pub fn modified(&self) -> Option<(i64, u32)> {
         match self {

@@ -7,7 +7,7 @@ use super::stream::StreamStage;
 use super::words::{self, Verb};
 use super::{Attributes, CommitRequest, FileKind, Order, Result, Version};
 use std::os::fd::OwnedFd;
-use xdfs_proto::base::{ErrorKind, Extent};
+use xdfs_proto::base::{ErrorKind, Extent, Safety};
 
 /// A file on its way to its name. Ranges may be written from several threads at once. Dropping it is `abort`.
 #[derive(Debug)]
@@ -74,20 +74,102 @@ impl Stage {
         }
     }
 
-    /// Gives the file length, mode, time and, last and in one step, its name. On failure nothing is left behind and
-    /// what had the name keeps it.
-    pub fn commit(self, request: &CommitRequest) -> Result<Attributes> {
+    /// What an earlier attempt left of it, ascending.
+    pub fn kept(&self) -> &[Extent] {
+        match self {
+            Self::Local(stage) => stage.kept(),
+            Self::Fault(stage) => stage.inner().kept(),
+            Self::Null | Self::Memory(_) | Self::Stream(_) => &[],
+        }
+    }
+
+    /// Bytes written since the last [`Self::checkpoint`]; none where nothing could be gone on with.
+    pub fn unmarked(&self) -> u64 {
+        match self {
+            Self::Local(stage) => stage.unmarked(),
+            Self::Fault(stage) => stage.inner().unmarked(),
+            Self::Null | Self::Memory(_) | Self::Stream(_) => 0,
+        }
+    }
+
+    /// Makes what has been written by now survive the end of the program: synced, then noted. An error is final.
+    pub fn checkpoint(&self) -> Result<()> {
+        match self {
+            Self::Local(stage) => stage.checkpoint(),
+            Self::Fault(stage) => stage.checkpoint(),
+            Self::Null | Self::Memory(_) | Self::Stream(_) => Ok(()),
+        }
+    }
+
+    /// Leaves what was written for the next attempt when the stage is dropped. Whether it does: not everything can be gone
+    /// on with, or is worth it.
+    pub fn keep(&self) -> bool {
+        match self {
+            Self::Local(stage) => stage.keep(),
+            Self::Fault(stage) => stage.inner().keep(),
+            Self::Null | Self::Memory(_) | Self::Stream(_) => false,
+        }
+    }
+
+    /// The best that can be promised about bytes behind [`Self::sync`] and [`Self::sync_directory`].
+    pub fn promises(&self) -> Safety {
+        match self {
+            Self::Local(stage) if stage.in_memory() => Safety::Written,
+            Self::Local(_) => Safety::Durable,
+            Self::Null | Self::Memory(_) | Self::Stream(_) => Safety::Written,
+            Self::Fault(stage) => stage.inner().promises(),
+        }
+    }
+
+    /// Gives the file length, mode and time: the first step of a commit. A commit is these calls in the order in which they
+    /// stand here, the syncs where they are asked for; after one that failed no other is made.
+    pub fn finish(&self, request: &CommitRequest) -> Result<()> {
         if request.length > i64::MAX as u64 {
             let because = format!("no file has {} bytes", request.length);
             return Err(words::refused(ErrorKind::TooLarge, Verb::Create, self.shown(), &because));
         }
         match self {
-            Self::Local(stage) => stage.commit(request),
-            Self::Null => Ok(swallowed(request)),
-            Self::Memory(stage) => stage.commit(request),
-            Self::Stream(stage) => stage.commit(request),
-            Self::Fault(stage) => stage.commit(request),
+            Self::Local(stage) => stage.finish(request),
+            Self::Memory(stage) => stage.finish(request),
+            Self::Stream(stage) => stage.finish(request),
+            Self::Fault(stage) => stage.finish(request),
+            Self::Null => Ok(()),
         }
+    }
+
+    /// Waits until the bytes are on stable storage. An error is final: the stage cannot be named any more.
+    pub fn sync(&self) -> Result<()> {
+        match self {
+            Self::Local(stage) => stage.sync(),
+            Self::Fault(stage) => stage.sync(),
+            Self::Null | Self::Memory(_) | Self::Stream(_) => Ok(()),
+        }
+    }
+
+    /// Gives the file its name, in one step. On failure what had the name keeps it.
+    pub fn name(&mut self, request: &CommitRequest) -> Result<Attributes> {
+        match self {
+            Self::Local(stage) => stage.name(),
+            Self::Null => Ok(swallowed(request)),
+            Self::Memory(stage) => stage.name(request),
+            Self::Stream(stage) => stage.name(request),
+            Self::Fault(stage) => stage.name(request),
+        }
+    }
+
+    /// Waits until the name is on stable storage.
+    pub fn sync_directory(&self) -> Result<()> {
+        match self {
+            Self::Local(stage) => stage.sync_directory(),
+            Self::Fault(stage) => stage.sync_directory(),
+            Self::Null | Self::Memory(_) | Self::Stream(_) => Ok(()),
+        }
+    }
+
+    /// The commit without the syncs, for what need not be durable. On failure nothing is left behind.
+    pub fn commit(mut self, request: &CommitRequest) -> Result<Attributes> {
+        self.finish(request)?;
+        self.name(request)
     }
 
     /// Leaves nothing behind; but what went into a stream is gone.

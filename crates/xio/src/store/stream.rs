@@ -97,7 +97,12 @@ impl StreamStage {
     }
 
     /// Length is all that a stream can be asked for: mode and time belong to files.
-    pub(super) fn commit(self, request: &CommitRequest) -> Result<Attributes> {
+    pub(super) fn finish(&self, request: &CommitRequest) -> Result<()> {
+        self.name(request).map(drop)
+    }
+
+    /// A stream has no name to get.
+    pub(super) fn name(&self, request: &CommitRequest) -> Result<Attributes> {
         let position = *self.position.lock().unwrap_or_else(PoisonError::into_inner);
         match position {
             Some(written) if written == request.length => Ok(Attributes { size: Some(written), ..attributes() }),

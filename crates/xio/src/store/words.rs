@@ -27,6 +27,8 @@ pub(super) enum Verb {
     Write,
     /// Find what a person typed.
     Find,
+    /// Make durable.
+    Sync,
 }
 
 impl Verb {
@@ -38,6 +40,7 @@ impl Verb {
             Self::Read => "cannot read",
             Self::Write => "cannot write",
             Self::Find => "cannot find",
+            Self::Sync => "cannot make durable",
         }
     }
 }

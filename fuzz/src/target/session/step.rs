@@ -5,7 +5,7 @@ use xdfs_proto::base::{ChannelId, Error, ErrorKind, Extent, Level};
 use xdfs_proto::plan;
 use xdfs_proto::wire::codec::INTEGER_MAX;
 use xdfs_proto::wire::control::{Ack, ChannelGrant, Control, Grant, Kind, Safety};
-use xdfs_proto::wire::request::Request;
+use xdfs_proto::wire::request::{Request, Resume};
 
 /// Block size of the session under test.
 pub(super) const BLOCK: u32 = 64 * 1024;
@@ -124,8 +124,15 @@ fn request(bytes: &mut Bytes<'_>) -> Request {
         level: bytes.level(),
         block: [0, BLOCK, 2 * BLOCK][usize::from(bytes.byte() % 3)],
         credit: bytes.offset().min(1 << 26),
+        durable: bytes.bit(),
+        resume: bytes.some(|bytes| Resume { source: vec![bytes.byte() % 3], kept: kept(bytes) }),
         ..Request::default()
     }
+}
+
+/// A range that may or may not be whole blocks.
+fn kept(bytes: &mut Bytes<'_>) -> Vec<Extent> {
+    Extent::new(bytes.offset() % (1 << 40), bytes.offset() % (1 << 40)).into_iter().collect()
 }
 
 fn grant(bytes: &mut Bytes<'_>) -> Grant {
@@ -142,6 +149,7 @@ fn grant(bytes: &mut Bytes<'_>) -> Grant {
         mode: 0o644,
         modified: None,
         version: vec![bytes.byte()],
+        kept: length.map_or_else(Vec::new, |length| plan::whole_blocks(&kept(bytes), length, BLOCK)),
     }
 }
 

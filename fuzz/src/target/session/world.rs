@@ -5,10 +5,11 @@ use super::step::{BLOCK, Back, Step};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use xdfs_proto::base::{ChannelId, Duration, Error, ErrorKind, Extent, Instant, Level, OperationId, PipelineId};
 use xdfs_proto::limits;
+use xdfs_proto::plan;
 use xdfs_proto::session::{
-    Bugs, GroupMessage, Half, Output, Payload, Role, Session, SessionEvent, SessionLimits, SourceFacts, Verdict,
+    Bugs, GroupMessage, Half, Output, Payload, Role, Session, SessionEvent, SessionLimits, SourceFacts, StageFacts, TargetFacts, Verdict,
 };
-use xdfs_proto::wire::control::{ChannelGrant, Control, Kind};
+use xdfs_proto::wire::control::{ChannelGrant, Control, Kind, Safety};
 use xdfs_proto::wire::request::Request;
 use xdfs_proto::wire::{Event, Flags, Head};
 
@@ -334,12 +335,14 @@ impl World {
             }
             Some(Question::Stage(operation)) => {
                 let window = window.map(|window| window.min(16 * u64::from(BLOCK)));
-                self.session.on_staged(operation, answer(ok, window));
+                // Whatever storage says it has is only believed where somebody asked for it.
+                let kept = Extent::new(size % 3 * u64::from(BLOCK), 5 * u64::from(BLOCK)).into_iter().collect();
+                self.session.on_staged(operation, answer(ok, StageFacts { window, kept }));
             }
             Some(Question::Check(operation)) => self.session.on_checked(operation, answer(ok, ())),
             Some(Question::Commit(operation)) => {
                 assert!(self.committing.remove(&operation));
-                self.session.on_committed(operation, answer(ok, vec![3]));
+                self.session.on_committed(operation, answer(ok, TargetFacts { safety: Safety::Durable, version: vec![3] }));
             }
         }
     }
@@ -365,7 +368,8 @@ impl World {
                 let upload = (half == Half::Receiving) == (self.role == Role::Server);
                 let range = Extent::new(offset.min(1 << 40) / u64::from(BLOCK) * u64::from(BLOCK), 9 * 65_536);
                 let range = range.expect("far below 2^63");
-                GroupMessage::Start { operation: fresh, half, upload, range, block: BLOCK, level: Level::Clear }
+                let kept = plan::within(&Extent::new(0, offset % (1 << 40) / u64::from(BLOCK) * u64::from(BLOCK)).into_iter().collect::<Vec<_>>(), range);
+                GroupMessage::Start { operation: fresh, half, upload, range, block: BLOCK, level: Level::Clear, kept }
             }
             1 => GroupMessage::Sent(ours),
             2 => GroupMessage::Covered(ours),
@@ -397,7 +401,7 @@ impl World {
                 assert!(self.committing.insert(operation), "an operation commits once");
                 self.questions.push_back(Question::Commit(operation));
             }
-            Output::Abort { operation } => {
+            Output::Abort { operation, .. } => {
                 assert!(!self.committing.contains(&operation), "there is no way back from a commit");
                 self.blocks.retain(|(of, _)| *of != operation);
             }

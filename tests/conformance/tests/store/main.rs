@@ -11,6 +11,7 @@ mod faults;
 mod full;
 mod paths;
 mod race;
+mod resume;
 mod stream;
 mod suite;
 mod typed;

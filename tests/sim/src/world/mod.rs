@@ -14,8 +14,8 @@ use crate::schedule::{Event, Job, Schedule, Who};
 use crate::trace::Trace;
 use crate::transition::Milestone;
 use std::collections::{BTreeMap, VecDeque};
-use xdfs_proto::base::{ChannelId, Duration, ErrorKind, Instant, Level, OperationId};
-use xdfs_proto::session::{Bugs, Output, Role, Session, SessionEvent, SessionLimits};
+use xdfs_proto::base::{ChannelId, Duration, ErrorKind, Instant, Level, OperationId, Safety};
+use xdfs_proto::session::{Bugs, Output, Role, Session, SessionEvent, SessionLimits, StageFacts, TargetFacts};
 
 /// Outputs that may follow one input: more mean that a queue grows. A session of 8 channels and a handful of operations
 /// says at most a few things about each.
@@ -201,7 +201,8 @@ impl World {
                 let index = around.ids[&id];
                 let (wish, block) = (around.plan.operations[index].clone(), around.plan.block);
                 let result = around.disk(self.who).stage(id, index, &wish, block);
-                self.session.on_staged(id, result);
+                let facts = result.map(|window| StageFacts { window, ..StageFacts::default() });
+                self.session.on_staged(id, facts);
             }
             Job::Write(id, extent, bytes) => return self.write(id, extent, bytes, around),
             Job::Check(id) => {
@@ -209,7 +210,10 @@ impl World {
                 self.session.on_checked(id, result);
             }
             Job::Commit(id) => match around.disk(self.who).commit(id) {
-                Some(result) => self.session.on_committed(id, result),
+                Some(result) => {
+                    let target = result.map(|version| TargetFacts { safety: Safety::Written, version });
+                    self.session.on_committed(id, target);
+                }
                 None => around.oracle.violation(|| format!("commit of operation {id}, whose stage is gone")),
             },
         }
@@ -261,12 +265,12 @@ impl World {
                 around.notice(self.who, Notice::Milestone(operation, Milestone::Check));
                 around.job(self.who, Job::Check(operation));
             }
-            Output::Commit { operation, length } => {
+            Output::Commit { operation, length, .. } => {
                 around.disk(self.who).begin_commit(operation, length);
                 around.notice(self.who, Notice::Milestone(operation, Milestone::Commit));
                 around.job(self.who, Job::Commit(operation));
             }
-            Output::Abort { operation } => {
+            Output::Abort { operation, .. } => {
                 around.disk(self.who).abort(operation);
                 around.disk(self.who).close(operation);
             }

@@ -19,7 +19,7 @@ use super::remote::{Sessions, Wishes, check_congestion, wire_name};
 use crate::descriptors;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Item};
-use crate::plan::{Copies, CopyPlan, Local, LocalTarget, Options};
+use crate::plan::{Copies, CopyPlan, Local, LocalTarget, Options, WhenDone};
 use crate::signal;
 use crate::text::printable_path;
 use crate::url::Url;
@@ -94,7 +94,14 @@ impl Copy<'_> {
         // Before connecting: a source that is missing needs no server to be noticed.
         let payload = payload(&pair.source, self.options).map_err(here)?;
         let item = Item { source: source.clone(), target: pair.target.to_string(), number, count };
-        let put = PutOptions { keep_existing: self.options.keep_existing, label: source.into_bytes(), mode: None };
+        let durable = self.options.durability != WhenDone::Written;
+        let put = PutOptions {
+            keep_existing: self.options.keep_existing,
+            label: source.into_bytes(),
+            mode: None,
+            durable,
+            resume: self.options.resume,
+        };
         let (session, new) =
             self.sessions.with(&pair.target).map_err(|failed| Failed::of_session(&item.target, failed))?;
         if new {
@@ -155,18 +162,28 @@ impl Copy<'_> {
         let existing = if self.options.keep_existing { Existing::Keep } else { Existing::Replace };
         let staged = Arc::new(Staged::default());
         let to_output = pair.target == LocalTarget::Stdout;
-        let target = staged.target(move |size, transfer| match place {
-            Some(place) => place.stage(size, existing, transfer),
-            None if to_output => Stage::standard_output(),
-            None => Ok(Stage::Null),
-        });
+        let looked = place.clone();
+        let target = staged.target(
+            move |transfer| looked.and_then(|place| place.kept(transfer)),
+            move |staging| match place {
+                Some(place) => place.stage(staging.size, existing, staging.transfer, staging.resume),
+                None if to_output => Stage::standard_output(),
+                None => Ok(Stage::Null),
+            },
+        );
         let (session, new) =
             self.sessions.with(&pair.source).map_err(|failed| Failed::of_session(&item.source, failed))?;
         if new {
             self.moving.greet(session, self.options);
         }
-        let get =
-            GetOptions { offset: self.options.offset, length: self.options.length, label: target_name.into_bytes() };
+        let durable = self.options.durability != WhenDone::Written;
+        let get = GetOptions {
+            offset: self.options.offset,
+            length: self.options.length,
+            label: target_name.into_bytes(),
+            durable,
+            resume: self.options.resume,
+        };
         let started = session.get(wire_name(&pair.source), target, &get);
         let size = || staged.size();
         let moved = started.and_then(|transfer| self.moving.watch(&item, session, transfer, &size, self.options));

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use xdfs_client::{Error, ErrorKind, Report, Session, Target, Transfer};
-use xdfs_xio::store::Stage;
+use xdfs_client::{Error, ErrorKind, Report, Safety, Session, Staging, Target, Transfer};
+use xdfs_xio::store::{Kept, Stage};
 
 use super::failure::Failed;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Item, Output};
-use crate::plan::{Check, Options};
+use crate::plan::{Check, Options, WhenDone};
 use crate::signal::StopFlag;
 
 /// Time between two looks at Ctrl-C and at how far it is: short for a person, long for a processor.
@@ -75,8 +75,14 @@ impl<'a> Moving<'a> {
         options: &Options,
     ) -> Result<Outcome, Error> {
         self.output.begin(item);
+        let mut told = false;
         let report = loop {
-            if let Some(outcome) = transfer.wait_for(LOOK_EVERY) {
+            let outcome = transfer.wait_for(LOOK_EVERY);
+            if !told && transfer.resumed() > 0 {
+                told = true;
+                self.tell_resumed(item, transfer.resumed(), size());
+            }
+            if let Some(outcome) = outcome {
                 break outcome?;
             }
             if self.stopped() {
@@ -85,7 +91,7 @@ impl<'a> Moving<'a> {
                 // The receiver may have been quicker than Ctrl-C: then the file is there.
                 break outcome.unwrap_or_else(|| Err(Error::new(ErrorKind::Cancelled, "cancelled")))?;
             }
-            self.output.progress(transfer.moved(), size());
+            self.output.progress(transfer.resumed() + transfer.moved(), size());
         };
         if let (Some(error), false) = (session.join_failure(), self.told_join_failure) {
             self.told_join_failure = true;
@@ -98,7 +104,15 @@ impl<'a> Moving<'a> {
             self.output
                 .note(&format!("{}: asked for --protection {asked}, the server insists on {granted}", item.target));
         }
+        if options.durability == WhenDone::DurableAsked && report.safety < Safety::Durable {
+            self.output.note(&format!("{}: written; its file system cannot promise more", item.target));
+        }
         Ok(Outcome::Copied(item.clone(), done(&report, session, options)))
+    }
+
+    fn tell_resumed(&mut self, item: &Item, resumed: u64, size: Option<u64>) {
+        let percent = size.filter(|size| *size > 0).map_or(0, |size| u128::from(resumed) * 100 / u128::from(size));
+        self.output.note(&format!("{}: resumes at {percent} %", item.target));
     }
 
     /// Tells an outcome; the exit code that it stands for.
@@ -118,7 +132,7 @@ impl<'a> Moving<'a> {
 
 fn done(report: &Report, session: &Session, options: &Options) -> output::Transfer {
     let facts = session.facts();
-    let repeated = report.moved.saturating_sub(report.length);
+    let repeated = (report.resumed + report.moved).saturating_sub(report.length);
     let channels = report.channel_bytes.keys().copied().max().unwrap_or(0).max(facts.channels);
     let by_channel = (1..=channels).map(|channel| report.channel_bytes.get(&channel).copied().unwrap_or(0));
     output::Transfer {
@@ -127,6 +141,8 @@ fn done(report: &Report, session: &Session, options: &Options) -> output::Transf
         channels: facts.channels,
         congestion: facts.congestion.clone().unwrap_or_default(),
         level: report.level,
+        safety: report.safety,
+        resumed: report.resumed,
         // Where the server raised the level, every block had its tag after all.
         check: if report.level > options.level { Check::Wire } else { options.check },
         retries: repeated.div_ceil(u64::from(facts.block.max(1))),
@@ -146,16 +162,17 @@ pub(super) struct Staged {
 const NO_SIZE: u64 = u64::MAX;
 
 impl Staged {
-    /// A target that `stage` prepares.
+    /// A target that `stage` prepares; `look` finds what an earlier attempt left.
     pub(super) fn target(
         self: &Arc<Self>,
-        stage: impl FnOnce(Option<u64>, [u8; 16]) -> Result<Stage, Error> + Send + 'static,
+        look: impl FnOnce(&[u8; 16]) -> Option<Kept> + Send + 'static,
+        stage: impl FnOnce(Staging) -> Result<Stage, Error> + Send + 'static,
     ) -> Target {
         let staged = Arc::clone(self);
-        Target::stage(move |size, transfer| {
-            staged.size.store(size.unwrap_or(NO_SIZE), Ordering::Relaxed);
+        Target::resumable(look, move |staging| {
+            staged.size.store(staging.size.unwrap_or(NO_SIZE), Ordering::Relaxed);
             staged.began.store(true, Ordering::Release);
-            stage(size, transfer)
+            stage(staging)
         })
     }
 

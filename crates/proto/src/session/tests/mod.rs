@@ -4,4 +4,5 @@
 mod failures;
 mod losses;
 mod pair;
+mod resuming;
 mod transfers;

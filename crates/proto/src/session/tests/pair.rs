@@ -1,12 +1,13 @@
 //! Two ends of a session in memory: channels that deliver at once and in order, storage that answers at once unless a
 //! test holds it. No interleaving is searched here; `tests/model` does that with the same machines.
 
-use crate::base::{ChannelId, Error, ErrorKind, Extent, Instant, OperationId, PipelineId};
+use crate::base::{ChannelId, Error, ErrorKind, Extent, Instant, OperationId, PipelineId, Safety};
 use crate::session::{
-    Bugs, Committed, GroupMessage, Output, Payload, Role, Session, SessionEvent, SessionLimits, SourceFacts, Verdict,
+    Bugs, Committed, GroupMessage, Output, Payload, Role, Session, SessionEvent, SessionLimits, SourceFacts,
+    StageFacts, TargetFacts, Verdict,
 };
 use crate::wire::control::{Grant, Kind};
-use crate::wire::request::Request;
+use crate::wire::request::{Request, Resume};
 use crate::wire::{Control, Event, Flags, Head};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -65,6 +66,8 @@ pub(super) struct Pair {
     groups: VecDeque<(Side, PipelineId, PipelineId, GroupMessage)>,
     answers: BTreeMap<(Side, Step), Answer>,
     held: Vec<Held>,
+    /// What every stage has from an earlier attempt.
+    pub(super) kept: Vec<Extent>,
     /// Size of every source.
     pub(super) source: Option<u64>,
     pub(super) stories: BTreeMap<(Side, OperationId), Story>,
@@ -98,6 +101,7 @@ impl Pair {
             groups: VecDeque::new(),
             answers: BTreeMap::new(),
             held: Vec::new(),
+            kept: Vec::new(),
             source: Some(0),
             stories: BTreeMap::new(),
             over: [Vec::new(), Vec::new()],
@@ -134,6 +138,20 @@ impl Pair {
     /// The client asks pipeline 0 for an upload of `length` bytes.
     pub(super) fn upload(&mut self, length: Option<u64>) -> OperationId {
         self.client().open(true, Request { length, ..request() }).unwrap()
+    }
+
+    /// An upload or a download that may go on where another ended; all have version 5 of the source.
+    pub(super) fn resumed(&mut self, upload: bool, length: u64, kept: &[(u64, u64)]) -> OperationId {
+        self.resumed_from(5, upload, length, kept)
+    }
+
+    /// The same, with what was kept from this version of the source.
+    pub(super) fn resumed_from(&mut self, version: u8, upload: bool, length: u64, kept: &[(u64, u64)]) -> OperationId {
+        self.kept = kept.iter().map(|(offset, length)| Extent::new(*offset, *length).unwrap()).collect();
+        self.source = Some(length);
+        let said = if upload { Vec::new() } else { self.kept.clone() };
+        let resume = Some(Resume { source: alloc::vec![version], kept: said });
+        self.client().open(upload, Request { length: Some(length), resume, credit: 2 * BLOCK, ..request() }).unwrap()
     }
 
     /// The client asks pipeline 0 for a download of a source of `length` bytes.
@@ -266,11 +284,11 @@ impl Pair {
             Output::Open { operation, .. } => ask(Step::Open, operation),
             Output::Stage { operation, .. } => ask(Step::Stage, operation),
             Output::Check { operation } => ask(Step::Check, operation),
-            Output::Commit { operation, length } => {
+            Output::Commit { operation, length, .. } => {
                 self.story(side, operation).committed = Some(length);
                 self.ask(Held { side, pipeline, step: Step::Commit, operation, extent: none });
             }
-            Output::Abort { operation } => self.story(side, operation).aborted = true,
+            Output::Abort { operation, .. } => self.story(side, operation).aborted = true,
             Output::Send { channel, head, payload } => {
                 if let Some(event) = Event::from_code(head.event) {
                     *self.sent.entry(event).or_default() += 1;
@@ -329,15 +347,18 @@ impl Pair {
         let result = if refused { Err(error()) } else { Ok(()) };
         let now = self.now;
         let size = self.source;
+        let kept = StageFacts { kept: self.kept.clone(), ..StageFacts::default() };
+        let target = TargetFacts { safety: Safety::Written, version: alloc::vec![7] };
         let session = &mut self.ends[side][pipeline];
         match step {
             Step::Open => {
-                let facts = SourceFacts { kind: Kind::Regular, size, mode: 0o644, modified: None, version: Vec::new() };
+                let facts =
+                    SourceFacts { kind: Kind::Regular, size, mode: 0o644, modified: None, version: alloc::vec![5] };
                 session.on_opened(operation, result.map(|()| facts));
             }
-            Step::Stage => session.on_staged(operation, result.map(|()| None)),
+            Step::Stage => session.on_staged(operation, result.map(|()| kept)),
             Step::Check => session.on_checked(operation, result),
-            Step::Commit => session.on_committed(operation, result.map(|()| alloc::vec![7])),
+            Step::Commit => session.on_committed(operation, result.map(|()| target)),
             Step::Write => {
                 session.on_written(operation, extent, result, now);
                 self.story(side, operation).written.push(extent);

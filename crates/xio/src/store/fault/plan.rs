@@ -20,6 +20,12 @@ pub enum Call {
     Write,
     /// Name the file.
     Commit,
+    /// Make its bytes durable.
+    Sync,
+    /// Make what is written survive the program.
+    Checkpoint,
+    /// Make its name durable.
+    SyncDirectory,
     /// Ask whether the source is what it was.
     Revalidate,
 }

@@ -1,25 +1,31 @@
-//! A part file: it holds the bytes beside the target until commit gives them the target's name.
+//! A part file: it holds the bytes beside the target until they get the target's name.
 //!
-//! The place for the durability work is [`LocalStage::commit`]: the sync of the file goes before the rename, that of
-//! the directory behind it. Until then the result of a commit survives a crash of the program, not of the machine, and
-//! errors that a network file system tells at close only are not seen.
+//! The calls that make it the target are separate (finish, sync, name, sync of the directory), because which of them are made
+//! and in which order is decided elsewhere, by a plan that is checked by itself. A call that fails spoils the part: no later
+//! one is believed, since the kernel marks pages that it could not write as clean and the next sync would succeed (rule D5).
 
 use super::must_admit;
-use super::room::reserve;
+use super::parts::Parts;
+use super::progress::{Health, Progress, Reign};
+use super::room::{lacking, reserve};
 use super::source::attributes_of;
 use crate::store::exact::{Stuck, write_full};
 use crate::store::resolve::Parent;
 use crate::store::words::{self, Verb};
-use crate::store::{Attributes, CommitRequest, Existing, Result};
+use crate::store::{Attributes, CommitRequest, Existing, Result, StageRequest};
 use rustix::fs::{Mode, Timespec, Timestamps, UTIME_OMIT};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use xdfs_proto::base::path::COMPONENT_BYTES_MAX;
-use xdfs_proto::base::{Error, ErrorKind};
+use xdfs_proto::base::{Error, ErrorKind, Extent};
 
 /// Latest modification time in seconds: 2554, the last year that unsigned 64-bit nanoseconds reach (rule D16).
 const MODIFIED_SECONDS_MAX: i64 = 18_446_744_072;
+
+/// Less than this is not worth a part file that stays behind: it is sent again sooner than it is looked for.
+const KEEP_BYTES_MIN: u64 = 1 << 20;
 
 /// Where a new file goes, held and checked.
 #[derive(Debug)]
@@ -36,63 +42,150 @@ pub(super) struct Place {
     pub(super) umask: u32,
 }
 
-/// A file on its way. Dropped without commit it takes the part file with it.
+/// A file on its way. Dropped without a name it takes the part file with it, unless it is kept.
 #[derive(Debug)]
 pub struct LocalStage {
     place: Place,
-    file: OwnedFd,
-    /// The part file's name in the same directory.
+    progress: Arc<Progress>,
+    /// What this one may write; another one may have taken over.
+    generation: u64,
+    /// The part file's name in the same directory, and its journal's.
     part: Vec<u8>,
-    /// A write failed: what is in the file is not what was asked for, so no commit (rule D5).
-    failed: AtomicBool,
-    /// The part file has the target's name, or is gone.
+    journal: Vec<u8>,
+    /// The size that was told.
+    size: Option<u64>,
+    /// What was there at the start.
+    kept: Vec<Extent>,
+    /// The part file has the target's name.
     settled: bool,
+    /// The part file stays when this goes.
+    stays: AtomicBool,
 }
 
 impl LocalStage {
     /// See [`super::room::in_memory`].
     pub(in crate::store) fn in_memory(&self) -> bool {
-        super::room::in_memory(&self.file)
+        super::room::in_memory(&self.progress.file)
     }
 
-    /// Creates the part file and reserves room for `size` bytes.
-    pub(super) fn create(place: Place, size: Option<u64>, transfer: &[u8; 16]) -> Result<Self> {
-        let part = part_name(&place.name, transfer);
-        let file = place.parent.create_new(&part).map_err(|errno| match errno {
-            Errno::EXIST => words::refused(
-                ErrorKind::AlreadyExists,
-                Verb::Create,
-                &place.shown,
-                &format!("its part file '{}' exists, so another transfer has this id", words::shown_bytes(&part)),
-            ),
-            errno => words::failed(Verb::Create, &place.shown, errno),
-        })?;
-        let stage = Self { place, file, part, failed: AtomicBool::new(false), settled: false };
-        if let Some(size) = size {
-            // On failure `stage` is dropped and the part file goes.
-            reserve(&stage.file, size, &stage.place.shown)?;
+    /// Creates the part file, or goes on with the one that an earlier attempt left, and reserves room.
+    pub(super) fn open(place: Place, request: &StageRequest, parts: &Parts) -> Result<Self> {
+        let part = part_name(&place.name, &request.transfer, b".part");
+        let journal = part_name(&place.name, &request.transfer, b".journal");
+        let opened = parts.open(&place, request, &part, &journal)?;
+        let generation = opened.progress.reign().generation;
+        let stage = Self {
+            place,
+            generation,
+            part,
+            journal,
+            size: request.size,
+            kept: opened.kept,
+            settled: false,
+            // Until room is reserved nothing of an earlier attempt may go.
+            stays: AtomicBool::new(opened.found),
+            progress: opened.progress,
+        };
+        if let Some(size) = request.size {
+            // On failure `stage` is dropped, and a part file that it made goes.
+            reserve(&stage.progress.file, size, &stage.place.shown)?;
         }
+        stage.stays.store(false, Ordering::Relaxed);
         Ok(stage)
     }
 
     /// Writes all of `buf`; the range was checked by the caller.
     pub(in crate::store) fn write(&self, buf: &[u8], offset: u64) -> Result<()> {
-        write_full(buf, offset, |part, at| rustix::io::pwrite(&self.file, part, at)).map_err(|stuck| {
-            self.failed.store(true, Ordering::Relaxed);
-            stuck_words(&self.place.shown, stuck)
-        })
+        let reign = self.progress.reign();
+        self.must_reign(&reign)?;
+        let written = write_full(buf, offset, |part, at| rustix::io::pwrite(&self.progress.file, part, at));
+        match written {
+            Ok(()) => {
+                self.progress.on_written(offset, buf.len());
+                Ok(())
+            }
+            Err(Stuck::Errno(errno @ (Errno::NOSPC | Errno::DQUOT))) => {
+                self.progress.spoil(Health::Full);
+                let missing = self.size.unwrap_or(0).saturating_sub(self.progress.ledger().bytes());
+                Err(lacking(&self.progress.file, &self.place.shown, missing, errno))
+            }
+            Err(stuck) => {
+                self.progress.spoil(Health::Spoilt);
+                Err(stuck_words(&self.place.shown, stuck))
+            }
+        }
     }
 
     pub(in crate::store) fn descriptor(&self) -> Option<OwnedFd> {
-        self.file.try_clone().ok()
+        // What is written past `write` is in no ledger.
+        if self.progress.about.is_some() { None } else { self.progress.file.try_clone().ok() }
     }
 
-    /// Gives the file its length, mode, time and, last, its name.
-    pub(in crate::store) fn commit(mut self, request: &CommitRequest) -> Result<Attributes> {
-        if self.failed.load(Ordering::Relaxed) {
-            return Err(words::refused(ErrorKind::Storage, Verb::Create, &self.place.shown, "an earlier write failed"));
+    /// What an earlier attempt left.
+    pub(in crate::store) fn kept(&self) -> &[Extent] {
+        &self.kept
+    }
+
+    /// Bytes that the next marker would cover; none where nothing could be gone on with.
+    pub(in crate::store) fn unmarked(&self) -> u64 {
+        if self.progress.about.is_some() { self.progress.unmarked() } else { 0 }
+    }
+
+    /// A marker: what has been written by now survives the end of the program.
+    pub(in crate::store) fn checkpoint(&self) -> Result<()> {
+        self.must_be_sound()?;
+        self.must_reign(&self.progress.reign())?;
+        self.progress.checkpoint(&self.place.parent, &self.journal).map_err(|errno| {
+            self.progress.spoil(Health::Spoilt);
+            words::failed(Verb::Sync, &self.place.shown, errno)
+        })
+    }
+
+    /// The transfer ends early: what is there stays for the next attempt, where it is worth it. Whether it does.
+    pub(in crate::store) fn keep(&self) -> bool {
+        let reign = self.progress.reign();
+        let mine = reign.generation == self.generation;
+        let worth = self.progress.about.is_some() && self.progress.ledger().bytes() >= KEEP_BYTES_MIN;
+        let stays = mine
+            && worth
+            && self.progress.health() != Health::Spoilt
+            && self.progress.last_checkpoint(&self.place.parent, &self.journal).is_ok();
+        self.stays.store(stays, Ordering::Relaxed);
+        stays
+    }
+
+    fn must_reign(&self, reign: &Reign) -> Result<()> {
+        if reign.generation == self.generation {
+            return Ok(());
         }
-        self.dress(request)?;
+        let because = "another session took this transfer over";
+        Err(words::refused(ErrorKind::Superseded, Verb::Write, &self.place.shown, because))
+    }
+
+    /// Gives the file its length, mode and time.
+    pub(in crate::store) fn finish(&self, request: &CommitRequest) -> Result<()> {
+        self.must_be_sound()?;
+        self.dress(request)
+    }
+
+    /// Waits until bytes and attributes are on stable storage.
+    pub(in crate::store) fn sync(&self) -> Result<()> {
+        self.must_be_sound()?;
+        // EINTR is the one answer that says nothing about the pages.
+        rustix::io::retry_on_intr(|| rustix::fs::fsync(&self.progress.file)).map_err(|errno| {
+            self.progress.spoil(Health::Spoilt);
+            words::failed(Verb::Sync, &self.place.shown, errno)
+        })
+    }
+
+    /// Gives the file its name, in one step.
+    pub(in crate::store) fn name(&mut self) -> Result<Attributes> {
+        self.must_be_sound()?;
+        // From here on nobody takes over: what would be written then would be written to the target.
+        let mut reign = self.progress.reign_mut();
+        self.must_reign(&reign)?;
+        reign.naming = true;
+        drop(reign);
         // What the rename itself does not refuse: a link, FIFO or device that came to stand there.
         must_admit(&self.place.parent, &self.place.name, self.place.existing, &self.place.shown)?;
         let named = match self.place.existing {
@@ -101,24 +194,49 @@ impl LocalStage {
         };
         named.map_err(|errno| self.words(errno))?;
         self.settled = true;
+        if self.progress.about.is_some() {
+            // What it told is in the target now; a journal without a part file is found and removed later.
+            let _ = self.place.parent.remove(&self.journal);
+        }
         // Of the descriptor, not of the name: these are the attributes of what was written, whoever comes next.
-        let stat = rustix::fs::fstat(&self.file).map_err(|errno| self.words(errno))?;
+        let stat = rustix::fs::fstat(&self.progress.file).map_err(|errno| self.words(errno))?;
         Ok(attributes_of(&stat))
+    }
+
+    /// Waits until the name is on stable storage.
+    pub(in crate::store) fn sync_directory(&self) -> Result<()> {
+        self.place.parent.sync(&self.progress.file).map_err(|errno| {
+            let error = words::failed(Verb::Sync, &self.place.shown, errno);
+            // The new content is there under its name; nobody may count on it.
+            Error {
+                message: format!("{} (it has its new content, which a power cut may take back)", error.message),
+                ..error
+            }
+        })
+    }
+
+    /// An earlier call failed: nothing that is done now could make up for it.
+    fn must_be_sound(&self) -> Result<()> {
+        if self.progress.health() != Health::Sound {
+            let because = "an earlier write failed";
+            return Err(words::refused(ErrorKind::Storage, Verb::Create, &self.place.shown, because));
+        }
+        Ok(())
     }
 
     fn dress(&self, request: &CommitRequest) -> Result<()> {
         if request.length > i64::MAX as u64 {
             return Err(self.words(Errno::FBIG));
         }
-        rustix::fs::ftruncate(&self.file, request.length).map_err(|errno| self.words(errno))?;
+        rustix::fs::ftruncate(&self.progress.file, request.length).map_err(|errno| self.words(errno))?;
         let mode = Mode::from_raw_mode(request.mode & 0o777 & !self.place.umask);
-        unless_unknown(rustix::fs::fchmod(&self.file, mode)).map_err(|errno| self.words(errno))?;
+        unless_unknown(rustix::fs::fchmod(&self.progress.file, mode)).map_err(|errno| self.words(errno))?;
         if let Some(modified) = request.modified {
             let times = Timestamps {
                 last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
                 last_modification: clamped(modified),
             };
-            unless_unknown(rustix::fs::futimens(&self.file, &times)).map_err(|errno| self.words(errno))?;
+            unless_unknown(rustix::fs::futimens(&self.progress.file, &times)).map_err(|errno| self.words(errno))?;
         }
         Ok(())
     }
@@ -134,9 +252,13 @@ impl LocalStage {
 
 impl Drop for LocalStage {
     fn drop(&mut self) {
-        if !self.settled {
+        let mine = self.progress.reign().generation == self.generation;
+        if !self.settled && mine && !self.stays.load(Ordering::Relaxed) {
             // Nobody is there to be told; a part file that cannot be removed is found by its name later.
             let _ = self.place.parent.remove(&self.part);
+            if self.progress.about.is_some() {
+                let _ = self.place.parent.remove(&self.journal);
+            }
         }
     }
 }
@@ -166,10 +288,11 @@ fn clamped((seconds, nanoseconds): (i64, u32)) -> Timespec {
     }
 }
 
-/// `.<name>.<transfer>.part`. The name is cut where it would not fit, at a character where it is UTF-8: some file
+/// `.<name>.<transfer>.part` and the like. The name is cut where it would not fit, at a character where it is UTF-8: some file
 /// systems refuse half a character.
-fn part_name(name: &[u8], transfer: &[u8; 16]) -> Vec<u8> {
-    const AROUND: usize = 1 + 1 + 32 + 5;
+pub(super) fn part_name(name: &[u8], transfer: &[u8; 16], suffix: &[u8]) -> Vec<u8> {
+    // Room for the longest suffix, that of a journal on its way, so that all of a transfer begin alike.
+    const AROUND: usize = 1 + 1 + 32 + b".journal.new".len();
     let mut keep = name.len().min(COMPONENT_BYTES_MAX - AROUND);
     if keep < name.len() {
         // A character has at most three continuation bytes; more are not UTF-8 and cut anywhere.
@@ -183,7 +306,7 @@ fn part_name(name: &[u8], transfer: &[u8; 16]) -> Vec<u8> {
     part.extend_from_slice(name.get(..keep).unwrap_or_default());
     part.push(b'.');
     part.extend(transfer.iter().flat_map(|byte| [hex(byte >> 4), hex(byte & 15)]));
-    part.extend_from_slice(b".part");
+    part.extend_from_slice(suffix);
     part
 }
 
@@ -197,7 +320,7 @@ mod tests {
 
     #[test]
     fn a_part_name_tells_target_and_transfer() {
-        let name = part_name(b"data.bin", &[0xab; 16]);
+        let name = part_name(b"data.bin", &[0xab; 16], b".part");
         assert_eq!(name, b".data.bin.abababababababababababababababab.part");
     }
 
@@ -205,14 +328,14 @@ mod tests {
     fn a_long_part_name_is_cut_at_a_character_and_fits() {
         for length in 200..=255 {
             let ascii = vec![b'x'; length];
-            assert!(part_name(&ascii, &[1; 16]).len() <= COMPONENT_BYTES_MAX);
+            assert!(part_name(&ascii, &[1; 16], b".journal.new").len() <= COMPONENT_BYTES_MAX);
             // Three-byte characters, so two of three cuts would fall inside one.
             let wide: Vec<u8> = "\u{20ac}".repeat(85).into_bytes().into_iter().take(length / 3 * 3).collect();
-            let part = part_name(&wide, &[1; 16]);
+            let part = part_name(&wide, &[1; 16], b".journal.new");
             assert!(part.len() <= COMPONENT_BYTES_MAX);
             assert!(std::str::from_utf8(&part).is_ok(), "cut inside a character at {length}");
         }
-        assert_eq!(part_name(&[0x80; 255], &[1; 16]).len(), COMPONENT_BYTES_MAX - 3);
+        assert_eq!(part_name(&[0x80; 255], &[1; 16], b".journal.new").len(), COMPONENT_BYTES_MAX - 3);
     }
 
     #[test]

@@ -27,12 +27,15 @@ pub(super) fn reserve(file: &OwnedFd, size: u64, shown: &str) -> Result<()> {
         return Ok(());
     }
     let failed = |errno| words::failed(Verb::Create, shown, errno);
+    let stat = rustix::fs::fstat(file).map_err(failed)?;
+    // What an earlier attempt holds already need not be found again. Blocks are counted in 512 bytes.
+    let size_missing = size.saturating_sub((stat.st_blocks as u64).saturating_mul(512));
     let space = rustix::fs::fstatvfs(file).map_err(failed)?;
     // File systems that do not count blocks say 0 of 0 (an unlimited tmpfs, some FUSE). Blocks kept for root count as
     // free here: who may use them the file system decides below.
     let room = space.f_bfree.saturating_mul(space.f_frsize);
-    if space.f_blocks > 0 && size > room {
-        return Err(lacking(shown, size, space.f_bavail.saturating_mul(space.f_frsize)));
+    if space.f_blocks > 0 && size_missing > room {
+        return Err(words_of(shown, size_missing, space.f_bavail.saturating_mul(space.f_frsize), Errno::NOSPC));
     }
     // On tmpfs a reservation makes writing 2 to 7 % slower, on ext4 about 30 % faster (measured).
     if rustix::fs::fstatfs(file).map_err(failed)?.f_type as u64 == TMPFS_MAGIC {
@@ -40,17 +43,27 @@ pub(super) fn reserve(file: &OwnedFd, size: u64, shown: &str) -> Result<()> {
     }
     match rustix::io::retry_on_intr(|| rustix::fs::fallocate(file, FallocateFlags::empty(), 0, size)) {
         Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(()),
-        Err(Errno::NOSPC) => Err(lacking(shown, size, space.f_bavail.saturating_mul(space.f_frsize))),
+        Err(errno @ Errno::NOSPC) => Err(words_of(shown, size, space.f_bavail.saturating_mul(space.f_frsize), errno)),
         Err(errno) => Err(failed(errno)),
     }
 }
 
-fn lacking(shown: &str, needed: u64, free: u64) -> Error {
+/// What is missing where a write of a file on its way found no room; `needed` bytes were still to come.
+pub(super) fn lacking(file: &OwnedFd, shown: &str, needed: u64, errno: Errno) -> Error {
+    match rustix::fs::fstatvfs(file) {
+        Ok(space) if needed > 0 && errno == Errno::NOSPC => {
+            words_of(shown, needed, space.f_bavail.saturating_mul(space.f_frsize), errno)
+        }
+        _ => words::failed(Verb::Write, shown, errno),
+    }
+}
+
+fn words_of(shown: &str, needed: u64, free: u64, errno: Errno) -> Error {
     let because = format!(
         "no space left on device: {} needed, {} free, {} missing",
         words::amount(needed),
         words::amount(free),
         words::amount(needed.saturating_sub(free))
     );
-    words::refused(ErrorKind::NoSpace, Verb::Create, shown, &because).with_errno(28)
+    words::refused(ErrorKind::NoSpace, Verb::Create, shown, &because).with_errno(errno.raw_os_error() as u16)
 }

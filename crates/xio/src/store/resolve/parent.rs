@@ -1,6 +1,7 @@
 //! A held directory and the calls that change it: each takes single components, so no path is resolved twice and no
 //! link is followed.
 
+use super::super::local::parts::is_own;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, Stat};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
@@ -38,6 +39,27 @@ impl Parent {
         rustix::fs::openat(&self.directory, name, flags, Mode::RUSR | Mode::WUSR)
     }
 
+    /// Opens the file `name` for reading and writing where it is one that this store made: regular, with one name, of this
+    /// user. None where it is something else or not there.
+    pub(in crate::store) fn open_own(&self, name: &[u8]) -> Result<Option<(OwnedFd, Stat)>, Errno> {
+        match self.stat(name) {
+            // Before the open, which may wake or arm what is no file.
+            Ok(stat) if !is_own(&stat) => return Ok(None),
+            Ok(_) => {}
+            Err(Errno::NOENT) => return Ok(None),
+            Err(errno) => return Err(errno),
+        }
+        let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = match rustix::fs::openat(&self.directory, name, flags, Mode::empty()) {
+            Ok(file) => file,
+            Err(Errno::NOENT | Errno::LOOP) => return Ok(None),
+            Err(errno) => return Err(errno),
+        };
+        let stat = rustix::fs::fstat(&file)?;
+        rustix::fs::fcntl_setfl(&file, OFlags::empty())?;
+        Ok(is_own(&stat).then_some((file, stat)))
+    }
+
     /// Gives `from` the name `to`, in one step, whatever had that name.
     pub(in crate::store) fn replace(&self, from: &[u8], to: &[u8]) -> Result<(), Errno> {
         single(from)?;
@@ -57,6 +79,22 @@ impl Parent {
                 // The file has its name: it is committed, whatever becomes of the second one.
                 let _ = self.remove(from);
                 Ok(())
+            }
+            other => other,
+        }
+    }
+
+    /// Waits until the names in this directory are on stable storage; `file` is one of the same file system.
+    pub(in crate::store) fn sync(&self, file: &OwnedFd) -> Result<(), Errno> {
+        // The held descriptor is for walking alone and cannot be synced.
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let synced = rustix::fs::openat(&self.directory, ".", flags, Mode::empty())
+            .and_then(|directory| rustix::io::retry_on_intr(|| rustix::fs::fsync(&directory)));
+        match synced {
+            // A directory that may be written but not read, or whose file system syncs no directories: everything of the
+            // file system is synced instead.
+            Err(Errno::ACCESS | Errno::PERM | Errno::INVAL | Errno::OPNOTSUPP | Errno::NOSYS | Errno::BADF) => {
+                rustix::io::retry_on_intr(|| rustix::fs::syncfs(file))
             }
             other => other,
         }

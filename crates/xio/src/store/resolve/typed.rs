@@ -11,7 +11,7 @@
 use super::Root;
 use crate::store::stream::{StreamSource, StreamStage};
 use crate::store::words::{self, Verb};
-use crate::store::{Existing, FileKind, LocalStore, Result, Source, Stage, StageRequest, Store};
+use crate::store::{Existing, FileKind, Kept, LocalStore, Result, Resume, Source, Stage, StageRequest, Store};
 use rustix::fs::{AtFlags, CWD, FileType};
 use rustix::io::Errno;
 use xdfs_proto::base::{ErrorKind, RelPath};
@@ -71,9 +71,16 @@ impl LocalPlace {
 
     /// Prepares the file of this place; into a FIFO, terminal or `/dev/null` the bytes go as they come. `name` was
     /// extended by the caller where this is a directory.
-    pub fn stage(&self, size: Option<u64>, existing: Existing, transfer: [u8; 16]) -> Result<Stage> {
+    pub fn stage(
+        &self,
+        size: Option<u64>,
+        existing: Existing,
+        transfer: [u8; 16],
+        resume: Option<Resume>,
+    ) -> Result<Stage> {
         if self.existing != Some(FileKind::Other) {
-            return self.store.stage(&StageRequest { target: self.name.clone(), size, existing, transfer });
+            let target = self.name.clone();
+            return self.store.stage(&StageRequest { target, size, existing, transfer, resume });
         }
         if existing == Existing::Keep {
             return Err(refused(ErrorKind::AlreadyExists, &self.typed, "it already exists"));
@@ -92,6 +99,14 @@ impl LocalPlace {
                     &format!("{what} is in the way"),
                 ))
             }
+        }
+    }
+
+    /// What an earlier attempt with this id left here.
+    pub fn kept(&self, transfer: &[u8; 16]) -> Option<Kept> {
+        match self.existing {
+            Some(FileKind::Other) => None,
+            _ => self.store.kept(&self.name, transfer, b""),
         }
     }
 

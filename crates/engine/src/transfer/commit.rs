@@ -1,0 +1,96 @@
+//! Carries a commit out: the plan of `proto::commit`, call by call, on the stage. Runs in the blocking pool.
+
+use xdfs_proto::base::{Error, ErrorKind, Safety};
+use xdfs_proto::commit::{Commit, Step};
+use xdfs_proto::session::{Bugs, TargetFacts};
+use xdfs_xio::store::{CommitRequest, Stage};
+
+/// Makes `stage` the target, durably where that is asked for and the storage can promise it. The first error ends it; the
+/// stage goes with it, and what it had written, unless it has its name already.
+pub fn carry_out(mut stage: Stage, request: &CommitRequest, durable: bool) -> Result<TargetFacts, Error> {
+    let durable = durable && stage.promises() == Safety::Durable;
+    let mut plan = Commit::new(durable, Bugs::default());
+    let mut version = Vec::new();
+    while let Some(step) = plan.next() {
+        let result = match step {
+            Step::Finish => stage.finish(request),
+            Step::SyncFile => stage.sync(),
+            Step::Name => stage.name(request).map(|attributes| version = attributes.version.0),
+            Step::SyncDirectory => stage.sync_directory(),
+        };
+        match result {
+            Ok(()) => plan.on_done(step).map_err(|_| Error::new(ErrorKind::Storage, "a commit lost its order"))?,
+            Err(error) => {
+                plan.on_failed(step);
+                return Err(error);
+            }
+        }
+    }
+    let unfinished = || Error::new(ErrorKind::Storage, "a commit did not come to its end");
+    Ok(TargetFacts { safety: plan.safety().ok_or_else(unfinished)?, version })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use xdfs_proto::base::RelPath;
+    use xdfs_xio::store::fault::{Call, Fault, Plan};
+    use xdfs_xio::store::{Existing, FaultStore, LocalStore, StageRequest, Store};
+
+    /// EIO on Linux.
+    const EIO: i32 = 5;
+
+    fn scene(name: &str) -> std::path::PathBuf {
+        let folder = std::env::temp_dir().join(format!("xdfs-commit-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("target"), b"old").unwrap();
+        folder
+    }
+
+    fn commit(folder: &std::path::Path, plan: Plan, durable: bool) -> Result<TargetFacts, Error> {
+        let local = LocalStore::open_root(folder, true).unwrap();
+        let store = FaultStore::new(Arc::new(local), plan);
+        let target = RelPath::parse(b"target").unwrap();
+        let request =
+            StageRequest { target, size: Some(3), existing: Existing::Replace, transfer: [7; 16], resume: None };
+        let stage = store.stage(&request).unwrap();
+        stage.write(b"new", 0).unwrap();
+        carry_out(stage, &CommitRequest { length: 3, mode: 0o644, modified: None }, durable)
+    }
+
+    #[test]
+    fn a_sync_that_fails_once_and_then_succeeds_fails_the_commit_and_leaves_the_old_file() {
+        let folder = scene("once");
+        let error = commit(&folder, Plan::none().at(Call::Sync, 1, Fault::Errno(EIO)), true).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Storage);
+        assert_eq!(std::fs::read(folder.join("target")).unwrap(), b"old");
+        let left: Vec<_> = std::fs::read_dir(&folder).unwrap().collect();
+        assert_eq!(left.len(), 1, "a spoilt part is no use to anybody: {left:?}");
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_synced_is_told_although_the_name_is_there() {
+        let folder = scene("directory");
+        let error = commit(&folder, Plan::none().at(Call::SyncDirectory, 1, Fault::Errno(EIO)), true).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Storage);
+        assert_eq!(std::fs::read(folder.join("target")).unwrap(), b"new");
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn only_a_durable_commit_is_called_durable_and_only_it_syncs() {
+        for durable in [true, false] {
+            let folder = scene(if durable { "durable" } else { "written" });
+            // A sync fails, so who needs it notices.
+            let failing = Plan::none().at(Call::Sync, 1, Fault::Errno(EIO));
+            assert_eq!(commit(&folder, failing, durable).is_ok(), !durable);
+            let facts = commit(&folder, Plan::none(), durable).unwrap();
+            let promised = if std::env::temp_dir().starts_with("/dev/shm") { Safety::Written } else { Safety::Durable };
+            assert_eq!(facts.safety, if durable { promised } else { Safety::Written });
+            assert_eq!(std::fs::read(folder.join("target")).unwrap(), b"new");
+            std::fs::remove_dir_all(folder).unwrap();
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! How far a part file is, shared by whoever writes it: several threads of one transfer, and the session that takes the
+//! transfer over from another one.
+//!
+//! One session writes a part at a time. A takeover waits for the writes under way and raises the generation; whoever has an
+//! older one is refused from then on, so that no late write meets the file of the newer one, or the finished target.
+
+use super::journal::{self, About};
+use crate::store::ledger::Ledger;
+use crate::store::resolve::Parent;
+use rustix::io::Errno;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use xdfs_proto::base::Extent;
+
+/// Cut off the end of what is there, to be sent again, where a full disk has no room for the journal.
+const ROOM_FOR_JOURNAL: u64 = 64 << 10;
+
+/// What became of the bytes so far.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(super) enum Health {
+    /// Everything that was written is there.
+    Sound = 0,
+    /// A write found no room; what was written before is there.
+    Full = 1,
+    /// Nobody knows what is there (rule D5).
+    Spoilt = 2,
+}
+
+/// Who may write.
+#[derive(Debug, Default)]
+pub(super) struct Reign {
+    /// Raised by each takeover.
+    pub(super) generation: u64,
+    /// The file gets its name: nobody takes it over any more.
+    pub(super) naming: bool,
+}
+
+/// The journal's file, once there is one.
+#[derive(Debug)]
+struct Notes {
+    file: OwnedFd,
+    end: u64,
+    check: u32,
+    entries: usize,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Progress {
+    pub(super) file: OwnedFd,
+    pub(super) about: Option<About>,
+    reign: RwLock<Reign>,
+    ledger: Mutex<Ledger>,
+    /// Bytes written since the last marker.
+    unmarked: AtomicU64,
+    health: AtomicU8,
+    notes: Mutex<Option<Notes>>,
+}
+
+impl Progress {
+    /// A part file that nothing is in yet. `about` is none for a transfer that cannot be gone on with.
+    pub(super) fn new(file: OwnedFd, about: Option<About>) -> Self {
+        Self {
+            file,
+            about,
+            reign: RwLock::default(),
+            ledger: Mutex::default(),
+            unmarked: AtomicU64::new(0),
+            health: AtomicU8::new(Health::Sound as u8),
+            notes: Mutex::new(None),
+        }
+    }
+
+    /// A part file that an earlier process left, with its journal.
+    pub(super) fn found(file: OwnedFd, journal_file: OwnedFd, journal: journal::Journal) -> Result<Self, Errno> {
+        let generation = journal.generation + 1;
+        let (record, check) = journal::taken_over(generation, journal.check);
+        // What a torn record left behind is not to follow ours.
+        rustix::fs::ftruncate(&journal_file, journal.end)?;
+        write_all(&journal_file, &record, journal.end)?;
+        let notes =
+            Notes { file: journal_file, end: journal.end + record.len() as u64, check, entries: journal.entries };
+        let found = Self::new(file, Some(journal.about));
+        *found.ledger() = Ledger::of(&journal.ranges);
+        *lock(&found.notes) = Some(notes);
+        found.reign_mut().generation = generation;
+        Ok(found)
+    }
+
+    /// Held while a write is under way: nobody takes over meanwhile.
+    pub(super) fn reign(&self) -> RwLockReadGuard<'_, Reign> {
+        self.reign.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Held to take over and to name; waits for every write.
+    pub(super) fn reign_mut(&self) -> RwLockWriteGuard<'_, Reign> {
+        self.reign.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        lock(&self.ledger)
+    }
+
+    /// A write has returned.
+    pub(super) fn on_written(&self, offset: u64, length: usize) {
+        if let Ok(range) = Extent::new(offset, length as u64) {
+            self.ledger().add(range);
+            self.unmarked.fetch_add(range.length(), Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn unmarked(&self) -> u64 {
+        self.unmarked.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn health(&self) -> Health {
+        match self.health.load(Ordering::Relaxed) {
+            0 => Health::Sound,
+            1 => Health::Full,
+            _ => Health::Spoilt,
+        }
+    }
+
+    /// It only gets worse.
+    pub(super) fn spoil(&self, health: Health) {
+        self.health.fetch_max(health as u8, Ordering::Relaxed);
+    }
+
+    /// A marker: what has been written by now is synced, and then noted. One at a time.
+    pub(super) fn checkpoint(&self, parent: &Parent, name: &[u8]) -> Result<(), Errno> {
+        let Some(about) = &self.about else { return Ok(()) };
+        let mut notes = lock(&self.notes);
+        // Before the sync: what is written during it may not be covered by it.
+        self.unmarked.store(0, Ordering::Relaxed);
+        let ranges = self.ledger().ranges(journal::ENTRIES_MAX);
+        rustix::io::retry_on_intr(|| rustix::fs::fdatasync(&self.file))?;
+        match &mut *notes {
+            Some(notes) if notes.entries + ranges.len() <= journal::ENTRIES_MAX => notes.append(&ranges)?,
+            _ => *notes = Some(Notes::create(parent, name, about, &ranges, &self.file)?),
+        }
+        Ok(())
+    }
+
+    /// The last marker of a transfer that ends early. Where the disk is full, the end of what is there makes room for it.
+    pub(super) fn last_checkpoint(&self, parent: &Parent, name: &[u8]) -> Result<(), Errno> {
+        match self.checkpoint(parent, name) {
+            Err(Errno::NOSPC | Errno::DQUOT) => {
+                let end = self.ledger().end().saturating_sub(ROOM_FOR_JOURNAL);
+                self.ledger().cut(end);
+                rustix::fs::ftruncate(&self.file, end)?;
+                self.checkpoint(parent, name)
+            }
+            other => other,
+        }
+    }
+}
+
+impl Notes {
+    /// Writes a journal that says this alone, and gives it its name in one step; the first one makes part and journal
+    /// findable after a power cut, too.
+    fn create(parent: &Parent, name: &[u8], about: &About, ranges: &[Extent], part: &OwnedFd) -> Result<Self, Errno> {
+        let fresh = [name, b".new"].concat();
+        let _ = parent.remove(&fresh);
+        let file = parent.create_new(&fresh)?;
+        let (mut bytes, check) = journal::begin(about);
+        let (record, check) = journal::present(ranges, check);
+        bytes.extend(record);
+        let written = write_all(&file, &bytes, 0)
+            .and_then(|()| rustix::io::retry_on_intr(|| rustix::fs::fdatasync(&file)))
+            .and_then(|()| parent.replace(&fresh, name));
+        if let Err(errno) = written {
+            let _ = parent.remove(&fresh);
+            return Err(errno);
+        }
+        parent.sync(part)?;
+        Ok(Self { file, end: bytes.len() as u64, check, entries: ranges.len() })
+    }
+
+    fn append(&mut self, ranges: &[Extent]) -> Result<(), Errno> {
+        let (record, check) = journal::present(ranges, self.check);
+        write_all(&self.file, &record, self.end)?;
+        rustix::io::retry_on_intr(|| rustix::fs::fdatasync(&self.file))?;
+        self.end += record.len() as u64;
+        self.check = check;
+        self.entries += ranges.len();
+        Ok(())
+    }
+}
+
+fn write_all(file: &OwnedFd, bytes: &[u8], offset: u64) -> Result<(), Errno> {
+    use crate::store::exact::{Stuck, write_full};
+    write_full(bytes, offset, |part, at| rustix::io::pwrite(file, part, at)).map_err(|stuck| match stuck {
+        Stuck::Errno(errno) => errno,
+        Stuck::NoProgress => Errno::IO,
+    })
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,166 @@
+//! Transfers that end early and go on: what an attempt left is not sent again, and the file is the file.
+
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::Value;
+use xdfs_test_cli::{Outcome, Relay, Scene, Server, pattern};
+
+const SIZE: usize = 48 << 20;
+/// So much has passed when an attempt is ended; less what is under way then, of which every block may be lost.
+const PASSED: u64 = 24 << 20;
+const KEPT_AT_LEAST: u64 = 4 << 20;
+/// Longest wait for something that always comes: a marker takes five seconds.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Waits until the part file in `folder` has a journal: from then on something is kept whatever happens.
+#[track_caller]
+fn wait_for_journal(scene: &Scene, folder: &str) {
+    let since = Instant::now();
+    while !scene.names(folder).iter().any(|name| name.ends_with(".journal")) {
+        assert!(since.elapsed() < PATIENCE, "no journal came: {:?}", scene.names(folder));
+        std::thread::yield_now();
+    }
+}
+
+/// The line of a transfer that went on: it moved what was missing and nothing else.
+#[track_caller]
+fn went_on(outcome: &Outcome, size: usize) -> Value {
+    outcome.ends_with(0).says(&["resumes at", " %"]);
+    let line = outcome.objects().remove(0);
+    let resumed = line["resumed_bytes"].as_u64().unwrap();
+    assert!(resumed >= KEPT_AT_LEAST, "{line}");
+    let moved: u64 = line["channel_bytes"].as_array().unwrap().iter().map(|bytes| bytes.as_u64().unwrap()).sum();
+    assert!(moved + resumed >= size as u64 && moved <= size as u64 - resumed + (4 << 20), "{line}");
+    line
+}
+
+/// An upload of `source` that has sent enough and waits; the relay that holds it.
+fn held_upload(scene: &Scene, server: &Server, options: &[&str]) -> (xdfs_test_cli::Running, Relay) {
+    let relay = Relay::holding(server.address(), 1, PASSED);
+    let url = relay.url("file");
+    let mut words = vec!["cp", "-P", "1", "source", &url];
+    words.extend(options);
+    let running = scene.start(words);
+    relay.wait_until_held();
+    (running, relay)
+}
+
+#[test]
+fn an_upload_whose_client_was_killed_goes_on_with_other_channels_and_blocks() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    let content = pattern(SIZE, 1);
+    scene.write("source", &content);
+    scene.write("server/file", b"old");
+    let (running, relay) = held_upload(&scene, &server, &["-b", "256KiB"]);
+    running.signal(Signal::KILL);
+    running.wait();
+    drop(relay);
+    wait_for_journal(&scene, "server");
+    assert_eq!(scene.read("server/file"), b"old", "the old file stays until the new one is whole");
+    let again = scene.run(["cp", "--json", "-P", "3", "-b", "1MiB", "source", &server.url("file")]);
+    went_on(&again, SIZE);
+    assert!(scene.read("server/file") == content);
+    assert_eq!(scene.names("server"), ["file"], "nothing is left of the part");
+}
+
+#[test]
+fn an_upload_whose_server_was_killed_goes_on_with_the_next_server() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    let content = pattern(SIZE, 2);
+    scene.write("source", &content);
+    let (running, relay) = held_upload(&scene, &server, &[]);
+    wait_for_journal(&scene, "server");
+    server.kill();
+    drop(relay);
+    running.signal(Signal::KILL);
+    running.wait();
+    let server = scene.serve();
+    went_on(&scene.run(["cp", "--json", "source", &server.url("file")]), SIZE);
+    assert!(scene.read("server/file") == content);
+    assert_eq!(scene.names("server"), ["file"]);
+}
+
+#[test]
+fn a_download_goes_on_after_a_lost_connection_and_after_a_kill() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    let content = pattern(SIZE, 3);
+    scene.write("server/file", &content);
+    for kill in [false, true] {
+        let into = scene.directory(format!("into-{kill}"));
+        let target = into.join("file").to_string_lossy().into_owned();
+        let relay = Relay::holding(server.address(), 1, PASSED);
+        let running = scene.start(["cp", "-P", "1", &relay.url("file"), &target]);
+        relay.wait_until_held();
+        if kill {
+            wait_for_journal(&scene, "into-true");
+            running.signal(Signal::KILL);
+        }
+        drop(relay);
+        assert_ne!(running.wait().code, Some(0));
+        wait_for_journal(&scene, &format!("into-{kill}"));
+        went_on(&scene.run(["cp", "--json", "-P", "2", "-b", "64KiB", &server.url("file"), &target]), SIZE);
+        assert!(scene.read(format!("into-{kill}/file")) == content);
+        assert_eq!(scene.names(format!("into-{kill}")), ["file"]);
+    }
+}
+
+#[test]
+fn a_source_that_changed_is_sent_from_its_beginning() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    scene.write("source", &pattern(SIZE, 4));
+    scene.write("server/back", &pattern(SIZE, 5));
+    let (running, relay) = held_upload(&scene, &server, &[]);
+    running.signal(Signal::KILL);
+    running.wait();
+    drop(relay);
+    wait_for_journal(&scene, "server");
+    // Same size, other bytes, and so another version.
+    let content = pattern(SIZE, 6);
+    scene.write("source", &content);
+    let again = scene.run(["cp", "--json", "source", &server.url("file")]);
+    again.ends_with(0);
+    assert_eq!(again.objects()[0]["resumed_bytes"], 0);
+    assert!(scene.read("server/file") == content);
+}
+
+#[test]
+fn without_resume_nothing_is_left_and_nothing_is_gone_on_with() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    scene.write("source", &pattern(SIZE, 7));
+    let (running, relay) = held_upload(&scene, &server, &["--no-resume"]);
+    running.signal(Signal::KILL);
+    running.wait();
+    drop(relay);
+    let since = Instant::now();
+    while !scene.names("server").is_empty() {
+        assert!(since.elapsed() < PATIENCE, "left: {:?}", scene.names("server"));
+    }
+    let (running, relay) = held_upload(&scene, &server, &[]);
+    running.signal(Signal::KILL);
+    running.wait();
+    drop(relay);
+    wait_for_journal(&scene, "server");
+    let again = scene.run(["cp", "--json", "--no-resume", "source", &server.url("file")]);
+    again.ends_with(0);
+    assert_eq!(again.objects()[0]["resumed_bytes"], 0);
+}
+
+#[test]
+fn whoever_is_taken_over_hears_it_and_harms_nothing() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    let content = pattern(SIZE, 8);
+    scene.write("source", &content);
+    let (older, relay) = held_upload(&scene, &server, &[]);
+    went_on(&scene.run(["cp", "--json", "source", &server.url("file")]), SIZE);
+    relay.release();
+    older.wait().ends_with(3).says(&["another session took this transfer over"]);
+    assert!(scene.read("server/file") == content);
+    assert_eq!(scene.names("server"), ["file"]);
+}

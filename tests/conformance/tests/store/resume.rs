@@ -1,0 +1,195 @@
+//! Part files that are gone on with, in a directory of this machine: what is joined, what is not, and who may write.
+
+use crate::bench::{commit, path, transfer};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use xdfs_proto::base::{ErrorKind, Extent};
+use xdfs_xio::store::{Existing, LocalStore, Resume, Stage, StageRequest, Store};
+
+const SIZE: u64 = 8 << 20;
+const PIECE: usize = 1 << 20;
+
+/// A directory of a test's own, removed when it passes.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let name = format!("xdfs-resume-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+        let folder = std::env::temp_dir().join(name);
+        std::fs::create_dir(&folder).unwrap();
+        Self(folder)
+    }
+
+    /// A store as another process would open it: it knows nothing of what is being written.
+    fn store(&self) -> LocalStore {
+        LocalStore::open_root(&self.0, true).unwrap()
+    }
+
+    fn names(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(&self.0).unwrap();
+        let mut names: Vec<_> = entries.map(|one| one.unwrap().file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+}
+
+fn request(source: &[u8]) -> StageRequest {
+    StageRequest {
+        target: path("target"),
+        size: Some(SIZE),
+        existing: Existing::Replace,
+        transfer: transfer(),
+        resume: Some(Resume { source: source.to_vec(), owner: b"anna".to_vec() }),
+    }
+}
+
+fn extent(from: u64, to: u64) -> Extent {
+    Extent::new(from, to - from).unwrap()
+}
+
+/// Writes the pieces with these numbers.
+fn write(stage: &Stage, pieces: impl IntoIterator<Item = u64>) {
+    for piece in pieces {
+        stage.write(&vec![piece as u8 + 1; PIECE], piece * PIECE as u64).unwrap();
+    }
+}
+
+/// A part file as a killed program leaves it: three pieces noted, a fourth written behind the marker.
+fn left(folder: &Folder, source: &[u8]) -> Vec<String> {
+    let stage = folder.store().stage(&request(source)).unwrap();
+    write(&stage, [0, 1, 4]);
+    stage.checkpoint().unwrap();
+    write(&stage, [6]);
+    // The lock goes with the descriptor, as in a process that ends; the files stay.
+    assert!(stage.keep());
+    drop(stage);
+    folder.names()
+}
+
+#[test]
+fn what_was_noted_is_gone_on_with_and_the_whole_file_appears() {
+    let folder = Folder::new();
+    assert_eq!(left(&folder, b"v1").len(), 2);
+    let kept = folder.store().kept(&path("target"), &transfer(), b"anna").unwrap();
+    assert_eq!((kept.length, kept.source.as_slice()), (SIZE, &b"v1"[..]));
+    let stage = folder.store().stage(&request(b"v1")).unwrap();
+    let there = [extent(0, 2 << 20), extent(4 << 20, 5 << 20), extent(6 << 20, 7 << 20)];
+    assert_eq!((stage.kept(), kept.ranges.as_slice()), (&there[..], &there[..]));
+    write(&stage, [2, 3, 5, 7]);
+    stage.commit(&commit(SIZE)).unwrap();
+    let content = std::fs::read(folder.0.join("target")).unwrap();
+    assert!(content.chunks(PIECE).enumerate().all(|(piece, bytes)| bytes.iter().all(|b| *b == piece as u8 + 1)));
+    assert_eq!(folder.names(), ["target"], "part and journal are gone");
+}
+
+#[test]
+fn nothing_is_joined_with_another_source_length_or_owner() {
+    for change in 0..3 {
+        let folder = Folder::new();
+        left(&folder, b"v1");
+        let mut asked = request(b"v1");
+        let resume = asked.resume.as_mut().unwrap();
+        match change {
+            0 => resume.source = b"v2".to_vec(),
+            1 => resume.owner = b"bert".to_vec(),
+            _ => asked.size = Some(SIZE - 1),
+        }
+        let stage = folder.store().stage(&asked).unwrap();
+        assert_eq!(stage.kept(), [], "change {change}");
+        drop(stage);
+        assert_eq!(folder.names(), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn a_part_without_its_journal_or_with_another_files_is_begun_anew() {
+    for replaced in [false, true] {
+        let folder = Folder::new();
+        let names = left(&folder, b"v1");
+        let (journal, part) = (folder.0.join(&names[0]), folder.0.join(&names[1]));
+        if replaced {
+            // The same bytes in another file: not the one whose syncs were noted.
+            let bytes = std::fs::read(&part).unwrap();
+            std::fs::write(folder.0.join("other"), bytes).unwrap();
+            std::fs::rename(folder.0.join("other"), part).unwrap();
+        } else {
+            std::fs::remove_file(journal).unwrap();
+        }
+        let stage = folder.store().stage(&request(b"v1")).unwrap();
+        assert_eq!(stage.kept(), [], "replaced {replaced}");
+    }
+}
+
+#[test]
+fn a_part_that_somebody_planted_is_refused_and_left_alone() {
+    let folder = Folder::new();
+    let names = left(&folder, b"v1");
+    let part = folder.0.join(&names[1]);
+    std::fs::write(folder.0.join("precious"), b"mine").unwrap();
+    std::fs::remove_file(&part).unwrap();
+    std::fs::hard_link(folder.0.join("precious"), &part).unwrap();
+    let error = folder.store().stage(&request(b"v1")).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::AlreadyExists);
+    assert_eq!(std::fs::read(folder.0.join("precious")).unwrap(), b"mine");
+}
+
+#[test]
+fn a_takeover_refuses_the_older_writer_and_keeps_what_it_wrote() {
+    let folder = Folder::new();
+    let store = folder.store();
+    let older = store.stage(&request(b"v1")).unwrap();
+    write(&older, [0, 1]);
+    let newer = store.stage(&request(b"v1")).unwrap();
+    assert_eq!(newer.kept(), [extent(0, 2 << 20)], "without any marker");
+    let error = older.write(&vec![9; PIECE], 0).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Superseded);
+    assert_eq!(older.checkpoint().unwrap_err().kind, ErrorKind::Superseded);
+    assert!(!older.keep());
+    drop(older);
+    write(&newer, 2..8);
+    newer.commit(&commit(SIZE)).unwrap();
+    assert_eq!(std::fs::read(folder.0.join("target")).unwrap()[0], 1);
+    assert_eq!(folder.names(), ["target"]);
+}
+
+#[test]
+fn another_process_is_kept_away_while_one_writes() {
+    let folder = Folder::new();
+    let stage = folder.store().stage(&request(b"v1")).unwrap();
+    assert_eq!(folder.store().stage(&request(b"v1")).unwrap_err().kind, ErrorKind::Busy);
+    drop(stage);
+    drop(folder.store().stage(&request(b"v1")).unwrap());
+}
+
+#[test]
+fn little_is_not_kept_and_a_long_story_stays_short() {
+    let folder = Folder::new();
+    let stage = folder.store().stage(&request(b"v1")).unwrap();
+    stage.write(&[1; 1000], 0).unwrap();
+    assert!(!stage.keep());
+    drop(stage);
+    assert_eq!(folder.names(), Vec::<String>::new());
+    // Every other page: far more ranges than one journal holds, told many times.
+    let stage = folder.store().stage(&request(b"v1")).unwrap();
+    for page in (0..2048u64).step_by(2) {
+        stage.write(&[1; 4096], page * 4096).unwrap();
+        if page % 64 == 0 {
+            stage.checkpoint().unwrap();
+        }
+    }
+    assert!(stage.keep());
+    drop(stage);
+    let journal = folder.names().into_iter().find(|name| name.ends_with(".journal")).unwrap();
+    let length = std::fs::metadata(folder.0.join(journal)).unwrap().len();
+    assert!(length < 40_000, "{length} bytes");
+    assert_eq!(folder.store().stage(&request(b"v1")).unwrap().kept().len(), 1024);
+}

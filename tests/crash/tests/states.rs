@@ -1,0 +1,29 @@
+//! Every crash state of the commit plan: what was told durable is there, and no name ever holds half a file.
+
+use xdfs_proto::session::{Bug, Bugs};
+use xdfs_test_crash::states::{search, settings};
+
+#[test]
+fn no_order_of_commits_and_no_cut_breaks_a_promise() {
+    let (mut running, mut cut) = (0, 0);
+    let mut seen = std::collections::BTreeSet::new();
+    for setting in settings(Bugs::default()) {
+        let report = search(&setting);
+        assert_eq!(report.broken, None, "{setting:?}");
+        running += report.running;
+        cut += report.cut;
+        seen.extend(report.seen);
+    }
+    println!("{running} states of running programs, {cut} crash states");
+    assert!(cut >= 10_000, "only {cut} crash states");
+    assert_eq!(seen.len(), 4, "not every kind of outcome was seen: {seen:?}");
+}
+
+#[test]
+fn every_seeded_mistake_of_storage_is_caught() {
+    for bug in Bug::OF_STORAGE {
+        let broken = settings(Bugs::seeded(bug)).iter().find_map(|setting| search(setting).broken);
+        let broken = broken.unwrap_or_else(|| panic!("{bug:?} breaks no promise"));
+        println!("{bug:?}: {}", broken.split(':').next().unwrap_or_default());
+    }
+}
