@@ -1,6 +1,6 @@
 //! Part files that are gone on with, in a directory of this machine: what is joined, what is not, and who may write.
 
-use crate::bench::{commit, path, transfer};
+use crate::bench::{commit, path};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use xdfs_proto::base::{ErrorKind, Extent};
@@ -8,6 +8,8 @@ use xdfs_xio::store::{Existing, LocalStore, Resume, Stage, StageRequest, Store};
 
 const SIZE: u64 = 8 << 20;
 const PIECE: usize = 1 << 20;
+/// Every attempt has the same.
+const TRANSFER: [u8; 16] = [0x5a; 16];
 
 /// A directory of a test's own, removed when it passes.
 struct Folder(PathBuf);
@@ -47,7 +49,7 @@ fn request(source: &[u8]) -> StageRequest {
         target: path("target"),
         size: Some(SIZE),
         existing: Existing::Replace,
-        transfer: transfer(),
+        transfer: TRANSFER,
         resume: Some(Resume { source: source.to_vec(), owner: b"anna".to_vec() }),
     }
 }
@@ -79,7 +81,7 @@ fn left(folder: &Folder, source: &[u8]) -> Vec<String> {
 fn what_was_noted_is_gone_on_with_and_the_whole_file_appears() {
     let folder = Folder::new();
     assert_eq!(left(&folder, b"v1").len(), 2);
-    let kept = folder.store().kept(&path("target"), &transfer(), b"anna").unwrap();
+    let kept = folder.store().kept(&path("target"), &TRANSFER, b"anna").unwrap();
     assert_eq!((kept.length, kept.source.as_slice()), (SIZE, &b"v1"[..]));
     let stage = folder.store().stage(&request(b"v1")).unwrap();
     let there = [extent(0, 2 << 20), extent(4 << 20, 5 << 20), extent(6 << 20, 7 << 20)];
