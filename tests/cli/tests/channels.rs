@@ -59,7 +59,10 @@ fn a_transfer_that_loses_every_channel_is_a_lost_connection() {
     download.wait().ends_with(4).says(&["lost"]);
     assert_eq!(scene.read("down"), b"old");
     assert_eq!(server.stop(), Some(0));
-    assert_eq!(scene.names("server"), ["remote"]);
+    let mut names = scene.names("server");
+    // What had arrived waits for another attempt.
+    names.retain(|name| !name.starts_with(".up."));
+    assert_eq!(names, ["remote"]);
 }
 
 #[test]
