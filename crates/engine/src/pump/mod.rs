@@ -22,7 +22,7 @@ use crate::bounds;
 use crate::group::{Group, GroupChannel};
 use crate::host::{Ending, Host};
 use crate::mail::{Command, Mail, Post};
-use crate::transfer::{Shared, Tally, Transfer, Writer};
+use crate::transfer::{Tally, Transfer, Writer};
 use line::{Arriving, Line, Sending};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::mpsc::Receiver;
