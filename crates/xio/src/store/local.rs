@@ -58,6 +58,8 @@ impl LocalStore {
     }
 
     pub(super) fn of_root(root: Root, writable: bool, label: &str) -> Self {
+        // Read now: a server shuts itself out of the rest of the file system once its exports are open.
+        boot::id();
         Self {
             root: Arc::new(root),
             writable,
