@@ -48,6 +48,10 @@ pub const INITIAL_CREDIT_MAX: u64 = 64 * 1024 * 1024;
 
 /// Longest opaque login message.
 pub const LOGIN_BYTES_MAX: usize = 16 * 1024;
+/// Longest name of a user.
+pub const USER_BYTES_MAX: usize = 128;
+/// Most cipher suites in an open message.
+pub const SUITES_MAX: usize = 16;
 /// Most extended options in an open message.
 pub const OPTIONS_MAX: usize = 32;
 /// Longest value of an extended option.

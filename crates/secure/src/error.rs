@@ -14,6 +14,9 @@ pub enum Error {
     /// The peer's JOIN or its answer was not made with the key of this grant.
     #[error("the proof of a joining channel is wrong")]
     BadProof,
+    /// A message of a login is none, or the server did not prove that it knows the password's verifier.
+    #[error("the login went wrong")]
+    BadLogin,
     /// Whoever holds the key (an agent, a device) gave no signature.
     #[error("no signature from the key's holder")]
     NoSignature,
@@ -41,7 +44,7 @@ impl Error {
             Self::BadTag | Self::EpochFull | Self::NoHead | Self::Poisoned => ErrorKind::Protocol,
             // The same words as for an unknown session: a stranger does not learn which sessions exist.
             Self::BadProof => ErrorKind::SessionUnknown,
-            Self::NoSignature => ErrorKind::Refused,
+            Self::BadLogin | Self::NoSignature => ErrorKind::Refused,
             Self::NoRandomness | Self::Library => ErrorKind::Resources,
         }
     }

@@ -5,7 +5,7 @@
 //! output = HKDF-Expand(prk, label || session id (16) || channel (u16, big-endian) || direction (1))
 //!
 //! label "xdfs join", direction 0:      the key of JOIN's proofs, 32 bytes
-//! label "xdfs key",  direction 0 or 1: AES-256 key, 32 bytes        0 client to server, 1 server to client
+//! label "xdfs key",  direction 0 or 1: the cipher's key, 32 bytes   0 client to server, 1 server to client
 //! label "xdfs iv",   direction 0 or 1: 12 bytes
 //!
 //! next key = HKDF-Expand(key, "xdfs rekey key"), 32 bytes; next iv = HKDF-Expand(key, "xdfs rekey iv"), 12 bytes
@@ -19,7 +19,7 @@
 
 use core::fmt;
 
-use xdfs_proto::base::{ChannelId, SessionId};
+use xdfs_proto::base::{ChannelId, SessionId, Suite};
 
 use crate::secret::{Secret, expand, extract};
 use crate::{Error, join::JoinKey};
@@ -59,21 +59,26 @@ impl Role {
 }
 
 /// What a handshake ends in: the secret from which every channel of one session takes its keys.
-pub struct JoinSecret(Secret<SECRET_BYTES>);
+pub struct JoinSecret {
+    secret: Secret<SECRET_BYTES>,
+    /// What every record of the session is sealed with; it is agreed with the secret and never changes.
+    suite: Suite,
+}
 
 impl JoinSecret {
-    /// The secret with these bytes; the caller wipes its own copy.
+    /// The secret with these bytes, for AES-256-GCM; the caller wipes its own copy.
     pub fn new(bytes: &[u8; SECRET_BYTES]) -> Self {
-        Self(Secret::copied(bytes))
+        Self::from_secret(Secret::copied(bytes), Suite::Aes256Gcm)
     }
 
-    pub(crate) fn from_secret(secret: Secret<SECRET_BYTES>) -> Self {
-        Self(secret)
+    pub(crate) fn from_secret(secret: Secret<SECRET_BYTES>, suite: Suite) -> Self {
+        Self { secret, suite }
     }
 
+    /// Whether two ends have the same one.
     #[cfg(test)]
     pub(crate) fn bytes(&self) -> &[u8; SECRET_BYTES] {
-        self.0.bytes()
+        self.secret.bytes()
     }
 }
 
@@ -114,7 +119,7 @@ pub struct ChannelKeys {
 impl ChannelKeys {
     /// The keys of `channel` of `session`.
     pub fn derive(secret: &JoinSecret, grant: &Grant, session: SessionId, channel: ChannelId) -> Result<Self, Error> {
-        let prk = extract(grant.bytes(), secret.0.bytes())?;
+        let prk = extract(grant.bytes(), secret.secret.bytes())?;
         let context = |direction: u8| {
             let mut context = [0u8; 19];
             context[..16].copy_from_slice(&session.0);
@@ -127,6 +132,7 @@ impl ChannelKeys {
             Ok(DirectionKeys {
                 key: expand(&prk, &[b"xdfs key", &context])?,
                 iv: expand(&prk, &[b"xdfs iv", &context])?,
+                suite: secret.suite,
             })
         };
         Ok(Self {
@@ -160,12 +166,19 @@ pub struct RoleKeys {
 pub struct DirectionKeys {
     key: Secret<KEY_BYTES>,
     iv: Secret<IV_BYTES>,
+    suite: Suite,
 }
 
 impl DirectionKeys {
     /// The keys of the next epoch. One-way: who learns them later cannot open what came before.
     pub(crate) fn next(&self) -> Result<Self, Error> {
-        Ok(Self { key: expand(&self.key, &[b"xdfs rekey key"])?, iv: expand(&self.key, &[b"xdfs rekey iv"])? })
+        let (key, iv) = (expand(&self.key, &[b"xdfs rekey key"])?, expand(&self.key, &[b"xdfs rekey iv"])?);
+        Ok(Self { key, iv, suite: self.suite })
+    }
+
+    /// What the keys are for.
+    pub(crate) fn suite(&self) -> Suite {
+        self.suite
     }
 
     pub(crate) fn key(&self) -> &[u8; KEY_BYTES] {

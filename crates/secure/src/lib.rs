@@ -16,6 +16,7 @@ pub mod identity;
 pub mod join;
 pub mod keys;
 pub mod naming;
+pub mod login;
 pub mod policy;
 pub mod random;
 pub mod record;

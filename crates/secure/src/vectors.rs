@@ -11,7 +11,6 @@ use std::path::PathBuf;
 
 use xdfs_proto::base::{ChannelId, Level, SessionId};
 
-use crate::handshake::{Handshake, NoneHandshake};
 use crate::keys::{ChannelKeys, DirectionKeys, Grant, JoinSecret, Role};
 use crate::record::{HEAD_BYTES, Limits, Opener, Sealer};
 
@@ -55,7 +54,6 @@ fn vectors_are_fresh() -> Outcome {
     for case in CASES {
         expected.insert(format!("record-{}.txt", case.name), render(&record(case)?));
     }
-    expected.insert("none.txt".to_owned(), render(&none(pattern(0x40), pattern(0x60))?));
     expected.insert("join.txt".to_owned(), render(&join(b"any bytes that both ends have seen")?));
     if std::env::var_os("XDFS_WRITE_VECTORS").is_some_and(|value| value == "1") {
         std::fs::create_dir_all(&folder)?;
@@ -145,15 +143,6 @@ fn record(case: &Case) -> Outcome<Fields> {
         ("tag", hex(&tag)),
     ]);
     Ok(fields)
-}
-
-fn none(client_random: [u8; 32], server_random: [u8; 32]) -> Outcome<Fields> {
-    let established = NoneHandshake { client_random, server_random }.establish(SessionId(pattern(0xf0)))?;
-    Ok(vec![
-        ("client_random", hex(&client_random)),
-        ("server_random", hex(&server_random)),
-        ("join_secret", hex(established.join_secret.bytes())),
-    ])
 }
 
 fn join(transcript: &[u8]) -> Outcome<Fields> {

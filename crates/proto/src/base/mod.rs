@@ -8,6 +8,7 @@ mod id;
 mod level;
 pub mod path;
 mod safety;
+mod suite;
 mod time;
 
 pub use error::{Error, ErrorKind, Retry};
@@ -16,4 +17,5 @@ pub use id::{ChannelId, OperationId, PipelineId, SessionId};
 pub use level::Level;
 pub use path::{PathError, RelPath};
 pub use safety::Safety;
+pub use suite::Suite;
 pub use time::{Duration, Instant};

@@ -1,11 +1,12 @@
 //! What a session gets of what it asked for (WIRE-21..31, FTSM-05): a pure function, answered in full, so that no value
 //! changes silently.
 
-use crate::base::{Duration, Error, ErrorKind, Level};
+use crate::base::{Duration, Error, ErrorKind, Level, Suite};
 use crate::limits;
 use crate::plan;
 use crate::wire::handshake::Open;
 use alloc::format;
+use alloc::vec::Vec;
 
 /// What a server is willing to grant.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -18,8 +19,8 @@ pub struct Policy {
     pub window_max: u64,
     /// Lowest level for blocks.
     pub floor: Level,
-    /// Highest level that is offered.
-    pub ceiling: Level,
+    /// Cipher suites of records that are allowed (SEC-13).
+    pub suites: Vec<Suite>,
     /// Longest stall deadline.
     pub stall_max: Duration,
 }
@@ -31,7 +32,7 @@ impl Default for Policy {
             pipelines_max: limits::PIPELINES_MAX,
             window_max: limits::WINDOW_BYTES_MAX,
             floor: Level::Clear,
-            ceiling: Level::Integrity,
+            suites: Suite::ALL.to_vec(),
             stall_max: limits::STALL_MAX,
         }
     }
@@ -52,17 +53,17 @@ pub struct Granted {
     pub floor: Level,
     /// Stall deadline.
     pub stall: Duration,
+    /// Cipher suite of records.
+    pub suite: Suite,
 }
 
 /// Grants what `open` asks for within `policy`, or says why not.
 pub fn grant(open: &Open, policy: &Policy) -> Result<Granted, Error> {
-    if open.level > policy.ceiling {
-        let text = format!("protection '{}' is not offered by this server", open.level.name());
-        return Err(Error::new(ErrorKind::Unsupported, text));
-    }
-    if open.login != 0 {
-        return Err(Error::new(ErrorKind::Unsupported, "this kind of login is not offered by this server"));
-    }
+    // The client's order decides, as it knows its machine; the server's list says what is allowed at all.
+    let known = open.suites.iter().filter_map(|code| Suite::from_code(*code));
+    let Some(suite) = known.into_iter().find(|suite| policy.suites.contains(suite)) else {
+        return Err(Error::new(ErrorKind::Unsupported, "no common cipher suite for records"));
+    };
     // No extended option is known in version 1: critical ones are refused, the others left out of the answer.
     if let Some(option) = open.options.iter().find(|option| option.critical) {
         return Err(Error::new(ErrorKind::Unsupported, format!("extended option {} is not known here", option.key)));
@@ -81,6 +82,7 @@ pub fn grant(open: &Open, policy: &Policy) -> Result<Granted, Error> {
         block: plan::block(open.block, open.level.max(floor), channels),
         floor,
         stall: asked.clamp(limits::STALL_MIN, policy.stall_max.max(limits::STALL_MIN)),
+        suite,
     })
 }
 
@@ -109,6 +111,7 @@ mod tests {
             level: Level::Clear,
             stall_ms: 0,
             label: [0; 16],
+            suites: vec![1, 2],
             login: 0,
             credentials: vec![],
             options: vec![],
@@ -130,11 +133,24 @@ mod tests {
     fn what_is_not_offered_is_an_error_never_a_fallback() {
         let policy = Policy::default();
         let refused = |open: Open| grant(&open, &policy).unwrap_err().kind;
-        assert_eq!(refused(Open { level: Level::Private, ..open() }), ErrorKind::Unsupported);
-        assert_eq!(refused(Open { login: 1, ..open() }), ErrorKind::Unsupported);
+        assert_eq!(refused(Open { suites: vec![], ..open() }), ErrorKind::Unsupported);
+        assert_eq!(refused(Open { suites: vec![0, 9], ..open() }), ErrorKind::Unsupported);
         let option = |critical| ExtendedOption { key: 9, critical, value: vec![] };
         assert_eq!(refused(Open { options: vec![option(true)], ..open() }), ErrorKind::Unsupported);
         assert!(grant(&Open { options: vec![option(false)], ..open() }, &policy).is_ok());
+    }
+
+    #[test]
+    fn the_client_s_best_suite_among_the_allowed_ones_is_taken() {
+        let suite = |asked: &[u8], allowed: &[Suite]| {
+            let policy = Policy { suites: allowed.to_vec(), ..Policy::default() };
+            grant(&Open { suites: asked.to_vec(), ..open() }, &policy).map(|granted| granted.suite).ok()
+        };
+        let (aes, chacha) = (Suite::Aes256Gcm, Suite::ChaCha20Poly1305);
+        assert_eq!(suite(&[1, 2], &[aes, chacha]), Some(aes));
+        assert_eq!(suite(&[9, 2, 1], &[aes, chacha]), Some(chacha));
+        assert_eq!(suite(&[2, 1], &[aes]), Some(aes));
+        assert_eq!(suite(&[1], &[chacha]), None);
     }
 
     #[test]

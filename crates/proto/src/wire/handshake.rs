@@ -8,7 +8,7 @@ use super::control::{ChannelGrant, read_error, write_error};
 use super::event::Event;
 use super::preface::PREFACE_BYTES;
 use super::request::{block, level};
-use crate::base::{ChannelId, Error, Level, SessionId};
+use crate::base::{ChannelId, Error, Level, SessionId, Suite};
 use crate::limits;
 use alloc::vec::Vec;
 
@@ -19,14 +19,26 @@ pub const FRAME_BYTES: usize = 4;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum MessageType {
-    /// 32 random bytes of the `none` handshake.
+    /// The server's first words inside TLS: both prefaces, and which logins it takes.
     Hello = 1,
-    /// The client's wishes.
+    /// The client's wishes and its login.
     Open = 2,
     /// The server's answer: what it granted.
     Accept = 3,
-    /// The server's answer: why not.
+    /// The server's answer: why not. It is its last word.
     Refuse = 4,
+    /// The server's answer: this login failed, another may be tried.
+    Again = 5,
+    /// A password login goes on: the server's first message.
+    Challenge = 6,
+    /// A password login goes on: the client's proof.
+    Proof = 7,
+}
+
+impl MessageType {
+    /// Every type, in the order of its code.
+    pub const ALL: [Self; 7] =
+        [Self::Hello, Self::Open, Self::Accept, Self::Refuse, Self::Again, Self::Challenge, Self::Proof];
 }
 
 /// The first four bytes of a message: its type and the length of its payload.
@@ -40,18 +52,39 @@ pub fn frame(message: MessageType, payload: &[u8]) -> Vec<u8> {
 
 /// Reads a frame's head: type, and payload length within [`limits::CONTROL_BYTES_MAX`].
 pub fn read_frame(bytes: [u8; FRAME_BYTES]) -> Result<(MessageType, usize), WireError> {
-    let message = match bytes[0] {
-        1 => MessageType::Hello,
-        2 => MessageType::Open,
-        3 => MessageType::Accept,
-        4 => MessageType::Refuse,
-        _ => return Err(WireError::Invalid("handshake message")),
-    };
+    let message = MessageType::ALL.into_iter().find(|known| *known as u8 == bytes[0]);
+    let message = message.ok_or(WireError::Invalid("handshake message"))?;
     let length = u32::from_be_bytes([0, bytes[1], bytes[2], bytes[3]]) as usize;
     if length > limits::CONTROL_BYTES_MAX {
         return Err(WireError::TooLong("handshake message"));
     }
     Ok((message, length))
+}
+
+/// HELLO: what a server says first inside TLS.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Hello {
+    /// What both sides said in clear.
+    pub prefaces: Prefaces,
+    /// Bit `1 << kind` for every [`super::login::Kind`] that the server takes.
+    pub logins: u64,
+}
+
+impl Hello {
+    /// The payload on the wire.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut writer = Writer::new();
+        writer.raw(&self.prefaces).integer(self.logins);
+        writer.finish()
+    }
+
+    /// Reads a HELLO.
+    pub fn decode(payload: &[u8]) -> Result<Self, WireError> {
+        let mut reader = Reader::new(payload);
+        let hello = Self { prefaces: reader.array()?, logins: reader.integer()? };
+        reader.end()?;
+        Ok(hello)
+    }
 }
 
 /// Both prefaces, repeated inside the handshake: a difference from what was seen is DOWNGRADE (design rule 13).
@@ -89,7 +122,9 @@ pub struct Open {
     pub stall_ms: u32,
     /// The client's own GUID: a label in its name space, never a right (WIRE-27, WIRE-71).
     pub label: [u8; 16],
-    /// Login: kind 0 is nobody in particular (WIRE-30); other kinds come with the security layer.
+    /// Cipher suites of records that the client takes, best first: codes of [`Suite`]. Unknown ones are passed over.
+    pub suites: Vec<u8>,
+    /// Code of [`super::login::Kind`] (WIRE-30).
     pub login: u64,
     /// Login message of that kind.
     pub credentials: Vec<u8>,
@@ -122,8 +157,12 @@ pub struct Accept {
     pub initial_credit: u64,
     /// Stall deadline granted, in milliseconds.
     pub stall_ms: u32,
+    /// Cipher suite of every record of the session.
+    pub suite: Suite,
     /// Channels 1..=n: channel 1 uses it at once, the others JOIN with it.
     pub grant: ChannelGrant,
+    /// Password login: the server's proof that it knows the verifier. Else empty.
+    pub proof: Vec<u8>,
     /// Extended options that were taken.
     pub options: Vec<ExtendedOption>,
 }
@@ -167,7 +206,7 @@ impl Open {
         writer.raw(&self.prefaces).integer(self.features).integer(self.channels.into());
         writer.integer(self.pipelines.into()).integer(self.window).integer(self.block.into());
         writer.byte(self.level as u8).integer(self.stall_ms.into()).raw(&self.label);
-        writer.integer(self.login).bytes(&self.credentials);
+        writer.bytes(&self.suites).integer(self.login).bytes(&self.credentials);
         write_options(&mut writer, &self.options);
         match &self.first {
             None => drop(writer.byte(0)),
@@ -189,6 +228,7 @@ impl Open {
             level: level(&mut reader)?,
             stall_ms: reader.integer_up_to(u32::MAX.into(), "stall deadline")? as u32,
             label: reader.array()?,
+            suites: reader.bytes(limits::SUITES_MAX, "cipher suites")?.to_vec(),
             login: reader.integer()?,
             credentials: reader.bytes(limits::LOGIN_BYTES_MAX, "login")?.to_vec(),
             options: read_options(&mut reader)?,
@@ -212,7 +252,9 @@ impl Accept {
         writer.raw(&self.prefaces).raw(&self.session.0).integer(self.features).integer(self.channels.into());
         writer.integer(self.pipelines.into()).integer(self.window).integer(self.block.into());
         writer.byte(self.floor as u8).integer(self.initial_credit).integer(self.stall_ms.into());
+        writer.byte(self.suite as u8);
         self.grant.write(&mut writer);
+        writer.bytes(&self.proof);
         write_options(&mut writer, &self.options);
         writer.finish()
     }
@@ -231,7 +273,9 @@ impl Accept {
             floor: level(&mut reader)?,
             initial_credit: reader.integer_up_to(limits::INITIAL_CREDIT_MAX, "initial credit")?,
             stall_ms: reader.integer_up_to(u32::MAX.into(), "stall deadline")? as u32,
+            suite: Suite::from_code(reader.byte()?).ok_or(WireError::Invalid("cipher suite"))?,
             grant: ChannelGrant::read(&mut reader)?,
+            proof: reader.bytes(limits::LOGIN_BYTES_MAX, "proof")?.to_vec(),
             options: read_options(&mut reader)?,
         };
         reader.end()?;
@@ -325,6 +369,7 @@ mod tests {
             level: Level::Integrity,
             stall_ms: 30_000,
             label: [2; 16],
+            suites: alloc::vec![1, 2],
             login: 0,
             credentials: alloc::vec![],
             options: alloc::vec![option.clone()],
@@ -344,10 +389,14 @@ mod tests {
             floor: Level::Clear,
             initial_credit: 0,
             stall_ms: 1000,
+            suite: Suite::ChaCha20Poly1305,
             grant: ChannelGrant { first: 1, count: 64, secret: [4; 32], life_ms: 15_000 },
+            proof: alloc::vec![9; 46],
             options: alloc::vec![option],
         };
         assert_eq!(Accept::decode(&accept.encode()), Ok(accept));
+        let hello = Hello { prefaces: [1; 16], logins: 0b1011 };
+        assert_eq!(Hello::decode(&hello.encode()), Ok(hello));
         let error = Error::new(ErrorKind::Busy, "no room");
         assert_eq!(decode_refusal(&encode_refusal(&error)), Ok(error));
         let join = Join { session: SessionId([3; 16]), channel: ChannelId(300), nonce: [5; 16], mac: [6; 32] };

@@ -6,6 +6,7 @@ pub mod control;
 pub mod event;
 pub mod handshake;
 pub mod head;
+pub mod login;
 pub mod preface;
 pub mod request;
 

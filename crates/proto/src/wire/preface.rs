@@ -23,8 +23,6 @@ pub enum Service {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum Start {
-    /// A handshake whose keys are not secret.
-    None = 0,
     /// A TLS 1.3 handshake.
     Tls = 1,
     /// The channel joins an open session.
@@ -179,15 +177,15 @@ mod tests {
 
     #[test]
     fn the_answer_names_what_is_wrong() {
-        let good = ClientPreface::of(Start::None);
-        let answer = |preface: ClientPreface| preface.answer(&[Start::None, Start::Join]).status;
+        let good = ClientPreface::of(Start::Tls);
+        let answer = |preface: ClientPreface| preface.answer(&[Start::Tls, Start::Join]).status;
         assert_eq!(answer(good), Status::Available);
         assert_eq!(answer(ClientPreface { service: 1, ..good }), Status::NoService);
         assert_eq!(answer(ClientPreface { service: 255, ..good }), Status::NoService);
         assert_eq!(answer(ClientPreface { version_min: 2, version_max: 9, ..good }), Status::NoVersion);
         assert_eq!(answer(ClientPreface { version_min: 0, version_max: 0, ..good }), Status::NoVersion);
         assert_eq!(answer(ClientPreface { version_min: 2, version_max: 1, ..good }), Status::NoVersion);
-        assert_eq!(answer(ClientPreface { start: 1, ..good }), Status::NoStart);
+        assert_eq!(answer(ClientPreface { start: 0, ..good }), Status::NoStart);
         assert_eq!(answer(ClientPreface { version_max: 200, ..good }), Status::Available);
     }
 

@@ -1,33 +1,62 @@
-//! How two ends come to share a secret. One file per mechanism.
+//! How two ends come to share a secret and the client learns who the server is. One folder per mechanism.
 //!
 //! Contract of a member:
-//! - It does no I/O and draws no random bytes: what the peer sent and what was drawn come in as arguments.
-//! - It ends in [`Handshake::establish`], once, when everything the mechanism demands of the peer has been verified.
-//!   Before that there is no join secret, so there can be no key, no record and no operation.
-//! - Both ends get the same join secret exactly when they saw the same handshake. A third party that altered it, or one
-//!   that only listened, does not get it; a member that cannot promise this says so in its first line.
+//! - It does no I/O: bytes of the peer come in, bytes for the peer go out.
+//! - Nothing of the application leaves before the peer's part is verified, and there is no join secret, so no key, no record
+//!   and no operation, before the handshake is finished.
+//! - Both ends get the same join secret and the same binding exactly when they saw the same handshake. A third party that
+//!   altered it, or one that only listened, gets neither.
 //!
-//! What callers may not assume: that a join secret says who the peer is (logging in does), or that two sessions with the
-//! same peer are related.
+//! What callers may not assume: that a finished handshake says who the client is (the [login](crate::login) does), or
+//! that the server's key is the right one (the caller's [`HostCheck`] does).
 
-mod none;
+pub mod tls;
 
-pub use none::NoneHandshake;
+use xdfs_proto::base::{Error, ErrorKind};
 
-use xdfs_proto::base::SessionId;
+use crate::policy::Fingerprint;
 
-use crate::Error;
-use crate::keys::JoinSecret;
-
-/// What every mechanism ends in; nothing after the handshake can tell which it was.
-#[derive(Debug)]
-pub struct Established {
-    /// The secret from which every channel of the session takes its keys.
-    pub join_secret: JoinSecret,
+/// What a server showed of itself. That it holds the private half is proved.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Shown {
+    /// Of its key.
+    pub fingerprint: Fingerprint,
+    /// It came with a chain of certificates that is good for the server's name under the roots that the client was given.
+    pub certified: bool,
 }
 
-/// The last step of every mechanism.
-pub trait Handshake {
-    /// Turns a finished handshake into the secret of `session`.
-    fn establish(self, session: SessionId) -> Result<Established, Error>;
+/// Decides whether a server is the one that was meant. Asked after the server has proved that it holds the key, and before
+/// anything of the client's leaves. It may ask a person.
+pub trait HostCheck: Send + Sync {
+    /// Whether what `host:port` showed is what is expected of it; else why the client goes no further.
+    fn check(&self, host: &str, port: u16, shown: &Shown) -> Result<(), Error>;
+}
+
+/// Exactly one key is right.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Pinned(pub Fingerprint);
+
+impl HostCheck for Pinned {
+    fn check(&self, host: &str, port: u16, shown: &Shown) -> Result<(), Error> {
+        if shown.fingerprint == self.0 {
+            return Ok(());
+        }
+        let (shown, expected) = (shown.fingerprint, self.0);
+        let text = format!("{host}:{port} shows the key {shown}, expected is {expected}: somebody may be in between");
+        Err(Error::new(ErrorKind::Refused, text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pin_takes_its_key_alone_whoever_certifies_another() {
+        let shown = |byte, certified| Shown { fingerprint: Fingerprint([byte; 32]), certified };
+        let pinned = Pinned(Fingerprint([1; 32]));
+        assert!(pinned.check("host", 1, &shown(1, false)).is_ok());
+        let refused = pinned.check("host", 1, &shown(2, true));
+        assert_eq!(refused.map_err(|error| error.kind), Err(ErrorKind::Refused));
+    }
 }

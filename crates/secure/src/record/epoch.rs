@@ -2,7 +2,8 @@
 //!
 //! It must not decide when a nonce is spent; sealer and opener do, each by its own rule.
 
-use aws_lc_rs::aead::{AES_256_GCM, LessSafeKey, Nonce, UnboundKey};
+use aws_lc_rs::aead::{AES_256_GCM, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
+use xdfs_proto::base::Suite;
 
 use super::{HEAD_BYTES, Limits};
 use crate::Error;
@@ -70,6 +71,10 @@ pub(super) fn split(headed: &mut [u8]) -> Result<(&[u8; HEAD_BYTES], &mut [u8]),
 }
 
 fn cipher(keys: &DirectionKeys) -> Result<LessSafeKey, Error> {
-    let key = UnboundKey::new(&AES_256_GCM, keys.key()).map_err(|_| Error::Library)?;
+    let algorithm = match keys.suite() {
+        Suite::Aes256Gcm => &AES_256_GCM,
+        Suite::ChaCha20Poly1305 => &CHACHA20_POLY1305,
+    };
+    let key = UnboundKey::new(algorithm, keys.key()).map_err(|_| Error::Library)?;
     Ok(LessSafeKey::new(key))
 }

@@ -1,0 +1,96 @@
+//! Who a server is: one Ed25519 key in two forms, and a site's own certificate where it has one.
+//!
+//! It must not keep keys on disk: who makes an identity has them from somewhere.
+
+use core::fmt;
+use std::sync::Arc;
+
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::sign::CertifiedKey;
+use xdfs_proto::base::{Error, ErrorKind};
+
+use super::{failed, provider};
+use crate::identity::KeyPair;
+use crate::policy::Fingerprint;
+
+/// A certificate that somebody else vouches for.
+pub struct SiteCertificate {
+    /// The chain, the server's own certificate first, each as DER.
+    pub chain: Vec<Vec<u8>>,
+    /// Its private key, as PKCS#8.
+    pub key: zeroize::Zeroizing<Vec<u8>>,
+}
+
+/// What a server shows of itself.
+pub struct HostIdentity {
+    key: KeyPair,
+    site: Option<SiteCertificate>,
+}
+
+impl HostIdentity {
+    /// A server that is known by its key alone.
+    pub fn new(key: KeyPair) -> Self {
+        Self { key, site: None }
+    }
+
+    /// The same, and to clients that ask for certificates it shows this one.
+    pub fn with_site(mut self, site: SiteCertificate) -> Self {
+        self.site = Some(site);
+        self
+    }
+
+    /// What clients pin.
+    pub fn fingerprint(&self) -> Fingerprint {
+        self.key.public().fingerprint()
+    }
+
+    pub(super) fn key(&self) -> &KeyPair {
+        &self.key
+    }
+
+    /// The key as such (RFC 7250).
+    pub(super) fn raw(&self) -> Result<CertifiedKey, Error> {
+        let spki = CertificateDer::from(self.key.public().spki());
+        certified(vec![spki], &self.key.pkcs8())
+    }
+
+    /// The key in a certificate that it signed itself: X.509 for clients that cannot do without. Nobody is to believe
+    /// anything that stands in it but the key.
+    pub(super) fn self_signed(&self) -> Result<CertifiedKey, Error> {
+        let cannot =
+            |error: rcgen::Error| Error::new(ErrorKind::Resources, format!("cannot make a certificate: {error}"));
+        let pkcs8 = self.key.pkcs8();
+        let der = PrivatePkcs8KeyDer::from(pkcs8.as_slice());
+        let signer = rcgen::KeyPair::from_pkcs8_der_and_sign_algo(&der, &rcgen::PKCS_ED25519).map_err(cannot)?;
+        let mut parameters = rcgen::CertificateParams::new(vec!["xdfs".to_owned()]).map_err(cannot)?;
+        parameters.distinguished_name.push(rcgen::DnType::CommonName, "xdfs");
+        let certificate = parameters.self_signed(&signer).map_err(cannot)?;
+        certified(vec![certificate.der().clone()], &pkcs8)
+    }
+
+    /// The site's own certificate, and the fingerprint of its key.
+    pub(super) fn site(&self) -> Result<Option<(CertifiedKey, Fingerprint)>, Error> {
+        let Some(site) = &self.site else { return Ok(None) };
+        let chain: Vec<_> = site.chain.iter().map(|der| CertificateDer::from(der.clone())).collect();
+        let invalid =
+            |text: String| Error::new(ErrorKind::Refused, format!("the site's certificate is of no use: {text}"));
+        let first = chain.first().ok_or_else(|| invalid("the chain is empty".to_owned()))?;
+        let parsed = rustls::server::ParsedCertificate::try_from(first).map_err(|error| invalid(error.to_string()))?;
+        let fingerprint = Fingerprint::of_spki(parsed.subject_public_key_info().as_ref());
+        let certified = certified(chain, &site.key)?;
+        certified.keys_match().map_err(|error| invalid(error.to_string()))?;
+        Ok(Some((certified, fingerprint)))
+    }
+}
+
+impl fmt::Debug for HostIdentity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HostIdentity({})", self.fingerprint())
+    }
+}
+
+fn certified(chain: Vec<CertificateDer<'static>>, pkcs8: &[u8]) -> Result<CertifiedKey, Error> {
+    let der = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(pkcs8.to_vec()));
+    let key: Arc<_> = provider().key_provider.load_private_key(der).map_err(|error| failed(&error))?;
+    Ok(CertifiedKey::new(chain, key))
+}

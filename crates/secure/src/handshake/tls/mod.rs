@@ -1,0 +1,55 @@
+//! TLS 1.3, and nothing older: the only place that knows the library which does it.
+//!
+//! What it is for: [`Stream`] is a connection that is fed with one TLS record at a time, so that it never holds a byte of
+//! what follows it on the connection; [`ServerIdentity`] and [`ClientTls`] are what the two ends start one with.
+//!
+//! What it must not do: resume a session, take early data, issue tickets, or change keys on the way. A message behind the
+//! handshake that carries no application data and does not close is fatal, so is more than [`DATA_BYTES_MAX`] in one
+//! direction. Each direction leaves TLS by itself: the byte behind its close_notify belongs to the records ([`Farewell`]).
+
+mod client;
+mod farewell;
+mod identity;
+mod server;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+pub use client::{Certificates, ClientTls};
+pub use farewell::{FAREWELL_BYTES, Farewell};
+pub use identity::{HostIdentity, SiteCertificate};
+pub use server::{ServerIdentity, ServerStart};
+pub use stream::{RECORD_HEAD_BYTES, Stream};
+
+use rustls::crypto::aws_lc_rs;
+use rustls::crypto::{CryptoProvider, aws_lc_rs::cipher_suite, aws_lc_rs::kx_group};
+use std::sync::Arc;
+use xdfs_proto::base::{Error, ErrorKind};
+
+/// The protocol's name in TLS. A server of another kind that shares our key cannot be taken for us (ALPACA).
+pub(super) const PROTOCOL: &[u8] = b"xdfs/1";
+
+/// Most application data that is taken, and sent, in one direction: an OPEN or ACCEPT and a few short messages.
+pub const DATA_BYTES_MAX: usize = 64 * 1024;
+
+/// The hybrid post-quantum group first; suites with hardware in front.
+pub(super) fn provider() -> Arc<CryptoProvider> {
+    Arc::new(CryptoProvider {
+        cipher_suites: vec![
+            cipher_suite::TLS13_AES_256_GCM_SHA384,
+            cipher_suite::TLS13_AES_128_GCM_SHA256,
+            cipher_suite::TLS13_CHACHA20_POLY1305_SHA256,
+        ],
+        kx_groups: vec![kx_group::X25519MLKEM768, kx_group::X25519, kx_group::SECP256R1],
+        ..aws_lc_rs::default_provider()
+    })
+}
+
+/// What the peer, or the library, did wrong, in our words.
+pub(super) fn failed(error: &rustls::Error) -> Error {
+    let kind = match error {
+        rustls::Error::General(_) | rustls::Error::FailedToGetRandomBytes => ErrorKind::Resources,
+        _ => ErrorKind::Protocol,
+    };
+    Error::new(kind, format!("the TLS handshake failed: {error}"))
+}

@@ -1,0 +1,193 @@
+//! The client's side of a login: one offer after the other until the server takes one.
+//!
+//! It must not sign: it says what is to be signed, and by which offer.
+
+use core::fmt;
+use std::collections::VecDeque;
+
+use base64ct::{Base64Unpadded, Encoding};
+use xdfs_proto::wire::login::{KeyLogin, Kind, TokenLogin};
+use zeroize::Zeroizing;
+
+use super::scram::{Expected, ScramClient, client_first};
+use super::{Binding, NONCE_BYTES, TRIES_MAX};
+use crate::Error;
+use crate::identity::SIGNATURE_BYTES;
+use crate::policy::{Method, PublicKey};
+
+/// A password: wiped when it is dropped, never printed.
+pub struct Password(Zeroizing<String>);
+
+impl Password {
+    /// The password that somebody typed.
+    pub fn new(text: Zeroizing<String>) -> Self {
+        Self(text)
+    }
+
+    /// The same once more, for another session.
+    pub fn copy(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl fmt::Debug for Password {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Password(..)")
+    }
+}
+
+/// What the client can log in with.
+#[derive(Debug)]
+pub enum Offered {
+    /// A key of the user.
+    Key(PublicKey),
+    /// A token.
+    Token(PublicKey),
+    /// The user's password.
+    Password(Password),
+    /// Nothing: whoever may come in.
+    Anonymous,
+}
+
+impl Offered {
+    fn kind(&self) -> Kind {
+        match self {
+            Self::Key(_) => Kind::Key,
+            Self::Token(_) => Kind::Token,
+            Self::Password(_) => Kind::Password,
+            Self::Anonymous => Kind::Anonymous,
+        }
+    }
+
+    fn method(&self) -> Method {
+        match self {
+            Self::Key(_) => Method::Key,
+            Self::Token(_) => Method::Token,
+            Self::Password(_) => Method::Password,
+            Self::Anonymous => Method::Anonymous,
+        }
+    }
+
+    fn key(&self) -> Option<PublicKey> {
+        match self {
+            Self::Key(key) | Self::Token(key) => Some(*key),
+            Self::Password(_) | Self::Anonymous => None,
+        }
+    }
+}
+
+/// What the driver does next.
+#[derive(Debug)]
+#[allow(missing_docs, reason = "the line above each variant explains its fields")]
+pub enum Next {
+    /// Sign `message` with offer number `offer`, then [`ClientLogin::on_signature`] (or [`ClientLogin::skip`]).
+    Sign { offer: usize, message: Vec<u8> },
+    /// Put this into OPEN.
+    Login { kind: Kind, credentials: Vec<u8> },
+    /// Nothing is left to offer.
+    Exhausted,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct ClientLogin {
+    user: String,
+    nonce: [u8; NONCE_BYTES],
+    offers: VecDeque<(usize, Offered)>,
+    tries: u8,
+    tried: Vec<(Method, Option<PublicKey>)>,
+    state: State,
+}
+
+enum State {
+    Idle,
+    Signing(Offered),
+    Scram(ScramClient, Password),
+    Proved(Expected),
+}
+
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Idle => "Idle",
+            Self::Signing(_) => "Signing",
+            Self::Scram(..) => "Scram",
+            Self::Proved(_) => "Proved",
+        })
+    }
+}
+
+impl ClientLogin {
+    /// Offers `offers` in this order; `nonce` is random.
+    pub fn new(user: String, offers: Vec<Offered>, nonce: [u8; NONCE_BYTES]) -> Self {
+        let offers = offers.into_iter().enumerate().collect();
+        Self { user, nonce, offers, tries: 0, tried: Vec::new(), state: State::Idle }
+    }
+
+    /// What was offered so far: for the words of a refusal.
+    pub fn tried(&self) -> &[(Method, Option<PublicKey>)] {
+        &self.tried
+    }
+
+    /// The next offer of a kind that the server takes.
+    pub fn next(&mut self, logins: u64, binding: &Binding) -> Next {
+        self.state = State::Idle;
+        while let Some((offer, offered)) = self.offers.pop_front() {
+            if logins & offered.kind().bit() == 0 {
+                continue;
+            }
+            if self.tries == TRIES_MAX {
+                return Next::Exhausted;
+            }
+            self.tries += 1;
+            self.tried.push((offered.method(), offered.key()));
+            let message = match &offered {
+                Offered::Key(key) => binding.signed(Kind::Key, &self.user, key),
+                Offered::Token(key) => binding.signed(Kind::Token, "", key),
+                Offered::Anonymous => return Next::Login { kind: Kind::Anonymous, credentials: Vec::new() },
+                Offered::Password(_) => {
+                    let Offered::Password(password) = offered else { continue };
+                    let (scram, credentials) = client_first(&self.user, &Base64Unpadded::encode_string(&self.nonce));
+                    self.state = State::Scram(scram, password);
+                    return Next::Login { kind: Kind::Password, credentials };
+                }
+            };
+            self.state = State::Signing(offered);
+            return Next::Sign { offer, message };
+        }
+        Next::Exhausted
+    }
+
+    /// The signature that was asked for.
+    pub fn on_signature(&mut self, signature: [u8; SIGNATURE_BYTES]) -> Result<(Kind, Vec<u8>), Error> {
+        match core::mem::replace(&mut self.state, State::Idle) {
+            State::Signing(Offered::Key(key)) => {
+                let login = KeyLogin { user: self.user.clone().into_bytes(), key: key.0, signature };
+                Ok((Kind::Key, login.encode()))
+            }
+            State::Signing(Offered::Token(key)) => Ok((Kind::Token, TokenLogin { key: key.0, signature }.encode())),
+            _ => Err(Error::BadLogin),
+        }
+    }
+
+    /// The server's challenge: the proof that answers it. Costs a good part of a second of computing.
+    pub fn on_challenge(&mut self, challenge: &[u8], binding: &Binding) -> Result<Vec<u8>, Error> {
+        let State::Scram(scram, password) = core::mem::replace(&mut self.state, State::Idle) else {
+            return Err(Error::BadLogin);
+        };
+        let (proof, expected) = scram.answer(challenge, password.0.as_bytes(), &binding.channel)?;
+        self.state = State::Proved(expected);
+        Ok(proof)
+    }
+
+    /// The server accepts, with this proof of its own where a password was proved.
+    pub fn on_accept(&mut self, proof: &[u8]) -> Result<(), Error> {
+        match core::mem::replace(&mut self.state, State::Idle) {
+            State::Proved(expected) => expected.check(proof),
+            // It has challenged nobody, so it may not know the password at all.
+            State::Scram(..) | State::Signing(_) => Err(Error::BadLogin),
+            State::Idle if proof.is_empty() => Ok(()),
+            State::Idle => Err(Error::BadLogin),
+        }
+    }
+}

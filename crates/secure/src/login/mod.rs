@@ -1,0 +1,48 @@
+//! Who the client is: proved inside TLS, and bound to that one connection, so that a proof is worth nothing elsewhere.
+//!
+//! What it is for: [`ClientLogin`] makes what OPEN carries and answers a challenge, [`ServerLogin`] judges it and yields a
+//! [`Principal`](crate::policy::Principal). What it must not do: look for keys or users. The driver signs (a key may live in
+//! an agent), a [`Directory`](crate::policy::Directory) knows the users.
+//!
+//! A refusal never says what was wrong: an unknown user, an unknown key and a wrong signature are one answer, and for a
+//! password of nobody the server goes on with a made-up verifier ([`Decoy`]) to the same end.
+
+mod client;
+pub mod scram;
+mod server;
+
+pub use client::{ClientLogin, Next, Offered, Password};
+pub use server::{Decoy, Judgement, ServerLogin};
+
+use xdfs_proto::wire::handshake::Prefaces;
+use xdfs_proto::wire::login::{Kind, signed};
+
+use crate::policy::{Fingerprint, PublicKey};
+
+/// Logins that one connection may try: a client may hold a few keys of which the server knows one.
+pub const TRIES_MAX: u8 = 6;
+
+/// Bytes of randomness in each side's nonce of a password login.
+pub const NONCE_BYTES: usize = 18;
+
+/// What ties a login to its connection.
+#[derive(Clone, Debug)]
+pub struct Binding {
+    /// The exporter's value for signatures.
+    pub login: [u8; 32],
+    /// The exporter's value for SCRAM (RFC 9266).
+    pub channel: [u8; 32],
+    /// The server's key.
+    pub host: Fingerprint,
+    /// What both sides said in clear.
+    pub prefaces: Prefaces,
+}
+
+impl Binding {
+    fn signed(&self, kind: Kind, user: &str, key: &PublicKey) -> Vec<u8> {
+        signed(kind, &self.login, &self.host.0, &self.prefaces, user.as_bytes(), &key.0)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,259 @@
+//! SCRAM-SHA-256-PLUS (RFC 5802, RFC 7677) with the channel binding `tls-exporter` (RFC 9266): a password is proved without
+//! being shown, the server proves that it knows the verifier, and both proofs hold on this TLS connection alone.
+//!
+//! It must not fall back to SCRAM without the binding. Passwords and user names are taken as the UTF-8 that was typed:
+//! nothing is normalised.
+
+use aws_lc_rs::{constant_time, digest, hmac, pbkdf2};
+use base64ct::{Base64, Encoding};
+use core::num::NonZeroU32;
+
+use crate::Error;
+use crate::policy::PasswordVerifier;
+use crate::secret::Secret;
+
+/// Rounds of PBKDF2 for a new password, and in the made-up verifiers of users that do not exist.
+pub const ITERATIONS: u32 = 600_000;
+/// Fewest rounds that a client works with: below, who catches its proof guesses too fast.
+pub const ITERATIONS_MIN: u32 = 100_000;
+/// Most rounds: a server must not keep a client busy.
+pub const ITERATIONS_MAX: u32 = 5_000_000;
+/// Bytes of a salt.
+pub const SALT_BYTES: usize = 16;
+
+/// Says that the binding follows; no other form is understood.
+const HEADER: &str = "p=tls-exporter,,";
+/// Longest salt or nonce that is read.
+const FIELD_BYTES_MAX: usize = 256;
+
+impl PasswordVerifier {
+    /// What a server keeps of `password`; `salt` is random.
+    pub fn of(password: &str, salt: [u8; SALT_BYTES], iterations: u32) -> Result<Self, Error> {
+        let salted = salted(password.as_bytes(), &salt, iterations)?;
+        let client_key = mac(salted.bytes(), &[b"Client Key"]);
+        Ok(Self {
+            salt: salt.to_vec(),
+            iterations,
+            stored_key: sha256(&client_key),
+            server_key: mac(salted.bytes(), &[b"Server Key"]),
+        })
+    }
+}
+
+/// The client's side after its first message.
+pub(super) struct ScramClient {
+    first_bare: String,
+    nonce: String,
+}
+
+/// The client's first message.
+pub(super) fn client_first(user: &str, nonce: &str) -> (ScramClient, Vec<u8>) {
+    let user = user.replace('=', "=3D").replace(',', "=2C");
+    let first_bare = format!("n={user},r={nonce}");
+    let message = format!("{HEADER}{first_bare}").into_bytes();
+    (ScramClient { first_bare, nonce: nonce.to_owned() }, message)
+}
+
+/// What the server has to prove when it accepts.
+pub(super) struct Expected([u8; 32]);
+
+impl ScramClient {
+    /// The proof that answers the server's first message.
+    pub(super) fn answer(
+        self,
+        server_first: &[u8],
+        password: &[u8],
+        channel: &[u8; 32],
+    ) -> Result<(Vec<u8>, Expected), Error> {
+        let text = core::str::from_utf8(server_first).map_err(|_| Error::BadLogin)?;
+        let [nonce, salt, iterations] = fields(text, ["r=", "s=", "i="]).ok_or(Error::BadLogin)?;
+        let iterations: u32 = iterations.parse().map_err(|_| Error::BadLogin)?;
+        if !(ITERATIONS_MIN..=ITERATIONS_MAX).contains(&iterations) {
+            return Err(Error::BadLogin);
+        }
+        if !nonce.starts_with(&self.nonce) || nonce.len() <= self.nonce.len() {
+            return Err(Error::BadLogin);
+        }
+        let salt = Base64::decode_vec(salt).map_err(|_| Error::BadLogin)?;
+        let salted = salted(password, &salt, iterations)?;
+        let without_proof = format!("c={},r={nonce}", Base64::encode_string(&bound(channel)));
+        let everything = [self.first_bare.as_bytes(), b",", server_first, b",", without_proof.as_bytes()];
+        let (proof, expected) = proofs(&salted, &everything);
+        let message = format!("{without_proof},p={}", Base64::encode_string(&proof)).into_bytes();
+        Ok((message, Expected(expected)))
+    }
+}
+
+impl Expected {
+    /// Whether the server knows the verifier.
+    pub(super) fn check(&self, server_final: &[u8]) -> Result<(), Error> {
+        let shown = core::str::from_utf8(server_final).ok().and_then(|text| text.strip_prefix("v="));
+        let shown = shown.and_then(|base64| Base64::decode_vec(base64).ok()).ok_or(Error::BadLogin)?;
+        constant_time::verify_slices_are_equal(&shown, &self.0).map_err(|_| Error::BadLogin)
+    }
+}
+
+/// The server's side after its first message.
+pub(super) struct ScramServer {
+    first_bare: String,
+    server_first: String,
+    nonce: String,
+    verifier: PasswordVerifier,
+}
+
+/// User and rest of a client's first message.
+pub(super) fn read_client_first(message: &[u8]) -> Option<(String, String, String)> {
+    let bare = core::str::from_utf8(message).ok()?.strip_prefix(HEADER)?;
+    let [user, nonce] = fields(bare, ["n=", "r="])?;
+    let printable = nonce.len() >= 16 && nonce.bytes().all(|byte| byte.is_ascii_graphic());
+    if !printable || user.is_empty() {
+        return None;
+    }
+    // '=' stands in front of an escape and nowhere else.
+    let mut plain = String::new();
+    let mut rest = user;
+    while let Some(at) = rest.find('=') {
+        plain.push_str(&rest[..at]);
+        plain.push(match rest.get(at..at + 3)? {
+            "=2C" => ',',
+            "=3D" => '=',
+            _ => return None,
+        });
+        rest = &rest[at + 3..];
+    }
+    plain.push_str(rest);
+    Some((plain, bare.to_owned(), nonce.to_owned()))
+}
+
+impl ScramServer {
+    /// The server's first message.
+    pub(super) fn first(
+        first_bare: String,
+        client_nonce: &str,
+        nonce: &str,
+        verifier: PasswordVerifier,
+    ) -> (Self, Vec<u8>) {
+        let nonce = format!("{client_nonce}{nonce}");
+        let salt = Base64::encode_string(&verifier.salt);
+        let server_first = format!("r={nonce},s={salt},i={}", verifier.iterations);
+        let message = server_first.clone().into_bytes();
+        (Self { first_bare, server_first, nonce, verifier }, message)
+    }
+
+    /// The server's proof, where the client's is right.
+    pub(super) fn judge(&self, client_final: &[u8], channel: &[u8; 32]) -> Option<Vec<u8>> {
+        let text = core::str::from_utf8(client_final).ok()?;
+        let [shown, nonce, proof] = fields(text, ["c=", "r=", "p="])?;
+        let (without_proof, _) = text.rsplit_once(",p=")?;
+        let proof: [u8; 32] = Base64::decode_vec(proof).ok()?.try_into().ok()?;
+        let everything =
+            [self.first_bare.as_bytes(), b",", self.server_first.as_bytes(), b",", without_proof.as_bytes()];
+        let signature = mac(&self.verifier.stored_key, &everything);
+        let client_key: [u8; 32] = core::array::from_fn(|index| proof[index] ^ signature[index]);
+        let right = constant_time::verify_slices_are_equal(&sha256(&client_key), &self.verifier.stored_key).is_ok();
+        let bound = shown == Base64::encode_string(&bound(channel)) && nonce == self.nonce;
+        if !right || !bound {
+            return None;
+        }
+        let mine = mac(&self.verifier.server_key, &everything);
+        Some(format!("v={}", Base64::encode_string(&mine)).into_bytes())
+    }
+}
+
+/// The fields of a message: exactly these, in this order.
+fn fields<'a, const N: usize>(text: &'a str, names: [&str; N]) -> Option<[&'a str; N]> {
+    let mut found = [""; N];
+    let mut parts = text.split(',');
+    for (place, name) in found.iter_mut().zip(names) {
+        *place = parts.next()?.strip_prefix(name).filter(|value| value.len() <= FIELD_BYTES_MAX)?;
+    }
+    parts.next().is_none().then_some(found)
+}
+
+/// What `c=` says: the header and the connection's own value.
+fn bound(channel: &[u8; 32]) -> Vec<u8> {
+    [HEADER.as_bytes(), channel].concat()
+}
+
+/// The client's proof over `everything`, and what the server's has to be.
+fn proofs(salted: &Secret<32>, everything: &[&[u8]]) -> ([u8; 32], [u8; 32]) {
+    let client_key = mac(salted.bytes(), &[b"Client Key"]);
+    let signature = mac(&sha256(&client_key), everything);
+    let proof = core::array::from_fn(|index| client_key[index] ^ signature[index]);
+    let server_key = mac(salted.bytes(), &[b"Server Key"]);
+    (proof, mac(&server_key, everything))
+}
+
+fn salted(password: &[u8], salt: &[u8], iterations: u32) -> Result<Secret<32>, Error> {
+    let rounds = NonZeroU32::new(iterations).ok_or(Error::BadLogin)?;
+    let mut salted = Secret::zeroed();
+    pbkdf2::derive(pbkdf2::PBKDF2_HMAC_SHA256, rounds, salt, password, salted.bytes_mut());
+    Ok(salted)
+}
+
+fn mac(key: &[u8], parts: &[&[u8]]) -> [u8; 32] {
+    let mut context = hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA256, key));
+    parts.iter().for_each(|part| context.update(part));
+    let mut bytes = [0; 32];
+    bytes.copy_from_slice(context.sign().as_ref());
+    bytes
+}
+
+fn sha256(bytes: &[u8]) -> [u8; 32] {
+    let mut hash = [0; 32];
+    hash.copy_from_slice(digest::digest(&digest::SHA256, bytes).as_ref());
+    hash
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_proofs_are_those_of_rfc_7677() {
+        let salt = Base64::decode_vec("W22ZaJ0SNY7soEsUEjb6gQ==").unwrap();
+        let everything = "n=user,r=rOprNGfwEbeRWgbNEkqO,\
+            r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096,\
+            c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0";
+        let (proof, server) = proofs(&salted(b"pencil", &salt, 4096).unwrap(), &[everything.as_bytes()]);
+        assert_eq!(Base64::encode_string(&proof), "dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=");
+        assert_eq!(Base64::encode_string(&server), "6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=");
+    }
+
+    #[test]
+    fn names_with_commas_and_equal_signs_come_back() {
+        for user in ["ada", "a,b=c", "=2C", "ü=,"] {
+            let (_, message) = client_first(user, "0123456789abcdef");
+            assert_eq!(read_client_first(&message).unwrap().0, user);
+        }
+        for wrong in [
+            "n,,n=ada,r=0123456789abcdef",
+            "y,,n=ada,r=0123456789abcdef",
+            "p=tls-unique,,n=ada,r=0123456789abcdef",
+            "p=tls-exporter,a=bob,n=ada,r=0123456789abcdef",
+            "p=tls-exporter,,m=x,n=ada,r=0123456789abcdef",
+            "p=tls-exporter,,n=,r=0123456789abcdef",
+            "p=tls-exporter,,n=a=b,r=0123456789abcdef",
+            "p=tls-exporter,,n=a=2,r=0123456789abcdef",
+            "p=tls-exporter,,n=ada,r=short",
+            "p=tls-exporter,,n=ada,r=0123456789abcdef,x=y",
+        ] {
+            assert!(read_client_first(wrong.as_bytes()).is_none(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_server_that_asks_for_too_few_or_too_many_rounds_gets_no_proof() {
+        for (iterations, good) in [(1, false), (99_999, false), (100_000, true), (5_000_001, false)] {
+            let (client, _) = client_first("ada", "nonce");
+            let challenge = format!("r=noncemore,s=AAAA,i={iterations}");
+            assert_eq!(client.answer(challenge.as_bytes(), b"x", &[0; 32]).is_ok(), good, "{iterations}");
+        }
+        // A nonce that is not ours, or to which nothing was added.
+        for nonce in ["nonce", "other", "noncé"] {
+            let (client, _) = client_first("ada", "nonce");
+            let challenge = format!("r={nonce},s=AAAA,i=100000");
+            assert!(client.answer(challenge.as_bytes(), b"x", &[0; 32]).is_err(), "{nonce}");
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! The server's side of a login.
+//!
+//! It must not say why a login is refused, and does the same work for users that exist and for those that do not.
+
+use core::fmt;
+
+use base64ct::{Base64Unpadded, Encoding};
+use xdfs_proto::wire::login::{KeyLogin, Kind, TokenLogin};
+
+use super::scram::{ITERATIONS, SALT_BYTES, ScramServer, read_client_first};
+use super::{Binding, NONCE_BYTES, TRIES_MAX};
+use crate::Error;
+use crate::identity::{KeyPair, verify};
+use crate::policy::{Directory, Method, PasswordVerifier, Principal, PublicKey};
+use crate::secret::{Secret, expand, extract};
+
+/// Makes up the same verifier for the same name every time, from the server's own key, so that a stranger cannot tell a
+/// user that does not exist.
+pub struct Decoy(Secret<32>);
+
+impl Decoy {
+    /// The decoy of the server with this key.
+    pub(crate) fn new(key: &KeyPair) -> Result<Self, Error> {
+        Ok(Self(extract(b"xdfs made-up verifiers", key.seed())?))
+    }
+
+    /// A verifier that no password fits.
+    pub fn verifier(&self, user: &str) -> Result<PasswordVerifier, Error> {
+        let part = |label: &[u8]| expand::<32>(&self.0, &[label, user.as_bytes()]);
+        Ok(PasswordVerifier {
+            salt: part(b"salt:")?.bytes()[..SALT_BYTES].to_vec(),
+            iterations: ITERATIONS,
+            stored_key: *part(b"stored:")?.bytes(),
+            server_key: *part(b"server:")?.bytes(),
+        })
+    }
+}
+
+impl fmt::Debug for Decoy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Decoy(..)")
+    }
+}
+
+/// What becomes of a login.
+#[derive(Debug)]
+#[allow(missing_docs, reason = "the line above each variant explains its fields")]
+pub enum Judgement {
+    /// It is this one; `proof` is for ACCEPT.
+    Accepted { principal: Principal, proof: Vec<u8> },
+    /// A password login goes on with this message.
+    Challenge(Vec<u8>),
+    /// Not so; another may be tried.
+    Again { left: u8 },
+    /// Not so, and that was the last try.
+    Refused,
+}
+
+/// See the module.
+pub struct ServerLogin {
+    binding: Binding,
+    /// The client's address, which names a visitor.
+    peer: String,
+    nonce: [u8; NONCE_BYTES],
+    failed: u8,
+    scram: Option<(Option<String>, ScramServer)>,
+}
+
+impl fmt::Debug for ServerLogin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ServerLogin({} failed)", self.failed)
+    }
+}
+
+impl ServerLogin {
+    /// Waits for logins on the connection of `binding`; `nonce` is random.
+    pub fn new(binding: Binding, peer: String, nonce: [u8; NONCE_BYTES]) -> Self {
+        Self { binding, peer, nonce, failed: 0, scram: None }
+    }
+
+    /// The kinds that a server with this directory takes, for HELLO.
+    pub fn kinds(directory: &dyn Directory) -> u64 {
+        let always = Kind::Key.bit() | Kind::Token.bit() | Kind::Password.bit();
+        if directory.anonymous() { always | Kind::Anonymous.bit() } else { always }
+    }
+
+    /// A login has come with OPEN.
+    pub fn on_login(&mut self, kind: u64, credentials: &[u8], directory: &dyn Directory, decoy: &Decoy) -> Judgement {
+        self.scram = None;
+        let principal = match Kind::from_code(kind) {
+            Some(Kind::Anonymous) => self.on_anonymous(credentials, directory),
+            Some(Kind::Key) => self.on_key(credentials, directory),
+            Some(Kind::Token) => self.on_token(credentials, directory),
+            Some(Kind::Password) => match self.on_first(credentials, directory, decoy) {
+                Some(challenge) => return Judgement::Challenge(challenge),
+                None => None,
+            },
+            None => None,
+        };
+        match principal {
+            Some(principal) => Judgement::Accepted { principal, proof: Vec::new() },
+            None => self.fail(),
+        }
+    }
+
+    /// The proof that answers a challenge has come.
+    pub fn on_proof(&mut self, client_final: &[u8]) -> Judgement {
+        let Some((user, scram)) = self.scram.take() else { return self.fail() };
+        match (user, scram.judge(client_final, &self.binding.channel)) {
+            (Some(user), Some(proof)) => {
+                let principal = Principal { user, method: Method::Password, key: None, scope: None };
+                Judgement::Accepted { principal, proof }
+            }
+            _ => self.fail(),
+        }
+    }
+
+    fn fail(&mut self) -> Judgement {
+        self.failed += 1;
+        match TRIES_MAX.saturating_sub(self.failed) {
+            0 => Judgement::Refused,
+            left => Judgement::Again { left },
+        }
+    }
+
+    fn on_anonymous(&self, credentials: &[u8], directory: &dyn Directory) -> Option<Principal> {
+        let may = directory.anonymous() && credentials.is_empty();
+        let user = format!("anonymous@{}", self.peer);
+        may.then_some(Principal { user, method: Method::Anonymous, key: None, scope: None })
+    }
+
+    fn on_key(&self, credentials: &[u8], directory: &dyn Directory) -> Option<Principal> {
+        let login = KeyLogin::decode(credentials).ok()?;
+        let (user, key) = (String::from_utf8(login.user).ok()?, PublicKey(login.key));
+        let known = directory.has_key(&user, &key);
+        // Always verified: what takes time must not tell whether the key is known.
+        let right = verify(&key, &self.binding.signed(Kind::Key, &user, &key), &login.signature);
+        (known & right).then_some(Principal { user, method: Method::Key, key: Some(key), scope: None })
+    }
+
+    fn on_token(&self, credentials: &[u8], directory: &dyn Directory) -> Option<Principal> {
+        let login = TokenLogin::decode(credentials).ok()?;
+        let key = PublicKey(login.key);
+        let known = directory.token(&key);
+        let right = verify(&key, &self.binding.signed(Kind::Token, "", &key), &login.signature);
+        let token = known.filter(|_| right)?;
+        Some(Principal { user: token.user, method: Method::Token, key: Some(key), scope: Some(token.scope) })
+    }
+
+    fn on_first(&mut self, credentials: &[u8], directory: &dyn Directory, decoy: &Decoy) -> Option<Vec<u8>> {
+        let (user, first_bare, client_nonce) = read_client_first(credentials)?;
+        let made_up = decoy.verifier(&user).ok()?;
+        let (user, verifier) = match directory.password(&user) {
+            Some(verifier) => (Some(user), verifier),
+            None => (None, made_up),
+        };
+        let nonce = Base64Unpadded::encode_string(&self.nonce);
+        let (scram, challenge) = ScramServer::first(first_bare, &client_nonce, &nonce, verifier);
+        // A second try on the same connection must not be answerable with the first one's proof.
+        let used = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, &self.nonce);
+        self.nonce.copy_from_slice(&used.as_ref()[..NONCE_BYTES]);
+        self.scram = Some((user, scram));
+        Some(challenge)
+    }
+}

@@ -1,0 +1,220 @@
+//! Logins of both sides against each other.
+
+use super::*;
+use crate::identity::{KeyPair, verify};
+use crate::policy::{Directory, Method, PasswordVerifier, Principal, Scope, TokenRecord};
+use xdfs_proto::base::RelPath;
+
+/// A handful of users in memory.
+struct Users {
+    key: PublicKey,
+    token: PublicKey,
+    password: PasswordVerifier,
+    anonymous: bool,
+}
+
+fn scope() -> Scope {
+    Scope { export: "data".into(), path: RelPath::default(), write: false, until: 1 }
+}
+
+impl Directory for Users {
+    fn has_key(&self, user: &str, key: &PublicKey) -> bool {
+        user == "ada" && *key == self.key
+    }
+
+    fn password(&self, user: &str) -> Option<PasswordVerifier> {
+        (user == "ada").then(|| self.password.clone())
+    }
+
+    fn token(&self, key: &PublicKey) -> Option<TokenRecord> {
+        (*key == self.token).then(|| TokenRecord { user: "bob".into(), scope: scope() })
+    }
+
+    fn anonymous(&self) -> bool {
+        self.anonymous
+    }
+}
+
+struct World {
+    users: Users,
+    key: KeyPair,
+    token: KeyPair,
+    decoy: Decoy,
+}
+
+fn world() -> World {
+    let key = KeyPair::from_seed(&[1; 32]).unwrap();
+    let token = KeyPair::from_seed(&[2; 32]).unwrap();
+    let password = PasswordVerifier::of("correct horse", [7; 16], scram::ITERATIONS_MIN).unwrap();
+    let users = Users { key: key.public(), token: token.public(), password, anonymous: false };
+    World { users, key, token, decoy: Decoy::new(&KeyPair::from_seed(&[3; 32]).unwrap()).unwrap() }
+}
+
+fn binding(byte: u8) -> Binding {
+    Binding { login: [byte; 32], channel: [byte ^ 0xff; 32], host: Fingerprint([5; 32]), prefaces: [6; 16] }
+}
+
+fn password(text: &str) -> Offered {
+    Offered::Password(Password::new(text.to_owned().into()))
+}
+
+/// Carries a login to its end; the client believes to be on the connection `client`, the server on `server`.
+fn log_in(
+    world: &World,
+    user: &str,
+    offers: Vec<Offered>,
+    client: &Binding,
+    server: &Binding,
+) -> Result<Principal, Vec<Method>> {
+    let kinds = ServerLogin::kinds(&world.users);
+    let mut from = ClientLogin::new(user.to_owned(), offers, [8; NONCE_BYTES]);
+    let mut to = ServerLogin::new(server.clone(), "192.0.2.1".into(), [9; NONCE_BYTES]);
+    loop {
+        let (kind, credentials) = match from.next(kinds, client) {
+            Next::Sign { message, .. } => {
+                let key = if from.tried().last().unwrap().0 == Method::Key { &world.key } else { &world.token };
+                from.on_signature(key.sign(&message).unwrap()).unwrap()
+            }
+            Next::Login { kind, credentials } => (kind, credentials),
+            Next::Exhausted => return Err(from.tried().iter().map(|(method, _)| *method).collect()),
+        };
+        let mut judgement = to.on_login(kind as u64, &credentials, &world.users, &world.decoy);
+        if let Judgement::Challenge(challenge) = &judgement {
+            judgement = to.on_proof(&from.on_challenge(challenge, client).unwrap());
+        }
+        match judgement {
+            Judgement::Accepted { principal, proof } => {
+                from.on_accept(&proof).unwrap();
+                return Ok(principal);
+            }
+            Judgement::Again { .. } => {}
+            Judgement::Challenge(_) | Judgement::Refused => {
+                return Err(from.tried().iter().map(|(method, _)| *method).collect());
+            }
+        }
+    }
+}
+
+#[test]
+fn each_kind_of_login_yields_its_principal() {
+    let mut world = world();
+    let on = binding(1);
+    let key = log_in(&world, "ada", vec![Offered::Key(world.key.public())], &on, &on).unwrap();
+    assert_eq!((key.user.as_str(), key.method, key.key), ("ada", Method::Key, Some(world.key.public())));
+    let token = log_in(&world, "", vec![Offered::Token(world.token.public())], &on, &on).unwrap();
+    assert_eq!((token.user.as_str(), token.method, token.scope), ("bob", Method::Token, Some(scope())));
+    let by_password = log_in(&world, "ada", vec![password("correct horse")], &on, &on).unwrap();
+    assert_eq!((by_password.user.as_str(), by_password.method), ("ada", Method::Password));
+    assert!(log_in(&world, "", vec![Offered::Anonymous], &on, &on).is_err());
+    world.users.anonymous = true;
+    let visitor = log_in(&world, "", vec![Offered::Anonymous], &on, &on).unwrap();
+    assert_eq!((visitor.user.as_str(), visitor.method), ("anonymous@192.0.2.1", Method::Anonymous));
+}
+
+#[test]
+fn a_login_made_on_another_connection_is_refused() {
+    let world = world();
+    let (here, there) = (binding(1), binding(2));
+    for offer in [
+        || Offered::Key(KeyPair::from_seed(&[1; 32]).unwrap().public()),
+        || Offered::Token(KeyPair::from_seed(&[2; 32]).unwrap().public()),
+        || password("correct horse"),
+    ] {
+        assert!(log_in(&world, "ada", vec![offer()], &here, &here).is_ok());
+        assert!(log_in(&world, "ada", vec![offer()], &here, &there).is_err());
+    }
+    // The same connection, but another server's key or other prefaces.
+    let key = || vec![Offered::Key(world.key.public())];
+    let other_host = Binding { host: Fingerprint([6; 32]), ..binding(1) };
+    let other_prefaces = Binding { prefaces: [7; 16], ..binding(1) };
+    assert!(log_in(&world, "ada", key(), &here, &other_host).is_err());
+    assert!(log_in(&world, "ada", key(), &here, &other_prefaces).is_err());
+}
+
+#[test]
+fn several_offers_are_tried_in_order_and_at_most_six() {
+    let world = world();
+    let on = binding(1);
+    let wrong = |byte| Offered::Key(KeyPair::from_seed(&[byte; 32]).unwrap().public());
+    let offers = vec![wrong(40), wrong(41), password("wrong"), Offered::Key(world.key.public())];
+    assert_eq!(log_in(&world, "ada", offers, &on, &on).unwrap().method, Method::Key);
+    let mut many: Vec<Offered> = (40..46).map(wrong).collect();
+    many.push(Offered::Key(world.key.public()));
+    assert_eq!(log_in(&world, "ada", many, &on, &on).unwrap_err().len(), usize::from(TRIES_MAX));
+}
+
+#[test]
+fn a_stranger_cannot_tell_users_from_nobody() {
+    let world = world();
+    let mut to = ServerLogin::new(binding(1), String::new(), [9; NONCE_BYTES]);
+    let mut challenge = |user: &str| {
+        let (_, message) = scram::client_first(user, "0123456789abcdef");
+        match to.on_login(Kind::Password as u64, &message, &world.users, &world.decoy) {
+            Judgement::Challenge(bytes) => String::from_utf8(bytes).unwrap(),
+            other => panic!("{other:?}"),
+        }
+    };
+    let parts = |text: &str| text.split(',').map(|part| (part[..2].to_owned(), part.len())).collect::<Vec<_>>();
+    let salt = |text: &str| text.split(',').nth(1).unwrap().to_owned();
+    let (known, nobody, again, other) = (challenge("ada"), challenge("eve"), challenge("eve"), challenge("mallory"));
+    assert_eq!(parts(&known), parts(&nobody), "{known} {nobody}");
+    assert_eq!(salt(&nobody), salt(&again), "a salt that changed would tell that nobody has it");
+    assert_ne!(salt(&nobody), salt(&other));
+    // And the end is the same: no password fits, and the answer does not differ.
+    let on = binding(1);
+    let of_known = log_in(&world, "ada", vec![password("wrong")], &on, &on);
+    let of_nobody = log_in(&world, "eve", vec![password("wrong")], &on, &on);
+    assert_eq!(of_known, of_nobody);
+    let wrong_user = log_in(&world, "eve", vec![Offered::Key(world.key.public())], &on, &on);
+    assert_eq!(wrong_user, Err(vec![Method::Key]));
+}
+
+#[test]
+fn a_server_that_does_not_know_the_verifier_is_found_out() {
+    let world = world();
+    let on = binding(1);
+    let kinds = ServerLogin::kinds(&world.users);
+    let mut from = ClientLogin::new("ada".into(), vec![password("correct horse")], [8; NONCE_BYTES]);
+    assert!(matches!(from.next(kinds, &on), Next::Login { kind: Kind::Password, .. }));
+    let nonce = base64ct::Base64Unpadded::encode_string(&[8; NONCE_BYTES]);
+    let challenge = format!("r={nonce}more,s=AAAAAAAAAAAAAAAAAAAAAA==,i={}", scram::ITERATIONS_MIN);
+    from.on_challenge(challenge.as_bytes(), &on).unwrap();
+    assert!(from.on_accept(b"v=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=").is_err());
+    // Nor may it skip the challenge, or its own proof.
+    let mut from = ClientLogin::new("ada".into(), vec![password("correct horse")], [8; NONCE_BYTES]);
+    from.next(kinds, &on);
+    assert!(from.on_accept(b"").is_err());
+}
+
+#[test]
+fn altered_credentials_are_refused_whichever_bit_it_is() {
+    let world = world();
+    let on = binding(1);
+    let message = on.signed(Kind::Key, "ada", &world.key.public());
+    let signature = world.key.sign(&message).unwrap();
+    assert!(verify(&world.key.public(), &message, &signature));
+    let login = KeyLogin { user: b"ada".to_vec(), key: world.key.public().0, signature }.encode();
+    let judge = |credentials: &[u8]| {
+        let mut to = ServerLogin::new(on.clone(), String::new(), [9; NONCE_BYTES]);
+        matches!(to.on_login(Kind::Key as u64, credentials, &world.users, &world.decoy), Judgement::Accepted { .. })
+    };
+    assert!(judge(&login));
+    for bit in 0..login.len() * 8 {
+        let mut altered = login.clone();
+        altered[bit / 8] ^= 1 << (bit % 8);
+        assert!(!judge(&altered), "bit {bit}");
+    }
+    for length in 0..login.len() {
+        assert!(!judge(&login[..length]), "{length} bytes");
+    }
+}
+
+#[test]
+fn a_printed_login_shows_no_secret() {
+    let offered = format!("{:?}", password("CANARY-PASSWORD"));
+    let login = ClientLogin::new("ada".into(), vec![password("CANARY-PASSWORD")], [8; NONCE_BYTES]);
+    assert!(!format!("{offered}{login:?}").contains("CANARY"), "{login:?}");
+}
+
+use base64ct::Encoding;
+use xdfs_proto::wire::login::KeyLogin;
