@@ -228,7 +228,7 @@ fn handshakes(add: &mut impl FnMut(&'static str, &str, Vec<u8>)) {
     let accept = |channels: u64, first: u64, count: u64, block: u64| {
         written(|w| {
             w.raw(&[0; 16]).raw(&[1; 16]).integer(0).integer(channels).integer(1).integer(0).integer(block).byte(0);
-            w.integer(0).integer(0).integer(first).integer(count).raw(&[2; 32]).integer(9).integer(0)
+            w.integer(0).integer(0).byte(1).integer(first).integer(count).raw(&[2; 32]).integer(9).integer(0).integer(0)
         })
     };
     add("accept", "fewer-numbers-than-channels", accept(4, 1, 3, 1 << 20));
@@ -237,7 +237,8 @@ fn handshakes(add: &mut impl FnMut(&'static str, &str, Vec<u8>)) {
     add("accept", "odd-block", accept(4, 1, 4, 70_000));
     add("handshake", "unknown-type", vec![9, 0, 0, 0]);
     add("handshake", "too-long", vec![2, 1, 0, 1]);
-    add("handshake", "hello", frame(MessageType::Hello, &[5; 32]));
+    add("handshake", "hello", frame(MessageType::Hello, &[5; 17]));
+    add("handshake", "challenge", frame(MessageType::Challenge, b"r=ab,s=AAAA,i=600000"));
 }
 
 /// Names, and requests that carry them.

@@ -2,11 +2,11 @@
 """A minimal xdfs client, written from docs/protocol.md and vectors/ alone.
 
     minimal.py vectors [FOLDER]                     check every golden frame and every record vector
-    minimal.py get HOST:PORT EXPORT/path FILE       download          [--channels N] [--level clear|integrity]
-    minimal.py put HOST:PORT EXPORT/path FILE       upload
+    minimal.py get HOST:PORT EXPORT/path FILE       download    [--channels N] [--level clear|integrity|private]
+    minimal.py put HOST:PORT EXPORT/path FILE       upload      [--pin SHA256:...] [--user NAME --key FILE]
 
-It is a test and an example, not a tool: one operation, no resume, and a lost channel ends the transfer. The words in
-brackets are the rules of docs/protocol.md. Needs python3 and the package `cryptography`.
+A test and an example, not a tool: one operation, no resume, and a lost channel ends the transfer. The words in brackets
+are the rules of docs/protocol.md. TLS and the login are in opening.py. Needs python3, `cryptography` and `pyOpenSSL`.
 """
 import argparse
 import hmac
@@ -16,12 +16,13 @@ import select
 import socket
 import sys
 
+from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 CONM, UPLOAD, DOWNLOAD, EOFR, EOFT, NOOP, ZXDFS, EXCEPTION = 1, 2, 3, 6, 7, 8, 9, 10
 ACK, GRANT, CREDIT, CHANNELS, FENCE, CANCEL, FINISH, COMMITTED, DRAIN = 16, 17, 18, 19, 20, 21, 22, 23, 25
-HELLO, OPEN, ACCEPT, REFUSE, REQUEST, ASK = 1, 2, 3, 4, 1, 2
-LEVELS, INTEGRITY = ["clear", "integrity"], 1
+HELLO, OPEN, ACCEPT, REFUSE, AGAIN, REQUEST, ASK = 1, 2, 3, 4, 5, 1, 2
+LEVELS, INTEGRITY, PRIVATE = ["clear", "integrity", "private"], 1, 2
 CONTROL_MAX, BLOCK_MAX, WINDOW = 65536, 4 << 20, 256 << 20
 
 # ---- messages
@@ -30,27 +31,29 @@ CONTROL_MAX, BLOCK_MAX, WINDOW = 65536, 4 << 20, 256 << 20
 FIELD = re.compile(r"(\S+):([a-z]+)(\d*)(?:([?!^])(\S+))?")
 ERROR = "code:int retry:u8 errno:int message:bytes1024"
 WISH = ("flags:int name:bytes4096 label:bytes4096 transfer:raw16 offset:int length:int?2 level:u8 block:int"
-        " credit:int mode:int modified:time?8")
+        " credit:int mode:int modified:time?8 source:bytes64?32 kept:ranges?32")
 FORMS = {
     "preface.client": "service:u8 magic:raw4 version_min:u8 version_max:u8 start:u8",
     "preface.server": "status:u8 magic:raw4 version:u8 zero:u8 start:u8",
     "join": "session:raw16 channel:u16 nonce:raw16 mac:raw32",
     "join.answer": "mac:raw32",
     "head": "event:u8 level:u8 epoch:u16 operation:u32 sequence:u64 offset:u64 length:u32 flags:u16 zero:u16",
-    f"handshake {HELLO}": "random:raw32",
+    f"handshake {HELLO}": "prefaces:raw16 logins:int",
+    f"handshake {AGAIN}": "left:u8",
+    "login 1": "user:bytes128 key:raw32 signature:raw64",
     f"handshake {OPEN}": "prefaces:raw16 features:int channels:int pipelines:int window:int block:int level:u8"
-                         " stall_ms:int label:raw16 login:int credentials:bytes16384 options:options first.event:u8"
+                         " stall_ms:int label:raw16 suites:bytes16 login:int credentials:bytes16384 options:options first.event:u8"
                          " first.request:bytes65536!first.event",
     f"handshake {ACCEPT}": "prefaces:raw16 session:raw16 features:int channels:int pipelines:int window:int block:int"
-                           " floor:u8 initial_credit:int stall_ms:int grant.first:int grant.count:int"
-                           " grant.secret:raw32 grant.life_ms:int options:options",
+                           " floor:u8 initial_credit:int stall_ms:int suite:u8 grant.first:int"
+                           " grant.count:int grant.secret:raw32 grant.life_ms:int proof:bytes16384 options:options",
     f"handshake {REFUSE}": ERROR,
     f"request {UPLOAD}": WISH,
     f"request {DOWNLOAD}": WISH,
     f"control {EXCEPTION}": ERROR,
     f"control {ACK}": "safety:u8 low:int edge:int ranges:ranges",
     f"control {GRANT}": "flags:int level:u8 block:int edge:int length:int?1 size:int?2 ranges:ranges kind:u8 mode:int"
-                        " modified:time?4 version:bytes64",
+                        " modified:time?4 version:bytes64 kept:ranges?8",
     f"control {CHANNELS}": "kind:u8 count:int^kind grant.first:int!kind grant.count:int!kind grant.secret:raw32!kind"
                            " grant.life_ms:int!kind",
 }
@@ -149,10 +152,6 @@ def expand(key, info, length):
     return hmac.digest(key, info + b"\x01", "sha256")[:length]
 
 
-def none_secret(randoms):
-    return hmac.digest(randoms, b"xdfs none: these keys are not secret", "sha256")
-
-
 class Keys:
     """The keys of one channel (section 4)."""
 
@@ -163,10 +162,16 @@ class Keys:
         self.key = [expand(prk, b"xdfs key" + context + bytes([d]), 32) for d in (0, 1)]
         self.iv = [expand(prk, b"xdfs iv" + context + bytes([d]), 12) for d in (0, 1)]
 
-    def tag(self, direction, sequence, level, head, payload):
-        """The tag at the levels that leave the payload as it is (section 6)."""
-        data = head + (payload if level == INTEGRITY else b"")
-        return AESGCM(self.key[direction]).encrypt(nonce(self.iv[direction], sequence), b"", data)
+    def seal(self, direction, sequence, level, head, payload):
+        """What is sent for the payload, and the tag (section 6)."""
+        plain, data = (payload, head) if level == PRIVATE else (b"", head + (payload if level == INTEGRITY else b""))
+        both = AESGCM(self.key[direction]).encrypt(nonce(self.iv[direction], sequence), plain, data)
+        return (both[:-16] if level == PRIVATE else payload), both[-16:]
+
+    def open(self, direction, sequence, level, head, payload, tag):
+        sealed, data = (payload, head) if level == PRIVATE else (b"", head + (payload if level == INTEGRITY else b""))
+        plain = AESGCM(self.key[direction]).decrypt(nonce(self.iv[direction], sequence), sealed + tag, data)
+        return plain if level == PRIVATE else payload
 
 
 def nonce(iv, sequence):
@@ -188,10 +193,10 @@ class Channel:
                 raise Failed("the server closed a connection without EOFT")  # [P-46]
         return bytes(data)
 
-    def send(self, event, operation, payload=b"", offset=0, flags=0, level=INTEGRITY):
+    def send(self, event, operation, payload=b"", offset=0, flags=0, level=PRIVATE):
         head = encode("head", {"event": event, "level": level, "operation": operation, "sequence": self.sent,
                                "offset": offset, "length": len(payload), "flags": flags})
-        tag = self.keys.tag(0, self.sent, level, head, payload)
+        payload, tag = self.keys.seal(0, self.sent, level, head, payload)
         self.socket.sendall(head + tag + payload)
         self.sent += 1
 
@@ -204,9 +209,12 @@ class Channel:
         if head["length"] > BLOCK_MAX or head["level"] >= len(LEVELS):
             raise Failed("a head that cannot be")
         payload = self.exactly(head["length"])
-        mine = self.keys.tag(1, self.received, head["level"], data[:32], payload)
-        if not hmac.compare_digest(mine, tag) or head["sequence"] != self.received or head["epoch"] != 0:
-            raise Failed("wrong tag, or a record out of sequence")  # [P-14], [P-12]
+        try:
+            payload = self.keys.open(1, self.received, head["level"], data[:32], payload, tag)
+        except InvalidTag:
+            raise Failed("wrong tag") from None  # [P-14]
+        if head["sequence"] != self.received or head["epoch"] != 0:
+            raise Failed("a record out of sequence")  # [P-12]
         self.received += 1
         return head, payload
 
@@ -224,17 +232,9 @@ def answer(channel, start):
 
 
 class Session:
-    def __init__(self, address, channels, level):
+    def __init__(self, address, channels, level, pin, user, key):
         first, self.said = Channel(address), {}
-        random = os.urandom(32)
-        first.socket.sendall(preface(0) + frame(HELLO, random=random))  # [P-5]
-        prefaces = preface(0) + answer(first, 0)
-        join_secret = none_secret(random + message(first, HELLO)["random"])
-        first.socket.sendall(frame(OPEN, prefaces=prefaces, channels=channels, pipelines=1, level=level,
-                                   label=os.urandom(16)))
-        accept = message(first, ACCEPT)
-        if accept["prefaces"] != prefaces:
-            raise Failed("the opening bytes were altered on the way")  # [P-6]
+        accept, join_secret = __import__("opening").enter(first, channels, level, pin, user, key)
         keys = lambda number: Keys(join_secret, accept["grant.secret"], accept["session"], number)
         first.keys, self.channels = keys(1), [first]
         for number in range(2, accept["channels"] + 1):
@@ -376,15 +376,18 @@ def main():
     parser.add_argument("what", choices=["vectors", "get", "put"])
     parser.add_argument("arguments", nargs="*")
     parser.add_argument("--channels", type=int, default=4)
-    parser.add_argument("--level", choices=LEVELS, default="clear")
+    parser.add_argument("--level", choices=LEVELS, default="private")
+    for option in ("--pin", "--user", "--key"):
+        parser.add_argument(option)
     options = parser.parse_args()
     if options.what == "vectors":
         return __import__("vectors").check(*options.arguments)
     address, name, path = options.arguments
     host, port = address.rsplit(":", 1)
     try:
-        session = Session((host.strip("[]"), int(port)), options.channels, LEVELS.index(options.level))
-        (get if options.what == "get" else put)(session, os.fsencode(name), path, LEVELS.index(options.level))
+        level = LEVELS.index(options.level)
+        session = Session((host.strip("[]"), int(port)), options.channels, level, options.pin, options.user, options.key)
+        (get if options.what == "get" else put)(session, os.fsencode(name), path, level)
         print(f"{len(session.channels)} channels, blocks on each: {[channel.blocks for channel in session.channels]}")
         session.close()
     except (Failed, OSError) as error:
@@ -392,4 +395,5 @@ def main():
 
 
 if __name__ == "__main__":
+    sys.modules["minimal"] = sys.modules["__main__"]
     main()

@@ -30,6 +30,7 @@ const NEEDS: &[Need] = &[
     need("systemd", Sign::Program("systemd-analyze"), "judges how exposed the service is"),
     need("python3", Sign::Program("python3"), "the minimal client in another language"),
     need("python3-cryptography", Sign::PythonModule("cryptography"), "AES-GCM for the minimal client"),
+    need("python3-openssl", Sign::PythonModule("OpenSSL"), "TLS with an exporter for the minimal client"),
 ];
 
 const fn need(package: &'static str, sign: Sign, why: &'static str) -> Need {
@@ -85,7 +86,7 @@ fn is_there(sign: &Sign) -> bool {
 
 /// The Python that tests run: the one that has what the minimal client needs.
 pub(crate) fn python() -> Option<&'static str> {
-    python_with("cryptography")
+    python_with("cryptography, OpenSSL")
 }
 
 /// The user's own `python3`, or Debian's where a package of Debian's brought the module.

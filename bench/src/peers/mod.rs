@@ -94,6 +94,8 @@ pub struct Server {
     pub account: Account,
     /// Where it listens on 127.0.0.1.
     pub port: u16,
+    /// What an URL ends in to pin its key, `#SHA256:...`; empty for systems without.
+    pub pin: String,
 }
 
 /// One system under comparison.
@@ -175,7 +177,7 @@ fn start_on_port(world: &World, name: &str, command: &Command, port: u16) -> Res
     let mut account = Account::open(&name);
     let mut running = command.start(world.scratch.path(), &name, &mut account, Stdio::null())?;
     world.wait_listening(port, &mut running)?;
-    Ok(Some(Server { running, account, port }))
+    Ok(Some(Server { running, account, port, pin: String::new() }))
 }
 
 /// Starts a server that picks its port itself and says so with `{"event":"ready","address":...}`.
@@ -184,12 +186,14 @@ fn start_ready(world: &World, name: &str, command: &Command) -> Result<Option<Se
     let mut account = Account::open(&name);
     let mut running = command.start(world.scratch.path(), &name, &mut account, Stdio::null())?;
     let output_name = world.scratch.path().join(format!("{name}.out"));
-    let port = world.wait_until(&mut running, || {
+    let (port, pin) = world.wait_until(&mut running, || {
         let text = std::fs::read_to_string(&output_name).ok()?;
         let ready = json_events(&text).into_iter().find(|event| event["event"] == "ready")?;
-        ready["address"].as_str()?.rsplit(':').next()?.parse().ok()
+        let port = ready["address"].as_str()?.rsplit(':').next()?.parse().ok()?;
+        let pin = ready["host_key"].as_str().map(|key| format!("#{key}")).unwrap_or_default();
+        Some((port, pin))
     })?;
-    Ok(Some(Server { running, account, port }))
+    Ok(Some(Server { running, account, port, pin }))
 }
 
 /// The complete JSON lines of an output; other lines are not ours.

@@ -36,7 +36,9 @@ fn serve(world: &World, directory: Option<&Path>) -> Result<Option<Server>> {
     fs::write(&limits, LIMITS).context(|| limits.display().to_string())?;
     let mut command = Command::new(&world.xdfs)
         .args(["serve", "--listen", "127.0.0.1:0", "--json", "--export", "m=memory:", "--config"])
-        .arg(limits.display().to_string());
+        .arg(limits.display().to_string())
+        .arg("--state")
+        .arg(world.scratch.path().join("xdfs-state"));
     if let Some(directory) = directory {
         command = command.arg("--export").arg(format!("f={}", directory.display()));
     }
@@ -86,20 +88,21 @@ impl System for Xdfs {
 
     fn command(&self, world: &World, server: Option<&Server>, work: &Work) -> Result<Command> {
         let port = port_of(server, "xdfs")?;
+        let pin = server.map_or("", |server| server.pin.as_str());
         let command = copy(world, self.channels.unwrap_or(work.channels()), self.protection);
         Ok(match work {
             Work::Memory { direction: Direction::Up, bytes, .. } => {
-                command.arg(format!("zero:{bytes}")).arg(format!("xdfs://127.0.0.1:{port}/m/null"))
+                command.arg(format!("zero:{bytes}")).arg(format!("xdfs://127.0.0.1:{port}/m/null{pin}"))
             }
             Work::Memory { direction: Direction::Down, bytes, .. } => command
                 .args(["--length", &bytes.to_string()])
-                .arg(format!("xdfs://127.0.0.1:{port}/m/zero"))
+                .arg(format!("xdfs://127.0.0.1:{port}/m/zero{pin}"))
                 .arg("null:"),
             Work::File { direction: Direction::Up, source, target, .. } => {
-                command.arg(source).arg(format!("xdfs://127.0.0.1:{port}/f/{}", file_name(target)))
+                command.arg(source).arg(format!("xdfs://127.0.0.1:{port}/f/{}{pin}", file_name(target)))
             }
             Work::File { direction: Direction::Down, source, target, .. } => {
-                command.arg(format!("xdfs://127.0.0.1:{port}/f/{}", file_name(source))).arg(target)
+                command.arg(format!("xdfs://127.0.0.1:{port}/f/{}{pin}", file_name(source))).arg(target)
             }
         })
     }

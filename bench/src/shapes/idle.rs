@@ -102,7 +102,9 @@ fn measure(world: &World, channels: u32) -> Result<IdleReport> {
     let wrong = |detail: String| Error::Wrong { system: system.label(), detail };
     let Some(server) = system.serve(world, None)? else { return Err(wrong("no server".to_owned())) };
     let mut account = Account::open("idle-client");
-    let command = xdfs_copy(world, channels, "clear").arg("-").arg(format!("xdfs://127.0.0.1:{}/m/null", server.port));
+    let command = xdfs_copy(world, channels, "clear")
+        .arg("-")
+        .arg(format!("xdfs://127.0.0.1:{}/m/null{}", server.port, server.pin));
     let mut client = command.start(world.scratch.path(), "idle-client", &mut account, Stdio::piped())?;
     // Held open until the end of this function: the operation waits for it.
     let input = client.take_input();

@@ -28,6 +28,7 @@ pub(crate) struct Joiner {
     pub transport: TransportOptions,
     pub session: SessionId,
     pub secret: JoinSecret,
+    pub key_limits: Limits,
     pub deadline: Duration,
     pub posts: Vec<PumpPost>,
     pub joined: AtomicUsize,
@@ -118,8 +119,8 @@ impl Joiner {
         };
         let link = transport::connect(&self.address, &self.transport)
             .map_err(|error| Error::new(ErrorKind::ConnectionLost, error.to_string()))?;
-        let sealer = Sealer::new(keys.seal, Limits::STANDARD)?;
-        let opener = Opener::new(keys.open, Limits::STANDARD)?;
+        let sealer = Sealer::new(keys.seal, self.key_limits)?;
+        let opener = Opener::new(keys.open, self.key_limits)?;
         Ok((link, Coming { channel, joining, first, want: 0, sealer, opener }))
     }
 
@@ -181,6 +182,7 @@ impl Joiner {
             sealer: one.sealer,
             opener: one.opener,
             known: false,
+            farewell: None,
         };
         // A pipeline that has ended wants no more channels.
         if self.posts[pipeline].send(Mail::Attach(Box::new(channel))).is_ok() {

@@ -6,12 +6,16 @@
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let (address, store, handle) = {
+//! # let (address, store, handle, host_key) = {
 #![doc = include_str!("example_server.txt")]
 //! # };
-//! use xdfs_client::{ConnectOptions, Payload, PutOptions, Session};
+//! use std::sync::Arc;
+//! use xdfs_client::{ConnectOptions, Payload, Pinned, PutOptions, Session};
 //!
-//! let session = Session::connect(&ConnectOptions { channels: 4, ..ConnectOptions::to(address) })?;
+//! // The key that the server printed when it started.
+//! let host_check = Arc::new(Pinned(host_key));
+//! let options = ConnectOptions { channels: 4, host_check, ..ConnectOptions::to(address) };
+//! let session = Session::connect(&options)?;
 //! let transfer = session.put(Payload::bytes(b"hello".to_vec())?, "export/greeting", &PutOptions::default())?;
 //! assert_eq!(transfer.wait()?.length, 5);
 //! session.close()?;
@@ -25,13 +29,15 @@
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let (address, store, handle) = {
+//! # let (address, store, handle, host_key) = {
 #![doc = include_str!("example_server.txt")]
 //! # };
 //! # store.put(&xdfs_proto::base::RelPath::parse(b"greeting")?, b"hello, world")?;
-//! use xdfs_client::{ConnectOptions, GetOptions, Session, Target};
+//! use std::sync::Arc;
+//! use xdfs_client::{ConnectOptions, GetOptions, Pinned, Session, Target};
 //!
-//! let session = Session::connect(&ConnectOptions::to(address))?;
+//! let host_check = Arc::new(Pinned(host_key));
+//! let session = Session::connect(&ConnectOptions { host_check, ..ConnectOptions::to(address) })?;
 //! assert_eq!(session.stat("export/greeting")?.size, Some(12));
 //! let (target, content) = Target::memory();
 //! let options = GetOptions { offset: 7, ..GetOptions::default() };
@@ -44,6 +50,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod connect;
 mod ends;
 mod host;
 pub mod identity;
@@ -53,11 +60,17 @@ mod session;
 mod transfer;
 pub mod trust;
 
+pub use connect::Offer;
 pub use ends::{Content, Payload, Staging, Target};
-pub use options::{GetOptions, PutOptions};
-pub use session::{ConnectOptions, Session, SessionFacts};
+pub use options::{ConnectOptions, GetOptions, PutOptions};
+pub use session::{Session, SessionFacts};
 pub use transfer::{RemoteFile, Report, Transfer};
 pub use xdfs_engine::pump::DiskMode;
-pub use xdfs_proto::base::{Error, ErrorKind, Level, Retry, Safety};
+pub use xdfs_proto::base::{Error, ErrorKind, Level, Retry, Safety, Suite};
+pub use xdfs_secure::handshake::tls::Certificates;
+pub use xdfs_secure::handshake::{HostCheck, Pinned, Shown};
+pub use xdfs_secure::login::Password;
+pub use xdfs_secure::policy::{Fingerprint, Method, PublicKey};
+pub use xdfs_secure::record::Limits as KeyLimits;
 pub use xdfs_xio::store::Existing;
 pub use xdfs_xio::transport::Address;

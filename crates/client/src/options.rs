@@ -1,4 +1,96 @@
-//! How one transfer is to be made.
+//! How to connect, and how one transfer is to be made.
+
+use crate::connect::{Nobody, Offer};
+use std::sync::Arc;
+use std::time::Duration;
+use xdfs_engine::pump::DiskMode;
+use xdfs_proto::base::{Level, Suite};
+use xdfs_secure::handshake::HostCheck;
+use xdfs_secure::handshake::tls::Certificates;
+use xdfs_secure::record::Limits;
+use xdfs_xio::transport::Address;
+
+/// How to connect.
+#[derive(Clone)]
+pub struct ConnectOptions {
+    /// The server.
+    pub address: Address,
+    /// Name under which the server is known, for [`host_check`](Self::host_check); and the port of that name.
+    pub host: String,
+    /// See [`host`](Self::host).
+    pub port: u16,
+    /// Decides whether the server is the one that was meant. Nobody is where nothing is said here.
+    pub host_check: Arc<dyn HostCheck>,
+    /// In which form the server's key is wanted.
+    pub certificates: Certificates,
+    /// The user to log in as; may be empty for a token and for visitors.
+    pub user: String,
+    /// What to log in with, in this order; the server takes six tries at most.
+    pub offers: Vec<Offer>,
+    /// Cipher suites of records, best first; none leaves it to what this machine is fast at.
+    pub suites: Option<Vec<Suite>>,
+    /// Records and bytes under one key before the next one follows.
+    pub key_limits: Limits,
+    /// Channels wanted; the server may grant fewer.
+    pub channels: u16,
+    /// Pipelines wanted.
+    pub pipelines: u8,
+    /// Socket window in bytes; none leaves it to the kernel.
+    pub window: Option<u32>,
+    /// Block size in bytes; none leaves it to the server.
+    pub block: Option<u32>,
+    /// Protection of the blocks.
+    pub level: Level,
+    /// Congestion control by name; none picks it (see `xio::transport::settle`).
+    pub congestion: Option<String>,
+    /// A channel on which something is owed is lost after this silence; none leaves it to the server.
+    pub stall: Option<Duration>,
+    /// Time to connect, to open the session, and for the last channel to join.
+    pub deadline: Duration,
+    /// How files are written.
+    pub disk: DiskMode,
+}
+
+impl ConnectOptions {
+    /// One channel to `address`, as a visitor, everything else by default. Whoever connects has to say by
+    /// [`host_check`](Self::host_check) which server is the right one.
+    pub fn to(address: impl Into<Address>) -> Self {
+        let address = address.into();
+        let (host, port) = match &address {
+            Address::Tcp(address) => (address.ip().to_string(), address.port()),
+            other => (other.to_string(), 0),
+        };
+        Self {
+            address,
+            host,
+            port,
+            host_check: Arc::new(Nobody),
+            certificates: Certificates::Raw,
+            user: String::new(),
+            offers: vec![Offer::Anonymous],
+            suites: None,
+            key_limits: Limits::STANDARD,
+            channels: 1,
+            pipelines: 1,
+            window: None,
+            block: None,
+            level: Level::Private,
+            congestion: None,
+            stall: None,
+            deadline: Duration::from_secs(10),
+            disk: DiskMode::default(),
+        }
+    }
+}
+
+impl std::fmt::Debug for ConnectOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("ConnectOptions");
+        shown.field("address", &self.address).field("host", &self.host).field("user", &self.user);
+        shown.field("offers", &self.offers).field("channels", &self.channels).field("level", &self.level);
+        shown.finish_non_exhaustive()
+    }
+}
 
 /// How to upload.
 #[derive(Clone, Debug, Default)]

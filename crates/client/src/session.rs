@@ -1,9 +1,10 @@
 //! A session: connected, opened, and served by one thread per pipeline.
 
+use crate::connect;
 use crate::ends::{Payload, RESUME_BYTES_MIN, Target};
 use crate::host::{ClientHost, Pending, Registry};
 use crate::joining::Joiner;
-use crate::options::{GetOptions, PutOptions};
+use crate::options::{ConnectOptions, GetOptions, PutOptions};
 use crate::transfer::{PumpPost, RemoteFile, Transfer};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,64 +18,25 @@ use xdfs_engine::bounds;
 use xdfs_engine::group::{Group, GroupChannel};
 use xdfs_engine::host::Ending;
 use xdfs_engine::mail::{Command, Mail, Post};
-use xdfs_engine::opening::{ClientOpened, ClientOpening, Step};
+use xdfs_engine::opening::ClientOpened;
 use xdfs_engine::pump::{DiskMode, Parts, Pump};
-use xdfs_proto::base::{ChannelId, Error, ErrorKind, Level, PipelineId};
+use xdfs_proto::base::{ChannelId, Error, ErrorKind, Level, PipelineId, Suite};
 use xdfs_proto::limits;
 use xdfs_proto::session::{Bugs, Role, Session as Machine, SessionLimits};
-use xdfs_proto::wire::handshake::Open;
+use xdfs_proto::wire::Event;
 use xdfs_proto::wire::request::{Request, Resume};
 use xdfs_secure::keys::{self, ChannelKeys, Grant};
-use xdfs_secure::record::{Limits, Opener, Sealer};
+use xdfs_secure::policy::{Fingerprint, Method, PublicKey};
+use xdfs_secure::record::{Opener, Sealer};
 use xdfs_secure::{naming, random};
-use xdfs_xio::dispatch::{Body, Completion, Dispatch, Dispatcher, End, Op, SocketId};
-use xdfs_xio::transport::{self, Address, Link, TransportOptions};
+use xdfs_xio::dispatch::{Dispatch, Dispatcher};
+use xdfs_xio::transport::{self, Link, TransportOptions};
 
 /// Bytes that a server may send before the first CREDIT: a small file arrives without waiting for it.
 const INITIAL_CREDIT: u64 = 4 << 20;
 
-/// How to connect.
-#[derive(Clone, Debug)]
-pub struct ConnectOptions {
-    /// The server.
-    pub address: Address,
-    /// Channels wanted; the server may grant fewer.
-    pub channels: u16,
-    /// Pipelines wanted.
-    pub pipelines: u8,
-    /// Socket window in bytes; none leaves it to the kernel.
-    pub window: Option<u32>,
-    /// Block size in bytes; none leaves it to the server.
-    pub block: Option<u32>,
-    /// Protection of the blocks.
-    pub level: Level,
-    /// Congestion control by name; none picks it (see `xio::transport::settle`).
-    pub congestion: Option<String>,
-    /// A channel on which something is owed is lost after this silence; none leaves it to the server.
-    pub stall: Option<Duration>,
-    /// Time to connect, to open the session, and for the last channel to join.
-    pub deadline: Duration,
-    /// How files are written.
-    pub disk: DiskMode,
-}
-
-impl ConnectOptions {
-    /// One channel to `address`, everything else by default.
-    pub fn to(address: impl Into<Address>) -> Self {
-        Self {
-            address: address.into(),
-            channels: 1,
-            pipelines: 1,
-            window: None,
-            block: None,
-            level: Level::Integrity,
-            congestion: None,
-            stall: None,
-            deadline: Duration::from_secs(10),
-            disk: DiskMode::default(),
-        }
-    }
-}
+/// Ticket of a session's first transfer.
+const FIRST_TICKET: u64 = 1;
 
 /// What a session was granted.
 #[derive(Clone, Debug)]
@@ -93,6 +55,16 @@ pub struct SessionFacts {
     pub stall: Duration,
     /// Congestion control of channel 1, where the transport has one.
     pub congestion: Option<String>,
+    /// The server's key.
+    pub host_key: Fingerprint,
+    /// How the client logged in.
+    pub method: Method,
+    /// The key or token that it logged in with.
+    pub key: Option<PublicKey>,
+    /// Lowest protection that blocks of this session get.
+    pub level: Level,
+    /// What seals records.
+    pub suite: Suite,
 }
 
 /// See the module.
@@ -115,10 +87,46 @@ impl std::fmt::Debug for Session {
 impl Session {
     /// Connects channel 1, opens the session, and starts the others on their way.
     pub fn connect(options: &ConnectOptions) -> Result<Self, Error> {
+        Self::connect_with(options, None)
+    }
+
+    /// The same, with a download that is asked for while the session is opened: its first bytes come a round trip earlier.
+    pub fn connect_and_get(
+        options: &ConnectOptions,
+        remote: impl AsRef<[u8]>,
+        target: Target,
+        get: &GetOptions,
+    ) -> Result<(Self, Transfer), Error> {
+        // Never more than an ordered target can hold, whatever block size will be granted.
+        let credit = INITIAL_CREDIT.min(bounds::ORDERED_WINDOW_BLOCKS * u64::from(limits::BLOCK_BYTES_MIN));
+        let fresh = Request { transfer: random::array()?, level: options.level, credit, ..Request::default() };
+        let mut target = target;
+        let (request, resume) = download(fresh, remote.as_ref(), &mut target, get);
+        let (outcome, receiver) = sync_channel(1);
+        let (moved, resumed) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+        let pending = Pending {
+            target: Some(target),
+            transfer: request.transfer,
+            resume,
+            resumed: Arc::clone(&resumed),
+            outcome,
+            moved: Arc::clone(&moved),
+            started: Instant::now(),
+            level: request.level,
+            remote: None,
+        };
+        let length = request.length;
+        let session = Self::connect_with(options, Some((request, pending)))?;
+        let post = session.joiner.posts[0].clone();
+        Ok((session, Transfer { ticket: FIRST_TICKET, post, moved, resumed, outcome: receiver, length }))
+    }
+
+    fn connect_with(options: &ConnectOptions, first: Option<(Request, Pending)>) -> Result<Self, Error> {
         let started = Instant::now();
         let transport = transport_options(options);
-        let (link, opened) = open(options, &transport)?;
-        let ClientOpened { accept, join_secret } = opened;
+        let carried = first.as_ref().map(|(request, _)| (Event::Download, request.encode()));
+        let (link, unread, opened) = connect::open(options, &transport, carried)?;
+        let ClientOpened { accept, join_secret, shown, method, key, farewell } = *opened;
         let facts = SessionFacts {
             channels: accept.channels,
             asked: options.channels,
@@ -127,16 +135,22 @@ impl Session {
             window: accept.window,
             stall: Duration::from_millis(accept.stall_ms.into()),
             congestion: link.congestion_name(),
+            host_key: shown.fingerprint,
+            method,
+            key,
+            level: options.level.max(accept.floor),
+            suite: accept.suite,
         };
         let keys = ChannelKeys::derive(&join_secret, &Grant::new(&accept.grant.secret), accept.session, ChannelId(1))?;
         let keys = keys.for_role(keys::Role::Client);
-        let first = GroupChannel {
+        let channel = GroupChannel {
             channel: ChannelId(1),
             link,
-            unread: Vec::new(),
-            sealer: Sealer::new(keys.seal, Limits::STANDARD)?,
-            opener: Opener::new(keys.open, Limits::STANDARD)?,
+            unread,
+            sealer: Sealer::new(keys.seal, options.key_limits)?,
+            opener: Opener::new(keys.open, options.key_limits)?,
             known: false,
+            farewell: Some(farewell),
         };
         let (dispatchers, posts, mailboxes) = pipelines(accept.pipelines)?;
         // Channel 1 was connected with what was wished; the others with what was granted.
@@ -146,6 +160,7 @@ impl Session {
             transport: TransportOptions { window: granted.or(transport.window), ..transport },
             session: accept.session,
             secret: join_secret,
+            key_limits: options.key_limits,
             deadline: options.deadline,
             posts: posts.clone(),
             joined: AtomicUsize::new(1),
@@ -154,7 +169,6 @@ impl Session {
         });
         let registry = Arc::new(Registry::default());
         let limits = SessionLimits {
-            control_level: Level::Integrity,
             floor: accept.floor,
             block: accept.block,
             window: 0,
@@ -162,6 +176,7 @@ impl Session {
             operations_max: limits::OPERATIONS_MAX,
             pipelines: accept.pipelines,
             channels: accept.channels,
+            ..SessionLimits::default()
         };
         let mut session = Self {
             facts,
@@ -169,10 +184,20 @@ impl Session {
             registry,
             joiner,
             threads: Vec::new(),
-            tickets: AtomicU64::new(1),
+            tickets: AtomicU64::new(FIRST_TICKET),
             started: Mutex::new(Some(started)),
         };
-        session.serve(dispatchers, &posts, mailboxes, first, &limits, options.disk)?;
+        let first = match first {
+            Some((request, pending)) => {
+                session.tickets.fetch_add(1, Ordering::Relaxed);
+                *session.started.lock().unwrap_or_else(PoisonError::into_inner) = None;
+                let moved = Arc::clone(&pending.moved);
+                session.registry.pending().insert(FIRST_TICKET, Pending { started, ..pending });
+                Some((request, moved))
+            }
+            None => None,
+        };
+        session.serve(dispatchers, &posts, mailboxes, (channel, first), &limits, options.disk)?;
         if accept.channels > 1 {
             Joiner::start(&session.joiner, accept.grant);
         }
@@ -184,7 +209,7 @@ impl Session {
         dispatchers: Vec<Dispatcher>,
         posts: &[PumpPost],
         mailboxes: Vec<std::sync::mpsc::Receiver<Mail<Link>>>,
-        first: GroupChannel<Link>,
+        (first, mut download): (GroupChannel<Link>, Option<(Request, Arc<AtomicU64>)>),
         limits: &SessionLimits,
         disk: DiskMode,
     ) -> Result<(), Error> {
@@ -192,12 +217,19 @@ impl Session {
         let mut first = Some(first);
         for (index, (dispatch, mailbox)) in dispatchers.into_iter().zip(mailboxes).enumerate() {
             let pipeline = PipelineId(index as u8);
-            let host = ClientHost {
+            let mut session = Machine::new(Role::Client, pipeline, limits.clone(), Bugs::default());
+            let mut host = ClientHost {
                 registry: Arc::clone(&self.registry),
                 joiner: Arc::clone(&self.joiner),
                 operations: BTreeMap::new(),
                 replacements: limits.channels.min(64),
             };
+            if let Some((request, moved)) = download.take() {
+                let operation = session.open(false, request)?;
+                session.opened_in_handshake(operation);
+                host.operations.insert(operation, (FIRST_TICKET, moved));
+                let _ = posts[index].send(Mail::Command(Command::Opened { ticket: FIRST_TICKET, operation }));
+            }
             let mut peers: Vec<_> = posts.iter().cloned().map(Some).collect();
             peers[index] = None;
             let parts = Parts {
@@ -212,7 +244,6 @@ impl Session {
                 disk,
                 retire: false,
             };
-            let session = Machine::new(Role::Client, pipeline, limits.clone(), Bugs::default());
             let group = Group { session, channels: first.take().into_iter().collect() };
             let name = format!("xdfs-pipeline-{index}");
             let (registry, others) = (Arc::clone(&self.registry), Arc::clone(&self.joiner));
@@ -280,23 +311,9 @@ impl Session {
 
     /// Downloads `remote` (`EXPORT/path`, nothing encoded) to `target`.
     pub fn get(&self, remote: impl AsRef<[u8]>, mut target: Target, options: &GetOptions) -> Result<Transfer, Error> {
-        let resume = options.resume && target.is_resumable();
-        let mut request = Request {
-            name: remote.as_ref().to_vec(),
-            label: options.label.clone(),
-            offset: options.offset,
-            length: options.length,
-            durable: options.durable,
-            // Never more than an ordered target can hold.
-            credit: INITIAL_CREDIT.min(bounds::ORDERED_WINDOW_BLOCKS * u64::from(self.facts.block)),
-            ..self.request()?
-        };
-        if resume {
-            let range = format!("{} {:?}", options.offset, options.length);
-            request.transfer = naming::transfer_id(&[b"down", remote.as_ref(), range.as_bytes()]);
-            let kept = target.look(&request.transfer).filter(|kept| !kept.ranges.is_empty());
-            request.resume = kept.map(|kept| Resume { source: kept.source, kept: kept.ranges });
-        }
+        // Never more than an ordered target can hold.
+        let credit = INITIAL_CREDIT.min(bounds::ORDERED_WINDOW_BLOCKS * u64::from(self.facts.block));
+        let (request, resume) = download(Request { credit, ..self.request()? }, remote.as_ref(), &mut target, options);
         self.start(request, None, Some(target), resume)
     }
 
@@ -376,6 +393,26 @@ impl Drop for Session {
     }
 }
 
+/// The request for a download, and whether it goes on where an earlier attempt ended.
+fn download(fresh: Request, remote: &[u8], target: &mut Target, options: &GetOptions) -> (Request, bool) {
+    let resume = options.resume && target.is_resumable();
+    let mut request = Request {
+        name: remote.to_vec(),
+        label: options.label.clone(),
+        offset: options.offset,
+        length: options.length,
+        durable: options.durable,
+        ..fresh
+    };
+    if resume {
+        let range = format!("{} {:?}", options.offset, options.length);
+        request.transfer = naming::transfer_id(&[b"down", remote, range.as_bytes()]);
+        let kept = target.look(&request.transfer).filter(|kept| !kept.ranges.is_empty());
+        request.resume = kept.map(|kept| Resume { source: kept.source, kept: kept.ranges });
+    }
+    (request, resume)
+}
+
 type Pipelines = (Vec<Dispatcher>, Vec<PumpPost>, Vec<std::sync::mpsc::Receiver<Mail<Link>>>);
 
 fn pipelines(count: u8) -> Result<Pipelines, Error> {
@@ -398,84 +435,5 @@ fn transport_options(options: &ConnectOptions) -> TransportOptions {
         send_buffer: None,
         congestion: options.congestion.clone(),
         nodelay: true,
-    }
-}
-
-/// Connects channel 1 and carries its opening to the end.
-fn open(options: &ConnectOptions, transport: &TransportOptions) -> Result<(Link, ClientOpened), Error> {
-    let resources = |error: std::io::Error| Error::new(ErrorKind::Resources, format!("cannot connect: {error}"));
-    let mut dispatch = Dispatcher::new().map_err(resources)?;
-    let link = transport::connect(&options.address, transport)
-        .map_err(|error| Error::new(ErrorKind::ConnectionLost, error.to_string()))?;
-    let socket = dispatch.attach(link, &[]).map_err(resources)?;
-    let wishes = Open {
-        prefaces: [0; 16],
-        features: 0,
-        channels: options.channels.max(1),
-        pipelines: options.pipelines.max(1),
-        window: options.window.unwrap_or(0).into(),
-        block: options.block.unwrap_or(0),
-        level: options.level,
-        stall_ms: options.stall.map_or(0, |stall| stall.as_millis().min(u128::from(u32::MAX)) as u32),
-        label: random::array()?,
-        login: 0,
-        credentials: Vec::new(),
-        options: Vec::new(),
-        first: None,
-    };
-    let (opening, step) = ClientOpening::start(wishes, random::array()?);
-    let opened = carry(&mut dispatch, socket, opening, step, options)?;
-    let detached = dispatch.detach(socket, &mut Vec::new());
-    Ok((detached.link, opened))
-}
-
-fn carry(
-    dispatch: &mut Dispatcher,
-    socket: SocketId,
-    mut opening: ClientOpening,
-    step: Step<ClientOpened>,
-    options: &ConnectOptions,
-) -> Result<ClientOpened, Error> {
-    let until = dispatch.now().after(options.deadline);
-    let address = &options.address;
-    let mut step = Some(step);
-    let mut want = 0;
-    dispatch.submit(Op::Connect { socket });
-    loop {
-        let completion = dispatch
-            .next(Some(until))
-            .map_err(|error| Error::new(ErrorKind::Resources, format!("cannot wait for {address}: {error}")))?;
-        let next = match completion {
-            Completion::Connected { .. } => step.take(),
-            Completion::Sent { .. } => {
-                dispatch.submit(Op::Small { socket, length: want });
-                None
-            }
-            Completion::Small { bytes, .. } => Some(opening.on_bytes(&bytes)?),
-            Completion::Ended { cause, .. } => {
-                let text = match cause {
-                    End::Failed(errno) => std::io::Error::from_raw_os_error(errno).to_string(),
-                    _ => "the server closed the connection".into(),
-                };
-                let text = format!("cannot connect to {address}: {text}");
-                return Err(Error::new(ErrorKind::ConnectionLost, text));
-            }
-            Completion::Deadline => {
-                let text = format!("no answer from {address} within {:?}", options.deadline);
-                return Err(Error::new(ErrorKind::TimedOut, text));
-            }
-            _ => None,
-        };
-        match next {
-            Some(Step::Done(opened)) => return Ok(opened),
-            Some(Step::Go { send, want: length }) if send.is_empty() => {
-                dispatch.submit(Op::Small { socket, length });
-            }
-            Some(Step::Go { send, want: length }) => {
-                want = length;
-                dispatch.submit(Op::Send { socket, head: None, body: Body::Bytes(send) });
-            }
-            None => {}
-        }
     }
 }

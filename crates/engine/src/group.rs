@@ -3,6 +3,7 @@
 
 use xdfs_proto::base::ChannelId;
 use xdfs_proto::session::Session;
+use xdfs_secure::handshake::tls::Farewell;
 use xdfs_secure::record::{Opener, Sealer};
 
 /// A channel that is connected and proved.
@@ -20,6 +21,8 @@ pub struct GroupChannel<L> {
     pub opener: Opener,
     /// The machine has been told that it is up.
     pub known: bool,
+    /// Channel 1: the peer's leave of the handshake has still to come, in front of its first record.
+    pub farewell: Option<Farewell>,
 }
 
 /// See the module.

@@ -19,6 +19,8 @@ pub enum Command {
     /// Open an upload from `source`, or a download (its target comes from the host). `ticket` names it until it has a
     /// number.
     Open { ticket: u64, request: Request, source: Option<SourceSide> },
+    /// The session's first download was opened inside the handshake, as this operation.
+    Opened { ticket: u64, operation: OperationId },
     /// Give an operation up.
     Cancel { ticket: u64 },
     /// Ask for more channels.

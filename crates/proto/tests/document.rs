@@ -52,8 +52,7 @@ fn the_table_of_errors_is_the_codes_with_their_retry_kinds_and_words() {
 fn the_tables_of_statuses_and_handshake_messages_are_the_codes() {
     let statuses: Vec<_> = Status::ALL.iter().map(|status| (*status as u16, format!("{status:?}"))).collect();
     assert_eq!(coded("2. The preface"), statuses);
-    let messages = [MessageType::Hello, MessageType::Open, MessageType::Accept, MessageType::Refuse];
-    let messages: Vec<_> = messages.iter().map(|message| (*message as u16, format!("{message:?}"))).collect();
+    let messages: Vec<_> = MessageType::ALL.iter().map(|message| (*message as u16, format!("{message:?}"))).collect();
     assert_eq!(coded("3. The handshake"), messages);
 }
 
@@ -73,6 +72,8 @@ fn the_table_of_limits_is_the_codes() {
         ("ACK_RANGES_MAX", limits::ACK_RANGES_MAX as u64),
         ("INITIAL_CREDIT_MAX", limits::INITIAL_CREDIT_MAX),
         ("LOGIN_BYTES_MAX", limits::LOGIN_BYTES_MAX as u64),
+        ("USER_BYTES_MAX", limits::USER_BYTES_MAX as u64),
+        ("SUITES_MAX", limits::SUITES_MAX as u64),
         ("OPTIONS_MAX", limits::OPTIONS_MAX as u64),
         ("OPTION_BYTES_MAX", limits::OPTION_BYTES_MAX as u64),
         ("LABEL_BYTES_MAX", limits::LABEL_BYTES_MAX as u64),

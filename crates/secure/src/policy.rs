@@ -164,6 +164,28 @@ pub trait Directory: Send + Sync {
     fn anonymous(&self) -> bool;
 }
 
+/// Nobody has an account; visitors come in where it says true.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct VisitorsOnly(pub bool);
+
+impl Directory for VisitorsOnly {
+    fn has_key(&self, _user: &str, _key: &PublicKey) -> bool {
+        false
+    }
+
+    fn password(&self, _user: &str) -> Option<PasswordVerifier> {
+        None
+    }
+
+    fn token(&self, _key: &PublicKey) -> Option<TokenRecord> {
+        None
+    }
+
+    fn anonymous(&self) -> bool {
+        self.0
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,8 +1,10 @@
 //! A connection that has not proved anything yet. It costs a small value and a deadline, nothing else.
 
-use xdfs_engine::opening::{ServerOpened, ServerOpening, Step};
+use crate::admit::Source;
+use xdfs_engine::opening::{Gate, ServerOpened, ServerOpening, Step};
 use xdfs_proto::base::{ChannelId, SessionId};
 use xdfs_secure::keys::RoleKeys;
+use xdfs_secure::login::NONCE_BYTES;
 use xdfs_xio::dispatch::{Body, Dispatch, Op, SocketId};
 
 /// What to do with a guest after its bytes were looked at.
@@ -38,8 +40,15 @@ pub(crate) enum Then {
 
 impl Guest {
     /// Starts reading.
-    pub fn start<D: Dispatch>(dispatch: &mut D, socket: SocketId, peer: String, random: [u8; 32]) -> Self {
-        let (opening, length) = ServerOpening::start(random);
+    pub fn start<D: Dispatch>(
+        dispatch: &mut D,
+        socket: SocketId,
+        peer: String,
+        source: Source,
+        gate: Gate,
+        nonce: [u8; NONCE_BYTES],
+    ) -> Self {
+        let (opening, length) = ServerOpening::start(gate, source.to_string(), nonce);
         dispatch.submit(Op::Small { socket, length });
         Self { socket, peer, opening, want: None, then: Then::Opening }
     }

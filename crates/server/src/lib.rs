@@ -12,8 +12,7 @@
 //! - `log`: what an administrator hears;
 //! - [`users`]: the state folder: the host's key and who may log in.
 //!
-//! The library binds wherever it is told; that the command binds to loopback only until there is a login is the
-//! command's business.
+//! The library binds wherever it is told.
 #![forbid(unsafe_code)]
 
 mod admit;
@@ -34,4 +33,7 @@ pub use listen::{Config, Handle, Server};
 pub use log::{Log, LogEvent};
 pub use xdfs_engine::pump::DiskMode;
 pub use xdfs_proto::negotiate::Policy;
+pub use xdfs_secure::handshake::tls::{HostIdentity, SiteCertificate};
+pub use xdfs_secure::identity::KeyPair;
+pub use xdfs_secure::policy::{Directory, Fingerprint, VisitorsOnly};
 pub use xdfs_xio::transport::{Address, TransportOptions};

@@ -9,22 +9,22 @@ use crate::admit::{Admission, Drop, ServerLimits};
 use crate::authorise::{Authority, Export, Present};
 use crate::guest::{Guest, Outcome, Then};
 use crate::log::{Log, LogEvent};
-use crate::sessions::{Entry, Letter, Pipe, visitor};
+use crate::sessions::{Entry, Letter, Pipe};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 use xdfs_engine::blocking::Blocking;
-use xdfs_engine::opening::{JoinRequest, ServerOpened};
+use xdfs_engine::opening::{Gate, JoinRequest, ServerOpened, Welcome};
 use xdfs_engine::pump::DiskMode;
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, Instant, SessionId};
 use xdfs_proto::limits;
 use xdfs_proto::negotiate::{self, Policy};
 use xdfs_proto::wire::control::ChannelGrant;
-use xdfs_proto::wire::handshake::{Accept, MessageType, Open, Prefaces, encode_refusal, frame};
-use xdfs_secure::handshake::{Handshake, NoneHandshake};
+use xdfs_proto::wire::handshake::{Accept, Open};
+use xdfs_secure::handshake::tls::{Farewell, HostIdentity, ServerIdentity};
 use xdfs_secure::keys::JoinSecret;
-use xdfs_secure::policy::Principal;
+use xdfs_secure::policy::{Directory, Fingerprint, Principal};
 use xdfs_secure::random;
 use xdfs_xio::dispatch::{Completion, DescriptorWaker, Dispatch, Dispatcher, HEAD_BYTES, Op, SocketId, Wake};
 use xdfs_xio::transport::{self, Address, Link, TransportOptions};
@@ -39,6 +39,10 @@ pub struct Config {
     pub transport: TransportOptions,
     /// What is shown.
     pub exports: Vec<Export>,
+    /// Who the server is.
+    pub identity: Arc<HostIdentity>,
+    /// Who may log in.
+    pub directory: Arc<dyn Directory>,
     /// What sessions get.
     pub policy: Policy,
     /// Bounds.
@@ -53,6 +57,7 @@ pub struct Config {
 pub struct Server {
     pub(crate) dispatch: Dispatcher,
     pub(crate) config: Config,
+    pub(super) gate: Gate,
     pub(crate) authority: Present,
     pub(crate) blocking: Blocking,
     pub(crate) letters: SyncSender<Letter>,
@@ -134,6 +139,7 @@ pub(crate) struct Opening {
     grant: ChannelGrant,
     granted: negotiate::Granted,
     open: Box<Open>,
+    farewell: Farewell,
 }
 
 impl Server {
@@ -152,9 +158,12 @@ impl Server {
         let address = link.local().map_err(|error| cannot(&error))?;
         let listener = dispatch.attach(link, &[]).map_err(|error| cannot(&error))?;
         let (letters, mailbox) = sync_channel(LETTERS);
+        let identity = Arc::new(ServerIdentity::new(&config.identity)?);
+        let gate = Gate { identity, directory: Arc::clone(&config.directory) };
         let admission = Admission::new(config.limits);
         Ok(Self {
             dispatch,
+            gate,
             authority: Present::new(Authority::new(config.exports.clone())),
             config,
             blocking: Blocking::default(),
@@ -187,6 +196,11 @@ impl Server {
     /// Where it listens, with the real port.
     pub fn address(&self) -> &Address {
         &self.address
+    }
+
+    /// What clients pin.
+    pub fn host_key(&self) -> Fingerprint {
+        self.gate.identity.fingerprint()
     }
 
     /// Steers it from elsewhere.
@@ -240,15 +254,16 @@ impl Server {
     }
 
     fn on_bytes(&mut self, socket: SocketId, bytes: &[u8]) {
+        if self.idle.contains_key(&socket) {
+            return self.on_farewell(socket, bytes);
+        }
         if self.admission.is_silent(socket) && !self.classify(socket, bytes) {
             return;
         }
         let Some(guest) = self.guests.get_mut(&socket) else { return };
         match guest.on_bytes(&mut self.dispatch, bytes) {
             Outcome::Waiting => {}
-            Outcome::Opened(ServerOpened::Open { open, handshake, prefaces }) => {
-                self.on_open(socket, open, handshake, prefaces);
-            }
+            Outcome::Opened(ServerOpened::Open { open, welcome }) => self.on_open(socket, open, *welcome),
             Outcome::Opened(ServerOpened::Join(request)) => self.on_join(socket, request),
             Outcome::Opened(ServerOpened::Refused { send, error }) => {
                 if error.kind == ErrorKind::Refused {
@@ -259,36 +274,44 @@ impl Server {
         }
     }
 
-    fn on_open(&mut self, socket: SocketId, open: Box<Open>, handshake: NoneHandshake, prefaces: Prefaces) {
-        let principal = visitor(self.admission.source(socket));
-        match self.grant(principal, open, handshake, prefaces) {
-            Ok((opening, accept)) => {
+    fn on_open(&mut self, socket: SocketId, open: Box<Open>, welcome: Welcome) {
+        let granted = match self.may_open(&open, &welcome.principal) {
+            Ok(granted) => granted,
+            Err(error) => {
+                let send = welcome.refuse(&error);
+                return self.refuse(socket, send, &error);
+            }
+        };
+        match self.accept(open, welcome, granted) {
+            Ok((opening, send)) => {
                 let Some(guest) = self.guests.get_mut(&socket) else { return };
                 guest.then = Then::Session(Box::new(opening));
-                guest.send(&mut self.dispatch, frame(MessageType::Accept, &accept.encode()));
+                guest.send(&mut self.dispatch, send);
             }
-            Err(error) => self.refuse(socket, frame(MessageType::Refuse, &encode_refusal(&error)), &error),
+            Err(error) => self.cut(socket, &error.to_string()),
         }
     }
 
-    fn grant(
-        &mut self,
-        principal: Arc<Principal>,
-        open: Box<Open>,
-        handshake: NoneHandshake,
-        prefaces: Prefaces,
-    ) -> Result<(Opening, Accept), Error> {
+    fn may_open(&mut self, open: &Open, principal: &Principal) -> Result<negotiate::Granted, Error> {
         if self.draining.is_some() {
             return Err(Error::new(ErrorKind::Draining, "the server is shutting down; try again later"));
         }
-        self.room_for(&principal)?;
-        let granted = negotiate::grant(&open, &self.config.policy)?;
+        self.room_for(principal)?;
+        negotiate::grant(open, &self.config.policy)
+    }
+
+    fn accept(
+        &self,
+        open: Box<Open>,
+        mut welcome: Welcome,
+        granted: negotiate::Granted,
+    ) -> Result<(Opening, Vec<u8>), Error> {
         let id = SessionId(random::array()?);
-        let secret = handshake.establish(id)?.join_secret;
+        let secret = welcome.join_secret(id, granted.suite)?;
         let life_ms = limits::GRANT_LIFE.as_millis() as u32;
         let grant = ChannelGrant { first: 1, count: granted.channels, secret: random::array()?, life_ms };
         let accept = Accept {
-            prefaces,
+            prefaces: welcome.prefaces,
             session: id,
             features: 0,
             channels: granted.channels,
@@ -298,10 +321,14 @@ impl Server {
             floor: granted.floor,
             initial_credit: 0,
             stall_ms: granted.stall.as_millis() as u32,
+            suite: granted.suite,
             grant: grant.clone(),
+            proof: std::mem::take(&mut welcome.proof),
             options: Vec::new(),
         };
-        Ok((Opening { id, principal, secret, grant, granted, open }, accept))
+        let principal = Arc::new(welcome.principal.clone());
+        let (send, farewell) = welcome.accept(&accept)?;
+        Ok((Opening { id, secret, grant, granted, open, principal, farewell }, send))
     }
 
     fn on_join(&mut self, socket: SocketId, request: JoinRequest) {

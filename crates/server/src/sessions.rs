@@ -1,7 +1,7 @@
 //! The table of sessions: who may join, and where each pipeline is (with the listener while it is idle, on a thread of
 //! its own while it moves data).
 
-use crate::admit::{ServerLimits, Source};
+use crate::admit::ServerLimits;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,8 +13,9 @@ use xdfs_proto::negotiate::Policy;
 use xdfs_proto::session::Session;
 use xdfs_proto::wire::control::ChannelGrant;
 use xdfs_proto::wire::handshake::Join;
+use xdfs_secure::handshake::tls::Farewell;
 use xdfs_secure::keys::{ChannelKeys, Grant, JoinSecret, Role, RoleKeys};
-use xdfs_secure::policy::{Method, Principal};
+use xdfs_secure::policy::Principal;
 use xdfs_secure::record::{Limits, Opener, Sealer};
 use xdfs_xio::dispatch::{DescriptorWaker, SocketId};
 use xdfs_xio::transport::Link;
@@ -74,6 +75,8 @@ pub(crate) struct IdleChannel {
     pub sealer: Sealer,
     pub opener: Opener,
     pub known: bool,
+    /// Channel 1: the client's leave of the handshake has still to come.
+    pub farewell: Option<Farewell>,
 }
 
 /// One session.
@@ -175,12 +178,6 @@ impl Entry {
         self.leaves.push(Leave { grant: grant.clone(), until, used: BTreeSet::new() });
         Some(grant)
     }
-}
-
-/// Somebody who did not log in, named by where they come from (rule 25).
-pub(crate) fn visitor(source: Option<Source>) -> Arc<Principal> {
-    let from = source.map_or_else(|| "unknown".to_owned(), |source| source.to_string());
-    Arc::new(Principal { user: format!("anonymous@{from}"), method: Method::Anonymous, key: None, scope: None })
 }
 
 impl Leave {

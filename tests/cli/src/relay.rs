@@ -5,6 +5,8 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::Server;
+
 /// Longest wait for something to pass. Far above what any test needs, so only a hang meets it.
 const DEADLINE: Duration = Duration::from_secs(60);
 /// Bytes passed on at a time: a connection that is cut has lost at most this much on its way.
@@ -19,6 +21,8 @@ const SHARE_BYTES: u64 = 6 << 20;
 #[derive(Debug)]
 pub struct Relay {
     address: SocketAddr,
+    /// Of the server behind it.
+    host_key: String,
     shared: Arc<Shared>,
 }
 
@@ -75,20 +79,21 @@ impl State {
 
 impl Relay {
     /// A relay to `server` that holds everything once `connections` of them carry data and `bytes` have passed in all.
-    pub fn holding(server: &str, connections: usize, bytes: u64) -> Self {
-        let server: SocketAddr = server.parse().expect("an address");
+    pub fn holding(server: &Server, connections: usize, bytes: u64) -> Self {
+        let host_key = server.host_key().to_owned();
+        let server: SocketAddr = server.address().parse().expect("an address");
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("its address");
         let shared = Arc::new(Shared::default());
         shared.lock().hold = Some(Hold { connections, bytes });
         let accepting = Arc::clone(&shared);
         std::thread::spawn(move || accept_all(&listener, server, &accepting));
-        Self { address, shared }
+        Self { address, host_key, shared }
     }
 
     /// The URL of `path` in the export `data`, through the relay.
     pub fn url(&self, path: &str) -> String {
-        format!("xdfs://{}/data/{path}", self.address)
+        format!("xdfs://{}/data/{path}#{}", self.address, self.host_key)
     }
 
     /// Waits until it holds.

@@ -79,7 +79,8 @@ impl Scene {
     /// runs the tests.
     pub fn command_as<S: AsRef<OsStr>>(&self, person: &str, words: impl IntoIterator<Item = S>) -> Command {
         let mut command = Command::new(xdfs_binary());
-        command.args(words).current_dir(&self.directory);
+        // Keys and known servers of the test's own.
+        command.args(words).current_dir(&self.directory).env("XDG_STATE_HOME", self.path(".state"));
         let home = self.path(format!("home-{person}"));
         command.env("HOME", &home).env("XDG_STATE_HOME", home.join("state")).env("USER", person);
         for name in ["SSH_AUTH_SOCK", "XDFS_IDENTITY", "XDFS_TOKEN", "XDFS_TOKEN_FILE", "XDFS_PASSWORD_FILE"] {

@@ -46,14 +46,19 @@ impl Server {
         self.ready["address"].as_str().expect("the ready line has an address")
     }
 
+    /// Its key, `SHA256:...`.
+    pub fn host_key(&self) -> &str {
+        self.ready["host_key"].as_str().expect("the ready line has a host key")
+    }
+
     /// The URL of `path` in the export `data`.
     pub fn url(&self, path: &str) -> String {
-        format!("xdfs://{}/data/{path}", self.address())
+        self.url_in("data", path)
     }
 
     /// The URL of `path` in the export `name`.
     pub fn url_in(&self, name: &str, path: &str) -> String {
-        format!("xdfs://{}/{name}/{path}", self.address())
+        format!("xdfs://{}/{name}/{path}#{}", self.address(), self.host_key())
     }
 
     /// Its process.

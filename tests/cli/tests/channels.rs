@@ -15,7 +15,7 @@ fn survives_cutting(cut: &[usize]) {
     scene.write("source", &content);
     scene.write("server/remote", &content);
     for direction in ["up", "down"] {
-        let relay = Relay::holding(server.address(), 4, HOLD_AT);
+        let relay = Relay::holding(&server, 4, HOLD_AT);
         let words = match direction {
             "up" => vec!["cp".to_owned(), "-P4".to_owned(), "source".to_owned(), relay.url("up")],
             _ => vec!["cp".to_owned(), "-P4".to_owned(), relay.url("remote"), "down".to_owned()],
@@ -47,12 +47,12 @@ fn a_transfer_that_loses_every_channel_is_a_lost_connection() {
     scene.write("source", &pattern(SIZE, 2));
     scene.write("server/remote", &pattern(SIZE, 3));
     scene.write("down", b"old");
-    let relay = Relay::holding(server.address(), 4, HOLD_AT);
+    let relay = Relay::holding(&server, 4, HOLD_AT);
     let upload = scene.start(["cp", "-P4", "source", &relay.url("up")]);
     relay.wait_until_held();
     drop(relay);
     upload.wait().ends_with(4).says(&["up", "lost"]);
-    let relay = Relay::holding(server.address(), 4, HOLD_AT);
+    let relay = Relay::holding(&server, 4, HOLD_AT);
     let download = scene.start(["cp", "-P4", &relay.url("remote"), "down"]);
     relay.wait_until_held();
     drop(relay);
@@ -71,7 +71,7 @@ fn a_channel_that_stalls_does_not_keep_the_file_from_arriving() {
     let server = scene.serve();
     let content = pattern(SIZE, 4);
     scene.write("source", &content);
-    let relay = Relay::holding(server.address(), 4, HOLD_AT);
+    let relay = Relay::holding(&server, 4, HOLD_AT);
     let upload = scene.start(["cp", "-P", "4", "source", &relay.url("up")]);
     relay.wait_until_held();
     relay.stall(2);

@@ -182,9 +182,9 @@ fn a_new_export_is_served_by_a_new_process_and_a_running_transfer_goes_on() {
     drop(input);
     assert!(sending.wait().unwrap().success(), "the transfer that was running");
     assert!(scene.read("a/slow") == bytes);
-    let address = server.address().to_owned();
+    let (address, host_key) = (server.address().to_owned(), server.host_key().to_owned());
     assert_eq!(server.wait(), Some(0), "the old process ends with its last session");
-    scene.run(["cp", "file", &format!("xdfs://{address}/files/again")]).ends_with(0);
+    scene.run(["cp", "file", &format!("xdfs://{address}/files/again#{host_key}")]).ends_with(0);
     kill_process(successor, Signal::TERM).unwrap();
     event(&scene, "the end", |event| event["event"] == "draining");
 }

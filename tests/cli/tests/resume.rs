@@ -37,7 +37,7 @@ fn went_on(outcome: &Outcome, size: usize) -> Value {
 
 /// An upload of `source` that has sent enough and waits; the relay that holds it.
 fn held_upload(scene: &Scene, server: &Server, options: &[&str]) -> (xdfs_test_cli::Running, Relay) {
-    let relay = Relay::holding(server.address(), 1, PASSED);
+    let relay = Relay::holding(&server, 1, PASSED);
     let url = relay.url("file");
     let mut words = vec!["cp", "-P", "1", "source", &url];
     words.extend(options);
@@ -92,7 +92,7 @@ fn a_download_goes_on_after_a_lost_connection_and_after_a_kill() {
     for kill in [false, true] {
         let into = scene.directory(format!("into-{kill}"));
         let target = into.join("file").to_string_lossy().into_owned();
-        let relay = Relay::holding(server.address(), 1, PASSED);
+        let relay = Relay::holding(&server, 1, PASSED);
         let running = scene.start(["cp", "-P", "1", &relay.url("file"), &target]);
         relay.wait_until_held();
         if kill {

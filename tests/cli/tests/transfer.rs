@@ -32,7 +32,7 @@ fn a_large_file_arrives_over_8_channels_at_every_level() {
     let server = scene.serve();
     let content = pattern(150_000_007, 1);
     scene.write("source", &content);
-    for level in ["clear", "integrity"] {
+    for level in ["clear", "integrity", "private"] {
         let url = server.url(level);
         scene.run(["cp", "-P", "8", "--protection", level, "source", &url]).ends_with(0);
         assert!(scene.read(format!("server/{level}")) == content, "{level} up");
@@ -92,7 +92,7 @@ fn a_directory_as_target_receives_the_sources_under_their_names() {
         assert_eq!(scene.read(format!("back/{name}")), name.as_bytes());
     }
     // The export itself is a directory, too.
-    scene.run(["cp", "a", &format!("xdfs://{}/data", server.address())]).ends_with(0);
+    scene.run(["cp", "a", &format!("xdfs://{}/data#{}", server.address(), server.host_key())]).ends_with(0);
     assert_eq!(scene.read("server/a"), b"a");
 }
 

@@ -39,7 +39,6 @@ fn an_unknown_command_is_told_which_exist() {
 #[test]
 fn what_comes_later_is_refused_by_name() {
     for (options, part, with) in [
-        ("--protection private", "--protection private", "xSec"),
         ("--verify hash", "--verify hash", "durability"),
         ("--verify reread", "--verify reread", "durability"),
         ("-r", "-r", "trees"),
@@ -47,22 +46,9 @@ fn what_comes_later_is_refused_by_name() {
     ] {
         refused(&format!("cp {options} a xdfs://localhost/data/x"), &[part, &format!("comes with {with}")]);
     }
-    refused("serve --export d=. --min-protection private", &["--min-protection private", "xSec"]);
     refused("serve --export d=. --allow-anonymous create", &["--allow-anonymous create", "xSec"]);
-    refused("serve --export d=. --state s", &["--state", "xSec"]);
     refused("serve --export d=. --config c", &["--config"]);
     refused("cp a xdfs://anna@localhost/data/x", &["logging in as anna", "xSec"]);
-}
-
-#[test]
-fn only_loopback_is_listened_on_and_connected_to() {
-    for listen in ["0.0.0.0:0", "[::]:0", "192.0.2.1:0"] {
-        refused(&format!("serve --export d=. --listen {listen}"), &[listen, "until xSec", "loopback"]);
-    }
-    for host in ["192.0.2.1", "[2001:db8::1]"] {
-        refused(&format!("cp a xdfs://{host}/data/x"), &[host, "until xSec", "loopback"]);
-        refused(&format!("stat xdfs://{host}/data/x"), &[host, "until xSec", "loopback"]);
-    }
 }
 
 #[test]

@@ -25,10 +25,10 @@ fn moves(scene: &Scene, server: &Server, length: usize, options: &[&str]) {
     let content = pattern(length, length as u64);
     scene.write("server/source", &content);
     scene.write("local", &content);
-    let get = ["get", server.address(), "data/source", "copy"];
+    let get = ["get", server.address(), "data/source", "copy", "--pin", server.host_key()];
     minimal(scene, &[&get[..], options].concat()).ends_with(0);
     assert!(scene.read("copy") == content, "a download of {length} bytes, {options:?}");
-    let put = ["put", server.address(), "data/target", "local"];
+    let put = ["put", server.address(), "data/target", "local", "--pin", server.host_key()];
     minimal(scene, &[&put[..], options].concat()).ends_with(0);
     assert!(scene.read("server/target") == content, "an upload of {length} bytes, {options:?}");
     assert_eq!(scene.names("server"), ["source", "target"], "nothing else is left");
@@ -44,8 +44,10 @@ fn a_client_written_from_the_document_agrees_with_every_vector() {
 
 #[test]
 fn it_has_less_than_400_lines() {
-    let text = std::fs::read_to_string(script()).expect("the script is there");
-    assert!(text.lines().count() < 400);
+    for file in ["minimal.py", "opening.py"] {
+        let text = std::fs::read_to_string(script().with_file_name(file)).expect("the script is there");
+        assert!(text.lines().count() < 400, "{file}");
+    }
 }
 
 #[test]
@@ -67,6 +69,25 @@ fn it_downloads_and_uploads_over_four_channels_at_integrity() {
 }
 
 #[test]
+fn it_downloads_and_uploads_over_four_channels_at_private() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    for length in [0, 1, 23 * BLOCK + 4097] {
+        moves(&scene, &server, length, &["--channels", "4", "--level", "private"]);
+    }
+}
+
+#[test]
+fn it_goes_no_further_with_a_server_whose_key_is_another() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    scene.write("server/f", b"content");
+    let other = format!("SHA256:{}", "A".repeat(43));
+    minimal(&scene, &["get", server.address(), "data/f", "x", "--pin", &other]).ends_with(1).says(&["key", &other]);
+    minimal(&scene, &["get", server.address(), "data/f", "x"]).ends_with(1).says(&["key"]);
+}
+
+#[test]
 fn one_channel_is_enough() {
     let scene = Scene::new();
     let server = scene.serve();
@@ -78,7 +99,21 @@ fn all_of_the_channels_carry_blocks_of_an_upload() {
     let scene = Scene::new();
     let server = scene.serve();
     scene.write("local", &pattern(8 * BLOCK, 5));
-    let outcome = minimal(&scene, &["put", server.address(), "data/target", "local", "--channels", "4"]);
+    let outcome = minimal(
+        &scene,
+        &[
+            "put",
+            server.address(),
+            "data/target",
+            "local",
+            "--channels",
+            "4",
+            "--level",
+            "clear",
+            "--pin",
+            server.host_key(),
+        ],
+    );
     outcome.ends_with(0);
     assert_eq!(outcome.text(), "4 channels, blocks on each: [2, 2, 2, 2]\n");
 }
@@ -88,12 +123,13 @@ fn it_is_told_why_something_is_refused() {
     let scene = Scene::new();
     let server = scene.serve_with(&["--min-protection", "integrity"]);
     scene.directory("server/directory");
-    minimal(&scene, &["get", server.address(), "data/missing", "x"]).ends_with(1).says(&["no such file"]);
-    minimal(&scene, &["get", server.address(), "data/directory", "x"]).ends_with(1).says(&["directory"]);
-    minimal(&scene, &["get", server.address(), "elsewhere/f", "x"]).ends_with(1).says(&["elsewhere"]);
-    minimal(&scene, &["get", server.address(), "data/../f", "x"]).ends_with(1).says(&["'..'"]);
+    let pin = server.host_key();
+    minimal(&scene, &["get", server.address(), "data/missing", "x", "--pin", pin]).ends_with(1).says(&["no such file"]);
+    minimal(&scene, &["get", server.address(), "data/directory", "x", "--pin", pin]).ends_with(1).says(&["directory"]);
+    minimal(&scene, &["get", server.address(), "elsewhere/f", "x", "--pin", pin]).ends_with(1).says(&["elsewhere"]);
+    minimal(&scene, &["get", server.address(), "data/../f", "x", "--pin", pin]).ends_with(1).says(&["'..'"]);
     // A server with a floor grants more than was asked for, and says so.
     scene.write("server/f", b"content");
-    minimal(&scene, &["get", server.address(), "data/f", "copy", "--level", "clear"]).ends_with(0);
+    minimal(&scene, &["get", server.address(), "data/f", "copy", "--level", "clear", "--pin", pin]).ends_with(0);
     assert_eq!(scene.read("copy"), b"content");
 }

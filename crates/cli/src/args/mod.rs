@@ -31,9 +31,7 @@ Examples:
   xdfs cp xdfs://localhost/data/image.bin .            fetch it
   xdfs stat xdfs://localhost/data/image.bin            look at it
 
-Each command explains itself: 'xdfs cp --help'.
-In this version servers and clients meet on one machine only (loopback);
-other machines come with xSec.";
+Each command explains itself: 'xdfs cp --help'.";
 
 /// Moves files between machines over many parallel TCP channels in one session.
 #[derive(Parser, Debug)]
@@ -91,8 +89,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "NAME=DIR[:ro|:rw]", required_unless_present = "config")]
     pub(crate) export: Vec<OsString>,
 
-    /// Address and port to listen on; port 0 takes a free one. Only loopback addresses until xSec
-    /// [default: 127.0.0.1:2799]
+    /// Address and port to listen on; port 0 takes a free one [default: 127.0.0.1:2799]
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) listen: Option<String>,
 
@@ -223,8 +220,8 @@ pub(crate) struct CopyArgs {
     pub(crate) congestion: Option<String>,
 
     /// What is done to the data on the way: 'integrity' authenticates every block, 'clear' only its head,
-    /// 'private' encrypts (comes with xSec)
-    #[arg(long, value_name = "LEVEL", value_enum, default_value = "integrity", help_heading = "Safety")]
+    /// 'private' encrypts them
+    #[arg(long, value_name = "LEVEL", value_enum, default_value = "private", help_heading = "Safety")]
     pub(crate) protection: Protection,
 
     /// How the copy is checked: 'wire' by every block's tag (the default; needs integrity), 'none' (the default at
@@ -280,7 +277,7 @@ pub(crate) struct DemoArgs {
     pub(crate) channels: u16,
 
     /// Protection level of the transfers
-    #[arg(long, value_name = "LEVEL", value_enum, default_value = "integrity")]
+    #[arg(long, value_name = "LEVEL", value_enum, default_value = "private")]
     pub(crate) protection: Protection,
 
     /// Where the files are made; without it in memory (/dev/shm) where there is room, else in the temporary directory

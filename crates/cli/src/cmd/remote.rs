@@ -3,7 +3,9 @@
 use rustix::io::Errno;
 use rustix::net::sockopt::set_tcp_congestion;
 use rustix::net::{AddressFamily, SocketType};
-use xdfs_client::{ConnectOptions, Error, ErrorKind, Session};
+use std::sync::Arc;
+
+use xdfs_client::{ConnectOptions, Error, ErrorKind, HostCheck, Pinned, Session, Shown};
 
 use crate::address;
 use crate::exit::{Exit, Failure, Side};
@@ -30,7 +32,7 @@ pub(super) struct Wishes {
 impl Default for Wishes {
     /// One channel: enough to ask a question.
     fn default() -> Self {
-        Self { channels: 1, window: None, block: None, congestion: None, level: xdfs_client::Level::Integrity }
+        Self { channels: 1, window: None, block: None, congestion: None, level: xdfs_client::Level::Private }
     }
 }
 
@@ -40,6 +42,7 @@ impl Default for Wishes {
 struct Server {
     host: Host,
     port: u16,
+    key: Option<String>,
     session: Result<Session, (Failure, ErrorKind)>,
 }
 
@@ -50,11 +53,11 @@ impl Sessions {
 
     /// The session with a URL's server; the second value is true when it was opened by this call.
     pub(super) fn with(&mut self, url: &Url) -> Result<(&Session, bool), (Failure, ErrorKind)> {
-        let same = |server: &Server| server.host == url.host && server.port == url.port;
+        let same = |server: &Server| server.host == url.host && server.port == url.port && server.key == url.key;
         let known = self.servers.iter().position(same);
         let index = known.unwrap_or_else(|| {
             let session = connect(url, &self.wishes);
-            self.servers.push(Server { host: url.host.clone(), port: url.port, session });
+            self.servers.push(Server { host: url.host.clone(), port: url.port, key: url.key.clone(), session });
             self.servers.len() - 1
         });
         match &self.servers[index].session {
@@ -108,6 +111,9 @@ fn connect(url: &Url, wishes: &Wishes) -> Result<Session, (Failure, ErrorKind)> 
     let mut last = None;
     for address in addresses {
         let options = ConnectOptions {
+            host: url.host.to_string(),
+            port: url.port,
+            host_check: host_check(url),
             channels: wishes.channels,
             window: wishes.window,
             block: wishes.block,
@@ -124,6 +130,25 @@ fn connect(url: &Url, wishes: &Wishes) -> Result<Session, (Failure, ErrorKind)> 
     }
     let nothing = || Error::new(ErrorKind::ConnectionLost, "the host has no address");
     Err(cannot_connect(url, &last.unwrap_or_else(nothing)))
+}
+
+/// Takes the key that the URL pins, and no other.
+fn host_check(url: &Url) -> Arc<dyn HostCheck> {
+    match url.key.as_ref().and_then(|key| key.parse().ok()) {
+        Some(pin) => Arc::new(Pinned(pin)),
+        None => Arc::new(Unpinned),
+    }
+}
+
+/// The server is not known, and nobody is there to say whether it may be.
+struct Unpinned;
+
+impl HostCheck for Unpinned {
+    fn check(&self, host: &str, port: u16, shown: &Shown) -> Result<(), Error> {
+        let key = shown.fingerprint;
+        let text = format!("the key of {host}:{port} is not known; if {key} is its key, add '#{key}' to the URL");
+        Err(Error::new(ErrorKind::Refused, text))
+    }
 }
 
 fn cannot_connect(url: &Url, error: &Error) -> (Failure, ErrorKind) {

@@ -14,7 +14,8 @@ use xdfs_proto::base::Error;
 use xdfs_server::audit::AuditLog;
 use xdfs_server::config::{Audit, Confinement};
 use xdfs_server::privilege::{Confined, confine};
-use xdfs_server::{Address, Config, DiskMode, Export, Handle, Log, LogEvent, Server, TransportOptions};
+use xdfs_server::users::State;
+use xdfs_server::{Address, Config, DiskMode, Export, Handle, HostIdentity, Log, LogEvent, Server, TransportOptions};
 
 use super::notify;
 use crate::descriptors;
@@ -22,6 +23,7 @@ use crate::exit::{Exit, Failure};
 use crate::output::{JsonLines, Ready, complain, print};
 use crate::plan::ServePlan;
 use crate::signal::{Asked, Signals};
+use crate::state;
 use offer::Offer;
 use reach::Reach;
 use standby::{Predecessor, Standby};
@@ -49,6 +51,10 @@ pub(crate) fn run(plan: ServePlan) -> Result<Exit, Failure> {
     let audit = audit(&offer.audit)?;
     let (predecessor, inherited) = predecessor.unzip();
     let names = names(&offer);
+    let state = State::create(&state::folder(plan.state.as_deref())?).map_err(|error| local("--state", &error))?;
+    let key = state.host_key().map_err(|error| local("the host key", &error))?;
+    // Whoever has no account is a visitor; what visitors may do the exports say.
+    let directory = state.live(true).map_err(|error| local("the users", &error))?;
     let config = Config {
         listen: Address::Tcp(offer.listen),
         inherited,
@@ -57,6 +63,8 @@ pub(crate) fn run(plan: ServePlan) -> Result<Exit, Failure> {
         policy: offer.policy,
         limits: offer.limits,
         disk: DiskMode::default(),
+        identity: Arc::new(HostIdentity::new(key)),
+        directory: Arc::new(directory),
         log: log(offer.quiet, audit.clone()),
     };
     let tell = Arc::clone(&config.log);
@@ -70,7 +78,7 @@ pub(crate) fn run(plan: ServePlan) -> Result<Exit, Failure> {
         confined.notes.iter().for_each(|note| complain(note));
     }
     let handle = server.handle();
-    announce(plan.json, &names, &server.address().to_string())?;
+    announce(plan.json, &names, &server.address().to_string(), &server.host_key().to_string())?;
     notify::notify(notify::READY);
     if let Some(predecessor) = predecessor {
         predecessor.tell_ready().map_err(|error| local("the server that hands over", &error))?;
@@ -170,11 +178,11 @@ fn names(offer: &Offer) -> String {
 }
 
 /// One line when it is ready, whatever else is said.
-fn announce(json: bool, names: &str, address: &str) -> Result<(), Failure> {
+fn announce(json: bool, names: &str, address: &str, host_key: &str) -> Result<(), Failure> {
     if json {
-        return JsonLines.write(&Ready { address: address.to_owned(), host_key: None });
+        return JsonLines.write(&Ready { address: address.to_owned(), host_key: Some(host_key.to_owned()) });
     }
-    print(&format!("xdfs is ready on {address}, without a host key until xSec, and offers {names}\n"))
+    print(&format!("xdfs is ready on {address} with the host key {host_key}, and offers {names}\n"))
 }
 
 /// The audit log, where one is wanted.

@@ -183,7 +183,7 @@ fn refuse_what_comes_later(args: &CopyArgs) -> Result<(), PlanError> {
 }
 
 fn resolve_options(args: &CopyArgs) -> Result<Options, PlanError> {
-    let level = level_of(args.protection, "--protection")?;
+    let level = level_of(args.protection);
     let check = match (args.verify, level) {
         (Some(Verify::Wire), Level::Clear) => return Err(PlanError::WireAtClear),
         (Some(Verify::None), _) | (_, Level::Clear) => Check::None,

@@ -110,15 +110,6 @@ pub(crate) enum PlanError {
         /// Its fault.
         fault: UrlError,
     },
-    /// An address that is not of this machine.
-    #[error(
-        "{what}: until xSec, xdfs listens on and connects to loopback addresses only, because nobody can log in yet; \
-         use 127.0.0.1, [::1] or localhost"
-    )]
-    NotLoopback {
-        /// As it was typed.
-        what: String,
-    },
     /// Not an address with a port.
     #[error("--listen {0}: this is no address with a port; for example 127.0.0.1:2799, [::1]:2799 or 127.0.0.1:0")]
     Listen(String),
@@ -232,11 +223,11 @@ fn resolve_stat(args: StatArgs) -> Result<StatPlan, PlanError> {
 }
 
 fn resolve_demo(args: DemoArgs) -> Result<DemoPlan, PlanError> {
-    let level = level_of(args.protection, "--protection")?;
+    let level = level_of(args.protection);
     Ok(DemoPlan { size: args.size, channels: args.channels, level, directory: args.directory })
 }
 
-/// A URL that this version can follow: nobody to log in as, no key to compare.
+/// A URL that this version can follow: nobody to log in as.
 fn parse_url(text: &OsStr) -> Result<Url, PlanError> {
     let shown = || show(text);
     let url = Url::parse(text).map_err(|fault| PlanError::Url { url: shown(), fault })?;
@@ -244,25 +235,15 @@ fn parse_url(text: &OsStr) -> Result<Url, PlanError> {
     if let Some(user) = &url.user {
         return Err(later(format!("{}: logging in as {user}", shown()), "leave the user out"));
     }
-    if let Some(key) = &url.key {
-        return Err(later(format!("{}: checking the host key {key}", shown()), "leave '#' and the key out"));
-    }
-    if let crate::url::Host::Address(address) = &url.host {
-        crate::address::require_loopback(*address, &shown())?;
-    }
     Ok(url)
 }
 
-/// The level of a protection that this version has.
-fn level_of(protection: Protection, option: &str) -> Result<Level, PlanError> {
+/// The level of a protection.
+const fn level_of(protection: Protection) -> Level {
     match protection {
-        Protection::Clear => Ok(Level::Clear),
-        Protection::Integrity => Ok(Level::Integrity),
-        Protection::Private => Err(PlanError::Later {
-            what: format!("{option} private"),
-            later: Later::Security,
-            instead: "this version has integrity and clear",
-        }),
+        Protection::Clear => Level::Clear,
+        Protection::Integrity => Level::Integrity,
+        Protection::Private => Level::Private,
     }
 }
 

@@ -9,13 +9,14 @@ use xdfs_proto::base::Level;
 use xdfs_server::config::Confinement;
 
 use super::{Later, PlanError, level_of, show};
-use crate::address::require_loopback;
 use crate::args::{ConfinementArg, Rights, ServeArgs};
 use crate::url::is_export_name;
 
 /// A server to be.
 #[derive(Debug)]
 pub(crate) struct ServePlan {
+    /// The state folder, where one was named.
+    pub(crate) state: Option<PathBuf>,
     /// The configuration file; what is said below wins over it.
     pub(crate) config: Option<PathBuf>,
     /// What it offers, no name twice; at least one thing where there is no file.
@@ -58,10 +59,6 @@ pub(crate) enum Root {
 
 /// Resolves the arguments of `serve`.
 pub(super) fn resolve(args: ServeArgs) -> Result<ServePlan, PlanError> {
-    if args.state.is_some() {
-        let instead = "this version keeps no keys, users or journals; leave it out";
-        return Err(PlanError::Later { what: "--state".to_owned(), later: Later::Security, instead });
-    }
     // Nobody can log in yet: who may write anonymously is who may write at all.
     let all_writable = match args.allow_anonymous {
         None | Some(Rights::Rw) => true,
@@ -86,9 +83,10 @@ pub(super) fn resolve(args: ServeArgs) -> Result<ServePlan, PlanError> {
     }
     Ok(ServePlan {
         config: args.config,
+        state: args.state,
         exports,
         listen: args.listen.as_deref().map(parse_listen).transpose()?,
-        level_min: args.min_protection.map(|level| level_of(level, "--min-protection")).transpose()?,
+        level_min: args.min_protection.map(level_of),
         channels_max: args.max_channels,
         confinement: args.confinement.map(|how| match how {
             ConfinementArg::Auto => Confinement::Automatic,
@@ -131,7 +129,6 @@ fn parse_listen(text: &str) -> Result<SocketAddr, PlanError> {
         Some(port) => SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port.parse().map_err(|_| malformed())?),
         None => text.parse().map_err(|_| malformed())?,
     };
-    require_loopback(address.ip(), &format!("--listen {text}"))?;
     Ok(address)
 }
 
@@ -179,17 +176,16 @@ mod tests {
     }
 
     #[test]
-    fn only_loopback_addresses_are_listened_on() {
+    fn an_address_needs_a_port() {
         for (text, address) in [
             ("127.0.0.1:2799", "127.0.0.1:2799"),
             ("127.0.0.1:0", "127.0.0.1:0"),
             ("[::1]:40001", "[::1]:40001"),
             ("localhost:5", "127.0.0.1:5"),
+            ("0.0.0.0:2799", "0.0.0.0:2799"),
+            ("[::]:2799", "[::]:2799"),
         ] {
             assert_eq!(parse_listen(text), Ok(address.parse().unwrap()));
-        }
-        for text in ["0.0.0.0:2799", "[::]:2799", "192.168.1.5:1"] {
-            assert!(matches!(parse_listen(text), Err(PlanError::NotLoopback { .. })), "{text}");
         }
         for text in
             ["", "127.0.0.1", "localhost", "localhost:x", "127.0.0.1:65536", "::1:5", ":2799", "example.org:2799"]

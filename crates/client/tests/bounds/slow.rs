@@ -14,7 +14,7 @@ use xdfs_server::{LogEvent, ServerLimits};
 use xdfs_xio::host::resident_bytes;
 
 /// How a login starts.
-const LOGIN: Start = Start::None;
+const LOGIN: Start = Start::Tls;
 
 fn shipped() -> Serving {
     Serving::with(Setup { limits: ServerLimits::default(), ..Setup::default() })

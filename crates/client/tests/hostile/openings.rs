@@ -1,21 +1,20 @@
 //! Bytes before a session: wrong, altered, random, late, or none.
 
-use super::raw::{Beside, RawChannel, connect, open, read_to_end, wishes};
+use super::raw::{Beside, RawChannel, RawTls, connect, open, read_to_end, wishes};
 use super::support::serving::{Serving, Setup};
 use super::support::{BLOCK, pattern};
-use std::io::{Read, Write};
+use std::io::Write;
 use std::time::{Duration, Instant};
 use xdfs_client::{ErrorKind, Level};
 use xdfs_proto::wire::Event;
 use xdfs_proto::wire::control::Control;
-use xdfs_proto::wire::handshake::{ExtendedOption, MessageType, Open, decode_refusal, frame};
+use xdfs_proto::wire::handshake::{ExtendedOption, MessageType, Open, frame};
 use xdfs_proto::wire::request::Request;
+use xdfs_secure::handshake::tls::{Certificates, ClientTls};
 use xdfs_server::{LogEvent, ServerLimits};
 
-const HELLO: [u8; 32] = [5; 32];
-/// What a server answers a client of version 1 and start 0.
-const SERVER: [u8; 8] = *b"\x01xdfs\x01\x00\x00";
-const CLIENT: [u8; 8] = *b"\x00xdfs\x01\x01\x00";
+/// How a client that wants a session starts.
+const CLIENT: [u8; 8] = *b"\x00xdfs\x01\x01\x01";
 
 fn refused(serving: &Serving, cause: &str) {
     serving.heard(cause, |event| match event {
@@ -30,19 +29,19 @@ fn a_wrong_preface_is_answered_with_its_status_and_closed() {
     let serving = Serving::start();
     let mut beside = Beside::start(&serving);
     for (preface, status) in [
-        (*b"\x01xdfs\x01\x01\x00", 2),
-        (*b"\x02xdfs\x01\x01\x00", 2),
-        (*b"\xffxdfs\x01\x01\x00", 2),
-        (*b"\x00xdfs\x02\x09\x00", 3),
-        (*b"\x00xdfs\x01\x01\x01", 4),
+        (*b"\x01xdfs\x01\x01\x01", 2),
+        (*b"\x02xdfs\x01\x01\x01", 2),
+        (*b"\xffxdfs\x01\x01\x01", 2),
+        (*b"\x00xdfs\x02\x09\x01", 3),
+        (*b"\x00xdfs\x01\x01\x00", 4),
         (*b"\x00xdfs\x01\x01\x09", 4),
-        (*b"\x00ydfs\x01\x01\x00", 7),
+        (*b"\x00ydfs\x01\x01\x01", 7),
         (*b"GET / HT", 7),
     ] {
         let mut stream = connect(&serving);
         stream.write_all(&preface).unwrap();
-        // A client may send its HELLO in the same flight.
-        stream.write_all(&frame(MessageType::Hello, &HELLO)).unwrap();
+        // A client may send its TLS hello in the same flight.
+        stream.write_all(&hello()).unwrap();
         let answer = read_to_end(&mut stream);
         assert_eq!((answer.len(), answer[0], &answer[1..5]), (8, status, &b"xdfs"[..]), "{preface:?}");
     }
@@ -50,45 +49,107 @@ fn a_wrong_preface_is_answered_with_its_status_and_closed() {
     beside.finish();
 }
 
-/// Sends a good preface and HELLO, then `bytes`; the server's REFUSE.
-fn refusal_of(serving: &Serving, bytes: &[u8]) -> xdfs_client::Error {
-    let mut stream = connect(serving);
-    stream.write_all(&CLIENT).unwrap();
-    stream.write_all(&frame(MessageType::Hello, &HELLO)).unwrap();
-    stream.write_all(bytes).unwrap();
-    let answer = read_to_end(&mut stream);
-    // Preface, HELLO, REFUSE.
-    assert!(answer.len() > 8 + 36 + 4, "{answer:?}");
-    assert_eq!(answer[44], MessageType::Refuse as u8);
-    decode_refusal(&answer[48..]).unwrap()
+/// A client's TLS hello.
+fn hello() -> Vec<u8> {
+    ClientTls::start("localhost", &Certificates::Raw).unwrap().1.output()
 }
 
 #[test]
-fn a_handshake_that_is_wrong_is_refused_with_its_cause() {
+fn bytes_that_are_no_tls_are_answered_in_the_form_of_a_server_that_speaks_it() {
+    let serving = Serving::start();
+    for bytes in [&b"GET /"[..], &[22, 3, 1, 0xff, 0xff], &[22, 3, 1, 0, 4, 99, 0, 0, 0]] {
+        let mut stream = connect(&serving);
+        stream.write_all(&[&CLIENT[..], bytes].concat()).unwrap();
+        let answer = read_to_end(&mut stream);
+        // The preface, so that a client knows whom it met; behind it nothing or an alert.
+        assert_eq!(answer[..8], *b"\x01xdfs\x01\x00\x01", "{bytes:?}");
+        assert!(answer.len() == 8 || answer[8] == 21, "{answer:?}");
+    }
+}
+
+#[test]
+fn an_opening_that_is_wrong_is_refused_with_its_cause() {
     let serving = Serving::start();
     let beside = Beside::start(&serving);
-    let prefaces: [u8; 16] = [CLIENT, SERVER].concat().try_into().unwrap();
-    let good = Open { prefaces, ..wishes(1) };
+    let start = || RawTls::start(&serving);
+    let good = Open { prefaces: start().prefaces, ..wishes(1) };
     let opening = |open: &Open| frame(MessageType::Open, &open.encode());
     // Every byte of the prefaces that is altered is a downgrade.
     for byte in 0..16 {
         let mut altered = good.clone();
         altered.prefaces[byte] ^= 1;
-        assert_eq!(refusal_of(&serving, &opening(&altered)).kind, ErrorKind::Downgrade, "byte {byte}");
+        assert_eq!(start().refused(&opening(&altered)).kind, ErrorKind::Downgrade, "byte {byte}");
     }
-    let kind = |bytes: &[u8]| refusal_of(&serving, bytes).kind;
+    let kind = |bytes: &[u8]| start().refused(bytes).kind;
     assert_eq!(kind(&[2, 1, 0, 1]), ErrorKind::Protocol, "a frame that is too long");
     assert_eq!(kind(&[9, 0, 0, 0]), ErrorKind::Protocol, "an unknown message");
-    assert_eq!(kind(&frame(MessageType::Accept, &[])), ErrorKind::Protocol, "a server's message");
     let mut trailing = good.encode();
     trailing.push(0);
     assert_eq!(kind(&frame(MessageType::Open, &trailing)), ErrorKind::Protocol, "bytes behind the message");
     assert_eq!(kind(&frame(MessageType::Open, &good.encode()[..40])), ErrorKind::Protocol, "a message cut short");
-    assert_eq!(kind(&opening(&Open { level: Level::Private, ..good.clone() })), ErrorKind::Unsupported);
-    assert_eq!(kind(&opening(&Open { login: 3, ..good.clone() })), ErrorKind::Unsupported);
+    let two = [opening(&good), opening(&good)].concat();
+    assert_eq!(kind(&two), ErrorKind::Protocol, "two messages at once");
+    assert_eq!(kind(&opening(&Open { suites: vec![], ..good.clone() })), ErrorKind::Unsupported);
     let option = ExtendedOption { key: 77, critical: true, value: vec![1] };
     assert_eq!(kind(&opening(&Open { options: vec![option], ..good })), ErrorKind::Unsupported);
     beside.finish();
+}
+
+#[test]
+fn a_message_that_its_state_does_not_expect_is_refused_in_every_state() {
+    let serving = Serving::start();
+    let good = Open { prefaces: RawTls::start(&serving).prefaces, ..wishes(1) };
+    let (_, first) = first_message("eve");
+    let password = Open { login: 3, credentials: first, ..good.clone() };
+    for message in MessageType::ALL {
+        // Where OPEN is due.
+        if message != MessageType::Open {
+            assert_eq!(RawTls::start(&serving).refused(&frame(message, b"x")).kind, ErrorKind::Protocol, "{message:?}");
+        }
+        // Where a proof is due; a wrong proof is a login that failed.
+        let mut raw = RawTls::start(&serving);
+        raw.say(&frame(MessageType::Open, &password.encode()));
+        assert_eq!(raw.read().unwrap().0, MessageType::Challenge);
+        if message == MessageType::Proof {
+            raw.say(&frame(message, b"x"));
+            assert_eq!(raw.read().unwrap(), (MessageType::Again, vec![5]));
+        } else {
+            assert_eq!(raw.refused(&frame(message, b"x")).kind, ErrorKind::Protocol, "{message:?}");
+        }
+        // Where a login was refused and the next is due.
+        let mut raw = RawTls::start(&serving);
+        raw.say(&frame(MessageType::Open, &Open { login: 9, ..good.clone() }.encode()));
+        assert_eq!(raw.read().unwrap(), (MessageType::Again, vec![5]));
+        if message != MessageType::Open {
+            assert_eq!(raw.refused(&frame(message, b"x")).kind, ErrorKind::Protocol, "{message:?}");
+        }
+    }
+    // After all that, an honest one gets in on the very connection where others failed.
+    let mut raw = RawTls::start(&serving);
+    raw.say(&frame(MessageType::Open, &Open { login: 1, credentials: vec![1; 99], ..good.clone() }.encode()));
+    assert_eq!(raw.read().unwrap().0, MessageType::Again);
+    raw.say(&frame(MessageType::Open, &good.encode()));
+    assert_eq!(raw.read().unwrap().0, MessageType::Accept);
+}
+
+/// A user's first words for a password login.
+fn first_message(user: &str) -> (String, Vec<u8>) {
+    let message = format!("p=tls-exporter,,n={user},r=0123456789abcdefgh");
+    (user.to_owned(), message.into_bytes())
+}
+
+#[test]
+fn a_sixth_login_that_fails_ends_the_connection() {
+    let serving = Serving::start();
+    let mut raw = RawTls::start(&serving);
+    let wrong = Open { prefaces: raw.prefaces, login: 2, credentials: vec![0; 96], ..wishes(1) };
+    let wrong = frame(MessageType::Open, &wrong.encode());
+    for left in (1..6).rev() {
+        raw.say(&wrong);
+        assert_eq!(raw.read().unwrap(), (MessageType::Again, vec![left]));
+    }
+    assert_eq!(raw.refused(&wrong).kind, ErrorKind::Refused);
+    serving.wait_for_status("everything is gone", |state| state == [0, 0, 0]);
 }
 
 #[test]
@@ -96,15 +157,13 @@ fn random_bytes_end_and_leave_nothing() {
     let limits = ServerLimits { opening: Duration::from_millis(500), ..ServerLimits::roomy() };
     let serving = Serving::with(Setup { limits, ..Setup::default() });
     let mut beside = Beside::start(&serving);
-    let prefaces: [u8; 16] = [CLIENT, SERVER].concat().try_into().unwrap();
-    let open = frame(MessageType::Open, &Open { prefaces, ..wishes(1) }.encode());
-    let good = [&CLIENT[..], &frame(MessageType::Hello, &HELLO), &open].concat();
+    let good = [&CLIENT[..], &hello()].concat();
     let mut streams = Vec::new();
     for seed in 0..240_u64 {
         // Enough for a head, so that nothing is taken for a slow peer.
         let noise = pattern(60 + (seed as usize * 37) % 700, seed);
         // Noise from the start, or behind a good beginning, up to behind the whole opening.
-        let prefix = [0, 8, 12, 44, 48, good.len()][seed as usize % 6];
+        let prefix = [0, 8, 12, 13, 48, good.len()][seed as usize % 6];
         let mut stream = connect(&serving);
         let _ = stream.write_all(&[&good[..prefix], &noise].concat());
         streams.push(stream);
@@ -121,25 +180,38 @@ fn a_peer_that_stalls_at_any_byte_of_its_opening_is_cut_at_its_deadline() {
     let limits = ServerLimits { opening: Duration::from_millis(500), ..ServerLimits::roomy() };
     let serving = Serving::with(Setup { limits, ..Setup::default() });
     let mut beside = Beside::start(&serving);
-    let prefaces: [u8; 16] = [CLIENT, SERVER].concat().try_into().unwrap();
-    let opening = frame(MessageType::Open, &Open { prefaces, ..wishes(1) }.encode());
-    let opening = [&CLIENT[..], &frame(MessageType::Hello, &HELLO), &opening].concat();
+    let opening = [&CLIENT[..], &hello()].concat();
     let (session, mut first) = open(&serving, wishes(2)).unwrap();
     let (_, join) = session.join_bytes(2);
     let mut stalled = Vec::new();
     for flight in [&opening, &join] {
-        for length in 0..flight.len() {
+        // Of a hello, which is long for its keys, a sample.
+        let step = if flight.len() > 500 { 31 } else { 1 };
+        for length in (0..flight.len()).step_by(step) {
             let mut stream = connect(&serving);
             stream.write_all(&flight[..length]).unwrap();
             stalled.push((Instant::now(), stream));
         }
+    }
+    for length in [0, 1, 5, 30, 80] {
+        let mut raw = RawTls::start(&serving);
+        let open = Open { prefaces: raw.prefaces, ..wishes(1) };
+        let sealed = raw.sealed(&frame(MessageType::Open, &open.encode()));
+        raw.stream.write_all(&sealed[..length]).unwrap();
+        stalled.push((Instant::now(), raw.stream));
+    }
+    for length in [0, 3, 50] {
+        let mut raw = RawTls::start(&serving);
+        let open = Open { prefaces: raw.prefaces, ..wishes(1) };
+        raw.say(&frame(MessageType::Open, &open.encode())[..length]);
+        stalled.push((Instant::now(), raw.stream));
     }
     beside.go_on();
     for (started, mut stream) in stalled {
         read_to_end(&mut stream);
         assert!(started.elapsed() < super::raw::SOON, "cut after {:?}", started.elapsed());
     }
-    for phase in ["no opening bytes within", "no handshake within", "no OPEN within", "no JOIN within"] {
+    for phase in ["no opening bytes within", "no handshake within", "no login within", "no JOIN within"] {
         serving.heard(phase, |event| match event {
             LogEvent::GuestRefused { error, .. } if error.contains(phase) => Some(()),
             _ => None,
@@ -189,17 +261,11 @@ fn who_connected_before_a_drain_and_opens_after_it_is_told() {
     let mut serving = Serving::start();
     let (_, mut running) = open(&serving, wishes(1)).unwrap();
     running.upload(1, "data/running", Some(BLOCK as u64));
-    let mut stream = connect(&serving);
-    stream.write_all(&CLIENT).unwrap();
-    stream.write_all(&frame(MessageType::Hello, &HELLO)).unwrap();
-    let mut hello = [0; 44];
-    stream.read_exact(&mut hello).unwrap();
+    let mut raw = RawTls::start(&serving);
     serving.handle.drain();
     running.until("DRAIN", |_, control| matches!(control, Control::Drain { .. }).then_some(()));
-    let prefaces: [u8; 16] = [CLIENT, SERVER].concat().try_into().unwrap();
-    stream.write_all(&frame(MessageType::Open, &Open { prefaces, ..wishes(1) }.encode())).unwrap();
-    let answer = read_to_end(&mut stream);
-    assert_eq!(decode_refusal(&answer[4..]).unwrap().kind, ErrorKind::Draining);
+    let open = Open { prefaces: raw.prefaces, ..wishes(1) };
+    assert_eq!(raw.refused(&frame(MessageType::Open, &open.encode())).kind, ErrorKind::Draining);
     refused(&serving, "shutting down");
     // A new operation of an old session is refused, the running one goes on to its end.
     let request = Request { name: b"data/new".to_vec(), length: Some(0), mode: 0o644, ..Request::default() };

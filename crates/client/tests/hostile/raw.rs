@@ -6,13 +6,16 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 use xdfs_client::{Address, Error, Level, PutOptions, Session, Transfer};
-use xdfs_engine::opening::{ClientJoining, ClientOpened, ClientOpening, Step};
+use xdfs_engine::opening::{ClientJoining, ClientOpened, ClientOpening, ClientStep, Step, Wishes};
 use xdfs_proto::base::{ChannelId, OperationId, SessionId};
 use xdfs_proto::wire::control::{ChannelGrant, Control};
-use xdfs_proto::wire::handshake::{Join, Open};
+use xdfs_proto::wire::handshake::{FRAME_BYTES, Hello, Join, MessageType, Open, decode_refusal, read_frame};
+use xdfs_proto::wire::preface::{ClientPreface, Start};
 use xdfs_proto::wire::request::Request;
 use xdfs_proto::wire::{Event, Flags, Head};
+use xdfs_secure::handshake::tls::{Certificates, ClientTls, FAREWELL_BYTES, Stream};
 use xdfs_secure::keys::{ChannelKeys, Grant, JoinSecret, Role, RoleKeys};
+use xdfs_secure::login::Offered;
 use xdfs_secure::record::{Limits, Opener, Sealer};
 
 /// A connection to the server.
@@ -48,6 +51,7 @@ pub fn wishes(channels: u16) -> Open {
         level: Level::Clear,
         stall_ms: 0,
         label: [9; 16],
+        suites: vec![1, 2],
         login: 0,
         credentials: Vec::new(),
         options: Vec::new(),
@@ -63,22 +67,113 @@ pub struct RawSession {
 }
 
 pub fn open(serving: &Serving, wishes: Open) -> Result<(RawSession, RawChannel), Error> {
+    open_as(serving, wishes, vec![Offered::Anonymous])
+}
+
+/// The same with these logins, for which no signature is given.
+pub fn open_as(serving: &Serving, wishes: Open, offers: Vec<Offered>) -> Result<(RawSession, RawChannel), Error> {
     let mut stream = connect(serving);
-    let (mut opening, mut step) = ClientOpening::start(wishes, [7; 32]);
-    let ClientOpened { accept, join_secret } = loop {
-        match step {
-            Step::Done(opened) => break opened,
-            Step::Go { send, want } => {
+    let wishes = Wishes {
+        open: wishes,
+        host: "localhost".into(),
+        certificates: Certificates::Raw,
+        user: "ada".into(),
+        offers,
+        nonce: [7; 18],
+    };
+    let (mut opening, mut step) = ClientOpening::start(wishes).unwrap();
+    let opened = loop {
+        step = match step {
+            ClientStep::Done { send, opened } => {
+                stream.write_all(&send).unwrap();
+                break opened;
+            }
+            ClientStep::Go { send, want } => {
                 stream.write_all(&send).unwrap();
                 let mut bytes = vec![0; want];
-                stream.read_exact(&mut bytes).unwrap();
-                step = opening.on_bytes(&bytes)?;
+                if let Err(error) = stream.read_exact(&mut bytes) {
+                    return Err(Error::new(xdfs_client::ErrorKind::ConnectionLost, error.to_string()));
+                }
+                opening.on_bytes(&bytes)?
             }
-        }
+            ClientStep::Judge(_) => opening.on_judged()?,
+            ClientStep::Sign { .. } => opening.on_signature(None)?,
+        };
     };
+    let ClientOpened { accept, join_secret, farewell, .. } = *opened;
+    let mut last = [0; FAREWELL_BYTES];
+    stream.read_exact(&mut last).unwrap();
+    farewell.check(&last)?;
     let session = RawSession { id: accept.session, grant: accept.grant, secret: join_secret };
     let keys = session.keys(1);
     Ok((session, RawChannel::new(stream, keys)))
+}
+
+/// A connection on which TLS is done and the server has said HELLO; the client has said nothing yet.
+pub struct RawTls {
+    pub stream: TcpStream,
+    tls: Stream,
+    /// Both sides' first bytes, as they were.
+    pub prefaces: [u8; 16],
+}
+
+impl RawTls {
+    pub fn start(serving: &Serving) -> Self {
+        let mut stream = connect(serving);
+        let client = ClientPreface::of(Start::Tls).encode();
+        let (_, mut tls) = ClientTls::start("localhost", &Certificates::Raw).unwrap();
+        stream.write_all(&[&client[..], &tls.output()].concat()).unwrap();
+        let mut prefaces = [0; 16];
+        prefaces[..8].copy_from_slice(&client);
+        stream.read_exact(&mut prefaces[8..]).unwrap();
+        let mut raw = Self { stream, tls, prefaces };
+        let (message, payload) = raw.read().expect("HELLO");
+        assert_eq!(message, MessageType::Hello);
+        assert_eq!(Hello::decode(&payload).unwrap().prefaces, prefaces);
+        raw
+    }
+
+    /// Says this inside TLS.
+    pub fn say(&mut self, bytes: &[u8]) {
+        self.tls.send(bytes).unwrap();
+        let bytes = self.tls.output();
+        // The server may have closed already.
+        let _ = self.stream.write_all(&bytes);
+    }
+
+    /// The same as bytes on the wire, not sent.
+    pub fn sealed(&mut self, bytes: &[u8]) -> Vec<u8> {
+        self.tls.send(bytes).unwrap();
+        self.tls.output()
+    }
+
+    /// The next message; none when the server has closed.
+    pub fn read(&mut self) -> Option<(MessageType, Vec<u8>)> {
+        loop {
+            let received = self.tls.received();
+            if let Some(head) = received.first_chunk::<FRAME_BYTES>() {
+                let (message, length) = read_frame(*head).unwrap();
+                if received.len() >= FRAME_BYTES + length {
+                    let payload = received[FRAME_BYTES..FRAME_BYTES + length].to_vec();
+                    received.drain(..FRAME_BYTES + length);
+                    return Some((message, payload));
+                }
+            }
+            let mut bytes = vec![0; self.tls.want()];
+            self.stream.read_exact(&mut bytes).ok()?;
+            self.tls.on_bytes(&bytes).unwrap();
+        }
+    }
+
+    /// Says this; the server's REFUSE, which is its last word.
+    #[track_caller]
+    pub fn refused(&mut self, bytes: &[u8]) -> Error {
+        self.say(bytes);
+        let (message, payload) = self.read().expect("an answer");
+        assert_eq!(message, MessageType::Refuse);
+        assert!(read_to_end(&mut self.stream).is_empty());
+        decode_refusal(&payload).unwrap()
+    }
 }
 
 impl RawSession {
@@ -157,12 +252,12 @@ impl RawChannel {
     }
 
     pub fn control(&mut self, operation: u32, control: &Control) {
-        self.record(head(control.event(), Level::Integrity, operation), &control.encode(), |_| {});
+        self.record(head(control.event(), Level::Private, operation), &control.encode(), |_| {});
     }
 
     pub fn request(&mut self, upload: bool, operation: u32, request: &Request) {
         let event = if upload { Event::Upload } else { Event::Download };
-        let head = Head { flags: Flags::REQUEST, ..head(event, Level::Integrity, operation) };
+        let head = Head { flags: Flags::REQUEST, ..head(event, Level::Private, operation) };
         self.record(head, &request.encode(), |_| {});
     }
 
@@ -204,7 +299,7 @@ impl RawChannel {
 
     /// Asks for an answer and waits for it: the channel is up, and everything before was processed.
     pub fn ping(&mut self) {
-        let head = Head { flags: Flags::ASK, ..head(Event::Nothing, Level::Integrity, 0) };
+        let head = Head { flags: Flags::ASK, ..head(Event::Nothing, Level::Private, 0) };
         self.record(head, &[], |_| {});
         self.until("NOOP", |_, control| (control == Control::Nothing).then_some(()));
     }

@@ -16,12 +16,12 @@ const LENGTH: u64 = 10 * BLOCK as u64;
 /// What is done on a session with one channel and an upload of ten blocks as operation 1, and what the log says then.
 type Case = (&'static str, &'static str, fn(&mut RawChannel));
 
-fn integrity(event: Event) -> Head {
-    head(event, Level::Integrity, 0)
+fn control(event: Event) -> Head {
+    head(event, Level::Private, 0)
 }
 
 fn raw_event(channel: &mut RawChannel, code: u8) {
-    channel.record(Head { event: code, ..integrity(Event::Nothing) }, &[], |_| {});
+    channel.record(Head { event: code, ..control(Event::Nothing) }, &[], |_| {});
 }
 
 fn grant() -> Grant {
@@ -53,16 +53,16 @@ fn download(channel: &mut RawChannel) {
 
 const FRAMES: &[Case] = &[
     ("a sequence from the future", "out of sequence", |c| {
-        c.exactly(Head { sequence: 9, ..integrity(Event::Nothing) }, &[], |_| {});
+        c.exactly(Head { sequence: 9, ..control(Event::Nothing) }, &[], |_| {});
     }),
     ("a block out of sequence", "out of sequence", |c| {
         c.exactly(Head { length: 5, sequence: 0, ..head(Event::Upload, Level::Clear, 1) }, &[0; 5], |_| {});
     }),
-    ("an unknown epoch", "epoch", |c| c.record(Head { epoch: 1, ..integrity(Event::Nothing) }, &[], |_| {})),
-    ("a wrong tag", "tag is wrong", |c| c.record(integrity(Event::Nothing), &[], |bytes| bytes[40] ^= 1)),
-    ("an altered head", "tag is wrong", |c| c.record(integrity(Event::Nothing), &[], |bytes| bytes[7] ^= 1)),
+    ("an unknown epoch", "epoch", |c| c.record(Head { epoch: 1, ..control(Event::Nothing) }, &[], |_| {})),
+    ("a wrong tag", "tag is wrong", |c| c.record(control(Event::Nothing), &[], |bytes| bytes[40] ^= 1)),
+    ("an altered head", "tag is wrong", |c| c.record(control(Event::Nothing), &[], |bytes| bytes[7] ^= 1)),
     ("an altered payload", "tag is wrong", |c| {
-        c.record(integrity(Event::Finish), &Control::Finish { length: 1, root: vec![] }.encode(), |bytes| {
+        c.record(control(Event::Finish), &Control::Finish { length: 1, root: vec![] }.encode(), |bytes| {
             bytes[48] ^= 1;
         });
     }),
@@ -72,9 +72,9 @@ const FRAMES: &[Case] = &[
     ("a message at level clear", "below what was granted", |c| {
         c.record(head(Event::Nothing, Level::Clear, 0), &[], |_| {});
     }),
-    ("a level that is none", "protection level", |c| c.record(integrity(Event::Nothing), &[], |bytes| bytes[1] = 7)),
+    ("a level that is none", "protection level", |c| c.record(control(Event::Nothing), &[], |bytes| bytes[1] = 7)),
     ("flags that are none", "flags", |c| {
-        c.record(Head { flags: Flags(0), ..integrity(Event::Nothing) }, &[], |b| b[28] = 1)
+        c.record(Head { flags: Flags(0), ..control(Event::Nothing) }, &[], |b| b[28] = 1)
     }),
     ("an unknown event", "event 11 is unknown", |c| raw_event(c, 11)),
     ("event zero", "event 0 is unknown", |c| raw_event(c, 0)),
@@ -82,9 +82,9 @@ const FRAMES: &[Case] = &[
     ("file calls", "event 5 is unknown or reserved", |c| raw_event(c, 5)),
     ("a hole", "event 24 is unknown or reserved", |c| raw_event(c, 24)),
     ("a new epoch", "event 26 is unknown or reserved", |c| raw_event(c, 26)),
-    ("a message that is too long", "payload longer", |c| c.record(integrity(Event::Ack), &[0; 65537], |_| {})),
-    ("a message cut short", "malformed", |c| c.record(integrity(Event::Credit), &[0x80], |_| {})),
-    ("a message with more behind it", "malformed", |c| c.record(integrity(Event::Nothing), &[1], |_| {})),
+    ("a message that is too long", "payload longer", |c| c.record(control(Event::Ack), &[0; 65537], |_| {})),
+    ("a message cut short", "malformed", |c| c.record(control(Event::Credit), &[0x80], |_| {})),
+    ("a message with more behind it", "malformed", |c| c.record(control(Event::Nothing), &[1], |_| {})),
 ];
 
 const BLOCKS: &[Case] = &[
@@ -146,11 +146,11 @@ const MESSAGES: &[Case] = &[
     ("a request far ahead", "never opened", |c| c.request(true, 1_000_000, &Request::default())),
     ("a request without a number", "never opened", |c| c.request(true, 0, &Request::default())),
     ("a request of another event", "not|unknown|protocol error", |c| {
-        let head = Head { flags: Flags::REQUEST, operation: OperationId(2), ..integrity(Event::Continue) };
+        let head = Head { flags: Flags::REQUEST, operation: OperationId(2), ..control(Event::Continue) };
         c.record(head, &Request::default().encode(), |_| {});
     }),
     ("a request that is none", "malformed", |c| {
-        let head = Head { flags: Flags::REQUEST, operation: OperationId(2), ..integrity(Event::Upload) };
+        let head = Head { flags: Flags::REQUEST, operation: OperationId(2), ..control(Event::Upload) };
         c.record(head, &[0xff; 9], |_| {});
     }),
 ];
@@ -272,7 +272,7 @@ fn a_peer_that_falls_silent_in_a_record_or_takes_nothing_is_lost_at_its_deadline
     let cases: [Case; 3] = [
         ("half a record without an operation", "nothing arrives", |c| {
             // A head that promises more than comes, on a session without an operation.
-            let mut bytes = Head { length: 10, ..integrity(Event::Ack) }.encode().to_vec();
+            let mut bytes = Head { length: 10, ..control(Event::Ack) }.encode().to_vec();
             bytes.extend([0; 20]);
             c.stream.write_all(&bytes).unwrap();
         }),

@@ -4,9 +4,20 @@ use super::{PATIENCE, Scratch, Watched};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
-use xdfs_client::{Address, ConnectOptions, Level, Session};
-use xdfs_server::{Config, DiskMode, Export, Handle, LogEvent, Policy, Server, ServerLimits, TransportOptions};
+use xdfs_client::{Address, ConnectOptions, HostCheck, Level, Pinned, Session};
+use xdfs_server::{
+    Config, Directory, DiskMode, Export, Handle, HostIdentity, KeyPair, LogEvent, Policy, Server, ServerLimits,
+    TransportOptions, VisitorsOnly,
+};
 use xdfs_xio::store::{LocalStore, MemoryExport};
+
+/// The seed of the host's key.
+pub const HOST_SEED: [u8; 32] = [7; 32];
+
+/// Takes the test server and no other.
+pub fn host_check() -> Arc<dyn HostCheck> {
+    Arc::new(Pinned(KeyPair::from_seed(&HOST_SEED).unwrap().public().fingerprint()))
+}
 
 /// See the module. Exports: `data` (a directory), `fixed` (the same one, read-only) and `memory` (zero and null).
 pub struct Serving {
@@ -23,12 +34,19 @@ pub struct Setup {
     pub limits: ServerLimits,
     pub disk: DiskMode,
     pub unix: bool,
+    pub directory: Arc<dyn Directory>,
 }
 
 impl Default for Setup {
     fn default() -> Self {
         let limits = ServerLimits { drain: PATIENCE, ..ServerLimits::roomy() };
-        Self { policy: Policy::default(), limits, disk: DiskMode::default(), unix: false }
+        Self {
+            policy: Policy::default(),
+            limits,
+            disk: DiskMode::default(),
+            unix: false,
+            directory: Arc::new(VisitorsOnly(true)),
+        }
     }
 }
 
@@ -56,6 +74,8 @@ impl Serving {
             policy: setup.policy,
             limits: setup.limits,
             disk: setup.disk,
+            identity: Arc::new(HostIdentity::new(KeyPair::from_seed(&HOST_SEED).unwrap())),
+            directory: setup.directory,
             log: Arc::new(move |event| hears.change(|events| events.push(event.clone()))),
         })
         .unwrap();
@@ -74,6 +94,7 @@ impl Serving {
             channels,
             block: Some(super::BLOCK as u32),
             level: Level::Clear,
+            host_check: host_check(),
             ..ConnectOptions::to(self.address.clone())
         }
     }

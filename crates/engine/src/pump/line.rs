@@ -2,12 +2,15 @@
 
 use xdfs_proto::base::{Extent, OperationId};
 use xdfs_proto::wire::Head;
+use xdfs_secure::handshake::tls::Farewell;
 use xdfs_secure::record::{Opener, Sealer};
 use xdfs_xio::dispatch::{HEAD_BYTES, SocketId};
 
 /// What is arriving.
 #[derive(Debug)]
 pub(super) enum Arriving {
+    /// The peer's leave of the handshake.
+    Farewell(Farewell),
     /// The next head.
     Head,
     /// A head whose record may not be read yet.

@@ -265,6 +265,7 @@ where
                 sealer: line.sealer,
                 opener: line.opener,
                 known: true,
+                farewell: None,
             });
         }
         let limits = self.session.limits().clone();
@@ -283,7 +284,10 @@ where
         if !channel.known {
             self.session.on_channel(channel.channel, self.dispatch.now());
         }
-        self.next_head(channel.channel);
+        match channel.farewell {
+            Some(farewell) => self.await_farewell(channel.channel, farewell),
+            None => self.next_head(channel.channel),
+        }
         Ok(())
     }
 
@@ -465,6 +469,7 @@ where
                 }
                 self.host.numbered(ticket, result);
             }
+            Command::Opened { ticket, operation } => drop(self.tickets.insert(ticket, operation)),
             Command::Cancel { ticket } => {
                 if let Some(operation) = self.tickets.get(&ticket) {
                     self.session.fail(*operation, Error::new(ErrorKind::Cancelled, "cancelled"));

@@ -7,6 +7,7 @@ use crate::transfer::Writing;
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, Extent, Level};
 use xdfs_proto::session::{Fault, Verdict};
 use xdfs_proto::wire::Head;
+use xdfs_secure::handshake::tls::{FAREWELL_BYTES, Farewell};
 use xdfs_xio::buf::Buffer;
 use xdfs_xio::dispatch::{Dispatch, HEAD_BYTES, Op, SocketId};
 
@@ -21,6 +22,13 @@ where
         let Some(line) = self.lines.get_mut(&channel) else { return };
         line.arriving = Arriving::Head;
         self.dispatch.submit(Op::Head { socket: line.socket });
+    }
+
+    /// Waits for the peer's leave of the handshake; its records follow behind it.
+    pub(super) fn await_farewell(&mut self, channel: ChannelId, farewell: Farewell) {
+        let Some(line) = self.lines.get_mut(&channel) else { return };
+        line.arriving = Arriving::Farewell(farewell);
+        self.dispatch.submit(Op::Small { socket: line.socket, length: FAREWELL_BYTES });
     }
 
     pub(super) fn on_raw_head(&mut self, socket: SocketId, raw: [u8; HEAD_BYTES]) {
@@ -73,8 +81,13 @@ where
     pub(super) fn on_small(&mut self, socket: SocketId, bytes: &[u8]) {
         let Some(channel) = self.channel_of(socket) else { return };
         let Some(line) = self.lines.get_mut(&channel) else { return };
-        if let Arriving::Control(record) = std::mem::replace(&mut line.arriving, Arriving::Nothing) {
-            self.on_control(channel, record, bytes);
+        match std::mem::replace(&mut line.arriving, Arriving::Nothing) {
+            Arriving::Control(record) => self.on_control(channel, record, bytes),
+            Arriving::Farewell(farewell) => match farewell.check(bytes) {
+                Ok(()) => self.next_head(channel),
+                Err(error) => self.lose(channel, error),
+            },
+            _ => {}
         }
     }
 

@@ -1,13 +1,14 @@
-//! Golden frames of the opening of a connection: prefaces, the `none` handshake, JOIN.
+//! Golden frames of the opening of a connection: prefaces, the messages inside TLS, JOIN.
 //!
-//! They belong together: the random values are those of `vectors/record/none.txt`, and the proofs of `join.txt` follow
-//! from them, from the session and from the grant of `accept.txt` by the rules of docs/protocol.md.
+//! They belong together: the proofs of `join.txt` follow from a join secret of the bytes 0x20 to 0x3f, and from session and
+//! grant of `accept.txt`, by the rules of docs/protocol.md.
 
 use super::frame::Frame;
-use xdfs_proto::base::{ChannelId, Error, ErrorKind, Level, SessionId};
+use xdfs_proto::base::{ChannelId, Error, ErrorKind, Level, SessionId, Suite};
 use xdfs_proto::wire::Event;
 use xdfs_proto::wire::control::ChannelGrant;
-use xdfs_proto::wire::handshake::{Accept, ExtendedOption, Join, MessageType, Open, encode_refusal, frame};
+use xdfs_proto::wire::handshake::{Accept, ExtendedOption, Hello, Join, MessageType, Open, encode_refusal, frame};
+use xdfs_proto::wire::login::{KeyLogin, Kind};
 use xdfs_proto::wire::preface::{ClientPreface, ServerPreface, Start, Status};
 
 /// `N` bytes that count up from `start`.
@@ -42,8 +43,8 @@ fn message(path: &'static str, about: &'static str, kind: MessageType, payload: 
 }
 
 fn prefaces() -> [u8; 16] {
-    let client = ClientPreface::of(Start::None);
-    let server = ServerPreface { status: Status::Available, version: 1, start: Start::None as u8 };
+    let client = ClientPreface::of(Start::Tls);
+    let server = ServerPreface { status: Status::Available, version: 1, start: Start::Tls as u8 };
     let mut both = [0; 16];
     both[..8].copy_from_slice(&client.encode());
     both[8..].copy_from_slice(&server.encode());
@@ -62,6 +63,7 @@ fn open_frame(path: &'static str, about: &'static str, open: &Open) -> Frame {
         .byte("level", open.level as u8)
         .integer("stall_ms", open.stall_ms.into())
         .raw("label", &open.label)
+        .bytes("suites", &open.suites)
         .integer("login", open.login)
         .bytes("credentials", &open.credentials);
     frame_ = options(frame_, &open.options);
@@ -101,7 +103,9 @@ fn accept() -> Frame {
         floor: Level::Clear,
         initial_credit: 0,
         stall_ms: 30_000,
+        suite: Suite::Aes256Gcm,
         grant: ChannelGrant { first: 1, count: 4, secret: pattern(0x80), life_ms: 15_000 },
+        proof: vec![],
         options: vec![],
     };
     let payload = accept.encode();
@@ -116,8 +120,9 @@ fn accept() -> Frame {
         .integer("block", 1 << 20)
         .byte("floor", Level::Clear as u8)
         .integer("initial_credit", 0)
-        .integer("stall_ms", 30_000);
-    options(channel_grant(frame_, &accept.grant), &[]).is(&frame(MessageType::Accept, &payload))
+        .integer("stall_ms", 30_000)
+        .byte("suite", Suite::Aes256Gcm as u8);
+    options(channel_grant(frame_, &accept.grant).bytes("proof", &[]), &[]).is(&frame(MessageType::Accept, &payload))
 }
 
 /// HMAC-SHA256 of role C, and of role S, over the transcripts of `join.txt`; `tests/interop/minimal.py vectors` computes
@@ -125,13 +130,13 @@ fn accept() -> Frame {
 const PROOFS: [[u8; 32]; 2] = [CLIENT_PROOF, SERVER_PROOF];
 #[rustfmt::skip]
 const CLIENT_PROOF: [u8; 32] = [
-    0x2d, 0x84, 0x76, 0x10, 0x1e, 0x14, 0x33, 0xfa, 0x5f, 0xa3, 0x88, 0xd6, 0x4f, 0x39, 0xc3, 0x28,
-    0x05, 0x26, 0x58, 0x03, 0x57, 0xfd, 0xf3, 0x7f, 0xb8, 0xa9, 0xf5, 0x0f, 0x98, 0xb3, 0xca, 0xda,
+    0x94, 0xd0, 0x77, 0xdd, 0x3d, 0x6d, 0xd0, 0x40, 0xe1, 0x05, 0x84, 0xa3, 0xe1, 0x6a, 0x44, 0x13,
+    0x48, 0x69, 0xd4, 0x32, 0xc4, 0x0b, 0xcd, 0x56, 0xe7, 0x7c, 0xe5, 0x03, 0xde, 0x2c, 0x6c, 0xbe,
 ];
 #[rustfmt::skip]
 const SERVER_PROOF: [u8; 32] = [
-    0x54, 0xa5, 0xe4, 0xc2, 0x11, 0x3c, 0xd5, 0x42, 0x94, 0xec, 0x98, 0x7b, 0xd1, 0x15, 0x09, 0x8c,
-    0xc6, 0x80, 0xf1, 0x4e, 0x5a, 0x7d, 0xb7, 0x26, 0x2b, 0x44, 0xfd, 0xcc, 0x25, 0xda, 0xe2, 0x24,
+    0x95, 0x16, 0x0b, 0x0d, 0x39, 0x9c, 0x19, 0x98, 0xe1, 0x26, 0x8c, 0xaa, 0xb4, 0x97, 0x4a, 0xcd,
+    0x2c, 0x3a, 0xa2, 0x88, 0x0f, 0x6f, 0xfa, 0x1f, 0x2a, 0x16, 0x9f, 0xb9, 0x23, 0x9e, 0xea, 0x4b,
 ];
 
 fn join() -> [Frame; 2] {
@@ -159,6 +164,7 @@ pub(crate) fn frames() -> Vec<Frame> {
         level: Level::Clear,
         stall_ms: 0,
         label: pattern(0x10),
+        suites: vec![1, 2],
         login: 0,
         credentials: vec![],
         options: vec![],
@@ -171,40 +177,45 @@ pub(crate) fn frames() -> Vec<Frame> {
         block: 1 << 18,
         level: Level::Integrity,
         stall_ms: 5000,
+        login: Kind::Key as u64,
+        credentials: KeyLogin { user: b"ada".to_vec(), key: pattern(0x30), signature: pattern(0x70) }.encode(),
         options: vec![ExtendedOption { key: 9, critical: false, value: vec![1, 2, 3] }],
         first: Some((Event::Download, super::messages::download_request().encode())),
         ..plain.clone()
     };
     let refusal = encode_refusal(&Error::new(ErrorKind::Busy, "too many sessions"));
-    let hello = |path, about, random: [u8; 32]| {
-        message(path, about, MessageType::Hello, &random).raw("random", &random).is(&frame(MessageType::Hello, &random))
+    let hello = Hello { prefaces: prefaces(), logins: 0b1111 };
+    let short = |path, about, kind, payload: &[u8]| {
+        message(path, about, kind, payload).raw("payload", payload).is(&frame(kind, payload))
     };
+    let status = |path, about, status| server_preface(path, about, status, 0, Start::Tls);
     let mut frames = vec![
-        client_preface("handshake/preface-open.txt", "A client opens a session.", ClientPreface::of(Start::None)),
+        client_preface("handshake/preface-open.txt", "A client opens a session.", ClientPreface::of(Start::Tls)),
         client_preface("handshake/preface-join.txt", "A client adds a channel.", ClientPreface::of(Start::Join)),
         client_preface(
             "handshake/preface-other-service.txt",
-            "A client asks for remote processes, in versions 2 to 3, with TLS.",
+            "A client asks for remote processes, in versions 2 to 3.",
             ClientPreface { service: 1, version_min: 2, version_max: 3, start: 1 },
         ),
-        server_preface("handshake/preface-available.txt", "The service is there.", Status::Available, 1, Start::None),
+        server_preface("handshake/preface-available.txt", "The service is there.", Status::Available, 1, Start::Tls),
         server_preface("handshake/preface-joining.txt", "The channel may join.", Status::Available, 1, Start::Join),
-        server_preface("handshake/preface-no-service.txt", "No such service.", Status::NoService, 0, Start::None),
-        server_preface("handshake/preface-no-version.txt", "No common version.", Status::NoVersion, 1, Start::None),
-        server_preface("handshake/preface-no-start.txt", "No TLS here.", Status::NoStart, 1, Start::Tls),
-        server_preface("handshake/preface-busy.txt", "Too many connections.", Status::Busy, 0, Start::None),
-        server_preface(
-            "handshake/preface-too-many.txt",
-            "Too many connections of one address.",
-            Status::TooManyOfYou,
-            0,
-            Start::None,
-        ),
-        server_preface("handshake/preface-penalised.txt", "Too many failed logins.", Status::Penalised, 0, Start::None),
+        server_preface("handshake/preface-no-service.txt", "No such service.", Status::NoService, 0, Start::Tls),
+        server_preface("handshake/preface-no-version.txt", "No common version.", Status::NoVersion, 1, Start::Tls),
+        server_preface("handshake/preface-no-start.txt", "No such start.", Status::NoStart, 1, Start::Tls),
+        server_preface("handshake/preface-busy.txt", "Too many connections.", Status::Busy, 0, Start::Tls),
         server_preface("handshake/preface-refused.txt", "The JOIN is wrong.", Status::JoinRefused, 0, Start::Join),
-        server_preface("handshake/preface-not-xdfs.txt", "The bytes were no preface.", Status::NotXdfs, 0, Start::None),
-        hello("handshake/hello-client.txt", "HELLO of the client.", pattern(0x40)),
-        hello("handshake/hello-server.txt", "HELLO of the server.", pattern(0x60)),
+        server_preface("handshake/preface-not-xdfs.txt", "The bytes were no preface.", Status::NotXdfs, 0, Start::Tls),
+        status("handshake/preface-too-many.txt", "Too many of this address.", Status::TooManyOfYou),
+        status("handshake/preface-penalised.txt", "Too many failed logins.", Status::Penalised),
+        message("handshake/hello.txt", "HELLO: every kind of login.", MessageType::Hello, &hello.encode())
+            .raw("prefaces", &hello.prefaces)
+            .integer("logins", hello.logins)
+            .is(&frame(MessageType::Hello, &hello.encode())),
+        message("handshake/again.txt", "AGAIN: five tries are left.", MessageType::Again, &[5])
+            .byte("left", 5)
+            .is(&frame(MessageType::Again, &[5])),
+        short("handshake/challenge.txt", "CHALLENGE.", MessageType::Challenge, b"r=clientserver,s=AAAA,i=600000"),
+        short("handshake/proof.txt", "PROOF.", MessageType::Proof, b"c=AAAA,r=clientserver,p=AAAA"),
         open_frame("handshake/open.txt", "OPEN with four channels and every default.", &plain),
         open_frame("handshake/open-first.txt", "OPEN with wishes, an option and a first operation.", &full),
         accept(),

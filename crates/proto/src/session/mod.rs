@@ -85,7 +85,7 @@ pub struct SessionLimits {
 impl Default for SessionLimits {
     fn default() -> Self {
         Self {
-            control_level: Level::Integrity,
+            control_level: Level::Private,
             floor: Level::Clear,
             block: limits::BLOCK_BYTES_DEFAULT,
             window: 0,

@@ -46,11 +46,7 @@ impl Session {
         let most = 2 * self.limits.operations_max + OPERATIONS_UNHEARD;
         let busy = self.live_coordinated() >= most;
         self.operations.insert(id, operation);
-        // Control is at the highest level that the handshake's keys are good for: what they cannot do is refused by name.
-        if request.level > self.limits.control_level {
-            let text = format!("protection '{}' is not offered in this session", request.level.name());
-            self.settle(id, Err(Error::new(ErrorKind::Unsupported, text)));
-        } else if busy {
+        if busy {
             self.settle(id, Err(Error::new(ErrorKind::Busy, "too many operations at a time in this session")));
         } else if closing {
             self.settle(id, Err(Error::new(ErrorKind::Draining, "the server is shutting down; try again later")));

@@ -4,41 +4,19 @@
 //! It must not fall back to SCRAM without the binding. Passwords and user names are taken as the UTF-8 that was typed:
 //! nothing is normalised.
 
-use aws_lc_rs::{constant_time, digest, hmac, pbkdf2};
+use aws_lc_rs::{constant_time, digest, hmac};
 use base64ct::{Base64, Encoding};
 use core::num::NonZeroU32;
 
 use crate::Error;
+use crate::identity::password::{ROUNDS_MAX, ROUNDS_MIN, salted};
 use crate::policy::PasswordVerifier;
 use crate::secret::Secret;
-
-/// Rounds of PBKDF2 for a new password, and in the made-up verifiers of users that do not exist.
-pub const ITERATIONS: u32 = 600_000;
-/// Fewest rounds that a client works with: below, who catches its proof guesses too fast.
-pub const ITERATIONS_MIN: u32 = 100_000;
-/// Most rounds: a server must not keep a client busy.
-pub const ITERATIONS_MAX: u32 = 5_000_000;
-/// Bytes of a salt.
-pub const SALT_BYTES: usize = 16;
 
 /// Says that the binding follows; no other form is understood.
 const HEADER: &str = "p=tls-exporter,,";
 /// Longest salt or nonce that is read.
 const FIELD_BYTES_MAX: usize = 256;
-
-impl PasswordVerifier {
-    /// What a server keeps of `password`; `salt` is random.
-    pub fn of(password: &str, salt: [u8; SALT_BYTES], iterations: u32) -> Result<Self, Error> {
-        let salted = salted(password.as_bytes(), &salt, iterations)?;
-        let client_key = mac(salted.bytes(), &[b"Client Key"]);
-        Ok(Self {
-            salt: salt.to_vec(),
-            iterations,
-            stored_key: sha256(&client_key),
-            server_key: mac(salted.bytes(), &[b"Server Key"]),
-        })
-    }
-}
 
 /// The client's side after its first message.
 pub(super) struct ScramClient {
@@ -67,15 +45,15 @@ impl ScramClient {
     ) -> Result<(Vec<u8>, Expected), Error> {
         let text = core::str::from_utf8(server_first).map_err(|_| Error::BadLogin)?;
         let [nonce, salt, iterations] = fields(text, ["r=", "s=", "i="]).ok_or(Error::BadLogin)?;
-        let iterations: u32 = iterations.parse().map_err(|_| Error::BadLogin)?;
-        if !(ITERATIONS_MIN..=ITERATIONS_MAX).contains(&iterations) {
+        let rounds: NonZeroU32 = iterations.parse().map_err(|_| Error::BadLogin)?;
+        if !(ROUNDS_MIN..=ROUNDS_MAX).contains(&rounds.get()) {
             return Err(Error::BadLogin);
         }
         if !nonce.starts_with(&self.nonce) || nonce.len() <= self.nonce.len() {
             return Err(Error::BadLogin);
         }
         let salt = Base64::decode_vec(salt).map_err(|_| Error::BadLogin)?;
-        let salted = salted(password, &salt, iterations)?;
+        let salted = salted(password, &salt, rounds);
         let without_proof = format!("c={},r={nonce}", Base64::encode_string(&bound(channel)));
         let everything = [self.first_bare.as_bytes(), b",", server_first, b",", without_proof.as_bytes()];
         let (proof, expected) = proofs(&salted, &everything);
@@ -184,13 +162,6 @@ fn proofs(salted: &Secret<32>, everything: &[&[u8]]) -> ([u8; 32], [u8; 32]) {
     (proof, mac(&server_key, everything))
 }
 
-fn salted(password: &[u8], salt: &[u8], iterations: u32) -> Result<Secret<32>, Error> {
-    let rounds = NonZeroU32::new(iterations).ok_or(Error::BadLogin)?;
-    let mut salted = Secret::zeroed();
-    pbkdf2::derive(pbkdf2::PBKDF2_HMAC_SHA256, rounds, salt, password, salted.bytes_mut());
-    Ok(salted)
-}
-
 fn mac(key: &[u8], parts: &[&[u8]]) -> [u8; 32] {
     let mut context = hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA256, key));
     parts.iter().for_each(|part| context.update(part));
@@ -215,7 +186,8 @@ mod tests {
         let everything = "n=user,r=rOprNGfwEbeRWgbNEkqO,\
             r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096,\
             c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0";
-        let (proof, server) = proofs(&salted(b"pencil", &salt, 4096).unwrap(), &[everything.as_bytes()]);
+        let (proof, server) =
+            proofs(&salted(b"pencil", &salt, NonZeroU32::new(4096).unwrap()), &[everything.as_bytes()]);
         assert_eq!(Base64::encode_string(&proof), "dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=");
         assert_eq!(Base64::encode_string(&server), "6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=");
     }

@@ -7,9 +7,10 @@ use core::fmt;
 use base64ct::{Base64Unpadded, Encoding};
 use xdfs_proto::wire::login::{KeyLogin, Kind, TokenLogin};
 
-use super::scram::{ITERATIONS, SALT_BYTES, ScramServer, read_client_first};
+use super::scram::{ScramServer, read_client_first};
 use super::{Binding, NONCE_BYTES, TRIES_MAX};
 use crate::Error;
+use crate::identity::password::{ROUNDS, SALT_BYTES};
 use crate::identity::{KeyPair, verify};
 use crate::policy::{Directory, Method, PasswordVerifier, Principal, PublicKey};
 use crate::secret::{Secret, expand, extract};
@@ -29,7 +30,7 @@ impl Decoy {
         let part = |label: &[u8]| expand::<32>(&self.0, &[label, user.as_bytes()]);
         Ok(PasswordVerifier {
             salt: part(b"salt:")?.bytes()[..SALT_BYTES].to_vec(),
-            iterations: ITERATIONS,
+            iterations: ROUNDS,
             stored_key: *part(b"stored:")?.bytes(),
             server_key: *part(b"server:")?.bytes(),
         })

@@ -1,6 +1,7 @@
 //! Logins of both sides against each other.
 
 use super::*;
+use crate::identity::password::{ROUNDS_MIN, verifier as password_verifier};
 use crate::identity::{KeyPair, verify};
 use crate::policy::{Directory, Method, PasswordVerifier, Principal, Scope, TokenRecord};
 use xdfs_proto::base::RelPath;
@@ -45,7 +46,7 @@ struct World {
 fn world() -> World {
     let key = KeyPair::from_seed(&[1; 32]).unwrap();
     let token = KeyPair::from_seed(&[2; 32]).unwrap();
-    let password = PasswordVerifier::of("correct horse", [7; 16], scram::ITERATIONS_MIN).unwrap();
+    let password = password_verifier(b"correct horse", &[7; 16], ROUNDS_MIN.try_into().unwrap()).unwrap();
     let users = Users { key: key.public(), token: token.public(), password, anonymous: false };
     World { users, key, token, decoy: Decoy::new(&KeyPair::from_seed(&[3; 32]).unwrap()).unwrap() }
 }
@@ -177,7 +178,7 @@ fn a_server_that_does_not_know_the_verifier_is_found_out() {
     let mut from = ClientLogin::new("ada".into(), vec![password("correct horse")], [8; NONCE_BYTES]);
     assert!(matches!(from.next(kinds, &on), Next::Login { kind: Kind::Password, .. }));
     let nonce = base64ct::Base64Unpadded::encode_string(&[8; NONCE_BYTES]);
-    let challenge = format!("r={nonce}more,s=AAAAAAAAAAAAAAAAAAAAAA==,i={}", scram::ITERATIONS_MIN);
+    let challenge = format!("r={nonce}more,s=AAAAAAAAAAAAAAAAAAAAAA==,i={}", ROUNDS_MIN);
     from.on_challenge(challenge.as_bytes(), &on).unwrap();
     assert!(from.on_accept(b"v=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=").is_err());
     // Nor may it skip the challenge, or its own proof.

@@ -35,12 +35,12 @@ impl Server {
         if let Err(error) = transport::settle(&link, &self.config.transport) {
             return self.tell_refusal(peer, error.to_string());
         }
-        let random = random::array::<32>();
-        let (Ok(socket), Ok(random)) = (self.dispatch.attach(link, &[]), random) else { return };
+        let nonce = random::array();
+        let (Ok(socket), Ok(nonce)) = (self.dispatch.attach(link, &[]), nonce) else { return };
         if let Some(victim) = self.admission.arrive(socket, source, now) {
             self.cut(victim, "made room for newer connections");
         }
-        let guest = Guest::start(&mut self.dispatch, socket, peer, random);
+        let guest = Guest::start(&mut self.dispatch, socket, peer, source, self.gate.clone(), nonce);
         self.guests.insert(socket, guest);
     }
 

@@ -14,8 +14,9 @@ use xdfs_engine::group::{Group, GroupChannel};
 use xdfs_engine::host::Ending;
 use xdfs_engine::mail::{Mail, Post};
 use xdfs_engine::pump::{Parts, Pump};
-use xdfs_proto::base::{ChannelId, Error, Level, PipelineId, SessionId};
+use xdfs_proto::base::{ChannelId, Error, PipelineId, SessionId};
 use xdfs_proto::session::{Bugs, Role, Session, SessionLimits};
+use xdfs_secure::handshake::tls::FAREWELL_BYTES;
 use xdfs_secure::keys::RoleKeys;
 use xdfs_xio::dispatch::{Dispatch, Dispatcher, HEAD_BYTES, Op, SocketId, Wake};
 use xdfs_xio::transport::{self, Link};
@@ -26,9 +27,8 @@ impl Server {
         let now = self.dispatch.now();
         self.admission.leave(socket);
         let Some(guest) = self.guests.remove(&socket) else { return };
-        let Opening { id, principal, secret, grant, granted, open } = opening;
+        let Opening { id, secret, grant, granted, open, principal, farewell } = opening;
         let limits = SessionLimits {
-            control_level: Level::Integrity,
             floor: granted.floor,
             block: granted.block,
             window: 0,
@@ -64,16 +64,31 @@ impl Server {
             if let Some((event, payload)) = &open.first {
                 first_failed = session.on_first_operation(*event, payload).err();
             }
-            channels.insert(ChannelId(1), IdleChannel { socket, sealer, opener, known: true });
+            let farewell = Some(farewell);
+            channels.insert(ChannelId(1), IdleChannel { socket, sealer, opener, known: true, farewell });
         }
         self.idle.insert(socket, (id, ChannelId(1)));
         self.sessions.insert(id, entry);
-        self.dispatch.submit(Op::Head { socket });
+        // Behind our leave of TLS records may go out at once; the client's leave stands before its first record.
+        self.dispatch.submit(Op::Small { socket, length: FAREWELL_BYTES });
         if let Some(fault) = first_failed {
             return self.drop_session(id, Some(Error::from(fault)));
         }
         if open.first.is_some() || granted.pipelines > 1 {
             self.start_pipelines(id);
+        }
+    }
+
+    /// The client has left the handshake too: records follow.
+    pub(super) fn on_farewell(&mut self, socket: SocketId, bytes: &[u8]) {
+        let Some((id, channel)) = self.idle.get(&socket).copied() else { return };
+        let Some(entry) = self.sessions.get_mut(&id) else { return };
+        let pipeline = entry.pipeline_of(channel);
+        let Some(Pipe::Idle { channels, .. }) = entry.pipes.get_mut(pipeline) else { return };
+        let farewell = channels.get_mut(&channel).and_then(|idle| idle.farewell.take());
+        match farewell.map(|farewell| farewell.check(bytes)) {
+            Some(Ok(())) => self.dispatch.submit(Op::Head { socket }),
+            _ => self.idle_ended(socket),
         }
     }
 
@@ -99,7 +114,7 @@ impl Server {
         let Some(entry) = self.sessions.get_mut(&id) else { return };
         match entry.pipes.get_mut(pipeline) {
             Some(Pipe::Idle { channels, .. }) => {
-                channels.insert(channel, IdleChannel { socket, sealer, opener, known: false });
+                channels.insert(channel, IdleChannel { socket, sealer, opener, known: false, farewell: None });
                 self.leave(socket);
                 self.idle.insert(socket, (id, channel));
                 self.dispatch.submit(Op::Head { socket });
@@ -115,6 +130,7 @@ impl Server {
                     sealer,
                     opener,
                     known: false,
+                    farewell: None,
                 };
                 let _ = post.try_send(Mail::Attach(Box::new(joined)));
             }
@@ -190,6 +206,7 @@ impl Server {
                 sealer: idle.sealer,
                 opener: idle.opener,
                 known: idle.known,
+                farewell: idle.farewell,
             });
         }
         Ok(Prepared { index, dispatch, post, mailbox, group })

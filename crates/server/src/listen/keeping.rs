@@ -6,7 +6,7 @@ use crate::log::LogEvent;
 use crate::sessions::{Entry, IdleChannel, Pipe, PumpMail};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
-use xdfs_engine::group::Group;
+use xdfs_engine::group::{Group, GroupChannel};
 use xdfs_engine::host::Ending;
 use xdfs_engine::mail::{Command, Mail};
 use xdfs_proto::base::{Error, ErrorKind, Instant, SessionId};
@@ -55,7 +55,8 @@ impl Server {
             let Ok(socket) = self.dispatch.attach(channel.link, &channel.unread) else { continue };
             self.dispatch.submit(Op::Head { socket });
             self.idle.insert(socket, (id, channel.channel));
-            let idle = IdleChannel { socket, sealer: channel.sealer, opener: channel.opener, known: channel.known };
+            let GroupChannel { sealer, opener, known, farewell, .. } = channel;
+            let idle = IdleChannel { socket, sealer, opener, known, farewell };
             channels.insert(channel.channel, idle);
         }
         let Some(entry) = self.sessions.get_mut(&id) else { return };

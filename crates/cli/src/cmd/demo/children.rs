@@ -22,6 +22,7 @@ const LINE_BYTES_MAX: u64 = 256 << 10;
 pub(super) struct Server {
     child: Child,
     address: String,
+    host_key: String,
 }
 
 /// What a copy said about itself.
@@ -35,29 +36,39 @@ pub(super) struct Report {
 
 impl Server {
     /// Starts `xdfs serve` for `directory` on a free port, and waits until it says that it is ready.
-    pub(super) fn start(directory: &Path) -> Result<Self, Failure> {
+    /// Its keys are made in `state`.
+    pub(super) fn start(directory: &Path, state: &Path) -> Result<Self, Failure> {
         let mut export = OsString::from("demo=");
         export.push(directory);
-        let words: [&OsStr; 6] = [
+        let words: [&OsStr; 8] = [
             "serve".as_ref(),
             "--json".as_ref(),
             "--listen".as_ref(),
             "127.0.0.1:0".as_ref(),
             "--export".as_ref(),
             &export,
+            "--state".as_ref(),
+            state.as_os_str(),
         ];
         let child = start(&words)?;
         // Owned from here on: whatever fails below, the process is ended.
-        let mut server = Self { child, address: String::new() };
+        let mut server = Self { child, address: String::new(), host_key: String::new() };
         let line = read_line(&mut server.child)?;
         let address = line.get("address").and_then(Value::as_str);
         server.address = address.ok_or_else(|| unexpected("the server", &line))?.to_owned();
+        let host_key = line.get("host_key").and_then(Value::as_str);
+        server.host_key = host_key.ok_or_else(|| unexpected("the server", &line))?.to_owned();
         Ok(server)
     }
 
     /// Where it listens.
     pub(super) fn address(&self) -> &str {
         &self.address
+    }
+
+    /// What its key is.
+    pub(super) fn host_key(&self) -> &str {
+        &self.host_key
     }
 
     /// Asks it to stop, and waits until it has.

@@ -57,8 +57,8 @@ fn demonstrate(plan: &DemoPlan, scratch: &Scratch, stop: &AtomicBool) -> Result<
     say(&format!("making {} of random bytes", human(plan.size)));
     file::make_random(&source, plan.size, stop)?;
 
-    let server = Server::start(&export)?;
-    let url = format!("xdfs://{}/demo/copy.bin", server.address());
+    let server = Server::start(&export, &scratch.path("state"))?;
+    let url = format!("xdfs://{}/demo/copy.bin#{}", server.address(), server.host_key());
     let before = measure_bound(scratch, &source, plan.size, stop)?;
     file::warm_memory(plan.size, stop);
     let up = children::copy(plan, source.as_os_str(), url.as_ref())?;

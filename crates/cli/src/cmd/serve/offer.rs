@@ -10,7 +10,6 @@ use xdfs_server::privilege::Needs;
 use xdfs_server::{Export, Policy, ServerLimits};
 use xdfs_xio::store::{LocalStore, MemoryExport};
 
-use crate::address::require_loopback;
 use crate::exit::{Exit, Failure};
 use crate::plan::{ExportPlan, Root, ServePlan};
 use crate::text::printable_path;
@@ -48,7 +47,6 @@ impl Offer {
             None => Settings::default(),
         };
         let listen = plan.listen.or(settings.listen).unwrap_or(LISTEN);
-        require_loopback(listen.ip(), &format!("listen {listen}")).map_err(|error| usage(&error))?;
         let mut needs = Needs::default();
         let mut exports = Vec::new();
         for export in &plan.exports {

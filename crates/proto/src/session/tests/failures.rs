@@ -1,7 +1,7 @@
 //! Refusals, storage that fails, and cancels: both ends learn one outcome, nothing half done stays.
 
 use super::pair::{BLOCK, CLIENT, Pair, SERVER, Step};
-use crate::base::{ChannelId, Error, ErrorKind, Level};
+use crate::base::{ChannelId, Error, ErrorKind};
 use crate::wire::request::Request;
 
 fn cancelled() -> Error {
@@ -21,18 +21,6 @@ fn a_refused_stage_or_source_is_told_and_the_session_goes_on() {
         let next = pair.upload(Some(BLOCK));
         pair.run();
         pair.assert_moved(next, true, BLOCK);
-        pair.assert_closes();
-    }
-}
-
-#[test]
-fn a_level_that_the_keys_are_not_good_for_is_refused_by_name() {
-    for upload in [true, false] {
-        let mut pair = Pair::new(2, 1);
-        let request = Request { level: Level::Private, length: Some(BLOCK), ..Request::default() };
-        let id = pair.client().open(upload, request).unwrap();
-        pair.run();
-        pair.assert_failed(id, [ErrorKind::Unsupported; 2]);
         pair.assert_closes();
     }
 }

@@ -1,0 +1,212 @@
+//! Channel 1: connected, the server's key judged, the client logged in.
+//!
+//! It must not choose keys or judge a server: the options say what is offered, and whom to ask.
+
+use crate::options::ConnectOptions;
+use std::sync::Arc;
+use xdfs_engine::opening::{ClientOpened, ClientOpening, ClientStep, Wishes};
+use xdfs_proto::base::{Error, ErrorKind, Instant, Suite};
+use xdfs_proto::wire::Event;
+use xdfs_proto::wire::handshake::Open;
+use xdfs_secure::handshake::{HostCheck, Shown};
+use xdfs_secure::identity::Signer;
+use xdfs_secure::login::{Offered, Password};
+use xdfs_secure::random;
+use xdfs_xio::dispatch::{Body, Completion, Dispatch, Dispatcher, End, Op, SocketId};
+use xdfs_xio::transport::{self, Link, TransportOptions};
+
+/// Something to log in with.
+#[derive(Clone)]
+pub enum Offer {
+    /// A key of the user, wherever its private half is.
+    Key(Arc<dyn Signer>),
+    /// A token.
+    Token(Arc<dyn Signer>),
+    /// The user's password.
+    Password(Arc<Password>),
+    /// Nothing: as a visitor, where the server lets them in.
+    Anonymous,
+}
+
+impl std::fmt::Debug for Offer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Key(key) => write!(f, "Key({:?})", key.public()),
+            Self::Token(key) => write!(f, "Token({:?})", key.public()),
+            Self::Password(_) => f.write_str("Password(..)"),
+            Self::Anonymous => f.write_str("Anonymous"),
+        }
+    }
+}
+
+impl Offer {
+    fn offered(&self) -> Offered {
+        match self {
+            Self::Key(key) => Offered::Key(key.public()),
+            Self::Token(key) => Offered::Token(key.public()),
+            Self::Password(password) => Offered::Password(password.copy()),
+            Self::Anonymous => Offered::Anonymous,
+        }
+    }
+
+    fn signer(&self) -> Option<&Arc<dyn Signer>> {
+        match self {
+            Self::Key(signer) | Self::Token(signer) => Some(signer),
+            Self::Password(_) | Self::Anonymous => None,
+        }
+    }
+}
+
+/// Knows no server at all.
+pub(crate) struct Nobody;
+
+impl HostCheck for Nobody {
+    fn check(&self, host: &str, port: u16, shown: &Shown) -> Result<(), Error> {
+        let text = format!("the key of {host}:{port} ({}) is not known here", shown.fingerprint);
+        Err(Error::new(ErrorKind::Refused, text))
+    }
+}
+
+/// Channel 1 after its opening: the connection, what was read of it beyond the opening, and what was agreed.
+pub(crate) type Opened = (Link, Vec<u8>, Box<ClientOpened>);
+
+/// Connects channel 1 and carries its opening to the end. `first` is an operation that OPEN carries.
+pub(crate) fn open(
+    options: &ConnectOptions,
+    transport: &TransportOptions,
+    first: Option<(Event, Vec<u8>)>,
+) -> Result<Opened, Error> {
+    let resources = |error: std::io::Error| Error::new(ErrorKind::Resources, format!("cannot connect: {error}"));
+    let mut dispatch = Dispatcher::new().map_err(resources)?;
+    let link = transport::connect(&options.address, transport)
+        .map_err(|error| Error::new(ErrorKind::ConnectionLost, error.to_string()))?;
+    let socket = dispatch.attach(link, &[]).map_err(resources)?;
+    let (opening, step) = ClientOpening::start(wishes(options, first)?)?;
+    let until = dispatch.now().after(options.deadline);
+    let mut carrying = Carrying { dispatch: &mut dispatch, socket, opening, options, until };
+    let opened = carrying.run(step)?;
+    let detached = dispatch.detach(socket, &mut Vec::new());
+    Ok((detached.link, detached.unread, opened))
+}
+
+fn wishes(options: &ConnectOptions, first: Option<(Event, Vec<u8>)>) -> Result<Wishes, Error> {
+    let suites = options.suites.clone().unwrap_or_else(fast_suites);
+    let open = Open {
+        prefaces: [0; 16],
+        features: 0,
+        channels: options.channels.max(1),
+        pipelines: options.pipelines.max(1),
+        window: options.window.unwrap_or(0).into(),
+        block: options.block.unwrap_or(0),
+        level: options.level,
+        stall_ms: options.stall.map_or(0, |stall| stall.as_millis().min(u128::from(u32::MAX)) as u32),
+        label: random::array()?,
+        suites: suites.into_iter().map(|suite| suite as u8).collect(),
+        login: 0,
+        credentials: Vec::new(),
+        options: Vec::new(),
+        first,
+    };
+    Ok(Wishes {
+        open,
+        host: options.host.clone(),
+        certificates: options.certificates.clone(),
+        user: options.user.clone(),
+        offers: options.offers.iter().map(Offer::offered).collect(),
+        nonce: random::array()?,
+    })
+}
+
+/// AES first where the processor has instructions for it; without them ChaCha20 is several times faster.
+fn fast_suites() -> Vec<Suite> {
+    #[cfg(target_arch = "x86_64")]
+    let has_aes = std::arch::is_x86_feature_detected!("aes") && std::arch::is_x86_feature_detected!("pclmulqdq");
+    #[cfg(target_arch = "aarch64")]
+    let has_aes = std::arch::is_aarch64_feature_detected!("aes");
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    let has_aes = false;
+    match has_aes {
+        true => vec![Suite::Aes256Gcm, Suite::ChaCha20Poly1305],
+        false => vec![Suite::ChaCha20Poly1305, Suite::Aes256Gcm],
+    }
+}
+
+/// An opening under way.
+struct Carrying<'a> {
+    dispatch: &'a mut Dispatcher,
+    socket: SocketId,
+    opening: ClientOpening,
+    options: &'a ConnectOptions,
+    until: Instant,
+}
+
+impl Carrying<'_> {
+    fn run(&mut self, step: ClientStep) -> Result<Box<ClientOpened>, Error> {
+        let mut step = step;
+        self.dispatch.submit(Op::Connect { socket: self.socket });
+        self.wait()?;
+        loop {
+            step = match step {
+                ClientStep::Go { send, want } => {
+                    self.send(send)?;
+                    self.dispatch.submit(Op::Small { socket: self.socket, length: want });
+                    let bytes = self.wait()?;
+                    self.opening.on_bytes(&bytes)?
+                }
+                ClientStep::Judge(shown) => {
+                    self.options.host_check.check(&self.options.host, self.options.port, &shown)?;
+                    // A person may have been asked: what follows gets its own time.
+                    self.until = self.dispatch.now().after(self.options.deadline);
+                    self.opening.on_judged()?
+                }
+                ClientStep::Sign { offer, message } => {
+                    let signer = self.options.offers.get(offer).and_then(Offer::signer);
+                    // An agent that does not sign is no reason not to try the next key.
+                    let signature = signer.and_then(|signer| signer.sign(&message).ok());
+                    self.until = self.dispatch.now().after(self.options.deadline);
+                    self.opening.on_signature(signature)?
+                }
+                ClientStep::Done { send, opened } => {
+                    self.send(send)?;
+                    return Ok(opened);
+                }
+            };
+        }
+    }
+
+    fn send(&mut self, bytes: Vec<u8>) -> Result<(), Error> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        self.dispatch.submit(Op::Send { socket: self.socket, head: None, body: Body::Bytes(bytes) });
+        self.wait().map(drop)
+    }
+
+    /// The completion of what was submitted last; bytes, where it was a read.
+    fn wait(&mut self) -> Result<Vec<u8>, Error> {
+        let address = &self.options.address;
+        loop {
+            let completion = self
+                .dispatch
+                .next(Some(self.until))
+                .map_err(|error| Error::new(ErrorKind::Resources, format!("cannot wait for {address}: {error}")))?;
+            match completion {
+                Completion::Connected { .. } | Completion::Sent { .. } => return Ok(Vec::new()),
+                Completion::Small { bytes, .. } => return Ok(bytes.to_vec()),
+                Completion::Ended { cause, .. } => {
+                    let text = match cause {
+                        End::Failed(errno) => std::io::Error::from_raw_os_error(errno).to_string(),
+                        _ => "the server closed the connection".into(),
+                    };
+                    let text = format!("cannot connect to {address}: {text}");
+                    return Err(Error::new(ErrorKind::ConnectionLost, text));
+                }
+                Completion::Deadline => {
+                    let text = format!("no answer from {address} within {:?}", self.options.deadline);
+                    return Err(Error::new(ErrorKind::TimedOut, text));
+                }
+                _ => {}
+            }
+        }
+    }
+}

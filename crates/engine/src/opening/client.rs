@@ -1,0 +1,284 @@
+//! The client's side of channel 1.
+//!
+//! It must not send a word about the user before the server's key was judged and the prefaces were confirmed.
+
+use super::{joined, next_message, out_of_turn, protocol, read_server_preface, unexpected};
+use xdfs_proto::base::{Error, ErrorKind};
+use xdfs_proto::negotiate;
+use xdfs_proto::wire::handshake::{Accept, Hello, MessageType, Open, decode_refusal, frame};
+use xdfs_proto::wire::login::Kind;
+use xdfs_proto::wire::preface::{ClientPreface, PREFACE_BYTES, Start};
+use xdfs_secure::handshake::Shown;
+use xdfs_secure::handshake::tls::{Certificates, ClientTls, Farewell, Stream};
+use xdfs_secure::identity::SIGNATURE_BYTES;
+use xdfs_secure::keys::JoinSecret;
+use xdfs_secure::login::{Binding, ClientLogin, NONCE_BYTES, Next, Offered};
+use xdfs_secure::policy::{Method, PublicKey};
+
+/// What a client asks for.
+#[derive(Debug)]
+pub struct Wishes {
+    /// Its prefaces and login are filled in here.
+    pub open: Open,
+    /// Name under which the server is known.
+    pub host: String,
+    /// In which form the server's key is wanted.
+    pub certificates: Certificates,
+    /// Name of the user.
+    pub user: String,
+    /// What to log in with, in this order.
+    pub offers: Vec<Offered>,
+    /// Random.
+    pub nonce: [u8; NONCE_BYTES],
+}
+
+/// What the driver does next.
+#[derive(Debug)]
+#[allow(missing_docs, reason = "the line above each variant explains its fields")]
+pub enum ClientStep {
+    /// Send these bytes (if any), then read `want` bytes.
+    Go { send: Vec<u8>, want: usize },
+    /// Judge the server by what it has shown, then [`ClientOpening::on_judged`].
+    Judge(Shown),
+    /// Sign `message` with offer number `offer`, then [`ClientOpening::on_signature`].
+    Sign { offer: usize, message: Vec<u8> },
+    /// Send these bytes; the opening is done.
+    Done { send: Vec<u8>, opened: Box<ClientOpened> },
+}
+
+/// What a client has after the opening.
+#[derive(Debug)]
+pub struct ClientOpened {
+    /// What was granted.
+    pub accept: Accept,
+    /// From which every channel's keys come.
+    pub join_secret: JoinSecret,
+    /// What the server has shown.
+    pub shown: Shown,
+    /// How the client got in.
+    pub method: Method,
+    /// The key that it got in with.
+    pub key: Option<PublicKey>,
+    /// The server's leave of TLS stands before its first record.
+    pub farewell: Farewell,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct ClientOpening {
+    open: Open,
+    tls: Option<ClientTls>,
+    stream: Option<Stream>,
+    login: ClientLogin,
+    binding: Option<Binding>,
+    shown: Option<Shown>,
+    logins: u64,
+    state: State,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    Preface,
+    Handshake,
+    Judging,
+    Hello,
+    Signing,
+    Answer,
+    Done,
+}
+
+impl ClientOpening {
+    /// Asks for what `wishes` says.
+    pub fn start(wishes: Wishes) -> Result<(Self, ClientStep), Error> {
+        let Wishes { open, host, certificates, user, offers, nonce } = wishes;
+        let (tls, mut stream) = ClientTls::start(&host, &certificates)?;
+        let mut send = ClientPreface::of(Start::Tls).encode().to_vec();
+        send.extend(stream.output());
+        let opening = Self {
+            open,
+            tls: Some(tls),
+            stream: Some(stream),
+            login: ClientLogin::new(user, offers, nonce),
+            binding: None,
+            shown: None,
+            logins: 0,
+            state: State::Preface,
+        };
+        Ok((opening, ClientStep::Go { send, want: PREFACE_BYTES }))
+    }
+
+    /// What was offered so far.
+    pub fn tried(&self) -> &[(Method, Option<PublicKey>)] {
+        self.login.tried()
+    }
+
+    fn stream(&mut self) -> Result<&mut Stream, Error> {
+        self.stream.as_mut().ok_or_else(out_of_turn)
+    }
+
+    /// Sends what TLS has ready and reads on.
+    fn go(&mut self) -> Result<ClientStep, Error> {
+        let stream = self.stream()?;
+        Ok(ClientStep::Go { send: stream.output(), want: stream.want() })
+    }
+
+    /// The wanted bytes have come.
+    pub fn on_bytes(&mut self, bytes: &[u8]) -> Result<ClientStep, Error> {
+        match self.state {
+            State::Preface => {
+                let server = read_server_preface(bytes)?;
+                self.open.prefaces = joined(ClientPreface::of(Start::Tls).encode(), server);
+                self.state = State::Handshake;
+                self.go()
+            }
+            State::Handshake => {
+                let stream = self.stream()?;
+                stream.on_bytes(bytes)?;
+                if stream.is_handshaking() {
+                    return self.go();
+                }
+                let tls = self.tls.take().ok_or_else(out_of_turn)?;
+                let stream = self.stream()?;
+                let shown = tls.shown(stream)?;
+                self.shown = Some(shown.clone());
+                self.state = State::Judging;
+                Ok(ClientStep::Judge(shown))
+            }
+            State::Hello | State::Answer => {
+                let stream = self.stream()?;
+                stream.on_bytes(bytes)?;
+                match next_message(stream)? {
+                    Some((message, payload)) => self.on_message(message, &payload),
+                    None => self.go(),
+                }
+            }
+            State::Judging | State::Signing | State::Done => Err(out_of_turn()),
+        }
+    }
+
+    /// The server is the one that was meant. (Where it is not, the driver drops the opening.)
+    pub fn on_judged(&mut self) -> Result<ClientStep, Error> {
+        if self.state != State::Judging {
+            return Err(out_of_turn());
+        }
+        let prefaces = self.open.prefaces;
+        let stream = self.stream()?;
+        let binding = Binding {
+            login: stream.login_binding()?,
+            channel: stream.channel_binding()?,
+            host: stream.host()?,
+            prefaces,
+        };
+        self.binding = Some(binding);
+        self.state = State::Hello;
+        // The end of our handshake goes out with the first OPEN, not before HELLO has confirmed the prefaces.
+        let want = self.stream()?.want();
+        Ok(ClientStep::Go { send: Vec::new(), want })
+    }
+
+    fn on_message(&mut self, message: MessageType, payload: &[u8]) -> Result<ClientStep, Error> {
+        match (self.state, message) {
+            (_, MessageType::Refuse) => Err(decode_refusal(payload).unwrap_or_else(protocol)),
+            (State::Hello, MessageType::Hello) => {
+                let hello = Hello::decode(payload).map_err(protocol)?;
+                let (client, server) = halves(&self.open.prefaces);
+                negotiate::confirm(&hello.prefaces, client, server)?;
+                self.logins = hello.logins;
+                self.offer_next()
+            }
+            (State::Answer, MessageType::Again) => self.offer_next(),
+            (State::Answer, MessageType::Challenge) => {
+                let binding = self.binding.as_ref().ok_or_else(out_of_turn)?;
+                let proof = self.login.on_challenge(payload, binding)?;
+                self.say(MessageType::Proof, &proof)
+            }
+            (State::Answer, MessageType::Accept) => self.on_accept(payload),
+            (_, other) => Err(unexpected(other)),
+        }
+    }
+
+    /// The signature that was asked for; none where its holder gave none, then the next offer has its turn.
+    pub fn on_signature(&mut self, signature: Option<[u8; SIGNATURE_BYTES]>) -> Result<ClientStep, Error> {
+        if self.state != State::Signing {
+            return Err(out_of_turn());
+        }
+        match signature {
+            Some(signature) => {
+                let (kind, credentials) = self.login.on_signature(signature)?;
+                self.open_with(kind, credentials)
+            }
+            None => self.offer_next(),
+        }
+    }
+
+    fn offer_next(&mut self) -> Result<ClientStep, Error> {
+        let binding = self.binding.as_ref().ok_or_else(out_of_turn)?;
+        match self.login.next(self.logins, binding) {
+            Next::Login { kind, credentials } => self.open_with(kind, credentials),
+            Next::Sign { offer, message } => {
+                self.state = State::Signing;
+                Ok(ClientStep::Sign { offer, message })
+            }
+            Next::Exhausted => Err(self.exhausted()),
+        }
+    }
+
+    fn exhausted(&self) -> Error {
+        let name = |(method, key): &(Method, Option<PublicKey>)| match (method, key) {
+            (Method::Key, Some(key)) => format!("key {}", key.fingerprint()),
+            (Method::Token, Some(key)) => format!("token {}", key.fingerprint()),
+            (Method::Password, _) => "a password".to_owned(),
+            _ => "nobody's name".to_owned(),
+        };
+        let tried: Vec<String> = self.tried().iter().map(name).collect();
+        let text = match tried.is_empty() {
+            true if self.logins & Kind::Anonymous.bit() == 0 => {
+                "the server lets nobody in without a login, and there is none to offer: no key, token or password"
+                    .to_owned()
+            }
+            true => "there is no login to offer that the server takes".to_owned(),
+            false => format!("the server refused the login; offered were: {}", tried.join(", ")),
+        };
+        Error::new(ErrorKind::Refused, text)
+    }
+
+    fn open_with(&mut self, kind: Kind, credentials: Vec<u8>) -> Result<ClientStep, Error> {
+        (self.open.login, self.open.credentials) = (kind as u64, credentials);
+        let payload = self.open.encode();
+        self.say(MessageType::Open, &payload)
+    }
+
+    fn say(&mut self, message: MessageType, payload: &[u8]) -> Result<ClientStep, Error> {
+        self.stream()?.send(&frame(message, payload))?;
+        self.state = State::Answer;
+        self.go()
+    }
+
+    fn on_accept(&mut self, payload: &[u8]) -> Result<ClientStep, Error> {
+        let accept = Accept::decode(payload).map_err(protocol)?;
+        let (client, server) = halves(&self.open.prefaces);
+        negotiate::confirm(&accept.prefaces, client, server)?;
+        if accept.channels > self.open.channels || accept.pipelines > self.open.pipelines {
+            return Err(Error::new(ErrorKind::Protocol, "the server granted more than was asked for"));
+        }
+        if !self.open.suites.contains(&(accept.suite as u8)) {
+            return Err(Error::new(ErrorKind::Protocol, "the server chose a cipher suite that was not offered"));
+        }
+        self.login.on_accept(&accept.proof)?;
+        self.state = State::Done;
+        let stream = self.stream.take().ok_or_else(out_of_turn)?;
+        let join_secret = stream.join_secret(accept.session, accept.suite)?;
+        let (send, farewell) = stream.leave()?;
+        let (method, key) = self.login.tried().last().copied().unwrap_or((Method::Anonymous, None));
+        let shown = self.shown.take().ok_or_else(out_of_turn)?;
+        let opened = Box::new(ClientOpened { accept, join_secret, shown, method, key, farewell });
+        Ok(ClientStep::Done { send, opened })
+    }
+}
+
+fn halves(prefaces: &[u8; 2 * PREFACE_BYTES]) -> ([u8; PREFACE_BYTES], [u8; PREFACE_BYTES]) {
+    let (mut client, mut server) = ([0; PREFACE_BYTES], [0; PREFACE_BYTES]);
+    client.copy_from_slice(&prefaces[..PREFACE_BYTES]);
+    server.copy_from_slice(&prefaces[PREFACE_BYTES..]);
+    (client, server)
+}

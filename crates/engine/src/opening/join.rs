@@ -1,0 +1,68 @@
+//! Channels 2..n: JOIN and its answer, both sides.
+
+use super::{Step, protocol, read_server_preface};
+use xdfs_proto::base::Error;
+use xdfs_proto::wire::Reader;
+use xdfs_proto::wire::handshake::{JOIN_ANSWER_BYTES, Join};
+use xdfs_proto::wire::preface::{ClientPreface, PREFACE_BYTES, ServerPreface, Start, Status};
+use xdfs_secure::join::JoinKey;
+use xdfs_secure::keys::Role;
+
+/// The client's side of channels 2..n.
+#[derive(Debug)]
+pub struct ClientJoining {
+    join: Join,
+    key: JoinKey,
+    server: Option<[u8; PREFACE_BYTES]>,
+}
+
+impl ClientJoining {
+    /// Joins with `join` (its MAC is filled in here).
+    pub fn start(mut join: Join, key: JoinKey) -> (Self, Step<()>) {
+        let client = ClientPreface::of(Start::Join).encode();
+        join.mac = key.prove(Role::Client, &join.transcript(client, None));
+        let mut send = client.to_vec();
+        send.extend(join.encode());
+        (Self { join, key, server: None }, Step::Go { send, want: PREFACE_BYTES })
+    }
+
+    /// The wanted bytes have come.
+    pub fn on_bytes(&mut self, bytes: &[u8]) -> Result<Step<()>, Error> {
+        let Some(server) = self.server else {
+            self.server = Some(read_server_preface(bytes)?);
+            return Ok(Step::Go { send: Vec::new(), want: JOIN_ANSWER_BYTES });
+        };
+        let mac = Reader::new(bytes).array().map_err(protocol)?;
+        let client = ClientPreface::of(Start::Join).encode();
+        self.key.verify(Role::Server, &self.join.transcript(client, Some(server)), &mac)?;
+        Ok(Step::Done(()))
+    }
+}
+
+/// A JOIN that waits for the session's judgement.
+#[derive(Debug)]
+pub struct JoinRequest {
+    /// What was said.
+    pub join: Join,
+    pub(super) client: [u8; PREFACE_BYTES],
+    pub(super) server: [u8; PREFACE_BYTES],
+}
+
+impl JoinRequest {
+    /// Whether the channel holds `key`.
+    pub fn verify(&self, key: &JoinKey) -> Result<(), Error> {
+        Ok(key.verify(Role::Client, &self.join.transcript(self.client, None), &self.join.mac)?)
+    }
+
+    /// The answer to a channel that may join.
+    pub fn accept(&self, key: &JoinKey) -> Vec<u8> {
+        let mut send = self.server.to_vec();
+        send.extend(key.prove(Role::Server, &self.join.transcript(self.client, Some(self.server))));
+        send
+    }
+
+    /// The answer to one that may not. It does not say why: a stranger learns nothing.
+    pub fn refuse() -> Vec<u8> {
+        ServerPreface { status: Status::JoinRefused, version: 0, start: Start::Join as u8 }.encode().to_vec()
+    }
+}

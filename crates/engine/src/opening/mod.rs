@@ -1,0 +1,75 @@
+//! The opening of a connection on both sides, without input or output: prefaces, TLS, login, OPEN and its answer, JOIN.
+//!
+//! A driver sends what it is given, reads exactly as many bytes as are wanted, and hands them in: nothing is ever read
+//! that belongs to the records behind. Signatures and the judgement of a server's key are asked of the driver too, since
+//! both may take time.
+
+mod client;
+mod join;
+mod server;
+
+pub use client::{ClientOpened, ClientOpening, ClientStep, Wishes};
+pub use join::{ClientJoining, JoinRequest};
+pub use server::{Gate, ServerOpened, ServerOpening, Welcome};
+
+use xdfs_proto::base::{Error, ErrorKind};
+use xdfs_proto::wire::handshake::{FRAME_BYTES, MessageType, Prefaces, read_frame};
+use xdfs_proto::wire::preface::{PREFACE_BYTES, ServerPreface, Status};
+use xdfs_proto::wire::{Reader, WireError};
+use xdfs_secure::handshake::tls::Stream;
+
+/// What the driver does next.
+#[derive(Debug)]
+#[allow(missing_docs, reason = "the line above each variant explains its fields")]
+pub enum Step<T> {
+    /// Send these bytes (if any), then read `want` bytes.
+    Go { send: Vec<u8>, want: usize },
+    /// The opening is done.
+    Done(T),
+}
+
+fn protocol(error: WireError) -> Error {
+    Error::new(ErrorKind::Protocol, format!("protocol error while opening the session: {error}"))
+}
+
+fn unexpected(message: MessageType) -> Error {
+    Error::new(ErrorKind::Protocol, format!("protocol error while opening the session: unexpected {message:?}"))
+}
+
+fn out_of_turn() -> Error {
+    Error::new(ErrorKind::Protocol, "bytes behind the opening")
+}
+
+fn joined(client: [u8; PREFACE_BYTES], server: [u8; PREFACE_BYTES]) -> Prefaces {
+    let mut both = [0; 2 * PREFACE_BYTES];
+    both[..PREFACE_BYTES].copy_from_slice(&client);
+    both[PREFACE_BYTES..].copy_from_slice(&server);
+    both
+}
+
+fn read_server_preface(bytes: &[u8]) -> Result<[u8; PREFACE_BYTES], Error> {
+    let raw = Reader::new(bytes).array().map_err(protocol)?;
+    let not_xdfs = |_| Error::new(ErrorKind::Protocol, "what answers there is not an xdfs server");
+    let preface = ServerPreface::decode(&raw).map_err(not_xdfs)?;
+    match preface.status {
+        Status::Available => Ok(raw),
+        Status::Busy | Status::TooManyOfYou | Status::Penalised => {
+            Err(Error::new(ErrorKind::Busy, preface.status.text()))
+        }
+        Status::JoinRefused => Err(Error::new(ErrorKind::SessionUnknown, preface.status.text())),
+        other => Err(Error::new(ErrorKind::Unsupported, other.text())),
+    }
+}
+
+/// The next whole message among what has come inside TLS.
+fn next_message(stream: &mut Stream) -> Result<Option<(MessageType, Vec<u8>)>, Error> {
+    let received = stream.received();
+    let Some(head) = received.first_chunk::<FRAME_BYTES>() else { return Ok(None) };
+    let (message, length) = read_frame(*head).map_err(protocol)?;
+    if received.len() < FRAME_BYTES + length {
+        return Ok(None);
+    }
+    let payload = received[FRAME_BYTES..FRAME_BYTES + length].to_vec();
+    received.drain(..FRAME_BYTES + length);
+    Ok(Some((message, payload)))
+}

@@ -1,0 +1,353 @@
+//! The server's side of any connection.
+//!
+//! It must not grant anything: who asks is known when it is done, what he gets the driver says.
+
+use super::{JoinRequest, Step, joined, next_message, out_of_turn, protocol, unexpected};
+use std::sync::Arc;
+use xdfs_proto::base::{Error, ErrorKind, SessionId, Suite};
+use xdfs_proto::negotiate;
+use xdfs_proto::wire::Reader;
+use xdfs_proto::wire::handshake::{
+    Accept, Hello, JOIN_BYTES, Join, MessageType, Open, Prefaces, encode_refusal, frame,
+};
+use xdfs_proto::wire::preface::{ClientPreface, PREFACE_BYTES, ServerPreface, Start, Status};
+use xdfs_secure::handshake::tls::{Farewell, ServerIdentity, ServerStart, Stream};
+use xdfs_secure::keys::JoinSecret;
+use xdfs_secure::login::{Binding, Judgement, NONCE_BYTES, ServerLogin};
+use xdfs_secure::policy::{Directory, Principal};
+
+/// What every opening of a server needs; shared by all.
+#[derive(Clone)]
+pub struct Gate {
+    /// Who the server is.
+    pub identity: Arc<ServerIdentity>,
+    /// Who may log in.
+    pub directory: Arc<dyn Directory>,
+}
+
+impl std::fmt::Debug for Gate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Gate({:?})", self.identity)
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct ServerOpening {
+    gate: Gate,
+    /// The client's address, as visitors are named.
+    visitor: String,
+    nonce: [u8; NONCE_BYTES],
+    client: [u8; PREFACE_BYTES],
+    server: [u8; PREFACE_BYTES],
+    /// The server's preface has not gone out yet: it goes in front of whatever is said first.
+    owed: bool,
+    state: State,
+}
+
+#[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "one per connection that is opening, and moved a handful of times")]
+enum State {
+    Preface,
+    Hello(ServerStart),
+    Handshake(Stream),
+    Open { stream: Stream, login: ServerLogin },
+    Proof { stream: Stream, login: ServerLogin, open: Box<Open> },
+    Join,
+    Done,
+}
+
+/// What a connection turned out to be.
+#[derive(Debug)]
+#[allow(missing_docs, reason = "the line above each variant explains its fields")]
+pub enum ServerOpened {
+    /// Somebody who is known asks for a session.
+    Open { open: Box<Open>, welcome: Box<Welcome> },
+    /// A channel wants to join one.
+    Join(JoinRequest),
+    /// It cannot go on: send these bytes and close.
+    Refused { send: Vec<u8>, error: Error },
+}
+
+/// A client that has logged in and waits for what it is granted.
+#[derive(Debug)]
+pub struct Welcome {
+    /// Who it is.
+    pub principal: Principal,
+    /// What both sides said in clear, for ACCEPT.
+    pub prefaces: Prefaces,
+    /// The server's proof for ACCEPT.
+    pub proof: Vec<u8>,
+    stream: Stream,
+}
+
+impl Welcome {
+    /// The secret of the session.
+    pub fn join_secret(&self, session: SessionId, suite: Suite) -> Result<JoinSecret, Error> {
+        self.stream.join_secret(session, suite)
+    }
+
+    /// ACCEPT and the leave of TLS: records follow. The client's own leave stands before its first record.
+    pub fn accept(mut self, accept: &Accept) -> Result<(Vec<u8>, Farewell), Error> {
+        self.stream.send(&frame(MessageType::Accept, &accept.encode()))?;
+        let mut send = self.stream.output();
+        let (last, farewell) = self.stream.leave()?;
+        send.extend(last);
+        Ok((send, farewell))
+    }
+
+    /// REFUSE, inside TLS.
+    pub fn refuse(mut self, error: &Error) -> Vec<u8> {
+        refusal(&mut self.stream, error)
+    }
+}
+
+fn refusal(stream: &mut Stream, error: &Error) -> Vec<u8> {
+    // Where it does not fit any more nothing is said.
+    let _ = stream.send(&frame(MessageType::Refuse, &encode_refusal(error)));
+    stream.output()
+}
+
+impl ServerOpening {
+    /// Waits for a client. `visitor` names its address, `nonce` is random.
+    pub fn start(gate: Gate, visitor: String, nonce: [u8; NONCE_BYTES]) -> (Self, usize) {
+        let none = [0; PREFACE_BYTES];
+        let state = State::Preface;
+        (Self { gate, visitor, nonce, client: none, server: none, owed: true, state }, PREFACE_BYTES)
+    }
+
+    /// What is waited for, in the words of a log.
+    pub fn phase(&self) -> &'static str {
+        match self.state {
+            State::Preface => "opening bytes",
+            State::Hello(_) | State::Handshake(_) => "handshake",
+            State::Open { .. } | State::Proof { .. } => "login",
+            State::Join => "JOIN",
+            State::Done => "records",
+        }
+    }
+
+    /// The wanted bytes have come. An error is told to the client in the form that it waits for.
+    pub fn on_bytes(&mut self, bytes: &[u8]) -> Step<ServerOpened> {
+        let mut step = match std::mem::replace(&mut self.state, State::Done) {
+            State::Preface => self.on_preface(bytes),
+            State::Hello(start) => self.on_hello(start, bytes),
+            State::Handshake(stream) => self.on_handshake(stream, bytes),
+            State::Open { stream, login } => self.on_open(stream, login, bytes),
+            State::Proof { stream, login, open } => self.on_proof(stream, login, open, bytes),
+            State::Join => self.on_join(bytes),
+            State::Done => refused(Vec::new(), out_of_turn()),
+        };
+        match &mut step {
+            Step::Go { send, .. } if !send.is_empty() => self.put_preface_in_front(send),
+            // Even where there is nothing else to say: the client learns that it has met a server of its kind.
+            Step::Done(ServerOpened::Refused { send, .. }) => self.put_preface_in_front(send),
+            _ => {}
+        }
+        step
+    }
+
+    fn put_preface_in_front(&mut self, send: &mut Vec<u8>) {
+        if std::mem::take(&mut self.owed) {
+            send.splice(..0, self.server);
+        }
+    }
+
+    fn on_preface(&mut self, bytes: &[u8]) -> Step<ServerOpened> {
+        let raw: Result<[u8; PREFACE_BYTES], _> = Reader::new(bytes).array();
+        let preface = raw.and_then(|raw| {
+            self.client = raw;
+            ClientPreface::decode(&raw)
+        });
+        let answer = match &preface {
+            Ok(preface) => preface.answer(&[Start::Tls, Start::Join]),
+            Err(_) => ServerPreface { status: Status::NotXdfs, version: 0, start: 0 },
+        };
+        self.server = answer.encode();
+        if answer.status != Status::Available {
+            self.owed = false;
+            return refused(self.server.to_vec(), Error::new(ErrorKind::Unsupported, answer.status.text()));
+        }
+        if answer.start == Start::Join as u8 {
+            // The preface goes out with the answer.
+            self.owed = false;
+            self.state = State::Join;
+            return Step::Go { send: Vec::new(), want: JOIN_BYTES };
+        }
+        let start = ServerStart::default();
+        let want = start.want();
+        self.state = State::Hello(start);
+        Step::Go { send: Vec::new(), want }
+    }
+
+    fn on_join(&mut self, bytes: &[u8]) -> Step<ServerOpened> {
+        let raw: Result<[u8; JOIN_BYTES], _> = Reader::new(bytes).array();
+        match raw {
+            Ok(raw) => {
+                let request = JoinRequest { join: Join::decode(&raw), client: self.client, server: self.server };
+                Step::Done(ServerOpened::Join(request))
+            }
+            Err(error) => refused(JoinRequest::refuse(), protocol(error)),
+        }
+    }
+
+    fn on_hello(&mut self, mut start: ServerStart, bytes: &[u8]) -> Step<ServerOpened> {
+        match start.on_bytes(bytes, &self.gate.identity) {
+            Ok(Some(stream)) => self.greet(stream),
+            Ok(None) => {
+                let want = start.want();
+                self.state = State::Hello(start);
+                Step::Go { send: Vec::new(), want }
+            }
+            Err((error, alert)) => refused(alert, error),
+        }
+    }
+
+    /// The server's first words inside TLS go with its part of the handshake.
+    fn greet(&mut self, mut stream: Stream) -> Step<ServerOpened> {
+        let prefaces = joined(self.client, self.server);
+        let hello = Hello { prefaces, logins: ServerLogin::kinds(&*self.gate.directory) };
+        match stream.send(&frame(MessageType::Hello, &hello.encode())) {
+            Ok(()) => {
+                let (send, want) = (stream.output(), stream.want());
+                self.state = State::Handshake(stream);
+                Step::Go { send, want }
+            }
+            Err(error) => refused(stream.output(), error),
+        }
+    }
+
+    fn on_handshake(&mut self, mut stream: Stream, bytes: &[u8]) -> Step<ServerOpened> {
+        if let Err(error) = stream.on_bytes(bytes) {
+            // What TLS has to say, an alert, is its own.
+            return refused(stream.output(), error);
+        }
+        let (send, want) = (stream.output(), stream.want());
+        if stream.is_handshaking() {
+            self.state = State::Handshake(stream);
+            return Step::Go { send, want };
+        }
+        match self.binding(&stream) {
+            Ok(binding) => {
+                let login = ServerLogin::new(binding, self.visitor.clone(), self.nonce);
+                self.state = State::Open { stream, login };
+                Step::Go { send, want }
+            }
+            Err(error) => refused(send, error),
+        }
+    }
+
+    fn binding(&self, stream: &Stream) -> Result<Binding, Error> {
+        Ok(Binding {
+            login: stream.login_binding()?,
+            channel: stream.channel_binding()?,
+            host: stream.host()?,
+            prefaces: joined(self.client, self.server),
+        })
+    }
+
+    fn on_open(&mut self, mut stream: Stream, mut login: ServerLogin, bytes: &[u8]) -> Step<ServerOpened> {
+        match self.read_open(&mut stream, bytes) {
+            Err(error) => refused(refusal(&mut stream, &error), error),
+            Ok(None) => {
+                let (send, want) = (stream.output(), stream.want());
+                self.state = State::Open { stream, login };
+                Step::Go { send, want }
+            }
+            Ok(Some(mut open)) => {
+                let credentials = std::mem::take(&mut open.credentials);
+                let Gate { identity, directory } = &self.gate;
+                let judgement = login.on_login(open.login, &credentials, &**directory, identity.decoy());
+                self.on_judgement(stream, login, open, judgement)
+            }
+        }
+    }
+
+    fn read_open(&self, stream: &mut Stream, bytes: &[u8]) -> Result<Option<Box<Open>>, Error> {
+        stream.on_bytes(bytes)?;
+        match next_message(stream)? {
+            None => Ok(None),
+            Some((MessageType::Open, payload)) => {
+                let open = Open::decode(&payload).map_err(protocol)?;
+                negotiate::confirm(&open.prefaces, self.client, self.server)?;
+                nothing_behind(stream)?;
+                Ok(Some(Box::new(open)))
+            }
+            Some((other, _)) => Err(unexpected(other)),
+        }
+    }
+
+    fn on_proof(
+        &mut self,
+        mut stream: Stream,
+        mut login: ServerLogin,
+        open: Box<Open>,
+        bytes: &[u8],
+    ) -> Step<ServerOpened> {
+        let proof = stream.on_bytes(bytes).and_then(|()| next_message(&mut stream));
+        match proof {
+            Err(error) => refused(refusal(&mut stream, &error), error),
+            Ok(None) => {
+                let (send, want) = (stream.output(), stream.want());
+                self.state = State::Proof { stream, login, open };
+                Step::Go { send, want }
+            }
+            Ok(Some((MessageType::Proof, payload))) if stream.received().is_empty() => {
+                let judgement = login.on_proof(&payload);
+                self.on_judgement(stream, login, open, judgement)
+            }
+            Ok(Some((other, _))) => {
+                let error = unexpected(other);
+                refused(refusal(&mut stream, &error), error)
+            }
+        }
+    }
+
+    fn on_judgement(
+        &mut self,
+        mut stream: Stream,
+        login: ServerLogin,
+        open: Box<Open>,
+        judgement: Judgement,
+    ) -> Step<ServerOpened> {
+        let said = match judgement {
+            Judgement::Accepted { principal, proof } => {
+                let prefaces = joined(self.client, self.server);
+                let welcome = Box::new(Welcome { principal, prefaces, proof, stream });
+                return Step::Done(ServerOpened::Open { open, welcome });
+            }
+            Judgement::Refused => {
+                let error = Error::new(ErrorKind::Refused, "the login was refused");
+                return refused(refusal(&mut stream, &error), error);
+            }
+            Judgement::Again { left } => stream.send(&frame(MessageType::Again, &[left])),
+            Judgement::Challenge(challenge) => {
+                let said = stream.send(&frame(MessageType::Challenge, &challenge));
+                let (send, want) = (stream.output(), stream.want());
+                self.state = State::Proof { stream, login, open };
+                return match said {
+                    Ok(()) => Step::Go { send, want },
+                    Err(error) => refused(send, error),
+                };
+            }
+        };
+        let (send, want) = (stream.output(), stream.want());
+        self.state = State::Open { stream, login };
+        match said {
+            Ok(()) => Step::Go { send, want },
+            Err(error) => refused(send, error),
+        }
+    }
+}
+
+/// A client waits for the answer to what it said before it says more.
+fn nothing_behind(stream: &mut Stream) -> Result<(), Error> {
+    match stream.received().is_empty() {
+        true => Ok(()),
+        false => Err(Error::new(ErrorKind::Protocol, "a message that was not asked for")),
+    }
+}
+
+fn refused(send: Vec<u8>, error: Error) -> Step<ServerOpened> {
+    Step::Done(ServerOpened::Refused { send, error })
+}
