@@ -244,7 +244,7 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__cp)
-            opts="-n -r -a -P -w -b -q -h --no-clobber --recursive --archive --offset --length --no-resume --channels --window --block --congestion --protection --verify --durability --json --quiet --progress --help"
+            opts="-n -r -a -P -w -b -q -h --no-clobber --recursive --archive --offset --length --no-resume --channels --window --block --congestion --protection --verify --durability --json --quiet --progress --identity --password-file --state --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -300,6 +300,18 @@ _xdfs() {
                     ;;
                 --progress)
                     COMPREPLY=($(compgen -W "none total channels" -- "${cur}"))
+                    return 0
+                    ;;
+                --identity)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --password-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --state)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 *)
@@ -984,12 +996,24 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__stat)
-            opts="-h --json --help"
+            opts="-h --json --identity --password-file --state --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --identity)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --password-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --state)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;

@@ -36,10 +36,10 @@ complete -c xdfs -n "__fish_xdfs_needs_command" -f -a "trust" -d 'Show and chang
 complete -c xdfs -n "__fish_xdfs_needs_command" -f -a "generate" -d 'Write the man page and the shells\' completions'
 complete -c xdfs -n "__fish_xdfs_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l export -d 'Offer DIR as xdfs://HOST/NAME. \':ro\' only lets clients read; DIR may be \'memory:\', which holds the endless file \'zero\' and the file \'null\' that swallows everything' -r
-complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l listen -d 'Address and port to listen on; port 0 takes a free one. Only loopback addresses until xSec [default: 127.0.0.1:2799]' -r
-complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l state -d 'Directory for keys, users and journals (comes with xSec)' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l listen -d 'Address and port to listen on; port 0 takes a free one, 0.0.0.0 or [::] is every address of this machine [default: 0.0.0.0:2799]' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l state -d 'The state folder, with the host key and the users; without it $XDG_STATE_HOME/xdfs, or for root /var/lib/xdfs, or ~/.local/state/xdfs. \'xdfs user\' finds the same' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l config -d 'Configuration file (TOML): exports, rights, limits, logs. Options of the command line win over it. SIGHUP reads it again; a file with a mistake changes nothing' -r -F
-complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l allow-anonymous -d 'What clients may do that did not log in. Nobody can log in before xSec, so everybody on this machine is anonymous: \'rw\' is the default until then, \'ro\' lets nobody write' -r -f -a "ro\t'Read'
+complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l allow-anonymous -d 'What visitors may do who did not log in: read, make new files too, or read and write. Without it nothing: they do not come in' -r -f -a "ro\t'Read'
 create\t'Read, and make new files'
 rw\t'Read and write'"
 complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l min-protection -d 'Protect transfers at least at this level, even where the client asks for less [default: clear]' -r -f -a "private\t'Encrypted and authenticated'
@@ -59,10 +59,10 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s P -l channels -d 'Paral
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s w -l window -d 'TCP window (socket buffer) of each channel; without it the system tunes it, which is nearly always faster' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s b -l block -d 'Block size: a power of two from 64KiB to 4MiB; without it xdfs chooses' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l congestion -d 'TCP congestion control, such as cubic or bbr; without it xdfs chooses' -r
-complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l protection -d 'What is done to the data on the way: \'integrity\' authenticates every block, \'clear\' only its head, \'private\' encrypts (comes with xSec)' -r -f -a "private\t'Encrypted and authenticated'
+complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l protection -d 'What is done to the data on the way: \'private\' encrypts and authenticates every block, \'integrity\' authenticates it, \'clear\' authenticates its head alone' -r -f -a "private\t'Encrypted and authenticated'
 integrity\t'Authenticated'
 clear\t'Only the heads of blocks are authenticated'"
-complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l verify -d 'How the copy is checked: \'wire\' by every block\'s tag (the default; needs integrity), \'none\' (the default at \'clear\'), \'hash\' and \'reread\' come with durability' -r -f -a "none\t'Not at all'
+complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l verify -d 'How the copy is checked: \'wire\' by every block\'s tag (the default; needs integrity or private), \'none\' (the default at \'clear\'), \'hash\' and \'reread\' come with durability' -r -f -a "none\t'Not at all'
 wire\t'By the tag of every block'
 hash\t'By a hash from end to end'
 reread\t'By reading the target again'"
@@ -71,6 +71,9 @@ durable\t'All bytes are on the disk'"
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l progress -d 'What a terminal shows: a bar, a bar and each channel\'s share when a file is done, or nothing' -r -f -a "none\t'Nothing'
 total\t'A bar'
 channels\t'A bar, and the channels\' shares at the end'"
+complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered, where the URL names a user' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l password-file -d 'Log in with the password in the first line of FILE, which nobody else may read; XDFS_PASSWORD_FILE says the same' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s n -l no-clobber -d 'Keep a target file that exists (said, not an error); without it an existing file is replaced'
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s r -l recursive -d 'Copy directories with all they hold (comes with trees)'
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s a -l archive -d 'Like -r, with owners, times and links (comes with trees)'
@@ -78,6 +81,9 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l no-resume -d 'Start fro
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l json -d 'One JSON object a line on standard output, for every file copied and for every failure'
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s q -l quiet -d 'Only errors'
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c xdfs -n "__fish_xdfs_using_subcommand stat" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered, where the URL names a user' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand stat" -l password-file -d 'Log in with the password in the first line of FILE, which nobody else may read; XDFS_PASSWORD_FILE says the same' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand stat" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand stat" -l json -d 'One JSON object a line'
 complete -c xdfs -n "__fish_xdfs_using_subcommand stat" -s h -l help -d 'Print help'
 complete -c xdfs -n "__fish_xdfs_using_subcommand demo" -l size -d 'Size of the file' -r

@@ -55,6 +55,12 @@ fn text(error: impl std::fmt::Display) -> Failure {
     Failure(error.to_string())
 }
 
+/// Where a server is, and by which key it is known.
+struct Place {
+    address: String,
+    host_key: String,
+}
+
 impl Scene {
     fn new() -> Result<Self, Failure> {
         let folder = Path::new("/dev/shm").join(format!("xdfs-hops-{}", std::process::id()));
@@ -66,17 +72,18 @@ impl Scene {
         Ok(scene)
     }
 
-    /// A server under a tool; its address.
-    fn serve(&self, mut command: Command) -> Result<(Child, String), Failure> {
+    /// A server under a tool, and where it is.
+    fn serve(&self, mut command: Command) -> Result<(Child, Place), Failure> {
         let export = format!("d={}", self.folder.join("served").display());
-        command.args(["serve", "--export", &export, "--listen", "127.0.0.1:0", "--json"]);
+        command.args(["serve", "--export", &export, "--listen", "127.0.0.1:0", "--json", "--allow-anonymous", "rw"]);
+        command.arg("--state").arg(self.folder.join("state"));
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().map_err(text)?;
         let mut line = String::new();
         let stdout = child.stdout.take().ok_or("no standard output")?;
         BufReader::new(stdout).read_line(&mut line).map_err(text)?;
         let ready: serde_json::Value = serde_json::from_str(&line).map_err(text)?;
-        let address = ready["address"].as_str().ok_or("the server was not ready")?.to_owned();
-        Ok((child, address))
+        let word = |name: &str| ready[name].as_str().map(str::to_owned).ok_or("the server was not ready");
+        Ok((child, Place { address: word("address")?, host_key: word("host_key")? }))
     }
 
     /// Ends a server in order: the program itself, so that a tool around it writes what it counted.
@@ -92,11 +99,11 @@ impl Scene {
     fn copy(
         &self,
         mut command: Command,
-        address: &str,
+        place: &Place,
         length: u64,
         target: &str,
     ) -> Result<std::process::Output, Failure> {
-        let url = format!("xdfs://{address}/{target}");
+        let url = format!("xdfs://{}/{target}#{}", place.address, place.host_key);
         let source = self.folder.join("source");
         let length = length.to_string();
         command.args(["cp", "-P", "1", "--protection", "clear", "--verify", "none", "-q", "--length", &length]);
@@ -124,8 +131,8 @@ impl Scene {
                 command.env("LD_PRELOAD", &library).env("XDFS_HOPS_FILE", file);
                 command
             };
-            let (child, address) = self.serve(counted(&server_file))?;
-            let outcome = self.copy(counted(&client_file), &address, blocks * BLOCK, "d/target");
+            let (child, place) = self.serve(counted(&server_file))?;
+            let outcome = self.copy(counted(&client_file), &place, blocks * BLOCK, "d/target");
             Self::end(child)?;
             outcome?;
             counts.push((number(&client_file)?, number(&server_file)?));
@@ -144,9 +151,9 @@ impl Scene {
     /// Calls per block: at the sender, and writes at the receiver.
     fn count_calls(&self) -> Result<(f64, f64), Failure> {
         let (server, server_summary) = self.traced("server");
-        let (child, address) = self.serve(server)?;
+        let (child, place) = self.serve(server)?;
         let (client, client_summary) = self.traced("client");
-        let outcome = self.copy(client, &address, BLOCKS * BLOCK, "d/target");
+        let outcome = self.copy(client, &place, BLOCKS * BLOCK, "d/target");
         Self::end(child)?;
         outcome?;
         let sent = calls(&client_summary, &["sendto", "sendmsg", "splice", "sendfile"])?;

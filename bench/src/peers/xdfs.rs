@@ -35,7 +35,17 @@ fn serve(world: &World, directory: Option<&Path>) -> Result<Option<Server>> {
     let limits = world.scratch.path().join("xdfs.toml");
     fs::write(&limits, LIMITS).context(|| limits.display().to_string())?;
     let mut command = Command::new(&world.xdfs)
-        .args(["serve", "--listen", "127.0.0.1:0", "--json", "--export", "m=memory:", "--config"])
+        .args([
+            "serve",
+            "--listen",
+            "127.0.0.1:0",
+            "--json",
+            "--allow-anonymous",
+            "rw",
+            "--export",
+            "m=memory:",
+            "--config",
+        ])
         .arg(limits.display().to_string())
         .arg("--state")
         .arg(world.scratch.path().join("xdfs-state"));

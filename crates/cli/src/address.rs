@@ -1,4 +1,4 @@
-//! From a host and a port to socket addresses.
+//! From a host and a port to socket addresses. Nothing here connects.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 

@@ -18,6 +18,13 @@ const TERMINAL: &str = "/dev/tty";
 /// Longest answer, in bytes. More than any password or passphrase that is taken.
 const ANSWER_BYTES_MAX: usize = 2048;
 
+/// Asks a question that is answered with yes or no. None where nobody is there.
+pub(crate) fn agree(question: &str) -> Result<Option<bool>, Error> {
+    let Some(answer) = ask(&format!("{question} [y/N] "), true)? else { return Ok(None) };
+    let answer = String::from_utf8_lossy(&answer).trim().to_ascii_lowercase();
+    Ok(Some(matches!(answer.as_str(), "y" | "yes")))
+}
+
 /// Asks for a secret, which is not shown. None where nobody is there.
 pub(crate) fn secret(question: &str) -> Result<Option<Zeroizing<Vec<u8>>>, Error> {
     ask(question, false)

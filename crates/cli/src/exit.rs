@@ -50,6 +50,7 @@ impl Exit {
             | ErrorKind::Draining
             | ErrorKind::SessionUnknown
             | ErrorKind::Downgrade
+            | ErrorKind::LoginRefused
             | ErrorKind::Refused => Self::Refused,
             _ if side == Side::Peer => Self::Refused,
             _ => Self::LocalStorage,
@@ -129,7 +130,7 @@ mod tests {
             match kind as u16 {
                 8 | 9 => assert_eq!((here, peer), (Exit::ConnectionLost, Exit::ConnectionLost), "{kind:?}"),
                 10 => assert_eq!((here, peer), (Exit::Cancelled, Exit::Cancelled), "{kind:?}"),
-                1..=7 | 11 => assert_eq!((here, peer), (Exit::Refused, Exit::Refused), "{kind:?}"),
+                1..=7 | 11 | 12 => assert_eq!((here, peer), (Exit::Refused, Exit::Refused), "{kind:?}"),
                 _ => assert_eq!((here, peer), (Exit::LocalStorage, Exit::Refused), "{kind:?}"),
             }
         }

@@ -91,6 +91,11 @@ impl Relay {
         Self { address, host_key, shared }
     }
 
+    /// Its address.
+    pub fn address(&self) -> String {
+        self.address.to_string()
+    }
+
     /// The URL of `path` in the export `data`, through the relay.
     pub fn url(&self, path: &str) -> String {
         format!("xdfs://{}/data/{path}#{}", self.address, self.host_key)

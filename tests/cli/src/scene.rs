@@ -79,14 +79,18 @@ impl Scene {
     /// runs the tests.
     pub fn command_as<S: AsRef<OsStr>>(&self, person: &str, words: impl IntoIterator<Item = S>) -> Command {
         let mut command = Command::new(xdfs_binary());
-        // Keys and known servers of the test's own.
-        command.args(words).current_dir(&self.directory).env("XDG_STATE_HOME", self.path(".state"));
+        command.args(words).current_dir(&self.directory);
+        self.dress(person, &mut command);
+        command
+    }
+
+    /// Gives any command the surroundings of a person.
+    pub fn dress(&self, person: &str, command: &mut Command) {
         let home = self.path(format!("home-{person}"));
         command.env("HOME", &home).env("XDG_STATE_HOME", home.join("state")).env("USER", person);
         for name in ["SSH_AUTH_SOCK", "XDFS_IDENTITY", "XDFS_TOKEN", "XDFS_TOKEN_FILE", "XDFS_PASSWORD_FILE"] {
             command.env_remove(name);
         }
-        command
     }
 
     /// A path below the home of `person`.
@@ -121,12 +125,24 @@ impl Scene {
         self.serve_with(&[])
     }
 
-    /// The same with more options.
+    /// The same with more options. Visitors may do everything unless the options say otherwise: most tests are about what
+    /// moves, and not about who moves it. Its key is known to everybody who runs commands in the scene.
     pub fn serve_with(&self, options: &[&str]) -> Server {
         self.directory("server");
         let mut words = vec!["--quiet", "--export", "data=server"];
+        if !options.contains(&"--allow-anonymous") {
+            words.extend(["--allow-anonymous", "rw"]);
+        }
         words.extend(options);
-        Server::start(self.command(["serve", "--json", "--listen", "127.0.0.1:0"]), &words)
+        let server = Server::start(self.command(["serve", "--json", "--listen", "127.0.0.1:0"]), &words);
+        self.trust(server.address(), &server);
+        server
+    }
+
+    /// Makes `address` known as the server's; it may be that of a relay.
+    #[track_caller]
+    pub fn trust(&self, address: &str, server: &Server) {
+        self.run(["trust", "pin", address, server.host_key()]).ends_with(0);
     }
 }
 

@@ -72,11 +72,18 @@ impl Terminal {
     /// Waits until `words` are on the screen.
     #[track_caller]
     pub fn expect(&self, words: &str) {
+        self.expect_times(words, 1);
+    }
+
+    /// Waits until `words` are on the screen so many times.
+    #[track_caller]
+    pub fn expect_times(&self, words: &str, times: usize) {
         let shown = self.screen.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        let missing = |shown: &mut (Vec<u8>, bool)| !shown.1 && !contains(&shown.0, words);
+        let missing = |shown: &mut (Vec<u8>, bool)| !shown.1 && count(&shown.0, words) < times;
         let (shown, _) =
             self.screen.changed.wait_timeout_while(shown, DEADLINE, missing).unwrap_or_else(PoisonError::into_inner);
-        assert!(contains(&shown.0, words), "'{words}' is not in: {}", String::from_utf8_lossy(&shown.0));
+        let text = String::from_utf8_lossy(&shown.0);
+        assert!(count(&shown.0, words) >= times, "'{words}' is not there {times} time(s): {text}");
     }
 
     /// Types a line.
@@ -113,8 +120,8 @@ impl Drop for Terminal {
     }
 }
 
-fn contains(shown: &[u8], words: &str) -> bool {
-    shown.windows(words.len()).any(|window| window == words.as_bytes())
+fn count(shown: &[u8], words: &str) -> usize {
+    shown.windows(words.len()).filter(|window| *window == words.as_bytes()).count()
 }
 
 /// A word as a shell reads it.

@@ -97,6 +97,7 @@ fn links_inside_an_export_do_not_lead_out_of_it() {
 fn as_somebody(scene: &Scene, words: &[&str]) -> Running {
     let mut command = Command::new("unshare");
     command.args(["--user", "--map-root-user"]).arg(xdfs_binary()).args(words).current_dir(scene.path(""));
+    scene.dress("somebody", &mut command);
     Running::start(command)
 }
 
@@ -127,10 +128,13 @@ fn a_read_only_export_refuses_uploads_and_serves_downloads() {
     let scene = Scene::new();
     scene.write("server/a", b"old");
     scene.write("b", b"new");
-    for options in [&["--export", "ro=server:ro"][..], &["--export", "ro=server", "--allow-anonymous", "ro"]] {
+    for (options, reason) in [
+        (&["--export", "ro=server:ro"][..], "read-only"),
+        (&["--export", "ro=server", "--allow-anonymous", "ro"], "may read"),
+    ] {
         let server = scene.serve_with(options);
         let outcome = scene.run(["cp", "b", &server.url_in("ro", "a")]);
-        outcome.ends_with(3).says(&["read-only"]);
+        outcome.ends_with(3).says(&[reason]);
         scene.run(["cp", "b", &server.url_in("ro", "new")]).ends_with(3);
         scene.run(["cp", &server.url_in("ro", "a"), "back"]).ends_with(0);
         assert_eq!(scene.read("back"), b"old");
@@ -171,10 +175,11 @@ fn with_small_disk(directory: &Path, words: &[&str]) -> Command {
 fn a_full_disk_of_the_server_is_told_and_leaves_nothing() {
     let scene = Scene::new();
     let directory = scene.directory("server");
-    let words = ["serve", "--json", "--listen", "127.0.0.1:0"];
+    let words = ["serve", "--json", "--listen", "127.0.0.1:0", "--allow-anonymous", "rw", "--state", "state"];
     let mut command = with_small_disk(&directory, &words);
     command.current_dir(scene.path(""));
     let server = Server::start(command, &["--export", "data=server"]);
+    scene.trust(server.address(), &server);
     scene.write("large", &pattern(20_000_000, 1));
     scene.write("small", &pattern(1_000_000, 2));
     scene.run(["cp", "large", &server.url("large")]).ends_with(3).says(&["large", "no space"]);
@@ -200,6 +205,7 @@ fn a_full_local_disk_is_told_and_leaves_the_old_file() {
     let mut command = Command::new("unshare");
     command.args(["--user", "--map-root-user", "--mount", "sh", "-c", script]).arg(xdfs_binary()).arg(url);
     command.current_dir(scene.path(""));
+    scene.dress("somebody", &mut command);
     let outcome = Running::start(command).wait();
     outcome.ends_with(5).says(&["disk/x", "no space"]);
     assert_eq!(outcome.text(), "old\n1\n");
@@ -214,6 +220,7 @@ fn a_reader_of_standard_output_that_leaves_is_no_error() {
     let script = "\"$0\" cp \"$1\" - | head -c 5 >/dev/null; exit ${PIPESTATUS[0]}";
     let mut command = Command::new("bash");
     command.args(["-c", script]).arg(xdfs_binary()).arg(server.url("large"));
+    scene.dress("somebody", &mut command);
     Running::start(command).wait().ends_with(0).is_silent();
 }
 
@@ -224,6 +231,7 @@ fn standard_output_that_cannot_be_written_is_an_error() {
     let server = scene.serve();
     let mut command = Command::new("sh");
     command.args(["-c", "exec \"$0\" cp \"$1\" - >/dev/full"]).arg(xdfs_binary()).arg(server.url("a"));
+    scene.dress("somebody", &mut command);
     Running::start(command).wait().ends_with(5).says(&["no space"]);
 }
 

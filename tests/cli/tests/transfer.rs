@@ -245,6 +245,8 @@ fn one_command_fetches_from_two_servers() {
     second.write("server/b", b"from the second");
     let (first_server, second_server) = (first.serve(), second.serve());
     here.directory("into");
+    here.trust(first_server.address(), &first_server);
+    here.trust(second_server.address(), &second_server);
     here.run(["cp", &first_server.url("a"), &second_server.url("b"), "into"]).ends_with(0);
     assert_eq!(here.read("into/a"), b"from the first");
     assert_eq!(here.read("into/b"), b"from the second");
@@ -288,8 +290,9 @@ fn ipv6_works_as_ipv4_does() {
     let scene = Scene::new();
     scene.directory("server");
     scene.write("a", b"six");
-    let command = scene.command(["serve", "--json", "--listen", "[::1]:0"]);
+    let command = scene.command(["serve", "--json", "--listen", "[::1]:0", "--allow-anonymous", "rw"]);
     let server = xdfs_test_cli::Server::start(command, &["--export", "data=server"]);
+    scene.trust(server.address(), &server);
     assert!(server.address().starts_with("[::1]:"), "{}", server.address());
     scene.run(["cp", "a", &server.url("a")]).ends_with(0);
     assert_eq!(scene.read("server/a"), b"six");

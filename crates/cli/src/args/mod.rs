@@ -27,10 +27,13 @@ const EXAMPLES: &str = "\
 Examples:
   xdfs demo                                            see it work, on this machine
   xdfs serve --export data=/srv/data                   offer a directory under the name 'data'
-  xdfs cp image.bin xdfs://localhost/data/             send a file
-  xdfs cp xdfs://localhost/data/image.bin .            fetch it
-  xdfs stat xdfs://localhost/data/image.bin            look at it
+  xdfs key create                                      make a key of your own
+  xdfs user add anna --key anna.pub                    let somebody in, on the server
+  xdfs cp image.bin xdfs://anna@host/data/             send a file
+  xdfs cp xdfs://anna@host/data/image.bin .            fetch it
+  xdfs stat xdfs://anna@host/data/image.bin            look at it
 
+Who may come in: 'xdfs user --help'. Who I am: 'xdfs key --help'.
 Each command explains itself: 'xdfs cp --help'.";
 
 /// Moves files between machines over many parallel TCP channels in one session.
@@ -73,7 +76,12 @@ Examples:
       speed without disks: copy to xdfs://localhost/mem/null, from .../mem/zero
 
   xdfs serve --export data=. --listen 127.0.0.1:0 --json
-      on a free port, told as {\"event\":\"ready\",\"address\":\"127.0.0.1:40001\",...}
+      on a free port, told as {\"event\":\"ready\",\"address\":\"127.0.0.1:40001\",
+      \"host_key\":\"SHA256:...\"}
+
+The first start makes the host key, which clients pin; each start tells its
+fingerprint. Who may log in is said with 'xdfs user', while the server runs or
+before.
 
 SIGTERM and Ctrl-C let running transfers end and then stop the server; a second
 one stops it at once. SIGUSR1 writes sessions, threads, memory and rates to the
@@ -89,7 +97,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "NAME=DIR[:ro|:rw]", required_unless_present = "config")]
     pub(crate) export: Vec<OsString>,
 
-    /// Address and port to listen on; port 0 takes a free one [default: 127.0.0.1:2799]
+    /// Address and port to listen on; port 0 takes a free one, 0.0.0.0 or [::] is every address of this machine
+    /// [default: 0.0.0.0:2799]
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) listen: Option<String>,
 
@@ -101,7 +110,8 @@ pub(crate) struct ServeArgs {
     #[arg(short, long)]
     pub(crate) quiet: bool,
 
-    /// Directory for keys, users and journals (comes with xSec)
+    /// The state folder, with the host key and the users; without it $XDG_STATE_HOME/xdfs, or for root /var/lib/xdfs, or
+    /// ~/.local/state/xdfs. 'xdfs user' finds the same
     #[arg(long, value_name = "DIR", help_heading = "Limits and rights")]
     pub(crate) state: Option<PathBuf>,
 
@@ -110,8 +120,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "FILE", help_heading = "Limits and rights")]
     pub(crate) config: Option<PathBuf>,
 
-    /// What clients may do that did not log in. Nobody can log in before xSec, so everybody on this machine is
-    /// anonymous: 'rw' is the default until then, 'ro' lets nobody write
+    /// What visitors may do who did not log in: read, make new files too, or read and write. Without it nothing: they do
+    /// not come in
     #[arg(long, value_name = "RIGHTS", value_enum, help_heading = "Limits and rights")]
     pub(crate) allow_anonymous: Option<Rights>,
 
@@ -142,7 +152,9 @@ Sources and targets:
   null:        swallows everything (target)
   xdfs://[user@]host[:port]/EXPORT/path[#SHA256:key]
                a file on a server; %XX stands for a byte, IPv6 addresses are in
-               brackets
+               brackets. With a user you log in by key or password, without
+               one by the token in XDFS_TOKEN or in the file XDFS_TOKEN_FILE,
+               or as a visitor; the key after '#' is the only one believed
 
 Examples:
   xdfs cp image.bin xdfs://localhost/data/
@@ -219,12 +231,12 @@ pub(crate) struct CopyArgs {
     #[arg(long, value_name = "NAME", help_heading = "Speed")]
     pub(crate) congestion: Option<String>,
 
-    /// What is done to the data on the way: 'integrity' authenticates every block, 'clear' only its head,
-    /// 'private' encrypts them
+    /// What is done to the data on the way: 'private' encrypts and authenticates every block, 'integrity' authenticates
+    /// it, 'clear' authenticates its head alone
     #[arg(long, value_name = "LEVEL", value_enum, default_value = "private", help_heading = "Safety")]
     pub(crate) protection: Protection,
 
-    /// How the copy is checked: 'wire' by every block's tag (the default; needs integrity), 'none' (the default at
+    /// How the copy is checked: 'wire' by every block's tag (the default; needs integrity or private), 'none' (the default at
     /// 'clear'), 'hash' and 'reread' come with durability
     #[arg(long, value_name = "HOW", value_enum, help_heading = "Safety")]
     pub(crate) verify: Option<Verify>,
@@ -245,6 +257,9 @@ pub(crate) struct CopyArgs {
     /// What a terminal shows: a bar, a bar and each channel's share when a file is done, or nothing
     #[arg(long, value_name = "WHAT", value_enum, default_value = "total", help_heading = "Output")]
     pub(crate) progress: Progress,
+
+    #[command(flatten)]
+    pub(crate) login: LoginArgs,
 }
 
 const STAT_EXAMPLES: &str = "\
@@ -262,6 +277,9 @@ pub(crate) struct StatArgs {
     /// One JSON object a line
     #[arg(long)]
     pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) login: LoginArgs,
 }
 
 /// Sends a file of random bytes to a server on this machine and back, compares every byte, and shows the rate beside
@@ -283,6 +301,23 @@ pub(crate) struct DemoArgs {
     /// Where the files are made; without it in memory (/dev/shm) where there is room, else in the temporary directory
     #[arg(long, value_name = "DIR")]
     pub(crate) directory: Option<PathBuf>,
+}
+
+/// Who logs in, and where keys are. No secret is ever an argument: everybody on the machine could read it.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct LoginArgs {
+    /// Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your
+    /// own ('xdfs key create') and ~/.ssh/id_ed25519 are offered, where the URL names a user
+    #[arg(long, value_name = "FILE", help_heading = "Login")]
+    pub(crate) identity: Option<PathBuf>,
+
+    /// Log in with the password in the first line of FILE, which nobody else may read; XDFS_PASSWORD_FILE says the same
+    #[arg(long, value_name = "FILE", help_heading = "Login")]
+    pub(crate) password_file: Option<PathBuf>,
+
+    /// The state folder, with your key and known servers (see 'xdfs key --help')
+    #[arg(long, value_name = "DIR", help_heading = "Login")]
+    pub(crate) state: Option<PathBuf>,
 }
 
 /// Where keys, users and known servers are.

@@ -1,9 +1,11 @@
 //! One file per command; this is the list.
 
+mod connect;
 mod cp;
 mod demo;
 mod generate;
 mod key;
+mod login;
 mod notify;
 mod remote;
 mod serve;

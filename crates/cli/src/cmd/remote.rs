@@ -3,19 +3,20 @@
 use rustix::io::Errno;
 use rustix::net::sockopt::set_tcp_congestion;
 use rustix::net::{AddressFamily, SocketType};
-use std::sync::Arc;
+use xdfs_client::{ErrorKind, Session};
 
-use xdfs_client::{ConnectOptions, Error, ErrorKind, HostCheck, Pinned, Session, Shown};
-
-use crate::address;
-use crate::exit::{Exit, Failure, Side};
-use crate::url::{Host, Url};
+use super::connect;
+use crate::exit::{Exit, Failure};
+use crate::plan::LoginPlan;
+use crate::url::Url;
 
 /// The sessions of a command.
 #[derive(Debug)]
 pub(super) struct Sessions {
-    /// How to connect; the address is that of each server.
+    /// What is asked of each server.
     wishes: Wishes,
+    /// Who logs in.
+    login: LoginPlan,
     servers: Vec<Server>,
 }
 
@@ -40,24 +41,30 @@ impl Default for Wishes {
 /// every file.
 #[derive(Debug)]
 struct Server {
-    host: Host,
-    port: u16,
-    key: Option<String>,
-    session: Result<Session, (Failure, ErrorKind)>,
+    /// The URL that it was opened for.
+    url: Url,
+    session: connect::Outcome,
+}
+
+impl Server {
+    /// Whether a session opened for one URL serves another: the same server under the same key, for the same user
+    /// (T31: what somebody else may, or what another server said, is never used again).
+    fn serves(&self, url: &Url) -> bool {
+        self.url.host == url.host && self.url.port == url.port && self.url.user == url.user && self.url.key == url.key
+    }
 }
 
 impl Sessions {
-    pub(super) fn new(wishes: Wishes) -> Self {
-        Self { wishes, servers: Vec::new() }
+    pub(super) fn new(wishes: Wishes, login: LoginPlan) -> Self {
+        Self { wishes, login, servers: Vec::new() }
     }
 
     /// The session with a URL's server; the second value is true when it was opened by this call.
     pub(super) fn with(&mut self, url: &Url) -> Result<(&Session, bool), (Failure, ErrorKind)> {
-        let same = |server: &Server| server.host == url.host && server.port == url.port && server.key == url.key;
-        let known = self.servers.iter().position(same);
+        let known = self.servers.iter().position(|server| server.serves(url));
         let index = known.unwrap_or_else(|| {
-            let session = connect(url, &self.wishes);
-            self.servers.push(Server { host: url.host.clone(), port: url.port, key: url.key.clone(), session });
+            let session = connect::connect(url, &self.wishes, &self.login);
+            self.servers.push(Server { url: url.clone(), session });
             self.servers.len() - 1
         });
         match &self.servers[index].session {
@@ -68,7 +75,7 @@ impl Sessions {
 
     /// Forgets the session with a URL's server: it was lost, and the next file may find another.
     pub(super) fn forget(&mut self, url: &Url) {
-        self.servers.retain(|server| server.host != url.host || server.port != url.port);
+        self.servers.retain(|server| !server.serves(url));
     }
 
     /// Ends every session in order. What was moved is safe by then, so a connection that breaks here is no failure.
@@ -104,61 +111,6 @@ pub(super) fn wire_name(url: &Url) -> Vec<u8> {
         name.extend(url.path.to_bytes());
     }
     name
-}
-
-fn connect(url: &Url, wishes: &Wishes) -> Result<Session, (Failure, ErrorKind)> {
-    let addresses = address::resolve(url).map_err(|failure| (failure, ErrorKind::ConnectionLost))?;
-    let mut last = None;
-    for address in addresses {
-        let options = ConnectOptions {
-            host: url.host.to_string(),
-            port: url.port,
-            host_check: host_check(url),
-            channels: wishes.channels,
-            window: wishes.window,
-            block: wishes.block,
-            congestion: wishes.congestion.clone(),
-            level: wishes.level,
-            ..ConnectOptions::to(address)
-        };
-        match Session::connect(&options) {
-            Ok(session) => return Ok(session),
-            // Somebody answered: another address of the same host would say the same.
-            Err(error) if error.kind != ErrorKind::ConnectionLost => return Err(cannot_connect(url, &error)),
-            Err(error) => last = Some(error),
-        }
-    }
-    let nothing = || Error::new(ErrorKind::ConnectionLost, "the host has no address");
-    Err(cannot_connect(url, &last.unwrap_or_else(nothing)))
-}
-
-/// Takes the key that the URL pins, and no other.
-fn host_check(url: &Url) -> Arc<dyn HostCheck> {
-    match url.key.as_ref().and_then(|key| key.parse().ok()) {
-        Some(pin) => Arc::new(Pinned(pin)),
-        None => Arc::new(Unpinned),
-    }
-}
-
-/// The server is not known, and nobody is there to say whether it may be.
-struct Unpinned;
-
-impl HostCheck for Unpinned {
-    fn check(&self, host: &str, port: u16, shown: &Shown) -> Result<(), Error> {
-        let key = shown.fingerprint;
-        let text = format!("the key of {host}:{port} is not known; if {key} is its key, add '#{key}' to the URL");
-        Err(Error::new(ErrorKind::Refused, text))
-    }
-}
-
-fn cannot_connect(url: &Url, error: &Error) -> (Failure, ErrorKind) {
-    let advice = match error.kind {
-        ErrorKind::ConnectionLost | ErrorKind::TimedOut => "; is 'xdfs serve' running there?",
-        ErrorKind::Protocol => "; is that an xdfs server?",
-        _ => "",
-    };
-    let message = format!("{}:{}: {error}{advice}", url.host, url.port);
-    (Failure::new(Exit::of_error(error, Side::Peer), message), error.kind)
 }
 
 #[cfg(test)]

@@ -9,30 +9,36 @@ mod standby;
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
+use std::time::Duration;
 
 use xdfs_proto::base::Error;
+use xdfs_secure::handshake::tls::HostIdentity;
 use xdfs_server::audit::AuditLog;
 use xdfs_server::config::{Audit, Confinement};
 use xdfs_server::privilege::{Confined, confine};
-use xdfs_server::users::State;
-use xdfs_server::{Address, Config, DiskMode, Export, Handle, HostIdentity, Log, LogEvent, Server, TransportOptions};
+use xdfs_server::users::{LiveAccounts, State};
+use xdfs_server::{Address, Config, DiskMode, Export, Handle, Log, LogEvent, Server, TransportOptions};
 
+use super::key::failed;
 use super::notify;
 use crate::descriptors;
 use crate::exit::{Exit, Failure};
 use crate::output::{JsonLines, Ready, complain, print};
 use crate::plan::ServePlan;
 use crate::signal::{Asked, Signals};
-use crate::state;
 use offer::Offer;
 use reach::Reach;
 use standby::{Predecessor, Standby};
+
+/// A change of the users holds within this time.
+const LOOK_AT_USERS: Duration = Duration::from_secs(1);
 
 /// Serves until SIGTERM or Ctrl-C, and then until the running transfers have ended.
 pub(crate) fn run(plan: ServePlan) -> Result<Exit, Failure> {
     let local =
         |what: &str, error: &dyn std::fmt::Display| Failure::new(Exit::LocalStorage, format!("{what}: {error}"));
-    let mut signals = Signals::new()?;
+    let signals = Signals::new()?;
     if plan.config.is_some() {
         signals.reload_on_hangup()?;
     }
@@ -51,11 +57,12 @@ pub(crate) fn run(plan: ServePlan) -> Result<Exit, Failure> {
     let audit = audit(&offer.audit)?;
     let (predecessor, inherited) = predecessor.unzip();
     let names = names(&offer);
-    let state = State::create(&state::folder(plan.state.as_deref())?).map_err(|error| local("--state", &error))?;
-    let key = state.host_key().map_err(|error| local("the host key", &error))?;
-    // Whoever has no account is a visitor; what visitors may do the exports say.
-    let directory = state.live(true).map_err(|error| local("the users", &error))?;
+    let key = offer.state.host_key().map_err(|error| failed(&error))?;
+    let visitors = offer.visitors();
+    let accounts = Arc::new(offer.state.live(visitors).map_err(|error| failed(&error))?);
     let config = Config {
+        identity: Arc::new(HostIdentity::new(key)),
+        directory: Arc::<LiveAccounts>::clone(&accounts),
         listen: Address::Tcp(offer.listen),
         inherited,
         transport: TransportOptions::default(),
@@ -63,8 +70,6 @@ pub(crate) fn run(plan: ServePlan) -> Result<Exit, Failure> {
         policy: offer.policy,
         limits: offer.limits,
         disk: DiskMode::default(),
-        identity: Arc::new(HostIdentity::new(key)),
-        directory: Arc::new(directory),
         log: log(offer.quiet, audit.clone()),
     };
     let tell = Arc::clone(&config.log);
@@ -79,13 +84,22 @@ pub(crate) fn run(plan: ServePlan) -> Result<Exit, Failure> {
     }
     let handle = server.handle();
     announce(plan.json, &names, &server.address().to_string(), &server.host_key().to_string())?;
+    if !visitors && accounts.is_empty() {
+        say_how_to_let_in(&offer.state);
+    }
     notify::notify(notify::READY);
     if let Some(predecessor) = predecessor {
         predecessor.tell_ready().map_err(|error| local("the server that hands over", &error))?;
     }
     let socket = server.listening_socket().ok().filter(|_| standby.is_some());
-    let serving = Serving { plan, handle, socket, standby, confined, reach: Reach::of(&offer.needs), audit, tell };
+    let reach = Reach::of(&offer.needs);
+    // Ends with the server: nobody listens then. Started here, confined as the rest is.
+    let _watching = watch(Arc::clone(&accounts));
+    conduct(server, Serving { plan, handle, accounts, socket, standby, confined, reach, audit, tell }, signals)
+}
 
+/// Lets the server run on a thread of its own until it has ended.
+fn conduct(server: Server, serving: Serving, mut signals: Signals) -> Result<Exit, Failure> {
     let teller = signals.teller()?;
     let thread = std::thread::spawn(move || {
         let _teller = teller;
@@ -105,6 +119,7 @@ pub(crate) fn run(plan: ServePlan) -> Result<Exit, Failure> {
 struct Serving {
     plan: ServePlan,
     handle: Handle,
+    accounts: Arc<LiveAccounts>,
     /// The listening socket once more, for the process that takes over.
     socket: Option<OwnedFd>,
     standby: Option<Standby>,
@@ -149,6 +164,7 @@ impl Serving {
         if self.confined.files && !self.reach.covers(&Reach::of(&offer.needs)) {
             return self.hand_over();
         }
+        self.accounts.allow_anonymous(offer.visitors());
         self.handle.reload(offer.exports, offer.limits, offer.policy);
         Ok(())
     }
@@ -180,9 +196,14 @@ fn names(offer: &Offer) -> String {
 /// One line when it is ready, whatever else is said.
 fn announce(json: bool, names: &str, address: &str, host_key: &str) -> Result<(), Failure> {
     if json {
-        return JsonLines.write(&Ready { address: address.to_owned(), host_key: Some(host_key.to_owned()) });
+        return JsonLines.write(&Ready { address: address.to_owned(), host_key: host_key.to_owned() });
     }
-    print(&format!("xdfs is ready on {address} with the host key {host_key}, and offers {names}\n"))
+    print(&format!("xdfs is ready on {address} with the host key {host_key} and offers {names}\n"))
+}
+
+fn say_how_to_let_in(state: &State) {
+    let state = state.shown();
+    complain(&format!("nobody may log in yet; on this machine: xdfs user add NAME --key FILE.pub (state: {state})"));
 }
 
 /// The audit log, where one is wanted.
@@ -195,6 +216,21 @@ fn audit(wanted: &Audit) -> Result<Option<Arc<AuditLog>>, Failure> {
             Some(Arc::new(log))
         }
     })
+}
+
+/// Looks once a second whether the users changed. The thread ends when the value that is returned goes.
+fn watch(accounts: Arc<LiveAccounts>) -> SyncSender<()> {
+    let (running, ended) = sync_channel(0);
+    std::thread::spawn(move || {
+        while ended.recv_timeout(LOOK_AT_USERS) == Err(RecvTimeoutError::Timeout) {
+            match accounts.refresh() {
+                Ok(None) => {}
+                Ok(Some(_)) => complain("the users have changed; the change holds from now on"),
+                Err(error) => complain(&format!("{error}; what was known before holds on")),
+            }
+        }
+    });
+    running
 }
 
 /// The log for people is standard error, a line for each event; a supervisor adds the time. An audit log on standard

@@ -13,7 +13,7 @@ use crate::url::Url;
 
 /// Shows every file that can be looked at; the others are told and do not stop it.
 pub(crate) fn run(plan: &StatPlan) -> Result<Exit, Failure> {
-    let mut sessions = Sessions::new(Wishes::default());
+    let mut sessions = Sessions::new(Wishes::default(), plan.login.clone());
     let mut exits = Vec::with_capacity(plan.urls.len());
     for url in &plan.urls {
         match look(&mut sessions, url) {

@@ -16,8 +16,8 @@ use crate::exit::Failure;
 pub(crate) struct Ready {
     /// Where it listens, with the real port.
     pub(crate) address: String,
-    /// Its host key; none before xSec.
-    pub(crate) host_key: Option<String>,
+    /// Fingerprint of its host key.
+    pub(crate) host_key: String,
 }
 
 /// What a file on a server is.
@@ -182,9 +182,9 @@ mod tests {
 
     #[test]
     fn the_ready_line_is_as_documented() {
-        let ready = Ready { address: "127.0.0.1:40001".to_owned(), host_key: None };
+        let ready = Ready { address: "127.0.0.1:40001".to_owned(), host_key: "SHA256:x".to_owned() };
         let line = serde_json::to_string(&ready).unwrap();
-        assert_eq!(line, r#"{"event":"ready","address":"127.0.0.1:40001","host_key":null}"#);
+        assert_eq!(line, r#"{"event":"ready","address":"127.0.0.1:40001","host_key":"SHA256:x"}"#);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use xdfs_proto::base::{Extent, Level};
 
-use super::{Later, PlanError, is_empty, level_of, parse_url, show};
+use super::{Later, LoginPlan, PlanError, is_empty, level_of, parse_url, show};
 use crate::args::{CopyArgs, Durability, Verify};
 use crate::size;
 use crate::url::{Url, looks_like_url};
@@ -35,6 +35,8 @@ pub(crate) struct CopyPlan {
     pub(crate) options: Options,
     /// What is shown and written about it.
     pub(crate) format: Format,
+    /// Who logs in.
+    pub(crate) login: LoginPlan,
 }
 
 /// From where to where; at least one source.
@@ -163,7 +165,7 @@ pub(super) fn resolve(args: CopyArgs) -> Result<CopyPlan, PlanError> {
         return Err(PlanError::JsonIntoTarget);
     }
     let format = Format { json: args.json, quiet: args.quiet, progress: args.progress };
-    Ok(CopyPlan { copies, options, format })
+    Ok(CopyPlan { copies, options, format, login: args.login.into() })
 }
 
 fn refuse_what_comes_later(args: &CopyArgs) -> Result<(), PlanError> {

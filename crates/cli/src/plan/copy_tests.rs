@@ -81,7 +81,7 @@ fn options_that_are_left_out_have_the_documented_values() {
             window: None,
             block: None,
             congestion: None,
-            level: Level::Private,
+            level: Level::Integrity,
             check: Check::Wire,
             offset: 0,
             length: None,
@@ -135,12 +135,23 @@ fn what_comes_later_is_refused_by_the_name_it_was_typed_with() {
         ("--verify reread a xdfs://localhost/e/x", "--verify reread", "durability"),
         ("-r a xdfs://localhost/e/x", "-r", "trees"),
         ("-a a xdfs://localhost/e/x", "-a", "trees"),
-        ("a xdfs://anna@localhost/e/x", "xdfs://anna@localhost/e/x: logging in as anna", "xSec"),
         ("xdfs://localhost/e/x xdfs://localhost/e/y", "xdfs://localhost/e/x to xdfs://localhost/e/y", "third-party"),
     ] {
         let refusal = refusal(line);
         assert!(refusal.starts_with(start) && refusal.contains(&format!("comes with {with}")), "{line}: {refusal}");
     }
+}
+
+#[test]
+fn who_logs_in_and_what_is_pinned_is_kept_for_later() {
+    let url = "xdfs://anna@10.0.0.1/e/x#SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU";
+    let plan = plan(&format!("--identity key --password-file secret --state s a {url}")).unwrap();
+    let Copies::Upload { target, .. } = plan.copies else { panic!("an upload") };
+    assert_eq!((target.user.as_deref(), target.to_string().as_str()), (Some("anna"), url));
+    let login =
+        LoginPlan { identity: Some("key".into()), password_file: Some("secret".into()), state: Some("s".into()) };
+    assert_eq!(plan.login, login);
+    assert_eq!(plan.options.level, Level::Private);
 }
 
 #[test]

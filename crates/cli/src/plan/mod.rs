@@ -16,7 +16,9 @@ pub(crate) use copy::{
 };
 pub(crate) use serve::{ExportPlan, Root, ServePlan};
 
-use crate::args::{Command, DemoArgs, Generated, KeyCommand, Protection, StatArgs, TrustCommand, Typed, UserCommand};
+use crate::args::{
+    Command, DemoArgs, Generated, KeyCommand, LoginArgs, Protection, StatArgs, TrustCommand, Typed, UserCommand,
+};
 use crate::exit::{Exit, Failure};
 use crate::size::SizeError;
 use crate::text::printable;
@@ -50,6 +52,25 @@ pub(crate) struct StatPlan {
     pub(crate) urls: Vec<Url>,
     /// JSON instead of text.
     pub(crate) json: bool,
+    /// Who logs in.
+    pub(crate) login: LoginPlan,
+}
+
+/// Who logs in, as far as the command line says it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct LoginPlan {
+    /// The one key to offer.
+    pub(crate) identity: Option<PathBuf>,
+    /// Where the password is.
+    pub(crate) password_file: Option<PathBuf>,
+    /// The state folder.
+    pub(crate) state: Option<PathBuf>,
+}
+
+impl From<LoginArgs> for LoginPlan {
+    fn from(args: LoginArgs) -> Self {
+        Self { identity: args.identity, password_file: args.password_file, state: args.state }
+    }
 }
 
 /// A file sent to a server on this machine and back.
@@ -68,8 +89,6 @@ pub(crate) struct DemoPlan {
 /// With which later part of xdfs something comes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Later {
-    /// Login, keys, encryption.
-    Security,
     /// Syncs, journals, hashes, resume.
     Durability,
     /// Directories with all they hold, and path operations.
@@ -81,7 +100,6 @@ pub(crate) enum Later {
 impl Later {
     const fn name(self) -> &'static str {
         match self {
-            Self::Security => "xSec",
             Self::Durability => "durability",
             Self::Trees => "trees",
             Self::ThirdParty => "third-party transfers",
@@ -219,7 +237,7 @@ pub(crate) fn resolve(typed: Typed) -> Result<Plan, PlanError> {
 
 fn resolve_stat(args: StatArgs) -> Result<StatPlan, PlanError> {
     let urls = args.urls.iter().map(|text| parse_url(text)).collect::<Result<_, _>>()?;
-    Ok(StatPlan { urls, json: args.json })
+    Ok(StatPlan { urls, json: args.json, login: args.login.into() })
 }
 
 fn resolve_demo(args: DemoArgs) -> Result<DemoPlan, PlanError> {
@@ -227,19 +245,11 @@ fn resolve_demo(args: DemoArgs) -> Result<DemoPlan, PlanError> {
     Ok(DemoPlan { size: args.size, channels: args.channels, level, directory: args.directory })
 }
 
-/// A URL that this version can follow: nobody to log in as.
 fn parse_url(text: &OsStr) -> Result<Url, PlanError> {
-    let shown = || show(text);
-    let url = Url::parse(text).map_err(|fault| PlanError::Url { url: shown(), fault })?;
-    let later = |what: String, instead| PlanError::Later { what, later: Later::Security, instead };
-    if let Some(user) = &url.user {
-        return Err(later(format!("{}: logging in as {user}", shown()), "leave the user out"));
-    }
-    Ok(url)
+    Url::parse(text).map_err(|fault| PlanError::Url { url: show(text), fault })
 }
 
-/// The level of a protection.
-const fn level_of(protection: Protection) -> Level {
+fn level_of(protection: Protection) -> Level {
     match protection {
         Protection::Clear => Level::Clear,
         Protection::Integrity => Level::Integrity,

@@ -6,9 +6,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use xdfs_proto::base::Level;
+use xdfs_server::Anonymous;
 use xdfs_server::config::Confinement;
 
-use super::{Later, PlanError, level_of, show};
+use super::{PlanError, level_of, show};
 use crate::args::{ConfinementArg, Rights, ServeArgs};
 use crate::url::is_export_name;
 
@@ -44,8 +45,10 @@ pub(crate) struct ExportPlan {
     pub(crate) name: String,
     /// What it holds.
     pub(crate) root: Root,
-    /// Clients may write into it.
+    /// Users may write into it.
     pub(crate) writable: bool,
+    /// What visitors may do without a login.
+    pub(crate) anonymous: Anonymous,
 }
 
 /// What an export holds.
@@ -59,23 +62,16 @@ pub(crate) enum Root {
 
 /// Resolves the arguments of `serve`.
 pub(super) fn resolve(args: ServeArgs) -> Result<ServePlan, PlanError> {
-    // Nobody can log in yet: who may write anonymously is who may write at all.
-    let all_writable = match args.allow_anonymous {
-        None | Some(Rights::Rw) => true,
-        Some(Rights::Ro) => false,
-        Some(Rights::Create) => {
-            let instead = "this version has ro and rw";
-            return Err(PlanError::Later {
-                what: "--allow-anonymous create".to_owned(),
-                later: Later::Security,
-                instead,
-            });
-        }
+    let anonymous = match args.allow_anonymous {
+        None => Anonymous::Nothing,
+        Some(Rights::Ro) => Anonymous::Read,
+        Some(Rights::Create) => Anonymous::Create,
+        Some(Rights::Rw) => Anonymous::Write,
     };
     let mut exports: Vec<ExportPlan> = Vec::with_capacity(args.export.len());
     for text in &args.export {
         let mut export = parse_export(text)?;
-        export.writable &= all_writable;
+        export.anonymous = anonymous;
         if exports.iter().any(|other| other.name == export.name) {
             return Err(PlanError::ExportTwice(export.name));
         }
@@ -119,7 +115,7 @@ fn parse_export(text: &OsStr) -> Result<ExportPlan, PlanError> {
         b"memory" if root.len() < bytes.len() - equals - 1 => Root::Memory,
         directory => Root::Directory(PathBuf::from(OsStr::from_bytes(directory))),
     };
-    Ok(ExportPlan { name, root, writable })
+    Ok(ExportPlan { name, root, writable, anonymous: Anonymous::Nothing })
 }
 
 /// An address with a port; `localhost` is the one name that needs no look-up.
@@ -141,7 +137,8 @@ mod tests {
     }
 
     fn directory(name: &str, path: &str, writable: bool) -> Result<ExportPlan, PlanError> {
-        Ok(ExportPlan { name: name.to_owned(), root: Root::Directory(path.into()), writable })
+        let root = Root::Directory(path.into());
+        Ok(ExportPlan { name: name.to_owned(), root, writable, anonymous: Anonymous::Nothing })
     }
 
     #[test]
@@ -158,7 +155,8 @@ mod tests {
 
     #[test]
     fn a_memory_export_may_be_read_only_too() {
-        let memory = |writable| Ok(ExportPlan { name: "m".to_owned(), root: Root::Memory, writable });
+        let anonymous = Anonymous::Nothing;
+        let memory = |writable| Ok(ExportPlan { name: "m".to_owned(), root: Root::Memory, writable, anonymous });
         assert_eq!(export("m=memory:"), memory(true));
         assert_eq!(export("m=memory:ro"), memory(false));
         assert_eq!(export("m=memory:rw"), memory(true));
@@ -176,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_needs_a_port() {
+    fn a_server_listens_on_an_address_with_a_port() {
         for (text, address) in [
             ("127.0.0.1:2799", "127.0.0.1:2799"),
             ("127.0.0.1:0", "127.0.0.1:0"),

@@ -153,7 +153,7 @@ fn key_of(mut blob: &[u8]) -> Option<PublicKey> {
     blob.is_empty().then_some(PublicKey(key))
 }
 
-fn blob_of(key: &PublicKey) -> Vec<u8> {
+pub(super) fn blob_of(key: &PublicKey) -> Vec<u8> {
     let mut blob = Vec::with_capacity(8 + KIND.len() + key.0.len());
     put_string(&mut blob, KIND);
     put_string(&mut blob, &key.0);
@@ -186,3 +186,5 @@ fn broken(socket: &Path, because: &str) -> Error {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+pub(super) use tests::{Agent, listing};

@@ -87,6 +87,14 @@ impl Identity {
         }
     }
 
+    /// The key, where nobody has to be asked for it.
+    pub fn ready(&self) -> Option<Arc<dyn Signer>> {
+        match &self.key {
+            Held::Ready(signer) => Some(Arc::clone(signer)),
+            Held::Locked(_) => None,
+        }
+    }
+
     /// The key, ready to sign; a passphrase is asked for where it has one.
     pub fn signer(&self, ask: AskSecret<'_>) -> Result<Arc<dyn Signer>, Error> {
         let locked = match &self.key {
@@ -231,3 +239,6 @@ pub fn keep_own(state: &Path, key: &KeyPair, comment: &str) -> Result<(), Error>
 fn shown(path: &Path) -> String {
     path.as_os_str().as_encoded_bytes().escape_ascii().to_string()
 }
+
+#[cfg(test)]
+mod tests;

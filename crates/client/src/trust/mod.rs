@@ -5,6 +5,10 @@
 //! whoever connects asks, remembers the answer with [`KnownHosts::pin`], and connects again. A changed key is never taken
 //! without `forget` or a new pin.
 
+mod check;
+
+pub use check::{Doubt, Trust};
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};

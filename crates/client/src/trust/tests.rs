@@ -4,6 +4,7 @@
 use super::*;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicU32, Ordering};
+use xdfs_secure::handshake::{HostCheck, Shown};
 
 struct Place(PathBuf);
 
@@ -78,4 +79,35 @@ fn a_file_that_is_not_understood_is_an_error_that_names_the_line() {
     std::fs::set_permissions(&path, PermissionsExt::from_mode(0o644)).unwrap();
     std::fs::write(&path, vec![b'#'; FILE_BYTES_MAX + 1]).unwrap();
     assert_eq!(KnownHosts::read(&place.0).unwrap_err().kind, ErrorKind::LimitExceeded);
+}
+
+#[test]
+fn a_key_is_taken_when_it_is_the_expected_one_and_never_when_it_changed() {
+    let place = Place::new();
+    let mut known = KnownHosts::read(&place.0).unwrap();
+    let host = HostName::new("h", 1);
+    known.pin(&host, remembered(1)).unwrap();
+    let (old, other) = (fingerprint(1), fingerprint(2));
+    let changed = |expected, since| Some(Doubt::Changed { shown: other, expected, since });
+    let since = Some(1_700_000_000);
+    for (name, pinned, shown, certified, doubt) in [
+        ("h", None, old, false, None),
+        ("h", None, other, false, changed(old, since)),
+        // Whoever vouches for it: what a person said counts more.
+        ("h", None, other, true, changed(old, since)),
+        ("h", Some(other), other, false, None),
+        ("h", Some(old), other, false, changed(old, None)),
+        ("new", None, other, false, Some(Doubt::Unknown { shown: other })),
+        ("new", None, other, true, None),
+        ("new", Some(other), other, false, None),
+        ("new", Some(old), other, true, changed(old, None)),
+    ] {
+        let trust = Trust::new(HostName::new(name, 1), pinned, &known);
+        let outcome = trust.check(name, 1, &Shown { fingerprint: shown, certified });
+        assert_eq!((outcome.is_ok(), trust.doubt()), (doubt.is_none(), doubt), "{name} {pinned:?} {shown}");
+        if let Err(error) = outcome {
+            assert_eq!(error.kind, ErrorKind::Refused);
+            assert!(error.message.contains(&shown.to_string()), "{error}");
+        }
+    }
 }

@@ -239,7 +239,7 @@ impl ClientOpening {
             true => "there is no login to offer that the server takes".to_owned(),
             false => format!("the server refused the login; offered were: {}", tried.join(", ")),
         };
-        Error::new(ErrorKind::Refused, text)
+        Error::new(ErrorKind::LoginRefused, text)
     }
 
     fn open_with(&mut self, kind: Kind, credentials: Vec<u8>) -> Result<ClientStep, Error> {

@@ -79,6 +79,8 @@ kinds! {
     Cancelled = 10, Permanent, "cancelled";
     /// An export, user or level policy forbids it.
     Refused = 11, Permanent, "refused by policy";
+    /// None of the logins that were offered was taken.
+    LoginRefused = 12, Permanent, "login refused";
     /// No such file, directory or export.
     NotFound = 20, Permanent, "no such file or directory";
     /// The file system refuses.

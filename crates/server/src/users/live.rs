@@ -60,6 +60,11 @@ impl LiveAccounts {
         Ok(Some(Change { before, after }))
     }
 
+    /// Whether there is no account at all.
+    pub fn is_empty(&self) -> bool {
+        self.known().accounts.iter().next().is_none()
+    }
+
     /// Whether anybody may come in without a login, from now on.
     pub fn allow_anonymous(&self, anonymous: bool) {
         self.anonymous.store(anonymous, Ordering::Relaxed);

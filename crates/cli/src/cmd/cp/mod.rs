@@ -41,7 +41,8 @@ pub(crate) fn run(plan: CopyPlan) -> Result<Exit, Failure> {
         congestion: options.congestion.clone(),
         level: options.level,
     };
-    let mut copy = Copy { sessions: Sessions::new(wishes), options, moving: Moving::new(output.as_mut(), stop) };
+    let sessions = Sessions::new(wishes, plan.login.clone());
+    let mut copy = Copy { sessions, options, moving: Moving::new(output.as_mut(), stop) };
     let exits = match &plan.copies {
         Copies::Upload { sources, target } => copy.upload_all(sources, target)?,
         Copies::Download { sources, target } => copy.download_all(sources, target)?,

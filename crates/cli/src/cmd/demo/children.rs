@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -14,6 +14,9 @@ use crate::exit::{Exit, Failure};
 use crate::plan::DemoPlan;
 use crate::text::printable;
 
+/// Who logs in.
+const USER: &str = "demo";
+
 /// Longest line that a child may say, in bytes: a transfer of 4096 channels with 20 digits each.
 const LINE_BYTES_MAX: u64 = 256 << 10;
 
@@ -23,6 +26,39 @@ pub(super) struct Server {
     child: Child,
     address: String,
     host_key: String,
+}
+
+/// Where the demo's two people keep what they know: it uses nobody's own keys and users.
+#[derive(Debug)]
+pub(super) struct States {
+    server: PathBuf,
+    client: PathBuf,
+}
+
+impl States {
+    /// Makes a key for the client and lets it in at the server, as two people would.
+    pub(super) fn prepare(server: PathBuf, client: PathBuf) -> Result<Self, Failure> {
+        let states = Self { server, client };
+        let create: [&OsStr; 4] = ["key".as_ref(), "create".as_ref(), "--state".as_ref(), states.client.as_ref()];
+        run(&create)?;
+        let mut public = states.identity();
+        public.as_mut_os_string().push(".pub");
+        let add: [&OsStr; 7] = [
+            "user".as_ref(),
+            "add".as_ref(),
+            USER.as_ref(),
+            "--key".as_ref(),
+            public.as_ref(),
+            "--state".as_ref(),
+            states.server.as_ref(),
+        ];
+        run(&add)?;
+        Ok(states)
+    }
+
+    fn identity(&self) -> PathBuf {
+        self.client.join("id_ed25519")
+    }
 }
 
 /// What a copy said about itself.
@@ -36,39 +72,31 @@ pub(super) struct Report {
 
 impl Server {
     /// Starts `xdfs serve` for `directory` on a free port, and waits until it says that it is ready.
-    /// Its keys are made in `state`.
-    pub(super) fn start(directory: &Path, state: &Path) -> Result<Self, Failure> {
+    pub(super) fn start(directory: &Path, states: &States) -> Result<Self, Failure> {
         let mut export = OsString::from("demo=");
         export.push(directory);
         let words: [&OsStr; 8] = [
             "serve".as_ref(),
+            "--state".as_ref(),
+            states.server.as_ref(),
             "--json".as_ref(),
             "--listen".as_ref(),
             "127.0.0.1:0".as_ref(),
             "--export".as_ref(),
             &export,
-            "--state".as_ref(),
-            state.as_os_str(),
         ];
         let child = start(&words)?;
         // Owned from here on: whatever fails below, the process is ended.
         let mut server = Self { child, address: String::new(), host_key: String::new() };
         let line = read_line(&mut server.child)?;
-        let address = line.get("address").and_then(Value::as_str);
-        server.address = address.ok_or_else(|| unexpected("the server", &line))?.to_owned();
-        let host_key = line.get("host_key").and_then(Value::as_str);
-        server.host_key = host_key.ok_or_else(|| unexpected("the server", &line))?.to_owned();
+        let word = |name| line.get(name).and_then(Value::as_str).ok_or_else(|| unexpected("the server", &line));
+        (server.address, server.host_key) = (word("address")?.to_owned(), word("host_key")?.to_owned());
         Ok(server)
     }
 
-    /// Where it listens.
-    pub(super) fn address(&self) -> &str {
-        &self.address
-    }
-
-    /// What its key is.
-    pub(super) fn host_key(&self) -> &str {
-        &self.host_key
+    /// The URL of a file in its export, with its key pinned.
+    pub(super) fn url(&self, name: &str) -> String {
+        format!("xdfs://{USER}@{}/demo/{name}#{}", self.address, self.host_key)
     }
 
     /// Asks it to stop, and waits until it has.
@@ -94,15 +122,20 @@ impl Drop for Server {
 }
 
 /// Runs `xdfs cp` and reads what it reports.
-pub(super) fn copy(plan: &DemoPlan, source: &OsStr, target: &OsStr) -> Result<Report, Failure> {
+pub(super) fn copy(plan: &DemoPlan, states: &States, source: &OsStr, target: &OsStr) -> Result<Report, Failure> {
     let channels = plan.channels.to_string();
-    let words: [&OsStr; 8] = [
+    let identity = states.identity();
+    let words: [&OsStr; 12] = [
         "cp".as_ref(),
         "--json".as_ref(),
         "-P".as_ref(),
         channels.as_ref(),
         "--protection".as_ref(),
         plan.level.name().as_ref(),
+        "--identity".as_ref(),
+        identity.as_ref(),
+        "--state".as_ref(),
+        states.client.as_ref(),
         source,
         target,
     ];
@@ -115,6 +148,18 @@ pub(super) fn copy(plan: &DemoPlan, source: &OsStr, target: &OsStr) -> Result<Re
     }
     let line: Value = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
     report_of(&line).ok_or_else(|| unexpected("the client", &line))
+}
+
+/// Runs a command that only has to succeed.
+fn run(words: &[&OsStr]) -> Result<(), Failure> {
+    let mut child = start(words)?;
+    // What it says is for people who run it themselves; it fits into a pipe.
+    let status = child.wait().map_err(|error| child_failure("this program", &error))?;
+    if status.success() {
+        return Ok(());
+    }
+    let exit = status.code().and_then(Exit::from_code).unwrap_or(Exit::SomeFailed);
+    Err(Failure::new(exit, format!("the demo's preparation did not end well: {status}")))
 }
 
 fn report_of(line: &Value) -> Option<Report> {

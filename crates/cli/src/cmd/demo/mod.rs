@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use children::{Report, Server};
+use children::{Report, Server, States};
 use scratch::Scratch;
 
 use crate::exit::{Exit, Failure};
@@ -57,14 +57,15 @@ fn demonstrate(plan: &DemoPlan, scratch: &Scratch, stop: &AtomicBool) -> Result<
     say(&format!("making {} of random bytes", human(plan.size)));
     file::make_random(&source, plan.size, stop)?;
 
-    let server = Server::start(&export, &scratch.path("state"))?;
-    let url = format!("xdfs://{}/demo/copy.bin#{}", server.address(), server.host_key());
+    let states = States::prepare(scratch.path("server-state"), scratch.path("client-state"))?;
+    let server = Server::start(&export, &states)?;
+    let url = server.url("copy.bin");
     let before = measure_bound(scratch, &source, plan.size, stop)?;
     file::warm_memory(plan.size, stop);
-    let up = children::copy(plan, source.as_os_str(), url.as_ref())?;
+    let up = children::copy(plan, &states, source.as_os_str(), url.as_ref())?;
     check(stop)?;
     file::warm_memory(plan.size, stop);
-    let down = children::copy(plan, url.as_ref(), back.as_os_str())?;
+    let down = children::copy(plan, &states, url.as_ref(), back.as_os_str())?;
     check(stop)?;
     let after = measure_bound(scratch, &source, plan.size, stop)?;
     server.stop()?;

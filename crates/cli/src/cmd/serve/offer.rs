@@ -7,11 +7,14 @@ use std::sync::Arc;
 use xdfs_proto::base::Level;
 use xdfs_server::config::{Audit, Confinement, Settings};
 use xdfs_server::privilege::Needs;
-use xdfs_server::{Export, Policy, ServerLimits};
-use xdfs_xio::store::{LocalStore, MemoryExport};
+use xdfs_server::users::State;
+use xdfs_server::{Access, Anonymous, Export, Policy, ServerLimits};
+use xdfs_xio::store::{LocalStore, MemoryExport, Store};
 
+use super::super::key::failed;
 use crate::exit::{Exit, Failure};
 use crate::plan::{ExportPlan, Root, ServePlan};
+use crate::state;
 use crate::text::printable_path;
 
 /// Everything that a server is told but its identity.
@@ -33,10 +36,12 @@ pub(super) struct Offer {
     pub(super) quiet: bool,
     /// What it needs of the file system.
     pub(super) needs: Needs,
+    /// Its host key and who may log in.
+    pub(super) state: State,
 }
 
-/// Where a server listens when nobody says.
-const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 2799);
+/// Where a server listens when nobody says: everywhere, since nobody comes in who may not log in.
+const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 2799);
 
 impl Offer {
     /// Reads the configuration file, if any, and opens every directory.
@@ -47,7 +52,14 @@ impl Offer {
             None => Settings::default(),
         };
         let listen = plan.listen.or(settings.listen).unwrap_or(LISTEN);
+        let folder = state::folder(plan.state.as_deref().or(settings.state.as_deref()))?;
+        let state = State::create(&folder).map_err(|error| failed(&error))?;
+        let accounts = state.accounts().map_err(|error| failed(&error))?;
+        let known = |user: &str| accounts.find(user).is_some();
+        settings.check_users(known).map_err(|error| usage(&format_args!("--config {error}")))?;
         let mut needs = Needs::default();
+        // The users are read again when they change.
+        needs.readable.push(folder);
         let mut exports = Vec::new();
         for export in &plan.exports {
             exports.push(open(export)?);
@@ -84,7 +96,13 @@ impl Offer {
             audit: settings.log.audit,
             quiet: plan.quiet || settings.log.quiet,
             needs,
+            state,
         })
+    }
+
+    /// Whether anybody may come in without a login: where any export has something for them.
+    pub(super) fn visitors(&self) -> bool {
+        self.exports.iter().any(|export| export.access().anonymous != Anonymous::Nothing)
     }
 }
 
@@ -101,18 +119,14 @@ fn need(needs: &mut Needs, path: &Path, writable: bool) {
 }
 
 fn open(plan: &ExportPlan) -> Result<Export, Failure> {
-    let (name, writable) = (plan.name.clone(), plan.writable);
-    Ok(match &plan.root {
-        Root::Memory => Export::open_to_all(name, Arc::new(MemoryExport), writable),
-        Root::Directory(path) => {
-            let store = LocalStore::open_root(path, writable).map_err(|error| {
-                let shown = printable_path(path);
-                Failure::new(
-                    Exit::LocalStorage,
-                    format!("--export {name}={shown}: {error}; name a directory that is there"),
-                )
-            })?;
-            Export::open_to_all(name, Arc::new(store), writable)
-        }
-    })
+    let access = Access { writable: plan.writable, anonymous: plan.anonymous, ..Access::default() };
+    let store: Arc<dyn Store> = match &plan.root {
+        Root::Memory => Arc::new(MemoryExport),
+        Root::Directory(path) => Arc::new(LocalStore::open_root(path, plan.writable).map_err(|error| {
+            let (name, shown) = (&plan.name, printable_path(path));
+            let message = format!("--export {name}={shown}: {error}; name a directory that is there");
+            Failure::new(Exit::LocalStorage, message)
+        })?),
+    };
+    Ok(Export::new(&plan.name, store, access))
 }

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use xdfs_secure::identity::KeyPair;
 
 /// A socket whose agent answers each message as it is told, one connection after the other.
-struct Agent(PathBuf);
+pub(in crate::identity) struct Agent(pub(in crate::identity) PathBuf);
 
 impl Agent {
-    fn answering(mut answers: Vec<Vec<u8>>) -> Self {
+    pub(in crate::identity) fn answering(mut answers: Vec<Vec<u8>>) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let name = format!("xdfs-agent-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
         let agent = Self(std::env::temp_dir().join(name));
@@ -42,7 +42,7 @@ fn framed(message: &[u8]) -> Vec<u8> {
     frame
 }
 
-fn listing(blobs: &[(Vec<u8>, &[u8])]) -> Vec<u8> {
+pub(in crate::identity) fn listing(blobs: &[(Vec<u8>, &[u8])]) -> Vec<u8> {
     let mut message = vec![IDENTITIES_ANSWER];
     message.extend((blobs.len() as u32).to_be_bytes());
     for (blob, comment) in blobs {

@@ -1,0 +1,169 @@
+//! From a URL to a session: the server's key is the one that was meant, somebody is logged in, and whatever stands in the
+//! way is said with what to do about it.
+//!
+//! A person is asked between two connections, never during one: a server that waits for somebody to compare fingerprints
+//! would have to wait for everybody.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use xdfs_client::trust::{Doubt, HostName, KnownHosts, Remembered, Trust};
+use xdfs_client::{ConnectOptions, Error, ErrorKind, Session};
+use xdfs_secure::policy::Fingerprint;
+
+use super::key::failed;
+use super::login::Offers;
+use super::remote::Wishes;
+use crate::exit::{Exit, Failure, Side};
+use crate::output::complain;
+use crate::plan::LoginPlan;
+use crate::url::Url;
+use crate::{address, ask, calendar, state};
+
+/// Connections for one URL: the first, one after the server's key was accepted, one for each key behind a passphrase and
+/// for a password. A server's own patience with refused logins ends earlier.
+const CONNECTIONS_MAX: usize = 5;
+
+/// A session, or what a person is told and which kind of error it was.
+pub(super) type Outcome = Result<Session, (Failure, ErrorKind)>;
+
+/// Connects to a URL's server and logs in.
+pub(super) fn connect(url: &Url, wishes: &Wishes, login: &LoginPlan) -> Outcome {
+    let here = |failure: Failure| (failure, ErrorKind::Refused);
+    let folder = state::folder(login.state.as_deref()).map_err(here)?;
+    let known = KnownHosts::read(&folder).map_err(|error| here(failed(&error)))?;
+    let offers = Offers::gather(url.user.as_deref(), login, folder.clone()).map_err(here)?;
+    let host = HostName::new(&url.host.to_string(), url.port);
+    let pinned = url.key.as_deref().and_then(|key| key.parse().ok());
+    Connecting { url, wishes, folder, host, pinned, known, offers }.run()
+}
+
+struct Connecting<'a> {
+    url: &'a Url,
+    wishes: &'a Wishes,
+    folder: PathBuf,
+    host: HostName,
+    pinned: Option<Fingerprint>,
+    known: KnownHosts,
+    offers: Offers,
+}
+
+impl Connecting<'_> {
+    fn run(mut self) -> Outcome {
+        let mut last = None;
+        for _ in 0..CONNECTIONS_MAX {
+            let trust = Arc::new(Trust::new(self.host.clone(), self.pinned, &self.known));
+            let error = match self.attempt(&trust) {
+                Ok(session) => return Ok(session),
+                Err(failed) => failed?,
+            };
+            if let Some(doubt) = trust.doubt() {
+                self.clear(doubt).map_err(|failure| (failure, ErrorKind::Refused))?;
+                continue;
+            }
+            let more = match error.kind {
+                ErrorKind::LoginRefused => self.offers.ask_for_more(&self.host.to_string()),
+                _ => Ok(false),
+            };
+            match more {
+                Ok(true) => last = Some(error),
+                Ok(false) => return Err(self.cannot_connect(&error)),
+                Err(error) => return Err((failed(&error), error.kind)),
+            }
+        }
+        let busy = || Error::new(ErrorKind::LoginRefused, "the server refused the login");
+        Err(self.cannot_connect(&last.unwrap_or_else(busy)))
+    }
+
+    /// One connection to each address of the host until somebody answers.
+    fn attempt(&self, trust: &Arc<Trust>) -> Result<Session, Result<Error, (Failure, ErrorKind)>> {
+        let addresses = address::resolve(self.url).map_err(|failure| Err((failure, ErrorKind::ConnectionLost)))?;
+        let mut last = Error::new(ErrorKind::ConnectionLost, "the host has no address");
+        for address in addresses {
+            let options = ConnectOptions {
+                host: self.url.host.to_string(),
+                port: self.url.port,
+                host_check: Arc::<Trust>::clone(trust),
+                user: self.url.user.clone().unwrap_or_default(),
+                offers: self.offers.now(),
+                channels: self.wishes.channels,
+                window: self.wishes.window,
+                block: self.wishes.block,
+                congestion: self.wishes.congestion.clone(),
+                level: self.wishes.level,
+                ..ConnectOptions::to(address)
+            };
+            match Session::connect(&options) {
+                Ok(session) => return Ok(session),
+                // Somebody answered: another address of the same host would say the same.
+                Err(error) if error.kind != ErrorKind::ConnectionLost => return Err(Ok(error)),
+                Err(error) => last = error,
+            }
+        }
+        Err(Ok(last))
+    }
+
+    /// A server whose key is in doubt: a person's word, or the end.
+    fn clear(&mut self, doubt: Doubt) -> Result<(), Failure> {
+        let Doubt::Unknown { shown } = doubt else { return Err(changed(self.url, &self.host, doubt)) };
+        let host = &self.host;
+        let question = format!(
+            "The server {host} shows the key {shown}.\nIs that the key that 'xdfs serve' told there? Trust it?"
+        );
+        match ask::agree(&question).map_err(|error| failed(&error))? {
+            Some(true) => {}
+            Some(false) => return Err(Failure::new(Exit::Refused, format!("{host} is not trusted; nothing was sent"))),
+            None => {
+                let message = format!(
+                    "{}, and there is no terminal to ask; nothing was sent. Compare the fingerprint with the server's \
+                     ('xdfs key show --host' there), then run\n  xdfs trust pin {host} {shown}",
+                    doubt.describe(host)
+                );
+                return Err(Failure::new(Exit::Refused, message));
+            }
+        }
+        let remembered = Remembered { fingerprint: shown, since: calendar::now() };
+        if let Err(error) = self.known.pin(host, remembered) {
+            complain(&format!("{host} is trusted this once and cannot be remembered: {error}"));
+            self.pinned = Some(shown);
+        }
+        Ok(())
+    }
+
+    fn cannot_connect(&self, error: &Error) -> (Failure, ErrorKind) {
+        let url = self.url;
+        let advice = match error.kind {
+            ErrorKind::ConnectionLost | ErrorKind::TimedOut => "; is 'xdfs serve' running there?".to_owned(),
+            ErrorKind::Protocol => "; is that an xdfs server?".to_owned(),
+            ErrorKind::LoginRefused => format!("; {}", self.offers.describe().trim_start_matches("\n  ")),
+            ErrorKind::Storage => format!("; see {}", self.folder.display()),
+            _ => String::new(),
+        };
+        let user = url.user.as_ref().map_or(String::new(), |user| format!("{user}@"));
+        let message = format!("{user}{}:{}: {error}{advice}", url.host, url.port);
+        (Failure::new(Exit::of_error(error, Side::Peer), message), error.kind)
+    }
+}
+
+/// A key that is not the one that was expected: loud, and never taken without a word.
+fn changed(url: &Url, host: &HostName, doubt: Doubt) -> Failure {
+    let Doubt::Changed { shown, expected, since } = doubt else {
+        return Failure::new(Exit::Refused, doubt.describe(host));
+    };
+    let (from, remedy) = match since {
+        Some(since) => (
+            format!("known here since {} UTC", calendar::shown_unsigned(since)),
+            format!("xdfs trust pin {host} {shown}"),
+        ),
+        None => (
+            "pinned by the URL".to_owned(),
+            format!("write #{shown} at the end of the URL, in place of #{}", url.key.as_deref().unwrap_or_default()),
+        ),
+    };
+    let message = format!(
+        "THE KEY OF THE SERVER {host} IS NOT THE EXPECTED ONE.\n  expected: {expected}, {from}\n  shown:    {shown}\nEither \
+         somebody is between you and the server, or the server has a new key. Nothing was sent.\nAsk the server's \
+         administrator ('xdfs key show --host' there). Only if the new key is right:\n  {remedy}"
+    );
+    Failure::new(Exit::Refused, message)
+}

@@ -1,0 +1,177 @@
+//! What a client offers when it logs in: keys that are ready first, then what a person has to be asked for.
+//!
+//! A key is offered only where the URL names a user: nobody else learns which keys this person has. Without a user a token
+//! logs in, where there is one, and else nothing: as a visitor.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use xdfs_client::identity::{Identities, Identity, identities};
+use xdfs_client::{Error, Offer};
+use xdfs_secure::Zeroizing;
+use xdfs_secure::identity::openssh::write_public;
+use xdfs_secure::identity::{Signer, read_token};
+use xdfs_secure::login::Password;
+use xdfs_xio::store::Secrecy;
+
+use super::key::{failed, places, text_of, unusable};
+use super::user::first_line;
+use crate::ask;
+use crate::exit::{Exit, Failure};
+use crate::plan::LoginPlan;
+use crate::text::printable;
+
+/// What is offered to one server for one user.
+pub(super) struct Offers {
+    user: String,
+    /// Offered first, with where each is from.
+    ready: Vec<(Offer, String)>,
+    /// Keys behind passphrases, for which somebody is asked when nothing else was taken.
+    locked: Vec<Identity>,
+    /// Whether a password may be asked for when nothing else was taken.
+    password: bool,
+    /// A key's public half, for the words of a refusal.
+    line: Option<String>,
+    /// What could not be used, in words.
+    unusable: Vec<String>,
+}
+
+impl Offers {
+    /// What there is to offer for `user`; without one a token, or nothing.
+    pub(super) fn gather(user: Option<&str>, plan: &LoginPlan, folder: PathBuf) -> Result<Self, Failure> {
+        let mut offers = Self {
+            user: user.unwrap_or_default().to_owned(),
+            ready: Vec::new(),
+            locked: Vec::new(),
+            password: false,
+            line: None,
+            unusable: Vec::new(),
+        };
+        if user.is_none() {
+            offers.ready.push(match token()? {
+                Some((key, from)) => (Offer::Token(key), from),
+                None => (Offer::Anonymous, "no login: the URL names no user".to_owned()),
+            });
+            return Ok(offers);
+        }
+        let password_file = plan.password_file.clone().or_else(|| variable("XDFS_PASSWORD_FILE").map(PathBuf::from));
+        let places = places(plan.identity.clone(), folder);
+        // A password that was named is meant; keys are then offered only where one was named, too.
+        if password_file.is_none() || places.chosen.is_some() {
+            let Identities { found, unusable } = identities(&places).map_err(|error| failed(&error))?;
+            offers.line = found.first().and_then(|identity| write_public(&identity.public(), &identity.comment).ok());
+            offers.unusable = unusable;
+            for identity in found {
+                match identity.ready() {
+                    Some(signer) => offers.ready.push((Offer::Key(signer), identity.from)),
+                    None => offers.locked.push(identity),
+                }
+            }
+        }
+        match password_file {
+            Some(path) => {
+                let password = password(&first_line(&path)?)?;
+                offers.ready.push((Offer::Password(Arc::new(password)), format!("the password in {}", shown(&path))));
+            }
+            None => offers.password = places.chosen.is_none(),
+        }
+        Ok(offers)
+    }
+
+    /// What is offered now.
+    pub(super) fn now(&self) -> Vec<Offer> {
+        self.ready.iter().map(|(offer, _)| offer.clone()).collect()
+    }
+
+    /// After a refusal: something more to offer, for which a person is asked. False when there is nothing, or nobody.
+    pub(super) fn ask_for_more(&mut self, server: &str) -> Result<bool, Error> {
+        if !self.locked.is_empty() {
+            let identity = self.locked.remove(0);
+            let asked = identity.signer(&|question: &str| ask::secret(question));
+            match asked {
+                Ok(signer) => {
+                    self.ready = vec![(Offer::Key(signer), identity.from)];
+                    return Ok(true);
+                }
+                Err(error) if error.kind == xdfs_client::ErrorKind::Cancelled => return Err(error),
+                Err(error) => self.unusable.push(error.message),
+            }
+            return self.ask_for_more(server);
+        }
+        if !std::mem::take(&mut self.password) {
+            return Ok(false);
+        }
+        let Some(typed) = ask::secret(&format!("Password of {} on {server}: ", self.user))? else { return Ok(false) };
+        let typed = password(&typed).map_err(|failure| Error::new(xdfs_client::ErrorKind::Refused, failure.message))?;
+        self.ready = vec![(Offer::Password(Arc::new(typed)), "the password that was typed".to_owned())];
+        Ok(true)
+    }
+
+    /// What was offered and what to do about it, for a person whom the server did not let in.
+    pub(super) fn describe(&self) -> String {
+        let mut text = String::new();
+        if self.user.is_empty() {
+            return "to log in name a user, as in xdfs://anna@HOST/..., or set XDFS_TOKEN_FILE".to_owned();
+        }
+        for (offer, from) in &self.ready {
+            let what = match offer {
+                Offer::Key(key) => format!("key {}, ", key.public().fingerprint()),
+                _ => String::new(),
+            };
+            text.push_str(&format!("\n  offered: {what}{from}"));
+        }
+        for reason in &self.unusable {
+            text.push_str(&format!("\n  not usable: {reason}"));
+        }
+        let user = &self.user;
+        match &self.line {
+            Some(line) => text.push_str(&format!(
+                "\non the server its administrator lets this key in with\n  echo '{}' | xdfs user add {user} --key -\n(for \
+                 a user who is there already: xdfs user key {user} -)",
+                printable(line.as_bytes())
+            )),
+            None => text.push_str(
+                "\nyou have no key: make one with 'xdfs key create' and hand what it shows to the server's administrator",
+            ),
+        }
+        text
+    }
+}
+
+/// A token, and where it is from.
+type Token = (Arc<dyn Signer>, String);
+
+/// The token of the environment: never an argument, which everybody on the machine could read.
+fn token() -> Result<Option<Token>, Failure> {
+    let (text, from) = match (variable("XDFS_TOKEN"), variable("XDFS_TOKEN_FILE").map(PathBuf::from)) {
+        (Some(_), Some(_)) => {
+            let message = "XDFS_TOKEN and XDFS_TOKEN_FILE are both set; unset one, since only one token can be meant";
+            return Err(Failure::new(Exit::Usage, message));
+        }
+        (None, None) => return Ok(None),
+        (Some(text), None) => {
+            let text = text.into_string().map_err(|_| Failure::new(Exit::Usage, "XDFS_TOKEN: this is no token"))?;
+            (Zeroizing::new(text), "the token of XDFS_TOKEN".to_owned())
+        }
+        (None, Some(path)) => {
+            let text = text_of(&path, Secrecy::Secret)?;
+            let key = read_token(&text).map_err(|error| unusable(&path, &error))?;
+            return Ok(Some((Arc::new(key), format!("the token in {}", shown(&path)))));
+        }
+    };
+    let key = read_token(&text).map_err(|error| Failure::new(Exit::Usage, format!("XDFS_TOKEN: {error}")))?;
+    Ok(Some((Arc::new(key), from)))
+}
+
+fn password(bytes: &[u8]) -> Result<Password, Failure> {
+    let text = std::str::from_utf8(bytes).map_err(|_| Failure::new(Exit::Usage, "the password is no UTF-8 text"))?;
+    Ok(Password::new(Zeroizing::new(text.to_owned())))
+}
+
+fn variable(name: &str) -> Option<std::ffi::OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
+fn shown(path: &std::path::Path) -> String {
+    crate::text::printable_path(path)
+}

@@ -1,0 +1,90 @@
+//! The check of one server's key during the handshake: what is pinned or remembered is right, everything else is in doubt.
+//!
+//! It must not ask a person, nor remember anything.
+
+use super::{HostName, KnownHosts, Remembered};
+use std::sync::{Mutex, PoisonError};
+use xdfs_proto::base::{Error, ErrorKind};
+use xdfs_secure::handshake::{HostCheck, Shown};
+use xdfs_secure::policy::Fingerprint;
+
+/// Why a server's key was not taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Doubt {
+    /// Nothing is known of this server.
+    Unknown {
+        /// What it showed.
+        shown: Fingerprint,
+    },
+    /// Another key is remembered, or pinned by the URL.
+    Changed {
+        /// What it showed.
+        shown: Fingerprint,
+        /// What was expected.
+        expected: Fingerprint,
+        /// Since when it is remembered; none where the URL says it.
+        since: Option<u64>,
+    },
+}
+
+/// The check of one server's key. Asked during the handshake; [`Trust::doubt`] tells afterwards what was wrong.
+#[derive(Debug)]
+pub struct Trust {
+    host: HostName,
+    /// The key that the URL pins: nothing else counts then.
+    pinned: Option<Fingerprint>,
+    remembered: Option<Remembered>,
+    doubt: Mutex<Option<Doubt>>,
+}
+
+impl Trust {
+    /// The check for `host`.
+    pub fn new(host: HostName, pinned: Option<Fingerprint>, known: &KnownHosts) -> Self {
+        let remembered = known.find(&host).copied();
+        Self { host, pinned, remembered, doubt: Mutex::new(None) }
+    }
+
+    /// Why the last check refused.
+    pub fn doubt(&self) -> Option<Doubt> {
+        *self.doubt.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn judge(&self, shown: &Shown) -> Option<Doubt> {
+        let expected = match (self.pinned, self.remembered) {
+            (Some(pinned), _) => Some((pinned, None)),
+            (None, Some(remembered)) => Some((remembered.fingerprint, Some(remembered.since))),
+            (None, None) => None,
+        };
+        let key = shown.fingerprint;
+        match expected {
+            Some((expected, _)) if expected == key => None,
+            Some((expected, since)) => Some(Doubt::Changed { shown: key, expected, since }),
+            // A site's own authority vouches for it.
+            None if shown.certified => None,
+            None => Some(Doubt::Unknown { shown: key }),
+        }
+    }
+}
+
+impl HostCheck for Trust {
+    fn check(&self, _host: &str, _port: u16, shown: &Shown) -> Result<(), Error> {
+        let doubt = self.judge(shown);
+        *self.doubt.lock().unwrap_or_else(PoisonError::into_inner) = doubt;
+        match doubt {
+            None => Ok(()),
+            Some(doubt) => Err(Error::new(ErrorKind::Refused, doubt.describe(&self.host))),
+        }
+    }
+}
+
+impl Doubt {
+    /// What is wrong, in a sentence.
+    pub fn describe(&self, host: &HostName) -> String {
+        match self {
+            Self::Unknown { shown } => format!("the server {host} shows the key {shown}, which is not known here"),
+            Self::Changed { shown, expected, .. } => {
+                format!("the server {host} shows the key {shown}, expected is {expected}")
+            }
+        }
+    }
+}

@@ -1,0 +1,362 @@
+//! What the README's quick start shows: a server, a user added with one command, another account that is asked to trust the
+//! printed fingerprint; and all that may not happen in between.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use serde_json::Value;
+use xdfs_test_cli::{Running, Scene, Server, pattern};
+
+const LOCKED: &[u8] = include_bytes!("../../../crates/secure/tests/keys/locked.key");
+const LOCKED_PUBLIC: &str = include_str!("../../../crates/secure/tests/keys/locked.pub");
+
+/// A server of the account `admin`, whom nobody knows yet. Its log is a file of the scene.
+fn serve(scene: &Scene, options: &[&str]) -> Server {
+    scene.directory("server");
+    let words: Vec<&str> = ["--export", "data=server"].iter().chain(options).copied().collect();
+    let mut command = scene.command_as("admin", ["serve", "--json", "--listen", "127.0.0.1:0"]);
+    command.stderr(std::fs::File::create(scene.path("log")).expect("a file can be made"));
+    Server::start(command, &words)
+}
+
+/// Waits until the server has seen a change of its users for the time number `count`: it looks once a second.
+#[track_caller]
+fn wait_for_change(scene: &Scene, count: usize) {
+    for _ in 0..5000 {
+        if read_lossy(&scene.path("log")).matches("the users have changed").count() >= count {
+            return;
+        }
+        // Takes a moment, so this asks a few hundred times a second and no more.
+        scene.run_as("admin", ["--version"]).ends_with(0);
+    }
+    panic!("the server does not see the change");
+}
+
+/// `xdfs://USER@ADDRESS/data/PATH`.
+fn url(user: &str, server: &Server, path: &str) -> String {
+    format!("xdfs://{user}@{}/data/{path}", server.address())
+}
+
+/// Makes a key for `person`, and lets it in under the person's name.
+fn let_in(scene: &Scene, person: &str) {
+    let key = scene.run_as(person, ["key", "create"]);
+    key.ends_with(0);
+    add(scene, person, key.text());
+}
+
+fn add(scene: &Scene, person: &str, line: &str) {
+    let mut adding = Running::start(scene.command_as("admin", ["user", "add", person, "--key", "-"]));
+    adding.feed(line.as_bytes());
+    adding.wait().ends_with(0);
+}
+
+/// Makes `person` trust the server, as a careful one does who has the fingerprint on paper.
+fn pin(scene: &Scene, person: &str, server: &Server) {
+    scene.run_as(person, ["trust", "pin", server.address(), server.host_key()]).ends_with(0);
+}
+
+fn write_secret(scene: &Scene, name: &str, content: &[u8]) {
+    let path = scene.write(name, content);
+    std::fs::set_permissions(path, PermissionsExt::from_mode(0o600)).expect("its mode can be set");
+}
+
+#[test]
+fn a_first_time_user_gets_in_as_the_quick_start_says() {
+    let scene = Scene::new();
+    let content = pattern(3_000_000, 1);
+    scene.write("image.bin", &content);
+    let_in(&scene, "anna");
+    let server = serve(&scene, &[]);
+    let target = url("anna", &server, "");
+    let mut terminal = scene.terminal_as("anna", ["cp", "image.bin", &target]);
+    terminal.expect(&format!("The server {} shows the key {}.", server.address(), server.host_key()));
+    terminal.expect("Trust it? [y/N] ");
+    terminal.type_line("y");
+    let (code, shown) = terminal.wait();
+    assert_eq!(code, Some(0), "{shown}");
+    assert!(scene.read("server/image.bin") == content);
+    // From now on nobody is asked, and what is private is the default.
+    let known = scene.run_as("anna", ["trust", "list", "--json"]).objects();
+    assert_eq!(known[0]["host_key"].as_str(), Some(server.host_key()));
+    let back = scene.run_as("anna", ["cp", "--json", &url("anna", &server, "image.bin"), "back"]);
+    back.ends_with(0).is_silent();
+    assert_eq!(back.objects()[0]["protection"], "private");
+    assert!(scene.read("back") == content);
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
+fn without_a_terminal_an_unknown_server_is_refused_with_the_command_that_pins_it() {
+    let scene = Scene::new();
+    let_in(&scene, "anna");
+    let server = serve(&scene, &[]);
+    let url = url("anna", &server, "");
+    let command = format!("xdfs trust pin {} {}", server.address(), server.host_key());
+    scene.run_as("anna", ["stat", &url]).ends_with(3).says(&["not known here", "nothing was sent", &command]);
+    assert!(!scene.home("anna", "state/xdfs/known_hosts").exists());
+    // Exactly that command.
+    scene.run_as("anna", command.split_whitespace().skip(1)).ends_with(0);
+    scene.run_as("anna", ["stat", &url]).ends_with(0);
+    // And no leaves it as it was.
+    let mut terminal = scene.terminal_as("bert", ["stat", &url]);
+    terminal.expect("Trust it? [y/N] ");
+    terminal.type_line("");
+    let (code, shown) = terminal.wait();
+    assert_eq!(code, Some(3), "{shown}");
+    assert!(!scene.home("bert", "state/xdfs/known_hosts").exists());
+}
+
+#[test]
+fn a_changed_host_key_is_never_reached_silently() {
+    let scene = Scene::new();
+    scene.write("a", b"secret plans");
+    let_in(&scene, "anna");
+    let first = serve(&scene, &[]);
+    pin(&scene, "anna", &first);
+    let (address, old) = (first.address().to_owned(), first.host_key().to_owned());
+    scene.run_as("anna", ["stat", &url("anna", &first, "")]).ends_with(0);
+    first.stop();
+    // Another server at the same address, which knows anna too.
+    for name in ["host_key", "host_key.pub"] {
+        std::fs::remove_file(scene.home("admin", &format!("state/xdfs/{name}"))).unwrap();
+    }
+    let words = ["serve", "--json", "--listen", &address, "--export", "data=server"];
+    let second = Server::start(scene.command_as("admin", words), &[]);
+    let new = second.host_key().to_owned();
+    assert_ne!(old, new);
+    let target = url("anna", &second, "a");
+    let parts = ["IS NOT THE EXPECTED ONE", &old, &new, "Nothing was sent", &format!("xdfs trust pin {address} {new}")];
+    scene.run_as("anna", ["cp", "a", &target]).ends_with(3).says(&parts);
+    // Somebody at a terminal is not asked either: a habit of saying yes must not be enough.
+    let terminal = scene.terminal_as("anna", ["cp", "a", &target]);
+    let (code, shown) = terminal.wait();
+    assert_eq!(code, Some(3), "{shown}");
+    assert!(shown.contains("IS NOT THE EXPECTED ONE") && !shown.contains("[y/N]"), "{shown}");
+    assert!(!scene.path("server/a").exists());
+    // The URL's own pin counts alone, whatever is known.
+    scene.run_as("anna", ["cp", "a", &format!("{target}#{old}")]).ends_with(3).says(&["pinned by the URL", &new]);
+    scene.run_as("anna", ["cp", "a", &format!("{target}#{new}")]).ends_with(0);
+    scene.run_as("anna", ["stat", &target]).ends_with(3);
+    scene.run_as("anna", ["trust", "pin", &address, &new]).ends_with(0);
+    scene.run_as("anna", ["stat", &target]).ends_with(0);
+}
+
+#[test]
+fn who_is_not_let_in_is_told_what_was_offered_and_the_remedy() {
+    let scene = Scene::new();
+    let server = serve(&scene, &[]);
+    for person in ["anna", "bert"] {
+        pin(&scene, person, &server);
+    }
+    let target = url("anna", &server, "");
+    scene.run_as("bert", ["stat", &target]).ends_with(3).says(&["xdfs key create"]);
+    let key = scene.run_as("anna", ["key", "create"]);
+    let fingerprint = scene.run_as("anna", ["key", "show", "--json"]).objects()[0]["fingerprint"].clone();
+    let refused = scene.run_as("anna", ["stat", &target]);
+    refused.ends_with(3).says(&[
+        fingerprint.as_str().unwrap(),
+        "id_ed25519",
+        "xdfs user add anna --key -",
+        key.text().trim(),
+    ]);
+    // The words of the message let her in, at once, on the running server.
+    add(&scene, "anna", key.text());
+    wait_for_change(&scene, 1);
+    scene.run_as("anna", ["stat", &target]).ends_with(0);
+    // A visitor is told how to log in, and that is all.
+    let visitor = scene.run_as("anna", ["stat", &format!("xdfs://{}/data/", server.address())]);
+    visitor.ends_with(3).says(&["name a user"]);
+    // Revoked, at once.
+    scene.run_as("admin", ["user", "revoke", "anna"]).ends_with(0);
+    wait_for_change(&scene, 2);
+    scene.run_as("anna", ["stat", &target]).ends_with(3);
+}
+
+#[test]
+fn a_password_logs_in_from_a_file_and_from_the_terminal_and_is_never_shown() {
+    let scene = Scene::new();
+    write_secret(&scene, "secret", b"canary horse battery\n");
+    write_secret(&scene, "wrong", b"something else\n");
+    scene.run_as("admin", ["user", "add", "bert", "--password-file", "secret"]).ends_with(0);
+    let server = serve(&scene, &[]);
+    pin(&scene, "bert", &server);
+    let target = url("bert", &server, "");
+    scene.run_as("bert", ["stat", "--password-file", "secret", &target]).ends_with(0);
+    let mut command = scene.command_as("bert", ["stat", &target]);
+    command.env("XDFS_PASSWORD_FILE", "secret");
+    Running::start(command).wait().ends_with(0);
+    scene.run_as("bert", ["stat", "--password-file", "wrong", &target]).ends_with(3).says(&["login", "wrong"]);
+    let mut terminal = scene.terminal_as("bert", ["stat", &target]);
+    terminal.expect(&format!("Password of bert on {}: ", server.address()));
+    terminal.type_line("canary horse battery");
+    let (code, shown) = terminal.wait();
+    assert_eq!(code, Some(0), "{shown}");
+    assert!(shown.contains("directory") && !shown.contains("canary"), "{shown}");
+}
+
+#[test]
+fn a_key_with_a_passphrase_logs_in_when_somebody_types_it() {
+    let scene = Scene::new();
+    add(&scene, "carl", LOCKED_PUBLIC);
+    write_secret(&scene, "home-carl/.ssh/id_ed25519", LOCKED);
+    let server = serve(&scene, &[]);
+    pin(&scene, "carl", &server);
+    let target = url("carl", &server, "");
+    scene.run_as("carl", ["stat", &target]).ends_with(3).says(&["passphrase", "SSH agent"]);
+    let mut terminal = scene.terminal_as("carl", ["stat", &target]);
+    terminal.expect("Passphrase of ");
+    terminal.type_line("not this one");
+    terminal.expect_times("Passphrase of ", 2);
+    terminal.type_line("canary passphrase");
+    let (code, shown) = terminal.wait();
+    assert_eq!(code, Some(0), "{shown}");
+    assert!(!shown.contains("canary"), "{shown}");
+}
+
+#[test]
+fn a_token_opens_its_path_without_a_user_and_nothing_else() {
+    let scene = Scene::new();
+    scene.write("server/in/a", b"inside");
+    scene.write("server/out", b"outside");
+    scene.run_as("admin", ["user", "add", "anna"]).ends_with(0);
+    let words = ["user", "token", "anna", "--export", "data", "--path", "in", "--out", "token"];
+    scene.run_as("admin", words).ends_with(0);
+    let server = serve(&scene, &[]);
+    pin(&scene, "robot", &server);
+    let as_robot = |words: &[&str]| {
+        let mut command = scene.command_as("robot", words);
+        command.env("XDFS_TOKEN_FILE", "token");
+        Running::start(command).wait()
+    };
+    as_robot(&["cp", &server.url("in/a"), "got"]).ends_with(0);
+    assert_eq!(scene.read("got"), b"inside");
+    as_robot(&["cp", &server.url("out"), "not"]).ends_with(3).says(&["token opens"]);
+    as_robot(&["cp", "got", &server.url("in/b")]).ends_with(3).says(&["may read"]);
+    let text = String::from_utf8(scene.read("token")).unwrap();
+    let mut command = scene.command_as("robot", ["stat", &server.url("in/a")]);
+    command.env("XDFS_TOKEN", text.trim());
+    Running::start(command).wait().ends_with(0);
+    let mut command = scene.command_as("robot", ["stat", &server.url("in/a")]);
+    command.env("XDFS_TOKEN", "xdfs-token-nonsense");
+    let refused = Running::start(command).wait();
+    refused.ends_with(2).says(&["XDFS_TOKEN"]);
+    assert!(!refused.messages.contains("nonsense"));
+    // What is taken away does not open any more.
+    let listed = scene.run_as("admin", ["user", "list", "--json"]).objects();
+    let fingerprint = listed[0]["tokens"][0]["fingerprint"].as_str().unwrap();
+    scene.run_as("admin", ["user", "revoke", "anna", "--token", fingerprint]).ends_with(0);
+    wait_for_change(&scene, 1);
+    as_robot(&["stat", &server.url("in/a")]).ends_with(3);
+}
+
+#[test]
+fn visitors_may_do_what_is_allowed_to_them_and_no_more() {
+    let scene = Scene::new();
+    scene.write("server/a", b"old");
+    scene.write("b", b"new");
+    for (rights, reads, creates, replaces) in
+        [("ro", true, false, false), ("create", true, true, false), ("rw", true, true, true)]
+    {
+        let server = serve(&scene, &["--quiet", "--allow-anonymous", rights]);
+        pin(&scene, "visitor", &server);
+        let may = |words: &[&str]| scene.run_as("visitor", words).code == Some(0);
+        assert_eq!(may(&["cp", &server.url("a"), "got"]), reads, "{rights}");
+        assert_eq!(may(&["cp", "b", &server.url(&format!("new-{rights}"))]), creates, "{rights}");
+        assert_eq!(may(&["cp", "b", &server.url("a")]), replaces, "{rights}");
+    }
+}
+
+/// The canary secrets of this test, in every form in which they could come out.
+fn canaries(scene: &Scene, token: &str) -> Vec<String> {
+    let mut canaries = vec!["canary-password-1".to_owned(), token.trim().to_owned(), token.trim()[11..].to_owned()];
+    for file in ["home-anna/state/xdfs/id_ed25519", "home-admin/state/xdfs/host_key"] {
+        let text = String::from_utf8(scene.read(file)).expect("a key file is text");
+        // The lines of the file that hold the private half.
+        canaries.extend(text.lines().skip(3).take(2).map(str::to_owned));
+    }
+    canaries
+}
+
+#[test]
+fn no_secret_is_ever_said_whatever_goes_wrong() {
+    let scene = Scene::new();
+    write_secret(&scene, "password", b"canary-password-1\n");
+    scene.write("file", b"x");
+    let_in(&scene, "anna");
+    scene.run_as("admin", ["user", "password", "anna", "--password-file", "password"]).ends_with(0);
+    scene.run_as("admin", ["user", "token", "anna", "--export", "data", "--out", "token"]).ends_with(0);
+    let token = String::from_utf8(scene.read("token")).unwrap();
+    let server = serve(&scene, &[]);
+    pin(&scene, "anna", &server);
+    let (mine, visitors) = (url("anna", &server, "x"), server.url("x"));
+    let canaries = canaries(&scene, &token);
+    let check = |name: &str, text: &str| {
+        for canary in &canaries {
+            assert!(!text.contains(canary.as_str()), "{name} says {canary}: {text}");
+        }
+    };
+    let identity = "home-anna/state/xdfs/id_ed25519";
+    for words in [
+        &["cp", "file", &mine][..],
+        &["cp", "--json", "--password-file", "password", "file", &mine],
+        &["cp", "--password-file", "token", "file", &mine],
+        &["cp", "--identity", "password", "file", &mine],
+        &["cp", "--identity", "token", "file", &mine],
+        &["cp", "--password-file", identity, "file", &mine],
+        &["stat", "--json", &format!("{mine}-missing")],
+        &["stat", &visitors],
+        &["key", "show"],
+        &["key", "show", identity],
+        &["key", "export"],
+        &["key", "import", identity],
+        &["user", "add", "x", "--key", identity],
+        &["user", "add", "y", "--key", "token"],
+        &["trust", "pin", "h", "token"],
+    ] {
+        let outcome = scene.run_as("anna", words);
+        check(&format!("{words:?}"), &outcome.messages);
+        check(&format!("{words:?}"), outcome.text());
+    }
+    for (name, value) in
+        [("XDFS_TOKEN", token.trim()), ("XDFS_TOKEN", &token.trim()[1..]), ("XDFS_TOKEN", "canary-password-1")]
+    {
+        let mut command = scene.command_as("anna", ["stat", "--json", &visitors]);
+        command.env(name, value).env("RUST_BACKTRACE", "1");
+        let outcome = Running::start(command).wait();
+        check(name, &format!("{}{}", outcome.messages, outcome.text()));
+    }
+    for words in [&["user", "list"][..], &["user", "list", "--json"], &["trust", "list"], &["key", "show", "--host"]] {
+        let outcome = scene.run_as("admin", words);
+        check(&format!("{words:?}"), &format!("{}{}", outcome.messages, outcome.text()));
+    }
+    server.signal(rustix::process::Signal::USR1);
+    assert_eq!(server.stop(), Some(0));
+    check("the server's log", &read_lossy(&scene.path("log")));
+    check("the file of users", &read_lossy(&scene.home("admin", "state/xdfs/users.toml")));
+}
+
+fn read_lossy(path: &Path) -> String {
+    String::from_utf8_lossy(&std::fs::read(path).expect("it was written")).into_owned()
+}
+
+#[test]
+fn the_human_line_tells_the_host_key_and_how_to_let_somebody_in() {
+    let scene = Scene::new();
+    scene.directory("server");
+    let words = ["serve", "--export", "data=server", "--listen", "127.0.0.1:0"];
+    let running = Running::start(scene.command_as("admin", words));
+    // It runs once the host key is there; SIGTERM then ends it in order, however early.
+    for _ in 0..10_000 {
+        if scene.run_as("admin", ["key", "show", "--host"]).code == Some(0) {
+            break;
+        }
+    }
+    let key = scene.run_as("admin", ["key", "show", "--host", "--json"]).objects()[0]["fingerprint"].clone();
+    running.signal(rustix::process::Signal::TERM);
+    let outcome = running.wait();
+    let Value::String(key) = key else { panic!("a fingerprint") };
+    if outcome.code == Some(0) && !outcome.text().is_empty() {
+        assert!(outcome.text().contains(&key), "{}", outcome.text());
+        outcome.says(&["nobody may log in yet", "xdfs user add"]);
+    }
+}
