@@ -122,6 +122,11 @@ impl Handle {
         self.tell(Letter::Reload(Box::new((limits, policy))));
     }
 
+    /// Ends the sessions of everybody of whom `ends` says so: what they logged in with was taken away.
+    pub fn revoke(&self, ends: impl Fn(&Principal) -> bool + Send + 'static) {
+        self.tell(Letter::Revoke(Box::new(ends)));
+    }
+
     fn tell(&self, letter: Letter) {
         let _ = self.letters.try_send(letter);
         self.waker.wake();
@@ -398,6 +403,7 @@ impl Server {
                     (self.config.limits, self.config.policy) = *settings;
                     self.admission.set_limits(self.config.limits);
                 }
+                Letter::Revoke(ends) => self.end_revoked(&*ends),
                 Letter::Drain => self.drain(),
                 Letter::Retire => self.retire(),
                 Letter::Stop => {

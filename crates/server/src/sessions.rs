@@ -31,6 +31,8 @@ pub(crate) enum Letter {
     WantChannels { session: SessionId, pipeline: u8, count: u16 },
     /// Other bounds hold from now on.
     Reload(Box<(ServerLimits, Policy)>),
+    /// Logins were taken away: the sessions of whoever it says so of end.
+    Revoke(Box<dyn Fn(&Principal) -> bool + Send>),
     /// The administrator wants to see the state.
     Status,
     /// Take nothing new, end when the present is over.

@@ -22,14 +22,20 @@ fn serve(scene: &Scene, options: &[&str]) -> Server {
 /// Waits until the server has seen a change of its users for the time number `count`: it looks once a second.
 #[track_caller]
 fn wait_for_change(scene: &Scene, count: usize) {
+    wait_for_log(scene, "the users have changed", count);
+}
+
+/// Waits until the server's log has `words` so many times.
+#[track_caller]
+fn wait_for_log(scene: &Scene, words: &str, count: usize) {
     for _ in 0..5000 {
-        if read_lossy(&scene.path("log")).matches("the users have changed").count() >= count {
+        if read_lossy(&scene.path("log")).matches(words).count() >= count {
             return;
         }
         // Takes a moment, so this asks a few hundred times a second and no more.
         scene.run_as("admin", ["--version"]).ends_with(0);
     }
-    panic!("the server does not see the change");
+    panic!("the server does not say '{words}'");
 }
 
 /// `xdfs://USER@ADDRESS/data/PATH`.
@@ -170,6 +176,52 @@ fn who_is_not_let_in_is_told_what_was_offered_and_the_remedy() {
     scene.run_as("admin", ["user", "revoke", "anna"]).ends_with(0);
     wait_for_change(&scene, 2);
     scene.run_as("anna", ["stat", &target]).ends_with(3);
+}
+
+#[test]
+fn a_stranger_cannot_tell_who_exists() {
+    let scene = Scene::new();
+    write_secret(&scene, "secret", b"correct horse battery");
+    write_secret(&scene, "wrong", b"a guess that is wrong");
+    let_in(&scene, "anna");
+    scene.run_as("admin", ["user", "add", "bert", "--password-file", "secret"]).ends_with(0);
+    scene.run_as("mallory", ["key", "create"]).ends_with(0);
+    for options in [&[][..], &["--password-file", "wrong"]] {
+        for known in ["anna", "bert"] {
+            // A server of its own: one that was tried too often says that, whoever it is.
+            let server = serve(&scene, &[]);
+            pin(&scene, "mallory", &server);
+            let answer = |user: &str| {
+                let words = ["stat"].iter().chain(options).copied().map(str::to_owned);
+                let outcome = scene.run_as("mallory", words.chain([url(user, &server, "")]));
+                outcome.ends_with(3).messages.replace(user, "USER")
+            };
+            assert_eq!(answer(known), answer("nobody"), "{options:?}");
+        }
+    }
+}
+
+#[test]
+fn revoking_ends_what_runs_and_nothing_else() {
+    let scene = Scene::new();
+    for person in ["anna", "bert"] {
+        let_in(&scene, person);
+    }
+    let server = serve(&scene, &[]);
+    let start = |person: &str| {
+        pin(&scene, person, &server);
+        let mut upload = Running::start(scene.command_as(person, ["cp", "-", &url(person, &server, person)]));
+        assert!(upload.feed(&pattern(3_000_000, 1)), "the client reads");
+        upload
+    };
+    let (anna, bert) = (start("anna"), start("bert"));
+    wait_for_log(&scene, "opened by", 2);
+    scene.run_as("admin", ["user", "revoke", "anna"]).ends_with(0);
+    // Nothing more is fed: it ends by itself.
+    anna.wait_with_open_input().ends_with(4).says(&["lost"]);
+    wait_for_log(&scene, "what this session logged in with was revoked", 1);
+    bert.wait().ends_with(0);
+    assert_eq!(scene.names("server"), ["bert"]);
 }
 
 #[test]

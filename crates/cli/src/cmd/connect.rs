@@ -135,12 +135,17 @@ impl Connecting<'_> {
         let advice = match error.kind {
             ErrorKind::ConnectionLost | ErrorKind::TimedOut => "; is 'xdfs serve' running there?".to_owned(),
             ErrorKind::Protocol => "; is that an xdfs server?".to_owned(),
-            ErrorKind::LoginRefused => format!("; {}", self.offers.describe().trim_start_matches("\n  ")),
+            ErrorKind::LoginRefused => self.offers.describe(),
             ErrorKind::Storage => format!("; see {}", self.folder.display()),
             _ => String::new(),
         };
         let user = url.user.as_ref().map_or(String::new(), |user| format!("{user}@"));
-        let message = format!("{user}{}:{}: {error}{advice}", url.host, url.port);
+        let reason = match error.kind {
+            // What was offered follows, by where it is and not only by its fingerprint.
+            ErrorKind::LoginRefused if self.offers.any() => "the server refused the login".to_owned(),
+            _ => error.to_string(),
+        };
+        let message = format!("{user}{}:{}: {reason}{advice}", url.host, url.port);
         (Failure::new(Exit::of_error(error, Side::Peer), message), error.kind)
     }
 }

@@ -107,11 +107,16 @@ impl Offers {
         Ok(true)
     }
 
+    /// Whether somebody tried to log in.
+    pub(super) fn any(&self) -> bool {
+        self.ready.iter().any(|(offer, _)| !matches!(offer, Offer::Anonymous))
+    }
+
     /// What was offered and what to do about it, for a person whom the server did not let in.
     pub(super) fn describe(&self) -> String {
         let mut text = String::new();
         if self.user.is_empty() {
-            return "to log in name a user, as in xdfs://anna@HOST/..., or set XDFS_TOKEN_FILE".to_owned();
+            return "; to log in name a user, as in xdfs://anna@HOST/..., or set XDFS_TOKEN_FILE".to_owned();
         }
         for (offer, from) in &self.ready {
             let what = match offer {

@@ -94,7 +94,7 @@ pub(crate) fn run(plan: ServePlan) -> Result<Exit, Failure> {
     let socket = server.listening_socket().ok().filter(|_| standby.is_some());
     let reach = Reach::of(&offer.needs);
     // Ends with the server: nobody listens then. Started here, confined as the rest is.
-    let _watching = watch(Arc::clone(&accounts));
+    let _watching = watch(Arc::clone(&accounts), handle.clone());
     conduct(server, Serving { plan, handle, accounts, socket, standby, confined, reach, audit, tell }, signals)
 }
 
@@ -218,14 +218,17 @@ fn audit(wanted: &Audit) -> Result<Option<Arc<AuditLog>>, Failure> {
     })
 }
 
-/// Looks once a second whether the users changed. The thread ends when the value that is returned goes.
-fn watch(accounts: Arc<LiveAccounts>) -> SyncSender<()> {
+/// Looks once a second whether the users changed, and ends the sessions that the change would not let in. The thread ends when the value that is returned goes.
+fn watch(accounts: Arc<LiveAccounts>, handle: Handle) -> SyncSender<()> {
     let (running, ended) = sync_channel(0);
     std::thread::spawn(move || {
         while ended.recv_timeout(LOOK_AT_USERS) == Err(RecvTimeoutError::Timeout) {
             match accounts.refresh() {
                 Ok(None) => {}
-                Ok(Some(_)) => complain("the users have changed; the change holds from now on"),
+                Ok(Some(change)) => {
+                    handle.revoke(move |principal| change.ends(principal));
+                    complain("the users have changed; the change holds from now on");
+                }
                 Err(error) => complain(&format!("{error}; what was known before holds on")),
             }
         }

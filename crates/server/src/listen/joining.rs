@@ -4,6 +4,7 @@ use super::{Opening, Server};
 use crate::host::ServerHost;
 use crate::log::LogEvent;
 use crate::sessions::{Entry, IdleChannel, Letter, Pipe, PumpMail, PumpPost, record_keys};
+use crate::users::admits;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -25,6 +26,10 @@ impl Server {
     /// The answer to OPEN is out: channel 1 speaks records from now on.
     pub(super) fn start_session(&mut self, socket: SocketId, opening: Opening) {
         let now = self.dispatch.now();
+        // Taken away while the answer was on its way: `end_revoked` has not seen this session.
+        if !admits(&*self.config.directory, &opening.principal) {
+            return self.cut(socket, "what it logged in with was revoked");
+        }
         self.admission.leave(socket);
         let Some(guest) = self.guests.remove(&socket) else { return };
         let Opening { id, secret, grant, granted, open, principal, farewell } = opening;

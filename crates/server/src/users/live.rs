@@ -70,22 +70,22 @@ impl LiveAccounts {
         self.anonymous.store(anonymous, Ordering::Relaxed);
     }
 
-    /// Whether what `principal` logged in with would log them in now. A password that was replaced is a change, which
-    /// [`Change::ends`] tells; here it counts that there is one.
-    pub fn admits(&self, principal: &Principal) -> bool {
-        match principal.method {
-            Method::Anonymous => self.anonymous(),
-            Method::Password => self.password(&principal.user).is_some(),
-            Method::Key => principal.key.is_some_and(|key| self.has_key(&principal.user, &key)),
-            Method::Token => {
-                let record = principal.key.and_then(|key| self.token(&key));
-                record.is_some_and(|record| record.user == principal.user)
-            }
-        }
-    }
-
     fn known(&self) -> Arc<Known> {
         Arc::clone(&self.known.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Whether what `principal` logged in with would log them in now. A password that was replaced is a change, which
+/// [`Change::ends`] tells; here it counts that there is one.
+pub(crate) fn admits(directory: &dyn Directory, principal: &Principal) -> bool {
+    match principal.method {
+        Method::Anonymous => directory.anonymous(),
+        Method::Password => directory.password(&principal.user).is_some(),
+        Method::Key => principal.key.is_some_and(|key| directory.has_key(&principal.user, &key)),
+        Method::Token => {
+            let record = principal.key.and_then(|key| directory.token(&key));
+            record.is_some_and(|record| record.user == principal.user)
+        }
     }
 }
 

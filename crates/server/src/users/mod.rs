@@ -15,6 +15,7 @@ mod live;
 mod tests;
 
 pub use account::{Account, AccountToken, Accounts, check_name};
+pub(crate) use live::admits;
 pub use live::{Change, LiveAccounts};
 
 use std::path::Path;
