@@ -116,6 +116,8 @@ fn a_server_is_confined_before_its_threads_start() {
     let scene = scene();
     let server = serve(&scene, &export("files", "a", ""));
     let process = server.process().as_raw_nonzero();
+    // Whatever it answers: its threads run then.
+    scene.run(["stat", &server.url_in("files", "absent")]);
     let tasks = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
     let mut seen = 0;
     for task in tasks {
