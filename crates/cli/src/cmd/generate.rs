@@ -45,15 +45,25 @@ fn man_page() -> io::Result<Page> {
     man.render_name_section(&mut page)?;
     man.render_synopsis_section(&mut page)?;
     man.render_description_section(&mut page)?;
-    for command in root.get_subcommands().filter(|command| !command.is_hide_set() && command.get_name() != "help") {
+    for command in shown(&root) {
         page.extend(format!(".SH \"XDFS {}\"\n", command.get_name().to_uppercase()).bytes());
         page.extend(subcommand_sections(command.clone())?);
+        for inner in shown(command) {
+            let title = format!(".SH \"XDFS {} {}\"\n", command.get_name(), inner.get_name());
+            page.extend(title.to_uppercase().bytes());
+            page.extend(subcommand_sections(inner.clone())?);
+        }
     }
     page.extend(closing_section(".SH EXAMPLES", &root).bytes());
     // The renderer leaves blanks at ends of lines.
     let text = String::from_utf8_lossy(&page);
     let trimmed: String = text.lines().map(|line| format!("{}\n", line.trim_end())).collect();
     Ok(("xdfs.1", trimmed.into_bytes()))
+}
+
+/// The commands of a command that are for people.
+fn shown(command: &clap::Command) -> impl Iterator<Item = &clap::Command> {
+    command.get_subcommands().filter(|command| !command.is_hide_set() && command.get_name() != "help")
 }
 
 fn subcommand_sections(command: clap::Command) -> io::Result<Vec<u8>> {
@@ -122,9 +132,18 @@ mod tests {
     fn the_man_page_shows_every_command_and_option_that_is_not_hidden() {
         let (_, page) = man_page().unwrap();
         let page = String::from_utf8(page).unwrap().replace("\\-", "-");
-        for command in Typed::command().get_subcommands().filter(|command| !command.is_hide_set()) {
-            assert!(page.contains(&format!("XDFS {}", command.get_name().to_uppercase())));
-            for option in command.get_arguments().filter_map(clap::Arg::get_long) {
+        let options_of = |command: &clap::Command| -> Vec<String> {
+            let options = command.get_arguments().filter(|option| !option.is_hide_set());
+            options.filter_map(clap::Arg::get_long).map(str::to_owned).collect()
+        };
+        let root = Typed::command();
+        for command in shown(&root) {
+            let name = command.get_name().to_uppercase();
+            assert!(page.contains(&format!("XDFS {name}")));
+            for inner in shown(command) {
+                assert!(page.contains(&format!("XDFS {name} {}", inner.get_name().to_uppercase())));
+            }
+            for option in shown(command).flat_map(options_of).chain(options_of(command)) {
                 assert!(page.contains(&format!("--{option}")), "{option}");
             }
         }

@@ -81,7 +81,7 @@ fn options_that_are_left_out_have_the_documented_values() {
             window: None,
             block: None,
             congestion: None,
-            level: Level::Integrity,
+            level: Level::Private,
             check: Check::Wire,
             offset: 0,
             length: None,
