@@ -24,6 +24,7 @@ use xdfs_proto::base::{ChannelId, Error, ErrorKind, Level, PipelineId, Suite};
 use xdfs_proto::limits;
 use xdfs_proto::session::{Bugs, Role, Session as Machine, SessionLimits};
 use xdfs_proto::wire::Event;
+use xdfs_proto::wire::handshake::Accept;
 use xdfs_proto::wire::request::{Request, Resume};
 use xdfs_secure::keys::{self, ChannelKeys, Grant};
 use xdfs_secure::policy::{Fingerprint, Method, PublicKey};
@@ -168,16 +169,7 @@ impl Session {
             failure: Mutex::new(None),
         });
         let registry = Arc::new(Registry::default());
-        let limits = SessionLimits {
-            floor: accept.floor,
-            block: accept.block,
-            window: 0,
-            stall: facts.stall,
-            operations_max: limits::OPERATIONS_MAX,
-            pipelines: accept.pipelines,
-            channels: accept.channels,
-            ..SessionLimits::default()
-        };
+        let limits = session_limits(&accept, facts.stall);
         let mut session = Self {
             facts,
             level: options.level,
@@ -187,21 +179,21 @@ impl Session {
             tickets: AtomicU64::new(FIRST_TICKET),
             started: Mutex::new(Some(started)),
         };
-        let first = match first {
-            Some((request, pending)) => {
-                session.tickets.fetch_add(1, Ordering::Relaxed);
-                *session.started.lock().unwrap_or_else(PoisonError::into_inner) = None;
-                let moved = Arc::clone(&pending.moved);
-                session.registry.pending().insert(FIRST_TICKET, Pending { started, ..pending });
-                Some((request, moved))
-            }
-            None => None,
-        };
+        let first = first.map(|first| session.adopt_first(first, started));
         session.serve(dispatchers, &posts, mailboxes, (channel, first), &limits, options.disk)?;
         if accept.channels > 1 {
             Joiner::start(&session.joiner, accept.grant);
         }
         Ok(session)
+    }
+
+    /// The download that was asked for in OPEN is the session's first transfer.
+    fn adopt_first(&self, (request, pending): (Request, Pending), started: Instant) -> (Request, Arc<AtomicU64>) {
+        self.tickets.fetch_add(1, Ordering::Relaxed);
+        *self.started.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        let moved = Arc::clone(&pending.moved);
+        self.registry.pending().insert(FIRST_TICKET, Pending { started, ..pending });
+        (request, moved)
     }
 
     fn serve(
@@ -390,6 +382,20 @@ impl Drop for Session {
             let error = Error::new(ErrorKind::Cancelled, "the session was dropped");
             let _ = post.try_send(Mail::Command(Command::Abandon(error)));
         }
+    }
+}
+
+/// What the machine is held to, as it was granted.
+fn session_limits(accept: &Accept, stall: Duration) -> SessionLimits {
+    SessionLimits {
+        floor: accept.floor,
+        block: accept.block,
+        window: 0,
+        stall,
+        operations_max: limits::OPERATIONS_MAX,
+        pipelines: accept.pipelines,
+        channels: accept.channels,
+        ..SessionLimits::default()
     }
 }
 

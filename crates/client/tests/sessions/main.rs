@@ -6,6 +6,7 @@
 mod cancel;
 mod errors;
 mod life;
+mod logins;
 mod loss;
 mod pipes;
 #[path = "../support/mod.rs"]

@@ -152,6 +152,23 @@ fn join() -> [Frame; 2] {
     [asked, answer]
 }
 
+/// A server's first bytes, with each status.
+fn statuses() -> Vec<Frame> {
+    let status = |path, about, status| server_preface(path, about, status, 0, Start::Tls);
+    vec![
+        server_preface("handshake/preface-available.txt", "The service is there.", Status::Available, 1, Start::Tls),
+        server_preface("handshake/preface-joining.txt", "The channel may join.", Status::Available, 1, Start::Join),
+        server_preface("handshake/preface-no-service.txt", "No such service.", Status::NoService, 0, Start::Tls),
+        server_preface("handshake/preface-no-version.txt", "No common version.", Status::NoVersion, 1, Start::Tls),
+        server_preface("handshake/preface-no-start.txt", "No such start.", Status::NoStart, 1, Start::Tls),
+        server_preface("handshake/preface-busy.txt", "Too many connections.", Status::Busy, 0, Start::Tls),
+        server_preface("handshake/preface-refused.txt", "The JOIN is wrong.", Status::JoinRefused, 0, Start::Join),
+        server_preface("handshake/preface-not-xdfs.txt", "The bytes were no preface.", Status::NotXdfs, 0, Start::Tls),
+        status("handshake/preface-too-many.txt", "Too many of this address.", Status::TooManyOfYou),
+        status("handshake/preface-penalised.txt", "Too many failed logins.", Status::Penalised),
+    ]
+}
+
 /// Every frame of the folder.
 pub(crate) fn frames() -> Vec<Frame> {
     let plain = Open {
@@ -188,7 +205,6 @@ pub(crate) fn frames() -> Vec<Frame> {
     let short = |path, about, kind, payload: &[u8]| {
         message(path, about, kind, payload).raw("payload", payload).is(&frame(kind, payload))
     };
-    let status = |path, about, status| server_preface(path, about, status, 0, Start::Tls);
     let mut frames = vec![
         client_preface("handshake/preface-open.txt", "A client opens a session.", ClientPreface::of(Start::Tls)),
         client_preface("handshake/preface-join.txt", "A client adds a channel.", ClientPreface::of(Start::Join)),
@@ -197,16 +213,6 @@ pub(crate) fn frames() -> Vec<Frame> {
             "A client asks for remote processes, in versions 2 to 3.",
             ClientPreface { service: 1, version_min: 2, version_max: 3, start: 1 },
         ),
-        server_preface("handshake/preface-available.txt", "The service is there.", Status::Available, 1, Start::Tls),
-        server_preface("handshake/preface-joining.txt", "The channel may join.", Status::Available, 1, Start::Join),
-        server_preface("handshake/preface-no-service.txt", "No such service.", Status::NoService, 0, Start::Tls),
-        server_preface("handshake/preface-no-version.txt", "No common version.", Status::NoVersion, 1, Start::Tls),
-        server_preface("handshake/preface-no-start.txt", "No such start.", Status::NoStart, 1, Start::Tls),
-        server_preface("handshake/preface-busy.txt", "Too many connections.", Status::Busy, 0, Start::Tls),
-        server_preface("handshake/preface-refused.txt", "The JOIN is wrong.", Status::JoinRefused, 0, Start::Join),
-        server_preface("handshake/preface-not-xdfs.txt", "The bytes were no preface.", Status::NotXdfs, 0, Start::Tls),
-        status("handshake/preface-too-many.txt", "Too many of this address.", Status::TooManyOfYou),
-        status("handshake/preface-penalised.txt", "Too many failed logins.", Status::Penalised),
         message("handshake/hello.txt", "HELLO: every kind of login.", MessageType::Hello, &hello.encode())
             .raw("prefaces", &hello.prefaces)
             .integer("logins", hello.logins)
@@ -226,6 +232,7 @@ pub(crate) fn frames() -> Vec<Frame> {
             .bytes("message", b"too many sessions")
             .is(&frame(MessageType::Refuse, &refusal)),
     ];
+    frames.extend(statuses());
     frames.extend(join());
     frames
 }
