@@ -71,8 +71,11 @@ fn a_first_time_user_gets_in_as_the_quick_start_says() {
     let scene = Scene::new();
     let content = pattern(3_000_000, 1);
     scene.write("image.bin", &content);
-    let_in(&scene, "anna");
+    let key = scene.run_as("anna", ["key", "create"]);
     let server = serve(&scene, &[]);
+    // In another terminal, while it runs.
+    add(&scene, "anna", key.text());
+    wait_for_change(&scene, 1);
     let target = url("anna", &server, "");
     let mut terminal = scene.terminal_as("anna", ["cp", "image.bin", &target]);
     terminal.expect(&format!("The server {} shows the key {}.", server.address(), server.host_key()));
@@ -89,6 +92,23 @@ fn a_first_time_user_gets_in_as_the_quick_start_says() {
     assert_eq!(back.objects()[0]["protection"], "private");
     assert!(scene.read("back") == content);
     assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
+fn the_readme_shows_this_story() {
+    let readme = include_str!("../../../README.md");
+    let (_, story) = readme.split_once("## Quick start").expect("the README has a quick start");
+    for words in [
+        "\nxdfs key create\n",
+        "\nxdfs serve --export data=/srv/data\n",
+        "| xdfs user add anna --key -\n",
+        "\nxdfs cp big.dat xdfs://anna@host/data/\n",
+        "The server host:2799 shows the key SHA256:",
+        "Is that the key that 'xdfs serve' told there? Trust it? [y/N] y\n",
+    ] {
+        let (_, rest) = story.split_once(words).unwrap_or_else(|| panic!("the README does not show '{words}'"));
+        assert!(rest.contains("\n```"), "'{words}' is a line of a block");
+    }
 }
 
 #[test]
