@@ -94,15 +94,10 @@ impl ResolvesServerCert for One {
 }
 
 /// A connection whose client has not said yet what it can.
+#[derive(Default)]
 pub struct ServerStart {
     acceptor: Acceptor,
     record: Record,
-}
-
-impl Default for ServerStart {
-    fn default() -> Self {
-        Self { acceptor: Acceptor::default(), record: Record::default() }
-    }
 }
 
 impl fmt::Debug for ServerStart {
