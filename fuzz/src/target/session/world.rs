@@ -7,7 +7,8 @@ use xdfs_proto::base::{ChannelId, Duration, Error, ErrorKind, Extent, Instant, L
 use xdfs_proto::limits;
 use xdfs_proto::plan;
 use xdfs_proto::session::{
-    Bugs, GroupMessage, Half, Output, Payload, Role, Session, SessionEvent, SessionLimits, SourceFacts, StageFacts, TargetFacts, Verdict,
+    Bugs, GroupMessage, Half, Output, Payload, Role, Session, SessionEvent, SessionLimits, SourceFacts, StageFacts,
+    TargetFacts, Verdict,
 };
 use xdfs_proto::wire::control::{ChannelGrant, Control, Kind, Safety};
 use xdfs_proto::wire::request::Request;
@@ -342,7 +343,8 @@ impl World {
             Some(Question::Check(operation)) => self.session.on_checked(operation, answer(ok, ())),
             Some(Question::Commit(operation)) => {
                 assert!(self.committing.remove(&operation));
-                self.session.on_committed(operation, answer(ok, TargetFacts { safety: Safety::Durable, version: vec![3] }));
+                self.session
+                    .on_committed(operation, answer(ok, TargetFacts { safety: Safety::Durable, version: vec![3] }));
             }
         }
     }
@@ -368,7 +370,12 @@ impl World {
                 let upload = (half == Half::Receiving) == (self.role == Role::Server);
                 let range = Extent::new(offset.min(1 << 40) / u64::from(BLOCK) * u64::from(BLOCK), 9 * 65_536);
                 let range = range.expect("far below 2^63");
-                let kept = plan::within(&Extent::new(0, offset % (1 << 40) / u64::from(BLOCK) * u64::from(BLOCK)).into_iter().collect::<Vec<_>>(), range);
+                let kept = plan::within(
+                    &Extent::new(0, offset % (1 << 40) / u64::from(BLOCK) * u64::from(BLOCK))
+                        .into_iter()
+                        .collect::<Vec<_>>(),
+                    range,
+                );
                 GroupMessage::Start { operation: fresh, half, upload, range, block: BLOCK, level: Level::Clear, kept }
             }
             1 => GroupMessage::Sent(ours),
