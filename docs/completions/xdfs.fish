@@ -55,6 +55,7 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l standby -d 'Take the
 complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l offset -d 'Copy the source from byte N on; the target holds exactly the range' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l length -d 'Copy N bytes' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l retry -d 'After a lost connection, try again until nothing has moved for SECONDS; 0 gives up at once' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s P -l channels -d 'Parallel TCP channels' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s w -l window -d 'TCP window (socket buffer) of each channel; without it the system tunes it, which is nearly always faster' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s b -l block -d 'Block size: a power of two from 64KiB to 4MiB; without it xdfs chooses' -r

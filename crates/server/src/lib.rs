@@ -24,6 +24,7 @@ mod host;
 mod listen;
 mod log;
 pub mod privilege;
+mod recovery;
 mod sessions;
 pub mod users;
 
@@ -31,6 +32,7 @@ pub use admit::ServerLimits;
 pub use authorise::{Access, Anonymous, Export, Users};
 pub use listen::{Config, Handle, Server};
 pub use log::{Log, LogEvent};
+pub use recovery::PARTS_KEPT;
 pub use xdfs_engine::pump::DiskMode;
 pub use xdfs_proto::negotiate::Policy;
 pub use xdfs_secure::handshake::tls::{HostIdentity, SiteCertificate};

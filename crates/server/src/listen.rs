@@ -9,6 +9,7 @@ use crate::admit::{Admission, Drop, ServerLimits};
 use crate::authorise::{Authority, Export, Present};
 use crate::guest::{Guest, Outcome, Then};
 use crate::log::{Log, LogEvent};
+use crate::recovery;
 use crate::sessions::{Entry, Letter, Pipe};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -215,6 +216,7 @@ impl Server {
 
     /// Serves until it is told to end.
     pub fn run(mut self) -> Result<(), Error> {
+        recovery::start(self.config.exports.clone(), self.config.log.clone());
         if let Some(socket) = self.listener {
             self.dispatch.submit(Op::Accept { socket });
         }

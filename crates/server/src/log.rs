@@ -37,6 +37,9 @@ pub enum LogEvent {
     Retired { sessions: usize },
     /// The configuration was read again and holds now, or why it does not.
     Reloaded { error: Option<String> },
+    /// What earlier servers left: part files that can be gone on with, their bytes, others, and those that were removed
+    /// because they were too old.
+    Recovered { parts: u64, bytes: u64, others: u64, expired: u64 },
     /// The server takes no new connections and waits for so many sessions.
     Draining { sessions: usize },
 }
@@ -72,6 +75,10 @@ impl fmt::Display for LogEvent {
             Self::Reloaded { error: Some(error) } => {
                 write!(f, "the configuration was read again and not taken over: {error}")
             }
+            Self::Recovered { parts, bytes, others, expired } => write!(
+                f,
+                "{parts} part file(s) can be gone on with ({bytes} bytes), {others} cannot, {expired} were too old and are removed"
+            ),
             Self::Draining { sessions } => write!(f, "draining: {sessions} session(s) left"),
         }
     }

@@ -16,6 +16,8 @@ const DEADLINE: Duration = Duration::from_secs(60);
 pub struct Server {
     child: Child,
     ready: Value,
+    /// Lines behind the first.
+    later: Receiver<String>,
 }
 
 impl Server {
@@ -27,10 +29,10 @@ impl Server {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap_or_else(|error| panic!("{command:?}: {error}"));
-        let first_line = first_line(&mut child);
+        let later = lines(&mut child);
         // Owned from here on: whatever fails below, the process is ended.
-        let mut server = Self { child, ready: Value::Null };
-        let line = first_line.recv_timeout(DEADLINE).expect("the server says in time that it is ready");
+        let mut server = Self { child, ready: Value::Null, later };
+        let line = server.later.recv_timeout(DEADLINE).expect("the server says in time that it is ready");
         server.ready = serde_json::from_str(&line).unwrap_or_else(|error| panic!("'{line}' is no JSON: {error}"));
         assert_eq!(server.ready["event"], "ready", "{line}");
         server
@@ -39,6 +41,12 @@ impl Server {
     /// The ready line.
     pub fn ready(&self) -> &Value {
         &self.ready
+    }
+
+    /// The next line that it writes.
+    pub fn next_line(&self) -> Value {
+        let line = self.later.recv_timeout(DEADLINE).expect("the server says something in time");
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("'{line}' is no JSON: {error}"))
     }
 
     /// Its address, `127.0.0.1:40001`.
@@ -97,18 +105,25 @@ impl Drop for Server {
     }
 }
 
-/// The first line that the server says, read beside the test so that a silent server meets the deadline.
-fn first_line(child: &mut Child) -> Receiver<String> {
+/// Lines that are kept for a test that asks for them; a server says a few in its life.
+const LINES_MAX: usize = 16;
+
+/// The lines that the server says, read beside the test so that a silent server meets the deadline.
+fn lines(child: &mut Child) -> Receiver<String> {
     let output = child.stdout.take().expect("its standard output is a pipe");
-    let (tell, line) = sync_channel(1);
+    let (tell, lines) = sync_channel(LINES_MAX);
     std::thread::spawn(move || {
         let mut reader = BufReader::new(output);
-        let mut text = String::new();
-        // A server that says nothing has ended; the empty line then tells so.
-        let _ = reader.read_line(&mut text);
-        let _ = tell.send(text);
-        // Later lines are read and dropped, so the server never waits for a reader.
-        let _ = std::io::copy(&mut reader, &mut std::io::sink());
+        loop {
+            let mut text = String::new();
+            // A server that says nothing has ended; the empty line then tells so.
+            let read = reader.read_line(&mut text).unwrap_or(0);
+            // What nobody asks for is dropped, so the server never waits for a reader.
+            let _ = tell.try_send(text);
+            if read == 0 {
+                return;
+            }
+        }
     });
-    line
+    lines
 }

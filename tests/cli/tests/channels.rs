@@ -48,12 +48,12 @@ fn a_transfer_that_loses_every_channel_is_a_lost_connection() {
     scene.write("server/remote", &pattern(SIZE, 3));
     scene.write("down", b"old");
     let relay = Relay::holding(&server, 4, HOLD_AT);
-    let upload = scene.start(["cp", "-P4", "source", &relay.url("up")]);
+    let upload = scene.start(["cp", "-P4", "--retry", "0", "source", &relay.url("up")]);
     relay.wait_until_held();
     drop(relay);
     upload.wait().ends_with(4).says(&["up", "lost"]);
     let relay = Relay::holding(&server, 4, HOLD_AT);
-    let download = scene.start(["cp", "-P4", &relay.url("remote"), "down"]);
+    let download = scene.start(["cp", "-P4", "--retry", "0", &relay.url("remote"), "down"]);
     relay.wait_until_held();
     drop(relay);
     download.wait().ends_with(4).says(&["lost"]);

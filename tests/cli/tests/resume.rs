@@ -23,6 +23,22 @@ fn wait_for_journal(scene: &Scene, folder: &str) {
     }
 }
 
+/// The scene's server again, where the last one was.
+fn serve_at(scene: &Scene, address: &str) -> Server {
+    Server::start(scene.command(["serve", "--json", "--listen", address]), &["--quiet", "--export", "data=server"])
+}
+
+/// Waits until a part file in `folder` holds something, or the file is there.
+#[track_caller]
+fn wait_for_part(scene: &Scene, folder: &str) {
+    let since = Instant::now();
+    let holds = |name: &String| name.ends_with(".part") || name == "up" || name == "back";
+    while !scene.names(folder).iter().any(holds) {
+        assert!(since.elapsed() < PATIENCE, "nothing came: {:?}", scene.names(folder));
+        std::thread::yield_now();
+    }
+}
+
 /// The line of a transfer that went on: it moved what was missing and nothing else.
 #[track_caller]
 fn went_on(outcome: &Outcome, size: usize) -> Value {
@@ -93,7 +109,7 @@ fn a_download_goes_on_after_a_lost_connection_and_after_a_kill() {
         let into = scene.directory(format!("into-{kill}"));
         let target = into.join("file").to_string_lossy().into_owned();
         let relay = Relay::holding(&server, 1, PASSED);
-        let running = scene.start(["cp", "-P", "1", &relay.url("file"), &target]);
+        let running = scene.start(["cp", "-P", "1", "--retry", "0", &relay.url("file"), &target]);
         relay.wait_until_held();
         if kill {
             wait_for_journal(&scene, "into-true");
@@ -149,6 +165,77 @@ fn without_resume_nothing_is_left_and_nothing_is_gone_on_with() {
     let again = scene.run(["cp", "--json", "--no-resume", "source", &server.url("file")]);
     again.ends_with(0);
     assert_eq!(again.objects()[0]["resumed_bytes"], 0);
+}
+
+#[test]
+fn one_command_survives_servers_that_are_killed_and_restarted() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    // Nobody else gets this port in between: it is asked for again at once.
+    let address = server.address().to_owned();
+    server.stop();
+    let content = pattern(4 * SIZE, 9);
+    scene.write("source", &content);
+    scene.write("server/down", &content);
+    let url = |name: &str| format!("xdfs://{address}/data/{name}");
+    for (from, to) in [("source".to_owned(), url("up")), (url("down"), "back".to_owned())] {
+        let mut server = serve_at(&scene, &address);
+        let running = scene.start(["cp", "--json", "-P", "2", "-b", "64KiB", &from, &to]);
+        for _ in 0..3 {
+            wait_for_part(&scene, if to == "back" { "" } else { "server" });
+            server.kill();
+            server = serve_at(&scene, &address);
+        }
+        let outcome = running.wait();
+        outcome.ends_with(0);
+        assert!(outcome.objects()[0]["ok"].as_bool().unwrap());
+        assert!(scene.read(if to == "back" { "back" } else { "server/up" }) == content);
+    }
+}
+
+#[test]
+fn a_server_that_stays_away_is_given_up_and_it_is_said_what_to_do() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    scene.write("source", &pattern(SIZE, 10));
+    let relay = Relay::holding(&server, 1, PASSED);
+    let running = scene.start(["cp", "-P", "1", "--retry", "1", "source", &relay.url("file")]);
+    relay.wait_until_held();
+    server.kill();
+    drop(relay);
+    running.wait().ends_with(4).says(&["trying again", "times more", "xdfs serve"]);
+}
+
+#[test]
+fn a_server_counts_what_was_left_and_removes_what_nobody_came_for() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    assert_eq!(server.next_line()["parts"], 0);
+    scene.write("source", &pattern(SIZE, 11));
+    let (running, relay) = held_upload(&scene, &server, &[]);
+    running.signal(Signal::KILL);
+    running.wait();
+    drop(relay);
+    wait_for_journal(&scene, "server");
+    server.stop();
+    // Below another directory, left eight days ago by somebody who never came back; and what only looks alike.
+    let hex = "00112233445566778899aabbccddeeff";
+    let old = std::time::SystemTime::now() - Duration::from_secs(8 * 24 * 3600);
+    for name in [format!("a/b/.x.{hex}.part"), format!("a/b/.x.{hex}.journal"), format!("a/.x.{hex}.parts")] {
+        let path = scene.write(format!("server/{name}"), b"?");
+        std::fs::File::options().write(true).open(path).unwrap().set_modified(old).unwrap();
+    }
+    let server = scene.serve();
+    let line = server.next_line();
+    assert_eq!(
+        (&line["event"], &line["parts"], &line["expired"]),
+        (&"recovered".into(), &1.into(), &1.into()),
+        "{line}"
+    );
+    assert!(line["bytes"].as_u64().unwrap() >= KEPT_AT_LEAST, "{line}");
+    assert_eq!(scene.names("server/a/b"), Vec::<String>::new());
+    assert_eq!(scene.names("server/a"), [format!(".x.{hex}.parts"), "b".to_owned()]);
+    went_on(&scene.run(["cp", "--json", "source", &server.url("file")]), SIZE);
 }
 
 #[test]

@@ -215,6 +215,10 @@ pub(crate) struct CopyArgs {
     #[arg(long)]
     pub(crate) no_resume: bool,
 
+    /// After a lost connection, try again until nothing has moved for SECONDS; 0 gives up at once
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    pub(crate) retry: u32,
+
     /// Parallel TCP channels
     #[arg(short = 'P', long, value_name = "CHANNELS", default_value_t = CHANNELS_DEFAULT, value_parser = clap::value_parser!(u16).range(1..=4096), help_heading = "Speed")]
     pub(crate) channels: u16,

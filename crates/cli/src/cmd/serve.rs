@@ -24,7 +24,7 @@ use super::key::failed;
 use super::notify;
 use crate::descriptors;
 use crate::exit::{Exit, Failure};
-use crate::output::{JsonLines, Ready, complain, print};
+use crate::output::{JsonLines, Ready, Recovered, complain, print};
 use crate::plan::ServePlan;
 use crate::signal::{Asked, Signals};
 use offer::Offer;
@@ -70,7 +70,7 @@ pub(crate) fn run(plan: ServePlan) -> Result<Exit, Failure> {
         policy: offer.policy,
         limits: offer.limits,
         disk: DiskMode::default(),
-        log: log(offer.quiet, audit.clone()),
+        log: log(offer.quiet, plan.json, audit.clone()),
     };
     let tell = Arc::clone(&config.log);
     // What stops a server from listening is the network, whatever its kind.
@@ -238,10 +238,15 @@ fn watch(accounts: Arc<LiveAccounts>, handle: Handle) -> SyncSender<()> {
 
 /// The log for people is standard error, a line for each event; a supervisor adds the time. An audit log on standard
 /// error stands in its place.
-fn log(quiet: bool, audit: Option<Arc<AuditLog>>) -> Log {
+fn log(quiet: bool, json: bool, audit: Option<Arc<AuditLog>>) -> Log {
     Arc::new(move |event| {
         if let Some(audit) = &audit {
             audit.write(event);
+        }
+        if let (LogEvent::Recovered { parts, bytes, others, expired }, true) = (event, json) {
+            let line = Recovered { parts: *parts, bytes: *bytes, others: *others, expired: *expired };
+            // Whoever started the server may have stopped to listen; that is no reason to stop serving.
+            let _ = JsonLines.write(&line);
         }
         let in_its_place = audit.as_ref().is_some_and(|audit| audit.folder().is_none());
         let worth_it = match event {
@@ -249,6 +254,8 @@ fn log(quiet: bool, audit: Option<Arc<AuditLog>>) -> Log {
             _ if in_its_place => false,
             LogEvent::SessionOpened { .. } | LogEvent::SessionEnded { error: None, .. } => !quiet,
             LogEvent::Transfer { error: None, .. } | LogEvent::Draining { .. } => !quiet,
+            LogEvent::Recovered { parts: 0, others: 0, expired: 0, .. } => false,
+            LogEvent::Recovered { .. } => !quiet,
             LogEvent::Reloaded { error: None } | LogEvent::Retired { .. } => !quiet,
             _ => true,
         };

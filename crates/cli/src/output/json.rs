@@ -20,6 +20,20 @@ pub(crate) struct Ready {
     pub(crate) host_key: String,
 }
 
+/// What a server found of earlier attempts, some time after it was ready.
+#[derive(Serialize, Debug)]
+#[serde(tag = "event", rename = "recovered")]
+pub(crate) struct Recovered {
+    /// Part files that can be gone on with.
+    pub(crate) parts: u64,
+    /// Bytes in them that need not be sent again.
+    pub(crate) bytes: u64,
+    /// Part files that cannot.
+    pub(crate) others: u64,
+    /// Removed because nobody came for them.
+    pub(crate) expired: u64,
+}
+
 /// What a file on a server is.
 #[derive(Serialize, Debug)]
 #[serde(tag = "event", rename = "stat")]

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use xdfs_proto::base::{ErrorKind, Level, Safety};
 
-pub(crate) use json::{JsonLines, Ready, Stat};
+pub(crate) use json::{JsonLines, Ready, Recovered, Stat};
 
 use crate::exit::Failure;
 use crate::plan::{Check, Format, Progress};
@@ -48,7 +48,7 @@ pub(crate) struct Transfer {
     pub(crate) check: Check,
     /// Bytes that an earlier attempt had left.
     pub(crate) resumed: u64,
-    /// Blocks that went again.
+    /// What went again: blocks, and whole attempts.
     pub(crate) retries: u64,
     /// Payload bytes by channel.
     pub(crate) channel_bytes: Vec<u64>,

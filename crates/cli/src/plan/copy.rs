@@ -3,6 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use xdfs_proto::base::{Extent, Level};
 
@@ -105,6 +106,8 @@ pub(crate) struct Options {
     pub(crate) durability: WhenDone,
     /// Go on where an earlier attempt ended.
     pub(crate) resume: bool,
+    /// Try again until nothing has moved for so long.
+    pub(crate) retry: Duration,
 }
 
 /// When a file counts as copied.
@@ -223,6 +226,7 @@ fn resolve_options(args: &CopyArgs) -> Result<Options, PlanError> {
         length: args.length,
         keep_existing: args.no_clobber,
         resume: !args.no_resume,
+        retry: Duration::from_secs(args.retry.into()),
         durability: match args.durability {
             None => WhenDone::Durable,
             Some(Durability::Durable) => WhenDone::DurableAsked,

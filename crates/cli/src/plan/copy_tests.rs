@@ -88,6 +88,7 @@ fn options_that_are_left_out_have_the_documented_values() {
             keep_existing: false,
             durability: WhenDone::Durable,
             resume: true,
+            retry: std::time::Duration::from_secs(60),
         }
     );
     assert_eq!(plan.format, Format { json: false, quiet: false, progress: Progress::Total });
@@ -96,7 +97,7 @@ fn options_that_are_left_out_have_the_documented_values() {
 #[test]
 fn options_reach_the_plan() {
     let line = "-n -P 1000 -w 2MiB -b 256KiB --congestion bbr --protection clear --offset 1K --length 2K \
-                --verify none --durability written --no-resume --json -q --progress channels a xdfs://localhost/e/x";
+                --verify none --durability written --no-resume --retry 5 --json -q --progress channels a xdfs://localhost/e/x";
     let plan = plan(line).unwrap();
     assert_eq!(
         plan.options,
@@ -112,6 +113,7 @@ fn options_reach_the_plan() {
             keep_existing: true,
             durability: WhenDone::Written,
             resume: false,
+            retry: std::time::Duration::from_secs(5),
         }
     );
     assert_eq!(plan.format, Format { json: true, quiet: true, progress: Progress::Channels });

@@ -52,6 +52,9 @@ fn describe(event: &LogEvent) -> Option<(&'static str, Value)> {
         }
         LogEvent::Reloaded { error } => ("reloaded", json!({"outcome": outcome(error), "error": error})),
         LogEvent::Retired { sessions } => ("handed_over", json!({"sessions": sessions})),
+        LogEvent::Recovered { parts, bytes, others, expired } => {
+            ("recovered", json!({"parts": parts, "bytes": bytes, "others": others, "expired": expired}))
+        }
         LogEvent::Draining { sessions } => ("draining", json!({"sessions": sessions})),
         LogEvent::Status { .. } => return None,
     })

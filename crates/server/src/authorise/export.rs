@@ -2,7 +2,7 @@
 
 use super::{Access, Anonymous};
 use std::sync::Arc;
-use xdfs_xio::store::Store;
+use xdfs_xio::store::{Recovered, Store};
 
 /// What a server shows under one name.
 #[derive(Clone, Debug)]
@@ -33,6 +33,11 @@ impl Export {
     /// Who may use it.
     pub fn access(&self) -> &Access {
         &self.access
+    }
+
+    /// Looks for what earlier servers left here, and removes what is older than `expired`. No file's content is touched.
+    pub(crate) fn recover(&self, expired: i64) -> Recovered {
+        self.store.recover(expired)
     }
 
     pub(super) fn store(&self) -> Arc<dyn Store> {

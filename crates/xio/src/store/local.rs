@@ -14,7 +14,7 @@ mod umask;
 
 use super::resolve::{Blocked, Cause, Parent, Root};
 use super::words::{self, Verb};
-use super::{Attributes, Capability, Existing, Order, Result, Source, Stage, StageRequest, Store};
+use super::{Attributes, Capability, Existing, Order, Recovered, Result, Source, Stage, StageRequest, Store};
 use part::{LocalStage, Place};
 use parts::Parts;
 use rustix::fs::FileType;
@@ -113,6 +113,11 @@ impl Store for LocalStore {
     fn open(&self, path: &RelPath) -> Result<Source> {
         let (file, stat) = self.root.open_regular(path).map_err(|stop| self.blocked(Verb::Open, path, &stop))?;
         Ok(Source::Local(source::LocalSource::new(file, self.shown(path), &stat)))
+    }
+
+    fn recover(&self, expired: i64) -> Recovered {
+        // What may not be written is not cleaned up either.
+        if self.writable { self.root.recover(expired) } else { Recovered::default() }
     }
 
     fn stage(&self, request: &StageRequest) -> Result<Stage> {

@@ -153,6 +153,28 @@ pub struct CommitRequest {
     pub modified: Option<(i64, u32)>,
 }
 
+/// What earlier attempts left in a store.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Recovered {
+    /// Part files that can be gone on with.
+    pub parts: u64,
+    /// Bytes in them that need not be sent again.
+    pub bytes: u64,
+    /// Part files that cannot: being written now, or from before a restart of the machine.
+    pub others: u64,
+    /// Removed, since nobody came for them in time.
+    pub expired: u64,
+}
+
+impl std::ops::AddAssign for Recovered {
+    fn add_assign(&mut self, other: Self) {
+        self.parts += other.parts;
+        self.bytes += other.bytes;
+        self.others += other.others;
+        self.expired += other.expired;
+    }
+}
+
 /// A place that holds files.
 pub trait Store: Send + Sync + std::fmt::Debug {
     /// What this store can do.
@@ -166,4 +188,10 @@ pub trait Store: Send + Sync + std::fmt::Debug {
 
     /// Prepares a new file without touching the target's name.
     fn stage(&self, request: &StageRequest) -> Result<Stage>;
+
+    /// Looks for what earlier attempts left, and removes what was last written before `expired` (seconds since 1970). May
+    /// take long.
+    fn recover(&self, _expired: i64) -> Recovered {
+        Recovered::default()
+    }
 }

@@ -11,6 +11,7 @@
 
 pub(super) mod append;
 pub(super) mod folder;
+mod leftovers;
 mod parent;
 pub(super) mod typed;
 

@@ -17,6 +17,8 @@ pub(super) struct Failed {
     pub(super) kind: Option<ErrorKind>,
     /// The exit code, and the words.
     pub(super) failure: Failure,
+    /// There was a session when it failed.
+    pub(super) connected: bool,
 }
 
 impl Failed {
@@ -27,12 +29,12 @@ impl Failed {
 
     /// Noticed when sources were paired with targets.
     pub(super) fn local(path: String, failure: Failure) -> Self {
-        Self { path, kind: None, failure }
+        Self { path, kind: None, failure, connected: false }
     }
 
     /// The session could not be opened.
     pub(super) fn of_session(path: &str, (failure, kind): (Failure, ErrorKind)) -> Self {
-        Self { path: path.to_owned(), kind: Some(kind), failure }
+        Self { path: path.to_owned(), kind: Some(kind), failure, connected: false }
     }
 
     /// During an upload the server notices everything but a source that changed while it was read.
@@ -60,14 +62,17 @@ impl Failed {
         let subject = if exit == Exit::LocalStorage { String::new() } else { format!("{path}: ") };
         let advice = advice(error.kind, side);
         let message = format!("{subject}{what}{}{advice}", if advice.is_empty() { "" } else { "; " });
-        Self { path: path.to_owned(), kind: Some(error.kind), failure: Failure::new(exit, message) }
+        let connected = side == Side::Peer || error.kind == ErrorKind::ConnectionLost;
+        Self { path: path.to_owned(), kind: Some(error.kind), failure: Failure::new(exit, message), connected }
     }
 }
 
 /// What to do, where that is not plain from what happened.
 fn advice(kind: ErrorKind, side: Side) -> &'static str {
     match (kind, side) {
-        (ErrorKind::ConnectionLost | ErrorKind::TimedOut, _) => "copy the file again",
+        (ErrorKind::ConnectionLost | ErrorKind::TimedOut, _) => {
+            "copy the file again: what has arrived is not sent twice"
+        }
         (ErrorKind::NoSpace | ErrorKind::QuotaExceeded, Side::Here) => "make room, or choose another place",
         (ErrorKind::NoSpace | ErrorKind::QuotaExceeded, Side::Peer) => "the server needs more room",
         (ErrorKind::SourceChanged, _) => "copy the file again when nobody writes to it",

@@ -60,7 +60,7 @@ fn relay(input: BorrowedFd<'_>, output: OwnedFd, signalled: &UnixStream) {
 }
 
 /// Whether something can be read from `file` within `time`.
-fn wait(file: BorrowedFd<'_>, time: Option<Duration>) -> bool {
+pub(super) fn wait(file: BorrowedFd<'_>, time: Option<Duration>) -> bool {
     let time = time.and_then(|time| Timespec::try_from(time).ok());
     let mut files = [PollFd::new(&file, PollFlags::IN)];
     loop {

@@ -4,10 +4,12 @@ mod failure;
 mod input;
 mod items;
 mod moving;
+mod retry;
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use xdfs_client::{Error, ErrorKind, Existing, GetOptions, Payload, PutOptions};
 use xdfs_xio::store::{FileKind, LocalPlace, Source, Stage};
@@ -15,6 +17,7 @@ use xdfs_xio::store::{FileKind, LocalPlace, Source, Stage};
 use self::failure::Failed;
 use self::items::{Download, Upload};
 use self::moving::{Moving, Outcome, Staged};
+use self::retry::Patience;
 use super::remote::{Sessions, Wishes, check_congestion, wire_name};
 use crate::descriptors;
 use crate::exit::{Exit, Failure};
@@ -72,14 +75,14 @@ impl Copy<'_> {
                 break;
             }
             let mut outcome = match pair {
-                Ok(pair) => self.upload(&pair, numbered(index, sources.len())),
+                Ok(pair) => self.upload_with_patience(&pair, numbered(index, sources.len())),
                 Err(failure) => Err(Failed::local(shown_source(source), failure)),
             };
             // The server knows that the target is a directory; then the file goes into it, as cp does.
             if either && outcome.as_ref().is_err_and(|failed| failed.kind == Some(ErrorKind::IsDirectory)) {
                 let into = items::uploads(sources, target, true).pop();
                 outcome = match into {
-                    Some(Ok(pair)) => self.upload(&pair, numbered(index, sources.len())),
+                    Some(Ok(pair)) => self.upload_with_patience(&pair, numbered(index, sources.len())),
                     Some(Err(failure)) => Err(Failed::local(shown_source(source), failure)),
                     None => outcome,
                 };
@@ -87,6 +90,49 @@ impl Copy<'_> {
             exits.push(self.moving.tell(outcome)?);
         }
         Ok(exits)
+    }
+
+    fn upload_with_patience(&mut self, pair: &Upload, number: (usize, usize)) -> Result<Outcome, Failed> {
+        // What came out of a pipe cannot be read again.
+        let again = match &pair.source {
+            Local::File(path) => path.is_file(),
+            Local::Zero(_) => true,
+            Local::Stdin => false,
+        };
+        self.with_patience(&pair.target, again, |copy| copy.upload(pair, number))
+    }
+
+    fn download_with_patience(&mut self, pair: &Download, number: (usize, usize)) -> Result<Outcome, Failed> {
+        // What went into a pipe cannot be taken back.
+        let again = match &pair.target {
+            LocalTarget::Path(path) => path.is_file() || !path.exists(),
+            LocalTarget::Null => true,
+            LocalTarget::Stdout => false,
+        };
+        self.with_patience(&pair.source, again, |copy| copy.download(pair, number))
+    }
+
+    /// Makes attempts until one succeeds, or nothing has moved for long enough.
+    fn with_patience(
+        &mut self,
+        server: &Url,
+        again: bool,
+        attempt: impl Fn(&mut Self) -> Result<Outcome, Failed>,
+    ) -> Result<Outcome, Failed> {
+        let mut patience = Patience::new(if again { self.options.retry } else { Duration::ZERO });
+        self.moving.begin();
+        loop {
+            let mut failed = match attempt(self) {
+                Ok(outcome) => return Ok(outcome.after(patience.attempts())),
+                Err(failed) => failed,
+            };
+            if self.moving.stopped() || !patience.again(&failed, self.moving.reached()) {
+                failed.failure.message.push_str(&patience.story());
+                return Err(failed);
+            }
+            self.moving.tell_again(&failed);
+            self.sessions.forget(server);
+        }
     }
 
     fn upload(&mut self, pair: &Upload, (number, count): (usize, usize)) -> Result<Outcome, Failed> {
@@ -139,7 +185,7 @@ impl Copy<'_> {
                 break;
             }
             let outcome = match pair {
-                Ok(pair) => self.download(&pair, numbered(index, sources.len())),
+                Ok(pair) => self.download_with_patience(&pair, numbered(index, sources.len())),
                 Err(failure) => Err(Failed::local(source.to_string(), failure)),
             };
             exits.push(self.moving.tell(outcome)?);

@@ -29,17 +29,49 @@ pub(super) enum Outcome {
     NotWanted,
 }
 
+impl Outcome {
+    /// The same after so many attempts that were lost.
+    pub(super) fn after(mut self, attempts: u64) -> Self {
+        if let Self::Copied(_, transfer) = &mut self {
+            transfer.retries += attempts;
+        }
+        self
+    }
+}
+
 /// Watches transfers.
 pub(super) struct Moving<'a> {
     output: &'a mut dyn Output,
     stop: StopFlag,
     /// Said once, not with every file.
     told_join_failure: bool,
+    /// How far the present file is, over all its attempts.
+    reached: u64,
+    /// The last loss that was told: one outage is one message.
+    told_loss: bool,
 }
 
 impl<'a> Moving<'a> {
     pub(super) fn new(output: &'a mut dyn Output, stop: StopFlag) -> Self {
-        Self { output, stop, told_join_failure: false }
+        Self { output, stop, told_join_failure: false, reached: 0, told_loss: false }
+    }
+
+    /// The next file.
+    pub(super) fn begin(&mut self) {
+        (self.reached, self.told_loss) = (0, false);
+    }
+
+    /// How far the present file is.
+    pub(super) fn reached(&self) -> u64 {
+        self.reached
+    }
+
+    /// Tells that a file is tried again; once for each outage.
+    pub(super) fn tell_again(&mut self, failed: &Failed) {
+        if !std::mem::replace(&mut self.told_loss, true) {
+            let why = failed.kind.map_or("connection lost", ErrorKind::text);
+            self.output.note(&format!("{}: {why}; trying again", failed.path));
+        }
     }
 
     /// Ctrl-C was pressed.
@@ -78,6 +110,10 @@ impl<'a> Moving<'a> {
         let mut told = false;
         let report = loop {
             let outcome = transfer.wait_for(LOOK_EVERY);
+            let reached = transfer.resumed() + transfer.moved();
+            if reached > self.reached {
+                (self.reached, self.told_loss) = (reached, false);
+            }
             if !told && transfer.resumed() > 0 {
                 told = true;
                 self.tell_resumed(item, transfer.resumed(), size());

@@ -172,8 +172,7 @@ pub(super) fn look(parent: &Parent, part: &[u8], journal: &[u8], transfer: &[u8;
 }
 
 /// Whether a journal's bytes can be gone on with at all, for whoever counts them; the bytes that they tell of.
-#[expect(dead_code, reason = "counted by recovery")]
-pub(super) fn resumable(file: &OwnedFd, part: &Stat) -> Option<u64> {
+pub(in crate::store) fn resumable(file: &OwnedFd, part: &Stat) -> Option<u64> {
     let journal = read(file).ok()??;
     let same = journal.about.boot == boot::id() && journal.about.part == identity(part);
     same.then(|| journal.ranges.iter().map(|range| range.length()).sum())

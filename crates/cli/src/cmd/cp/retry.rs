@@ -1,0 +1,135 @@
+//! Going on after a connection was lost: the same transfer again, which sends what is missing.
+//!
+//! Waits get longer from attempt to attempt and end at a deadline, which counts from the last moment at which anything moved.
+//! Only what passes by itself is tried again, and only once it had begun: a server that was never there, or that refuses,
+//! is told at once.
+
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use xdfs_client::ErrorKind;
+
+use super::failure::Failed;
+use super::input;
+use crate::signal;
+
+/// The first wait: a server that is restarted is back within moments.
+const WAIT_MIN: Duration = Duration::from_millis(100);
+/// The longest one: what is gone for long is looked for now and then.
+const WAIT_MAX: Duration = Duration::from_secs(5);
+
+/// How long one file is tried for.
+#[derive(Debug)]
+pub(super) struct Patience {
+    limit: Duration,
+    wait: Duration,
+    until: Option<Instant>,
+    /// How far the file was when it was last lost.
+    reached: u64,
+    attempts: u64,
+}
+
+impl Patience {
+    /// Gives up when nothing moved for `limit`.
+    pub(super) fn new(limit: Duration) -> Self {
+        Self { limit, wait: WAIT_MIN, until: None, reached: 0, attempts: 0 }
+    }
+
+    /// Attempts after the first.
+    pub(super) fn attempts(&self) -> u64 {
+        self.attempts
+    }
+
+    /// How long to wait before the next attempt; none to give up.
+    fn next(&mut self, failed: &Failed, reached: u64, now: Instant) -> Option<Duration> {
+        let passes = matches!(
+            failed.kind,
+            Some(ErrorKind::ConnectionLost | ErrorKind::TimedOut | ErrorKind::Draining | ErrorKind::Busy)
+        );
+        let begun = failed.connected || self.attempts > 0;
+        if !passes || !begun || self.limit.is_zero() {
+            return None;
+        }
+        if reached > self.reached || self.until.is_none() {
+            (self.until, self.wait) = (Some(now + self.limit), WAIT_MIN);
+            self.reached = self.reached.max(reached);
+        }
+        let left = self.until?.saturating_duration_since(now);
+        if left.is_zero() {
+            return None;
+        }
+        let wait = self.wait.min(left);
+        self.wait = (self.wait * 2).min(WAIT_MAX);
+        self.attempts += 1;
+        Some(wait)
+    }
+
+    /// Waits for the next attempt. False to give up, and when somebody asked to stop.
+    pub(super) fn again(&mut self, failed: &Failed, reached: u64) -> bool {
+        let Some(wait) = self.next(failed, reached, Instant::now()) else { return false };
+        let Ok(stopped) = signal::wake_on_stop() else { return false };
+        !input::wait(stopped.as_fd(), Some(wait))
+    }
+
+    /// What was done about a failure, for its message.
+    pub(super) fn story(&self) -> String {
+        match self.attempts {
+            0 => String::new(),
+            1 => " (tried once more)".to_owned(),
+            more => format!(" (tried {more} times more)"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exit::{Exit, Failure};
+
+    fn failed(kind: ErrorKind, connected: bool) -> Failed {
+        let failure = Failure::new(Exit::ConnectionLost, "why");
+        Failed { path: "x".to_owned(), kind: Some(kind), failure, connected }
+    }
+
+    #[test]
+    fn waits_grow_to_a_bound_and_end_at_the_deadline() {
+        let (mut patience, start) = (Patience::new(Duration::from_secs(60)), Instant::now());
+        let lost = failed(ErrorKind::ConnectionLost, true);
+        let (mut now, mut waits) = (start, Vec::new());
+        while let Some(wait) = patience.next(&lost, 0, now) {
+            assert!(wait <= WAIT_MAX);
+            now += wait;
+            waits.push(wait);
+        }
+        assert_eq!(waits[..4].iter().map(Duration::as_millis).collect::<Vec<_>>(), [100, 200, 400, 800]);
+        assert_eq!(now - start, Duration::from_secs(60));
+        assert!(waits.len() < 25, "{waits:?}");
+    }
+
+    #[test]
+    fn what_moves_gets_new_patience() {
+        let (mut patience, start) = (Patience::new(Duration::from_secs(1)), Instant::now());
+        let lost = failed(ErrorKind::ConnectionLost, true);
+        for step in 1..100u32 {
+            let now = start + Duration::from_secs(10) * step;
+            assert_eq!(patience.next(&lost, step.into(), now), Some(WAIT_MIN));
+        }
+        let late = start + Duration::from_secs(2000);
+        assert_eq!(patience.next(&lost, 99, late), None);
+    }
+
+    #[test]
+    fn what_does_not_pass_or_never_began_is_not_tried_again() {
+        let now = Instant::now();
+        let mut patience = Patience::new(Duration::from_secs(60));
+        assert_eq!(patience.next(&failed(ErrorKind::ConnectionLost, false), 0, now), None);
+        assert_eq!(patience.next(&failed(ErrorKind::NoSpace, true), 0, now), None);
+        assert_eq!(patience.next(&failed(ErrorKind::Superseded, true), 0, now), None);
+        assert!(patience.next(&failed(ErrorKind::Draining, true), 0, now).is_some());
+        assert!(
+            patience.next(&failed(ErrorKind::ConnectionLost, false), 0, now).is_some(),
+            "the server is not back yet"
+        );
+        assert_eq!(Patience::new(Duration::ZERO).next(&failed(ErrorKind::ConnectionLost, true), 0, now), None);
+    }
+}
