@@ -244,7 +244,7 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__cp)
-            opts="-n -r -a -P -w -b -q -h --no-clobber --recursive --archive --offset --length --no-resume --retry --channels --window --block --congestion --protection --verify --durability --json --quiet --progress --help"
+            opts="-n -r -a -P -w -b -q -h --no-clobber --recursive --archive --offset --length --no-resume --retry --channels --window --block --congestion --protection --verify --durability --json --quiet --progress --identity --password-file --state --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
