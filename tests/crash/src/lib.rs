@@ -2,8 +2,10 @@
 //!
 //! - [`disk`]: what a file system may lose in a power cut, as a small model, and [`states`]: every order in which several
 //!   commits can run on it, every cut of each, judged by what was told;
+//! - [`trace`]: the real binary under strace, killed at calls on the file system, or told that they failed.
 //!
-//! Tests run a share of it that takes seconds and print how much; `cargo run --release -p xdfs-test-crash` runs it at length.
+//! Tests run a share that takes seconds and print how much; `XDFS_CRASH_SECONDS=3600 cargo test --release -p xdfs-test-crash` runs more.
 
 pub mod disk;
 pub mod states;
+pub mod trace;
