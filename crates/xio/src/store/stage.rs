@@ -172,6 +172,13 @@ impl Stage {
         self.name(request)
     }
 
+    /// Lets go without removing anything, as a program that is killed does.
+    pub fn leave(self) {
+        if let Self::Local(stage) = &self {
+            stage.leave();
+        }
+    }
+
     /// Leaves nothing behind; but what went into a stream is gone.
     pub fn abort(self) {}
 

@@ -154,6 +154,11 @@ impl LocalStage {
         stays
     }
 
+    /// What is there stays when this goes, whatever it is.
+    pub(in crate::store) fn leave(&self) {
+        self.stays.store(true, Ordering::Relaxed);
+    }
+
     fn must_reign(&self, reign: &Reign) -> Result<()> {
         if reign.generation == self.generation {
             return Ok(());

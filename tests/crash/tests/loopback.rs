@@ -1,0 +1,27 @@
+//! Power cuts of a real ext4 around real commits.
+
+use std::time::{Duration, Instant};
+use xdfs_proto::session::{Bug, Bugs};
+use xdfs_test_crash::loopback::{Disk, series};
+
+#[test]
+fn a_power_cut_at_any_step_leaves_the_old_file_or_the_new_one() {
+    let Some(mut disk) = Disk::new() else { return println!("left out: no root, loop device, ext4 tools or python3") };
+    let seconds = std::env::var("XDFS_CRASH_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(20);
+    let until = Instant::now() + Duration::from_secs(seconds);
+    let cuts = series(&mut disk, Bugs::default(), |_| Instant::now() < until);
+    println!(
+        "{} power cuts, {} before anything durable was told, {} left the new file",
+        cuts.all, cuts.inside, cuts.new
+    );
+    assert_eq!(cuts.broken, None);
+    assert!(cuts.new > 0 && cuts.inside * 10 >= cuts.all * 8, "{cuts:?}");
+}
+
+#[test]
+fn a_commit_without_the_sync_of_its_directory_is_caught() {
+    let Some(mut disk) = Disk::new() else { return println!("left out: no root, loop device, ext4 tools or python3") };
+    let cuts = series(&mut disk, Bugs::seeded(Bug::NoDirectorySync), |done| done < 60);
+    println!("{:?}", cuts.broken);
+    assert!(cuts.broken.is_some(), "{cuts:?}");
+}
