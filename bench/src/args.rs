@@ -85,6 +85,8 @@ pub enum Shape {
     File,
     /// `integrity` against `clear`.
     Levels,
+    /// `clear`, `integrity` and `private` beside what others do encrypted.
+    Private,
     /// Many clients against one session.
     Clients,
     /// CPU of a session that does nothing.
@@ -97,7 +99,7 @@ pub enum Shape {
 
 /// Systems by the name used on the command line and in the tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum PeerName {
     /// The system under test.
     Xdfs,
@@ -113,6 +115,18 @@ pub enum PeerName {
     Rsync,
     /// scp to an own sshd.
     Scp,
+    /// rsync through ssh.
+    RsyncSsh,
+    /// head and cat through ssh.
+    Ssh,
+    /// rustls with nothing around it.
+    Rustls,
+    /// GridFTP with integrity of the data channel.
+    GridftpSafe,
+    /// GridFTP with an encrypted data channel.
+    GridftpPrivate,
+    /// nginx and curl over TLS 1.3.
+    Nginx,
 }
 
 /// Where files live.

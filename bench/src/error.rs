@@ -69,6 +69,9 @@ pub enum Error {
     /// The peer of the bound program broke its tiny protocol.
     #[error("bound: the other side {0}")]
     Bound(&'static str),
+    /// TLS could not be set up.
+    #[error("TLS: {0}")]
+    Tls(#[from] rustls::Error),
     /// The user stopped the run.
     #[error("interrupted")]
     Interrupted,

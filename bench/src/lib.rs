@@ -21,4 +21,5 @@ pub mod report;
 pub mod shapes;
 pub mod sockets;
 pub mod stats;
+pub mod tls;
 pub mod world;

@@ -89,6 +89,8 @@ pub struct World {
     pub own_network: bool,
     /// The program without a protocol.
     pub bound: PathBuf,
+    /// Plain rustls.
+    pub tls_bound: PathBuf,
     /// The system under test.
     pub xdfs: PathBuf,
     /// Number of names given out.
@@ -104,16 +106,20 @@ impl World {
             let built = beside.join("xdfs");
             if built.exists() { built } else { PathBuf::from("target/release/xdfs") }
         });
-        let bound = beside.join("bound");
-        if !bound.exists() {
-            return Err(Error::Missing { program: bound.display().to_string(), package: "xdfs-bench, this crate" });
-        }
+        let own = |name: &str| {
+            let path = beside.join(name);
+            if path.exists() {
+                return Ok(path);
+            }
+            Err(Error::Missing { program: path.display().to_string(), package: "xdfs-bench, this crate" })
+        };
         raise_descriptor_limit();
         Ok(Self {
             scratch: ScratchDir::create(&std::env::temp_dir(), "run")?,
             interrupt: Interrupt::install()?,
             own_network,
-            bound,
+            bound: own("bound")?,
+            tls_bound: own("tls-bound")?,
             xdfs: fs::canonicalize(&xdfs).unwrap_or(xdfs),
             args,
             names: AtomicU32::new(0),

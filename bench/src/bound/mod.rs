@@ -43,17 +43,7 @@ pub struct Server {
 impl Server {
     /// Listens on `address`, which must be loopback; files are served from `directory` alone, and not at all without.
     pub fn listen(address: SocketAddr, directory: Option<PathBuf>, congestion: &str) -> Result<Self> {
-        if !address.ip().is_loopback() {
-            return Err(Error::Bound("must be on loopback: this program has no login"));
-        }
-        let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-        let listening = || format!("listen on {address}");
-        let socket = net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None).context(listening)?;
-        sockopt::set_socket_reuseaddr(&socket, true).context(listening)?;
-        sockopt::set_tcp_congestion(&socket, congestion).context(|| format!("congestion control {congestion}"))?;
-        net::bind(&socket, &address).context(listening)?;
-        net::listen(&socket, BACKLOG).context(listening)?;
-        Ok(Self { listener: TcpListener::from(socket), directory, congestion: congestion.to_owned() })
+        Ok(Self { listener: listen(address, congestion)?, directory, congestion: congestion.to_owned() })
     }
 
     /// The address with the real port.
@@ -169,6 +159,21 @@ pub fn move_file(
         }
     };
     Ok(Moved { bytes: moved, seconds: started.elapsed().as_secs_f64() })
+}
+
+/// A listener on a loopback address, with `congestion` for all its connections.
+pub fn listen(address: SocketAddr, congestion: &str) -> Result<TcpListener> {
+    if !address.ip().is_loopback() {
+        return Err(Error::Bound("must be on loopback: this program has no login"));
+    }
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let listening = || format!("listen on {address}");
+    let socket = net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None).context(listening)?;
+    sockopt::set_socket_reuseaddr(&socket, true).context(listening)?;
+    sockopt::set_tcp_congestion(&socket, congestion).context(|| format!("congestion control {congestion}"))?;
+    net::bind(&socket, &address).context(listening)?;
+    net::listen(&socket, BACKLOG).context(listening)?;
+    Ok(TcpListener::from(socket))
 }
 
 /// Default address of a server: any free port of the loopback interface.

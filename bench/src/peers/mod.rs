@@ -8,8 +8,10 @@ mod bound;
 mod cp;
 mod gridftp;
 mod iperf3;
+mod nginx;
 mod rsync;
-mod scp;
+mod rustls;
+mod ssh;
 mod xdfs;
 
 use std::path::{Path, PathBuf};
@@ -20,6 +22,7 @@ use crate::bound::Direction;
 use crate::error::{Error, Result};
 use crate::process::{Account, Command, Running};
 use crate::world::World;
+pub use rustls::Rustls;
 pub use xdfs::{Xdfs, copy as xdfs_copy};
 
 /// A piece of work, the same for every system.
@@ -139,10 +142,16 @@ pub fn systems(names: &[PeerName]) -> Vec<Box<dyn System>> {
             PeerName::Xdfs => Box::new(Xdfs::default()),
             PeerName::Bound => Box::new(bound::Bound),
             PeerName::Iperf3 => Box::new(iperf3::Iperf3),
-            PeerName::Gridftp => Box::new(gridftp::GridFtp),
+            PeerName::Gridftp => Box::new(gridftp::GridFtp::Clear),
+            PeerName::GridftpSafe => Box::new(gridftp::GridFtp::Safe),
+            PeerName::GridftpPrivate => Box::new(gridftp::GridFtp::Private),
             PeerName::Cp => Box::new(cp::Cp),
             PeerName::Rsync => Box::new(rsync::Rsync),
-            PeerName::Scp => Box::new(scp::Scp),
+            PeerName::Rustls => Box::new(Rustls),
+            PeerName::Nginx => Box::new(nginx::Nginx::default()),
+            PeerName::Ssh => Box::new(ssh::Ssh::Zeros),
+            PeerName::Scp => Box::new(ssh::Ssh::Scp),
+            PeerName::RsyncSsh => Box::new(ssh::Ssh::Rsync),
         }
     };
     names.iter().map(make).collect()

@@ -5,6 +5,7 @@ mod file;
 pub mod idle;
 mod levels;
 mod memory;
+mod private;
 mod small;
 
 use crate::args::{Args, PeerName, Shape};
@@ -19,6 +20,7 @@ pub fn run(world: &World, shape: Shape, report: &mut Report) -> Result<()> {
         Shape::Memory => memory::run(world, report),
         Shape::File => file::run(world, report),
         Shape::Levels => levels::run(world, report),
+        Shape::Private => private::run(world, report),
         Shape::Clients => clients::run(world, report),
         Shape::Idle => idle::run(world, report),
         Shape::Small => small::run(world, report),

@@ -1,6 +1,8 @@
 //! The speed goals of xdfs, each checked against the results that say something about it. Nothing else is printed
 //! for a goal whose shape was not run: a goal is never met by absence.
 
+mod private;
+
 use serde::Serialize;
 
 use crate::args::{FileSystem, PeerName, Shape};
@@ -51,6 +53,7 @@ pub fn check(report: &Report) -> Vec<Goal> {
             Shape::Memory => memory(cell, &mut goals),
             Shape::File => file(cell, &mut goals),
             Shape::Levels => levels(cell, &mut goals),
+            Shape::Private => private::check(cell, &mut goals),
             Shape::Small => small(cell, &mut goals),
             Shape::Clients | Shape::Idle | Shape::All => {}
         }
