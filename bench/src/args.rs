@@ -58,6 +58,12 @@ pub struct Args {
     /// Seconds of the shape `idle`.
     #[arg(long, default_value_t = 60)]
     pub idle_seconds: u64,
+    /// Sessions of the shape `sessions`.
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=16_000))]
+    pub sessions: u32,
+    /// Logins of a round of the shape `login`.
+    #[arg(long, default_value_t = 5_000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub logins: u32,
     /// Small sizes and three rounds: shows that everything runs, proves nothing.
     #[arg(long)]
     pub quick: bool,
@@ -89,8 +95,12 @@ pub enum Shape {
     Private,
     /// Many clients against one session.
     Clients,
-    /// CPU of a session that does nothing.
+    /// CPU of a session that does nothing, and of one whose operation waits.
     Idle,
+    /// Memory and threads of many idle sessions.
+    Sessions,
+    /// CPU of logins, and time to the first byte over a long way.
+    Login,
     /// Time to open a session and move one byte.
     Small,
     /// All of the above.

@@ -72,6 +72,9 @@ pub enum Error {
     /// TLS could not be set up.
     #[error("TLS: {0}")]
     Tls(#[from] rustls::Error),
+    /// The client's crate could not do what was asked of it.
+    #[error("xdfs-client: {0}")]
+    Client(#[from] xdfs_client::Error),
     /// The user stopped the run.
     #[error("interrupted")]
     Interrupted,

@@ -91,6 +91,8 @@ pub struct World {
     pub bound: PathBuf,
     /// Plain rustls.
     pub tls_bound: PathBuf,
+    /// Holds sessions that do nothing.
+    pub holder: PathBuf,
     /// The system under test.
     pub xdfs: PathBuf,
     /// Number of names given out.
@@ -120,6 +122,7 @@ impl World {
             own_network,
             bound: own("bound")?,
             tls_bound: own("tls-bound")?,
+            holder: own("holder")?,
             xdfs: fs::canonicalize(&xdfs).unwrap_or(xdfs),
             args,
             names: AtomicU32::new(0),

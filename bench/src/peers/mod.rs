@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 use crate::process::{Account, Command, Running};
 use crate::world::World;
 pub use rustls::Rustls;
-pub use xdfs::{Xdfs, copy as xdfs_copy};
+pub use xdfs::{Xdfs, copy as xdfs_copy, state};
 
 /// A piece of work, the same for every system.
 #[derive(Debug, Clone)]

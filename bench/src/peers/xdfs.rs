@@ -1,7 +1,7 @@
 //! xdfs: one release binary, no option but those that the comparison names.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::{Outcome, Server, System, Work, file_name, port_of, read_transfer, start_ready};
 use crate::args::PeerName;
@@ -26,8 +26,7 @@ impl Default for Xdfs {
 }
 
 /// What differs from the limits that are shipped.
-const LIMITS: &str =
-    "[limits]\nlogins-soft = 4096\nlogins = 4096\nlogins-per-source = 4096\nsessions-per-user = 4096\n";
+const LIMITS: &str = "[limits]\nlogins-soft = 4096\nlogins = 4096\nlogins-per-source = 4096\nsessions = 20000\nsessions-per-user = 20000\n";
 
 /// Starts `xdfs serve` with the memory export `m` and, where there are files, the export `f`.
 fn serve(world: &World, directory: Option<&Path>) -> Result<Option<Server>> {
@@ -48,11 +47,16 @@ fn serve(world: &World, directory: Option<&Path>) -> Result<Option<Server>> {
         ])
         .arg(limits.display().to_string())
         .arg("--state")
-        .arg(world.scratch.path().join("xdfs-state"));
+        .arg(state(world));
     if let Some(directory) = directory {
         command = command.arg("--export").arg(format!("f={}", directory.display()));
     }
     start_ready(world, "xdfs", &command.args(&world.args.serve_arg))
+}
+
+/// The state folder of all servers of this run: one host key, one table of users.
+pub fn state(world: &World) -> PathBuf {
+    world.scratch.path().join("xdfs-state")
 }
 
 /// `xdfs cp` with what every run has in common.

@@ -4,6 +4,7 @@
 //! ends a run (success, failure, Ctrl-C), the drop of [`Running`] ends its processes.
 
 mod account;
+mod held;
 mod sample;
 
 use std::ffi::{OsStr, OsString};
@@ -20,6 +21,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use crate::error::{Context, Error, Result};
 use crate::world::Interrupt;
 pub use account::Account;
+pub use held::Held;
 pub use sample::{Sampled, Sampler, SideSample};
 
 /// How long a program may take to end after SIGTERM.

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use super::{Report, table};
 use crate::args::{PeerName, Shape};
 use crate::cell::{CellReport, SystemReport};
-use crate::shapes::{clients, idle};
+use crate::shapes::{clients, idle, login, sessions};
 
 /// Columns of the table of ratios.
 const PEERS: [(PeerName, &str); 6] = [
@@ -59,6 +59,12 @@ pub(super) fn render(report: &Report) -> String {
     }
     for one in &report.idle {
         paragraph(&mut text, &idle::text(one));
+    }
+    for one in &report.sessions {
+        paragraph(&mut text, &sessions::text(one));
+    }
+    for one in &report.logins {
+        paragraph(&mut text, &login::text(one));
     }
     if !report.goals.is_empty() {
         let _ = writeln!(text, "\n**Goals**\n\n| goal | wanted | found | |\n|---|--:|--:|---|");

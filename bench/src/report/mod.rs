@@ -11,6 +11,8 @@ use crate::goals::Goal;
 use crate::machine::Machine;
 use crate::shapes::clients::ClientsReport;
 use crate::shapes::idle::IdleReport;
+use crate::shapes::login::LoginReport;
+use crate::shapes::sessions::SessionsReport;
 use crate::world::World;
 
 /// Everything.
@@ -26,8 +28,12 @@ pub struct Report {
     pub cells: Vec<CellReport>,
     /// Many clients.
     pub clients: Vec<ClientsReport>,
-    /// The idle session.
+    /// The idle session, and the one that waits.
     pub idle: Vec<IdleReport>,
+    /// Many idle sessions.
+    pub sessions: Vec<SessionsReport>,
+    /// Logins.
+    pub logins: Vec<LoginReport>,
     /// The goals that these results say something about.
     pub goals: Vec<Goal>,
 }
@@ -42,6 +48,8 @@ impl Report {
             cells: Vec::new(),
             clients: Vec::new(),
             idle: Vec::new(),
+            sessions: Vec::new(),
+            logins: Vec::new(),
             goals: Vec::new(),
         }
     }
@@ -67,6 +75,8 @@ impl Report {
         });
         let clients = self.clients.iter().filter(|one| one.failure.is_some()).map(|_| "clients".to_owned());
         let idle = self.idle.iter().filter(|one| one.failure.is_some()).map(|_| "idle".to_owned());
-        cells.chain(clients).chain(idle).collect()
+        let sessions = self.sessions.iter().filter(|one| one.failure.is_some()).map(|_| "sessions".to_owned());
+        let logins = self.logins.iter().filter(|one| one.failure.is_some()).map(|_| "login".to_owned());
+        cells.chain(clients).chain(idle).chain(sessions).chain(logins).collect()
     }
 }

@@ -1,16 +1,17 @@
 //! What an open session of 1000 channels costs while nothing happens.
 //!
-//! The command line has no way to hold a session without an operation, so an upload from standard input is opened and
-//! nothing is written to it: stricter than an idle session, since an operation is open and waits.
+//! Twice: idle, held by the holder after one tiny operation, with no operation open; and waiting, with an upload from a
+//! standard input to which nothing is written, which is what the command line can show.
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
+use super::login::{holder, wait_for_event};
 use crate::error::{Error, Result};
-use crate::peers::{System, Xdfs, xdfs_copy};
-use crate::process::{Account, Sampler, SideSample};
+use crate::peers::{Server, System, Xdfs, xdfs_copy};
+use crate::process::{Account, Command, Running, Sampler, SideSample};
 use crate::report::Report;
 use crate::sockets;
 use crate::world::World;
@@ -23,9 +24,22 @@ const SETTLE: Duration = Duration::from_secs(2);
 
 const QUICK_SECONDS: u64 = 5;
 
+/// What the session does not do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Anything: no operation is open.
+    #[default]
+    Idle,
+    /// Move anything: an operation is open and has nothing to send.
+    Waiting,
+}
+
 /// What came out.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct IdleReport {
+    /// Idle or waiting.
+    pub kind: Kind,
     /// Channels asked for.
     pub channels: u32,
     /// Connections that the server had while it was measured.
@@ -48,26 +62,32 @@ pub struct IdleReport {
 
 pub(super) fn run(world: &World, report: &mut Report) -> Result<()> {
     let channels = world.args.channels.as_ref().and_then(|channels| channels.last().copied()).unwrap_or(1000);
-    let done = match measure(world, channels) {
-        Err(Error::Interrupted) => return Err(Error::Interrupted),
-        Err(error) => {
-            eprintln!("xdfs-bench: idle: {error}");
-            IdleReport { failure: Some(error.to_string()), ..empty(channels) }
-        }
-        Ok(done) => done,
-    };
-    print!("{}", text(&done));
-    report.idle.push(done);
+    for kind in [Kind::Idle, Kind::Waiting] {
+        let done = match measure(world, kind, channels) {
+            Err(Error::Interrupted) => return Err(Error::Interrupted),
+            Err(error) => {
+                eprintln!("xdfs-bench: idle: {error}");
+                IdleReport { kind, channels, failure: Some(error.to_string()), ..IdleReport::default() }
+            }
+            Ok(done) => done,
+        };
+        print!("{}", text(&done));
+        report.idle.push(done);
+    }
     Ok(())
 }
 
 /// One line for people.
 pub fn text(report: &IdleReport) -> String {
+    let title = match report.kind {
+        Kind::Idle => "idle session",
+        Kind::Waiting => "session whose one upload waits",
+    };
     if let Some(failure) = &report.failure {
-        return format!("\nidle session of {} channels\n  failed: {failure}\n", report.channels);
+        return format!("\n{title} of {} channels\n  failed: {failure}\n", report.channels);
     }
     format!(
-        "\nidle session of {} channels, {:.0} s\n  CPU {:.1} ms client, {:.1} ms server; {} connections; peak {:.1} / {:.1} MiB; \
+        "\n{title} of {} channels, {:.0} s\n  CPU {:.1} ms client, {:.1} ms server; {} connections; peak {:.1} / {:.1} MiB; \
          {} / {} threads; TCP memory {} KiB\n",
         report.channels,
         report.seconds,
@@ -82,44 +102,47 @@ pub fn text(report: &IdleReport) -> String {
     )
 }
 
-fn empty(channels: u32) -> IdleReport {
-    IdleReport {
-        channels,
-        connections: 0,
-        seconds: 0.0,
-        client_cpu_ms: 0.0,
-        server_cpu_ms: 0.0,
-        client: SideSample::default(),
-        server: SideSample::default(),
-        socket_kib: 0,
-        failure: None,
+fn command(world: &World, server: &Server, kind: Kind, channels: u32) -> Command {
+    match kind {
+        Kind::Idle => holder(world, server, "hold").args(["--channels", &channels.to_string()]),
+        Kind::Waiting => {
+            let url = format!("xdfs://127.0.0.1:{}/m/null{}", server.port, server.pin);
+            xdfs_copy(world, channels, "clear").arg("-").arg(url)
+        }
     }
 }
 
-fn measure(world: &World, channels: u32) -> Result<IdleReport> {
-    let system = Xdfs::default();
-    crate::peers::check_installed(&system, world)?;
-    let wrong = |detail: String| Error::Wrong { system: system.label(), detail };
-    let Some(server) = system.serve(world, None)? else { return Err(wrong("no server".to_owned())) };
-    let mut account = Account::open("idle-client");
-    let command = xdfs_copy(world, channels, "clear")
-        .arg("-")
-        .arg(format!("xdfs://127.0.0.1:{}/m/null{}", server.port, server.pin));
-    let mut client = command.start(world.scratch.path(), "idle-client", &mut account, Stdio::piped())?;
-    // Held open until the end of this function: the operation waits for it.
-    let input = client.take_input();
+/// Until all channels are there, and the tiny operation is over.
+fn wait_open(world: &World, server: &Server, client: &mut Running, kind: Kind, channels: u32) -> Result<()> {
+    if kind == Kind::Idle {
+        wait_for_event(world, client, "held", OPEN_LIMIT)?;
+    }
     let deadline = Instant::now() + OPEN_LIMIT;
     while sockets::established(server.port) < channels as usize {
-        world.interrupt.check()?;
         if client.has_ended() {
             return Err(client.ended_early());
         }
         if Instant::now() > deadline {
             let open = sockets::established(server.port);
-            return Err(wrong(format!("{open} of {channels} channels after {} s", OPEN_LIMIT.as_secs())));
+            let detail = format!("{open} of {channels} channels after {} s", OPEN_LIMIT.as_secs());
+            return Err(Error::Wrong { system: Xdfs::default().label(), detail });
         }
-        std::thread::sleep(Duration::from_millis(20));
+        world.interrupt.sleep(Duration::from_millis(20))?;
     }
+    Ok(())
+}
+
+fn measure(world: &World, kind: Kind, channels: u32) -> Result<IdleReport> {
+    let system = Xdfs::default();
+    crate::peers::check_installed(&system, world)?;
+    let missing = || Error::Wrong { system: system.label(), detail: "no server".to_owned() };
+    let server = system.serve(world, None)?.ok_or_else(missing)?;
+    let mut account = Account::open("idle-client");
+    let command = command(world, &server, kind, channels);
+    let mut client = command.start(world.scratch.path(), "idle-client", &mut account, Stdio::piped())?;
+    // Held open until the end of this function: the session lives as long.
+    let input = client.take_input();
+    wait_open(world, &server, &mut client, kind, channels)?;
     world.interrupt.sleep(SETTLE)?;
     let before = (account.cpu(), server.account.cpu());
     let began = Instant::now();
@@ -135,6 +158,8 @@ fn measure(world: &World, channels: u32) -> Result<IdleReport> {
     let sampled = Sampler::start(account.lister(), server.account.lister()).stop();
     drop(input);
     Ok(IdleReport {
+        kind,
+        channels,
         connections,
         seconds,
         client_cpu_ms: (after.0.saturating_sub(before.0)).as_secs_f64() * 1e3,
@@ -142,6 +167,6 @@ fn measure(world: &World, channels: u32) -> Result<IdleReport> {
         client: sampled.client,
         server: sampled.server,
         socket_kib: sampled.socket_kib,
-        ..empty(channels)
+        failure: None,
     })
 }

@@ -4,8 +4,10 @@ pub mod clients;
 mod file;
 pub mod idle;
 mod levels;
+pub mod login;
 mod memory;
 mod private;
+pub mod sessions;
 mod small;
 
 use crate::args::{Args, PeerName, Shape};
@@ -23,9 +25,21 @@ pub fn run(world: &World, shape: Shape, report: &mut Report) -> Result<()> {
         Shape::Private => private::run(world, report),
         Shape::Clients => clients::run(world, report),
         Shape::Idle => idle::run(world, report),
+        Shape::Sessions => sessions::run(world, report),
+        Shape::Login => login::run(world, report),
         Shape::Small => small::run(world, report),
         Shape::All => {
-            let all = [Shape::Memory, Shape::File, Shape::Levels, Shape::Small, Shape::Clients, Shape::Idle];
+            let all = [
+                Shape::Memory,
+                Shape::File,
+                Shape::Levels,
+                Shape::Private,
+                Shape::Small,
+                Shape::Clients,
+                Shape::Idle,
+                Shape::Sessions,
+                Shape::Login,
+            ];
             all.into_iter().try_for_each(|shape| run(world, shape, report))
         }
     }

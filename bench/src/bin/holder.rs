@@ -1,0 +1,78 @@
+//! `holder`: sessions in which nothing happens, logins by the thousand, first bytes over a long way. See the crate's
+//! module `holder`.
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Parser, Subcommand};
+use serde_json::json;
+use xdfs_bench::error::Result;
+use xdfs_bench::holder::{self, Login};
+
+/// A client of xdfs that does what the command line cannot be asked for.
+#[derive(Parser)]
+#[command(version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Opens sessions and holds them until standard input ends.
+    Hold {
+        #[command(flatten)]
+        login: Login,
+        /// How many.
+        #[arg(long, default_value_t = 1)]
+        sessions: u32,
+        /// Channels of each.
+        #[arg(long, default_value_t = 1)]
+        channels: u16,
+    },
+    /// Logs in and closes, one after the other.
+    Logins {
+        #[command(flatten)]
+        login: Login,
+        /// How many times.
+        #[arg(long)]
+        count: u32,
+    },
+    /// Times the first byte through a relay that delays each direction.
+    FirstByte {
+        #[command(flatten)]
+        login: Login,
+        /// How many times.
+        #[arg(long, default_value_t = 5)]
+        count: u32,
+        /// Milliseconds in each direction.
+        #[arg(long, default_value_t = 50)]
+        delay_ms: u64,
+    },
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("holder: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> Result<()> {
+    match command {
+        Command::Hold { login, sessions, channels } => holder::hold(&login, sessions, channels, |seconds| {
+            println!("{}", json!({"event": "held", "sessions": sessions, "channels": channels, "seconds": seconds}));
+        }),
+        Command::Logins { login, count } => holder::logins(&login, count)
+            .map(|seconds| println!("{}", json!({"event": "logins", "count": count, "seconds": seconds}))),
+        Command::FirstByte { login, count, delay_ms } => {
+            let times = holder::first_bytes(&login, count, Duration::from_millis(delay_ms))?;
+            println!("{}", json!({"event": "first_byte", "milliseconds": times}));
+            Ok(())
+        }
+    }
+}
