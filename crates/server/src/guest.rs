@@ -53,6 +53,11 @@ impl Guest {
         Self { socket, peer, opening, want: None, then: Then::Opening }
     }
 
+    /// Whether a login of it failed and no other has succeeded.
+    pub fn has_failed(&self) -> bool {
+        self.opening.failed_logins() > 0
+    }
+
     /// What it was waited for when its deadline came.
     pub fn phase(&self) -> &'static str {
         self.opening.phase()

@@ -135,6 +135,7 @@ impl Host for ServerHost {
         self.metrics.live.fetch_sub(1, Ordering::Relaxed);
         (self.log)(&LogEvent::Transfer {
             session: self.session,
+            user: self.principal.user.escape_debug().to_string(),
             operation: operation.0,
             upload,
             name,

@@ -4,6 +4,7 @@
 mod guests;
 mod joining;
 mod keeping;
+mod revoking;
 
 use crate::admit::{Admission, Drop, ServerLimits};
 use crate::authorise::{Authority, Export, Present};
@@ -456,6 +457,8 @@ impl Server {
                 let untold = std::mem::take(&mut self.refusals_untold);
                 (self.config.log)(&LogEvent::Limits { drops, untold });
             }
+            self.refresh_logins();
+            self.end_expired_sessions();
             self.end_idle_sessions(now);
         }
     }

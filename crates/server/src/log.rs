@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 use xdfs_proto::base::SessionId;
+use xdfs_secure::policy::{Fingerprint, Method};
 
 /// Takes log events; called from several threads, must not block for long.
 pub type Log = Arc<dyn Fn(&LogEvent) + Send + Sync>;
@@ -11,10 +12,19 @@ pub type Log = Arc<dyn Fn(&LogEvent) + Send + Sync>;
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the line above each variant explains its fields")]
 pub enum LogEvent {
-    /// A session was opened by `peer` with so many channels granted of those asked for.
-    SessionOpened { session: SessionId, peer: String, channels: u16, asked: u16, pipelines: u8 },
+    /// `user` opened a session from `peer`, with so many channels granted of those asked for; `key` proved who it is.
+    SessionOpened {
+        session: SessionId,
+        peer: String,
+        user: String,
+        method: Method,
+        key: Option<Fingerprint>,
+        channels: u16,
+        asked: u16,
+        pipelines: u8,
+    },
     /// A session ended, in order or with an error.
-    SessionEnded { session: SessionId, error: Option<String> },
+    SessionEnded { session: SessionId, user: String, error: Option<String> },
     /// A connection was refused or cut before it belonged to a session.
     GuestRefused { peer: String, error: String },
     /// A channel was lost; its session goes on.
@@ -22,6 +32,7 @@ pub enum LogEvent {
     /// A transfer ended.
     Transfer {
         session: SessionId,
+        user: String,
         operation: u32,
         upload: bool,
         name: String,
@@ -33,6 +44,8 @@ pub enum LogEvent {
     Limits { drops: Vec<(&'static str, u64)>, untold: u64 },
     /// State of the server, one line each, on request.
     Status { lines: Vec<String> },
+    /// The server listens at `address`.
+    Started { address: String },
     /// Another process has the listener; this one ends when so many sessions are over.
     Retired { sessions: usize },
     /// The configuration was read again and holds now, or why it does not.
@@ -47,16 +60,19 @@ pub enum LogEvent {
 impl fmt::Display for LogEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::SessionOpened { session, peer, channels, asked, pipelines } => {
-                write!(f, "session {session} opened by {peer}: {channels} of {asked} channels, {pipelines} pipeline(s)")
+            Self::SessionOpened { session, peer, user, channels, asked, pipelines, .. } => {
+                write!(
+                    f,
+                    "session {session} opened by {user} from {peer}: {channels} of {asked} channels, {pipelines} pipeline(s)"
+                )
             }
-            Self::SessionEnded { session, error: None } => write!(f, "session {session} ended"),
-            Self::SessionEnded { session, error: Some(error) } => write!(f, "session {session} ended: {error}"),
+            Self::SessionEnded { session, error: None, .. } => write!(f, "session {session} ended"),
+            Self::SessionEnded { session, error: Some(error), .. } => write!(f, "session {session} ended: {error}"),
             Self::GuestRefused { peer, error } => write!(f, "connection of {peer} refused: {error}"),
             Self::ChannelLost { session, channel, error } => {
                 write!(f, "session {session} lost channel {channel}: {error}")
             }
-            Self::Transfer { session, operation, upload, name, bytes, level, error } => {
+            Self::Transfer { session, operation, upload, name, bytes, level, error, .. } => {
                 let direction = if *upload { "upload of" } else { "download of" };
                 write!(f, "session {session} operation {operation}: {direction} '{name}', {bytes} bytes at {level}")?;
                 match error {
@@ -70,6 +86,7 @@ impl fmt::Display for LogEvent {
                 if *untold > 0 { write!(f, "; {untold} refusals were not logged") } else { Ok(()) }
             }
             Self::Status { lines } => f.write_str(&lines.join("\n")),
+            Self::Started { address } => write!(f, "listening on {address}"),
             Self::Retired { sessions } => write!(f, "another process serves on; {sessions} session(s) are left here"),
             Self::Reloaded { error: None } => f.write_str("the configuration was read again and holds now"),
             Self::Reloaded { error: Some(error) } => {

@@ -163,7 +163,7 @@ fn each_ends_its_session(cases: &[Case]) {
         channel.upload(1, "data/bad", Some(LENGTH));
         act(&mut channel);
         let error = serving.heard_within(SOON, what, |event| match event {
-            LogEvent::SessionEnded { session: id, error } if *id == session.id => Some(error.clone()),
+            LogEvent::SessionEnded { session: id, error, .. } if *id == session.id => Some(error.clone()),
             _ => None,
         });
         let error = error.unwrap_or_else(|| panic!("{what}: the session ended in order"));
@@ -291,7 +291,7 @@ fn a_peer_that_falls_silent_in_a_record_or_takes_nothing_is_lost_at_its_deadline
             open(&serving, xdfs_proto::wire::handshake::Open { stall_ms: 400, ..impatient() }).unwrap();
         act(&mut channel);
         let error = serving.heard_within(SOON, what, |event| match event {
-            LogEvent::SessionEnded { session: id, error } if *id == session.id => Some(error.clone()),
+            LogEvent::SessionEnded { session: id, error, .. } if *id == session.id => Some(error.clone()),
             _ => None,
         });
         assert!(error.as_ref().is_some_and(|error| error.contains(cause)), "{what}: {error:?}");

@@ -116,6 +116,14 @@ impl ServerOpening {
         (Self { gate, visitor, nonce, client: none, server: none, owed: true, state }, PREFACE_BYTES)
     }
 
+    /// Logins that failed so far, while it goes on.
+    pub fn failed_logins(&self) -> u8 {
+        match &self.state {
+            State::Open { login, .. } | State::Proof { login, .. } => login.failed(),
+            _ => 0,
+        }
+    }
+
     /// What is waited for, in the words of a log.
     pub fn phase(&self) -> &'static str {
         match self.state {

@@ -479,7 +479,7 @@ where
             Command::GiveChannels(grant) => self.session.give_channels(grant),
             Command::Drain { retry_after_ms } => self.session.drain(retry_after_ms),
             Command::Close => self.session.close(),
-            Command::Abandon(error) => self.session.end(Some(error)),
+            Command::Abandon(error) => self.session.end_telling(error),
         }
     }
 }

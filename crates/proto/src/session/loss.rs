@@ -154,7 +154,14 @@ impl Session {
 
     /// The peer broke the protocol: it is told why where a channel is free, and the session ends.
     pub fn on_fault(&mut self, fault: Fault) {
-        let error = Error::from(fault);
+        self.end_telling(Error::from(fault));
+    }
+
+    /// This end ends the session: the peer is told why where a channel is free.
+    pub fn end_telling(&mut self, error: Error) {
+        if self.over {
+            return;
+        }
         if let Some(channel) = self.idle.front().copied() {
             self.send_control(channel, OperationId(0), &Control::Exception(error.clone()), false);
         }

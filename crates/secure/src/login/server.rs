@@ -79,6 +79,11 @@ impl ServerLogin {
         Self { binding, peer, nonce, failed: 0, scram: None }
     }
 
+    /// Logins on this connection that failed so far.
+    pub fn failed(&self) -> u8 {
+        self.failed
+    }
+
     /// The kinds that a server with this directory takes, for HELLO.
     pub fn kinds(directory: &dyn Directory) -> u64 {
         let always = Kind::Key.bit() | Kind::Token.bit() | Kind::Password.bit();

@@ -5,6 +5,7 @@ use crate::log::LogEvent;
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
 use std::time::SystemTime;
+use xdfs_secure::policy::Method;
 
 /// The line of an event; none for what is no event but an answer to somebody.
 pub fn line(event: &LogEvent, at: SystemTime) -> Option<String> {
@@ -22,21 +23,32 @@ pub fn line(event: &LogEvent, at: SystemTime) -> Option<String> {
 fn describe(event: &LogEvent) -> Option<(&'static str, Value)> {
     let outcome = |error: &Option<String>| if error.is_none() { "ok" } else { "failed" };
     Some(match event {
-        LogEvent::SessionOpened { session, peer, channels, asked, pipelines } => (
+        LogEvent::SessionOpened { session, peer, user, method, key, channels, asked, pipelines } => (
             "session_opened",
-            json!({"session": session.to_string(), "peer": peer, "channels": channels, "asked": asked, "pipelines": pipelines}),
+            json!({
+                "session": session.to_string(),
+                "peer": peer,
+                "user": user,
+                "method": method_name(*method),
+                "key": key.map(|key| key.to_string()),
+                "channels": channels,
+                "asked": asked,
+                "pipelines": pipelines,
+            }),
         ),
-        LogEvent::SessionEnded { session, error } => {
-            ("session_ended", json!({"session": session.to_string(), "outcome": outcome(error), "error": error}))
-        }
+        LogEvent::SessionEnded { session, user, error } => (
+            "session_ended",
+            json!({"session": session.to_string(), "user": user, "outcome": outcome(error), "error": error}),
+        ),
         LogEvent::GuestRefused { peer, error } => ("refused", json!({"peer": peer, "error": error})),
         LogEvent::ChannelLost { session, channel, error } => {
             ("channel_lost", json!({"session": session.to_string(), "channel": channel, "error": error}))
         }
-        LogEvent::Transfer { session, operation, upload, name, bytes, level, error } => (
+        LogEvent::Transfer { session, user, operation, upload, name, bytes, level, error } => (
             "transfer",
             json!({
                 "session": session.to_string(),
+                "user": user,
                 "operation": operation,
                 "direction": if *upload { "upload" } else { "download" },
                 "path": name,
@@ -51,6 +63,7 @@ fn describe(event: &LogEvent) -> Option<(&'static str, Value)> {
             ("limits", json!({"dropped": counts, "refusals_not_told": untold}))
         }
         LogEvent::Reloaded { error } => ("reloaded", json!({"outcome": outcome(error), "error": error})),
+        LogEvent::Started { address } => ("started", json!({"address": address})),
         LogEvent::Retired { sessions } => ("handed_over", json!({"sessions": sessions})),
         LogEvent::Recovered { parts, bytes, others, expired } => {
             ("recovered", json!({"parts": parts, "bytes": bytes, "others": others, "expired": expired}))
@@ -58,6 +71,15 @@ fn describe(event: &LogEvent) -> Option<(&'static str, Value)> {
         LogEvent::Draining { sessions } => ("draining", json!({"sessions": sessions})),
         LogEvent::Status { .. } => return None,
     })
+}
+
+fn method_name(method: Method) -> &'static str {
+    match method {
+        Method::Key => "key",
+        Method::Password => "password",
+        Method::Token => "token",
+        Method::Anonymous => "anonymous",
+    }
 }
 
 /// The same JSON without a byte above 126: what is left is escaped as JSON does, inside of strings, where alone it can be.

@@ -10,6 +10,7 @@ use xdfs_proto::base::SessionId;
 fn transfer(name: &str, error: Option<&str>) -> LogEvent {
     LogEvent::Transfer {
         session: SessionId([7; 16]),
+        user: "alice".into(),
         operation: 3,
         upload: true,
         name: name.into(),

@@ -64,6 +64,7 @@ impl Server {
         }
         match self.admission.is_login(socket, self.dispatch.now()) {
             Verdict::Welcome(victim) => {
+                self.refresh_logins();
                 if let Some(victim) = victim {
                     self.cut(victim, "made room for newer connections");
                 }
@@ -79,6 +80,10 @@ impl Server {
 
     /// Ends a guest, with the reason in the log.
     pub(super) fn cut(&mut self, socket: SocketId, error: &str) {
+        // A client that has nothing more to offer just goes.
+        if self.guests.get(&socket).is_some_and(Guest::has_failed) {
+            self.admission.login_failed(socket, self.dispatch.now());
+        }
         self.admission.leave(socket);
         if let Some(guest) = self.guests.remove(&socket) {
             self.dispatch.detach(socket, &mut Vec::new());

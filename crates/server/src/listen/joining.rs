@@ -50,6 +50,9 @@ impl Server {
         (self.config.log)(&LogEvent::SessionOpened {
             session: id,
             peer: guest.peer.clone(),
+            user: principal.user.escape_debug().to_string(),
+            method: principal.method,
+            key: principal.key.map(|key| key.fingerprint()),
             channels: granted.channels,
             asked: open.channels,
             pipelines: granted.pipelines,

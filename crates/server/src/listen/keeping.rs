@@ -124,7 +124,8 @@ impl Server {
             }
         }
         let error = error.map(|error| error.to_string());
-        (self.config.log)(&LogEvent::SessionEnded { session: id, error });
+        let user = entry.principal.user.escape_debug().to_string();
+        (self.config.log)(&LogEvent::SessionEnded { session: id, user, error });
     }
 
     /// A client wants more channels.

@@ -1,0 +1,229 @@
+//! Rights of users, visitors and tokens from end to end: what an export demands, what a reload changes, and logins that
+//! do not hold any more.
+
+use super::support::serving::{Serving, Setup};
+use super::support::{BLOCK, PATIENCE, Scratch, download_to, finish, pattern, pipe_payload};
+use std::io::Write;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use xdfs_client::{ConnectOptions, ErrorKind, GetOptions, Level, Offer, Payload, PutOptions, Session};
+use xdfs_proto::base::RelPath;
+use xdfs_secure::identity::KeyPair;
+use xdfs_secure::identity::openssh::NamedKey;
+use xdfs_secure::policy::Scope;
+use xdfs_server::users::{Account, AccountToken, State};
+use xdfs_server::{Access, Anonymous, Export, LogEvent, Policy, ServerLimits, Users};
+use xdfs_xio::store::LocalStore;
+
+/// From a change to the end of the sessions that it ends.
+const AT_ONCE: Duration = Duration::from_secs(2);
+
+fn key_of(seed: u8) -> KeyPair {
+    KeyPair::from_seed(&[seed; 32]).unwrap()
+}
+
+/// Users alice and bob with a key each, and a token of alice for reading below `data/open`.
+struct Site {
+    _folder: Scratch,
+    state: State,
+    serving: Serving,
+}
+
+impl Site {
+    fn new() -> Self {
+        let folder = Scratch::new();
+        let state = State::create(&folder.path().join("state")).unwrap();
+        let account = |seed| Account {
+            keys: vec![NamedKey { key: key_of(seed).public(), comment: String::new() }],
+            ..Account::default()
+        };
+        let mut alice = account(1);
+        let until = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() + 3600;
+        let path = RelPath::parse(b"open").unwrap();
+        let scope = Scope { export: "data".into(), path, write: false, until };
+        alice.tokens.push(AccountToken { key: key_of(3).public(), scope });
+        state
+            .edit(|accounts| {
+                accounts.add("alice", alice)?;
+                accounts.add("bob", account(2))
+            })
+            .unwrap();
+        let directory = Arc::new(state.live(true).unwrap());
+        let serving = Serving::with(Setup { directory, ..Setup::default() });
+        Self { _folder: folder, state, serving }
+    }
+
+    fn options(&self, user: &str, offer: Offer) -> ConnectOptions {
+        ConnectOptions { user: user.into(), offers: vec![offer], ..self.serving.options(2) }
+    }
+
+    fn login(&self, user: &str, seed: u8) -> Result<Session, xdfs_client::Error> {
+        Session::connect(&self.options(user, Offer::Key(Arc::new(key_of(seed)))))
+    }
+
+    /// The directory under the name `data`, for whom `access` says.
+    fn offer(&self, access: Access) {
+        let store = LocalStore::open_root(self.serving.directory.path(), access.writable).unwrap();
+        let export = Export::new("data", Arc::new(store), access);
+        self.serving.handle.reload(vec![export], ServerLimits::roomy(), Policy::default());
+    }
+}
+
+fn put(session: &Session, name: &str) -> Result<xdfs_client::Report, xdfs_client::Error> {
+    let payload = Payload::bytes(b"content".to_vec()).unwrap();
+    finish(&session.put(payload, name, &PutOptions::default())?)
+}
+
+fn get(session: &Session, name: &str) -> Result<xdfs_client::Report, xdfs_client::Error> {
+    let here = Scratch::new();
+    finish(&session.get(name, download_to(&here.file("copy")), &GetOptions::default())?)
+}
+
+fn kind<T>(result: Result<T, xdfs_client::Error>) -> Option<ErrorKind> {
+    result.err().map(|error| error.kind)
+}
+
+#[test]
+fn an_export_is_for_its_users_and_for_nobody_else() {
+    let site = Site::new();
+    let users = Users::Only(["alice".to_owned()].into());
+    site.offer(Access { writable: true, users, anonymous: Anonymous::Nothing, floor: Level::Clear });
+    let (alice, bob) = (site.login("alice", 1).unwrap(), site.login("bob", 2).unwrap());
+    let visitor = site.serving.connect(1);
+    assert!(put(&alice, "data/a").is_ok());
+    for session in [&bob, &visitor] {
+        assert_eq!(kind(put(session, "data/b")), Some(ErrorKind::NotFound));
+        assert_eq!(kind(get(session, "data/a")), Some(ErrorKind::NotFound));
+    }
+    assert_eq!(site.serving.directory.names(), ["a"]);
+    assert_eq!(kind(site.login("alice", 2)), Some(ErrorKind::Refused), "somebody else's key");
+    assert_eq!(kind(site.login("carol", 1)), Some(ErrorKind::Refused), "nobody of that name");
+}
+
+#[test]
+fn visitors_who_may_create_never_replace_and_a_reload_is_felt_by_open_sessions() {
+    let site = Site::new();
+    let access = Access { writable: true, anonymous: Anonymous::Create, ..Access::default() };
+    site.offer(access.clone());
+    let visitor = site.serving.connect(2);
+    assert!(put(&visitor, "data/new").is_ok());
+    assert_eq!(kind(put(&visitor, "data/new")), Some(ErrorKind::AlreadyExists));
+    site.offer(Access { anonymous: Anonymous::Read, ..access.clone() });
+    assert_eq!(kind(put(&visitor, "data/newer")), Some(ErrorKind::Refused));
+    assert!(get(&visitor, "data/new").is_ok());
+    site.offer(Access { anonymous: Anonymous::Nothing, ..access });
+    assert_eq!(kind(get(&visitor, "data/new")), Some(ErrorKind::NotFound));
+}
+
+#[test]
+fn a_token_opens_its_path_for_reading_and_nothing_else() {
+    let site = Site::new();
+    std::fs::create_dir(site.serving.directory.file("open")).unwrap();
+    site.serving.directory.write("open/file", b"content");
+    site.serving.directory.write("openly", b"content");
+    let options = site.options("", Offer::Token(Arc::new(key_of(3))));
+    let bearer = Session::connect(&options).unwrap();
+    assert!(get(&bearer, "data/open/file").is_ok());
+    for name in ["data/openly", "fixed/open/file", "memory/zero"] {
+        assert_eq!(kind(get(&bearer, name)), Some(ErrorKind::Refused), "{name}");
+    }
+    assert_eq!(kind(put(&bearer, "data/open/new")), Some(ErrorKind::Refused));
+}
+
+#[test]
+fn the_level_of_a_transfer_is_the_highest_that_anybody_demands() {
+    let levels = [Level::Clear, Level::Integrity, Level::Private];
+    for server in levels {
+        let policy = Policy { floor: server, ..Policy::default() };
+        let serving = Serving::with(Setup { policy: policy.clone(), ..Setup::default() });
+        for export in levels {
+            let store = LocalStore::open_root(serving.directory.path(), true).unwrap();
+            let access = Access { writable: true, anonymous: Anonymous::Write, floor: export, ..Access::default() };
+            let offered = vec![Export::new("data", Arc::new(store), access)];
+            serving.handle.reload(offered, ServerLimits::roomy(), policy.clone());
+            for client in levels {
+                let session = Session::connect(&ConnectOptions { level: client, ..serving.options(2) }).unwrap();
+                let expected = server.max(export).max(client);
+                assert_eq!(put(&session, "data/x").unwrap().level, expected, "{server:?} {export:?} {client:?} up");
+                assert_eq!(get(&session, "data/x").unwrap().level, expected, "{server:?} {export:?} {client:?} down");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_login_that_is_taken_away_ends_its_sessions_with_the_reason_and_no_others() {
+    let site = Site::new();
+    let (alice, bob) = (site.login("alice", 1).unwrap(), site.login("bob", 2).unwrap());
+    // One session moves data, one of the same user is idle.
+    let idle = site.login("alice", 1).unwrap();
+    let (payload, mut writer) = pipe_payload(None);
+    let transfer = alice.put(payload, "data/endless", &PutOptions::default()).unwrap();
+    writer.write_all(&pattern(4 * BLOCK, 1)).unwrap();
+
+    let revoked = Instant::now();
+    let fingerprint = key_of(1).public().fingerprint();
+    site.state.edit(|accounts| Ok(accounts.named("alice")?.remove(&fingerprint))).unwrap();
+    let writes = std::thread::spawn(move || while writer.write_all(&[7; BLOCK]).is_ok() {});
+    let error = finish(&transfer).unwrap_err();
+    assert!(revoked.elapsed() < AT_ONCE, "{:?}", revoked.elapsed());
+    assert!(error.message.contains("the login of 'alice' was revoked"), "{error}");
+    writes.join().unwrap();
+    let mut ended = 0;
+    let until = Instant::now() + PATIENCE;
+    while ended < 2 && Instant::now() < until {
+        let of_alice = |event: &LogEvent| matches!(event, LogEvent::SessionEnded { user, .. } if user == "alice");
+        ended = site.serving.count(of_alice);
+        std::thread::yield_now();
+    }
+    assert_eq!(ended, 2);
+    let told = put(&idle, "data/after").unwrap_err();
+    assert!(told.message.contains("was revoked"), "the idle session is told, too: {told}");
+    assert_eq!(kind(site.login("alice", 1)), Some(ErrorKind::Refused));
+    assert!(put(&bob, "data/bobs").is_ok(), "nobody else is touched");
+    site.serving.directory.wait_for_names(&["bobs"]);
+}
+
+#[test]
+fn a_user_who_is_added_logs_in_at_once() {
+    let site = Site::new();
+    assert_eq!(kind(site.login("carol", 9)), Some(ErrorKind::Refused));
+    let account =
+        Account { keys: vec![NamedKey { key: key_of(9).public(), comment: String::new() }], ..Account::default() };
+    site.state.edit(|accounts| accounts.add("carol", account)).unwrap();
+    assert!(site.login("carol", 9).is_ok());
+}
+
+#[test]
+fn logins_that_fail_make_their_address_wait_and_open_sessions_do_not_notice() {
+    let site = Site::new();
+    let alice = site.login("alice", 1).unwrap();
+    let started = Instant::now();
+    let mut last = String::new();
+    for _ in 0..8 {
+        last = site.login("alice", 2).unwrap_err().message;
+    }
+    assert!(last.contains("too many logins from this address failed"), "{last}");
+    assert!(started.elapsed() < Duration::from_secs(10));
+    assert!(put(&alice, "data/a").is_ok());
+}
+
+#[test]
+fn a_failed_transfer_tells_what_it_had_moved() {
+    let serving = Serving::start();
+    let session = serving.connect(2);
+    let (payload, mut writer) = pipe_payload(None);
+    let transfer = session.put(payload, "data/part", &PutOptions::default()).unwrap();
+    writer.write_all(&pattern(8 * BLOCK, 1)).unwrap();
+    let until = Instant::now() + PATIENCE;
+    while transfer.moved() < 4 * BLOCK as u64 && Instant::now() < until {
+        std::thread::yield_now();
+    }
+    transfer.cancel();
+    assert!(finish(&transfer).is_err());
+    let bytes = serving.heard("the failed transfer", |event| match event {
+        LogEvent::Transfer { error: Some(_), bytes, .. } => Some(*bytes),
+        _ => None,
+    });
+    assert!(bytes >= BLOCK as u64, "{bytes}");
+}
