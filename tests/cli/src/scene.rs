@@ -120,7 +120,7 @@ impl Scene {
         self.start(words).wait()
     }
 
-    /// Starts a server that offers the directory `server` of the scene as the export `data`.
+    /// Starts a server that offers the directory `server` of the scene as the export `data`, to everybody.
     pub fn serve(&self) -> Server {
         self.serve_with(&[])
     }
