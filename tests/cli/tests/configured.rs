@@ -190,3 +190,26 @@ fn a_new_export_is_served_by_a_new_process_and_a_running_transfer_goes_on() {
     kill_process(successor, Signal::TERM).unwrap();
     event(&scene, "the end", |event| event["event"] == "draining");
 }
+
+#[test]
+fn users_have_to_exist_and_a_confined_server_sees_those_who_come_later() {
+    let scene = scene();
+    let config = format!("{AUDIT}{}", export("files", "a", "users = [\"alice\"]"));
+    scene.write("server.toml", config.as_bytes());
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--config", "server.toml", "--state", "state"];
+    scene.run(serve).ends_with(2).says(&["server.toml:7:", "'alice'", "xdfs user add"]);
+    let key = scene.path("id");
+    scene.run(["key", "create", "--out", &key.to_string_lossy()]).ends_with(0);
+    let public = format!("{}.pub", key.display());
+    let add = |name: &str| scene.run(["user", "add", name, "--key", &public, "--state", "state"]).ends_with(0).clone();
+    add("alice");
+    let mut command = scene.command(["serve", "--json", "--listen", "127.0.0.1:0", "--state", "state"]);
+    command.args(["--confinement", "required"]);
+    let server = Server::start(command, &["--config", "server.toml"]);
+    add("bob");
+    scene.write("file", b"content");
+    // Every login looks whether the users changed.
+    scene.run(["cp", "file", &server.url_in("files", "copy")]).ends_with(0);
+    assert_eq!(reloads(&scene, "failed"), 0, "the users can be read from inside");
+    assert_eq!(server.stop(), Some(0));
+}
