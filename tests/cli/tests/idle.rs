@@ -21,6 +21,7 @@ const EACH_MAX: u64 = 24 << 10;
 /// A session of one channel; nothing is kept here but the connection.
 fn open(address: &str) -> TcpStream {
     let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_nodelay(true).unwrap();
     let open = Open {
         prefaces: [0; 16],
         features: 0,

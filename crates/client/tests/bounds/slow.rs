@@ -10,6 +10,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 use xdfs_client::{Address, ConnectOptions, Payload, PutOptions, Session};
 use xdfs_proto::wire::preface::{ClientPreface, PREFACE_BYTES, ServerPreface, Start, Status};
+use xdfs_secure::handshake::tls::{Certificates, ClientTls};
 use xdfs_server::{LogEvent, ServerLimits};
 use xdfs_xio::host::resident_bytes;
 
@@ -171,4 +172,36 @@ fn one_user_has_so_many_sessions_and_is_told_when_there_are_no_more() {
     drop(sessions);
     serving.wait_for_status("they are gone", |state| state[0] == 0);
     serving.connect(1).close().unwrap();
+}
+
+/// What a login costs before it has proved anything: the handshake's state, whose buffers rustls sizes, and ours.
+const LOGIN_BYTES_MAX: u64 = 64 << 10;
+
+#[test]
+fn logins_that_stop_half_way_are_bounded_in_number_and_memory() {
+    let _one = alone();
+    let serving = shipped();
+    let address = address_of(&serving);
+    let before = resident_bytes().unwrap();
+    let most = ServerLimits::default().guests;
+    let mut waiting = Vec::new();
+    for number in 0..2 * most {
+        let from = Ipv4Addr::new(127, 0, 2, 1 + (number % 250) as u8);
+        let mut stream = connect_from(from, address);
+        let (_, mut tls) = ClientTls::start("localhost", &Certificates::Raw).unwrap();
+        let hello = [ClientPreface::of(LOGIN).encode().to_vec(), tls.output()].concat();
+        // The whole first flight: the server has answered it and waits for the second.
+        if stream.write_all(&hello).is_ok() {
+            waiting.push(stream);
+        }
+    }
+    let opened = real_transfer(&serving, 2);
+    assert!(opened < Duration::from_secs(1), "a real login took {opened:?}");
+    let grown = resident_bytes().unwrap().saturating_sub(before);
+    let each = grown / most as u64;
+    println!("{each} bytes for a login that stopped half way");
+    assert!(each < LOGIN_BYTES_MAX, "{each} bytes for each of {most} logins");
+    assert!(serving.status()[1] <= most + 1, "{:?}", serving.status());
+    drop(waiting);
+    serving.wait_for_status("everything is gone", |state| state == [0, 0, 0]);
 }
