@@ -8,7 +8,7 @@ use core::fmt;
 
 use aws_lc_rs::digest;
 use base64ct::{Base64Unpadded, Encoding};
-use xdfs_proto::base::{Error, RelPath};
+use xdfs_proto::base::RelPath;
 
 /// Bytes of an Ed25519 public key.
 pub const PUBLIC_KEY_BYTES: usize = 32;
@@ -162,15 +162,7 @@ pub trait Directory: Send + Sync {
     fn token(&self, key: &PublicKey) -> Option<TokenRecord>;
     /// Whether anybody may come in without a login.
     fn anonymous(&self) -> bool;
-    /// Looks whether somebody changed something, which is to be quick where nobody did. After a change it says whose
-    /// sessions end with it; an error means that what was known before stays.
-    fn refresh(&self) -> Result<Option<Ends>, Error> {
-        Ok(None)
-    }
 }
-
-/// Whose sessions a change ends.
-pub type Ends = Box<dyn Fn(&Principal) -> bool>;
 
 /// Nobody has an account; visitors come in where it says true.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

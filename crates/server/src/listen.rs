@@ -457,7 +457,6 @@ impl Server {
                 let untold = std::mem::take(&mut self.refusals_untold);
                 (self.config.log)(&LogEvent::Limits { drops, untold });
             }
-            self.refresh_logins();
             self.end_expired_sessions();
             self.end_idle_sessions(now);
         }

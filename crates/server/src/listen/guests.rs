@@ -64,7 +64,6 @@ impl Server {
         }
         match self.admission.is_login(socket, self.dispatch.now()) {
             Verdict::Welcome(victim) => {
-                self.refresh_logins();
                 if let Some(victim) = victim {
                     self.cut(victim, "made room for newer connections");
                 }

@@ -11,7 +11,6 @@ use xdfs_engine::host::Ending;
 use xdfs_engine::mail::{Command, Mail};
 use xdfs_proto::base::{Error, ErrorKind, Instant, SessionId};
 use xdfs_proto::limits;
-use xdfs_secure::policy::Principal;
 use xdfs_secure::random;
 use xdfs_xio::dispatch::{Dispatch, Op, SocketId};
 use xdfs_xio::transport::Link;
@@ -154,16 +153,6 @@ impl Server {
             self.admission.drops().count(Drop::Idle);
             let text = format!("no operation for {} s", idle_for.as_secs());
             self.drop_session(id, Some(Error::new(ErrorKind::TimedOut, text)));
-        }
-    }
-
-    /// What some logged in with was taken away: their sessions end now, whatever they are doing.
-    pub(super) fn end_revoked(&mut self, ends: &dyn Fn(&Principal) -> bool) {
-        let revoked: Vec<SessionId> =
-            self.sessions.iter().filter(|(_, entry)| ends(&entry.principal)).map(|(id, _)| *id).collect();
-        for id in revoked {
-            let text = "what this session logged in with was revoked";
-            self.drop_session(id, Some(Error::new(ErrorKind::Refused, text)));
         }
     }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 use xdfs_proto::base::Error;
-use xdfs_secure::policy::{Directory, Ends, Method, PasswordVerifier, Principal, PublicKey, TokenRecord};
+use xdfs_secure::policy::{Directory, Method, PasswordVerifier, Principal, PublicKey, TokenRecord};
 use xdfs_xio::store::{Folder, Secrecy, Stamp};
 
 /// Accounts and what is looked up in them, as one value that a refresh replaces.
@@ -147,11 +147,6 @@ impl Directory for LiveAccounts {
 
     fn anonymous(&self) -> bool {
         self.anonymous.load(Ordering::Relaxed)
-    }
-
-    fn refresh(&self) -> Result<Option<Ends>, Error> {
-        let change = Self::refresh(self)?;
-        Ok(change.map(|change| Box::new(move |principal: &Principal| change.ends(principal)) as Ends))
     }
 }
 
