@@ -87,6 +87,7 @@ pub(crate) fn run(plan: ServePlan) -> Result<Exit, Failure> {
     if !visitors && accounts.is_empty() {
         say_how_to_let_in(&offer.state);
     }
+    tell(&LogEvent::Started { address: server.address().to_string() });
     notify::notify(notify::READY);
     if let Some(predecessor) = predecessor {
         predecessor.tell_ready().map_err(|error| local("the server that hands over", &error))?;
@@ -252,6 +253,7 @@ fn log(quiet: bool, json: bool, audit: Option<Arc<AuditLog>>) -> Log {
         let worth_it = match event {
             LogEvent::Status { .. } => true,
             _ if in_its_place => false,
+            LogEvent::Started { .. } => false,
             LogEvent::SessionOpened { .. } | LogEvent::SessionEnded { error: None, .. } => !quiet,
             LogEvent::Transfer { error: None, .. } | LogEvent::Draining { .. } => !quiet,
             LogEvent::Recovered { parts: 0, others: 0, expired: 0, .. } => false,

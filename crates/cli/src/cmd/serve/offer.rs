@@ -87,10 +87,14 @@ impl Offer {
         }
         let floor = plan.level_min.unwrap_or(Level::Clear).max(settings.min_protection);
         let channels_max = plan.channels_max.or(settings.channels).unwrap_or(Policy::default().channels_max);
+        let mut policy = Policy { channels_max, floor, ..Policy::default() };
+        if !settings.suites.is_empty() {
+            policy.suites.retain(|suite| settings.suites.iter().any(|name| name == suite.name()));
+        }
         Ok(Self {
             listen,
             exports,
-            policy: Policy { channels_max, floor, ..Policy::default() },
+            policy,
             limits: settings.limits,
             confinement: plan.confinement.unwrap_or(settings.confinement),
             audit: settings.log.audit,
