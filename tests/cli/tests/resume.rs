@@ -39,14 +39,18 @@ fn wait_for_part(scene: &Scene, folder: &str) {
     }
 }
 
+fn number(value: &Value) -> u64 {
+    value.as_u64().expect("a number")
+}
+
 /// The line of a transfer that went on: it moved what was missing and nothing else.
 #[track_caller]
 fn went_on(outcome: &Outcome, size: usize) -> Value {
     outcome.ends_with(0).says(&["resumes at", " %"]);
     let line = outcome.objects().remove(0);
-    let resumed = line["resumed_bytes"].as_u64().unwrap();
+    let resumed = number(&line["resumed_bytes"]);
     assert!(resumed >= KEPT_AT_LEAST, "{line}");
-    let moved: u64 = line["channel_bytes"].as_array().unwrap().iter().map(|bytes| bytes.as_u64().unwrap()).sum();
+    let moved: u64 = line["channel_bytes"].as_array().expect("a list").iter().map(number).sum();
     // On a busy machine blocks go twice because their acknowledgement is late; not as many as were kept.
     assert!(moved + resumed >= size as u64 && moved < size as u64, "{line}");
     line
@@ -54,7 +58,7 @@ fn went_on(outcome: &Outcome, size: usize) -> Value {
 
 /// An upload of `source` that has sent enough and waits; the relay that holds it.
 fn held_upload(scene: &Scene, server: &Server, options: &[&str]) -> (xdfs_test_cli::Running, Relay) {
-    let relay = Relay::holding(&server, 1, PASSED);
+    let relay = Relay::holding(server, 1, PASSED);
     let url = relay.url("file");
     let mut words = vec!["cp", "-P", "1", "source", &url];
     words.extend(options);

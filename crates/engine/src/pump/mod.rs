@@ -109,12 +109,15 @@ pub struct Pump<D: Dispatch, H: Host> {
     /// Operations that let go of their stage when its marker is made.
     after_marker: BTreeSet<OperationId>,
     /// Operations whose part is being kept; the outcome is told when it is, since a program may end on hearing it.
-    keeping: BTreeMap<OperationId, Option<(Result<Committed, Error>, Tally)>>,
+    keeping: BTreeMap<OperationId, Option<Told>>,
     /// Transfers that ended while a record of theirs was with the transport.
     closing: Vec<OperationId>,
     /// Sockets of an ended session on which the reason still leaves, and until when.
     last_words: BTreeMap<SocketId, Instant>,
 }
+
+/// How an operation ended, and what it moved.
+type Told = (Result<Committed, Error>, Tally);
 
 /// See [`Pump::after_detach`].
 enum AfterDetach {

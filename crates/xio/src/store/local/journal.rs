@@ -232,8 +232,11 @@ mod tests {
         }
     }
 
+    /// Where a record ends, what is there by then, and the generation.
+    type Said = (usize, Vec<Extent>, u64);
+
     /// A file of four records, and what it says after each.
-    fn file() -> (Vec<u8>, Vec<(usize, Vec<Extent>, u64)>) {
+    fn file() -> (Vec<u8>, Vec<Said>) {
         let first = vec![extent(0, 10)];
         let second = vec![extent(0, 20), extent(30, 40)];
         let (mut bytes, mut check) = begin(&about());

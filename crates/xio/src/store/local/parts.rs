@@ -21,7 +21,10 @@ use xdfs_proto::base::{ErrorKind, Extent};
 
 /// See the module. Clones are the same table.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Parts(Arc<Mutex<BTreeMap<(u64, u64), Weak<Progress>>>>);
+pub(super) struct Parts(Arc<Mutex<Table>>);
+
+/// By device and inode.
+type Table = BTreeMap<(u64, u64), Weak<Progress>>;
 
 /// A part file that may be written.
 pub(super) struct OpenPart {
