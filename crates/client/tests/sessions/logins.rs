@@ -75,7 +75,7 @@ fn a_key_a_token_and_a_password_open_a_session_and_their_failures_are_told() {
         vec![password("wrong one")],
     ] {
         let error = Session::connect(&options(&serving, offers.clone())).unwrap_err();
-        assert_eq!(error.kind, ErrorKind::Refused);
+        assert_eq!(error.kind, ErrorKind::LoginRefused);
         for offer in offers {
             if let Offer::Key(signer) | Offer::Token(signer) = offer {
                 assert!(error.message.contains(&signer.public().fingerprint().to_string()), "{error}");

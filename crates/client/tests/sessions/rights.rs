@@ -105,8 +105,8 @@ fn an_export_is_for_its_users_and_for_nobody_else() {
         assert_eq!(kind(get(session, "data/a")), Some(ErrorKind::NotFound));
     }
     assert_eq!(site.serving.directory.names(), ["a"]);
-    assert_eq!(kind(site.login("alice", 2)), Some(ErrorKind::Refused), "somebody else's key");
-    assert_eq!(kind(site.login("carol", 1)), Some(ErrorKind::Refused), "nobody of that name");
+    assert_eq!(kind(site.login("alice", 2)), Some(ErrorKind::LoginRefused), "somebody else's key");
+    assert_eq!(kind(site.login("carol", 1)), Some(ErrorKind::LoginRefused), "nobody of that name");
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn a_login_that_is_taken_away_ends_its_sessions_with_the_reason_and_no_others() 
     assert_eq!(ended, 2);
     let told = put(&idle, "data/after").unwrap_err();
     assert!(told.message.contains("was revoked"), "the idle session is told, too: {told}");
-    assert_eq!(kind(site.login("alice", 1)), Some(ErrorKind::Refused));
+    assert_eq!(kind(site.login("alice", 1)), Some(ErrorKind::LoginRefused));
     assert!(put(&bob, "data/bobs").is_ok(), "nobody else is touched");
     site.serving.directory.wait_for_names(&["bobs"]);
 }
@@ -196,7 +196,7 @@ fn a_login_that_is_taken_away_ends_its_sessions_with_the_reason_and_no_others() 
 #[test]
 fn a_user_who_is_added_logs_in_at_once() {
     let site = Site::new();
-    assert_eq!(kind(site.login("carol", 9)), Some(ErrorKind::Refused));
+    assert_eq!(kind(site.login("carol", 9)), Some(ErrorKind::LoginRefused));
     let account =
         Account { keys: vec![NamedKey { key: key_of(9).public(), comment: String::new() }], ..Account::default() };
     site.edit(|accounts| accounts.add("carol", account));
