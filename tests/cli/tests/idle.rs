@@ -20,8 +20,8 @@ const EACH_MAX: u64 = 24 << 10;
 
 /// A session of one channel; nothing is kept here but the connection.
 fn open(address: &str) -> TcpStream {
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_nodelay(true).unwrap();
+    let mut stream = TcpStream::connect(address).expect("the server answers as it should");
+    stream.set_nodelay(true).expect("the server answers as it should");
     let open = Open {
         prefaces: [0; 16],
         features: 0,
@@ -46,37 +46,39 @@ fn open(address: &str) -> TcpStream {
         offers: vec![Offered::Anonymous],
         nonce: [7; 18],
     };
-    let (mut opening, mut step) = ClientOpening::start(wishes).unwrap();
+    let (mut opening, mut step) = ClientOpening::start(wishes).expect("the server answers as it should");
     let opened = loop {
         step = match step {
             ClientStep::Done { send, opened } => {
-                stream.write_all(&send).unwrap();
+                stream.write_all(&send).expect("the server answers as it should");
                 break opened;
             }
             ClientStep::Go { send, want } => {
-                stream.write_all(&send).unwrap();
+                stream.write_all(&send).expect("the server answers as it should");
                 let mut bytes = vec![0; want];
-                stream.read_exact(&mut bytes).unwrap();
-                opening.on_bytes(&bytes).unwrap()
+                stream.read_exact(&mut bytes).expect("the server answers as it should");
+                opening.on_bytes(&bytes).expect("the server answers as it should")
             }
-            ClientStep::Judge(_) => opening.on_judged().unwrap(),
-            ClientStep::Sign { .. } => opening.on_signature(None).unwrap(),
+            ClientStep::Judge(_) => opening.on_judged().expect("the server answers as it should"),
+            ClientStep::Sign { .. } => opening.on_signature(None).expect("the server answers as it should"),
         };
     };
     let ClientOpened { farewell, .. } = *opened;
     let mut last = [0; FAREWELL_BYTES];
-    stream.read_exact(&mut last).unwrap();
-    farewell.check(&last).unwrap();
+    stream.read_exact(&mut last).expect("the server answers as it should");
+    farewell.check(&last).expect("the server answers as it should");
     stream
 }
 
 /// Private memory of the server in bytes, and its threads.
 fn cost(server: &Server) -> (u64, u64) {
     let process = server.process().as_raw_nonzero();
-    let read = |name: &str| std::fs::read_to_string(format!("/proc/{process}/{name}")).unwrap();
+    let read = |name: &str| {
+        std::fs::read_to_string(format!("/proc/{process}/{name}")).expect("the server answers as it should")
+    };
     let number = |text: &str, name: &str| -> u64 {
         let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_else(|| panic!("no {name}"));
-        line.trim().trim_end_matches(" kB").parse().unwrap()
+        line.trim().trim_end_matches(" kB").parse().expect("the server answers as it should")
     };
     let memory = read("smaps_rollup");
     let private = number(&memory, "Private_Dirty:") + number(&memory, "Private_Clean:");
