@@ -6,6 +6,7 @@ use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_proto::limits;
 use xdfs_proto::wire::Writer;
 use xdfs_proto::wire::handshake::{MessageType, encode_refusal, frame};
+use xdfs_proto::wire::login::{KeyLogin, Kind, TokenLogin};
 
 /// Target, name, input.
 pub(crate) type Seed = (&'static str, String, Vec<u8>);
@@ -184,7 +185,7 @@ fn secret(w: &mut Writer, first: u64, count: u64) -> &mut Writer {
 /// The start of an OPEN, up to the credentials.
 fn open(w: &mut Writer, channels: u64, pipelines: u64) -> &mut Writer {
     w.raw(&[0; 16]).integer(0).integer(channels).integer(pipelines).integer(0).integer(0).byte(0).integer(0);
-    w.raw(&[1; 16]).integer(0)
+    w.raw(&[1; 16]).bytes(&[1, 2]).integer(0)
 }
 
 fn handshakes(add: &mut impl FnMut(&'static str, &str, Vec<u8>)) {
@@ -213,7 +214,7 @@ fn handshakes(add: &mut impl FnMut(&'static str, &str, Vec<u8>)) {
             name,
             written(|w| {
                 w.raw(&[0; 16]).integer(0).integer(9).integer(9).integer(0).integer(1 << 16).byte(level).integer(stall);
-                w.raw(&[1; 16]).integer(login).integer(0).integer(option.is_some().into());
+                w.raw(&[1; 16]).bytes(&[2, 7]).integer(login).integer(0).integer(option.is_some().into());
                 if let Some(key) = option {
                     w.integer(key).bytes(b"v");
                 }
@@ -225,6 +226,20 @@ fn handshakes(add: &mut impl FnMut(&'static str, &str, Vec<u8>)) {
     refused("login", 0, 1, None, 0);
     refused("option-critical", 0, 0, Some(3), 0);
     refused("option", 1, 0, Some(4), 1);
+    for (name, suites) in [("suites-none", &[][..]), ("suites-unknown", &[0, 3, 255]), ("suites-too-many", &[1; 17])] {
+        let start = |w: &mut Writer| {
+            w.raw(&[0; 16]).integer(0).integer(1).integer(1).integer(0).integer(0).byte(2).integer(0).raw(&[1; 16]);
+        };
+        add(
+            "open",
+            name,
+            written(|w| {
+                start(w);
+                w.bytes(suites).integer(3).bytes(b"p=tls-exporter,,n=ada,r=0123456789abcdef").integer(0).byte(0)
+            }),
+        );
+    }
+    logins(add);
     let accept = |channels: u64, first: u64, count: u64, block: u64| {
         written(|w| {
             w.raw(&[0; 16]).raw(&[1; 16]).integer(0).integer(channels).integer(1).integer(0).integer(block).byte(0);
@@ -239,6 +254,24 @@ fn handshakes(add: &mut impl FnMut(&'static str, &str, Vec<u8>)) {
     add("handshake", "too-long", vec![2, 1, 0, 1]);
     add("handshake", "hello", frame(MessageType::Hello, &[5; 17]));
     add("handshake", "challenge", frame(MessageType::Challenge, b"r=ab,s=AAAA,i=600000"));
+}
+
+/// Credentials: the kind of login, then what OPEN carries for it.
+fn logins(add: &mut impl FnMut(&'static str, &str, Vec<u8>)) {
+    let key = KeyLogin { user: b"ada".to_vec(), key: [1; 32], signature: [2; 64] };
+    let token = TokenLogin { key: [1; 32], signature: [2; 64] };
+    let of = |kind: Kind, bytes: &[u8]| [&[kind as u8], bytes].concat();
+    add("login", "key", of(Kind::Key, &key.encode()));
+    add("login", "key-trailing", of(Kind::Key, &[&key.encode()[..], &[0]].concat()));
+    add("login", "key-nobody", of(Kind::Key, &KeyLogin { user: Vec::new(), ..key.clone() }.encode()));
+    add("login", "key-not-text", of(Kind::Key, &KeyLogin { user: vec![0xff, 0], ..key.clone() }.encode()));
+    let long = vec![b'a'; limits::USER_BYTES_MAX + 1];
+    add("login", "key-too-long", of(Kind::Key, &KeyLogin { user: long, ..key.clone() }.encode()));
+    add("login", "key-cut", of(Kind::Key, &key.encode()[..50]));
+    add("login", "token", of(Kind::Token, &token.encode()));
+    add("login", "token-trailing", of(Kind::Token, &key.encode()));
+    add("login", "token-cut", of(Kind::Token, &token.encode()[..95]));
+    add("login", "kind-later", vec![4, 1, 2]);
 }
 
 /// Names, and requests that carry them.

@@ -5,6 +5,7 @@ use std::fmt::Debug;
 use xdfs_proto::base::RelPath;
 use xdfs_proto::negotiate::{self, Policy};
 use xdfs_proto::wire::handshake::{self, Accept, Join, MessageType, Open};
+use xdfs_proto::wire::login::{self, KeyLogin, Kind, TokenLogin};
 use xdfs_proto::wire::preface::{ClientPreface, PREFACE_BYTES, ServerPreface, Start};
 use xdfs_proto::wire::request::Request;
 use xdfs_proto::wire::{Control, Event, HEAD_BYTES, Head, Reader, WireError, Writer};
@@ -72,6 +73,27 @@ pub(super) fn open(input: &[u8]) {
         assert!(granted.block.is_power_of_two() && u16::from(granted.pipelines) <= granted.channels);
     }
     let _ = negotiate::confirm(&open.prefaces, [0; 8], [0; 8]);
+}
+
+/// The kind, then the credentials that OPEN carries for it.
+pub(super) fn login(input: &[u8]) {
+    let Some((kind, payload)) = input.split_first() else { return };
+    match Kind::from_code((*kind).into()) {
+        Some(Kind::Key) => {
+            let Some(login) = again(payload, KeyLogin::decode, KeyLogin::encode) else { return };
+            assert!(login.encode().len() <= payload.len());
+            // Nobody else's signature covers the same bytes.
+            let signed = |user: &[u8]| login::signed(Kind::Key, &[1; 32], &[2; 32], &[3; 16], user, &login.key);
+            assert_ne!(signed(&login.user), signed(&[&login.user[..], b"a"].concat()));
+        }
+        Some(Kind::Token) => {
+            if let Some(login) = again(payload, TokenLogin::decode, TokenLogin::encode) {
+                assert_eq!(login.encode(), payload);
+            }
+        }
+        Some(other @ (Kind::Anonymous | Kind::Password)) => assert_eq!(other.bit(), 1 << *kind),
+        None => assert!(usize::from(*kind) >= Kind::ALL.len()),
+    }
 }
 
 pub(super) fn accept(input: &[u8]) {
