@@ -32,6 +32,8 @@ pub(crate) struct ServerHost {
     pub letters: SyncSender<Letter>,
     pub waker: DescriptorWaker,
     pub pipeline: u8,
+    /// The lowest level of every transfer of the session.
+    pub session_floor: Level,
     /// The present operations.
     pub operations: BTreeMap<OperationId, Operation>,
 }
@@ -78,7 +80,7 @@ impl ServerHost {
     fn begin(&mut self, operation: OperationId, request: &Request, upload: bool) -> Result<Authorized, Error> {
         let want = if upload { Want::Write { keep: request.keep_existing } } else { Want::Read };
         let judged = self.authority.now().authorise(&self.principal, &request.name, want, seconds_now());
-        let floor = judged.as_ref().map_or(Level::Clear, Authorized::floor);
+        let floor = judged.as_ref().map_or(Level::Clear, Authorized::floor).max(self.session_floor);
         self.metrics.live.fetch_add(1, Ordering::Relaxed);
         let name = request.name.escape_ascii().to_string();
         self.operations.insert(operation, Operation { name, upload, level: request.level.max(floor) });

@@ -233,6 +233,7 @@ impl Server {
             letters: self.letters.clone(),
             waker: self.dispatch.waker(),
             pipeline,
+            session_floor: group.session.limits().floor,
             operations: BTreeMap::new(),
         };
         let mut peers = posts.to_vec();
