@@ -29,6 +29,8 @@ const CHANNEL_BINDING_LABEL: &[u8] = b"EXPORTER-Channel-Binding";
 #[derive(Debug, Default)]
 pub(super) struct Record {
     bytes: Vec<u8>,
+    /// One of data has come: all that follows is sealed, and sealed records are of no other type (RFC 8446, section 5.2).
+    sealed: bool,
 }
 
 impl Record {
@@ -51,9 +53,16 @@ impl Record {
             return Ok(Some(std::mem::take(&mut self.bytes)));
         }
         // Alert, handshake, change of ciphers (for old middle boxes), data: nothing else is a TLS record.
-        if !(20..=23).contains(&bytes[0]) || bytes[1] != 3 {
+        // Its version means nothing (RFC 8446, section 5.1) and is covered by no key, so there is one that is taken, and the
+        // one that hellos have for old servers: what cannot differ carries nothing for somebody on the way.
+        let version = bytes[2] == 3 || bytes[2] == 1 && bytes[0] == 22;
+        if !(20..=23).contains(&bytes[0]) || bytes[1] != 3 || !version {
             return Err(Error::new(ErrorKind::Protocol, "these bytes are no TLS"));
         }
+        if self.sealed && bytes[0] != 23 {
+            return Err(Error::new(ErrorKind::Protocol, "a TLS record in clear behind one that was sealed"));
+        }
+        self.sealed |= bytes[0] == 23;
         if self.want() > RECORD_BYTES_MAX || self.want() == 0 {
             return Err(Error::new(ErrorKind::Protocol, "a TLS record is empty or too long"));
         }
