@@ -3,9 +3,17 @@
 #![allow(clippy::disallowed_methods, reason = "tests set their scenes with the standard library")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "in a test a panic is the finding")]
 
+mod downgrade;
+mod flights;
 mod joins;
+mod liar;
+mod noise;
 mod openings;
 mod raw;
 mod records;
+mod replay;
+mod sealed;
+mod strangers;
 #[path = "../support/mod.rs"]
 mod support;
+mod truncation;

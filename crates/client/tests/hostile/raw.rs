@@ -27,6 +27,18 @@ pub fn connect(serving: &Serving) -> TcpStream {
     stream
 }
 
+/// A connection from an address of this machine's that is not the usual one: who fails too often has to wait, by address.
+pub fn connect_from(serving: &Serving, number: u8) -> TcpStream {
+    let Address::Tcp(address) = serving.address else { panic!("the raw peer speaks TCP") };
+    let socket = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::STREAM, None).unwrap();
+    rustix::net::bind(&socket, &std::net::SocketAddr::from(([127, 0, 3, number], 0))).unwrap();
+    rustix::net::connect(&socket, &address).unwrap();
+    let stream = TcpStream::from(socket);
+    stream.set_nodelay(true).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
 /// Everything that comes until the server closes.
 #[track_caller]
 pub fn read_to_end(stream: &mut TcpStream) -> Vec<u8> {
@@ -119,7 +131,11 @@ pub struct RawTls {
 
 impl RawTls {
     pub fn start(serving: &Serving) -> Self {
-        let mut stream = connect(serving);
+        Self::on(connect(serving))
+    }
+
+    /// The same on this connection.
+    pub fn on(mut stream: TcpStream) -> Self {
         let client = ClientPreface::of(Start::Tls).encode();
         let (_, mut tls) = ClientTls::start("localhost", &Certificates::Raw).unwrap();
         stream.write_all(&[&client[..], &tls.output()].concat()).unwrap();
@@ -227,7 +243,7 @@ pub fn head(event: Event, level: Level, operation: u32) -> Head {
 }
 
 impl RawChannel {
-    fn new(stream: TcpStream, keys: RoleKeys) -> Self {
+    pub fn new(stream: TcpStream, keys: RoleKeys) -> Self {
         let sealer = Sealer::new(keys.seal, Limits::STANDARD).unwrap();
         let opener = Opener::new(keys.open, Limits::STANDARD).unwrap();
         Self { stream, sealer, opener }
@@ -265,6 +281,21 @@ impl RawChannel {
         self.record(Head { offset, ..head(event, Level::Clear, operation) }, payload, |_| {});
     }
 
+    /// The number of the next record that is sent here.
+    pub fn next_sequence(&self) -> u64 {
+        self.sealer.sequence()
+    }
+
+    /// The next record as it came, and not looked into: no other can be read behind it.
+    pub fn read_sealed(&mut self) -> Vec<u8> {
+        let mut bytes = vec![0; 48];
+        self.stream.read_exact(&mut bytes).unwrap();
+        let head = Head::decode(bytes[..32].try_into().unwrap()).unwrap();
+        bytes.resize(48 + head.length as usize, 0);
+        self.stream.read_exact(&mut bytes[48..]).unwrap();
+        bytes
+    }
+
     /// The next record; none when the server has closed.
     pub fn read(&mut self) -> Option<(Head, Vec<u8>)> {
         let mut raw = [0; 48];
@@ -292,9 +323,26 @@ impl RawChannel {
 
     /// Opens an upload of `length` bytes and waits for its GRANT.
     pub fn upload(&mut self, operation: u32, name: &str, length: Option<u64>) {
-        let request = Request { name: name.into(), length, level: Level::Clear, mode: 0o644, ..Request::default() };
+        self.upload_at(operation, name, length, Level::Clear);
+    }
+
+    /// The same with blocks at `level` at least.
+    pub fn upload_at(&mut self, operation: u32, name: &str, length: Option<u64>, level: Level) {
+        let request = Request { name: name.into(), length, level, mode: 0o644, ..Request::default() };
         self.request(true, operation, &request);
         self.until("GRANT", |_, control| matches!(control, Control::Grant(_)).then_some(()));
+    }
+
+    /// Says that an upload is whole.
+    pub fn whole(&mut self, operation: u32, length: u64) {
+        self.control(operation, &Control::Finish { length, root: Vec::new() });
+        self.control(operation, &Control::EndOfRange { blocks: 1 });
+    }
+
+    /// Waits until the server has the whole file.
+    #[track_caller]
+    pub fn committed(&mut self) {
+        self.until("COMMITTED", |_, control| matches!(control, Control::Committed { .. }).then_some(()));
     }
 
     /// Asks for an answer and waits for it: the channel is up, and everything before was processed.

@@ -4,6 +4,8 @@
 #![allow(dead_code, reason = "each test program uses its part")]
 #![allow(clippy::disallowed_methods, reason = "tests set their scenes with the standard library")]
 
+pub mod middle;
+pub mod people;
 pub mod relay;
 pub mod serving;
 

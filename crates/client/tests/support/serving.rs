@@ -6,8 +6,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use xdfs_client::{Address, ConnectOptions, HostCheck, Level, Pinned, Session};
 use xdfs_server::{
-    Config, Directory, DiskMode, Export, Handle, HostIdentity, KeyPair, LogEvent, Policy, Server, ServerLimits,
-    TransportOptions, VisitorsOnly,
+    Access, Anonymous, Config, Directory, DiskMode, Export, Handle, HostIdentity, KeyPair, LogEvent, Policy, Server,
+    ServerLimits, TransportOptions, VisitorsOnly,
 };
 use xdfs_xio::store::{LocalStore, MemoryExport};
 
@@ -19,7 +19,8 @@ pub fn host_check() -> Arc<dyn HostCheck> {
     Arc::new(Pinned(KeyPair::from_seed(&HOST_SEED).unwrap().public().fingerprint()))
 }
 
-/// See the module. Exports: `data` (a directory), `fixed` (the same one, read-only) and `memory` (zero and null).
+/// See the module. Exports: `data` (a directory), `fixed` (the same one, read-only), `integrity` and `private`
+/// (the same one, with these floors) and `memory` (zero and null).
 pub struct Serving {
     pub directory: Scratch,
     pub address: Address,
@@ -65,12 +66,23 @@ impl Serving {
             let store = LocalStore::open_root(directory.path(), writable).unwrap();
             Export::open_to_all(name, Arc::new(store), writable)
         };
+        let above = |name: &str, floor: Level| {
+            let store = LocalStore::open_root(directory.path(), true).unwrap();
+            let access = Access { writable: true, anonymous: Anonymous::Write, floor, ..Access::default() };
+            Export::new(name, Arc::new(store), access)
+        };
         let memory = Export::open_to_all("memory", Arc::new(MemoryExport), true);
         let server = Server::bind(Config {
             listen: if setup.unix { socket } else { Address::Tcp(([127, 0, 0, 1], 0).into()) },
             inherited: None,
             transport: TransportOptions::default(),
-            exports: vec![export("data", true), export("fixed", false), memory],
+            exports: vec![
+                export("data", true),
+                export("fixed", false),
+                above("integrity", Level::Integrity),
+                above("private", Level::Private),
+                memory,
+            ],
             policy: setup.policy,
             limits: setup.limits,
             disk: setup.disk,

@@ -1,0 +1,84 @@
+//! Round trips to the first byte of a file at the client, counted: what the client would say in a further turn is held
+//! back, and the byte arrives all the same. Through a relay with a delay the time is told too.
+
+use super::support::middle::Middle;
+use super::support::people::{PASSWORD, People, by_key, by_password, by_token};
+use super::support::serving::{Serving, Setup};
+use super::support::{PATIENCE, finish, pipe_target};
+use std::io::Read;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use xdfs_client::{ConnectOptions, GetOptions, Level, Offer, Session};
+use xdfs_secure::identity::password::{ROUNDS, verifier};
+
+/// Each login, and the turns that the client has until the first byte is there. With that of TCP's own handshake they are
+/// as many round trips as the protocol promises: 3, and 4 with a password.
+fn logins() -> [(&'static str, Offer, usize); 4] {
+    [
+        ("key", by_key(1), 2),
+        ("token", by_token(2), 2),
+        ("anonymous", Offer::Anonymous, 2),
+        ("password", by_password(PASSWORD), 3),
+    ]
+}
+
+fn serving() -> Serving {
+    let serving = Serving::with(Setup { directory: Arc::new(People(true)), ..Setup::default() });
+    serving.directory.write("file", &[7; 1000]);
+    serving
+}
+
+/// Time from the connect to the first byte.
+fn first_byte(serving: &Serving, middle: &Middle, offer: Offer, turns: usize) -> Duration {
+    let options = ConnectOptions {
+        address: middle.address.clone(),
+        user: "ada".into(),
+        offers: vec![offer],
+        level: Level::Private,
+        deadline: PATIENCE,
+        ..serving.options(1)
+    };
+    middle.allow(turns);
+    let line = middle.connections();
+    let (target, mut reader) = pipe_target();
+    let started = Instant::now();
+    let (session, transfer) = Session::connect_and_get(&options, "data/file", target, &GetOptions::default()).unwrap();
+    let mut first = [0];
+    reader.read_exact(&mut first).unwrap();
+    let took = started.elapsed();
+    assert_eq!((first, middle.turns_passed(line)), ([7], turns));
+    middle.allow(usize::MAX);
+    let rest = std::thread::spawn(move || reader.read_to_end(&mut Vec::new()));
+    finish(&transfer).unwrap();
+    assert_eq!(rest.join().unwrap().unwrap(), 999);
+    session.close().unwrap();
+    took
+}
+
+#[test]
+fn the_first_byte_takes_three_round_trips_and_four_with_a_password() {
+    let serving = serving();
+    let middle = Middle::before(&serving.address);
+    for (_, offer, turns) in logins() {
+        first_byte(&serving, &middle, offer, turns);
+    }
+}
+
+#[test]
+fn through_a_relay_of_50_ms_each_way_the_first_byte_is_there_in_time() {
+    let serving = serving();
+    let middle = Middle::delaying(&serving.address, Duration::from_millis(50));
+    // The client's own work for a password, which this test measures beside: it is no round trip.
+    let started = Instant::now();
+    verifier(b"another one", &[1; 16], ROUNDS.try_into().unwrap()).unwrap();
+    let stretching = started.elapsed();
+    for (name, offer, turns) in logins() {
+        // The best of three: on a machine that does other things too one may be late.
+        let best = (0..3).map(|_| first_byte(&serving, &middle, offer.clone(), turns)).min().unwrap();
+        let delays = Duration::from_millis(turns as u64 * 100);
+        let work = if name == "password" { stretching * 2 } else { Duration::ZERO };
+        println!("{name}: first byte after {best:?}; stretching a password takes {stretching:?}");
+        assert!(best >= delays, "{name}: the relay did not delay: {best:?}");
+        assert!(best <= delays + Duration::from_millis(20) + work, "{name}: {best:?}");
+    }
+}

@@ -1,0 +1,43 @@
+//! B26, the half that is not about time: what comes back does not tell whether a user exists.
+
+use super::support::middle::{Middle, borders};
+use super::support::people::{People, by_key, by_password, by_token};
+use super::support::serving::{Serving, Setup};
+use std::sync::Arc;
+use xdfs_client::{ConnectOptions, ErrorKind, Offer, Session};
+
+/// What a failed login shows: the client's error, whose turn it was, and the length of every TLS record.
+/// Each time on a server of its own: who fails too often is told that, whoever he says to be.
+fn shown(user: &str, offer: Offer) -> (String, Vec<(usize, usize)>, [Vec<usize>; 2]) {
+    let serving = Serving::with(Setup { directory: Arc::new(People(false)), ..Setup::default() });
+    let middle = Middle::before(&serving.address);
+    let options = ConnectOptions {
+        address: middle.address.clone(),
+        user: user.into(),
+        offers: vec![offer],
+        deadline: super::support::PATIENCE,
+        ..serving.options(1)
+    };
+    let error = Session::connect(&options).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::LoginRefused, "{error}");
+    let seen = middle.seen(0);
+    (error.to_string(), seen.turns.clone(), seen.bytes.each_ref().map(|bytes| borders(bytes).0))
+}
+
+#[test]
+fn b26_an_unknown_user_one_without_a_password_and_a_wrong_password_look_alike() {
+    let wrong = || by_password("no such password");
+    let known = shown("ada", wrong());
+    // Preface and hello; OPEN; proof: three turns each, and as many answers.
+    assert_eq!(known.1.len(), 6, "{:?}", known.1);
+    assert_eq!(shown("bob", wrong()), known, "a user without a password");
+    assert_eq!(shown("eve", wrong()), known, "a user that is not there");
+
+    let foreign = shown("ada", by_key(77));
+    assert_eq!(foreign.1.len(), 4, "{:?}", foreign.1);
+    assert_eq!(shown("eve", by_key(77)), foreign);
+    // A key that is somebody else's is worth no more than one that is nobody's.
+    let somebodys = shown("bob", by_key(1));
+    assert_eq!((somebodys.1, somebodys.2), (foreign.1.clone(), foreign.2.clone()));
+    shown("", by_token(78));
+}
