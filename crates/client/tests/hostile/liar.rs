@@ -127,11 +127,16 @@ fn send(channel: &mut RawChannel, granted: Level, sent: Level) {
     channel.whole(1, 100);
 }
 
-const HONEST: fn(&mut Accept) = |_| {};
+/// What a liar makes of an honest ACCEPT.
+type Twist = fn(&mut Accept);
+/// What it does behind it.
+type Deed = fn(&mut RawChannel);
+
+const HONEST: Twist = |_| {};
 
 #[test]
 fn b21_a_server_that_grants_what_was_not_asked_for_is_left() {
-    let lies: [(&str, fn(&mut Accept)); 7] = [
+    let lies: [(&str, Twist); 7] = [
         ("another suite", |accept| accept.suite = Suite::ChaCha20Poly1305),
         ("more channels", |accept| (accept.channels, accept.grant.count) = (3, 3)),
         ("more pipelines", |accept| accept.pipelines = 2),
@@ -154,7 +159,7 @@ fn b21_a_server_that_grants_what_was_not_asked_for_is_left() {
 fn b21_a_server_that_grants_or_sends_below_the_clients_floor_gets_an_error() {
     let levels = [Level::Clear, Level::Integrity, Level::Private];
     // A closure that captures is no function: each pair of levels has its own.
-    let cells: [(Level, Level, fn(&mut RawChannel)); 9] = [
+    let cells: [(Level, Level, Deed); 9] = [
         (levels[0], levels[0], |c| send(c, Level::Clear, Level::Clear)),
         (levels[0], levels[1], |c| send(c, Level::Clear, Level::Integrity)),
         (levels[0], levels[2], |c| send(c, Level::Clear, Level::Private)),

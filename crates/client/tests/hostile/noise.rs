@@ -34,7 +34,7 @@ fn message(prefaces: [u8; 16], seed: u64) -> Vec<u8> {
         payload.extend(&noise[3..]);
     }
     let mut whole = frame(MessageType::Open, &payload);
-    if seed % 16 == 0 {
+    if seed.is_multiple_of(16) {
         // A type or a length that is another.
         whole[usize::from(noise[4]) % 4] ^= noise[5] | 1;
     }

@@ -213,13 +213,11 @@ fn see(state: &mut State, line: usize, way: Way, chunk: &mut Vec<u8>) -> bool {
                 chunk[place] ^= mask;
             }
         }
-        Act::End { way: other, at, how } if other == way => {
-            // At the border, and not with the first byte behind it, which may never come.
-            if at <= start + chunk.len() {
-                chunk.truncate(at.saturating_sub(start));
-                seen.ended = Some(how);
-                last = true;
-            }
+        // At the border, and not with the first byte behind it, which may never come.
+        Act::End { way: other, at, how } if other == way && at <= start + chunk.len() => {
+            chunk.truncate(at.saturating_sub(start));
+            seen.ended = Some(how);
+            last = true;
         }
         _ => {}
     }
