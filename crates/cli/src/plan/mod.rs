@@ -246,7 +246,16 @@ fn resolve_demo(args: DemoArgs) -> Result<DemoPlan, PlanError> {
 }
 
 fn parse_url(text: &OsStr) -> Result<Url, PlanError> {
-    Url::parse(text).map_err(|fault| PlanError::Url { url: show(text), fault })
+    Url::parse(text).map_err(|fault| PlanError::Url { url: without_password(show(text)), fault })
+}
+
+/// A URL as it is repeated in an error. Somebody may have put a password where other programs have it: it goes no further.
+fn without_password(url: String) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return url };
+    match (rest.find(':'), rest.rfind('@')) {
+        (Some(from), Some(to)) if from < to => format!("{scheme}://{}:...{}", &rest[..from], &rest[to..]),
+        _ => url,
+    }
 }
 
 fn level_of(protection: Protection) -> Level {
