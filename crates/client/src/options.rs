@@ -29,7 +29,7 @@ pub struct ConnectOptions {
     pub offers: Vec<Offer>,
     /// Cipher suites of records, best first; none leaves it to what this machine is fast at.
     pub suites: Option<Vec<Suite>>,
-    /// Records and bytes under one key before the next one follows.
+    /// How much one key of a channel may protect before the next one follows; the server's must be the same.
     pub key_limits: Limits,
     /// Channels wanted; the server may grant fewer.
     pub channels: u16,

@@ -28,7 +28,7 @@ use xdfs_proto::wire::handshake::Accept;
 use xdfs_proto::wire::request::{Request, Resume};
 use xdfs_secure::keys::{self, ChannelKeys, Grant};
 use xdfs_secure::policy::{Fingerprint, Method, PublicKey};
-use xdfs_secure::record::{Opener, Sealer};
+use xdfs_secure::record::{Limits as KeyLimits, Opener, Sealer};
 use xdfs_secure::{naming, random};
 use xdfs_xio::dispatch::{Dispatch, Dispatcher};
 use xdfs_xio::transport::{self, Link, TransportOptions};
@@ -169,7 +169,7 @@ impl Session {
             failure: Mutex::new(None),
         });
         let registry = Arc::new(Registry::default());
-        let limits = session_limits(&accept, facts.stall);
+        let limits = session_limits(&accept, facts.stall, options.key_limits);
         let mut session = Self {
             facts,
             level: options.level,
@@ -386,7 +386,7 @@ impl Drop for Session {
 }
 
 /// What the machine is held to, as it was granted.
-fn session_limits(accept: &Accept, stall: Duration) -> SessionLimits {
+fn session_limits(accept: &Accept, stall: Duration, keys: KeyLimits) -> SessionLimits {
     SessionLimits {
         floor: accept.floor,
         block: accept.block,
@@ -395,6 +395,7 @@ fn session_limits(accept: &Accept, stall: Duration) -> SessionLimits {
         operations_max: limits::OPERATIONS_MAX,
         pipelines: accept.pipelines,
         channels: accept.channels,
+        keys,
         ..SessionLimits::default()
     }
 }

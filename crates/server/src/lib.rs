@@ -34,6 +34,7 @@ pub use listen::{Config, Handle, Server};
 pub use log::{Log, LogEvent};
 pub use recovery::PARTS_KEPT;
 pub use xdfs_engine::pump::DiskMode;
+pub use xdfs_proto::base::KeyLimits;
 pub use xdfs_proto::negotiate::Policy;
 pub use xdfs_secure::handshake::tls::{HostIdentity, SiteCertificate};
 pub use xdfs_secure::identity::KeyPair;

@@ -19,7 +19,7 @@ use std::time::Duration;
 use xdfs_engine::blocking::Blocking;
 use xdfs_engine::opening::{Gate, JoinRequest, ServerOpened, Welcome};
 use xdfs_engine::pump::DiskMode;
-use xdfs_proto::base::{ChannelId, Error, ErrorKind, Instant, SessionId};
+use xdfs_proto::base::{ChannelId, Error, ErrorKind, Instant, KeyLimits, SessionId};
 use xdfs_proto::limits;
 use xdfs_proto::negotiate::{self, Policy};
 use xdfs_proto::wire::control::ChannelGrant;
@@ -49,6 +49,8 @@ pub struct Config {
     pub policy: Policy,
     /// Bounds.
     pub limits: ServerLimits,
+    /// How much one key of a channel may protect; the clients' must be the same.
+    pub key_limits: KeyLimits,
     /// How files are written.
     pub disk: DiskMode,
     /// Who hears what happens.

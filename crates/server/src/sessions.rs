@@ -190,6 +190,6 @@ impl Leave {
 }
 
 /// Sealer and opener of a channel.
-pub(crate) fn record_keys(keys: RoleKeys) -> Result<(Sealer, Opener), Error> {
-    Ok((Sealer::new(keys.seal, Limits::STANDARD)?, Opener::new(keys.open, Limits::STANDARD)?))
+pub(crate) fn record_keys(keys: RoleKeys, limits: Limits) -> Result<(Sealer, Opener), Error> {
+    Ok((Sealer::new(keys.seal, limits)?, Opener::new(keys.open, limits)?))
 }

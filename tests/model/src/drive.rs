@@ -254,7 +254,8 @@ impl World {
     fn send(&mut self, setting: &Setting, side: Side, channel: ChannelId, record: Record, now: Instant) {
         match &record.payload {
             Payload::Block(extent) => {
-                let to = (channel, record.head.sequence);
+                // Every epoch but the present one was used up.
+                let to = (channel, u64::from(record.head.epoch) * setting.epoch + record.head.sequence);
                 self.oracle.on_block_sent(plan_of(setting, record.head.operation), *extent, to, now == PATIENCE_IS_OUT);
             }
             Payload::Control(bytes) => {

@@ -62,6 +62,8 @@ pub struct Setting {
     pub close: bool,
     /// The server may say that it goes down.
     pub drain: bool,
+    /// Records of a key epoch, REKEY among them; the largest number is no limit.
+    pub epoch: u64,
     /// The deliberate mistake, if any.
     pub bug: Option<Bug>,
 }
@@ -86,6 +88,7 @@ impl Setting {
             halves: false,
             close: false,
             drain: false,
+            epoch: u64::MAX,
             bug: None,
         }
     }

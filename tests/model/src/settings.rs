@@ -62,6 +62,11 @@ const DRAIN: Setting = Setting { breaks: 1, drain: true, close: true, ..Setting:
 const THREE_UPLOAD: Setting = Setting { breaks: 1, channels: 3, ..Setting::plain("upload, 3 channels", UPLOAD_3) };
 const THREE_DOWNLOAD: Setting =
     Setting { breaks: 1, channels: 3, ..Setting::plain("download, 3 channels", DOWNLOAD_3) };
+/// Keys change all the time: channels break around REKEY, and fences count across it.
+const EPOCHS_UPLOAD: Setting =
+    Setting { breaks: 1, epoch: 2, halves: true, close: true, ..Setting::plain("upload, short epochs", UPLOAD_2) };
+const EPOCHS_DOWNLOAD: Setting =
+    Setting { breaks: 1, epoch: 3, repeats: 1, ..Setting::plain("download, short epochs", DOWNLOAD_2) };
 /// Two pipelines with one channel each: losing one is losing a pipeline.
 const PIPES_UPLOAD: Setting =
     Setting { pipelines: 2, breaks: 1, cancels: 1, ..Setting::plain("upload, 2 pipelines x 1", UPLOAD_2) };
@@ -92,6 +97,8 @@ pub const USUAL: &[Setting] = &[
     DRAIN,
     THREE_UPLOAD,
     THREE_DOWNLOAD,
+    EPOCHS_UPLOAD,
+    EPOCHS_DOWNLOAD,
     PIPES_UPLOAD,
     PIPES_DOWNLOAD,
     LARGER_UPLOAD,
@@ -100,6 +107,8 @@ pub const USUAL: &[Setting] = &[
 
 /// Searched by command: minutes to an hour.
 pub const LARGE: &[Setting] = &[
+    Setting { breaks: 2, ..EPOCHS_UPLOAD },
+    Setting { breaks: 2, close: true, plans: DOWNLOAD_3, ..EPOCHS_DOWNLOAD },
     Setting { breaks: 2, slow_writes: true, ..TWO },
     Setting { cancels: 1, storage_faults: 1, ..TWO },
     Setting { storage_faults: 1, ..LARGER_UPLOAD },
@@ -119,6 +128,7 @@ pub const fn for_bug(bug: Bug) -> Setting {
         Bug::AckAcrossGap => HALVES_UPLOAD,
         Bug::CountDuplicates => REPEATS_UPLOAD,
         Bug::EndOfRangeIsEnd | Bug::CancelDecides => CANCELS_UPLOAD,
+        Bug::FenceOfOneEpoch => EPOCHS_UPLOAD,
         _ => panic!("no mistake of the session: the crash states catch it"),
     };
     setting.with_bug(bug)

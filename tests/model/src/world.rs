@@ -5,7 +5,7 @@ use crate::marked::Marked;
 use crate::oracle::{Oracle, length_of};
 use crate::setting::{Plan, Setting};
 use std::collections::VecDeque;
-use xdfs_proto::base::{ChannelId, Extent, Instant, OperationId, PipelineId};
+use xdfs_proto::base::{ChannelId, Duration, Extent, Instant, KeyLimits, OperationId, PipelineId};
 use xdfs_proto::session::{Bugs, GroupMessage, Payload, Role, Session, SessionLimits};
 use xdfs_proto::wire::Head;
 use xdfs_proto::wire::request::Request;
@@ -118,6 +118,7 @@ impl World {
             operations_max: 4,
             pipelines: setting.pipelines,
             channels: setting.channels,
+            keys: KeyLimits { records: setting.epoch, bytes: u64::MAX, age: Duration::MAX },
             ..SessionLimits::default()
         };
         let bugs = setting.bug.map_or_else(Bugs::default, Bugs::seeded);

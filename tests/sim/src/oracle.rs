@@ -46,6 +46,8 @@ pub struct Oracle {
     processed: BTreeMap<(Side, ChannelId), u64>,
     /// Blocks that arrived.
     pub blocks: u64,
+    /// Keys that were followed by another.
+    pub rekeyed: u64,
     /// Kinds of fault that struck.
     pub fired: BTreeSet<Fault>,
     violation: Option<String>,

@@ -5,7 +5,7 @@ use crate::random::Random;
 use crate::transition::{
     Action, ActionPlan, Fault, LinkPlan, Milestone, OperationPlan, Options, PipeFault, Task, When,
 };
-use xdfs_proto::base::{ChannelId, Duration, Instant, Level};
+use xdfs_proto::base::{ChannelId, Duration, Instant, KeyLimits, Level};
 
 /// Everything that was decided before the run.
 #[derive(Clone, Debug)]
@@ -22,6 +22,8 @@ pub struct Plan {
     pub operations_max: usize,
     /// Stall deadline.
     pub stall: Duration,
+    /// How much one key may protect: often a few records, a few blocks, or a moment.
+    pub keys: KeyLimits,
     /// The first connections, channel 1 first.
     pub links: Vec<LinkPlan>,
     /// Lost channels are replaced, at most this often.
@@ -65,6 +67,7 @@ impl Plan {
             window,
             operations_max: if random.chance(250) { random.between(1, 3) as usize } else { 128 },
             stall: STALL,
+            keys: draw_keys(&mut Random::new(seed).fork(8), block),
             links: Vec::new(),
             replacements: if options.draw(Fault::Replaced, random) { 6 } else { 0 },
             operations,
@@ -204,6 +207,21 @@ impl Plan {
             }
         }
     }
+}
+
+fn draw_keys(random: &mut Random, block: u32) -> KeyLimits {
+    let mut keys = KeyLimits::STANDARD;
+    if random.chance(400) {
+        keys.records = random.between(2, 9);
+    }
+    if random.chance(200) {
+        // Room for one record and REKEY at least.
+        keys.bytes = random.between(1, 5) * u64::from(block) + 1024;
+    }
+    if random.chance(150) {
+        keys.age = Duration::from_micros(random.magnitude(1, 500_000));
+    }
+    keys
 }
 
 impl OperationPlan {

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use xdfs_proto::base::{ChannelId, Extent, Instant, Level, OperationId, SessionId};
 use xdfs_proto::session::{Fault, Role};
+use xdfs_proto::wire::Event;
 use xdfs_proto::wire::handshake::{JOIN_BYTES, Join};
 use xdfs_proto::wire::head::{HEAD_BYTES, Head, TAG_BYTES};
 use xdfs_secure::join::JoinKey;
@@ -103,7 +104,14 @@ pub struct Port {
 
 impl Port {
     /// One end of `channel` with the keys of `secret`.
-    pub fn new(channel: ChannelId, role: Role, secret: &[u8; 32], incoming: Incoming, now: Instant) -> Self {
+    pub fn new(
+        channel: ChannelId,
+        role: Role,
+        secret: &[u8; 32],
+        limits: Limits,
+        incoming: Incoming,
+        now: Instant,
+    ) -> Self {
         let role = match role {
             Role::Client => keys::Role::Client,
             Role::Server => keys::Role::Server,
@@ -113,8 +121,8 @@ impl Port {
             .expect("key derivation fails only when memory is short")
             .for_role(role);
         Self {
-            sealer: Sealer::new(keys.seal, Limits::STANDARD).expect("as above"),
-            opener: Opener::new(keys.open, Limits::STANDARD).expect("as above"),
+            sealer: Sealer::new(keys.seal, limits).expect("as above"),
+            opener: Opener::new(keys.open, limits).expect("as above"),
             join: keys.join,
             out: VecDeque::new(),
             incoming,
@@ -175,7 +183,10 @@ impl Port {
         bytes.extend_from_slice(&[0; TAG_BYTES]);
         bytes.extend_from_slice(&head.encode());
         bytes.extend_from_slice(payload);
-        let tag = self.sealer.seal(head.level, &mut bytes[TAG_BYTES..]).expect("far below the limits of an epoch");
+        let tag = self.sealer.seal(head.level, &mut bytes[TAG_BYTES..]).expect("REKEY goes before a limit");
+        if head.event == Event::Rekey as u8 {
+            self.sealer.rekey().expect("no run has so many epochs");
+        }
         bytes.copy_within(TAG_BYTES..TAG_BYTES + HEAD_BYTES, 0);
         bytes[HEAD_BYTES..HEAD_BYTES + TAG_BYTES].copy_from_slice(&tag);
         if let Some(flip) = flip {

@@ -29,6 +29,8 @@ pub struct Report {
     pub violation: Option<String>,
     /// Blocks that arrived.
     pub blocks: u64,
+    /// Keys that were followed by another.
+    pub rekeyed: u64,
     /// Kinds of fault that struck.
     pub fired: BTreeSet<Fault>,
     /// Virtual time.
@@ -135,6 +137,7 @@ impl Simulation {
             seed,
             violation: self.around.oracle.verdict().map(str::to_owned),
             blocks: self.around.oracle.blocks,
+            rekeyed: self.around.oracle.rekeyed,
             fired: self.around.oracle.fired.clone(),
             time: self.around.now.since(Instant(0)),
             events,

@@ -19,6 +19,8 @@ pub struct Tally {
     pub short: u64,
     /// Blocks of all.
     pub blocks: u64,
+    /// Sessions in which a channel's key was followed by another.
+    pub rekeyed: u64,
     /// Events of all.
     pub events: u64,
     /// Sessions in which each kind of fault struck.
@@ -52,6 +54,7 @@ impl Tally {
             return;
         }
         self.sessions += 1;
+        self.rekeyed += u64::from(report.rekeyed > 0);
         for fault in report.fired {
             *self.faults.entry(fault).or_default() += 1;
         }
@@ -70,7 +73,16 @@ pub fn run_caught(seed: u64, options: &Options, bugs: Bugs) -> Report {
         let text = cause.downcast_ref::<String>().cloned();
         let text = text.or_else(|| cause.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default();
         let violation = Some(format!("panic: {text}"));
-        Report { seed, violation, blocks: 0, fired: BTreeSet::new(), time: Duration::ZERO, events: 0, trace: 0 }
+        Report {
+            seed,
+            violation,
+            blocks: 0,
+            rekeyed: 0,
+            fired: BTreeSet::new(),
+            time: Duration::ZERO,
+            events: 0,
+            trace: 0,
+        }
     })
 }
 
@@ -78,8 +90,8 @@ impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{} sessions with at least {BLOCKS_MIN} blocks ({} more ended before), {} blocks, {} events",
-            self.sessions, self.short, self.blocks, self.events
+            "{} sessions with at least {BLOCKS_MIN} blocks ({} more ended before), {} blocks, {} events, keys changed in {}",
+            self.sessions, self.short, self.blocks, self.events, self.rekeyed
         )?;
         for fault in Fault::ALL {
             let count = self.faults.get(fault).copied().unwrap_or(0);

@@ -50,6 +50,7 @@ fn many_sessions_end_well_or_for_a_reason() {
     let tally = Tally::collect(number("XDFS_SIM_FROM").unwrap_or(0), sessions, &Options::default(), 20);
     println!("{tally}");
     assert!(tally.failures.is_empty(), "{tally}");
+    assert!(tally.rekeyed * 5 >= tally.sessions, "too few sessions with a second key:\n{tally}");
     for fault in Fault::ALL {
         assert!(tally.per_mille(*fault) >= FAULT_PER_MILLE_MIN, "too little of '{}':\n{tally}", fault.text());
     }

@@ -18,7 +18,7 @@ use xdfs_server::audit::AuditLog;
 use xdfs_server::config::{Audit, Confinement};
 use xdfs_server::privilege::{Confined, confine};
 use xdfs_server::users::{LiveAccounts, State};
-use xdfs_server::{Address, Config, DiskMode, Export, Handle, Log, LogEvent, Server, TransportOptions};
+use xdfs_server::{Address, Config, DiskMode, Export, Handle, KeyLimits, Log, LogEvent, Server, TransportOptions};
 
 use super::key::failed;
 use super::notify;
@@ -69,6 +69,7 @@ pub(crate) fn run(plan: ServePlan) -> Result<Exit, Failure> {
         exports: offer.exports,
         policy: offer.policy,
         limits: offer.limits,
+        key_limits: KeyLimits::STANDARD,
         disk: DiskMode::default(),
         log: log(offer.quiet, plan.json, audit.clone()),
     };

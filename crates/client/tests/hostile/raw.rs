@@ -256,6 +256,22 @@ impl RawChannel {
         self.exactly(head, payload, change);
     }
 
+    /// Sequence number of the next record.
+    pub fn sequence(&self) -> u64 {
+        self.sealer.sequence()
+    }
+
+    /// Announces the next epoch and begins it.
+    pub fn rekey(&mut self) {
+        self.control(0, &Control::Rekey);
+        self.next_key();
+    }
+
+    /// Seals with the next key from now on.
+    pub fn next_key(&mut self) {
+        self.sealer.rekey().unwrap();
+    }
+
     /// Sends a record whose head is exactly this one, sealed.
     pub fn exactly(&mut self, head: Head, payload: &[u8], change: impl FnOnce(&mut Vec<u8>)) {
         let mut bytes = head.encode().to_vec();

@@ -58,7 +58,28 @@ const FRAMES: &[Case] = &[
     ("a block out of sequence", "out of sequence", |c| {
         c.exactly(Head { length: 5, sequence: 0, ..head(Event::Upload, Level::Clear, 1) }, &[0; 5], |_| {});
     }),
-    ("an unknown epoch", "epoch", |c| c.record(Head { epoch: 1, ..control(Event::Nothing) }, &[], |_| {})),
+    ("an unknown epoch", "unknown key epoch", |c| {
+        c.record(Head { epoch: 1, ..control(Event::Nothing) }, &[], |_| {});
+    }),
+    ("the old epoch behind REKEY", "unknown key epoch", |c| {
+        c.rekey();
+        c.record(control(Event::Nothing), &[], |_| {});
+    }),
+    ("the old key behind REKEY", "tag is wrong", |c| {
+        c.record(control(Event::Rekey), &[], |_| {});
+        c.exactly(Head { epoch: 1, ..control(Event::Nothing) }, &[], |_| {});
+    }),
+    ("a new key without REKEY", "tag is wrong", |c| {
+        let sequence = c.sequence();
+        c.next_key();
+        c.exactly(Head { sequence, ..control(Event::Nothing) }, &[], |_| {});
+    }),
+    ("a new epoch that counts on", "out of sequence", |c| {
+        c.rekey();
+        c.exactly(Head { epoch: 1, sequence: 5, ..control(Event::Nothing) }, &[], |_| {});
+    }),
+    ("REKEY at level clear", "below what was granted", |c| c.record(head(Event::Rekey, Level::Clear, 0), &[], |_| {})),
+    ("REKEY with a payload", "malformed", |c| c.record(control(Event::Rekey), &[1], |_| {})),
     ("a wrong tag", "tag is wrong", |c| c.record(control(Event::Nothing), &[], |bytes| bytes[40] ^= 1)),
     ("an altered head", "tag is wrong", |c| c.record(control(Event::Nothing), &[], |bytes| bytes[7] ^= 1)),
     ("an altered payload", "tag is wrong", |c| {
@@ -81,7 +102,6 @@ const FRAMES: &[Case] = &[
     ("path calls", "event 4 is unknown or reserved", |c| raw_event(c, 4)),
     ("file calls", "event 5 is unknown or reserved", |c| raw_event(c, 5)),
     ("a hole", "event 24 is unknown or reserved", |c| raw_event(c, 24)),
-    ("a new epoch", "event 26 is unknown or reserved", |c| raw_event(c, 26)),
     ("a message that is too long", "payload longer", |c| c.record(control(Event::Ack), &[0; 65537], |_| {})),
     ("a message cut short", "malformed", |c| c.record(control(Event::Credit), &[0x80], |_| {})),
     ("a message with more behind it", "malformed", |c| c.record(control(Event::Nothing), &[1], |_| {})),

@@ -9,6 +9,7 @@ mod life;
 mod logins;
 mod loss;
 mod pipes;
+mod rekey;
 mod rights;
 #[path = "../support/mod.rs"]
 mod support;

@@ -6,8 +6,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use xdfs_client::{Address, ConnectOptions, HostCheck, Level, Pinned, Session};
 use xdfs_server::{
-    Access, Anonymous, Config, Directory, DiskMode, Export, Handle, HostIdentity, KeyPair, LogEvent, Policy, Server,
-    ServerLimits, TransportOptions, VisitorsOnly,
+    Access, Anonymous, Config, Directory, DiskMode, Export, Handle, HostIdentity, KeyLimits, KeyPair, LogEvent, Policy,
+    Server, ServerLimits, TransportOptions, VisitorsOnly,
 };
 use xdfs_xio::store::{LocalStore, MemoryExport};
 
@@ -33,6 +33,7 @@ pub struct Serving {
 pub struct Setup {
     pub policy: Policy,
     pub limits: ServerLimits,
+    pub key_limits: KeyLimits,
     pub disk: DiskMode,
     pub unix: bool,
     pub directory: Arc<dyn Directory>,
@@ -44,6 +45,7 @@ impl Default for Setup {
         Self {
             policy: Policy::default(),
             limits,
+            key_limits: KeyLimits::STANDARD,
             disk: DiskMode::default(),
             unix: false,
             directory: Arc::new(VisitorsOnly(true)),
@@ -85,6 +87,7 @@ impl Serving {
             ],
             policy: setup.policy,
             limits: setup.limits,
+            key_limits: setup.key_limits,
             disk: setup.disk,
             identity: Arc::new(HostIdentity::new(KeyPair::from_seed(&HOST_SEED).unwrap())),
             directory: setup.directory,

@@ -6,7 +6,7 @@ use crate::bounds;
 use crate::transfer::Writing;
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, Extent, Level};
 use xdfs_proto::session::{Fault, Verdict};
-use xdfs_proto::wire::Head;
+use xdfs_proto::wire::{Event, Head};
 use xdfs_secure::handshake::tls::{FAREWELL_BYTES, Farewell};
 use xdfs_xio::buf::Buffer;
 use xdfs_xio::dispatch::{Dispatch, HEAD_BYTES, Op, SocketId};
@@ -99,7 +99,15 @@ where
             return self.lose(channel, wrong_tag(error));
         }
         let now = self.dispatch.now();
-        match self.session.on_control(channel, &headed[32..], now) {
+        let heard = self.session.on_control(channel, &headed[32..], now);
+        if heard.is_ok() && Event::from_code(record.head.event) == Some(Event::Rekey) {
+            // What follows is sealed with the next key.
+            let Some(line) = self.lines.get_mut(&channel) else { return };
+            if let Err(error) = line.opener.rekey() {
+                return self.lose(channel, error.into());
+            }
+        }
+        match heard {
             Ok(()) if self.session.awaits(channel) => self.next_head(channel),
             // Its last record: that the peer then closes the connection is no loss.
             Ok(()) => {}

@@ -5,7 +5,7 @@ use super::{Host, Pump};
 use crate::transfer::Reading;
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, Extent, Level, OperationId};
 use xdfs_proto::session::Payload;
-use xdfs_proto::wire::Head;
+use xdfs_proto::wire::{Event, Head};
 use xdfs_xio::buf::Buffer;
 use xdfs_xio::dispatch::{Body, Dispatch, HEAD_BYTES, Op, Side, SocketId};
 
@@ -33,6 +33,11 @@ where
             Ok(tag) => tag,
             Err(error) => return self.lose(channel, error.into()),
         };
+        if Event::from_code(head.event) == Some(Event::Rekey)
+            && let Err(error) = line.sealer.rekey()
+        {
+            return self.lose(channel, error.into());
+        }
         let sealed = joined(&headed[..32], &tag);
         let body = if payload.is_empty() { Body::None } else { Body::Bytes(headed.split_off(32)) };
         self.dispatch.submit(Op::Send { socket: line.socket, head: Some(sealed), body });

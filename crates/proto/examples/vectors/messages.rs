@@ -270,6 +270,9 @@ fn session() -> Vec<Frame> {
             frame.integer("records", 70)
         }),
         control("wire/noop.txt", "NOOP: no payload.", &Control::Nothing, |frame| frame),
+        control("wire/rekey.txt", "REKEY: no payload; its head stands in the old epoch.", &Control::Rekey, |frame| {
+            frame
+        }),
         control("wire/drain.txt", "DRAIN: come back in 5 s.", &Control::Drain { retry_after_ms: 5000 }, |frame| {
             frame.integer("retry_after_ms", 5000)
         }),

@@ -5,6 +5,7 @@
 mod error;
 mod extent;
 mod id;
+mod key_limits;
 mod level;
 pub mod path;
 mod safety;
@@ -14,6 +15,7 @@ mod time;
 pub use error::{Error, ErrorKind, Retry};
 pub use extent::{Extent, ExtentError};
 pub use id::{ChannelId, OperationId, PipelineId, SessionId};
+pub use key_limits::KeyLimits;
 pub use level::Level;
 pub use path::{PathError, RelPath};
 pub use safety::Safety;

@@ -16,6 +16,8 @@ pub enum Bug {
     SuccessWithoutOutcome,
     /// A cancel is taken as its own answer while the receiver commits.
     CancelDecides,
+    /// The fence of a lost channel counts the records of the last key epoch only.
+    FenceOfOneEpoch,
     /// The file gets its name before its bytes are synced.
     NameBeforeSync,
     /// The directory is not synced behind the name.
@@ -26,13 +28,14 @@ pub enum Bug {
 
 impl Bug {
     /// Those of the session, which the model checker and the simulation catch.
-    pub const ALL: [Bug; 6] = [
+    pub const ALL: [Bug; 7] = [
         Bug::ForgetLostBlocks,
         Bug::CountDuplicates,
         Bug::AckAcrossGap,
         Bug::EndOfRangeIsEnd,
         Bug::SuccessWithoutOutcome,
         Bug::CancelDecides,
+        Bug::FenceOfOneEpoch,
     ];
 
     /// Those of storage, which the crash states catch.

@@ -22,11 +22,11 @@ impl Session {
             return Err(Fault::Channel);
         }
         state.heard_at = now;
+        if head.epoch != state.receive.epoch {
+            return Err(Fault::Epoch);
+        }
         if head.sequence != state.receive.sequence {
             return Err(Fault::Sequence);
-        }
-        if head.epoch != 0 {
-            return Err(Fault::Epoch);
         }
         let verdict = self.judge(head)?;
         let state = self.channels.get_mut(&channel).ok_or(Fault::Channel)?;
@@ -53,7 +53,7 @@ impl Session {
         if head.length as usize > limits::CONTROL_BYTES_MAX {
             return Err(Fault::TooLong);
         }
-        if matches!(event, Event::Path | Event::File | Event::Hole | Event::Rekey) {
+        if matches!(event, Event::Path | Event::File | Event::Hole) {
             return Err(Fault::UnknownEvent(head.event));
         }
         if head.flags.has(Flags::REQUEST) && self.owes_many_marks() {
@@ -129,7 +129,7 @@ impl Session {
     fn complete(&mut self, channel: ChannelId) -> Result<Head, Fault> {
         let state = self.channels.get_mut(&channel).ok_or(Fault::Channel)?;
         let head = state.open.take().ok_or(Fault::Channel)?;
-        state.receive.sequence += 1;
+        state.receive.count();
         Ok(head)
     }
 
@@ -153,7 +153,8 @@ impl Session {
         match control {
             Control::Nothing => self.on_nothing(channel, head.flags),
             Control::Fence { channel: lost, processed } => self.on_fence(lost, processed)?,
-            Control::EndOfTransfer { records } => self.on_end_of_transfer(channel, records, head.sequence)?,
+            Control::EndOfTransfer { records } => self.on_end_of_transfer(channel, records)?,
+            Control::Rekey => self.on_rekey(channel, now)?,
             Control::WantChannels(count) => {
                 self.from(Role::Client, event)?;
                 self.event(SessionEvent::ChannelsWanted { count });
@@ -191,11 +192,18 @@ impl Session {
         }
     }
 
-    fn on_end_of_transfer(&mut self, channel: ChannelId, records: u64, sequence: u64) -> Result<(), Fault> {
-        if records != sequence {
+    /// The driver changes the key when this returns.
+    fn on_rekey(&mut self, channel: ChannelId, now: Instant) -> Result<(), Fault> {
+        let state = self.channels.get_mut(&channel).ok_or(Fault::Channel)?;
+        state.receive.on_rekey(now).map_err(|_| Fault::Epoch)
+    }
+
+    fn on_end_of_transfer(&mut self, channel: ChannelId, records: u64) -> Result<(), Fault> {
+        let state = self.channels.get_mut(&channel).ok_or(Fault::Channel)?;
+        // EOFT itself is counted already.
+        if records.checked_add(1) != Some(state.receive.records) {
             return Err(Fault::Count);
         }
-        let state = self.channels.get_mut(&channel).ok_or(Fault::Channel)?;
         state.receive.on_end_of_transfer()?;
         if state.life == Life::Ending {
             // With our own EOFT still under way the channel closes when it is out.

@@ -22,7 +22,11 @@ impl Session {
         if state.life.on_lost().is_err() {
             return;
         }
-        let fence = Fence { processed: state.receive.sequence, sent: state.send.sequence, told: None, heard: false };
+        let mut processed = state.receive.records;
+        if self.bugs.has(Bug::FenceOfOneEpoch) {
+            processed = state.receive.sequence;
+        }
+        let fence = Fence { processed, sent: state.send.records, told: None, heard: false };
         self.own_waiting -= state.own.len();
         self.channels.remove(&channel);
         self.resume_parked();

@@ -44,7 +44,7 @@ pub use receiver::{BadBlock, Judgement, Receiver};
 pub use sender::{AckBeyondSent, Sender};
 pub use storage::{SourceFacts, StageFacts, TargetFacts};
 
-use crate::base::{ChannelId, Duration, Error, ErrorKind, Instant, Level, OperationId, PipelineId};
+use crate::base::{ChannelId, Duration, Error, ErrorKind, Instant, KeyLimits, Level, OperationId, PipelineId};
 use crate::channel::{Flow, Life};
 use crate::wire::control::{ChannelGrant, Control};
 use crate::wire::request::Request;
@@ -80,6 +80,8 @@ pub struct SessionLimits {
     pub pipelines: u8,
     /// Channels of the session, for the window.
     pub channels: u16,
+    /// How much one key may protect: REKEY goes before a record that could pass it.
+    pub keys: KeyLimits,
 }
 
 impl Default for SessionLimits {
@@ -93,6 +95,7 @@ impl Default for SessionLimits {
             operations_max: limits::OPERATIONS_MAX,
             pipelines: 1,
             channels: 1,
+            keys: KeyLimits::STANDARD,
         }
     }
 }
@@ -144,9 +147,9 @@ struct Channel {
 /// A lost channel: what was said about it and what was heard.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Fence {
-    /// Records of the peer that were processed here.
+    /// Records of the peer that were processed here, in all epochs.
     processed: u64,
-    /// Records that this end had sent.
+    /// Records that this end had sent, in all epochs.
     sent: u64,
     /// Our FENCE went out on this channel.
     told: Option<ChannelId>,
@@ -247,8 +250,8 @@ impl Session {
     pub fn on_channel(&mut self, channel: ChannelId, now: Instant) {
         let fresh = Channel {
             life: Life::Up,
-            send: Flow::default(),
-            receive: Flow::default(),
+            send: Flow::new(now),
+            receive: Flow::new(now),
             busy: false,
             own: VecDeque::new(),
             open: None,

@@ -3,7 +3,7 @@
 use super::group::Part;
 use super::operation::{Operation, Owes, State};
 use super::output::{Output, Payload};
-use super::{Fence, Role, Session};
+use super::{Channel, Fence, Role, Session};
 use crate::base::{ChannelId, Error, ErrorKind, Extent, Instant, Level, OperationId};
 use crate::channel::Life;
 use crate::limits;
@@ -63,10 +63,25 @@ impl Session {
 
     /// Gives a free channel something to send. False when there is nothing for it.
     fn feed(&mut self, channel: ChannelId, now: Instant) -> bool {
-        self.feed_session(channel)
+        self.feed_rekey(channel, now)
+            || self.feed_session(channel)
             || self.feed_operation(channel, now)
             || self.feed_own(channel)
             || self.feed_block(channel, now)
+    }
+
+    /// The last record of an epoch, before one that could find no room in it. Every record of a living session is chosen
+    /// behind this, so no limit is passed.
+    fn feed_rekey(&mut self, channel: ChannelId, now: Instant) -> bool {
+        let payload_max = u64::from(self.limits.block).max(limits::CONTROL_BYTES_MAX as u64);
+        let due = |state: &Channel| state.send.rekey_due(&self.limits.keys, payload_max, now);
+        if !self.channels.get(&channel).is_some_and(due)
+            || !self.send_control(channel, OperationId(0), &Control::Rekey, false)
+        {
+            return false;
+        }
+        // Cannot be refused: none is due in the last epoch.
+        self.channels.get_mut(&channel).is_some_and(|state| state.send.on_rekey(now).is_ok())
     }
 
     /// Messages about the session: fences first, since others wait for them.
@@ -163,7 +178,7 @@ impl Session {
         match control {
             Control::EndOfRange { .. } => state.send.on_end_of_range(operation),
             Control::EndOfTransfer { .. } => {
-                let records = state.send.sequence;
+                let records = state.send.records;
                 // The tables allow both: EOFT is queued once, while the channel is up or leaving. A leaving channel
                 // closes when this record is out.
                 let _ = state.send.on_end_of_transfer();
@@ -180,7 +195,7 @@ impl Session {
     /// A block of the operation whose turn it is.
     fn feed_block(&mut self, channel: ChannelId, now: Instant) -> bool {
         let Some(state) = self.channels.get(&channel).filter(|state| state.life == Life::Up) else { return false };
-        let sequence = state.send.sequence;
+        let record = state.send.records;
         let after = self.operations.range((core::ops::Bound::Excluded(self.turn), core::ops::Bound::Unbounded));
         let order = after.chain(self.operations.range(..=self.turn)).map(|(id, _)| *id);
         let mut picked: Option<(OperationId, Extent)> = None;
@@ -188,7 +203,7 @@ impl Session {
             let Some(sender) = self.operations.get_mut(&id).and_then(|operation| operation.bulk(channel)) else {
                 continue;
             };
-            if let Some(extent) = sender.pick(channel, sequence, now) {
+            if let Some(extent) = sender.pick(channel, record, now) {
                 picked = Some((id, extent));
                 break;
             }
@@ -202,15 +217,15 @@ impl Session {
         let head = Head {
             event: state.send.block_event(id, event) as u8,
             level,
-            epoch: 0,
+            epoch: state.send.epoch,
             operation: id,
-            sequence,
+            sequence: state.send.sequence,
             offset: extent.offset(),
             // A block is at most 4 MiB.
             length: extent.length() as u32,
             flags: Flags::NONE,
         };
-        state.send.sequence += 1;
+        state.send.count_sent(&head, &self.limits.keys);
         state.busy = true;
         self.outputs.push_back(Output::Send { channel, head, payload: Payload::Block(extent) });
         self.after_sending(id);
@@ -228,7 +243,7 @@ impl Session {
         let head = Head {
             event: event as u8,
             level,
-            epoch: 0,
+            epoch: state.send.epoch,
             operation: id,
             sequence: state.send.sequence,
             offset: 0,
@@ -236,7 +251,7 @@ impl Session {
             length: payload.len() as u32,
             flags,
         };
-        state.send.sequence += 1;
+        state.send.count_sent(&head, &self.limits.keys);
         state.busy = true;
         self.outputs.push_back(Output::Send { channel, head, payload: Payload::Control(payload) });
         true

@@ -14,7 +14,8 @@ use alloc::vec::Vec;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct Copy {
     channel: ChannelId,
-    sequence: u64,
+    /// Which record of the channel it is, counted through all epochs, as fences count.
+    record: u64,
     at: Instant,
 }
 
@@ -135,9 +136,9 @@ impl Sender {
         self.again > 0 || self.new_block().is_some()
     }
 
-    /// The next block for `channel`, to be sent as record `sequence` at time `now`.
-    pub fn pick(&mut self, channel: ChannelId, sequence: u64, now: Instant) -> Option<Extent> {
-        let copy = Copy { channel, sequence, at: now };
+    /// The next block for `channel`, to be sent as its record number `record`, counted through all epochs, at time `now`.
+    pub fn pick(&mut self, channel: ChannelId, record: u64, now: Instant) -> Option<Extent> {
+        let copy = Copy { channel, record, at: now };
         if self.again > 0 {
             let index = self.slots.iter().position(|slot| *slot == Slot::Again)?;
             self.slots[index] = Slot::Flying { first: copy, second: None };
@@ -203,7 +204,7 @@ impl Sender {
         if self.bugs.has(Bug::ForgetLostBlocks) {
             return;
         }
-        let dead = |copy: &Copy| copy.channel == channel && copy.sequence >= processed;
+        let dead = |copy: &Copy| copy.channel == channel && copy.record >= processed;
         for slot in &mut self.slots {
             let Slot::Flying { first, second } = *slot else { continue };
             *slot = match (dead(&first), second.filter(|copy| !dead(copy))) {

@@ -106,6 +106,8 @@ pub enum Control {
     EndOfTransfer { records: u64 },
     /// NOOP.
     Nothing,
+    /// REKEY.
+    Rekey,
     /// DRAIN: try again after so many milliseconds.
     Drain { retry_after_ms: u32 },
 }
@@ -126,6 +128,7 @@ impl Control {
             Self::EndOfRange { .. } => Event::EndOfRange,
             Self::EndOfTransfer { .. } => Event::EndOfTransfer,
             Self::Nothing => Event::Nothing,
+            Self::Rekey => Event::Rekey,
             Self::Drain { .. } => Event::Drain,
         }
     }
@@ -150,7 +153,7 @@ impl Control {
             }
             Self::EndOfRange { blocks: count } | Self::EndOfTransfer { records: count } => drop(writer.integer(*count)),
             Self::Drain { retry_after_ms } => drop(writer.integer((*retry_after_ms).into())),
-            Self::Cancel | Self::Nothing => {}
+            Self::Cancel | Self::Nothing | Self::Rekey => {}
         }
         writer.finish()
     }
@@ -184,6 +187,7 @@ impl Control {
             Event::EndOfRange => Self::EndOfRange { blocks: reader.integer()? },
             Event::EndOfTransfer => Self::EndOfTransfer { records: reader.integer()? },
             Event::Nothing => Self::Nothing,
+            Event::Rekey => Self::Rekey,
             Event::Drain => Self::Drain { retry_after_ms: reader.integer_up_to(u32::MAX.into(), "retry time")? as u32 },
             _ => return Ok(None),
         };
@@ -380,6 +384,7 @@ mod tests {
         comes_back(Control::EndOfRange { blocks: 12 });
         comes_back(Control::EndOfTransfer { records: 13 });
         comes_back(Control::Nothing);
+        comes_back(Control::Rekey);
         comes_back(Control::Drain { retry_after_ms: 500 });
     }
 

@@ -65,7 +65,7 @@ events! {
     Hole = 24, "HOLE";
     /// The server goes down: no new operation.
     Drain = 25, "DRAIN";
-    /// Last record of a key epoch. Reserved until the security layer uses it.
+    /// Last record of a key epoch: what follows on this channel and direction is sealed with the next key.
     Rekey = 26, "REKEY";
 }
 

@@ -25,6 +25,9 @@ mod sealer;
 
 pub use opener::Opener;
 pub use sealer::Sealer;
+/// How much one key may protect. Sealer and opener keep to records and bytes; they know no clock, so the age is their
+/// caller's.
+pub use xdfs_proto::base::KeyLimits as Limits;
 
 /// Bytes of a record's head.
 pub const HEAD_BYTES: usize = 32;
@@ -33,25 +36,3 @@ pub const TAG_BYTES: usize = 16;
 
 /// A record's tag, as it stands on the wire.
 pub type Tag = [u8; TAG_BYTES];
-
-/// How much one key may protect before its direction has to move to the next epoch. Both ends use the same limits.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Limits {
-    /// Records of an epoch, the one that announces the next epoch included.
-    pub records: u64,
-    /// Bytes that the cipher works on in an epoch: every head, and the payloads at `integrity` and `private`.
-    pub bytes: u64,
-}
-
-impl Limits {
-    /// 2^30 records or 1 TiB. A TiB is 2^36 blocks of the cipher, so an observer tells it from a random function with a
-    /// chance of at most 2^(2 * 36 - 129) = 2^-57; and as a record that does not open ends the channel, a forger has one
-    /// try per key, of less than 2^-109 for a payload of 4 MiB.
-    pub const STANDARD: Self = Self { records: 1 << 30, bytes: 1 << 40 };
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self::STANDARD
-    }
-}

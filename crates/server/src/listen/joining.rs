@@ -40,6 +40,7 @@ impl Server {
             stall: granted.stall,
             pipelines: granted.pipelines,
             channels: granted.channels,
+            keys: self.config.key_limits,
             ..SessionLimits::default()
         };
         let pipe = |pipeline| Pipe::Idle {
@@ -58,7 +59,7 @@ impl Server {
             pipelines: granted.pipelines,
         });
         let mut entry = Entry::new(guest.peer, principal, now, secret, grant, pipes);
-        let keys = entry.first_keys(id).and_then(record_keys);
+        let keys = entry.first_keys(id).and_then(|keys| record_keys(keys, self.config.key_limits));
         let Ok((sealer, opener)) = keys else {
             self.dispatch.detach(socket, &mut Vec::new());
             return;
@@ -113,7 +114,8 @@ impl Server {
 
     /// A channel has proved that it belongs to a session, and its answer is out.
     pub(super) fn admit(&mut self, socket: SocketId, id: SessionId, channel: ChannelId, keys: RoleKeys) {
-        let (Some(entry), Ok((sealer, opener))) = (self.sessions.get(&id), record_keys(keys)) else {
+        let (Some(entry), Ok((sealer, opener))) = (self.sessions.get(&id), record_keys(keys, self.config.key_limits))
+        else {
             return self.cut(socket, "JOIN of a session that has ended");
         };
         self.apply_window(socket, entry);

@@ -3,7 +3,7 @@
 
 use super::step::{BLOCK, Back, Step};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use xdfs_proto::base::{ChannelId, Duration, Error, ErrorKind, Extent, Instant, Level, OperationId, PipelineId};
+use xdfs_proto::base::{ChannelId, Duration, Error, ErrorKind, Extent, Instant, KeyLimits, Level, OperationId, PipelineId};
 use xdfs_proto::limits;
 use xdfs_proto::plan;
 use xdfs_proto::session::{
@@ -22,15 +22,29 @@ const CHANNELS_MAX: u16 = 24;
 /// Questions that wait for storage at a time.
 const QUESTIONS_MAX: usize = 16;
 
+/// Records of a key epoch: few, so that every run changes keys.
+const EPOCH_RECORDS: u64 = 4;
+
 /// A channel as its driver sees it.
 #[derive(Default)]
 struct Wire {
     /// Sequence of the peer's next record.
     receive: u64,
+    receive_epoch: u16,
     /// Sequence of our next record.
     send: u64,
+    send_epoch: u16,
     busy: bool,
     parked: Option<(Head, Vec<u8>)>,
+}
+
+impl Wire {
+    fn received(&mut self, event: u8) {
+        self.receive += 1;
+        if event == Event::Rekey as u8 {
+            (self.receive, self.receive_epoch) = (0, self.receive_epoch + 1);
+        }
+    }
 }
 
 enum Question {
@@ -70,6 +84,7 @@ impl World {
             pipelines: if shape & 2 == 0 { 1 } else { 2 },
             channels: 3,
             floor: if shape & 4 == 0 { Level::Clear } else { Level::Integrity },
+            keys: KeyLimits { records: EPOCH_RECORDS, ..KeyLimits::STANDARD },
             ..SessionLimits::default()
         };
         let session = Session::new(role, PipelineId(0), limits, Bugs::default());
@@ -273,9 +288,9 @@ impl World {
         if wire.parked.is_some() {
             return;
         }
-        let sequence = wire.receive + skew;
+        let (sequence, epoch) = (wire.receive + skew, wire.receive_epoch.wrapping_add(skew as u16));
         let length = payload.len() as u32;
-        let head = Head { event, level, epoch: skew as u16, operation, sequence, offset, length, flags };
+        let head = Head { event, level, epoch, operation, sequence, offset, length, flags };
         self.arrive(channel, head, payload);
     }
 
@@ -285,8 +300,8 @@ impl World {
         if wire.parked.is_some() {
             return;
         }
-        let (level, sequence) = (Level::Integrity, wire.receive);
-        let head = Head { event, level, epoch: 0, operation, sequence, offset, length, flags: Flags::NONE };
+        let (level, sequence, epoch) = (Level::Integrity, wire.receive, wire.receive_epoch);
+        let head = Head { event, level, epoch, operation, sequence, offset, length, flags: Flags::NONE };
         self.arrive(channel, head, Vec::new());
     }
 
@@ -316,7 +331,7 @@ impl World {
             }
         };
         match result {
-            Ok(()) => self.wires.get_mut(&channel).into_iter().for_each(|wire| wire.receive += 1),
+            Ok(()) => self.wires.get_mut(&channel).into_iter().for_each(|wire| wire.received(head.event)),
             Err(fault) => self.session.on_fault(fault),
         }
     }
@@ -443,9 +458,13 @@ impl World {
             return;
         };
         assert!(!wire.busy, "one record at a time");
-        assert_eq!(head.sequence, wire.send, "sequence numbers have no gap");
+        assert_eq!((head.epoch, head.sequence), (wire.send_epoch, wire.send), "sequence numbers have no gap");
         assert_eq!(Head::decode(&head.encode()), Ok(*head));
+        assert!(wire.send < EPOCH_RECORDS, "no key is used longer than it may be");
         wire.send += 1;
+        if head.event == Event::Rekey as u8 {
+            (wire.send, wire.send_epoch) = (0, wire.send_epoch + 1);
+        }
         wire.busy = true;
         let event = Event::from_code(head.event).expect("a known event");
         match payload {

@@ -109,6 +109,7 @@ impl World {
             operations_max: plan.operations_max,
             pipelines: plan.pipelines,
             channels: plan.channels,
+            keys: plan.keys,
         };
         let session = Session::new(role, xdfs_proto::base::PipelineId(who.pipeline), limits, bugs);
         Self { who, session, ports: BTreeMap::new(), timer: None, group_at: Instant(0), connected: false }
@@ -129,7 +130,7 @@ impl World {
             (false, Side::Client) => Incoming::Answer(Vec::new()),
             (false, Side::Server) => Incoming::Join(Vec::new()),
         };
-        let mut port = Port::new(channel, self.role(), secret, incoming, around.now);
+        let mut port = Port::new(channel, self.role(), secret, around.plan.keys, incoming, around.now);
         let joins = !proved && self.who.side == Side::Client;
         if joins {
             port.queue_join(channel);

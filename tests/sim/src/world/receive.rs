@@ -281,7 +281,12 @@ impl World {
             Ok(Verdict::Skip) => self.session.on_skipped(channel),
             Ok(_) => {
                 port.ended |= arriving.head.event == WireEvent::EndOfTransfer as u8;
-                self.session.on_control(channel, arriving.payload(), around.now)
+                let result = self.session.on_control(channel, arriving.payload(), around.now);
+                if result.is_ok() && arriving.head.event == WireEvent::Rekey as u8 {
+                    port.opener.rekey().expect("the machine has checked it");
+                    around.oracle.rekeyed += 1;
+                }
+                result
             }
             Err(fault) => Err(fault),
         };

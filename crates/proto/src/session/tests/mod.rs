@@ -4,5 +4,6 @@
 mod failures;
 mod losses;
 mod pair;
+mod rekeying;
 mod resuming;
 mod transfers;

@@ -1,7 +1,7 @@
 //! Two ends of a session in memory: channels that deliver at once and in order, storage that answers at once unless a
 //! test holds it. No interleaving is searched here; `tests/model` does that with the same machines.
 
-use crate::base::{ChannelId, Error, ErrorKind, Extent, Instant, OperationId, PipelineId, Safety};
+use crate::base::{ChannelId, Error, ErrorKind, Extent, Instant, KeyLimits, Level, OperationId, PipelineId, Safety};
 use crate::session::{
     Bugs, Committed, GroupMessage, Output, Payload, Role, Session, SessionEvent, SessionLimits, SourceFacts,
     StageFacts, TargetFacts, Verdict,
@@ -78,6 +78,30 @@ pub(super) struct Pair {
     /// Records sent per event, by either side.
     pub(super) sent: BTreeMap<Event, usize>,
     pub(super) now: Instant,
+    /// What every channel and direction has sealed.
+    pub(super) epochs: BTreeMap<(Side, ChannelId), Sealed>,
+    keys: KeyLimits,
+}
+
+/// What a cipher would have counted.
+#[derive(Default, Debug)]
+pub(super) struct Sealed {
+    pub(super) epoch: u16,
+    pub(super) records: u64,
+    bytes: u64,
+}
+
+impl Sealed {
+    /// The record fits under the present key, and its head says which one that is.
+    fn check(&mut self, head: &Head, keys: &KeyLimits) {
+        assert_eq!((head.epoch, head.sequence), (self.epoch, self.records));
+        let payload = if head.level == Level::Clear { 0 } else { u64::from(head.length) };
+        (self.records, self.bytes) = (self.records + 1, self.bytes + 32 + payload);
+        assert!(self.records <= keys.records && self.bytes <= keys.bytes, "{head:?} passes the limit: {self:?}");
+        if head.event == Event::Rekey as u8 {
+            *self = Self { epoch: self.epoch + 1, ..Self::default() };
+        }
+    }
 }
 
 impl Pair {
@@ -87,8 +111,12 @@ impl Pair {
     }
 
     pub(super) fn with_window(channels: u16, pipelines: u8, blocks: u64) -> Self {
-        let limits =
-            SessionLimits { block: BLOCK as u32, window: blocks * BLOCK, pipelines, channels, ..Default::default() };
+        Self::with_keys(channels, pipelines, blocks, KeyLimits::STANDARD)
+    }
+
+    pub(super) fn with_keys(channels: u16, pipelines: u8, blocks: u64, keys: KeyLimits) -> Self {
+        let (block, window) = (BLOCK as u32, blocks * BLOCK);
+        let limits = SessionLimits { block, window, pipelines, channels, keys, ..Default::default() };
         let end = |role| {
             let session = |number| Session::new(role, PipelineId(number), limits.clone(), Bugs::default());
             (0..pipelines).map(session).collect::<Vec<_>>()
@@ -109,6 +137,8 @@ impl Pair {
             dropped: 0,
             sent: BTreeMap::new(),
             now: Instant(1_000_000),
+            epochs: BTreeMap::new(),
+            keys,
         };
         (1..=channels).for_each(|channel| pair.join(ChannelId(channel)));
         pair
@@ -298,6 +328,7 @@ impl Pair {
                     Payload::Block(extent) => extent.length(),
                 };
                 assert_eq!(u64::from(head.length), expected);
+                self.epochs.entry((side, channel)).or_default().check(&head, &self.keys);
                 if let Payload::Control(bytes) = &payload
                     && !head.flags.has(Flags::REQUEST)
                 {
@@ -443,6 +474,6 @@ impl Pair {
     }
 }
 
-fn request() -> Request {
+pub(super) fn request() -> Request {
     Request { name: b"e/file".to_vec(), mode: 0o644, ..Request::default() }
 }
