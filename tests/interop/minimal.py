@@ -17,12 +17,13 @@ import socket
 import sys
 
 from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-CONM, UPLOAD, DOWNLOAD, EOFR, EOFT, NOOP, ZXDFS, EXCEPTION = 1, 2, 3, 6, 7, 8, 9, 10
+from keys import PRIVATE, Keys
+
+CONM, UPLOAD, DOWNLOAD, EOFR, EOFT, NOOP, ZXDFS, EXCEPTION, REKEY = 1, 2, 3, 6, 7, 8, 9, 10, 26
 ACK, GRANT, CREDIT, CHANNELS, FENCE, CANCEL, FINISH, COMMITTED, DRAIN = 16, 17, 18, 19, 20, 21, 22, 23, 25
 HELLO, OPEN, ACCEPT, REFUSE, AGAIN, REQUEST, ASK = 1, 2, 3, 4, 5, 1, 2
-LEVELS, INTEGRITY, PRIVATE = ["clear", "integrity", "private"], 1, 2
+LEVELS = ["clear", "integrity", "private"]
 CONTROL_MAX, BLOCK_MAX, WINDOW = 65536, 4 << 20, 256 << 20
 
 # ---- messages
@@ -59,7 +60,7 @@ FORMS = {
 }
 for event, form in ((CREDIT, "edge:int"), (FENCE, "channel:int processed:int"), (FINISH, "length:int root:bytes32"),
                     (COMMITTED, "length:int safety:u8 version:bytes64"), (EOFR, "blocks:int"), (EOFT, "records:int"),
-                    (DRAIN, "retry_after_ms:int"), (NOOP, ""), (CANCEL, "")):
+                    (DRAIN, "retry_after_ms:int"), (NOOP, ""), (CANCEL, ""), (REKEY, "")):
     FORMS[f"control {event}"] = form
 
 
@@ -147,42 +148,11 @@ def encode(kind, fields):
     return b"".join(WRITE[form](fields.get(name), size) for name, form, size in walk(kind, fields))
 
 
-# ---- keys
-def expand(key, info, length):
-    return hmac.digest(key, info + b"\x01", "sha256")[:length]
-
-
-class Keys:
-    """The keys of one channel (section 4)."""
-
-    def __init__(self, join_secret, grant, session, channel):
-        prk = hmac.digest(grant, join_secret, "sha256")
-        context = session + channel.to_bytes(2, "big")
-        self.join = expand(prk, b"xdfs join" + context + b"\0", 32)
-        self.key = [expand(prk, b"xdfs key" + context + bytes([d]), 32) for d in (0, 1)]
-        self.iv = [expand(prk, b"xdfs iv" + context + bytes([d]), 12) for d in (0, 1)]
-
-    def seal(self, direction, sequence, level, head, payload):
-        """What is sent for the payload, and the tag (section 6)."""
-        plain, data = (payload, head) if level == PRIVATE else (b"", head + (payload if level == INTEGRITY else b""))
-        both = AESGCM(self.key[direction]).encrypt(nonce(self.iv[direction], sequence), plain, data)
-        return (both[:-16] if level == PRIVATE else payload), both[-16:]
-
-    def open(self, direction, sequence, level, head, payload, tag):
-        sealed, data = (payload, head) if level == PRIVATE else (b"", head + (payload if level == INTEGRITY else b""))
-        plain = AESGCM(self.key[direction]).decrypt(nonce(self.iv[direction], sequence), sealed + tag, data)
-        return plain if level == PRIVATE else payload
-
-
-def nonce(iv, sequence):
-    return iv[:4] + (int.from_bytes(iv[4:], "big") ^ sequence).to_bytes(8, "big")
-
-
 # ---- channels
 class Channel:
     def __init__(self, address):
         self.socket = socket.create_connection(address, timeout=30)
-        self.sent = self.received = self.blocks = 0
+        self.sent = self.received = self.records = self.epoch = self.blocks = 0
         self.ended = self.over = False
 
     def exactly(self, count):
@@ -213,9 +183,12 @@ class Channel:
             payload = self.keys.open(1, self.received, head["level"], data[:32], payload, tag)
         except InvalidTag:
             raise Failed("wrong tag") from None  # [P-14]
-        if head["sequence"] != self.received or head["epoch"] != 0:
+        if head["sequence"] != self.received or head["epoch"] != self.epoch:
             raise Failed("a record out of sequence")  # [P-12]
-        self.received += 1
+        self.received, self.records = self.received + 1, self.records + 1
+        if head["event"] == REKEY:  # [P-59]
+            self.keys.follow(1)
+            self.received, self.epoch = 0, self.epoch + 1
         return head, payload
 
 
@@ -261,7 +234,7 @@ class Session:
         if event == NOOP and head["flags"] & ASK:
             channel.control(NOOP, 0)  # [P-44]
         channel.over = event == EOFT
-        if channel.over and fields["records"] != head["sequence"]:
+        if channel.over and fields["records"] != channel.records - 1:
             raise Failed("EOFT counts other records than arrived")  # [P-46]
         return (channel, head, fields) if head["operation"] else None
 

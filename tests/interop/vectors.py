@@ -4,11 +4,8 @@ import hmac
 import sys
 from pathlib import Path
 
-from minimal import ACCEPT, Keys, Reader, decode, encode, expand, proof, write_int
-
-
-def rekey(key):
-    return expand(key, b"xdfs rekey key", 32), expand(key, b"xdfs rekey iv", 12)
+from keys import Keys
+from minimal import ACCEPT, Reader, decode, encode, proof, write_int
 
 
 def flat(fields):
@@ -66,7 +63,7 @@ def check_record(fields):
         return
     direction = number("direction")
     for _ in range(number("epoch")):
-        keys.key[direction], keys.iv[direction] = rekey(keys.key[direction])
+        keys.follow(direction)
     key, iv = keys.key[direction], keys.iv[direction]
     assert (key, iv) == (data("key"), data("iv"))
     sealed = keys.seal(direction, number("sequence"), number("level"), data("head"), data("payload"))
