@@ -59,6 +59,8 @@ fn cut_everywhere(upload: bool) {
     serving.directory.write("down", &content);
     let middle = Middle::before(&serving.address);
     whole_session(&serving, &middle, upload, &content).unwrap();
+    // Its end is in the log before the log is looked at for another's.
+    assert_eq!(serving.session_ended(), None);
     let good = middle.seen(0);
     assert!(is_whole(&good, Way::Up) && is_whole(&good, Way::Down));
     for way in [Way::Up, Way::Down] {
