@@ -167,9 +167,9 @@ fn administer(scene: &Scene, search: &mut Search) -> (String, std::path::PathBuf
     admin(search, &["user", "token", "anna", "--export", "data", "--out", "secret-token"], "");
     admin(search, &["user", "list"], "");
     admin(search, &["user", "list", "--json"], "");
-    let token = String::from_utf8(scene.read("secret-token")).unwrap().trim().to_owned();
+    let token = String::from_utf8(scene.read("secret-token")).expect("a token is text").trim().to_owned();
     let key_file = scene.home("anna", "state/xdfs/id_ed25519");
-    search.canaries.extend(body(&std::fs::read(&key_file).unwrap()));
+    search.canaries.extend(body(&std::fs::read(&key_file).expect("the key is there")));
     search.canaries.push(token["xdfs-token-".len()..].to_owned());
     (token, key_file)
 }
@@ -185,7 +185,7 @@ fn gather(scene: &Scene, search: &mut Search, key_file: std::path::PathBuf) {
     for path in left {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if !name.starts_with("secret-") && !holds.contains(&path) {
-            search.said.push((path.display().to_string(), std::fs::read(&path).unwrap()));
+            search.said.push((path.display().to_string(), std::fs::read(&path).expect("it was listed")));
         }
     }
     assert!(search.said.len() > 50, "{}", search.said.len());
@@ -197,6 +197,6 @@ fn serve(scene: &Scene) -> Server {
     scene.directory("log");
     let mut command = scene.command_as("admin", ["serve", "--json", "--listen", "127.0.0.1:0"]);
     talkative(scene, &mut command);
-    command.stderr(std::fs::File::create(scene.path("server-log")).unwrap());
+    command.stderr(std::fs::File::create(scene.path("server-log")).expect("a file for the log"));
     Server::start(command, &["--config", "server.toml"])
 }

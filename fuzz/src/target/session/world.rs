@@ -3,7 +3,9 @@
 
 use super::step::{BLOCK, Back, Step};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use xdfs_proto::base::{ChannelId, Duration, Error, ErrorKind, Extent, Instant, KeyLimits, Level, OperationId, PipelineId};
+use xdfs_proto::base::{
+    ChannelId, Duration, Error, ErrorKind, Extent, Instant, KeyLimits, Level, OperationId, PipelineId,
+};
 use xdfs_proto::limits;
 use xdfs_proto::plan;
 use xdfs_proto::session::{
