@@ -75,7 +75,18 @@ impl Scene {
     /// A server under a tool, and where it is.
     fn serve(&self, mut command: Command) -> Result<(Child, Place), Failure> {
         let export = format!("d={}", self.folder.join("served").display());
-        command.args(["serve", "--export", &export, "--listen", "127.0.0.1:0", "--json", "--allow-anonymous", "rw"]);
+        command.args([
+            "serve",
+            "--export",
+            &export,
+            "--listen",
+            "127.0.0.1:0",
+            "--json",
+            "--confinement",
+            "off",
+            "--allow-anonymous",
+            "rw",
+        ]);
         command.arg("--state").arg(self.folder.join("state"));
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().map_err(text)?;
         let mut line = String::new();

@@ -25,7 +25,10 @@ fn wait_for_journal(scene: &Scene, folder: &str) {
 
 /// The scene's server again, where the last one was.
 fn serve_at(scene: &Scene, address: &str) -> Server {
-    Server::start(scene.command(["serve", "--json", "--listen", address]), &["--quiet", "--export", "data=server"])
+    Server::start(
+        scene.command(["serve", "--json", "--listen", address]),
+        &["--quiet", "--export", "data=server", "--allow-anonymous", "rw"],
+    )
 }
 
 /// Waits until a part file in `folder` holds something, or the file is there.

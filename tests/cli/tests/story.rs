@@ -238,7 +238,7 @@ fn revoking_ends_what_runs_and_nothing_else() {
     wait_for_log(&scene, "opened by", 2);
     scene.run_as("admin", ["user", "revoke", "anna"]).ends_with(0);
     // Nothing more is fed: it ends by itself.
-    anna.wait_with_open_input().ends_with(4).says(&["lost"]);
+    anna.wait_with_open_input().ends_with(3).says(&["was revoked"]);
     wait_for_log(&scene, "what this session logged in with was revoked", 1);
     bert.wait().ends_with(0);
     assert_eq!(scene.names("server"), ["bert"]);

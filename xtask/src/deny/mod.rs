@@ -17,6 +17,8 @@ pub(crate) fn check() -> Outcome {
     let locked = locked(&read_toml("Cargo.lock")?)?;
     let mut findings = Vec::new();
     banned(&bans(&lists)?, &locked, &mut findings);
+    // The lock file also names what features that nobody asked for would need.
+    findings.retain(|finding| finding.split(' ').next().is_none_or(is_built));
     sources(&locked, &mut findings);
     let packages = metadata::all()?;
     licences(&texts(&lists, "licenses", "allow")?, &packages, &mut findings);
@@ -38,6 +40,12 @@ fn banned(bans: &[Ban], locked: &[Locked], findings: &mut Vec<String>) {
             findings.push(format!("{} {} is banned: {}", package.name, package.version, ban.reason));
         }
     }
+}
+
+/// Whether anything of ours uses the package, on whatever target. Without an answer it counts as used.
+fn is_built(name: &str) -> bool {
+    let words = ["tree", "--locked", "--workspace", "--target", "all", "-e", "all", "-i", name];
+    process::output(&mut process::cargo(&words)).map_or(true, |tree| !tree.trim().is_empty())
 }
 
 /// Foreign packages come from the registry alone: nothing from a git repository, which may change or go.

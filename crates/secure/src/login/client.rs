@@ -80,7 +80,7 @@ impl Offered {
 #[derive(Debug)]
 #[allow(missing_docs, reason = "the line above each variant explains its fields")]
 pub enum Next {
-    /// Sign `message` with offer number `offer`, then [`ClientLogin::on_signature`] (or [`ClientLogin::skip`]).
+    /// Sign `message` with offer number `offer`, then [`ClientLogin::on_signature`].
     Sign { offer: usize, message: Vec<u8> },
     /// Put this into OPEN.
     Login { kind: Kind, credentials: Vec<u8> },
