@@ -111,9 +111,11 @@ impl Session {
 
     /// States that operations owe.
     fn feed_operation(&mut self, channel: ChannelId, now: Instant) -> bool {
-        let quiet = self.is_quiet(channel, now);
+        // Asked in this order: whether the channel is quiet costs a look at every idle one, and few blocks go with a message.
         let may = |operation: &&Operation| {
-            operation.owes.any() && self.may_tell(operation, channel) && !(quiet && self.may_tell_anywhere(operation))
+            operation.owes.any()
+                && self.may_tell(operation, channel)
+                && !(self.may_tell_anywhere(operation) && self.is_quiet(channel, now))
         };
         let owing = self.operations.values().find(may).map(Operation::id);
         let Some(id) = owing else { return false };

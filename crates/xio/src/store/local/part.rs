@@ -136,7 +136,9 @@ impl LocalStage {
         self.must_be_sound()?;
         self.must_reign(&self.progress.reign())?;
         self.progress.checkpoint(&self.place.parent, &self.journal).map_err(|errno| {
-            self.progress.spoil(Health::Spoilt);
+            // A journal that found no room says nothing against the data.
+            let full = matches!(errno, Errno::NOSPC | Errno::DQUOT);
+            self.progress.spoil(if full { Health::Full } else { Health::Spoilt });
             words::failed(Verb::Sync, &self.place.shown, errno)
         })
     }
@@ -149,7 +151,9 @@ impl LocalStage {
         let stays = mine
             && worth
             && self.progress.health() != Health::Spoilt
-            && self.progress.last_checkpoint(&self.place.parent, &self.journal).is_ok();
+            && self.progress.last_checkpoint(&self.place.parent, &self.journal).is_ok()
+            // The sync itself may have failed, and succeeded when it was tried again.
+            && self.progress.health() != Health::Spoilt;
         self.stays.store(stays, Ordering::Relaxed);
         stays
     }

@@ -128,14 +128,15 @@ impl Progress {
         self.health.fetch_max(health as u8, Ordering::Relaxed);
     }
 
-    /// A marker: what has been written by now is synced, and then noted. One at a time.
+    /// A marker: what has been written by now is synced, and then noted. One at a time. A sync that failed spoils the part
+    /// for everybody, whoever asked for it: the next one would succeed and prove nothing (rule D5).
     pub(super) fn checkpoint(&self, parent: &Parent, name: &[u8]) -> Result<(), Errno> {
         let Some(about) = &self.about else { return Ok(()) };
         let mut notes = lock(&self.notes);
         // Before the sync: what is written during it may not be covered by it.
         self.unmarked.store(0, Ordering::Relaxed);
         let ranges = self.ledger().ranges(journal::ENTRIES_MAX);
-        rustix::io::retry_on_intr(|| rustix::fs::fdatasync(&self.file))?;
+        rustix::io::retry_on_intr(|| rustix::fs::fdatasync(&self.file)).inspect_err(|_| self.spoil(Health::Spoilt))?;
         match &mut *notes {
             Some(notes) if notes.entries + ranges.len() <= journal::ENTRIES_MAX => notes.append(&ranges)?,
             _ => *notes = Some(Notes::create(parent, name, about, &ranges, &self.file)?),
