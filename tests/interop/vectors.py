@@ -55,7 +55,8 @@ def check_frame(text):
 def check_record(fields):
     number = lambda name: int(fields[name])
     data = lambda name: bytes.fromhex(fields[name])
-    keys = Keys(data("join_secret"), data("grant"), data("session"), number("channel"))
+    keys = Keys(data("join_secret"), data("grant"), data("session"), number("channel"),
+                int(fields.get("suite", 1)))
     if "transcript" in fields:
         assert keys.join == data("join_key")
         for role, name in ((b"C", "client_proof"), (b"S", "server_proof")):

@@ -2,18 +2,19 @@
 //!
 //! ```text
 //! prk    = HKDF-Extract(salt = grant, IKM = join secret)                                   SHA-256, RFC 5869
-//! output = HKDF-Expand(prk, label || session id (16) || channel (u16, big-endian) || direction (1))
+//! output = HKDF-Expand(prk, label || session id (16) || channel (u16, big-endian) || direction (1) || rest)
 //!
-//! label "xdfs join", direction 0:      the key of JOIN's proofs, 32 bytes
-//! label "xdfs key",  direction 0 or 1: the cipher's key, 32 bytes   0 client to server, 1 server to client
-//! label "xdfs iv",   direction 0 or 1: 12 bytes
+//! label "xdfs join", direction 0,      no rest: the key of JOIN's proofs, 32 bytes
+//! label "xdfs key",  direction 0 or 1, suite:   the cipher's key, 32 bytes   0 client to server, 1 server to client
+//! label "xdfs iv",   direction 0 or 1, suite:   12 bytes
 //!
 //! next key = HKDF-Expand(key, "xdfs rekey key"), 32 bytes; next iv = HKDF-Expand(key, "xdfs rekey iv"), 12 bytes
 //! ```
 //!
 //! No label names a protection level: GMAC is GCM with an empty plain text, one key serves all levels, and one sequence
-//! counter beside it keeps a nonce from serving twice. A channel number is used once in a session and a grant once at
-//! all, so no two channels ever share a key.
+//! counter beside it keeps a nonce from serving twice. The suite is a part of what its keys come from, so one that was made for
+//! one cipher never serves another. A channel number is used once in a session and a grant once at all, so no two channels
+//! ever share a key.
 //!
 //! It must not know where the join secret came from, nor keep a grant after its channel joined.
 
@@ -128,10 +129,10 @@ impl ChannelKeys {
             context
         };
         let direction = |role: Role| -> Result<DirectionKeys, Error> {
-            let context = context(role.direction());
+            let (context, suite) = (context(role.direction()), [secret.suite as u8]);
             Ok(DirectionKeys {
-                key: expand(&prk, &[b"xdfs key", &context])?,
-                iv: expand(&prk, &[b"xdfs iv", &context])?,
+                key: expand(&prk, &[b"xdfs key", &context, &suite])?,
+                iv: expand(&prk, &[b"xdfs iv", &context, &suite])?,
                 suite: secret.suite,
             })
         };
@@ -209,7 +210,12 @@ mod tests {
 
     /// Every output of one derivation, the next epoch's included.
     fn outputs(secret: u8, grant: u8, session: u8, channel: u16) -> Result<Vec<Vec<u8>>, Error> {
-        let (secret, grant) = (JoinSecret::new(&[secret; 32]), Grant::new(&[grant; 32]));
+        outputs_for(Suite::Aes256Gcm, secret, grant, session, channel)
+    }
+
+    fn outputs_for(suite: Suite, secret: u8, grant: u8, session: u8, channel: u16) -> Result<Vec<Vec<u8>>, Error> {
+        let secret = JoinSecret::from_secret(Secret::copied(&[secret; SECRET_BYTES]), suite);
+        let grant = Grant::new(&[grant; 32]);
         let keys = ChannelKeys::derive(&secret, &grant, SessionId([session; 16]), ChannelId(channel))?;
         let mut outputs = vec![keys.join.bytes().to_vec()];
         for direction in [&keys.client_to_server, &keys.server_to_client] {
@@ -235,6 +241,17 @@ mod tests {
         all.sort();
         all.dedup();
         assert_eq!(all.len(), count);
+        Ok(())
+    }
+
+    #[test]
+    fn no_key_of_one_suite_serves_the_other() -> Result<(), Error> {
+        let of = |suite| outputs_for(suite, 1, 2, 3, 4);
+        let (one, other) = (of(Suite::Aes256Gcm)?, of(Suite::ChaCha20Poly1305)?);
+        assert_eq!(one[0], other[0], "a JOIN is proved before a record is sealed");
+        for key in &one[1..] {
+            assert!(!other.contains(key));
+        }
         Ok(())
     }
 

@@ -9,10 +9,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use xdfs_proto::base::{ChannelId, Level, SessionId};
+use xdfs_proto::base::{ChannelId, Level, SessionId, Suite};
 
 use crate::keys::{ChannelKeys, DirectionKeys, Grant, JoinSecret, Role};
 use crate::record::{HEAD_BYTES, Limits, Opener, Sealer};
+use crate::secret::Secret;
 
 /// Fields of one file, in the order in which they are written.
 type Fields = Vec<(&'static str, String)>;
@@ -20,6 +21,7 @@ type Fields = Vec<(&'static str, String)>;
 /// A record vector's inputs besides the secrets.
 struct Case {
     name: &'static str,
+    suite: Suite,
     channel: u16,
     role: Role,
     level: Level,
@@ -29,19 +31,23 @@ struct Case {
 }
 
 /// Each level at the start, at the first epoch after a rekey and, once, far on: 0x12345678 shows the byte order and the
-/// place of the sequence in the nonce. Payloads: empty, within a cipher block, and across many with a rest.
+/// place of the sequence in the nonce. Payloads: empty, within a cipher block, and across many with a rest. The other suite
+/// once at each level: from the same secrets it has other keys.
 #[rustfmt::skip]
 const CASES: &[Case] = &[
-    Case { name: "clear", channel: 1, role: Role::Client, level: Level::Clear, epoch: 0, sequence: 0, payload_bytes: 5 },
-    Case { name: "integrity", channel: 1, role: Role::Client, level: Level::Integrity, epoch: 0, sequence: 1, payload_bytes: 300 },
-    Case { name: "private", channel: 1, role: Role::Client, level: Level::Private, epoch: 0, sequence: 2, payload_bytes: 300 },
-    Case { name: "private-empty", channel: 1, role: Role::Client, level: Level::Private, epoch: 0, sequence: 3, payload_bytes: 0 },
-    Case { name: "private-far", channel: 1, role: Role::Client, level: Level::Private, epoch: 0, sequence: 0x1234_5678, payload_bytes: 17 },
-    Case { name: "private-server", channel: 1, role: Role::Server, level: Level::Private, epoch: 0, sequence: 0, payload_bytes: 17 },
-    Case { name: "integrity-channel", channel: 1023, role: Role::Client, level: Level::Integrity, epoch: 0, sequence: 0, payload_bytes: 17 },
-    Case { name: "clear-epoch", channel: 1, role: Role::Client, level: Level::Clear, epoch: 1, sequence: 0, payload_bytes: 5 },
-    Case { name: "integrity-epoch", channel: 1, role: Role::Client, level: Level::Integrity, epoch: 1, sequence: 1, payload_bytes: 300 },
-    Case { name: "private-epoch", channel: 1, role: Role::Server, level: Level::Private, epoch: 1, sequence: 2, payload_bytes: 300 },
+    Case { name: "clear", suite: Suite::Aes256Gcm, channel: 1, role: Role::Client, level: Level::Clear, epoch: 0, sequence: 0, payload_bytes: 5 },
+    Case { name: "integrity", suite: Suite::Aes256Gcm, channel: 1, role: Role::Client, level: Level::Integrity, epoch: 0, sequence: 1, payload_bytes: 300 },
+    Case { name: "private", suite: Suite::Aes256Gcm, channel: 1, role: Role::Client, level: Level::Private, epoch: 0, sequence: 2, payload_bytes: 300 },
+    Case { name: "private-empty", suite: Suite::Aes256Gcm, channel: 1, role: Role::Client, level: Level::Private, epoch: 0, sequence: 3, payload_bytes: 0 },
+    Case { name: "private-far", suite: Suite::Aes256Gcm, channel: 1, role: Role::Client, level: Level::Private, epoch: 0, sequence: 0x1234_5678, payload_bytes: 17 },
+    Case { name: "private-server", suite: Suite::Aes256Gcm, channel: 1, role: Role::Server, level: Level::Private, epoch: 0, sequence: 0, payload_bytes: 17 },
+    Case { name: "integrity-channel", suite: Suite::Aes256Gcm, channel: 1023, role: Role::Client, level: Level::Integrity, epoch: 0, sequence: 0, payload_bytes: 17 },
+    Case { name: "clear-epoch", suite: Suite::Aes256Gcm, channel: 1, role: Role::Client, level: Level::Clear, epoch: 1, sequence: 0, payload_bytes: 5 },
+    Case { name: "integrity-epoch", suite: Suite::Aes256Gcm, channel: 1, role: Role::Client, level: Level::Integrity, epoch: 1, sequence: 1, payload_bytes: 300 },
+    Case { name: "private-epoch", suite: Suite::Aes256Gcm, channel: 1, role: Role::Server, level: Level::Private, epoch: 1, sequence: 2, payload_bytes: 300 },
+    Case { name: "chacha20-clear", suite: Suite::ChaCha20Poly1305, channel: 1, role: Role::Client, level: Level::Clear, epoch: 0, sequence: 0, payload_bytes: 5 },
+    Case { name: "chacha20-integrity", suite: Suite::ChaCha20Poly1305, channel: 1, role: Role::Server, level: Level::Integrity, epoch: 0, sequence: 1, payload_bytes: 300 },
+    Case { name: "chacha20-private-epoch", suite: Suite::ChaCha20Poly1305, channel: 1, role: Role::Client, level: Level::Private, epoch: 1, sequence: 2, payload_bytes: 300 },
 ];
 
 /// What every failure of a test here is reported as.
@@ -78,7 +84,8 @@ fn every_record_of_the_vectors_opens_to_its_payload() -> Outcome {
     for case in CASES {
         let fields = read(&format!("record-{}.txt", case.name))?;
         let bytes = |name: &str| unhex(&fields[name]);
-        let secret = JoinSecret::new(bytes("join_secret")?.as_slice().try_into()?);
+        let suite = Suite::from_code(fields["suite"].parse()?).ok_or("suite")?;
+        let secret = JoinSecret::from_secret(Secret::copied(bytes("join_secret")?.as_slice().try_into()?), suite);
         let grant = Grant::new(bytes("grant")?.as_slice().try_into()?);
         let session = SessionId(bytes("session")?.as_slice().try_into()?);
         let keys = ChannelKeys::derive(&secret, &grant, session, ChannelId(fields["channel"].parse()?))?;
@@ -105,10 +112,10 @@ fn pattern<const N: usize>(start: u8) -> [u8; N] {
     std::array::from_fn(|index| start.wrapping_add(index as u8))
 }
 
-fn channel_inputs(channel: u16) -> Outcome<(ChannelKeys, Fields)> {
+fn channel_inputs(channel: u16, suite: Suite) -> Outcome<(ChannelKeys, Fields)> {
     let (secret, grant, session) = (pattern::<32>(0x00), pattern::<32>(0x80), pattern::<16>(0xf0));
-    let keys =
-        ChannelKeys::derive(&JoinSecret::new(&secret), &Grant::new(&grant), SessionId(session), ChannelId(channel))?;
+    let shared = JoinSecret::from_secret(Secret::copied(&secret), suite);
+    let keys = ChannelKeys::derive(&shared, &Grant::new(&grant), SessionId(session), ChannelId(channel))?;
     let fields = vec![
         ("join_secret", hex(&secret)),
         ("grant", hex(&grant)),
@@ -119,7 +126,7 @@ fn channel_inputs(channel: u16) -> Outcome<(ChannelKeys, Fields)> {
 }
 
 fn record(case: &Case) -> Outcome<Fields> {
-    let (keys, mut fields) = channel_inputs(case.channel)?;
+    let (keys, mut fields) = channel_inputs(case.channel, case.suite)?;
     let mut sealer = Sealer::new(keys.for_role(case.role).seal, Limits::STANDARD)?;
     for _ in 0..case.epoch {
         sealer.rekey()?;
@@ -131,6 +138,7 @@ fn record(case: &Case) -> Outcome<Fields> {
     let mut headed = [head.as_slice(), &payload].concat();
     let tag = sealer.seal(case.level, &mut headed)?;
     fields.extend([
+        ("suite", (case.suite as u8).to_string()),
         ("direction", u8::from(case.role == Role::Server).to_string()),
         ("level", (case.level as u8).to_string()),
         ("epoch", case.epoch.to_string()),
@@ -146,7 +154,7 @@ fn record(case: &Case) -> Outcome<Fields> {
 }
 
 fn join(transcript: &[u8]) -> Outcome<Fields> {
-    let (keys, mut fields) = channel_inputs(2)?;
+    let (keys, mut fields) = channel_inputs(2, Suite::Aes256Gcm)?;
     fields.extend([
         ("transcript", hex(transcript)),
         ("join_key", hex(keys.join.bytes())),
