@@ -359,6 +359,10 @@ impl Session {
     }
 
     /// Ends the session in order: transfers under way are finished first.
+    ///
+    /// An error is one that ended the session before, or that cost an outcome. Once every outcome is known nothing is owed
+    /// but the server's last word (EOFT): a server that vanishes in its place takes nothing with it, and that is no error
+    /// (P-46).
     pub fn close(mut self) -> Result<(), Error> {
         self.joiner.stopped.store(true, Ordering::Relaxed);
         // The first pipeline coordinates every transfer, and the others are needed until it has ended.

@@ -18,8 +18,11 @@ pub const BLOCKING_THREADS: usize = 4;
 pub const BLOCKING_QUEUE: usize = 4096;
 /// A pipeline without an operation gives its thread back after this long, so that the next file of a tree finds it.
 pub const IDLE_BEFORE_RETIRING: Duration = Duration::from_millis(200);
-/// Time that the reason of a session's end gets to leave.
-pub const LAST_WORDS: Duration = Duration::from_millis(500);
+/// Time that the reason of a session's end gets to reach the peer: a moment in which a channel becomes free for it, and the
+/// round trip in which the peer reads it and closes. As long as the peer itself waits for last words.
+pub const LAST_WORDS: Duration = Duration::from_secs(2);
+/// Bytes that are read and forgotten from a channel meanwhile: what a peer has under way on a long path.
+pub const LAST_WORDS_BYTES: usize = 64 << 20;
 /// Shortest time between two looks at stalled channels.
 pub const TICK_MIN: Duration = Duration::from_millis(25);
 /// Longest time between two looks at the clock while a session ends: its last words have a short deadline.

@@ -1,7 +1,8 @@
 //! Threads of sessions, their sleep and their end: idle sessions cost no thread, and a server that goes down lets
 //! transfers finish.
 
-use super::support::relay::Relay;
+use super::support::middle::{Act, Middle, Way};
+use super::support::relay::{Cut, Relay};
 use super::support::serving::{Serving, Setup};
 use super::support::{BLOCK, assert_same, finish, pattern, pipe_payload};
 use std::io::Write;
@@ -87,6 +88,27 @@ fn a_session_without_an_operation_is_ended_at_its_time() {
         assert!(error.contains("no operation"), "{error}");
         serving.wait_for_status("everything is gone", |state| state == [0, 0, 0]);
         drop(session);
+    }
+}
+
+/// P-46: what is lost with a connection is what was owed on it.
+#[test]
+fn a_server_that_vanishes_instead_of_its_last_word_takes_nothing_with_it_and_one_that_vanishes_before_is_told() {
+    for closing in [true, false] {
+        let serving = Serving::start();
+        let middle = Middle::before(&serving.address);
+        let options = ConnectOptions { address: middle.address.clone(), ..serving.options(1) };
+        let session = Session::connect(&options).unwrap();
+        touch(&session);
+        serving.wait_for_status("all is said", |[sessions, _, threads]| (sessions, threads) == (1, 0));
+        // The next byte of the server's ends the connection: its EOFT, or its answer to a question.
+        let at = middle.seen(0).bytes[Way::Down as usize].len();
+        middle.act(Act::End { way: Way::Down, at, how: Cut::Rst });
+        if !closing {
+            assert_eq!(session.stat("data/touched").unwrap_err().kind, ErrorKind::ConnectionLost);
+        }
+        let closed = session.close().map_err(|error| error.kind);
+        assert_eq!(closed, if closing { Ok(()) } else { Err(ErrorKind::ConnectionLost) });
     }
 }
 

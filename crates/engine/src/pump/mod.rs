@@ -10,6 +10,7 @@
 //! Two frames of ours lie above a system call that moves bytes: the pump's turn and the dispatcher. Per block there is
 //! no allocation, no lock and no log. What a record means is never decided here.
 
+mod leaving;
 mod line;
 mod marking;
 mod members;
@@ -23,6 +24,7 @@ use crate::group::{Group, GroupChannel};
 use crate::host::{Ending, Host};
 use crate::mail::{Command, Mail, Post};
 use crate::transfer::{Tally, Transfer, Writer};
+use leaving::Leaving;
 use line::{Arriving, Line, Sending};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::mpsc::Receiver;
@@ -112,8 +114,10 @@ pub struct Pump<D: Dispatch, H: Host> {
     keeping: BTreeMap<OperationId, Option<Told>>,
     /// Transfers that ended while a record of theirs was with the transport.
     closing: Vec<OperationId>,
-    /// Sockets of an ended session on which the reason still leaves, and until when.
-    last_words: BTreeMap<SocketId, Instant>,
+    /// The session ends for this reason when a channel is free to say it, and at this time without.
+    abandoned: Option<(Error, Instant)>,
+    /// Sockets of an ended session on which the reason still leaves.
+    last_words: BTreeMap<SocketId, Leaving>,
 }
 
 /// How an operation ended, and what it moved.
@@ -166,6 +170,7 @@ where
             after_marker: BTreeSet::new(),
             keeping: BTreeMap::new(),
             closing: Vec::new(),
+            abandoned: None,
             last_words: BTreeMap::new(),
         };
         for channel in group.channels {
@@ -219,8 +224,7 @@ where
         let retire = self.idle_since.filter(|_| may_retire).map(|since| since.after(bounds::IDLE_BEFORE_RETIRING));
         // Nothing is owed on an idle session: no tick wakes it.
         let tick = (busy || self.session.is_closing() || self.calls > 0 || !boundary).then_some(self.next_tick);
-        let last_words = self.last_words.values().min().copied();
-        [self.session.deadline(), tick, retire, last_words].into_iter().flatten().min()
+        [self.session.deadline(), tick, retire, self.leaving_until()].into_iter().flatten().min()
     }
 
     /// Looks at every channel's progress, for stalls.
@@ -232,8 +236,7 @@ where
             let heard_at = if ours { now } else { progress.received_at };
             self.session.on_progress(*channel, heard_at, progress.sent_at);
         }
-        let late: Vec<_> = self.last_words.iter().filter(|(_, until)| now >= **until).map(|(one, _)| *one).collect();
-        late.into_iter().for_each(|socket| self.drop_last_words(socket));
+        self.end_late_leaving(now);
         self.session.on_time(now);
         self.mark_all(now);
         let usual = (self.session.limits().stall / 8).clamp(bounds::TICK_MIN, bounds::MARKER_PERIOD / 5);
@@ -299,6 +302,7 @@ where
     }
 
     fn on_completion(&mut self, completion: Completion<D::Link>) {
+        let Some(completion) = self.on_leaving(completion) else { return };
         match completion {
             Completion::Head { socket, head } => self.on_raw_head(socket, head),
             Completion::Small { socket, bytes } => self.on_small(socket, &bytes),
@@ -317,9 +321,6 @@ where
     }
 
     fn on_ended(&mut self, socket: SocketId, side: Side, cause: End, buffer: Option<Buffer>) {
-        if self.last_words.contains_key(&socket) {
-            return self.drop_last_words(socket);
-        }
         let Some(channel) = self.channel_of(socket) else { return };
         let error = match cause {
             End::Closed => Error::new(ErrorKind::ConnectionLost, "the peer closed the connection"),
@@ -387,12 +388,7 @@ where
         self.want_send.retain(|(waiting, ..)| *waiting != channel);
         let submitted = waited == self.want_send.len();
         if self.session.is_over() && line.busy && line.sending.is_none() && submitted {
-            // The reason why the session ends is on its way: the peer is to hear it. What arrives meanwhile has no
-            // channel any more and is dropped.
-            let until = self.dispatch.now().after(bounds::LAST_WORDS);
-            self.last_words.insert(line.socket, until);
-            self.next_tick = self.next_tick.min(until);
-            return;
+            return self.let_leave(&line);
         }
         let _ = self.dispatch.detach(line.socket, &mut self.returned);
         let mut back = std::mem::take(&mut self.returned).into_iter();
@@ -407,13 +403,6 @@ where
             self.close_finished();
         }
         self.serve_waiting();
-    }
-
-    fn drop_last_words(&mut self, socket: SocketId) {
-        if self.last_words.remove(&socket).is_some() {
-            let _ = self.dispatch.detach(socket, &mut self.returned);
-            self.returned.clear();
-        }
     }
 
     fn read_mail(&mut self) {
@@ -482,7 +471,7 @@ where
             Command::GiveChannels(grant) => self.session.give_channels(grant),
             Command::Drain { retry_after_ms } => self.session.drain(retry_after_ms),
             Command::Close => self.session.close(),
-            Command::Abandon(error) => self.session.end_telling(error),
+            Command::Abandon(error) => self.abandon(error),
         }
     }
 }

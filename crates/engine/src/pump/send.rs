@@ -143,9 +143,6 @@ where
     }
 
     pub(super) fn on_sent(&mut self, socket: SocketId, buffer: Option<Buffer>, short_by: u64) {
-        if self.last_words.contains_key(&socket) {
-            return self.drop_last_words(socket);
-        }
         let Some(channel) = self.channel_of(socket) else { return };
         let Some(line) = self.lines.get_mut(&channel) else { return };
         line.busy = false;
@@ -166,6 +163,9 @@ where
             self.close_finished();
         }
         self.session.on_sent(channel, self.dispatch.now());
+        if let Some((error, _)) = self.abandoned.take() {
+            return self.session.end_telling(error);
+        }
         self.serve_waiting_sends();
     }
 

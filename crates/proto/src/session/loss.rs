@@ -161,6 +161,11 @@ impl Session {
         self.end_telling(Error::from(fault));
     }
 
+    /// Whether a channel is free to say why the session ends.
+    pub fn can_tell(&self) -> bool {
+        !self.idle.is_empty()
+    }
+
     /// This end ends the session: the peer is told why where a channel is free.
     pub fn end_telling(&mut self, error: Error) {
         if self.over {

@@ -103,6 +103,10 @@ impl Dispatch for Dispatcher {
         member!(self, member => member.progress(socket))
     }
 
+    fn finish_sending(&mut self, socket: SocketId) -> std::io::Result<()> {
+        member!(self, member => member.finish_sending(socket))
+    }
+
     fn link(&self, socket: SocketId) -> &Link {
         member!(self, member => member.link(socket))
     }

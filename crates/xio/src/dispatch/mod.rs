@@ -189,6 +189,10 @@ pub trait Dispatch {
     /// Starts an operation.
     fn submit(&mut self, op: Op);
 
+    /// Nothing more is sent on a socket whose last [`Op::Send`] has completed: the peer reads the end behind it. Receiving
+    /// goes on.
+    fn finish_sending(&mut self, socket: SocketId) -> std::io::Result<()>;
+
     /// The next completion; blocks until there is one or `deadline` has come. `None` waits without end.
     fn next(&mut self, deadline: Option<Instant>) -> std::io::Result<Completion<Self::Link>>;
 

@@ -337,6 +337,11 @@ impl<W: Wait> Dispatch for Sockets<W> {
         self.attached(socket).line.progress
     }
 
+    fn finish_sending(&mut self, socket: SocketId) -> std::io::Result<()> {
+        let slot = self.slots.get_mut(socket.0 as usize).and_then(Option::as_mut).expect("an attached socket");
+        crate::stack::Driver::finish_sending(&mut slot.line.link)
+    }
+
     fn link(&self, socket: SocketId) -> &W::Link {
         &self.attached(socket).line.link
     }

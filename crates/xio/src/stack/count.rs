@@ -79,6 +79,10 @@ impl<D: Driver> Driver for Count<D> {
     fn room(&self) -> Option<Room> {
         self.inner.room()
     }
+
+    fn finish_sending(&mut self) -> io::Result<()> {
+        self.inner.finish_sending()
+    }
 }
 
 impl<D: AsFd> AsFd for Count<D> {

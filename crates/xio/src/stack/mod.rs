@@ -67,4 +67,9 @@ pub trait Driver: Sized {
     fn room(&self) -> Option<Room> {
         None
     }
+
+    /// Nothing more is sent: the peer reads what is under way and then the end. A driver that cannot say so does nothing.
+    fn finish_sending(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }

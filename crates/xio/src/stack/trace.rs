@@ -61,6 +61,10 @@ impl<D: Driver, F: FnMut(TraceEvent) + Clone> Driver for Trace<D, F> {
     fn room(&self) -> Option<Room> {
         self.inner.room()
     }
+
+    fn finish_sending(&mut self) -> io::Result<()> {
+        self.inner.finish_sending()
+    }
 }
 
 impl<D: AsFd, F> AsFd for Trace<D, F> {

@@ -191,4 +191,8 @@ impl Driver for Link {
         };
         Some(Room { free: memory.send_buffer.saturating_sub(used).into(), total: memory.send_buffer.into() })
     }
+
+    fn finish_sending(&mut self) -> io::Result<()> {
+        Self::finish_sending(self)
+    }
 }
