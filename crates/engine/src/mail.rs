@@ -109,4 +109,15 @@ impl<L, W: Wake> Post<L, W> {
         self.waker.wake();
         sent
     }
+
+    /// The same for a letter that must arrive while there is somebody to read it: it comes back where there is no room now.
+    #[allow(clippy::result_large_err, reason = "the letter itself comes back")]
+    pub fn try_tell(&self, mail: Mail<L>) -> Result<(), Mail<L>> {
+        let sent = match self.letters.try_send(mail) {
+            Err(TrySendError::Full(mail)) => Err(mail),
+            Ok(()) | Err(TrySendError::Disconnected(_)) => Ok(()),
+        };
+        self.waker.wake();
+        sent
+    }
 }

@@ -12,7 +12,7 @@
 //! It must not make a call itself: whoever carries the plan out asks for the next step and says how it went.
 
 use crate::base::Safety;
-use crate::session::{Bug, Bugs};
+use crate::bug::{Bug, Bugs};
 
 /// One call on storage.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

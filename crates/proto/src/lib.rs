@@ -10,12 +10,17 @@
 #![forbid(unsafe_code)]
 
 extern crate alloc;
+#[cfg(test)]
+extern crate std;
 
+pub mod admit;
 pub mod base;
+pub mod bug;
 pub mod channel;
 pub mod commit;
 pub mod limits;
 pub mod negotiate;
 pub mod plan;
+pub mod roster;
 pub mod session;
 pub mod wire;

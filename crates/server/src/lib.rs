@@ -5,8 +5,8 @@
 //! - `config`: the configuration file;
 //! - `guest`: a connection that has not proved anything yet;
 //! - `privilege`: what the process gives up before it serves;
-//! - `sessions`: the table of sessions, their grants and pipelines;
-//! - `admit`: who is let in to the handshake, and for how long;
+//! - `sessions`: the sessions that have begun, and their pipelines (who may join is [`xdfs_proto::roster`]'s to say);
+//! - `admit`: what bounds strangers (the table is [`xdfs_proto::admit`]);
 //! - `authorise`: from a name on the wire and a proved principal to a file of an export;
 //! - `host`: what a pipeline asks of the server;
 //! - `log`: what an administrator hears;
@@ -26,6 +26,7 @@ mod log;
 pub mod privilege;
 mod recovery;
 mod sessions;
+mod untold;
 pub mod users;
 
 pub use admit::ServerLimits;

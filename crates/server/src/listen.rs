@@ -12,6 +12,7 @@ use crate::guest::{Guest, Outcome, Then};
 use crate::log::{Log, LogEvent};
 use crate::recovery;
 use crate::sessions::{Entry, Letter, Pipe};
+use crate::untold::Untold;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -22,6 +23,8 @@ use xdfs_engine::pump::DiskMode;
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, Instant, KeyLimits, SessionId};
 use xdfs_proto::limits;
 use xdfs_proto::negotiate::{self, Policy};
+use xdfs_proto::roster::Roster;
+use xdfs_proto::session::Bugs;
 use xdfs_proto::wire::control::ChannelGrant;
 use xdfs_proto::wire::handshake::{Accept, Open};
 use xdfs_secure::handshake::tls::{Farewell, HostIdentity, ServerIdentity};
@@ -76,7 +79,12 @@ pub struct Server {
     /// Refusals that were told since the last sweep, and those that were only counted: a flood must not fill the log.
     refusals: u32,
     pub(crate) refusals_untold: u64,
+    /// Who is in, and who may join whom.
+    pub(crate) roster: Roster<Arc<Principal>>,
+    /// What of them has begun.
     pub(crate) sessions: BTreeMap<SessionId, Entry>,
+    /// Pipelines that are to end and could not be told yet.
+    pub(crate) untold: Untold,
     /// Idle channels by their socket.
     pub(crate) idle: BTreeMap<SocketId, (SessionId, ChannelId)>,
     /// Heads that arrived on idle channels and wait for their pipeline's thread.
@@ -128,7 +136,9 @@ impl Handle {
 
     /// Ends the sessions of everybody of whom `ends` says so: what they logged in with was taken away.
     pub fn revoke(&self, ends: impl Fn(&Principal) -> bool + Send + 'static) {
-        self.tell(Letter::Revoke(Box::new(ends)));
+        // Waits for room rather than be lost: the listener never waits for us.
+        let _ = self.letters.send(Letter::Revoke(Box::new(ends)));
+        self.waker.wake();
     }
 
     fn tell(&self, letter: Letter) {
@@ -169,7 +179,7 @@ impl Server {
         let (letters, mailbox) = sync_channel(LETTERS);
         let identity = Arc::new(ServerIdentity::new(&config.identity)?);
         let gate = Gate { identity, directory: Arc::clone(&config.directory) };
-        let admission = Admission::new(config.limits);
+        let admission = Admission::new(config.limits.admission(), Bugs::default());
         Ok(Self {
             dispatch,
             gate,
@@ -185,7 +195,9 @@ impl Server {
             admission,
             refusals: 0,
             refusals_untold: 0,
+            roster: Roster::new(Bugs::default()),
             sessions: BTreeMap::new(),
+            untold: Untold::default(),
             idle: BTreeMap::new(),
             pending_heads: BTreeMap::new(),
             late_commands: Vec::new(),
@@ -244,7 +256,8 @@ impl Server {
     fn deadline(&self) -> Option<Instant> {
         let guests = self.admission.deadline();
         let sweep = (!self.sessions.is_empty() || self.refusals > 0).then_some(self.next_sweep);
-        [guests, sweep, self.accept_at, self.draining].into_iter().flatten().min()
+        let again = self.untold.again_at();
+        [guests, sweep, again, self.accept_at, self.draining].into_iter().flatten().min()
     }
 
     fn on_completion(&mut self, completion: Completion<Link>) {
@@ -311,7 +324,7 @@ impl Server {
     }
 
     fn accept(
-        &self,
+        &mut self,
         open: Box<Open>,
         mut welcome: Welcome,
         granted: negotiate::Granted,
@@ -338,20 +351,17 @@ impl Server {
         };
         let principal = Arc::new(welcome.principal.clone());
         let (send, farewell) = welcome.accept(&accept)?;
+        self.roster.expect(id, Arc::clone(&principal), grant.clone(), self.dispatch.now())?;
         Ok((Opening { id, secret, grant, granted, open, principal, farewell }, send))
     }
 
     fn on_join(&mut self, socket: SocketId, request: JoinRequest) {
         let now = self.dispatch.now();
         let (id, channel) = (request.join.session, request.join.channel);
-        let judged = match self.sessions.get_mut(&id) {
-            None => Err(Error::new(ErrorKind::SessionUnknown, "JOIN of a session that is not known")),
-            Some(entry) => entry.keys(id, channel, now).and_then(|keys| {
-                request.verify(&keys.join)?;
-                entry.use_up(&request.join, now);
-                Ok(keys)
-            }),
-        };
+        let entry = self.sessions.get(&id);
+        let unknown = || Error::new(ErrorKind::SessionUnknown, "JOIN of a session that is not known");
+        let derive = |grant: &ChannelGrant| entry.ok_or_else(unknown)?.keys(id, channel, grant);
+        let judged = self.roster.join(id, channel, now, derive, |keys| request.verify(&keys.join));
         match judged {
             Err(error) => {
                 self.admission.drops().count(Drop::Join);
@@ -406,7 +416,7 @@ impl Server {
                 }
                 Letter::Reload(settings) => {
                     (self.config.limits, self.config.policy) = *settings;
-                    self.admission.set_limits(self.config.limits);
+                    self.admission.set_limits(self.config.limits.admission());
                 }
                 Letter::Revoke(ends) => self.end_revoked(&*ends),
                 Letter::Drain => self.drain(),
@@ -451,6 +461,7 @@ impl Server {
                 self.dispatch.submit(Op::Accept { socket });
             }
         }
+        self.untold.tell_again(now);
         if now >= self.next_sweep {
             self.next_sweep = now.after(Duration::from_secs(1).min(self.config.limits.idle));
             self.refusals = 0;

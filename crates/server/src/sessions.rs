@@ -1,18 +1,17 @@
-//! The table of sessions: who may join, and where each pipeline is (with the listener while it is idle, on a thread of
-//! its own while it moves data).
+//! The table of sessions that have begun: their secrets, and where each pipeline is (with the listener while it is idle, on
+//! a thread of its own while it moves data). Who may join them is [`xdfs_proto::roster`]'s to say.
 
 use crate::admit::ServerLimits;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::Receiver;
 use xdfs_engine::host::Ending;
 use xdfs_engine::mail::{Mail, Post};
-use xdfs_proto::base::{ChannelId, Error, ErrorKind, Instant, SessionId};
+use xdfs_proto::base::{ChannelId, Error, Instant, SessionId};
 use xdfs_proto::negotiate::Policy;
 use xdfs_proto::session::Session;
 use xdfs_proto::wire::control::ChannelGrant;
-use xdfs_proto::wire::handshake::Join;
 use xdfs_secure::handshake::tls::Farewell;
 use xdfs_secure::keys::{ChannelKeys, Grant, JoinSecret, Role, RoleKeys};
 use xdfs_secure::policy::Principal;
@@ -54,13 +53,6 @@ pub(crate) struct Metrics {
     pub channels: AtomicU64,
 }
 
-/// Leave for channels to join: numbers, a secret, a time.
-struct Leave {
-    grant: ChannelGrant,
-    until: Instant,
-    used: BTreeSet<u16>,
-}
-
 /// Where a pipeline is.
 pub(crate) enum Pipe {
     /// With the listener, which watches its channels.
@@ -96,25 +88,18 @@ pub(crate) struct Entry {
     pub pipes: Vec<Pipe>,
     pub metrics: Arc<Metrics>,
     secret: JoinSecret,
-    leaves: Vec<Leave>,
-    next_channel: u16,
 }
 
 impl Entry {
-    /// A session whose channels `1..=grant.count` may join; channel 1 has.
+    /// A session of which nothing has happened yet.
     pub fn new(
         peer: String,
         principal: Arc<Principal>,
         now: Instant,
         secret: JoinSecret,
-        grant: ChannelGrant,
+        channels: u16,
         pipes: Vec<Pipe>,
     ) -> Self {
-        let channels = grant.count;
-        let until = now.after(std::time::Duration::from_millis(grant.life_ms.into()));
-        let next_channel = grant.first.saturating_add(grant.count);
-        let leave = Leave { grant, until, used: BTreeSet::from([1]) };
-        let metrics = Arc::default();
         Self {
             peer,
             principal,
@@ -124,10 +109,8 @@ impl Entry {
             window: 0,
             seen: 0,
             pipes,
-            metrics,
+            metrics: Arc::default(),
             secret,
-            leaves: vec![leave],
-            next_channel,
         }
     }
 
@@ -136,56 +119,10 @@ impl Entry {
         usize::from(channel.0.saturating_sub(1)) % self.pipes.len().max(1)
     }
 
-    /// Keys of channel 1, which proved itself by the handshake.
-    pub fn first_keys(&self, session: SessionId) -> Result<RoleKeys, Error> {
-        let grant = self.leaves.first().map(|leave| Grant::new(&leave.grant.secret));
-        let grant = grant.ok_or_else(|| Error::new(ErrorKind::SessionUnknown, "no grant"))?;
-        Ok(ChannelKeys::derive(&self.secret, &grant, session, ChannelId(1))?.for_role(Role::Server))
-    }
-
-    /// Keys of a channel that a leave still covers. Nothing is used up by asking.
-    pub fn keys(&self, session: SessionId, channel: ChannelId, now: Instant) -> Result<RoleKeys, Error> {
-        let unknown = || Error::new(ErrorKind::SessionUnknown, format!("no unused grant for channel {channel}"));
-        let leave = self.leaves.iter().find(|leave| leave.covers(channel.0, now)).ok_or_else(unknown)?;
-        let grant = Grant::new(&leave.grant.secret);
+    /// Keys of a channel that is of this grant.
+    pub fn keys(&self, session: SessionId, channel: ChannelId, grant: &ChannelGrant) -> Result<RoleKeys, Error> {
+        let grant = Grant::new(&grant.secret);
         Ok(ChannelKeys::derive(&self.secret, &grant, session, channel)?.for_role(Role::Server))
-    }
-
-    /// The channel has proved itself: its number is used up.
-    pub fn use_up(&mut self, join: &Join, now: Instant) {
-        for leave in &mut self.leaves {
-            if leave.covers(join.channel.0, now) {
-                leave.used.insert(join.channel.0);
-            }
-        }
-        self.leaves.retain(|leave| now < leave.until && leave.used.len() < usize::from(leave.grant.count));
-    }
-
-    /// Leave for `count` more channels; numbers are never used again.
-    pub fn more(&mut self, count: u16, secret: [u8; 32], life_ms: u32, now: Instant) -> Option<ChannelGrant> {
-        self.leaves.retain(|leave| now < leave.until);
-        let unused: usize = self.leaves.iter().map(|leave| usize::from(leave.grant.count) - leave.used.len()).sum();
-        let up = self.metrics.channels.load(Ordering::Relaxed);
-        // A loss that the client noticed may not be known here yet: twice the granted number bounds it all the same.
-        let left = (2 * u64::from(self.channels)).saturating_sub(up + unused as u64);
-        let count = count.min(self.channels).min(u16::try_from(left).unwrap_or(u16::MAX));
-        let first = self.next_channel;
-        let next = first.checked_add(count)?;
-        if count == 0 || self.leaves.len() >= 16 {
-            return None;
-        }
-        self.next_channel = next;
-        let grant = ChannelGrant { first, count, secret, life_ms };
-        let until = now.after(std::time::Duration::from_millis(life_ms.into()));
-        self.leaves.push(Leave { grant: grant.clone(), until, used: BTreeSet::new() });
-        Some(grant)
-    }
-}
-
-impl Leave {
-    fn covers(&self, channel: u16, now: Instant) -> bool {
-        let within = channel >= self.grant.first && channel - self.grant.first < self.grant.count;
-        within && now < self.until && !self.used.contains(&channel)
     }
 }
 

@@ -301,7 +301,7 @@ impl ServerOpening {
                 Step::Go { send, want }
             }
             Ok(Some((MessageType::Proof, payload))) if stream.received().is_empty() => {
-                let judgement = login.on_proof(&payload);
+                let judgement = login.on_proof(&payload, &*self.gate.directory);
                 self.on_judgement(stream, login, open, judgement)
             }
             Ok(Some((other, _))) => {

@@ -174,6 +174,9 @@ impl Session {
         if let Some(channel) = self.idle.front().copied() {
             self.send_control(channel, OperationId(0), &Control::Exception(error.clone()), false);
         }
+        if self.bugs.has(Bug::RevocationMissesJoined) && self.channels.len() > 1 {
+            return self.on_lost(ChannelId(1), error);
+        }
         self.end(Some(error));
     }
 

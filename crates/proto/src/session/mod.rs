@@ -20,7 +20,6 @@
 //! loses its last channel before it heard reports the loss, not success. Bytes count after they were written; a target is
 //! committed at exact cover and FINISH, never before. Control messages tell states, so repetition and delay are harmless.
 
-mod bug;
 mod fault;
 mod group;
 mod input;
@@ -35,7 +34,7 @@ mod storage;
 #[cfg(test)]
 mod tests;
 
-pub use bug::{Bug, Bugs};
+pub use crate::bug::{Bug, Bugs};
 pub use fault::Fault;
 pub use group::{GroupMessage, Half};
 pub use operation::{Committed, Operation};

@@ -3,7 +3,7 @@
 use super::group::Part;
 use super::operation::{Operation, Owes, State};
 use super::output::{Output, Payload};
-use super::{Channel, Fence, Role, Session};
+use super::{Bug, Channel, Fence, Role, Session};
 use crate::base::{ChannelId, Error, ErrorKind, Extent, Instant, Level, OperationId};
 use crate::channel::Life;
 use crate::limits;
@@ -80,8 +80,14 @@ impl Session {
         {
             return false;
         }
+        let same_key = self.bugs.has(Bug::SequenceWithoutKey);
+        let Some(state) = self.channels.get_mut(&channel) else { return false };
         // Cannot be refused: none is due in the last epoch.
-        self.channels.get_mut(&channel).is_some_and(|state| state.send.on_rekey(now).is_ok())
+        let moved = state.send.on_rekey(now).is_ok();
+        if same_key {
+            state.send.epoch -= 1;
+        }
+        moved
     }
 
     /// Messages about the session: fences first, since others wait for them.

@@ -1,8 +1,8 @@
 //! The receiving half of an operation on one pipeline: which blocks are taken, which ranges are written, how far the
 //! sender may go.
 
-use super::bug::{Bug, Bugs};
 use crate::base::{Duration, Extent, Instant};
+use crate::bug::{Bug, Bugs};
 use crate::limits;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;

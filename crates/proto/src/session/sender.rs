@@ -4,8 +4,8 @@
 //! is free (FTSM-08, FTSM-13..17). A block that was on a lost channel goes again after the peer's FENCE said that it was
 //! not processed; a block that stays unacknowledged for long is repeated on an idle channel when nothing new may go.
 
-use super::bug::{Bug, Bugs};
 use crate::base::{ChannelId, Duration, Extent, Instant};
+use crate::bug::{Bug, Bugs};
 use crate::limits;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;

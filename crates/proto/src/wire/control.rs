@@ -9,6 +9,7 @@ use crate::base::{ChannelId, Error, ErrorKind, Extent, Level, Retry};
 use crate::{limits, plan};
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::fmt;
 
 /// ACK: everything below `low` and inside `ranges` is safe; the sender may go up to `edge`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -64,7 +65,7 @@ pub struct Grant {
 }
 
 /// CHANNELS, from the server: numbers `first..first + count`, one secret for the lot, void after `life_ms`.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct ChannelGrant {
     /// First channel number.
     pub first: u16,
@@ -74,6 +75,13 @@ pub struct ChannelGrant {
     pub secret: [u8; 32],
     /// Milliseconds until the grant is void.
     pub life_ms: u32,
+}
+
+impl fmt::Debug for ChannelGrant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Whatever prints a message or a session must not print the secret in it.
+        write!(f, "ChannelGrant({} from {}, {} ms)", self.count, self.first, self.life_ms)
+    }
 }
 
 /// A control message, decoded.

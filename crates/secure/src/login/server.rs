@@ -64,7 +64,16 @@ pub struct ServerLogin {
     peer: String,
     nonce: [u8; NONCE_BYTES],
     failed: u8,
-    scram: Option<(Option<String>, ScramServer)>,
+    /// A password login that waits for its proof.
+    scram: Option<Challenged>,
+}
+
+/// See [`ServerLogin::on_proof`].
+struct Challenged {
+    user: String,
+    /// What it was challenged with; none for a made-up one.
+    verifier: Option<PasswordVerifier>,
+    scram: ScramServer,
 }
 
 impl fmt::Debug for ServerLogin {
@@ -109,15 +118,17 @@ impl ServerLogin {
         }
     }
 
-    /// The proof that answers a challenge has come.
-    pub fn on_proof(&mut self, client_final: &[u8]) -> Judgement {
-        let Some((user, scram)) = self.scram.take() else { return self.fail() };
-        match (user, scram.judge(client_final, &self.binding.channel)) {
-            (Some(user), Some(proof)) => {
+    /// The proof that answers a challenge has come. A password that was changed or taken away since the challenge is none.
+    pub fn on_proof(&mut self, client_final: &[u8], directory: &dyn Directory) -> Judgement {
+        let Some(Challenged { user, verifier, scram }) = self.scram.take() else { return self.fail() };
+        // Looked up for users that do not exist too: what takes time must not tell them apart.
+        let holds = directory.password(&user) == verifier && verifier.is_some();
+        match scram.judge(client_final, &self.binding.channel).filter(|_| holds) {
+            Some(proof) => {
                 let principal = Principal { user, method: Method::Password, key: None, scope: None };
                 Judgement::Accepted { principal, proof }
             }
-            _ => self.fail(),
+            None => self.fail(),
         }
     }
 
@@ -156,16 +167,14 @@ impl ServerLogin {
     fn on_first(&mut self, credentials: &[u8], directory: &dyn Directory, decoy: &Decoy) -> Option<Vec<u8>> {
         let (user, first_bare, client_nonce) = read_client_first(credentials)?;
         let made_up = decoy.verifier(&user).ok()?;
-        let (user, verifier) = match directory.password(&user) {
-            Some(verifier) => (Some(user), verifier),
-            None => (None, made_up),
-        };
+        let verifier = directory.password(&user);
         let nonce = Base64Unpadded::encode_string(&self.nonce);
-        let (scram, challenge) = ScramServer::first(first_bare, &client_nonce, &nonce, verifier);
+        let (scram, challenge) =
+            ScramServer::first(first_bare, &client_nonce, &nonce, verifier.clone().unwrap_or(made_up));
         // A second try on the same connection must not be answerable with the first one's proof.
         let used = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, &self.nonce);
         self.nonce.copy_from_slice(&used.as_ref()[..NONCE_BYTES]);
-        self.scram = Some((user, scram));
+        self.scram = Some(Challenged { user, verifier, scram });
         Some(challenge)
     }
 }

@@ -81,7 +81,7 @@ fn log_in(
         };
         let mut judgement = to.on_login(kind as u64, &credentials, &world.users, &world.decoy);
         if let Judgement::Challenge(challenge) = &judgement {
-            judgement = to.on_proof(&from.on_challenge(challenge, client).unwrap());
+            judgement = to.on_proof(&from.on_challenge(challenge, client).unwrap(), &world.users);
         }
         match judgement {
             Judgement::Accepted { principal, proof } => {
@@ -219,3 +219,30 @@ fn a_printed_login_shows_no_secret() {
 
 use base64ct::Encoding;
 use xdfs_proto::wire::login::KeyLogin;
+
+#[test]
+fn a_password_that_is_changed_or_taken_away_between_challenge_and_proof_opens_nothing() {
+    let on = binding(1);
+    let logged_in = |change: fn(&mut Users)| {
+        let mut world = world();
+        let mut from = ClientLogin::new("ada".into(), vec![password("correct horse")], [8; NONCE_BYTES]);
+        let mut to = ServerLogin::new(on.clone(), "192.0.2.1".into(), [9; NONCE_BYTES]);
+        let Next::Login { kind, credentials } = from.next(ServerLogin::kinds(&world.users), &on) else {
+            panic!("a login")
+        };
+        let Judgement::Challenge(challenge) = to.on_login(kind as u64, &credentials, &world.users, &world.decoy) else {
+            panic!("a challenge")
+        };
+        let proof = from.on_challenge(&challenge, &on).unwrap();
+        change(&mut world.users);
+        matches!(to.on_proof(&proof, &world.users), Judgement::Accepted { .. })
+    };
+    assert!(logged_in(|_| {}));
+    assert!(!logged_in(|users| {
+        users.password = password_verifier(b"another", &[7; 16], ROUNDS_MIN.try_into().unwrap()).unwrap();
+    }));
+    assert!(!logged_in(|users| {
+        // The same password, set again: who set it meant the old one to end.
+        users.password = password_verifier(b"correct horse", &[8; 16], ROUNDS_MIN.try_into().unwrap()).unwrap();
+    }));
+}

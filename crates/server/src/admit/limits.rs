@@ -1,6 +1,7 @@
 //! Bounds of a server, each with its reason. What the protocol bounds is in `proto::limits`.
 
 use std::time::Duration;
+use xdfs_proto::admit::Limits;
 
 /// What a server holds at most, and for how long. The defaults are what is shipped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,6 +50,19 @@ impl Default for ServerLimits {
 }
 
 impl ServerLimits {
+    /// Those of connections that have not proved anything.
+    pub(crate) fn admission(&self) -> Limits {
+        Limits {
+            silent: self.silent,
+            first_bytes: self.first_bytes,
+            guests_soft: self.guests_soft,
+            guests: self.guests,
+            guests_per_source: self.guests_per_source,
+            opening: self.opening,
+            penalty_sources: self.penalty_sources,
+        }
+    }
+
     /// The shipped limits with room for tests that open many connections from one address.
     pub fn roomy() -> Self {
         Self { guests_soft: 4096, guests: 4096, guests_per_source: 4096, sessions_per_user: 4096, ..Self::default() }

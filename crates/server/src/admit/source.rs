@@ -48,3 +48,21 @@ impl fmt::Display for Source {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(text: &str) -> Source {
+        Source::of_address(text.parse::<IpAddr>().unwrap())
+    }
+
+    #[test]
+    fn one_source_is_one_address_or_one_56_of_ipv6() {
+        assert_ne!(source("192.0.2.1"), source("192.0.2.2"));
+        assert_eq!(source("::ffff:192.0.2.1"), source("192.0.2.1"));
+        assert_eq!(source("2001:db8:0:ff::1"), source("2001:db8:0:0:ffff::2"));
+        assert_ne!(source("2001:db8:0:100::1"), source("2001:db8:0:ff::1"));
+        assert_eq!(source("2001:db8:0:12ff::1").to_string(), "2001:db8:0:1200::/56");
+    }
+}

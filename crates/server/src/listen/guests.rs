@@ -86,6 +86,11 @@ impl Server {
         self.admission.leave(socket);
         if let Some(guest) = self.guests.remove(&socket) {
             self.dispatch.detach(socket, &mut Vec::new());
+            match &guest.then {
+                Then::Session(opening) => self.roster.end(opening.id),
+                Then::Join(id, channel, _) => self.roster.gave_up(*id, *channel),
+                Then::Opening | Then::Close => {}
+            }
             if !matches!(guest.then, Then::Close) {
                 self.tell_refusal(guest.peer, error.into());
             }
@@ -104,8 +109,8 @@ impl Server {
     /// Whether there is room for one more session of this user.
     pub(super) fn room_for(&mut self, principal: &Principal) -> Result<(), Error> {
         let limits = &self.config.limits;
-        let of_user = self.sessions.values().filter(|entry| entry.principal.user == principal.user).count();
-        let (drop, text) = if self.sessions.len() >= limits.sessions {
+        let of_user = self.roster.count(|other| other.user == principal.user);
+        let (drop, text) = if self.roster.len() >= limits.sessions {
             (Drop::Sessions, "the server has as many sessions as it takes".to_owned())
         } else if of_user >= limits.sessions_per_user {
             let user = principal.user.escape_debug();

@@ -26,8 +26,11 @@ impl Server {
     /// The answer to OPEN is out: channel 1 speaks records from now on.
     pub(super) fn start_session(&mut self, socket: SocketId, opening: Opening) {
         let now = self.dispatch.now();
-        // Taken away while the answer was on its way: `end_revoked` has not seen this session.
+        // The directory may know of it before the letter has come that says so.
         if !admits(&*self.config.directory, &opening.principal) {
+            self.roster.end(opening.id);
+        }
+        if !self.roster.begin(opening.id) {
             return self.cut(socket, "what it logged in with was revoked");
         }
         self.admission.leave(socket);
@@ -58,9 +61,10 @@ impl Server {
             asked: open.channels,
             pipelines: granted.pipelines,
         });
-        let mut entry = Entry::new(guest.peer, principal, now, secret, grant, pipes);
-        let keys = entry.first_keys(id).and_then(|keys| record_keys(keys, self.config.key_limits));
+        let mut entry = Entry::new(guest.peer, principal, now, secret, granted.channels, pipes);
+        let keys = entry.keys(id, ChannelId(1), &grant).and_then(|keys| record_keys(keys, self.config.key_limits));
         let Ok((sealer, opener)) = keys else {
+            self.roster.end(id);
             self.dispatch.detach(socket, &mut Vec::new());
             return;
         };
@@ -114,8 +118,9 @@ impl Server {
 
     /// A channel has proved that it belongs to a session, and its answer is out.
     pub(super) fn admit(&mut self, socket: SocketId, id: SessionId, channel: ChannelId, keys: RoleKeys) {
-        let (Some(entry), Ok((sealer, opener))) = (self.sessions.get(&id), record_keys(keys, self.config.key_limits))
-        else {
+        // Ended, or taken away, while the answer was on its way.
+        let keys = if self.roster.attach(id, channel) { record_keys(keys, self.config.key_limits).ok() } else { None };
+        let (Some(entry), Some((sealer, opener))) = (self.sessions.get(&id), keys) else {
             return self.cut(socket, "JOIN of a session that has ended");
         };
         self.apply_window(socket, entry);
@@ -130,7 +135,7 @@ impl Server {
                 self.dispatch.submit(Op::Head { socket });
             }
             Some(Pipe::Running(post)) => {
-                let post = post.clone();
+                let (post, metrics) = (post.clone(), Arc::clone(&entry.metrics));
                 self.leave(socket);
                 let detached = self.dispatch.detach(socket, &mut Vec::new());
                 let joined = GroupChannel {
@@ -142,7 +147,10 @@ impl Server {
                     known: false,
                     farewell: None,
                 };
-                let _ = post.try_send(Mail::Attach(Box::new(joined)));
+                if post.try_send(Mail::Attach(Box::new(joined))).is_err() {
+                    // Closed with the letter: the client asks for another.
+                    metrics.channels.fetch_sub(1, Ordering::Relaxed);
+                }
             }
             Some(Pipe::Over) | None => self.cut(socket, "JOIN of a session that has ended"),
         }

@@ -104,6 +104,7 @@ impl Server {
 
     /// Ends a session: every idle channel is closed, every thread told.
     pub(super) fn drop_session(&mut self, id: SessionId, error: Option<Error>) {
+        self.roster.end(id);
         let Some(entry) = self.sessions.remove(&id) else { return };
         for pipe in entry.pipes {
             match pipe {
@@ -117,7 +118,7 @@ impl Server {
                 Pipe::Running(post) => {
                     let why = error.clone();
                     let why = why.unwrap_or_else(|| Error::new(ErrorKind::ConnectionLost, "the session has ended"));
-                    let _ = post.try_send(Mail::Command(Command::Abandon(why)));
+                    self.untold.tell(post, why, self.dispatch.now());
                 }
                 Pipe::Over => {}
             }
@@ -130,9 +131,10 @@ impl Server {
     /// A client wants more channels.
     pub(super) fn on_want(&mut self, id: SessionId, pipeline: u8, count: u16) {
         let now = self.dispatch.now();
-        let Some(entry) = self.sessions.get_mut(&id) else { return };
+        let Some(entry) = self.sessions.get(&id) else { return };
         let Ok(secret) = random::array() else { return };
-        let grant = entry.more(count, secret, limits::GRANT_LIFE.as_millis() as u32, now);
+        let up = entry.metrics.channels.load(Ordering::Relaxed);
+        let grant = self.roster.more(id, count, up, secret, limits::GRANT_LIFE.as_millis() as u32, now);
         if let (Some(grant), Some(Pipe::Running(post))) = (grant, entry.pipes.get(usize::from(pipeline))) {
             let _ = post.try_send(Mail::Command(Command::GiveChannels(grant)));
         }

@@ -3,7 +3,7 @@
 
 use super::Server;
 use std::time::{SystemTime, UNIX_EPOCH};
-use xdfs_proto::base::{Error, ErrorKind, SessionId};
+use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_secure::policy::Principal;
 
 impl Server {
@@ -21,10 +21,9 @@ impl Server {
     }
 
     fn end_where(&mut self, ends: &dyn Fn(&Principal) -> bool, why: &str) {
-        let ended = self.sessions.iter().filter(|(_, entry)| ends(&entry.principal));
-        let ended: Vec<SessionId> = ended.map(|(id, _)| *id).collect();
-        for id in ended {
-            // A pipeline that runs tells its client why; one that waited here is started to say it.
+        for id in self.roster.revoke(|principal| ends(principal)) {
+            // A pipeline that runs tells its client why; one that waited here is started to say it. Where the answer to OPEN
+            // is still on its way, the connection is cut when it is out.
             self.start_pipelines(id);
             self.drop_session(id, Some(Error::new(ErrorKind::Refused, why)));
         }

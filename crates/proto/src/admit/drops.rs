@@ -1,8 +1,10 @@
 //! One counter per limit, so that a limit that bites is seen (SRV-54).
 
+use alloc::vec::Vec;
+
 /// Which limit it was.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Drop {
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Drop {
     /// Too many connections that had not said what they are: the oldest had to go.
     Silent,
     /// A connection did not say within its time what it is.
@@ -43,8 +45,8 @@ const NAMES: [&str; 11] = [
 ];
 
 /// See the module.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Drops {
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Drops {
     counts: [u64; NAMES.len()],
     told: [u64; NAMES.len()],
 }
@@ -63,7 +65,7 @@ impl Drops {
 
     /// What has been added since the last time this was asked.
     pub fn fresh(&mut self) -> Vec<(&'static str, u64)> {
-        let before = std::mem::replace(&mut self.told, self.counts);
+        let before = core::mem::replace(&mut self.told, self.counts);
         let added = self.counts.into_iter().zip(before).map(|(now, before)| now - before);
         NAMES.into_iter().zip(added).filter(|(_, count)| *count > 0).collect()
     }

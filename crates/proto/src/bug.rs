@@ -1,4 +1,4 @@
-//! Seeded bugs: deliberate mistakes that the model checker and the simulation must catch. They exist only with the
+//! Seeded bugs: deliberate mistakes that the model checker, the simulation and the crash states must catch. They exist only with the
 //! feature `seeded-bugs`, which no release is built with; there a run-time switch chooses one.
 
 /// One mistake each.
@@ -18,6 +18,22 @@ pub enum Bug {
     CancelDecides,
     /// The fence of a lost channel counts the records of the last key epoch only.
     FenceOfOneEpoch,
+    /// A JOIN is taken whatever its proof says.
+    JoinWithoutProof,
+    /// A grant serves a second JOIN with the same number.
+    GrantServesTwice,
+    /// A grant serves after its time.
+    GrantOutlivesItsTime,
+    /// What is taken away ends the sessions that are up, and not those whose answer is on its way.
+    RevocationMissesOpening,
+    /// A session that ends closes channel 1, and not those that joined.
+    RevocationMissesJoined,
+    /// The level of a block is told, and not looked at.
+    LevelOnlyTold,
+    /// The sequence begins anew without a new key.
+    SequenceWithoutKey,
+    /// Connections that have said nothing are not counted.
+    SilentAreFree,
     /// The file gets its name before its bytes are synced.
     NameBeforeSync,
     /// The directory is not synced behind the name.
@@ -36,6 +52,18 @@ impl Bug {
         Bug::SuccessWithoutOutcome,
         Bug::CancelDecides,
         Bug::FenceOfOneEpoch,
+    ];
+
+    /// Those of joining, revocation and protection, which the model of a hostile participant catches.
+    pub const OF_PROTECTION: [Bug; 8] = [
+        Bug::JoinWithoutProof,
+        Bug::GrantServesTwice,
+        Bug::GrantOutlivesItsTime,
+        Bug::RevocationMissesOpening,
+        Bug::RevocationMissesJoined,
+        Bug::LevelOnlyTold,
+        Bug::SequenceWithoutKey,
+        Bug::SilentAreFree,
     ];
 
     /// Those of storage, which the crash states catch.

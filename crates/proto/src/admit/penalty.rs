@@ -1,9 +1,8 @@
 //! Sources whose logins failed wait (as OpenSSH's PerSourcePenalties): each failure adds to a debt that time pays off, and
 //! a source whose debt is large is refused. Bounded; when it is full, who waits the shortest is forgotten.
 
-use super::Source;
-use std::collections::{BTreeMap, BTreeSet};
-use xdfs_proto::base::{Duration, Instant};
+use crate::base::{Duration, Instant};
+use alloc::collections::{BTreeMap, BTreeSet};
 
 /// What a failed login adds: as OpenSSH's `authfail`.
 const FAILURE: Duration = Duration::from_secs(5);
@@ -13,27 +12,27 @@ const ENFORCED: Duration = Duration::from_secs(15);
 const LONGEST: Duration = Duration::from_secs(600);
 
 /// See the module.
-#[derive(Debug)]
-pub(super) struct Penalties {
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Penalties<S> {
     /// When the debt of a source is paid, and whether it has grown large enough to be enforced.
-    debts: BTreeMap<Source, (Instant, bool)>,
-    by_end: BTreeSet<(Instant, Source)>,
+    debts: BTreeMap<S, (Instant, bool)>,
+    by_end: BTreeSet<(Instant, S)>,
     most: usize,
 }
 
-impl Penalties {
+impl<S: Copy + Ord> Penalties<S> {
     pub fn new(most: usize) -> Self {
         Self { debts: BTreeMap::new(), by_end: BTreeSet::new(), most: most.max(1) }
     }
 
     /// Whether the source has to wait.
-    pub fn holds(&mut self, source: Source, now: Instant) -> bool {
+    pub fn holds(&mut self, source: S, now: Instant) -> bool {
         self.forget_paid(now);
         self.debts.get(&source).is_some_and(|(_, enforced)| *enforced)
     }
 
     /// A login of the source failed.
-    pub fn add(&mut self, source: Source, now: Instant) {
+    pub fn add(&mut self, source: S, now: Instant) {
         self.forget_paid(now);
         let (paid, enforced) = self.debts.get(&source).copied().unwrap_or((now, false));
         self.by_end.remove(&(paid, source));

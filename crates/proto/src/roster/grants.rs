@@ -1,0 +1,119 @@
+//! The grants of one session: which channel numbers may still join, until when, and with which secret.
+//!
+//! It must not know who joins nor how a proof is checked: it says which grant a proof has to be of, and uses the number up
+//! in the same step.
+
+use crate::base::{ChannelId, Duration, Error, ErrorKind, Instant};
+use crate::bug::{Bug, Bugs};
+use crate::wire::control::ChannelGrant;
+use alloc::collections::BTreeSet;
+use alloc::format;
+use alloc::vec::Vec;
+
+/// Grants of one session that are open at a time: each replaces lost channels, and waits at most its short life.
+const GRANTS_MAX: usize = 16;
+
+/// One grant, and what is left of it.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct Open {
+    grant: ChannelGrant,
+    until: Instant,
+    used: BTreeSet<ChannelId>,
+}
+
+impl Open {
+    fn new(grant: ChannelGrant, now: Instant) -> Self {
+        let until = now.after(Duration::from_millis(grant.life_ms.into()));
+        Self { grant, until, used: BTreeSet::new() }
+    }
+
+    fn names(&self, channel: ChannelId) -> bool {
+        channel.0 >= self.grant.first && channel.0 - self.grant.first < self.grant.count
+    }
+
+    fn covers(&self, channel: ChannelId, now: Instant, bugs: Bugs) -> bool {
+        let fresh = !self.used.contains(&channel) || bugs.has(Bug::GrantServesTwice);
+        let in_time = now < self.until || bugs.has(Bug::GrantOutlivesItsTime);
+        self.names(channel) && in_time && fresh
+    }
+
+    fn unused(&self) -> usize {
+        usize::from(self.grant.count) - self.used.len()
+    }
+}
+
+/// See the module.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Grants {
+    open: Vec<Open>,
+    /// Channels that the session was granted when it was opened.
+    channels: u16,
+    /// Numbers are never used again.
+    next: u16,
+}
+
+impl Grants {
+    /// The grant of ACCEPT. Channel 1 has proved itself by the handshake.
+    pub(super) fn new(grant: ChannelGrant, now: Instant) -> Self {
+        let (channels, next) = (grant.count, grant.first.saturating_add(grant.count));
+        let mut first = Open::new(grant, now);
+        first.used.insert(ChannelId(1));
+        Self { open: Vec::from([first]), channels, next }
+    }
+
+    /// The channel joins if its proof is right under what `derive` makes of the grant that covers its number; the number is
+    /// used up then, and stays free where the proof is wrong.
+    pub(super) fn join<K>(
+        &mut self,
+        channel: ChannelId,
+        now: Instant,
+        bugs: Bugs,
+        derive: impl FnOnce(&ChannelGrant) -> Result<K, Error>,
+        verify: impl FnOnce(&K) -> Result<(), Error>,
+    ) -> Result<K, Error> {
+        let Some(open) = self.open.iter_mut().find(|open| open.covers(channel, now, bugs)) else {
+            let text = format!("no unused grant for channel {channel}");
+            return Err(Error::new(ErrorKind::SessionUnknown, text));
+        };
+        let keys = derive(&open.grant)?;
+        if !bugs.has(Bug::JoinWithoutProof) {
+            verify(&keys)?;
+        }
+        open.used.insert(channel);
+        if !bugs.has(Bug::GrantServesTwice) {
+            self.forget(now, bugs);
+        }
+        Ok(keys)
+    }
+
+    /// Leave for `count` more channels where `up` are up.
+    pub(super) fn more(
+        &mut self,
+        count: u16,
+        up: u64,
+        secret: [u8; 32],
+        life_ms: u32,
+        now: Instant,
+        bugs: Bugs,
+    ) -> Option<ChannelGrant> {
+        self.forget(now, bugs);
+        let unused: usize = self.open.iter().map(Open::unused).sum();
+        // A loss that the client noticed may not be known here yet: twice the granted number bounds it all the same.
+        let left = (2 * u64::from(self.channels)).saturating_sub(up.saturating_add(unused as u64));
+        let count = count.min(self.channels).min(u16::try_from(left).unwrap_or(u16::MAX));
+        let first = self.next;
+        let next = first.checked_add(count)?;
+        if count == 0 || self.open.len() >= GRANTS_MAX {
+            return None;
+        }
+        self.next = next;
+        let grant = ChannelGrant { first, count, secret, life_ms };
+        self.open.push(Open::new(grant.clone(), now));
+        Some(grant)
+    }
+
+    /// Secrets that serve no more are not kept.
+    fn forget(&mut self, now: Instant, bugs: Bugs) {
+        self.open.retain(|open| (now < open.until || bugs.has(Bug::GrantOutlivesItsTime)) && open.unused() > 0);
+    }
+}

@@ -1,0 +1,14 @@
+//! Who is let in to the handshake: the table is [`xdfs_proto::admit`], which knows neither sockets nor addresses; here are
+//! both, and what an administrator may set.
+
+mod limits;
+mod source;
+
+pub use limits::ServerLimits;
+pub(crate) use source::Source;
+pub(crate) use xdfs_proto::admit::{Drop, Verdict};
+
+use xdfs_xio::dispatch::SocketId;
+
+/// The connections of this server that have not proved anything yet.
+pub(crate) type Admission = xdfs_proto::admit::Admission<SocketId, Source>;
