@@ -16,7 +16,8 @@
 //!   number of other things happen. The delay of acknowledgements ends when nothing else can happen; patience with an
 //!   unacknowledged block ends at any moment, within its budget. Pings are not searched.
 //! - **Bytes**: blocks are ranges. Whether the right bytes are in them is the records' protection and the simulation's.
-//! - **JOIN, handshake, CHANNELS**: all channels are up at the start and none is added.
+//! - **JOIN, CHANNELS, revocation, strangers**: all channels are up at the start and none is added. They have a model of
+//!   their own, [`hostile`], with fewer faults and a participant who keeps to no rule.
 //! - **Writes behind a commit**: a stage that is committed or dropped takes no more writes; a driver has to see to that.
 //! - Bounds are as small as the settings say: at most 3 channels per pipeline, 3 blocks, 2 operations.
 //!
@@ -25,11 +26,12 @@
 //!
 //! # Running it
 //!
-//! `cargo test -p xdfs-test-model` searches the usual settings (more than a million states) and catches the six seeded
+//! `cargo test -p xdfs-test-model` searches the usual settings (more than two million states) and catches the seeded
 //! bugs; `cargo run --release -p xdfs-test-model -- --large` searches the large ones.
 
 pub mod action;
 mod drive;
+pub mod hostile;
 mod marked;
 pub mod oracle;
 pub mod search;

@@ -2,6 +2,8 @@
 //! names of settings contain, or nothing for the usual ones.
 
 use std::process::ExitCode;
+use xdfs_test_model::hostile;
+use xdfs_test_model::hostile::places::Places;
 use xdfs_test_model::search::search;
 use xdfs_test_model::setting::Setting;
 use xdfs_test_model::settings::{LARGE, USUAL};
@@ -19,7 +21,20 @@ fn main() -> ExitCode {
         let report = search(setting);
         println!("{report}");
         states += report.states;
-        wrong |= !report.complete || !report.broken.is_empty() || !report.unreached.is_empty();
+        wrong |= !report.holds();
+    }
+    let chosen = |name: &str| !large && words.iter().all(|word| name.contains(word.as_str()));
+    for setting in hostile::settings::USUAL.iter().filter(|setting| chosen(setting.name)) {
+        let report = search(setting);
+        println!("{report}");
+        states += report.states;
+        wrong |= !report.holds();
+    }
+    if chosen("places") {
+        let report = search(&Places::USUAL);
+        println!("{report}");
+        states += report.states;
+        wrong |= !report.holds();
     }
     println!("{states} states in all");
     if wrong { ExitCode::FAILURE } else { ExitCode::SUCCESS }

@@ -125,7 +125,7 @@ impl World {
 
 /// What a search found.
 #[derive(Debug)]
-pub struct Report {
+pub struct Report<A> {
     /// Name of the setting.
     pub name: &'static str,
     /// Different states.
@@ -139,29 +139,61 @@ pub struct Report {
     /// Every state was looked at: nothing was left in the queue.
     pub complete: bool,
     /// Properties that do not hold, each with the shortest way there.
-    pub broken: Vec<(&'static str, Vec<Action>, String)>,
+    pub broken: Vec<(&'static str, Vec<A>, String)>,
     /// What should be possible and was never reached.
     pub unreached: Vec<&'static str>,
     /// What should be possible and was reached.
     pub reached: Vec<&'static str>,
 }
 
+/// What can be searched and reported on.
+pub trait Searched: Model + Clone + Send + Sync + 'static {
+    /// Its name.
+    fn name(&self) -> &'static str;
+
+    /// What there is to see in a state in which something is wrong.
+    fn describe(state: &Self::State) -> String;
+}
+
+impl Searched for Setting {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn describe(world: &World) -> String {
+        let operations: Vec<_> = world.ends.iter().flatten().map(|s| s.operations().collect::<Vec<_>>()).collect();
+        format!("{:?}\n    {operations:?}", world.oracle)
+    }
+}
+
 /// Searches every state of a setting, or up to the first property that does not hold.
-pub fn search(setting: &Setting) -> Report {
+pub fn search<S: Searched>(setting: &S) -> Report<S::Action>
+where
+    S::State: std::hash::Hash + Send + Sync + Clone + PartialEq + std::fmt::Debug,
+    S::Action: Send + Sync + Clone + PartialEq + std::fmt::Debug,
+{
     search_until(setting, HasDiscoveries::AnyFailures)
 }
 
 /// Searches up to the first state in which this property does not hold.
-pub fn search_for(setting: &Setting, property: &'static str) -> Report {
+pub fn search_for<S: Searched>(setting: &S, property: &'static str) -> Report<S::Action>
+where
+    S::State: std::hash::Hash + Send + Sync + Clone + PartialEq + std::fmt::Debug,
+    S::Action: Send + Sync + Clone + PartialEq + std::fmt::Debug,
+{
     search_until(setting, HasDiscoveries::AnyOf([property].into()))
 }
 
-fn search_until(setting: &Setting, until: HasDiscoveries) -> Report {
+fn search_until<S: Searched>(setting: &S, until: HasDiscoveries) -> Report<S::Action>
+where
+    S::State: std::hash::Hash + Send + Sync + Clone + PartialEq + std::fmt::Debug,
+    S::Action: Send + Sync + Clone + PartialEq + std::fmt::Debug,
+{
     let start = Instant::now();
     let checker = setting.clone().checker().threads(2).finish_when(until).spawn_bfs().join();
     let found = checker.discoveries();
     let mut report = Report {
-        name: setting.name,
+        name: setting.name(),
         states: checker.unique_state_count(),
         steps: checker.state_count(),
         depth: checker.max_depth(),
@@ -176,10 +208,7 @@ fn search_until(setting: &Setting, until: HasDiscoveries) -> Report {
             (stateright::Expectation::Sometimes, None) => report.unreached.push(property.name),
             (stateright::Expectation::Sometimes, Some(_)) => report.reached.push(property.name),
             (_, Some(path)) => {
-                let last = path.last_state();
-                let operations: Vec<_> =
-                    last.ends.iter().flatten().map(|s| s.operations().collect::<Vec<_>>()).collect();
-                let last = format!("{:?}\n    {operations:?}", last.oracle);
+                let last = S::describe(path.last_state());
                 report.broken.push((property.name, path.clone().into_actions(), last));
             }
             (_, None) => {}
@@ -188,7 +217,14 @@ fn search_until(setting: &Setting, until: HasDiscoveries) -> Report {
     report
 }
 
-impl std::fmt::Display for Report {
+impl<A> Report<A> {
+    /// Every state was looked at, every property holds, and everything that should be possible was reached.
+    pub fn holds(&self) -> bool {
+        self.complete && self.broken.is_empty() && self.unreached.is_empty()
+    }
+}
+
+impl<A: std::fmt::Debug> std::fmt::Display for Report<A> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let seconds = self.time.as_secs_f64();
         write!(

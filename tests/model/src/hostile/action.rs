@@ -224,7 +224,9 @@ impl World {
         match trick {
             Trick::Replay => line.last.is_some(),
             Trick::Reflect => other.last.is_some(),
-            Trick::Move => self.lines.iter().enumerate().any(|(at, ends)| at != index && !ends[end as usize].queue.is_empty()),
+            Trick::Move => {
+                self.lines.iter().enumerate().any(|(at, ends)| at != index && !ends[end as usize].queue.is_empty())
+            }
             Trick::Alter => !line.queue.is_empty(),
             // Behind the last one nothing would tell but a deadline, and that is a break.
             Trick::Drop => line.queue.len() > 1,

@@ -16,15 +16,18 @@ use xdfs_proto::wire::control::{ChannelGrant, Control, Kind, Safety};
 use xdfs_proto::wire::{Event, Flags, Head};
 
 impl World {
-    /// Takes what the machines want at first; lets everybody in where logins are not part of the search.
+    /// Takes what the machines want at first; lets Ann in where logins are not part of the search, and Eve.
     pub fn start(&mut self, setting: &Setting) {
         if !setting.logins {
-            for who in Who::ALL {
-                self.apply(setting, Action::Login(who));
-                self.apply(setting, Action::Begin(who));
-            }
+            self.let_in(setting, Who::Ann);
         }
+        self.let_in(setting, Who::Eve);
         self.mark();
+    }
+
+    fn let_in(&mut self, setting: &Setting, who: Who) {
+        self.log_in(setting, who);
+        self.begin(setting, who);
     }
 
     /// Lets one thing happen.
@@ -76,14 +79,14 @@ impl World {
                 self.connections.push(Connection { by: Who::Eve, join, key: None, step: Step::Said });
             }
             Action::Meddle(trick, channel, end) => self.meddle(trick, channel, end),
-            Action::Say(word) => self.say(word),
+            Action::Say(word) => self.say(setting, word),
             Action::Hear => self.hear(setting),
         }
     }
 
     fn log_in(&mut self, setting: &Setting, who: Who) {
         let (grant, now) = (first_grant(setting, who), self.now);
-        self.oracle.on_granted(who, &grant);
+        self.oracle.on_granted(who, &grant, now);
         let expected = self.roster.change().expect(who.session(), who, grant, now);
         assert!(expected.is_ok(), "each logs in once");
         self.phases.insert(who, Phase::Expected);
@@ -126,6 +129,7 @@ impl World {
         let judged = self.roster.change().join(join.session, join.channel, now, keys, |key| join.verify(key));
         match judged {
             Ok(key) => {
+                self.oracle.on_proved(holder, key, now);
                 self.connections[index].key = Some(key);
                 self.connections[index].step = Step::Proved;
             }
@@ -329,7 +333,7 @@ impl World {
                 line.queue.clear();
                 (line.closed, line.broken, line.parked) = (true, error.is_some(), false);
             }
-            Output::Close { channel, .. } if channel == ChannelId(1) => {
+            Output::Close { channel: ChannelId(1), .. } => {
                 self.eves.queue.clear();
                 self.eves.closed = true;
             }
@@ -396,7 +400,7 @@ impl World {
                     return;
                 };
                 self.drawn += 1;
-                self.oracle.on_granted(who, &grant);
+                self.oracle.on_granted(who, &grant, now);
                 self.machine(who, end).into_iter().for_each(|session| session.give_channels(grant.clone()));
             }
             (_, _) => {}

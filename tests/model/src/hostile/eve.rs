@@ -19,7 +19,7 @@ const CHANNEL: ChannelId = ChannelId(1);
 
 impl World {
     /// She says a record. It is sealed as it must be: what is wrong with it is what it says.
-    pub(super) fn say(&mut self, word: Word) {
+    pub(super) fn say(&mut self, setting: &Setting, word: Word) {
         self.words -= 1;
         let Some(key) = self.eves.key else { return };
         let (epoch, sequence) = self.eves_nonce;
@@ -48,9 +48,13 @@ impl World {
         self.oracle.on_sealed(&record);
         self.eves_nonce = after(self.eves_nonce, &record);
         self.eves.queue.push_back(Marked::new(record));
+        if !self.eves.parked && self.eves.queue.len() == 1 {
+            // Nothing else hears of it, so when it arrives makes no difference.
+            self.hear(setting);
+        }
     }
 
-    /// It arrives at the server.
+    /// What she said first arrives at the server.
     pub(super) fn hear(&mut self, setting: &Setting) {
         let Some(record) = self.eves.queue.front().cloned() else { return };
         debug_assert!(record.opens(super::drive::eves_key(setting), End::Client, self.eves.due));

@@ -2,7 +2,7 @@
 
 use super::symbol::{ChannelKey, End, Join, Sealed, Who};
 use std::collections::{BTreeMap, BTreeSet};
-use xdfs_proto::base::{ChannelId, Level};
+use xdfs_proto::base::{ChannelId, Duration, Instant, Level};
 use xdfs_proto::session::Fault;
 use xdfs_proto::wire::control::ChannelGrant;
 
@@ -66,7 +66,7 @@ pub enum Seen {
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Oracle {
     /// Numbers that were granted, by session and grant.
-    granted: BTreeMap<(Who, u8), (u16, u16)>,
+    granted: BTreeMap<(Who, u8), (u16, u16, Instant)>,
     /// Numbers that attached.
     attached: BTreeSet<ChannelKey>,
     /// The last nonce of each key and end.
@@ -98,8 +98,9 @@ impl Oracle {
     }
 
     /// The server granted channel numbers.
-    pub fn on_granted(&mut self, who: Who, grant: &ChannelGrant) {
-        let before = self.granted.insert((who, grant.secret[0]), (grant.first, grant.count));
+    pub fn on_granted(&mut self, who: Who, grant: &ChannelGrant, now: Instant) {
+        let until = now.after(Duration::from_millis(grant.life_ms.into()));
+        let before = self.granted.insert((who, grant.secret[0]), (grant.first, grant.count, until));
         self.check(before.is_none(), Violation::Grant);
     }
 
@@ -124,12 +125,19 @@ impl Oracle {
         self.up.remove(&who);
     }
 
+    /// A JOIN for the session of `who` was found right.
+    pub fn on_proved(&mut self, who: Who, key: ChannelKey, now: Instant) {
+        let in_time = self.granted.get(&(who, key.grant)).is_some_and(|(.., until)| now < *until);
+        self.check(in_time, Violation::Grant);
+    }
+
     /// A connection became a channel of the session of `who` by this JOIN, or, for channel 1, by its login.
     pub fn on_attached(&mut self, who: Who, key: ChannelKey, join: Option<&Join>) {
         let proof = join.map(|join| join.proof);
         let made = proof.is_none_or(|proof| proof.is_some_and(|proof| proof.key == key && proof.role == End::Client));
         self.check(made && key.holder == who, Violation::Stranger);
-        let within = |(first, count): &(u16, u16)| key.channel.0 >= *first && key.channel.0 - first < *count;
+        let within =
+            |(first, count, _): &(u16, u16, Instant)| key.channel.0 >= *first && key.channel.0 - first < *count;
         let granted = self.granted.get(&(who, key.grant)).is_some_and(within);
         let fresh = self.attached.insert(key);
         self.check(granted && fresh, Violation::Grant);

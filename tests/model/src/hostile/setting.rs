@@ -17,7 +17,7 @@ pub struct Setting {
     pub plan: Plan,
     /// Floors of client, server and export.
     pub floors: [Level; 3],
-    /// Logins are part of the search; else both sessions have begun.
+    /// Ann's login is part of the search; else her session has begun, as Eve's always has.
     pub logins: bool,
     /// JOINs that Eve says.
     pub forgeries: u8,

@@ -271,4 +271,3 @@ fn request(setting: &Setting) -> Request {
         ..Request::default()
     }
 }
-
