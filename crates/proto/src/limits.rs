@@ -19,7 +19,7 @@ pub const BLOCK_BYTES_DEFAULT: u32 = 1024 * 1024;
 /// Block size where nobody asks for another, several channels take turns and blocks are checked: what one channel has
 /// received must still be in the core's cache when its turn to be checked comes (1.17 times the rate of 1 MiB at 8
 /// channels; one channel alone is faster with 1 MiB).
-pub const BLOCK_BYTES_SHARED: u32 = 256 * 1024;
+pub const BLOCK_BYTES_SHARED: u32 = 512 * 1024;
 /// From so many channels on.
 pub const BLOCK_SHARED_CHANNELS: u16 = 4;
 /// Memory set aside for the blocks of one session at levels where a record is checked before it is written.

@@ -93,6 +93,8 @@ pub struct Pump<D: Dispatch, H: Host> {
     tickets: BTreeMap<u64, OperationId>,
     receive_pool: Pool,
     send_pool: Pool,
+    /// A block of zeros, from the first time on that somebody needs its tag.
+    zeros: Option<Buffer>,
     /// Channels whose next block waits for a buffer.
     want_receive: VecDeque<ChannelId>,
     /// Blocks that wait for a buffer to be read into.
@@ -157,6 +159,7 @@ where
             tickets: BTreeMap::new(),
             receive_pool: Pool::new(bounds::RECEIVE_BUFFERS, block),
             send_pool: Pool::new(bounds::SEND_BUFFERS, block),
+            zeros: None,
             want_receive: VecDeque::new(),
             want_send: VecDeque::new(),
             writer: None,

@@ -56,6 +56,7 @@ where
             Some(Reading::Zero) if clear => {
                 self.send_clear(channel, &head, extent, Body::Zero { length: extent.length() });
             }
+            Some(Reading::Zero) if head.level == Level::Integrity => self.send_zeros(channel, &head, extent),
             Some(Reading::Stream(stream)) => {
                 let held = stream.held.get_mut(&extent.offset()).and_then(|(buffer, _)| buffer.take());
                 match held {
@@ -88,6 +89,31 @@ where
         };
         line.sending = Some(Sending { operation: head.operation, extent, origin: Origin::Nowhere });
         self.dispatch.submit(Op::Send { socket: line.socket, head: Some(joined(&bytes, &tag)), body });
+    }
+
+    /// Zeros under a tag: the tag is made over a block that is always there, and the transport has zeros of its own.
+    fn send_zeros(&mut self, channel: ChannelId, head: &Head, extent: Extent) {
+        let Some(line) = self.lines.get_mut(&channel) else { return };
+        let made = match self.zeros.take() {
+            Some(zeros) => Ok(zeros),
+            None => Buffer::new(self.send_pool.payload_bytes()),
+        };
+        let Ok(mut zeros) = made else {
+            return self.lose(channel, Error::new(ErrorKind::Resources, "no memory for a block of zeros"));
+        };
+        let bytes = head.encode();
+        let headed = zeros.headed(extent.length() as usize);
+        headed[..32].copy_from_slice(&bytes);
+        let sealed = line.sealer.seal_integrity(headed);
+        self.zeros = Some(zeros);
+        match sealed {
+            Ok(tag) => {
+                line.sending = Some(Sending { operation: head.operation, extent, origin: Origin::Nowhere });
+                let body = Body::Zero { length: extent.length() };
+                self.dispatch.submit(Op::Send { socket: line.socket, head: Some(joined(&bytes, &tag)), body });
+            }
+            Err(error) => self.lose(channel, error.into()),
+        }
     }
 
     fn send_buffer(&mut self, channel: ChannelId, head: &Head, extent: Extent, origin: Origin, mut buffer: Buffer) {

@@ -4,6 +4,7 @@
 
 use super::Instant;
 use super::clock::{self, DescriptorWaker};
+use super::linger;
 use super::sockets::Sockets;
 use super::wait::{Event, Interest, Until, Wait, Waited};
 use crate::stack::Driver;
@@ -35,10 +36,16 @@ pub struct EpollWait<D> {
 impl<D: Driver + AsFd> Epoll<D> {
     /// A dispatcher without sockets.
     pub fn new() -> io::Result<Self> {
+        Sockets::over(EpollWait::new()?)
+    }
+}
+
+impl<D: AsFd> EpollWait<D> {
+    pub(super) fn new() -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let waker = DescriptorWaker::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         epoll::add(&epoll, &waker, epoll::EventData::new_u64(WAKER), epoll::EventFlags::IN)?;
-        Sockets::over(EpollWait { epoll, found: Found(Vec::with_capacity(EVENTS_MAX)), waker, link: PhantomData })
+        Ok(Self { epoll, found: Found(Vec::with_capacity(EVENTS_MAX)), waker, link: PhantomData })
     }
 }
 
@@ -85,6 +92,10 @@ impl<D: Driver + AsFd> Wait for EpollWait<D> {
             events.push(Event { slot: data as u32, found });
         }
         Ok(waited)
+    }
+
+    fn linger(&mut self, link: &D, interest: Interest) -> bool {
+        linger::ready_soon(link, interest)
     }
 
     fn now(&self) -> Instant {

@@ -8,7 +8,8 @@
 //!
 //! A member must provide:
 //! - every submitted operation ends in exactly one completion, or is dropped by [`Dispatch::detach`];
-//! - sockets are served in turns: one call of at most the byte budget per ready socket and round, so no socket starves
+//! - sockets are served in turns of at most a byte budget per socket and round, so no socket starves; a turn may stay a
+//!   tenth of a millisecond with a socket that blocks in the middle of it
 //!   (an edge-triggered loop "until it blocks" was measured to leave half of the sockets with nothing at half time);
 //! - bytes of a socket are delivered in order and none is read beyond what was asked for, but for the 48 bytes of the
 //!   next head behind an [`Op::Fill`], which the member keeps for the following [`Op::Head`];
@@ -29,6 +30,7 @@ mod choice;
 mod clock;
 mod direct;
 mod epoll;
+mod linger;
 mod poll;
 mod receive;
 mod send;

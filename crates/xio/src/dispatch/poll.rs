@@ -5,6 +5,7 @@
 
 use super::Instant;
 use super::clock::{self, DescriptorWaker};
+use super::linger;
 use super::sockets::Sockets;
 use super::wait::{Event, Interest, Until, Wait, Waited};
 use crate::stack::Driver;
@@ -81,6 +82,10 @@ impl<D: Driver + AsFd> Wait for PollWait<D> {
             }
         }
         Ok(waited)
+    }
+
+    fn linger(&mut self, link: &D, interest: Interest) -> bool {
+        linger::ready_soon(link, interest)
     }
 
     fn now(&self) -> Instant {

@@ -1,7 +1,8 @@
 //! One attached socket: its driver, the operations that are under way on it, and bytes read ahead.
 
+use super::linger::Patience;
 use super::wait::Interest;
-use super::{End, HEAD_BYTES, Instant, Op, Progress, SocketId};
+use super::{End, HEAD_BYTES, Instant, Op, Progress, Side, SocketId};
 use crate::buf::Buffer;
 use crate::dispatch::Body;
 use crate::stack::Driver;
@@ -48,6 +49,7 @@ pub(super) struct Way {
     /// The round of the last turn, and the bytes moved in it.
     pub(super) round: u64,
     pub(super) spent: usize,
+    pub(super) patience: Patience,
 }
 
 /// What is being received.
@@ -117,14 +119,47 @@ impl<L> Slot<L> {
     }
 }
 
+impl<L: Driver> Slot<L> {
+    /// Whether the blocked operation of `side` is in the middle of a turn of `budget` bytes that goes on with more than
+    /// a message.
+    pub(super) fn may_linger(&mut self, side: Side, budget: usize) -> bool {
+        let bulk = match side {
+            Side::Receive => matches!(self.receiving, Some(Receiving::Fill { .. } | Receiving::Some { .. })),
+            Side::Send => matches!(self.sending, Some(Sending::Send(_))),
+        };
+        let way = self.line.way(side);
+        bulk && (1..budget).contains(&way.spent) && way.patience.stays()
+    }
+
+    /// Waits a moment for `side`, by `wait`; whether it is ready.
+    pub(super) fn linger(&mut self, side: Side, wait: impl FnOnce(&L, Interest) -> bool) -> bool {
+        let ready = wait(&self.line.link, Interest::of(side));
+        let way = self.line.way(side);
+        way.patience.learn(ready);
+        way.ready |= ready;
+        way.told |= ready;
+        ready
+    }
+}
+
 impl Way {
     fn new() -> Self {
-        Self { ready: true, told: false, queued: false, ended: None, round: 0, spent: 0 }
+        let patience = Patience::default();
+        Self { ready: true, told: false, queued: false, ended: None, round: 0, spent: 0, patience }
     }
 
     /// Nothing can be done until the back end tells.
     pub(super) fn waits(&self) -> bool {
         !self.ready && self.ended.is_none()
+    }
+}
+
+impl<L> Line<L> {
+    pub(super) fn way(&mut self, side: Side) -> &mut Way {
+        match side {
+            Side::Receive => &mut self.receive,
+            Side::Send => &mut self.send,
+        }
     }
 }
 

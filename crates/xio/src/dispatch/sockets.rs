@@ -15,12 +15,9 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
 
-/// Bytes that one side of a socket may move in a round while few sockets are busy: one block of the usual size.
-const BUDGET_FEW_BYTES: usize = 1 << 20;
-/// The same while more than [`FEW`] are busy: at this size turns were measured to share a thread evenly (Jain index
-/// 1.000 at 8 to 64 sockets) at no loss of throughput.
-const BUDGET_MANY_BYTES: usize = 256 * 1024;
-const FEW: usize = 4;
+/// Bytes that one side of a socket may move in a round: one block of the usual size. With as much, turns were measured
+/// to share a thread evenly (Jain index 1.000 at 8 to 64 sockets), since a side stays for its whole turn (see `linger`).
+const BUDGET_BYTES: usize = 1 << 20;
 /// What is left of a budget is rounded up to this: a call for a few bytes costs more than it evens out.
 const TURN_BYTES_MIN: usize = 64 * 1024;
 
@@ -42,9 +39,7 @@ pub struct Sockets<W: Wait> {
     round: VecDeque<(SocketId, Side)>,
     next_round: VecDeque<(SocketId, Side)>,
     round_number: u64,
-    budget: usize,
-    /// Sides that were busy in a round: rises at once, falls slowly, so that a quiet round among many does not hand
-    /// out large turns.
+    /// Sides that were busy in a round: rises at once, falls slowly, so that a quiet round among many does not count.
     crowd: usize,
     /// Sockets whose interest the back end may have to be told.
     unwatched: Vec<SocketId>,
@@ -72,7 +67,6 @@ impl<W: Wait> Sockets<W> {
             round: VecDeque::new(),
             next_round: VecDeque::new(),
             round_number: 1,
-            budget: BUDGET_FEW_BYTES,
             crowd: 0,
             unwatched: Vec::new(),
             events: Vec::new(),
@@ -96,18 +90,17 @@ impl<W: Wait> Sockets<W> {
         self.slots.get(socket.0 as usize).and_then(Option::as_ref).expect("an attached socket")
     }
 
-    /// Queues one side for a turn: in this round as long as it has budget there.
+    /// Queues one side for a turn: in this round as long as it has budget there. One whose turn has begun goes on with it.
     fn queue(&mut self, socket: SocketId, side: Side) {
-        let (round, budget) = (self.round_number, self.budget);
-        let slot = self.slot(socket);
-        let way = if side == Side::Receive { &mut slot.line.receive } else { &mut slot.line.send };
+        let round = self.round_number;
+        let way = self.slot(socket).line.way(side);
         if std::mem::replace(&mut way.queued, true) {
             return;
         }
-        if way.round == round && way.spent >= budget {
-            self.next_round.push_back((socket, side));
-        } else {
-            self.round.push_back((socket, side));
+        match way.spent {
+            spent if way.round != round || spent == 0 => self.round.push_back((socket, side)),
+            spent if spent < BUDGET_BYTES => self.round.push_front((socket, side)),
+            _ => self.next_round.push_back((socket, side)),
         }
     }
 
@@ -135,17 +128,24 @@ impl<W: Wait> Sockets<W> {
 
     /// Gives one side its turn.
     fn turn(&mut self, socket: SocketId, side: Side) -> Option<Completion<W::Link>> {
-        let (round, budget, now) = (self.round_number, self.budget, self.now);
+        let (round, now) = (self.round_number, self.now);
         let slot = self.slots.get_mut(socket.0 as usize)?.as_mut()?;
-        let way = if side == Side::Receive { &mut slot.line.receive } else { &mut slot.line.send };
+        let way = slot.line.way(side);
         way.queued = false;
         if way.round != round {
             (way.round, way.spent) = (round, 0);
         }
-        let budget = budget.saturating_sub(way.spent).max(TURN_BYTES_MIN);
-        let turn = match side {
-            Side::Receive => receive::turn(slot, socket, self.tools.scratch.payload_mut(), budget, now),
-            Side::Send => send::turn(slot, socket, &mut self.tools, budget, now),
+        let turn = loop {
+            let budget = BUDGET_BYTES.saturating_sub(slot.line.way(side).spent).max(TURN_BYTES_MIN);
+            let turn = match side {
+                Side::Receive => receive::turn(slot, socket, self.tools.scratch.payload_mut(), budget, now),
+                Side::Send => send::turn(slot, socket, &mut self.tools, budget, now),
+            };
+            // A side that is alone waits with all the others.
+            let stays = matches!(turn, Turn::Blocked) && self.crowd > 1 && slot.may_linger(side, BUDGET_BYTES);
+            if !stays || !slot.linger(side, |link, interest| self.back.linger(link, interest)) {
+                break turn;
+            }
         };
         match turn {
             Turn::Done(completion) => {
@@ -205,7 +205,6 @@ impl<W: Wait> Sockets<W> {
         let waited = waited?;
         self.woken |= waited.woken;
         self.crowd = self.round.len().max(self.crowd - self.crowd.div_ceil(8));
-        self.budget = if self.crowd <= FEW { BUDGET_FEW_BYTES } else { BUDGET_MANY_BYTES };
         Ok(waited)
     }
 

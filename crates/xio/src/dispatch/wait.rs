@@ -3,7 +3,7 @@
 //! A back end reports readiness by level: what was not dealt with is reported again. It owns no socket; it is told
 //! about each by number.
 
-use super::{Instant, Wake};
+use super::{Instant, Side, Wake};
 use crate::stack::Driver;
 use std::io;
 
@@ -19,6 +19,11 @@ pub struct Interest {
 impl Interest {
     /// Nothing: the socket is not watched, errors and hang-ups included.
     pub const NONE: Self = Self { readable: false, writable: false };
+
+    /// What an operation on `side` waits for.
+    pub fn of(side: Side) -> Self {
+        Self { readable: side == Side::Receive, writable: side == Side::Send }
+    }
 
     /// What either asks.
     pub fn or(self, other: Self) -> Self {
@@ -72,6 +77,12 @@ pub trait Wait {
 
     /// Waits and appends what is ready to `events`, which is empty. It may return early with nothing.
     fn wait(&mut self, until: Until, events: &mut Vec<Event>) -> io::Result<Waited>;
+
+    /// Waits a moment, at most a tenth of a millisecond, for one socket alone; whether it is ready. A mechanism whose
+    /// time is not the kernel's never does.
+    fn linger(&mut self, _link: &Self::Link, _interest: Interest) -> bool {
+        false
+    }
 
     /// An operation was started since the last wait.
     fn submitted(&mut self) {}

@@ -4,6 +4,8 @@ use super::*;
 use crate::dispatch::{Body, Epoll};
 use crate::transport::{self, Link, TransportOptions};
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Two ends of a TCP connection in one dispatcher, with buffers that are soon full.
 fn pair() -> (Epoll, SocketId, SocketId) {
@@ -76,4 +78,80 @@ fn the_pipe_is_of_the_size_for_a_block_and_empty_when_a_send_is_over() {
     transfer(&mut dispatcher, from, to, 900_003, 900_000);
     let PipeRoute::Ready(pipe) = &dispatcher.tools.pipe else { panic!("a pipe was made") };
     assert!(pipe.is_empty(), "nothing is held");
+}
+
+/// `epoll`, and how often the dispatcher stayed with a socket: in vain, and not.
+struct Counting {
+    inner: crate::dispatch::epoll::EpollWait<Link>,
+    stays: Arc<[AtomicUsize; 2]>,
+}
+
+impl Wait for Counting {
+    type Link = Link;
+    type Waker = crate::dispatch::DescriptorWaker;
+
+    fn watch(&mut self, slot: u32, link: &Link, before: Interest, after: Interest) -> io::Result<()> {
+        self.inner.watch(slot, link, before, after)
+    }
+
+    fn wait(&mut self, until: Until, events: &mut Vec<Event>) -> io::Result<Waited> {
+        self.inner.wait(until, events)
+    }
+
+    fn linger(&mut self, link: &Link, interest: Interest) -> bool {
+        let ready = self.inner.linger(link, interest);
+        self.stays[usize::from(ready)].fetch_add(1, Ordering::Relaxed);
+        ready
+    }
+
+    fn now(&self) -> Instant {
+        self.inner.now()
+    }
+
+    fn waker(&self) -> Self::Waker {
+        self.inner.waker()
+    }
+}
+
+/// Sends 32 MiB on each of `flowing` sockets whose peers read, beside one whose peer takes 4 KiB at a time and rests in
+/// between, so that it blocks in the middle of nearly every turn; stays in vain and not.
+fn stays_beside_a_slow_socket(flowing: usize) -> (usize, usize) {
+    const BYTES: u64 = 32 << 20;
+    let stays = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
+    let inner = crate::dispatch::epoll::EpollWait::<Link>::new().unwrap();
+    let mut dispatcher = Sockets::over(Counting { inner, stays: stays.clone() }).unwrap();
+    let options = TransportOptions { window: Some(64 * 1024), ..TransportOptions::default() };
+    let (rests, resting) = std::sync::mpsc::channel::<()>();
+    let mut resting = Some(resting);
+    std::thread::scope(|scope| {
+        for number in 0..=flowing {
+            let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            let link = transport::connect(&listener.local_addr().unwrap().into(), &options).unwrap();
+            let (mut peer, _) = listener.accept().unwrap();
+            let socket = dispatcher.attach(link, &[]).unwrap();
+            dispatcher.submit(Op::Send { socket, head: None, body: Body::Zero { length: BYTES } });
+            let resting = if number == flowing { resting.take() } else { None };
+            scope.spawn(move || match resting {
+                None => drop(io::copy(&mut peer, &mut io::sink())),
+                // One small read for each time that all the others have sent everything: never within a moment.
+                Some(resting) => resting.iter().for_each(|()| drop(io::Read::read(&mut peer, &mut [0; 4096]))),
+            });
+        }
+        for _ in 0..20 {
+            for _ in 0..flowing {
+                let Completion::Sent { socket, .. } = dispatcher.next(None).unwrap() else { panic!("a send ended") };
+                dispatcher.submit(Op::Send { socket, head: None, body: Body::Zero { length: BYTES } });
+            }
+            let _ = rests.send(());
+        }
+        drop((dispatcher, rests));
+    });
+    (stays[0].load(Ordering::Relaxed), stays[1].load(Ordering::Relaxed))
+}
+
+#[test]
+fn a_side_stays_with_a_flowing_socket_and_hardly_with_one_that_does_not_flow() {
+    let (vain, fruitful) = stays_beside_a_slow_socket(3);
+    assert!(fruitful > 0, "sockets whose peers read are waited for");
+    assert!(vain * 4 < fruitful, "{vain} stays in vain, {fruitful} with success");
 }
