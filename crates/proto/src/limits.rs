@@ -17,7 +17,7 @@ pub const BLOCK_BYTES_MAX: u32 = 4 * 1024 * 1024;
 /// Block size where nobody asks for another: flat optimum from 256 KiB to 16 MiB, one pipe full.
 pub const BLOCK_BYTES_DEFAULT: u32 = 1024 * 1024;
 /// Block size where nobody asks for another, several channels take turns and blocks are checked: what one channel has
-/// received must still be in the core's cache when its turn to be checked comes (1.17 times the rate of 1 MiB at 8
+/// received must still be in the core's cache when its turn to be checked comes (1.05 times the rate of 1 MiB at 8
 /// channels; one channel alone is faster with 1 MiB).
 pub const BLOCK_BYTES_SHARED: u32 = 512 * 1024;
 /// From so many channels on.
