@@ -121,7 +121,7 @@ fn stays_beside_a_slow_socket(flowing: usize) -> (usize, usize) {
     let inner = crate::dispatch::epoll::EpollWait::<Link>::new().unwrap();
     let mut dispatcher = Sockets::over(Counting { inner, stays: stays.clone() }).unwrap();
     let options = TransportOptions { window: Some(64 * 1024), ..TransportOptions::default() };
-    let (rests, resting) = std::sync::mpsc::channel::<()>();
+    let (rests, resting) = std::sync::mpsc::sync_channel::<()>(20);
     let mut resting = Some(resting);
     std::thread::scope(|scope| {
         for number in 0..=flowing {
