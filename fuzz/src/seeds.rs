@@ -252,7 +252,7 @@ fn handshakes(add: &mut impl FnMut(&'static str, &str, Vec<u8>)) {
     add("accept", "odd-block", accept(4, 1, 4, 70_000));
     add("handshake", "unknown-type", vec![9, 0, 0, 0]);
     add("handshake", "too-long", vec![2, 1, 0, 1]);
-    add("handshake", "hello", frame(MessageType::Hello, &[5; 17]));
+    add("handshake", "hello", frame(MessageType::Hello, &[5; 33]));
     add("handshake", "challenge", frame(MessageType::Challenge, b"r=ab,s=AAAA,i=600000"));
 }
 

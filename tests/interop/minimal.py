@@ -39,7 +39,7 @@ FORMS = {
     "join": "session:raw16 channel:u16 nonce:raw16 mac:raw32",
     "join.answer": "mac:raw32",
     "head": "event:u8 level:u8 epoch:u16 operation:u32 sequence:u64 offset:u64 length:u32 flags:u16 zero:u16",
-    f"handshake {HELLO}": "prefaces:raw16 logins:int",
+    f"handshake {HELLO}": "prefaces:raw16 logins:int salts:raw16",
     f"handshake {AGAIN}": "left:u8",
     "login 1": "user:bytes128 key:raw32 signature:raw64",
     f"handshake {OPEN}": "prefaces:raw16 features:int channels:int pipelines:int window:int block:int level:u8"

@@ -4,13 +4,14 @@
 
 use crate::options::ConnectOptions;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use xdfs_engine::opening::{ClientOpened, ClientOpening, ClientStep, Wishes};
 use xdfs_proto::base::{Error, ErrorKind, Instant, Suite};
 use xdfs_proto::wire::Event;
 use xdfs_proto::wire::handshake::Open;
 use xdfs_secure::handshake::{HostCheck, Shown};
 use xdfs_secure::identity::Signer;
-use xdfs_secure::login::{Offered, Password};
+use xdfs_secure::login::{Offered, Password, Stretched};
 use xdfs_secure::random;
 use xdfs_xio::dispatch::{Body, Completion, Dispatch, Dispatcher, End, Op, SocketId};
 use xdfs_xio::transport::{self, Link, TransportOptions};
@@ -83,7 +84,7 @@ pub(crate) fn open(
     let socket = dispatch.attach(link, &[]).map_err(resources)?;
     let (opening, step) = ClientOpening::start(wishes(options, first)?)?;
     let until = dispatch.now().after(options.deadline);
-    let mut carrying = Carrying { dispatch: &mut dispatch, socket, opening, options, until };
+    let mut carrying = Carrying { dispatch: &mut dispatch, socket, opening, options, until, ahead: None };
     let opened = carrying.run(step)?;
     let detached = dispatch.detach(socket, &mut Vec::new());
     Ok((detached.link, detached.unread, opened))
@@ -138,6 +139,8 @@ struct Carrying<'a> {
     opening: ClientOpening,
     options: &'a ConnectOptions,
     until: Instant,
+    /// A password that is salted and stretched beside a round trip.
+    ahead: Option<JoinHandle<Stretched>>,
 }
 
 impl Carrying<'_> {
@@ -149,6 +152,11 @@ impl Carrying<'_> {
             step = match step {
                 ClientStep::Go { send, want } => {
                     self.send(send)?;
+                    if let Some(stretching) = self.opening.take_ahead() {
+                        // Where no thread can be had the work is done when it is asked for.
+                        let thread = std::thread::Builder::new().name("xdfs-password".into());
+                        self.ahead = thread.spawn(move || stretching.run()).ok();
+                    }
                     self.dispatch.submit(Op::Small { socket: self.socket, length: want });
                     let bytes = self.wait()?;
                     self.opening.on_bytes(&bytes)?
@@ -165,6 +173,12 @@ impl Carrying<'_> {
                     let signature = signer.and_then(|signer| signer.sign(&message).ok());
                     self.until = self.dispatch.now().after(self.options.deadline);
                     self.opening.on_signature(signature)?
+                }
+                ClientStep::Stretch(wanted) => {
+                    let begun = self.ahead.take().and_then(|thread| thread.join().ok());
+                    let stretched = begun.filter(|begun| begun.fits(&wanted)).unwrap_or_else(|| wanted.run());
+                    self.until = self.dispatch.now().after(self.options.deadline);
+                    self.opening.on_stretched(&stretched)?
                 }
                 ClientStep::Done { send, opened } => {
                     self.send(send)?;

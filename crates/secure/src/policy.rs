@@ -10,6 +10,8 @@ use aws_lc_rs::digest;
 use base64ct::{Base64Unpadded, Encoding};
 use xdfs_proto::base::RelPath;
 
+use crate::identity::password::Salts;
+
 /// Bytes of an Ed25519 public key.
 pub const PUBLIC_KEY_BYTES: usize = 32;
 
@@ -126,7 +128,7 @@ pub struct Principal {
 /// What a server keeps of a password (RFC 5802, section 3): it can check a proof and cannot make one.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PasswordVerifier {
-    /// Random, 16 bytes.
+    /// This user's own, see [`Salts`]: 16 bytes, or what an older version drew.
     pub salt: Vec<u8>,
     /// Rounds of PBKDF2.
     pub iterations: u32,
@@ -158,6 +160,10 @@ pub trait Directory: Send + Sync {
     /// The verifier of a user's password. For a user without one, and for nobody, the caller goes on with a made-up
     /// verifier, so that a stranger cannot tell.
     fn password(&self, user: &str) -> Option<PasswordVerifier>;
+    /// How salts of new passwords are made here; none where nobody ever had one.
+    fn salts(&self) -> Option<Salts> {
+        None
+    }
     /// The token whose public half is `key`, where it exists, is not revoked and has not run out.
     fn token(&self, key: &PublicKey) -> Option<TokenRecord>;
     /// Whether anybody may come in without a login.

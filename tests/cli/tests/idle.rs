@@ -61,6 +61,7 @@ fn open(address: &str) -> TcpStream {
             }
             ClientStep::Judge(_) => opening.on_judged().expect("the server answers as it should"),
             ClientStep::Sign { .. } => opening.on_signature(None).expect("the server answers as it should"),
+            ClientStep::Stretch(_) => unreachable!("it logs in by key"),
         };
     };
     let ClientOpened { farewell, .. } = *opened;

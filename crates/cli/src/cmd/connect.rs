@@ -25,17 +25,20 @@ use crate::{address, ask, calendar, state};
 const CONNECTIONS_MAX: usize = 5;
 
 /// A session, or what a person is told and which kind of error it was.
-pub(super) type Outcome = Result<Session, (Failure, ErrorKind)>;
+pub(super) type Outcome<T = Session> = Result<T, (Failure, ErrorKind)>;
+
+/// How a session is opened once it is clear with whom and as whom: alone, or with what is asked first.
+pub(super) type Open<'a, T> = &'a dyn Fn(&ConnectOptions) -> Result<T, Error>;
 
 /// Connects to a URL's server and logs in.
-pub(super) fn connect(url: &Url, wishes: &Wishes, login: &LoginPlan) -> Outcome {
+pub(super) fn connect<T>(url: &Url, wishes: &Wishes, login: &LoginPlan, open: Open<'_, T>) -> Outcome<T> {
     let here = |failure: Failure| (failure, ErrorKind::Refused);
     let folder = state::folder(login.state.as_deref()).map_err(here)?;
     let known = KnownHosts::read(&folder).map_err(|error| here(failed(&error)))?;
     let offers = Offers::gather(url.user.as_deref(), login, folder.clone()).map_err(here)?;
     let host = HostName::new(&url.host.to_string(), url.port);
     let pinned = url.key.as_deref().and_then(|key| key.parse().ok());
-    Connecting { url, wishes, folder, host, pinned, known, offers }.run()
+    Connecting { url, wishes, folder, host, pinned, known, offers }.run(open)
 }
 
 struct Connecting<'a> {
@@ -49,11 +52,11 @@ struct Connecting<'a> {
 }
 
 impl Connecting<'_> {
-    fn run(mut self) -> Outcome {
+    fn run<T>(mut self, open: Open<'_, T>) -> Outcome<T> {
         let mut last = None;
         for _ in 0..CONNECTIONS_MAX {
             let trust = Arc::new(Trust::new(self.host.clone(), self.pinned, &self.known));
-            let error = match self.attempt(&trust) {
+            let error = match self.attempt(&trust, open) {
                 Ok(session) => return Ok(session),
                 Err(failed) => failed?,
             };
@@ -76,7 +79,7 @@ impl Connecting<'_> {
     }
 
     /// One connection to each address of the host until somebody answers.
-    fn attempt(&self, trust: &Arc<Trust>) -> Result<Session, Result<Error, (Failure, ErrorKind)>> {
+    fn attempt<T>(&self, trust: &Arc<Trust>, open: Open<'_, T>) -> Result<T, Result<Error, (Failure, ErrorKind)>> {
         let addresses = address::resolve(self.url).map_err(|failure| Err((failure, ErrorKind::ConnectionLost)))?;
         let mut last = Error::new(ErrorKind::ConnectionLost, "the host has no address");
         for address in addresses {
@@ -93,7 +96,7 @@ impl Connecting<'_> {
                 level: self.wishes.level,
                 ..ConnectOptions::to(address)
             };
-            match Session::connect(&options) {
+            match open(&options) {
                 Ok(session) => return Ok(session),
                 // Somebody answered: another address of the same host would say the same.
                 Err(error) if error.kind != ErrorKind::ConnectionLost => return Err(Ok(error)),

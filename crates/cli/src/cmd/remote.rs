@@ -3,7 +3,7 @@
 use rustix::io::Errno;
 use rustix::net::sockopt::set_tcp_congestion;
 use rustix::net::{AddressFamily, SocketType};
-use xdfs_client::{ErrorKind, Session};
+use xdfs_client::{ConnectOptions, Error, ErrorKind, GetOptions, Session, Target, Transfer};
 
 use super::connect;
 use crate::exit::{Exit, Failure};
@@ -63,7 +63,7 @@ impl Sessions {
     pub(super) fn with(&mut self, url: &Url) -> Result<(&Session, bool), (Failure, ErrorKind)> {
         let known = self.servers.iter().position(|server| server.serves(url));
         let index = known.unwrap_or_else(|| {
-            let session = connect::connect(url, &self.wishes, &self.login);
+            let session = connect::connect(url, &self.wishes, &self.login, &Session::connect);
             self.servers.push(Server { url: url.clone(), session });
             self.servers.len() - 1
         });
@@ -71,6 +71,32 @@ impl Sessions {
             Ok(session) => Ok((session, known.is_none())),
             Err(failure) => Err(failure.clone()),
         }
+    }
+
+    /// Asks for a download from a URL's server. A session that is opened for it carries the request along, which brings the
+    /// first bytes a round trip earlier; `target` is asked for once for each connection.
+    pub(super) fn get(
+        &mut self,
+        url: &Url,
+        target: &dyn Fn() -> Target,
+        options: &GetOptions,
+    ) -> connect::Outcome<(&Session, bool, Result<Transfer, Error>)> {
+        let name = wire_name(url);
+        if self.servers.iter().any(|server| server.serves(url)) {
+            let (session, new) = self.with(url)?;
+            return Ok((session, new, session.get(name, target(), options)));
+        }
+        let open = |connect: &ConnectOptions| Session::connect_and_get(connect, &name, target(), options);
+        let (session, transfer) = match connect::connect(url, &self.wishes, &self.login, &open) {
+            Ok(both) => both,
+            Err(failure) => {
+                self.servers.push(Server { url: url.clone(), session: Err(failure.clone()) });
+                return Err(failure);
+            }
+        };
+        self.servers.push(Server { url: url.clone(), session: Ok(session) });
+        let (session, _) = self.with(url)?;
+        Ok((session, true, Ok(transfer)))
     }
 
     /// Forgets the session with a URL's server: it was lost, and the next file may find another.

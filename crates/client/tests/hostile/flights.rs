@@ -68,7 +68,7 @@ fn the_first_byte_takes_three_round_trips_and_four_with_a_password() {
 fn through_a_relay_of_50_ms_each_way_the_first_byte_is_there_in_time() {
     let serving = serving();
     let middle = Middle::delaying(&serving.address, Duration::from_millis(50));
-    // The client's own work for a password, which this test measures beside: it is no round trip.
+    // The client's own work for a password: it begins beside the round trip of the challenge, and what is longer counts.
     let started = Instant::now();
     verifier(b"another one", &[1; 16], ROUNDS.try_into().unwrap()).unwrap();
     let stretching = started.elapsed();
@@ -76,7 +76,8 @@ fn through_a_relay_of_50_ms_each_way_the_first_byte_is_there_in_time() {
         // The best of three: on a machine that does other things too one may be late.
         let best = (0..3).map(|_| first_byte(&serving, &middle, offer.clone(), turns)).min().unwrap();
         let delays = Duration::from_millis(turns as u64 * 100);
-        let work = if name == "password" { stretching * 2 } else { Duration::ZERO };
+        let longer = stretching.saturating_sub(Duration::from_millis(100));
+        let work = if name == "password" { longer } else { Duration::ZERO };
         println!("{name}: first byte after {best:?}; stretching a password takes {stretching:?}");
         assert!(best >= delays, "{name}: the relay did not delay: {best:?}");
         assert!(best <= delays + Duration::from_millis(20) + work, "{name}: {best:?}");

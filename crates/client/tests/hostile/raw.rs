@@ -110,6 +110,7 @@ pub fn open_as(serving: &Serving, wishes: Open, offers: Vec<Offered>) -> Result<
             }
             ClientStep::Judge(_) => opening.on_judged()?,
             ClientStep::Sign { .. } => opening.on_signature(None)?,
+            ClientStep::Stretch(stretching) => opening.on_stretched(&stretching.run())?,
         };
     };
     let ClientOpened { accept, join_secret, farewell, .. } = *opened;

@@ -3,12 +3,14 @@
 use std::sync::{Arc, OnceLock};
 use xdfs_client::{Offer, Password};
 use xdfs_proto::base::RelPath;
-use xdfs_secure::identity::password::{ROUNDS, verifier};
+use xdfs_secure::identity::password::{ROUNDS, Salts, verifier};
 use xdfs_secure::identity::{KeyPair, Signer};
 use xdfs_secure::policy::{Directory, PasswordVerifier, PublicKey, Scope, TokenRecord};
 
 /// See the module. The value says whether visitors are let in.
 pub struct People(pub bool);
+
+const SALTS: Salts = Salts([9; 16]);
 
 pub const PASSWORD: &str = "correct horse";
 
@@ -35,8 +37,12 @@ impl Directory for People {
 
     fn password(&self, user: &str) -> Option<PasswordVerifier> {
         static HERS: OnceLock<PasswordVerifier> = OnceLock::new();
-        let make = || verifier(PASSWORD.as_bytes(), &[9; 16], ROUNDS.try_into().unwrap()).unwrap();
+        let make = || verifier(PASSWORD.as_bytes(), &SALTS.of("ada"), ROUNDS.try_into().unwrap()).unwrap();
         (user == "ada").then(|| HERS.get_or_init(make).clone())
+    }
+
+    fn salts(&self) -> Option<Salts> {
+        Some(SALTS)
     }
 
     fn token(&self, public: &PublicKey) -> Option<TokenRecord> {

@@ -11,8 +11,9 @@ use xdfs_proto::wire::preface::{ClientPreface, PREFACE_BYTES, Start};
 use xdfs_secure::handshake::Shown;
 use xdfs_secure::handshake::tls::{Certificates, ClientTls, Farewell, Stream};
 use xdfs_secure::identity::SIGNATURE_BYTES;
+use xdfs_secure::identity::password::Salts;
 use xdfs_secure::keys::JoinSecret;
-use xdfs_secure::login::{Binding, ClientLogin, NONCE_BYTES, Next, Offered};
+use xdfs_secure::login::{Binding, ClientLogin, NONCE_BYTES, Next, Offered, Stretched, Stretching};
 use xdfs_secure::policy::{Method, PublicKey};
 
 /// What a client asks for.
@@ -42,6 +43,9 @@ pub enum ClientStep {
     Judge(Shown),
     /// Sign `message` with offer number `offer`, then [`ClientOpening::on_signature`].
     Sign { offer: usize, message: Vec<u8> },
+    /// A challenge has come: salt and stretch the password, then [`ClientOpening::on_stretched`]. Whoever has begun
+    /// [ahead](ClientOpening::take_ahead) may be done already.
+    Stretch(Stretching),
     /// Send these bytes; the opening is done.
     Done { send: Vec<u8>, opened: Box<ClientOpened> },
 }
@@ -73,6 +77,8 @@ pub struct ClientOpening {
     binding: Option<Binding>,
     shown: Option<Shown>,
     logins: u64,
+    salts: Option<Salts>,
+    ahead: Option<Stretching>,
     state: State,
 }
 
@@ -84,6 +90,7 @@ enum State {
     Hello,
     Signing,
     Answer,
+    Stretching,
     Done,
 }
 
@@ -102,6 +109,8 @@ impl ClientOpening {
             binding: None,
             shown: None,
             logins: 0,
+            salts: None,
+            ahead: None,
             state: State::Preface,
         };
         Ok((opening, ClientStep::Go { send, want: PREFACE_BYTES }))
@@ -152,7 +161,7 @@ impl ClientOpening {
                     None => self.go(),
                 }
             }
-            State::Judging | State::Signing | State::Done => Err(out_of_turn()),
+            State::Judging | State::Signing | State::Stretching | State::Done => Err(out_of_turn()),
         }
     }
 
@@ -184,13 +193,14 @@ impl ClientOpening {
                 let (client, server) = halves(&self.open.prefaces);
                 negotiate::confirm(&hello.prefaces, client, server)?;
                 self.logins = hello.logins;
+                self.salts = Some(Salts(hello.salts));
                 self.offer_next()
             }
             (State::Answer, MessageType::Again) => self.offer_next(),
             (State::Answer, MessageType::Challenge) => {
-                let binding = self.binding.as_ref().ok_or_else(out_of_turn)?;
-                let proof = self.login.on_challenge(payload, binding)?;
-                self.say(MessageType::Proof, &proof)
+                let stretching = self.login.on_challenge(payload)?;
+                self.state = State::Stretching;
+                Ok(ClientStep::Stretch(stretching))
             }
             (State::Answer, MessageType::Accept) => self.on_accept(payload),
             (_, other) => Err(unexpected(other)),
@@ -211,10 +221,28 @@ impl ClientOpening {
         }
     }
 
+    /// Work that the server's next message will most likely ask for: it may begin while that is on its way.
+    pub fn take_ahead(&mut self) -> Option<Stretching> {
+        self.ahead.take()
+    }
+
+    /// The password that was challenged is salted and stretched.
+    pub fn on_stretched(&mut self, stretched: &Stretched) -> Result<ClientStep, Error> {
+        if self.state != State::Stretching {
+            return Err(out_of_turn());
+        }
+        let binding = self.binding.as_ref().ok_or_else(out_of_turn)?;
+        let proof = self.login.on_stretched(stretched, binding)?;
+        self.say(MessageType::Proof, &proof)
+    }
+
     fn offer_next(&mut self) -> Result<ClientStep, Error> {
         let binding = self.binding.as_ref().ok_or_else(out_of_turn)?;
         match self.login.next(self.logins, binding) {
-            Next::Login { kind, credentials } => self.open_with(kind, credentials),
+            Next::Login { kind, credentials } => {
+                self.ahead = self.salts.as_ref().and_then(|salts| self.login.ahead(salts));
+                self.open_with(kind, credentials)
+            }
             Next::Sign { offer, message } => {
                 self.state = State::Signing;
                 Ok(ClientStep::Sign { offer, message })

@@ -214,8 +214,12 @@ impl ServerOpening {
     /// The server's first words inside TLS go with its part of the handshake.
     fn greet(&mut self, mut stream: Stream) -> Step<ServerOpened> {
         let prefaces = joined(self.client, self.server);
-        let hello = Hello { prefaces, logins: ServerLogin::kinds(&*self.gate.directory) };
-        match stream.send(&frame(MessageType::Hello, &hello.encode())) {
+        let Gate { identity, directory } = &self.gate;
+        let said = identity.decoy().salts(&**directory).map_err(Error::from).and_then(|salts| {
+            let hello = Hello { prefaces, logins: ServerLogin::kinds(&**directory), salts: salts.0 };
+            stream.send(&frame(MessageType::Hello, &hello.encode()))
+        });
+        match said {
             Ok(()) => {
                 let (send, want) = (stream.output(), stream.want());
                 self.state = State::Handshake(stream);

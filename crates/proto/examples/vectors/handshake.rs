@@ -201,7 +201,7 @@ pub(crate) fn frames() -> Vec<Frame> {
         ..plain.clone()
     };
     let refusal = encode_refusal(&Error::new(ErrorKind::Busy, "too many sessions"));
-    let hello = Hello { prefaces: prefaces(), logins: 0b1111 };
+    let hello = Hello { prefaces: prefaces(), logins: 0b1111, salts: pattern(0x50) };
     let short = |path, about, kind, payload: &[u8]| {
         message(path, about, kind, payload).raw("payload", payload).is(&frame(kind, payload))
     };
@@ -216,6 +216,7 @@ pub(crate) fn frames() -> Vec<Frame> {
         message("handshake/hello.txt", "HELLO: every kind of login.", MessageType::Hello, &hello.encode())
             .raw("prefaces", &hello.prefaces)
             .integer("logins", hello.logins)
+            .raw("salts", &hello.salts)
             .is(&frame(MessageType::Hello, &hello.encode())),
         message("handshake/again.txt", "AGAIN: five tries are left.", MessageType::Again, &[5])
             .byte("left", 5)

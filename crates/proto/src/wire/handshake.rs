@@ -68,20 +68,22 @@ pub struct Hello {
     pub prefaces: Prefaces,
     /// Bit `1 << kind` for every [`super::login::Kind`] that the server takes.
     pub logins: u64,
+    /// From which the salts of this server's users are made: a client begins a login by password before it is challenged.
+    pub salts: [u8; 16],
 }
 
 impl Hello {
     /// The payload on the wire.
     pub fn encode(&self) -> Vec<u8> {
         let mut writer = Writer::new();
-        writer.raw(&self.prefaces).integer(self.logins);
+        writer.raw(&self.prefaces).integer(self.logins).raw(&self.salts);
         writer.finish()
     }
 
     /// Reads a HELLO.
     pub fn decode(payload: &[u8]) -> Result<Self, WireError> {
         let mut reader = Reader::new(payload);
-        let hello = Self { prefaces: reader.array()?, logins: reader.integer()? };
+        let hello = Self { prefaces: reader.array()?, logins: reader.integer()?, salts: reader.array()? };
         reader.end()?;
         Ok(hello)
     }
@@ -395,7 +397,7 @@ mod tests {
             options: alloc::vec![option],
         };
         assert_eq!(Accept::decode(&accept.encode()), Ok(accept));
-        let hello = Hello { prefaces: [1; 16], logins: 0b1011 };
+        let hello = Hello { prefaces: [1; 16], logins: 0b1011, salts: [2; 16] };
         assert_eq!(Hello::decode(&hello.encode()), Ok(hello));
         let error = Error::new(ErrorKind::Busy, "no room");
         assert_eq!(decode_refusal(&encode_refusal(&error)), Ok(error));

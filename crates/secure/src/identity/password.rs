@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A password is its UTF-8 bytes; nothing is normalised, so one with accents has to be typed in the same form each time.
-//! It must not keep a password, and must not draw the salt.
+//! It must not keep a password, and must not draw anything.
 
 use core::num::NonZeroU32;
 
@@ -56,6 +56,22 @@ pub enum PasswordError {
     Verifier,
 }
 
+/// How a server makes the salts of its users: from 16 random bytes of its own and the user's name. It tells them to every
+/// client, as it would tell each user's salt to whoever asks; so a client need not ask before it begins its work.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Salts(pub [u8; SALT_BYTES]);
+
+impl Salts {
+    /// The salt of a new password of `user`.
+    pub fn of(&self, user: &str) -> [u8; SALT_BYTES] {
+        let mut context = digest::Context::new(&digest::SHA256);
+        [&b"xdfs password salt\0"[..], &self.0, user.as_bytes()].iter().for_each(|part| context.update(part));
+        let mut salt = [0; SALT_BYTES];
+        salt.copy_from_slice(&context.finish().as_ref()[..SALT_BYTES]);
+        salt
+    }
+}
+
 /// Whether `password` may become somebody's.
 pub fn check(password: &[u8]) -> Result<(), PasswordError> {
     let text = core::str::from_utf8(password).map_err(|_| PasswordError::Control)?;
@@ -82,7 +98,7 @@ pub(crate) fn half(salted: &Secret<32>, message: &[u8]) -> Result<Secret<32>, cr
     Ok(half)
 }
 
-/// What a server keeps of `password`; `salt` is freshly drawn.
+/// What a server keeps of `password`; `salt` belongs to this user of this server alone.
 pub fn verifier(
     password: &[u8],
     salt: &[u8; SALT_BYTES],
@@ -105,6 +121,16 @@ pub fn write_verifier(verifier: &PasswordVerifier) -> String {
         Base64::encode_string(&verifier.stored_key),
         Base64::encode_string(&verifier.server_key)
     )
+}
+
+/// Salts as text.
+pub fn write_salts(salts: &Salts) -> String {
+    Base64::encode_string(&salts.0)
+}
+
+/// Reads salts.
+pub fn read_salts(text: &str) -> Option<Salts> {
+    Base64::decode_vec(text).ok()?.try_into().ok().map(Salts)
 }
 
 /// Reads a verifier.
@@ -172,6 +198,13 @@ mod tests {
         assert_eq!(of(b"password", 1), of(b"password", 1));
         assert_ne!(of(b"password", 1), of(b"Password", 1));
         assert_ne!(of(b"password", 1), of(b"password", 2));
+    }
+
+    #[test]
+    fn each_user_of_each_server_has_another_salt_and_the_same_each_time() {
+        assert_eq!(Salts([1; 16]).of("ada"), Salts([1; 16]).of("ada"));
+        assert_ne!(Salts([1; 16]).of("ada"), Salts([1; 16]).of("eve"));
+        assert_ne!(Salts([1; 16]).of("ada"), Salts([2; 16]).of("ada"));
     }
 
     #[test]

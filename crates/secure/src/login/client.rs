@@ -3,16 +3,18 @@
 //! It must not sign: it says what is to be signed, and by which offer.
 
 use core::fmt;
+use core::num::NonZeroU32;
 use std::collections::VecDeque;
 
 use base64ct::{Base64Unpadded, Encoding};
 use xdfs_proto::wire::login::{KeyLogin, Kind, TokenLogin};
 use zeroize::Zeroizing;
 
-use super::scram::{Expected, ScramClient, client_first};
-use super::{Binding, NONCE_BYTES, TRIES_MAX};
+use super::scram::{Challenged, Expected, ScramClient, client_first};
+use super::{Binding, NONCE_BYTES, Stretched, Stretching, TRIES_MAX};
 use crate::Error;
 use crate::identity::SIGNATURE_BYTES;
+use crate::identity::password::{ROUNDS, Salts};
 use crate::policy::{Method, PublicKey};
 
 /// A password: wiped when it is dropped, never printed.
@@ -27,6 +29,10 @@ impl Password {
     /// The same once more, for another session.
     pub fn copy(&self) -> Self {
         Self(self.0.clone())
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        self.0.as_bytes()
     }
 }
 
@@ -102,7 +108,8 @@ pub struct ClientLogin {
 enum State {
     Idle,
     Signing(Offered),
-    Scram(ScramClient, Password),
+    Scram(ScramClient, usize, Password),
+    Challenged(Challenged, usize),
     Proved(Expected),
 }
 
@@ -112,6 +119,7 @@ impl fmt::Debug for State {
             Self::Idle => "Idle",
             Self::Signing(_) => "Signing",
             Self::Scram(..) => "Scram",
+            Self::Challenged(..) => "Challenged",
             Self::Proved(_) => "Proved",
         })
     }
@@ -148,7 +156,7 @@ impl ClientLogin {
                 Offered::Password(_) => {
                     let Offered::Password(password) = offered else { continue };
                     let (scram, credentials) = client_first(&self.user, &Base64Unpadded::encode_string(&self.nonce));
-                    self.state = State::Scram(scram, password);
+                    self.state = State::Scram(scram, offer, password);
                     return Next::Login { kind: Kind::Password, credentials };
                 }
             };
@@ -170,14 +178,34 @@ impl ClientLogin {
         }
     }
 
-    /// The server's challenge: the proof that answers it. Costs a good part of a second of computing.
-    pub fn on_challenge(&mut self, challenge: &[u8], binding: &Binding) -> Result<Vec<u8>, Error> {
-        let State::Scram(scram, password) = core::mem::replace(&mut self.state, State::Idle) else {
+    /// What the challenge will ask for, most likely: while it is on its way the work may begin.
+    pub fn ahead(&self, salts: &Salts) -> Option<Stretching> {
+        let State::Scram(_, offer, password) = &self.state else { return None };
+        let (salt, rounds) = (salts.of(&self.user).to_vec(), NonZeroU32::new(ROUNDS)?);
+        Some(Stretching { offer: *offer, password: password.copy(), salt, rounds })
+    }
+
+    /// The server's challenge: what is to be computed for [`ClientLogin::on_stretched`].
+    pub fn on_challenge(&mut self, challenge: &[u8]) -> Result<Stretching, Error> {
+        let State::Scram(scram, offer, password) = core::mem::replace(&mut self.state, State::Idle) else {
             return Err(Error::BadLogin);
         };
-        let (proof, expected) = scram.answer(challenge, password.0.as_bytes(), &binding.channel)?;
-        self.state = State::Proved(expected);
-        Ok(proof)
+        let challenged = scram.on_challenge(challenge)?;
+        let (salt, rounds) = (challenged.salt.clone(), challenged.rounds);
+        self.state = State::Challenged(challenged, offer);
+        Ok(Stretching { offer, password, salt, rounds })
+    }
+
+    /// What came of that: the proof that answers the challenge.
+    pub fn on_stretched(&mut self, stretched: &Stretched, binding: &Binding) -> Result<Vec<u8>, Error> {
+        match core::mem::replace(&mut self.state, State::Idle) {
+            State::Challenged(challenged, offer) if stretched.is_of(offer, &challenged.salt, challenged.rounds) => {
+                let (proof, expected) = challenged.answer(&stretched.salted, &binding.channel);
+                self.state = State::Proved(expected);
+                Ok(proof)
+            }
+            _ => Err(Error::BadLogin),
+        }
     }
 
     /// The server accepts, with this proof of its own where a password was proved.
@@ -185,7 +213,7 @@ impl ClientLogin {
         match core::mem::replace(&mut self.state, State::Idle) {
             State::Proved(expected) => expected.check(proof),
             // It has challenged nobody, so it may not know the password at all.
-            State::Scram(..) | State::Signing(_) => Err(Error::BadLogin),
+            State::Scram(..) | State::Challenged(..) | State::Signing(_) => Err(Error::BadLogin),
             State::Idle if proof.is_empty() => Ok(()),
             State::Idle => Err(Error::BadLogin),
         }

@@ -10,9 +10,11 @@
 mod client;
 pub mod scram;
 mod server;
+mod stretch;
 
 pub use client::{ClientLogin, Next, Offered, Password};
 pub use server::{Decoy, Judgement, ServerLogin};
+pub use stretch::{Stretched, Stretching};
 
 use xdfs_proto::wire::handshake::Prefaces;
 use xdfs_proto::wire::login::{Kind, signed};

@@ -9,7 +9,7 @@ use base64ct::{Base64, Encoding};
 use core::num::NonZeroU32;
 
 use crate::Error;
-use crate::identity::password::{ROUNDS_MAX, ROUNDS_MIN, salted};
+use crate::identity::password::{ROUNDS_MAX, ROUNDS_MIN};
 use crate::policy::PasswordVerifier;
 use crate::secret::Secret;
 
@@ -36,13 +36,8 @@ pub(super) fn client_first(user: &str, nonce: &str) -> (ScramClient, Vec<u8>) {
 pub(super) struct Expected([u8; 32]);
 
 impl ScramClient {
-    /// The proof that answers the server's first message.
-    pub(super) fn answer(
-        self,
-        server_first: &[u8],
-        password: &[u8],
-        channel: &[u8; 32],
-    ) -> Result<(Vec<u8>, Expected), Error> {
+    /// The server's first message: how the password is to be salted and stretched.
+    pub(super) fn on_challenge(self, server_first: &[u8]) -> Result<Challenged, Error> {
         let text = core::str::from_utf8(server_first).map_err(|_| Error::BadLogin)?;
         let [nonce, salt, iterations] = fields(text, ["r=", "s=", "i="]).ok_or(Error::BadLogin)?;
         let rounds: NonZeroU32 = iterations.parse().map_err(|_| Error::BadLogin)?;
@@ -53,12 +48,28 @@ impl ScramClient {
             return Err(Error::BadLogin);
         }
         let salt = Base64::decode_vec(salt).map_err(|_| Error::BadLogin)?;
-        let salted = salted(password, &salt, rounds);
-        let without_proof = format!("c={},r={nonce}", Base64::encode_string(&bound(channel)));
-        let everything = [self.first_bare.as_bytes(), b",", server_first, b",", without_proof.as_bytes()];
-        let (proof, expected) = proofs(&salted, &everything);
+        let (nonce, server_first) = (nonce.to_owned(), server_first.to_vec());
+        Ok(Challenged { first_bare: self.first_bare, server_first, nonce, salt, rounds })
+    }
+}
+
+/// The client's side after the server's first message.
+pub(super) struct Challenged {
+    first_bare: String,
+    server_first: Vec<u8>,
+    nonce: String,
+    pub(super) salt: Vec<u8>,
+    pub(super) rounds: NonZeroU32,
+}
+
+impl Challenged {
+    /// The proof that answers it, and what the server has to prove then.
+    pub(super) fn answer(&self, salted: &Secret<32>, channel: &[u8; 32]) -> (Vec<u8>, Expected) {
+        let without_proof = format!("c={},r={}", Base64::encode_string(&bound(channel)), self.nonce);
+        let everything = [self.first_bare.as_bytes(), b",", &self.server_first, b",", without_proof.as_bytes()];
+        let (proof, expected) = proofs(salted, &everything);
         let message = format!("{without_proof},p={}", Base64::encode_string(&proof)).into_bytes();
-        Ok((message, Expected(expected)))
+        (message, Expected(expected))
     }
 }
 
@@ -179,6 +190,7 @@ fn sha256(bytes: &[u8]) -> [u8; 32] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::identity::password::salted;
 
     #[test]
     fn the_proofs_are_those_of_rfc_7677() {
@@ -219,13 +231,13 @@ mod tests {
         for (iterations, good) in [(1, false), (99_999, false), (100_000, true), (5_000_001, false)] {
             let (client, _) = client_first("ada", "nonce");
             let challenge = format!("r=noncemore,s=AAAA,i={iterations}");
-            assert_eq!(client.answer(challenge.as_bytes(), b"x", &[0; 32]).is_ok(), good, "{iterations}");
+            assert_eq!(client.on_challenge(challenge.as_bytes()).is_ok(), good, "{iterations}");
         }
         // A nonce that is not ours, or to which nothing was added.
         for nonce in ["nonce", "other", "noncé"] {
             let (client, _) = client_first("ada", "nonce");
             let challenge = format!("r={nonce},s=AAAA,i=100000");
-            assert!(client.answer(challenge.as_bytes(), b"x", &[0; 32]).is_err(), "{nonce}");
+            assert!(client.on_challenge(challenge.as_bytes()).is_err(), "{nonce}");
         }
     }
 }

@@ -10,13 +10,13 @@ use xdfs_proto::wire::login::{KeyLogin, Kind, TokenLogin};
 use super::scram::{ScramServer, read_client_first};
 use super::{Binding, NONCE_BYTES, TRIES_MAX};
 use crate::Error;
-use crate::identity::password::{ROUNDS, SALT_BYTES};
+use crate::identity::password::{ROUNDS, SALT_BYTES, Salts};
 use crate::identity::{KeyPair, verify};
 use crate::policy::{Directory, Method, PasswordVerifier, Principal, PublicKey};
 use crate::secret::{Secret, expand, extract};
 
 /// Makes up the same verifier for the same name every time, from the server's own key, so that a stranger cannot tell a
-/// user that does not exist.
+/// user that does not exist. The salt is the one that a user of that name would have.
 pub struct Decoy(Secret<32>);
 
 impl Decoy {
@@ -25,11 +25,19 @@ impl Decoy {
         Ok(Self(extract(b"xdfs made-up verifiers", key.seed())?))
     }
 
+    /// How the salts of this server's users are made: as its directory says, and made up for one without passwords.
+    pub fn salts(&self, directory: &dyn Directory) -> Result<Salts, Error> {
+        match directory.salts() {
+            Some(salts) => Ok(salts),
+            None => Ok(Salts(*expand::<SALT_BYTES>(&self.0, &[b"salts"])?.bytes())),
+        }
+    }
+
     /// A verifier that no password fits.
-    pub fn verifier(&self, user: &str) -> Result<PasswordVerifier, Error> {
+    pub fn verifier(&self, user: &str, salts: &Salts) -> Result<PasswordVerifier, Error> {
         let part = |label: &[u8]| expand::<32>(&self.0, &[label, user.as_bytes()]);
         Ok(PasswordVerifier {
-            salt: part(b"salt:")?.bytes()[..SALT_BYTES].to_vec(),
+            salt: salts.of(user).to_vec(),
             iterations: ROUNDS,
             stored_key: *part(b"stored:")?.bytes(),
             server_key: *part(b"server:")?.bytes(),
@@ -166,7 +174,7 @@ impl ServerLogin {
 
     fn on_first(&mut self, credentials: &[u8], directory: &dyn Directory, decoy: &Decoy) -> Option<Vec<u8>> {
         let (user, first_bare, client_nonce) = read_client_first(credentials)?;
-        let made_up = decoy.verifier(&user).ok()?;
+        let made_up = decoy.verifier(&user, &decoy.salts(directory).ok()?).ok()?;
         let verifier = directory.password(&user);
         let nonce = Base64Unpadded::encode_string(&self.nonce);
         let (scram, challenge) =

@@ -1,10 +1,12 @@
 //! Logins of both sides against each other.
 
 use super::*;
-use crate::identity::password::{ROUNDS_MIN, verifier as password_verifier};
+use crate::identity::password::{ROUNDS, ROUNDS_MIN, Salts, verifier as password_verifier};
 use crate::identity::{KeyPair, verify};
 use crate::policy::{Directory, Method, PasswordVerifier, Principal, Scope, TokenRecord};
 use xdfs_proto::base::RelPath;
+
+const SALTS: Salts = Salts([7; 16]);
 
 /// A handful of users in memory.
 struct Users {
@@ -27,6 +29,10 @@ impl Directory for Users {
         (user == "ada").then(|| self.password.clone())
     }
 
+    fn salts(&self) -> Option<Salts> {
+        Some(SALTS)
+    }
+
     fn token(&self, key: &PublicKey) -> Option<TokenRecord> {
         (*key == self.token).then(|| TokenRecord { user: "bob".into(), scope: scope() })
     }
@@ -46,7 +52,7 @@ struct World {
 fn world() -> World {
     let key = KeyPair::from_seed(&[1; 32]).unwrap();
     let token = KeyPair::from_seed(&[2; 32]).unwrap();
-    let password = password_verifier(b"correct horse", &[7; 16], ROUNDS_MIN.try_into().unwrap()).unwrap();
+    let password = password_verifier(b"correct horse", &SALTS.of("ada"), ROUNDS_MIN.try_into().unwrap()).unwrap();
     let users = Users { key: key.public(), token: token.public(), password, anonymous: false };
     World { users, key, token, decoy: Decoy::new(&KeyPair::from_seed(&[3; 32]).unwrap()).unwrap() }
 }
@@ -81,7 +87,8 @@ fn log_in(
         };
         let mut judgement = to.on_login(kind as u64, &credentials, &world.users, &world.decoy);
         if let Judgement::Challenge(challenge) = &judgement {
-            judgement = to.on_proof(&from.on_challenge(challenge, client).unwrap(), &world.users);
+            let stretched = from.on_challenge(challenge).unwrap().run();
+            judgement = to.on_proof(&from.on_stretched(&stretched, client).unwrap(), &world.users);
         }
         match judgement {
             Judgement::Accepted { principal, proof } => {
@@ -161,6 +168,10 @@ fn a_stranger_cannot_tell_users_from_nobody() {
     assert_eq!(parts(&known), parts(&nobody), "{known} {nobody}");
     assert_eq!(salt(&nobody), salt(&again), "a salt that changed would tell that nobody has it");
     assert_ne!(salt(&nobody), salt(&other));
+    // A user has the salt that a user of that name has: who knows how they are made learns nothing either.
+    let salts = world.decoy.salts(&world.users).unwrap();
+    let made = |user: &str| format!("s={}", base64ct::Base64::encode_string(&salts.of(user)));
+    assert_eq!((salt(&known), salt(&nobody)), (made("ada"), made("eve")));
     // And the end is the same: no password fits, and the answer does not differ.
     let on = binding(1);
     let of_known = log_in(&world, "ada", vec![password("wrong")], &on, &on);
@@ -179,12 +190,50 @@ fn a_server_that_does_not_know_the_verifier_is_found_out() {
     assert!(matches!(from.next(kinds, &on), Next::Login { kind: Kind::Password, .. }));
     let nonce = base64ct::Base64Unpadded::encode_string(&[8; NONCE_BYTES]);
     let challenge = format!("r={nonce}more,s=AAAAAAAAAAAAAAAAAAAAAA==,i={}", ROUNDS_MIN);
-    from.on_challenge(challenge.as_bytes(), &on).unwrap();
+    let stretched = from.on_challenge(challenge.as_bytes()).unwrap().run();
+    from.on_stretched(&stretched, &on).unwrap();
     assert!(from.on_accept(b"v=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=").is_err());
     // Nor may it skip the challenge, or its own proof.
     let mut from = ClientLogin::new("ada".into(), vec![password("correct horse")], [8; NONCE_BYTES]);
     from.next(kinds, &on);
     assert!(from.on_accept(b"").is_err());
+}
+
+#[test]
+fn work_that_began_ahead_answers_the_challenge_it_was_made_for_and_no_other() {
+    let world = world();
+    let on = binding(1);
+    let kinds = ServerLogin::kinds(&world.users);
+    let salts = Salts([4; 16]);
+    let text = |salt: &[u8], rounds| {
+        let (nonce, salt) =
+            (base64ct::Base64Unpadded::encode_string(&[8; NONCE_BYTES]), base64ct::Base64::encode_string(salt));
+        format!("r={nonce}more,s={salt},i={rounds}")
+    };
+    let start = || {
+        let offers = vec![password("wrong"), password("correct horse")];
+        let mut from = ClientLogin::new("ada".into(), offers, [8; NONCE_BYTES]);
+        assert!(from.ahead(&salts).is_none(), "before it is the password's turn");
+        from.next(kinds, &on);
+        from
+    };
+    let mut from = start();
+    let ahead = from.ahead(&salts).unwrap().run();
+    let wanted = from.on_challenge(text(&salts.of("ada"), ROUNDS).as_bytes()).unwrap();
+    assert!(ahead.fits(&wanted));
+    let proof = from.on_stretched(&ahead, &on).unwrap();
+    let mut slow = start();
+    let wanted = slow.on_challenge(text(&salts.of("ada"), ROUNDS).as_bytes()).unwrap();
+    assert_eq!(slow.on_stretched(&wanted.run(), &on).unwrap(), proof, "the same as without");
+    for challenge in [text(&salts.of("eve"), ROUNDS), text(&salts.of("ada"), ROUNDS_MIN)] {
+        let mut from = start();
+        assert!(!ahead.fits(&from.on_challenge(challenge.as_bytes()).unwrap()));
+        assert!(from.on_stretched(&ahead, &on).is_err());
+    }
+    // Another password's work is another's.
+    let mut from = start();
+    from.next(kinds, &on);
+    assert!(!ahead.fits(&from.on_challenge(text(&salts.of("ada"), ROUNDS).as_bytes()).unwrap()));
 }
 
 #[test]
@@ -233,7 +282,8 @@ fn a_password_that_is_changed_or_taken_away_between_challenge_and_proof_opens_no
         let Judgement::Challenge(challenge) = to.on_login(kind as u64, &credentials, &world.users, &world.decoy) else {
             panic!("a challenge")
         };
-        let proof = from.on_challenge(&challenge, &on).unwrap();
+        let stretched = from.on_challenge(&challenge).unwrap().run();
+        let proof = from.on_stretched(&stretched, &on).unwrap();
         change(&mut world.users);
         matches!(to.on_proof(&proof, &world.users), Judgement::Accepted { .. })
     };

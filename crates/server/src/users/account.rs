@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_secure::identity::openssh::NamedKey;
+use xdfs_secure::identity::password::Salts;
 use xdfs_secure::policy::{Fingerprint, PasswordVerifier, PublicKey, Scope};
 
 /// Longest name, in bytes: it stands in URLs, log lines and limits.
@@ -43,6 +44,8 @@ pub struct AccountToken {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Accounts {
     by_name: BTreeMap<String, Account>,
+    /// From which the salts of passwords are made; drawn with the first one.
+    pub(super) salts: Option<Salts>,
 }
 
 impl Accounts {

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! version = 1
+//! salts = "16 random bytes in base64"
 //!
 //! [user.anna]
 //! keys = ["ssh-ed25519 AAAA... anna@laptop"]
@@ -23,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
 use xdfs_secure::identity::openssh::{NamedKey, read_public, write_public};
-use xdfs_secure::identity::password::{read_verifier, write_verifier};
+use xdfs_secure::identity::password::{read_salts, read_verifier, write_salts, write_verifier};
 use xdfs_secure::policy::Scope;
 
 /// The form that this version writes and reads.
@@ -33,6 +34,8 @@ const VERSION: u32 = 1;
 #[serde(deny_unknown_fields)]
 struct File {
     version: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    salts: Option<String>,
     #[serde(default, rename = "user")]
     users: BTreeMap<String, User>,
 }
@@ -66,7 +69,9 @@ pub(super) fn read(text: &str) -> Result<Accounts, Error> {
     if file.version != VERSION {
         return Err(damaged(&format!("it is of version {} and this program knows version {VERSION}", file.version)));
     }
+    let salts = file.salts.as_deref().map(|text| read_salts(text).ok_or_else(|| damaged("its salts are damaged")));
     let mut accounts = Accounts::default();
+    accounts.salts = salts.transpose()?;
     for (name, user) in file.users {
         let account =
             user.read().map_err(|because| damaged(&format!("user '{}': {because}", name.escape_default())))?;
@@ -79,7 +84,8 @@ pub(super) fn read(text: &str) -> Result<Accounts, Error> {
 /// The text of a file of users.
 pub(super) fn write(accounts: &Accounts) -> Result<String, Error> {
     let users = accounts.iter().map(|(name, account)| Ok((name.to_owned(), User::write(account)?)));
-    let file = File { version: VERSION, users: users.collect::<Result<_, Error>>()? };
+    let salts = accounts.salts.as_ref().map(write_salts);
+    let file = File { version: VERSION, salts, users: users.collect::<Result<_, Error>>()? };
     let text = toml::to_string(&file).map_err(|error| damaged(&error.to_string()))?;
     Ok(format!("# Who may log in. Written by 'xdfs user'; nothing in it logs anybody in.\n{text}"))
 }

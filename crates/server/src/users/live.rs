@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 use xdfs_proto::base::Error;
+use xdfs_secure::identity::password::Salts;
 use xdfs_secure::policy::{Directory, Method, PasswordVerifier, Principal, PublicKey, TokenRecord};
 use xdfs_xio::store::{Folder, Secrecy, Stamp};
 
@@ -136,6 +137,10 @@ impl Directory for LiveAccounts {
 
     fn password(&self, user: &str) -> Option<PasswordVerifier> {
         self.known().active(user)?.password.clone()
+    }
+
+    fn salts(&self) -> Option<Salts> {
+        self.known().accounts.salts
     }
 
     fn token(&self, key: &PublicKey) -> Option<TokenRecord> {

@@ -23,6 +23,8 @@ use std::sync::Arc;
 use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_secure::identity::KeyPair;
 use xdfs_secure::identity::openssh::{KeyFile, read_private, write_private, write_public};
+use xdfs_secure::identity::password::Salts;
+use xdfs_secure::random;
 use xdfs_xio::store::{Folder, Secrecy};
 
 /// The file of users.
@@ -110,6 +112,17 @@ impl State {
     /// The accounts for a running server; `anonymous` says whether anybody may come in without a login.
     pub fn live(&self, anonymous: bool) -> Result<LiveAccounts, Error> {
         LiveAccounts::open(Arc::clone(&self.folder), anonymous)
+    }
+
+    /// From which the salts of passwords are made here; drawn when it is asked for the first time.
+    pub fn salts(&self) -> Result<Salts, Error> {
+        match self.accounts()?.salts {
+            Some(salts) => Ok(salts),
+            None => self.edit(|accounts| {
+                let fresh = Salts(random::array()?);
+                Ok(*accounts.salts.get_or_insert(fresh))
+            }),
+        }
     }
 
     /// Changes the accounts in one step: what `change` leaves is checked and written, or nothing is.

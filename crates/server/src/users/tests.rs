@@ -67,6 +67,25 @@ fn anna() -> Account {
     }
 }
 
+#[test]
+fn salts_are_drawn_with_the_first_password_and_stay() {
+    let (place, state) = Place::new();
+    state.edit(|accounts| accounts.add("anna", anna())).unwrap();
+    let live = state.live(false).unwrap();
+    assert_eq!(live.salts(), None, "nobody had a password made here");
+    let salts = state.salts().unwrap();
+    assert_eq!(state.salts().unwrap(), salts);
+    live.refresh().unwrap().expect("a change");
+    assert_eq!(live.salts(), Some(salts));
+    assert_ne!(Place::new().1.salts().unwrap(), salts, "another server's are others");
+    let text = std::fs::read_to_string(place.file(FILE)).unwrap();
+    for wrong in ["", "AAAA", "!"] {
+        let line = text.lines().find(|line| line.starts_with("salts")).unwrap();
+        place.write(FILE, &text.replace(line, &format!("salts = \"{wrong}\"")));
+        assert!(state.accounts().unwrap_err().message.contains("salts"), "{wrong}");
+    }
+}
+
 fn principal(method: Method, number: Option<u8>) -> Principal {
     let scope = (method == Method::Token).then(|| scope(b"run 7/\xff%"));
     Principal { user: "anna".into(), method, key: number.map(key), scope }

@@ -209,20 +209,17 @@ impl Copy<'_> {
         let existing = if self.options.keep_existing { Existing::Keep } else { Existing::Replace };
         let staged = Arc::new(Staged::default());
         let to_output = pair.target == LocalTarget::Stdout;
-        let looked = place.clone();
-        let target = staged.target(
-            move |transfer| looked.and_then(|place| place.kept(transfer)),
-            move |staging| match place {
-                Some(place) => place.stage(staging.size, existing, staging.transfer, staging.resume),
-                None if to_output => Stage::standard_output(),
-                None => Ok(Stage::Null),
-            },
-        );
-        let (session, new) =
-            self.sessions.with(&pair.source).map_err(|failed| Failed::of_session(&item.source, failed))?;
-        if new {
-            self.moving.greet(session, self.options);
-        }
+        let target = || {
+            let (looked, place) = (place.clone(), place.clone());
+            staged.target(
+                move |transfer| looked.and_then(|place| place.kept(transfer)),
+                move |staging| match place {
+                    Some(place) => place.stage(staging.size, existing, staging.transfer, staging.resume),
+                    None if to_output => Stage::standard_output(),
+                    None => Ok(Stage::Null),
+                },
+            )
+        };
         let durable = self.options.durability != WhenDone::Written;
         let get = GetOptions {
             offset: self.options.offset,
@@ -231,7 +228,13 @@ impl Copy<'_> {
             durable,
             resume: self.options.resume,
         };
-        let started = session.get(wire_name(&pair.source), target, &get);
+        let (session, new, started) = self
+            .sessions
+            .get(&pair.source, &target, &get)
+            .map_err(|failed| Failed::of_session(&item.source, failed))?;
+        if new {
+            self.moving.greet(session, self.options);
+        }
         let size = || staged.size();
         let moved = started.and_then(|transfer| self.moving.watch(&item, session, transfer, &size, self.options));
         moved.or_else(|error| {

@@ -8,10 +8,10 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use xdfs_client::{Error, ErrorKind};
+use xdfs_secure::Zeroizing;
 use xdfs_secure::identity::openssh::{NamedKey, read_authorized, read_public};
 use xdfs_secure::identity::{KeyFileError, password};
 use xdfs_secure::policy::{Fingerprint, PasswordVerifier};
-use xdfs_secure::{Zeroizing, random};
 use xdfs_server::users::{Account, State, check_name};
 use xdfs_xio::store::Secrecy;
 
@@ -43,11 +43,13 @@ fn add(args: &UserAddArgs) -> Result<Exit, Failure> {
     for key in read_keys(&args.keys)? {
         account.add_key(key);
     }
-    if args.password || args.password_file.is_some() {
-        account.password = Some(new_password(&args.name, args.password_file.as_deref())?);
-    }
-    let ways = ways(&account);
+    let password = match args.password || args.password_file.is_some() {
+        true => Some(new_password(&args.name, args.password_file.as_deref())?),
+        false => None,
+    };
     let state = open(&args.state)?;
+    account.password = password.map(|password| verifier(&state, &args.name, &password)).transpose()?;
+    let ways = ways(&account);
     state.edit(|accounts| accounts.add(&args.name, account)).map_err(|error| match error.kind {
         ErrorKind::AlreadyExists => {
             let message = format!(
@@ -96,7 +98,8 @@ fn add_keys(args: &UserKeyArgs) -> Result<Exit, Failure> {
 fn set_password(args: &UserPasswordArgs) -> Result<Exit, Failure> {
     // Before somebody types a password for a name that does not exist.
     edit_nothing(&args.state, &args.name)?;
-    let verifier = new_password(&args.name, args.password_file.as_deref())?;
+    let password = new_password(&args.name, args.password_file.as_deref())?;
+    let verifier = verifier(&open(&args.state)?, &args.name, &password)?;
     edit(&args.state, &args.name, |account| {
         account.password = Some(verifier);
         Ok(())
@@ -200,17 +203,21 @@ fn standard_input() -> Result<Zeroizing<String>, Failure> {
     Ok(text)
 }
 
-/// The verifier of a new password, from a file or asked for.
-fn new_password(user: &str, file: Option<&Path>) -> Result<PasswordVerifier, Failure> {
+/// A new password, from a file or asked for.
+fn new_password(user: &str, file: Option<&Path>) -> Result<Zeroizing<Vec<u8>>, Failure> {
     let password = match file {
         Some(path) => first_line(path)?,
         None => ask::new_password(user)?,
     };
     password::check(&password).map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
-    let of_library = |error: xdfs_secure::Error| failed(&error.into());
-    let salt = random::array().map_err(of_library)?;
+    Ok(password)
+}
+
+/// What the server keeps of it.
+fn verifier(state: &State, user: &str, password: &[u8]) -> Result<PasswordVerifier, Failure> {
+    let salt = state.salts().map_err(|error| failed(&error))?.of(user);
     let rounds = NonZeroU32::new(password::ROUNDS).unwrap_or(NonZeroU32::MIN);
-    password::verifier(&password, &salt, rounds).map_err(of_library)
+    password::verifier(password, &salt, rounds).map_err(|error| failed(&error.into()))
 }
 
 /// The first line of a file that nobody else may read.
