@@ -244,7 +244,7 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__cp)
-            opts="-n -r -a -P -w -b -q -h --no-clobber --recursive --archive --offset --length --no-resume --retry --channels --window --block --congestion --protection --verify --durability --json --quiet --progress --identity --password-file --state --help"
+            opts="-n -r -a -P -w -b -q -h --no-clobber --recursive --archive --offset --length --no-resume --retry --channels --window --block --congestion --protection --verify --durability --json --quiet --progress --identity --password-file --ca --state --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -311,6 +311,10 @@ _xdfs() {
                     return 0
                     ;;
                 --password-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ca)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -954,7 +958,7 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__serve)
-            opts="-q -h --export --listen --json --quiet --state --config --allow-anonymous --min-protection --max-channels --confinement --standby --help"
+            opts="-q -h --export --listen --json --quiet --state --config --allow-anonymous --min-protection --max-channels --confinement --certificate --certificate-key --standby --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -992,6 +996,14 @@ _xdfs() {
                     COMPREPLY=($(compgen -W "auto required off" -- "${cur}"))
                     return 0
                     ;;
+                --certificate)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --certificate-key)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -1000,7 +1012,7 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__stat)
-            opts="-h --json --identity --password-file --state --help"
+            opts="-h --json --identity --password-file --ca --state --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1011,6 +1023,10 @@ _xdfs() {
                     return 0
                     ;;
                 --password-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ca)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -49,6 +49,8 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l max-channels -d 'Cha
 complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l confinement -d 'What binds the server\'s process itself (Landlock, seccomp): \'auto\' as far as the kernel can, \'required\' or it does not start, \'off\' [default: auto]' -r -f -a "auto\t'As far as the kernel can'
 required\t'Completely, or it does not start'
 off\t'Nothing'"
+complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l certificate -d 'A certificate of this site for clients that ask for one (\'xdfs cp --ca\'), in PEM with what stands between it and its authority behind it. SIGHUP reads it again' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l certificate-key -d 'The certificate\'s private key in PEM, a file that nobody else may read' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l json -d 'One JSON object a line on standard output instead of text'
 complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -s q -l quiet -d 'Only problems in the log (standard error), no sessions and transfers that went well'
 complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l standby -d 'Take the listening socket over from the server that started this process, when it says so at standard input'
@@ -74,6 +76,7 @@ total\t'A bar'
 channels\t'A bar, and the channels\' shares at the end'"
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered, where the URL names a user' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l password-file -d 'Log in with the password in the first line of FILE, which nobody else may read; XDFS_PASSWORD_FILE says the same' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l ca -d 'Believe servers whose certificate is good for their name under the authorities in FILE (PEM), or under those of this machine where FILE is \'system\'; XDFS_CA says the same. A server whose key is known is known by its key' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s n -l no-clobber -d 'Keep a target file that exists (said, not an error); without it an existing file is replaced'
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s r -l recursive -d 'Copy directories with all they hold (comes with trees)'
@@ -84,6 +87,7 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s q -l quiet -d 'Only err
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c xdfs -n "__fish_xdfs_using_subcommand stat" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered, where the URL names a user' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand stat" -l password-file -d 'Log in with the password in the first line of FILE, which nobody else may read; XDFS_PASSWORD_FILE says the same' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand stat" -l ca -d 'Believe servers whose certificate is good for their name under the authorities in FILE (PEM), or under those of this machine where FILE is \'system\'; XDFS_CA says the same. A server whose key is known is known by its key' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand stat" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand stat" -l json -d 'One JSON object a line'
 complete -c xdfs -n "__fish_xdfs_using_subcommand stat" -s h -l help -d 'Print help'

@@ -134,6 +134,11 @@ impl Handle {
         self.tell(Letter::Reload(Box::new((limits, policy))));
     }
 
+    /// Shows this identity to everybody who connects from now on; its key is the one that it was.
+    pub fn present(&self, identity: ServerIdentity) {
+        self.tell(Letter::Present(Arc::new(identity)));
+    }
+
     /// Ends the sessions of everybody of whom `ends` says so: what they logged in with was taken away.
     pub fn revoke(&self, ends: impl Fn(&Principal) -> bool + Send + 'static) {
         // Waits for room rather than be lost: the listener never waits for us.
@@ -418,6 +423,7 @@ impl Server {
                     (self.config.limits, self.config.policy) = *settings;
                     self.admission.set_limits(self.config.limits.admission());
                 }
+                Letter::Present(identity) => self.gate.identity = identity,
                 Letter::Revoke(ends) => self.end_revoked(&*ends),
                 Letter::Drain => self.drain(),
                 Letter::Retire => self.retire(),

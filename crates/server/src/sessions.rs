@@ -12,7 +12,7 @@ use xdfs_proto::base::{ChannelId, Error, Instant, SessionId};
 use xdfs_proto::negotiate::Policy;
 use xdfs_proto::session::Session;
 use xdfs_proto::wire::control::ChannelGrant;
-use xdfs_secure::handshake::tls::Farewell;
+use xdfs_secure::handshake::tls::{Farewell, ServerIdentity};
 use xdfs_secure::keys::{ChannelKeys, Grant, JoinSecret, Role, RoleKeys};
 use xdfs_secure::policy::Principal;
 use xdfs_secure::record::{Limits, Opener, Sealer};
@@ -30,6 +30,8 @@ pub(crate) enum Letter {
     WantChannels { session: SessionId, pipeline: u8, count: u16 },
     /// Other bounds hold from now on.
     Reload(Box<(ServerLimits, Policy)>),
+    /// The server shows itself in another way.
+    Present(Arc<ServerIdentity>),
     /// Logins were taken away: the sessions of whoever it says so of end.
     Revoke(Box<dyn Fn(&Principal) -> bool + Send>),
     /// The administrator wants to see the state.

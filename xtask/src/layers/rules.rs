@@ -75,8 +75,9 @@ pub(super) const CRATES: &[CrateRule] = &[
 /// Packages of ours that any crate may use in its own tests and examples: a client is shown with a server.
 pub(super) const TESTED_TOGETHER: &[&str] = &["xdfs-client", "xdfs-server"];
 
-/// Foreign packages that any crate may use in its own tests (`rustix`: connections from addresses of their choice).
-pub(super) const DEVELOPMENT: &[&str] = &["proptest", "rustix", "serde_json"];
+/// Foreign packages that any crate may use in its own tests (`rustix`: connections from addresses of their choice; `rcgen`:
+/// certificates as a site has them).
+pub(super) const DEVELOPMENT: &[&str] = &["proptest", "rcgen", "rustix", "serde_json"];
 
 /// What follows a word for a rule to hold it.
 #[derive(Clone, Copy, Debug)]

@@ -138,6 +138,15 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "HOW", value_enum, help_heading = "Limits and rights")]
     pub(crate) confinement: Option<ConfinementArg>,
 
+    /// A certificate of this site for clients that ask for one ('xdfs cp --ca'), in PEM with what stands between it and its
+    /// authority behind it. SIGHUP reads it again
+    #[arg(long, value_name = "FILE", requires = "certificate_key", help_heading = "Limits and rights")]
+    pub(crate) certificate: Option<PathBuf>,
+
+    /// The certificate's private key in PEM, a file that nobody else may read
+    #[arg(long, value_name = "FILE", requires = "certificate", help_heading = "Limits and rights")]
+    pub(crate) certificate_key: Option<PathBuf>,
+
     /// Take the listening socket over from the server that started this process, when it says so at standard input
     #[arg(long, hide = true)]
     pub(crate) standby: bool,
@@ -318,6 +327,11 @@ pub(crate) struct LoginArgs {
     /// Log in with the password in the first line of FILE, which nobody else may read; XDFS_PASSWORD_FILE says the same
     #[arg(long, value_name = "FILE", help_heading = "Login")]
     pub(crate) password_file: Option<PathBuf>,
+
+    /// Believe servers whose certificate is good for their name under the authorities in FILE (PEM), or under those of
+    /// this machine where FILE is 'system'; XDFS_CA says the same. A server whose key is known is known by its key
+    #[arg(long, value_name = "FILE", help_heading = "Login")]
+    pub(crate) ca: Option<PathBuf>,
 
     /// The state folder, with your key and known servers (see 'xdfs key --help')
     #[arg(long, value_name = "DIR", help_heading = "Login")]

@@ -8,9 +8,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use xdfs_client::trust::{Doubt, HostName, KnownHosts, Remembered, Trust};
-use xdfs_client::{ConnectOptions, Error, ErrorKind, Session};
+use xdfs_client::{Certificates, ConnectOptions, Error, ErrorKind, Session};
 use xdfs_secure::policy::Fingerprint;
 
+use super::authorities;
 use super::key::failed;
 use super::login::Offers;
 use super::remote::Wishes;
@@ -38,7 +39,8 @@ pub(super) fn connect<T>(url: &Url, wishes: &Wishes, login: &LoginPlan, open: Op
     let offers = Offers::gather(url.user.as_deref(), login, folder.clone()).map_err(here)?;
     let host = HostName::new(&url.host.to_string(), url.port);
     let pinned = url.key.as_deref().and_then(|key| key.parse().ok());
-    Connecting { url, wishes, folder, host, pinned, known, offers }.run(open)
+    let roots = authorities::named(login).map_err(here)?;
+    Connecting { url, wishes, folder, host, pinned, known, offers, roots }.run(open)
 }
 
 struct Connecting<'a> {
@@ -49,6 +51,8 @@ struct Connecting<'a> {
     pinned: Option<Fingerprint>,
     known: KnownHosts,
     offers: Offers,
+    /// Whose word for the server's name is taken where its key is not known.
+    roots: Option<Vec<Vec<u8>>>,
 }
 
 impl Connecting<'_> {
@@ -87,6 +91,7 @@ impl Connecting<'_> {
                 host: self.url.host.to_string(),
                 port: self.url.port,
                 host_check: Arc::<Trust>::clone(trust),
+                certificates: self.certificates(trust),
                 user: self.url.user.clone().unwrap_or_default(),
                 offers: self.offers.now(),
                 channels: self.wishes.channels,
@@ -104,6 +109,14 @@ impl Connecting<'_> {
             }
         }
         Err(Ok(last))
+    }
+
+    /// Who knows the server's key wants to see that; else a certificate, where there is somebody to believe.
+    fn certificates(&self, trust: &Trust) -> Certificates {
+        match &self.roots {
+            Some(roots) if trust.expected().is_none() => Certificates::X509 { roots: roots.clone() },
+            _ => Certificates::Raw,
+        }
     }
 
     /// A server whose key is in doubt: a person's word, or the end.
@@ -156,7 +169,12 @@ impl Connecting<'_> {
 /// A key that is not the one that was expected: loud, and never taken without a word.
 fn changed(url: &Url, host: &HostName, doubt: Doubt) -> Failure {
     let Doubt::Changed { shown, expected, since } = doubt else {
-        return Failure::new(Exit::Refused, doubt.describe(host));
+        let message = format!(
+            "{}; nothing was sent. Connect by the name that the certificate is for, and name the authority that signed it with \
+             --ca; or leave --ca out, and know the server by its own key ('xdfs key show --host' there)",
+            doubt.describe(host)
+        );
+        return Failure::new(Exit::Refused, message);
     };
     let (from, remedy) = match since {
         Some(since) => (

@@ -1,5 +1,6 @@
 //! One file per command; this is the list.
 
+mod authorities;
 mod connect;
 mod cp;
 mod demo;

@@ -5,6 +5,7 @@
 
 mod offer;
 mod reach;
+mod site;
 mod standby;
 
 use std::os::fd::OwnedFd;
@@ -13,12 +14,15 @@ use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
 use xdfs_proto::base::Error;
-use xdfs_secure::handshake::tls::HostIdentity;
+use xdfs_secure::policy::Fingerprint;
 use xdfs_server::audit::AuditLog;
 use xdfs_server::config::{Audit, Confinement};
 use xdfs_server::privilege::{Confined, confine};
 use xdfs_server::users::{LiveAccounts, State};
-use xdfs_server::{Address, Config, DiskMode, Export, Handle, KeyLimits, Log, LogEvent, Server, TransportOptions};
+use xdfs_server::{
+    Address, Config, DiskMode, Export, Handle, HostIdentity, KeyLimits, KeyPair, Log, LogEvent, Server, ServerIdentity,
+    SiteCertificate, TransportOptions,
+};
 
 use super::key::failed;
 use super::notify;
@@ -39,7 +43,7 @@ pub(crate) fn run(plan: ServePlan) -> Result<Exit, Failure> {
     let local =
         |what: &str, error: &dyn std::fmt::Display| Failure::new(Exit::LocalStorage, format!("{what}: {error}"));
     let signals = Signals::new()?;
-    if plan.config.is_some() {
+    if plan.config.is_some() || plan.certificate.is_some() {
         signals.reload_on_hangup()?;
     }
     let mut predecessor = None;
@@ -61,7 +65,7 @@ pub(crate) fn run(plan: ServePlan) -> Result<Exit, Failure> {
     let visitors = offer.visitors();
     let accounts = Arc::new(offer.state.live(visitors).map_err(|error| failed(&error))?);
     let config = Config {
-        identity: Arc::new(HostIdentity::new(key)),
+        identity: Arc::new(identity(key, offer.site)),
         directory: Arc::<LiveAccounts>::clone(&accounts),
         listen: Address::Tcp(offer.listen),
         inherited,
@@ -97,7 +101,12 @@ pub(crate) fn run(plan: ServePlan) -> Result<Exit, Failure> {
     let reach = Reach::of(&offer.needs);
     // Ends with the server: nobody listens then. Started here, confined as the rest is.
     let _watching = watch(Arc::clone(&accounts), handle.clone());
-    conduct(server, Serving { plan, handle, accounts, socket, standby, confined, reach, audit, tell }, signals)
+    let host_key = server.host_key();
+    conduct(
+        server,
+        Serving { plan, handle, accounts, host_key, socket, standby, confined, reach, audit, tell },
+        signals,
+    )
 }
 
 /// Lets the server run on a thread of its own until it has ended.
@@ -122,6 +131,8 @@ struct Serving {
     plan: ServePlan,
     handle: Handle,
     accounts: Arc<LiveAccounts>,
+    /// What clients pin.
+    host_key: Fingerprint,
     /// The listening socket once more, for the process that takes over.
     socket: Option<OwnedFd>,
     standby: Option<Standby>,
@@ -162,10 +173,19 @@ impl Serving {
         if let Some(audit) = &self.audit {
             audit.reopen().map_err(|error| error.to_string())?;
         }
-        let offer = Offer::resolve(&self.plan).map_err(|failure| failure.message)?;
+        let mut offer = Offer::resolve(&self.plan).map_err(|failure| failure.message)?;
         if self.confined.files && !self.reach.covers(&Reach::of(&offer.needs)) {
             return self.hand_over();
         }
+        let shown = identity(offer.state.host_key().map_err(|error| error.message)?, offer.site.take());
+        if shown.fingerprint() != self.host_key {
+            return Err(
+                "the host key is another one than at the start, which clients would refuse; restart the server \
+                        if that is meant"
+                    .to_owned(),
+            );
+        }
+        self.handle.present(ServerIdentity::new(&shown).map_err(|error| error.message)?);
         self.accounts.allow_anonymous(offer.visitors());
         self.handle.reload(offer.exports, offer.limits, offer.policy);
         Ok(())
@@ -182,6 +202,14 @@ impl Serving {
         self.socket = None;
         self.handle.retire();
         Ok(())
+    }
+}
+
+fn identity(key: KeyPair, site: Option<SiteCertificate>) -> HostIdentity {
+    let identity = HostIdentity::new(key);
+    match site {
+        Some(site) => identity.with_site(site),
+        None => identity,
     }
 }
 

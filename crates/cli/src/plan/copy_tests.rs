@@ -150,8 +150,12 @@ fn who_logs_in_and_what_is_pinned_is_kept_for_later() {
     let plan = plan(&format!("--identity key --password-file secret --state s a {url}")).unwrap();
     let Copies::Upload { target, .. } = plan.copies else { panic!("an upload") };
     assert_eq!((target.user.as_deref(), target.to_string().as_str()), (Some("anna"), url));
-    let login =
-        LoginPlan { identity: Some("key".into()), password_file: Some("secret".into()), state: Some("s".into()) };
+    let login = LoginPlan {
+        identity: Some("key".into()),
+        password_file: Some("secret".into()),
+        state: Some("s".into()),
+        ca: None,
+    };
     assert_eq!(plan.login, login);
     assert_eq!(plan.options.level, Level::Private);
 }

@@ -63,13 +63,15 @@ pub(crate) struct LoginPlan {
     pub(crate) identity: Option<PathBuf>,
     /// Where the password is.
     pub(crate) password_file: Option<PathBuf>,
+    /// Whose word for a server's name is taken.
+    pub(crate) ca: Option<PathBuf>,
     /// The state folder.
     pub(crate) state: Option<PathBuf>,
 }
 
 impl From<LoginArgs> for LoginPlan {
     fn from(args: LoginArgs) -> Self {
-        Self { identity: args.identity, password_file: args.password_file, state: args.state }
+        Self { identity: args.identity, password_file: args.password_file, ca: args.ca, state: args.state }
     }
 }
 

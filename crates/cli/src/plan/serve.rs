@@ -28,6 +28,8 @@ pub(crate) struct ServePlan {
     pub(crate) level_min: Option<Level>,
     /// Channels that one session may have.
     pub(crate) channels_max: Option<u16>,
+    /// The site's certificate and its private key.
+    pub(crate) certificate: Option<(PathBuf, PathBuf)>,
     /// What binds the process.
     pub(crate) confinement: Option<Confinement>,
     /// Wait for a running server to hand its listener over.
@@ -89,6 +91,7 @@ pub(super) fn resolve(args: ServeArgs) -> Result<ServePlan, PlanError> {
             ConfinementArg::Required => Confinement::Required,
             ConfinementArg::Off => Confinement::Off,
         }),
+        certificate: args.certificate.zip(args.certificate_key),
         standby: args.standby,
         json: args.json,
         quiet: args.quiet,

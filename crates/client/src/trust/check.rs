@@ -5,16 +5,21 @@
 use super::{HostName, KnownHosts, Remembered};
 use std::sync::{Mutex, PoisonError};
 use xdfs_proto::base::{Error, ErrorKind};
-use xdfs_secure::handshake::{HostCheck, Shown};
+use xdfs_secure::handshake::{Chain, HostCheck, Shown};
 use xdfs_secure::policy::Fingerprint;
 
 /// Why a server's key was not taken.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Doubt {
     /// Nothing is known of this server.
     Unknown {
         /// What it showed.
         shown: Fingerprint,
+    },
+    /// The roots do not vouch for it, and nothing else does.
+    Uncertified {
+        /// Why its certificate is not good.
+        why: String,
     },
     /// Another key is remembered, or pinned by the URL.
     Changed {
@@ -46,7 +51,12 @@ impl Trust {
 
     /// Why the last check refused.
     pub fn doubt(&self) -> Option<Doubt> {
-        *self.doubt.lock().unwrap_or_else(PoisonError::into_inner)
+        self.doubt.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The key that is the only right one, where there is one.
+    pub fn expected(&self) -> Option<Fingerprint> {
+        self.pinned.or(self.remembered.map(|remembered| remembered.fingerprint))
     }
 
     fn judge(&self, shown: &Shown) -> Option<Doubt> {
@@ -59,9 +69,12 @@ impl Trust {
         match expected {
             Some((expected, _)) if expected == key => None,
             Some((expected, since)) => Some(Doubt::Changed { shown: key, expected, since }),
-            // A site's own authority vouches for it.
-            None if shown.certified => None,
-            None => Some(Doubt::Unknown { shown: key }),
+            None => match &shown.chain {
+                // A site's own authority vouches for it.
+                Chain::Good => None,
+                Chain::Bad(why) => Some(Doubt::Uncertified { why: why.clone() }),
+                Chain::Unasked => Some(Doubt::Unknown { shown: key }),
+            },
         }
     }
 }
@@ -69,7 +82,7 @@ impl Trust {
 impl HostCheck for Trust {
     fn check(&self, _host: &str, _port: u16, shown: &Shown) -> Result<(), Error> {
         let doubt = self.judge(shown);
-        *self.doubt.lock().unwrap_or_else(PoisonError::into_inner) = doubt;
+        *self.doubt.lock().unwrap_or_else(PoisonError::into_inner) = doubt.clone();
         match doubt {
             None => Ok(()),
             Some(doubt) => Err(Error::new(ErrorKind::Refused, doubt.describe(&self.host))),
@@ -82,6 +95,7 @@ impl Doubt {
     pub fn describe(&self, host: &HostName) -> String {
         match self {
             Self::Unknown { shown } => format!("the server {host} shows the key {shown}, which is not known here"),
+            Self::Uncertified { why } => format!("the certificate of the server {host} is not good: {why}"),
             Self::Changed { shown, expected, .. } => {
                 format!("the server {host} shows the key {shown}, expected is {expected}")
             }

@@ -4,7 +4,7 @@
 use super::*;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicU32, Ordering};
-use xdfs_secure::handshake::{HostCheck, Shown};
+use xdfs_secure::handshake::{Chain, HostCheck, Shown};
 
 struct Place(PathBuf);
 
@@ -103,11 +103,26 @@ fn a_key_is_taken_when_it_is_the_expected_one_and_never_when_it_changed() {
         ("new", Some(old), other, true, changed(old, None)),
     ] {
         let trust = Trust::new(HostName::new(name, 1), pinned, &known);
-        let outcome = trust.check(name, 1, &Shown { fingerprint: shown, certified });
+        let outcome = trust.check(
+            name,
+            1,
+            &Shown { fingerprint: shown, chain: if certified { Chain::Good } else { Chain::Unasked } },
+        );
         assert_eq!((outcome.is_ok(), trust.doubt()), (doubt.is_none(), doubt), "{name} {pinned:?} {shown}");
         if let Err(error) = outcome {
             assert_eq!(error.kind, ErrorKind::Refused);
             assert!(error.message.contains(&shown.to_string()), "{error}");
         }
     }
+}
+
+#[test]
+fn a_certificate_that_is_not_good_is_refused_with_the_reason_and_asks_nobody() {
+    let place = Place::new();
+    let known = KnownHosts::read(&place.0).unwrap();
+    let trust = Trust::new(HostName::new("h", 1), None, &known);
+    let chain = Chain::Bad("it has run out".to_owned());
+    let error = trust.check("h", 1, &Shown { fingerprint: fingerprint(1), chain }).unwrap_err();
+    assert!(error.kind == ErrorKind::Refused && error.message.contains("it has run out"), "{error}");
+    assert!(matches!(trust.doubt(), Some(Doubt::Uncertified { .. })), "it is no unknown key that a person may accept");
 }

@@ -21,8 +21,19 @@ use crate::policy::Fingerprint;
 pub struct Shown {
     /// Of its key.
     pub fingerprint: Fingerprint,
-    /// It came with a chain of certificates that is good for the server's name under the roots that the client was given.
-    pub certified: bool,
+    /// What the client's roots say of the server's name.
+    pub chain: Chain,
+}
+
+/// What a client that was given roots finds of a server's chain of certificates.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Chain {
+    /// There are no roots to ask.
+    Unasked,
+    /// It is good for the server's name now.
+    Good,
+    /// It is not, for this reason.
+    Bad(String),
 }
 
 /// Decides whether a server is the one that was meant. Asked after the server has proved that it holds the key, and before
@@ -53,10 +64,10 @@ mod tests {
 
     #[test]
     fn a_pin_takes_its_key_alone_whoever_certifies_another() {
-        let shown = |byte, certified| Shown { fingerprint: Fingerprint([byte; 32]), certified };
+        let shown = |byte, chain| Shown { fingerprint: Fingerprint([byte; 32]), chain };
         let pinned = Pinned(Fingerprint([1; 32]));
-        assert!(pinned.check("host", 1, &shown(1, false)).is_ok());
-        let refused = pinned.check("host", 1, &shown(2, true));
+        assert!(pinned.check("host", 1, &shown(1, Chain::Unasked)).is_ok());
+        let refused = pinned.check("host", 1, &shown(2, Chain::Good));
         assert_eq!(refused.map_err(|error| error.kind), Err(ErrorKind::Refused));
     }
 }

@@ -26,6 +26,8 @@ struct FileTable {
     min_protection: Option<Word>,
     suites: Option<Spanned<Vec<Word>>>,
     confinement: Option<Word>,
+    certificate: Option<Word>,
+    certificate_key: Option<Word>,
     #[serde(default)]
     limits: LimitsTable,
     #[serde(default)]
@@ -111,11 +113,30 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Settings, ConfigError> {
         suites,
         // Within its bounds it fits.
         channels: channels.map(|channels| channels as u16),
+        certificate: certificate(&file, table.certificate.as_ref(), table.certificate_key.as_ref())?,
         limits: limits.resolve(&at)?,
         confinement: confinement.transpose()?.unwrap_or_default(),
         log: log(&file, &table.log)?,
         origin: Origin::new(path),
     })
+}
+
+/// Both files or neither.
+fn certificate(
+    file: &Text<'_>,
+    certificate: Option<&Word>,
+    key: Option<&Word>,
+) -> Result<Option<(PathBuf, PathBuf)>, ConfigError> {
+    match (certificate, key) {
+        (Some(certificate), Some(key)) => Ok(Some((file.path_of(certificate)?, file.path_of(key)?))),
+        (None, None) => Ok(None),
+        (Some(one), None) => {
+            Err(file.at(one.span().start, "certificate needs certificate-key, the file of its private key".into()))
+        }
+        (None, Some(one)) => {
+            Err(file.at(one.span().start, "certificate-key needs certificate, the file of the certificate".into()))
+        }
+    }
 }
 
 fn listen(file: &Text<'_>, word: &Word) -> Result<SocketAddr, ConfigError> {

@@ -39,6 +39,8 @@ pub struct Settings {
     pub suites: Vec<String>,
     /// Channels of a session at most.
     pub channels: Option<u16>,
+    /// The site's certificate, and its private key.
+    pub certificate: Option<(PathBuf, PathBuf)>,
     /// Bounds.
     pub limits: ServerLimits,
     /// What binds the process itself.

@@ -93,6 +93,8 @@ fn every_mistake_is_an_error_that_names_its_line() {
         ("suites = [\"aes-256-gcm\",\n \"rc4\"]", 2, "chacha20-poly1305"),
         ("suites = []", 1, "nobody can connect"),
         ("confinement = \"no\"", 1, "auto, required, off"),
+        ("\ncertificate = \"site.crt\"", 2, "certificate-key"),
+        ("certificate-key = \"site.key\"", 1, "needs certificate"),
         ("[exports.\"a/b\"]\ndirectory = \"/srv\"", 1, "name of an export"),
         ("[exports.\"..\"]\ndirectory = \"/srv\"", 1, "name of an export"),
         ("[exports.\"\"]\ndirectory = \"/srv\"", 1, "name of an export"),

@@ -40,7 +40,7 @@ pub use fault::FaultStore;
 pub use local::{Kept, LocalStore};
 pub use memory::MemoryStore;
 pub use resolve::append::append_named;
-pub use resolve::folder::{Folder, FolderLock, Secrecy, Stamp, create_named, read_named};
+pub use resolve::folder::{Folder, FolderLock, Secrecy, Stamp, create_named, leads_to, read_named};
 pub use resolve::typed::LocalPlace;
 pub use sim::SimStore;
 pub use source::Source;

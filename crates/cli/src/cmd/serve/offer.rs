@@ -8,10 +8,11 @@ use xdfs_proto::base::Level;
 use xdfs_server::config::{Audit, Confinement, Settings};
 use xdfs_server::privilege::Needs;
 use xdfs_server::users::State;
-use xdfs_server::{Access, Anonymous, Export, Policy, ServerLimits};
+use xdfs_server::{Access, Anonymous, Export, Policy, ServerLimits, SiteCertificate};
 use xdfs_xio::store::{LocalStore, MemoryExport, Store};
 
 use super::super::key::failed;
+use super::site;
 use crate::exit::{Exit, Failure};
 use crate::plan::{ExportPlan, Root, ServePlan};
 use crate::state;
@@ -34,6 +35,8 @@ pub(super) struct Offer {
     pub(super) audit: Audit,
     /// Only problems in the log.
     pub(super) quiet: bool,
+    /// The site's certificate, read and in order.
+    pub(super) site: Option<SiteCertificate>,
     /// What it needs of the file system.
     pub(super) needs: Needs,
     /// Its host key and who may log in.
@@ -85,6 +88,11 @@ impl Offer {
         if let Audit::File(path) = &settings.log.audit {
             needs.appendable.push(folder_of(path));
         }
+        let certificate = plan.certificate.clone().or(settings.certificate);
+        needs
+            .readable
+            .extend(certificate.iter().flat_map(|(chain, key)| site::folders(chain).chain(site::folders(key))));
+        let site = certificate.map(|(chain, key)| site::read(&chain, &key)).transpose()?;
         let floor = plan.level_min.unwrap_or(Level::Clear).max(settings.min_protection);
         let channels_max = plan.channels_max.or(settings.channels).unwrap_or(Policy::default().channels_max);
         let mut policy = Policy { channels_max, floor, ..Policy::default() };
@@ -99,6 +107,7 @@ impl Offer {
             confinement: plan.confinement.unwrap_or(settings.confinement),
             audit: settings.log.audit,
             quiet: plan.quiet || settings.log.quiet,
+            site,
             needs,
             state,
         })
@@ -110,7 +119,7 @@ impl Offer {
     }
 }
 
-fn folder_of(path: &Path) -> PathBuf {
+pub(super) fn folder_of(path: &Path) -> PathBuf {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
         _ => PathBuf::from("."),

@@ -3,25 +3,25 @@
 //! It must not decide whether the key is the right one: that is asked of [`HostCheck`](crate::handshake::HostCheck) when the
 //! handshake is finished, and nothing of the client's leaves before.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{
     CryptoProvider, WebPkiSupportedAlgorithms, verify_tls13_signature, verify_tls13_signature_with_raw_key,
 };
+use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, SubjectPublicKeyInfoDer, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{
     CertificateError, ClientConfig, ClientConnection, Connection, DigitallySignedStruct, PeerIncompatible,
     RootCertStore, SignatureScheme,
 };
-use std::sync::atomic::{AtomicBool, Ordering};
 use xdfs_proto::base::{Error, ErrorKind};
 
 use super::stream::Stream;
 use super::{PROTOCOL, failed, provider};
-use crate::handshake::Shown;
+use crate::handshake::{Chain, Shown};
 use crate::policy::Fingerprint;
 
 /// In which form a client wants to see the server's key.
@@ -32,9 +32,20 @@ pub enum Certificates {
     Raw,
     /// In a certificate. `roots` are the certificates (DER) of those whose word for a server's name is taken.
     X509 {
-        /// May be empty: then no chain is certified, and the key alone can be known.
+        /// May be empty: then nobody is asked, and the key alone can be known.
         roots: Vec<Vec<u8>>,
     },
+}
+
+/// The certificates in a PEM file; what cannot be read of it is an error, and so is a file without any.
+pub fn read_roots(text: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
+    let unusable = |text: String| Error::new(ErrorKind::Storage, text);
+    let roots = CertificateDer::pem_slice_iter(text).map(|der| der.map(|der| der.as_ref().to_vec()));
+    let roots: Vec<_> = roots.collect::<Result<_, _>>().map_err(|error| unusable(error.to_string()))?;
+    if roots.is_empty() {
+        return Err(unusable("it holds no certificate in PEM".to_owned()));
+    }
+    Ok(roots)
 }
 
 /// One connection's client side before the handshake is finished.
@@ -66,7 +77,8 @@ impl ClientTls {
         // The name goes out in clear; it only helps a server that is asked for a site's certificate.
         config.enable_sni = matches!(certificates, Certificates::X509 { .. });
         config.enable_secret_extraction = true;
-        let name = ServerName::try_from(host.to_owned())
+        let bare = host.trim_start_matches('[').trim_end_matches(']');
+        let name = ServerName::try_from(bare.to_owned())
             .or_else(|_| ServerName::try_from("xdfs.invalid"))
             .map_err(|error| Error::new(ErrorKind::InvalidPath, error.to_string()))?;
         let connection = ClientConnection::new(Arc::new(config), name).map_err(|error| failed(&error))?;
@@ -83,7 +95,8 @@ impl ClientTls {
         let spki = self.verifier.spki(certificates.first().ok_or_else(missing)?).map_err(|error| failed(&error))?;
         let fingerprint = Fingerprint::of_spki(spki.as_ref());
         stream.set_host(fingerprint);
-        Ok(Shown { fingerprint, certified: self.verifier.certified.load(Ordering::Relaxed) })
+        let chain = self.verifier.found.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Ok(Shown { fingerprint, chain })
     }
 }
 
@@ -92,7 +105,7 @@ impl ClientTls {
 struct Verifier {
     raw: bool,
     chains: Option<Arc<WebPkiServerVerifier>>,
-    certified: AtomicBool,
+    found: Mutex<Chain>,
     algorithms: WebPkiSupportedAlgorithms,
 }
 
@@ -109,7 +122,7 @@ impl Verifier {
         };
         let raw = matches!(certificates, Certificates::Raw);
         let algorithms = provider.signature_verification_algorithms;
-        Ok(Self { raw, chains, certified: AtomicBool::new(false), algorithms })
+        Ok(Self { raw, chains, found: Mutex::new(Chain::Unasked), algorithms })
     }
 
     fn spki(&self, shown: &CertificateDer<'_>) -> Result<SubjectPublicKeyInfoDer<'static>, rustls::Error> {
@@ -131,7 +144,10 @@ impl ServerCertVerifier for Verifier {
     ) -> Result<ServerCertVerified, rustls::Error> {
         if let Some(chains) = &self.chains {
             let verified = chains.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
-            self.certified.store(verified.is_ok(), Ordering::Relaxed);
+            *self.found.lock().unwrap_or_else(PoisonError::into_inner) = match verified {
+                Ok(_) => Chain::Good,
+                Err(error) => Chain::Bad(why_bad(&error)),
+            };
         }
         self.spki(end_entity).map_err(|_| CertificateError::BadEncoding)?;
         Ok(ServerCertVerified::assertion())
@@ -165,6 +181,24 @@ impl ServerCertVerifier for Verifier {
 
     fn requires_raw_public_keys(&self) -> bool {
         self.raw
+    }
+}
+
+/// Why a chain is not good, in words to act on.
+fn why_bad(error: &rustls::Error) -> String {
+    let rustls::Error::InvalidCertificate(error) = error else { return error.to_string() };
+    match error {
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+            "it is signed by nobody whom the roots vouch for".to_owned()
+        }
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => "it has run out".to_owned(),
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            "it is not valid yet; is the clock of this machine right?".to_owned()
+        }
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "it is for another name".to_owned()
+        }
+        other => format!("{other}"),
     }
 }
 

@@ -5,6 +5,7 @@
 use core::fmt;
 use std::sync::Arc;
 
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::sign::CertifiedKey;
 use xdfs_proto::base::{Error, ErrorKind};
@@ -15,10 +16,69 @@ use crate::policy::Fingerprint;
 
 /// A certificate that somebody else vouches for.
 pub struct SiteCertificate {
-    /// The chain, the server's own certificate first, each as DER.
-    pub chain: Vec<Vec<u8>>,
-    /// Its private key, as PKCS#8.
-    pub key: zeroize::Zeroizing<Vec<u8>>,
+    /// The chain, the server's own certificate first.
+    chain: Vec<CertificateDer<'static>>,
+    /// Its private key, of any kind that the library knows.
+    key: PrivateKeyDer<'static>,
+}
+
+impl SiteCertificate {
+    /// The chain in the PEM file `chain`, the server's own certificate first, and its private key in the PEM file `key`. An
+    /// error says which of the two is of no use.
+    pub fn from_pem(chain: &[u8], key: &[u8]) -> Result<Self, SiteError> {
+        let certificates = CertificateDer::pem_slice_iter(chain).collect::<Result<Vec<_>, _>>();
+        let chain = certificates.map_err(|error| SiteError::Chain(error.to_string()))?;
+        if chain.is_empty() {
+            return Err(SiteError::Chain("it holds no certificate in PEM".to_owned()));
+        }
+        let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| match error {
+            pem::Error::NoItemsFound => SiteError::Key(
+                "it holds no private key in PEM, or one with a passphrase, which nobody types here".to_owned(),
+            ),
+            error => SiteError::Key(error.to_string()),
+        })?;
+        let site = Self { chain, key };
+        site.certified()?;
+        Ok(site)
+    }
+
+    /// As the library wants it, and the fingerprint of its key.
+    fn certified(&self) -> Result<(CertifiedKey, Fingerprint), SiteError> {
+        let first = self.chain.first().ok_or_else(|| SiteError::Chain("it is empty".to_owned()))?;
+        let parsed = rustls::server::ParsedCertificate::try_from(first);
+        let parsed = parsed.map_err(|error| SiteError::Chain(error.to_string()))?;
+        let fingerprint = Fingerprint::of_spki(parsed.subject_public_key_info().as_ref());
+        let key = provider().key_provider.load_private_key(self.key.clone_key());
+        let key = key.map_err(|error| SiteError::Key(error.to_string()))?;
+        let certified = CertifiedKey::new(self.chain.clone(), key);
+        certified.keys_match().map_err(|_| {
+            SiteError::Key("it is not the key of the certificate, which has to stand first in its file".to_owned())
+        })?;
+        Ok((certified, fingerprint))
+    }
+}
+
+impl fmt::Debug for SiteCertificate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SiteCertificate({} certificates)", self.chain.len())
+    }
+}
+
+/// Why a site's certificate is of no use: what is wrong with which of its two files.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum SiteError {
+    /// The certificates.
+    #[error("the certificate is of no use: {0}")]
+    Chain(String),
+    /// The private key.
+    #[error("the private key is of no use: {0}")]
+    Key(String),
+}
+
+impl From<SiteError> for Error {
+    fn from(error: SiteError) -> Self {
+        Self::new(ErrorKind::Refused, error.to_string())
+    }
 }
 
 /// What a server shows of itself.
@@ -70,16 +130,7 @@ impl HostIdentity {
 
     /// The site's own certificate, and the fingerprint of its key.
     pub(super) fn site(&self) -> Result<Option<(CertifiedKey, Fingerprint)>, Error> {
-        let Some(site) = &self.site else { return Ok(None) };
-        let chain: Vec<_> = site.chain.iter().map(|der| CertificateDer::from(der.clone())).collect();
-        let invalid =
-            |text: String| Error::new(ErrorKind::Refused, format!("the site's certificate is of no use: {text}"));
-        let first = chain.first().ok_or_else(|| invalid("the chain is empty".to_owned()))?;
-        let parsed = rustls::server::ParsedCertificate::try_from(first).map_err(|error| invalid(error.to_string()))?;
-        let fingerprint = Fingerprint::of_spki(parsed.subject_public_key_info().as_ref());
-        let certified = certified(chain, &site.key)?;
-        certified.keys_match().map_err(|error| invalid(error.to_string()))?;
-        Ok(Some((certified, fingerprint)))
+        self.site.as_ref().map(SiteCertificate::certified).transpose().map_err(Error::from)
     }
 }
 

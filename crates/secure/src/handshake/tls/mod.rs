@@ -15,9 +15,9 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
-pub use client::{Certificates, ClientTls};
+pub use client::{Certificates, ClientTls, read_roots};
 pub use farewell::{FAREWELL_BYTES, Farewell};
-pub use identity::{HostIdentity, SiteCertificate};
+pub use identity::{HostIdentity, SiteCertificate, SiteError};
 pub use server::{ServerIdentity, ServerStart};
 pub use stream::{RECORD_HEAD_BYTES, Stream};
 

@@ -1,7 +1,7 @@
 //! Both sides against each other, and against a peer that does what may not be done.
 
 use super::*;
-use crate::handshake::Shown;
+use crate::handshake::{Chain, Shown};
 use crate::identity::KeyPair;
 use crate::policy::Fingerprint;
 use xdfs_proto::base::{ErrorKind, SessionId, Suite};
@@ -54,7 +54,7 @@ fn pair_with(identity: &ServerIdentity, certificates: &Certificates) -> Pair {
 fn the_same_key_is_shown_raw_and_in_a_certificate() {
     let raw = pair(&Certificates::Raw);
     let x509 = pair(&Certificates::X509 { roots: Vec::new() });
-    assert_eq!(raw.shown, Shown { fingerprint: host().fingerprint(), certified: false });
+    assert_eq!(raw.shown, Shown { fingerprint: host().fingerprint(), chain: Chain::Unasked });
     assert_eq!(x509.shown, raw.shown);
 }
 
@@ -68,16 +68,18 @@ fn a_site_certificate_is_shown_to_those_who_ask_for_one_and_checked_against_root
     let issuer = rcgen::Issuer::new(parameters, authority_key);
     let leaf =
         rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap().signed_by(&site_key, &issuer).unwrap();
-    let site = SiteCertificate { chain: vec![leaf.der().to_vec()], key: site_key.serialize_der().into() };
+    let site = SiteCertificate::from_pem(leaf.pem().as_bytes(), site_key.serialize_pem().as_bytes()).unwrap();
     let identity = ServerIdentity::new(&host().with_site(site)).unwrap();
     let x509 = |roots: Vec<Vec<u8>>| pair_with(&identity, &Certificates::X509 { roots }).shown;
     let good = x509(vec![root.der().to_vec()]);
     let fingerprint = Fingerprint::of_spki(&rcgen::PublicKeyData::subject_public_key_info(&site_key));
-    assert_eq!(good, Shown { fingerprint, certified: true });
+    assert_eq!(good, Shown { fingerprint, chain: Chain::Good });
     let stranger = rcgen::CertificateParams::new(Vec::new()).unwrap();
     let stranger = stranger.self_signed(&rcgen::KeyPair::generate().unwrap()).unwrap();
-    assert_eq!(x509(vec![stranger.der().to_vec()]), Shown { fingerprint, certified: false });
-    assert_eq!(x509(Vec::new()), Shown { fingerprint, certified: false });
+    let unknown = x509(vec![stranger.der().to_vec()]);
+    assert_eq!(unknown.fingerprint, fingerprint);
+    assert!(matches!(unknown.chain, Chain::Bad(why) if why.contains("nobody")));
+    assert_eq!(x509(Vec::new()), Shown { fingerprint, chain: Chain::Unasked });
     // Who asks for the key as such gets the host's.
     assert_eq!(pair_with(&identity, &Certificates::Raw).shown.fingerprint, host().fingerprint());
 }

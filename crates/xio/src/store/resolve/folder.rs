@@ -12,9 +12,9 @@ use crate::store::words::{self, Verb};
 use rustix::fs::{CWD, FileType, FlockOperation, Gid, Mode, OFlags, Stat, Uid};
 use rustix::io::Errno;
 use std::ffi::OsStr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 use xdfs_proto::base::{Error, ErrorKind};
@@ -247,6 +247,14 @@ pub fn read_named(path: &Path, bytes_max: usize, secrecy: Secrecy) -> Result<Opt
         return bounded(&file, bytes_max, &shown).map(Some);
     }
     whole(&file, &stat, bytes_max, secrecy, &shown).map(Some)
+}
+
+/// Where a name that a person gave leads, links in it followed; none where it leads nowhere.
+pub fn leads_to(path: &Path) -> Option<PathBuf> {
+    let file = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let link = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let target = rustix::fs::readlink(link, Vec::new()).ok()?;
+    Some(PathBuf::from(OsStr::from_bytes(target.as_bytes())))
 }
 
 /// Makes the file that a person named; `AlreadyExists` where anything has that name.
