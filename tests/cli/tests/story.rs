@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use serde_json::Value;
-use xdfs_test_cli::{Running, Scene, Server, pattern};
+use xdfs_test_cli::{Relay, Running, Scene, Server, pattern};
 
 const LOCKED: &[u8] = include_bytes!("../../../crates/secure/tests/keys/locked.key");
 const LOCKED_PUBLIC: &str = include_str!("../../../crates/secure/tests/keys/locked.pub");
@@ -264,6 +264,29 @@ fn a_password_logs_in_from_a_file_and_from_the_terminal_and_is_never_shown() {
     let (code, shown) = terminal.wait();
     assert_eq!(code, Some(0), "{shown}");
     assert!(shown.contains("directory") && !shown.contains("canary"), "{shown}");
+}
+
+#[test]
+fn a_password_is_typed_once_for_a_copy_whose_connection_is_lost() {
+    let scene = Scene::new();
+    write_secret(&scene, "secret", b"canary horse battery\n");
+    scene.run_as("admin", ["user", "add", "bert", "--password-file", "secret"]).ends_with(0);
+    let server = serve(&scene, &[]);
+    let content = pattern(32 << 20, 1);
+    scene.write("source", &content);
+    let relay = Relay::holding(&server, 1, 8 << 20);
+    let target = relay.url("copy").replace("xdfs://", "xdfs://bert@");
+    let mut terminal = scene.terminal_as("bert", ["cp", "-P", "1", "source", &target]);
+    terminal.expect("Password of bert on ");
+    terminal.type_line("canary horse battery");
+    relay.wait_until_held();
+    // The first connection ended with the question.
+    relay.cut(1);
+    relay.release();
+    let (code, shown) = terminal.wait();
+    assert_eq!(code, Some(0), "{shown}");
+    assert!(shown.contains("trying again") && shown.matches("Password of").count() == 1, "{shown}");
+    assert!(scene.read("server/copy") == content);
 }
 
 #[test]

@@ -13,7 +13,7 @@ use xdfs_secure::policy::Fingerprint;
 
 use super::authorities;
 use super::key::failed;
-use super::login::Offers;
+use super::login::{Offers, Typed};
 use super::remote::Wishes;
 use crate::exit::{Exit, Failure, Side};
 use crate::output::complain;
@@ -32,15 +32,17 @@ pub(super) type Outcome<T = Session> = Result<T, (Failure, ErrorKind)>;
 pub(super) type Open<'a, T> = &'a dyn Fn(&ConnectOptions) -> Result<T, Error>;
 
 /// Connects to a URL's server and logs in.
-pub(super) fn connect<T>(url: &Url, wishes: &Wishes, login: &LoginPlan, open: Open<'_, T>) -> Outcome<T> {
+pub(super) fn connect<T>(url: &Url, wishes: &Wishes, login: (&LoginPlan, &Typed), open: Open<'_, T>) -> Outcome<T> {
+    let (login, typed) = login;
     let here = |failure: Failure| (failure, ErrorKind::Refused);
     let folder = state::folder(login.state.as_deref()).map_err(here)?;
     let known = KnownHosts::read(&folder).map_err(|error| here(failed(&error)))?;
-    let offers = Offers::gather(url.user.as_deref(), login, folder.clone()).map_err(here)?;
     let host = HostName::new(&url.host.to_string(), url.port);
+    let mut offers = Offers::gather(url.user.as_deref(), login, folder.clone()).map_err(here)?;
+    offers.recall(typed, &host);
     let pinned = url.key.as_deref().and_then(|key| key.parse().ok());
     let roots = authorities::named(login).map_err(here)?;
-    Connecting { url, wishes, folder, host, pinned, known, offers, roots }.run(open)
+    Connecting { url, wishes, folder, host, pinned, known, offers, roots, typed }.run(open)
 }
 
 struct Connecting<'a> {
@@ -51,6 +53,7 @@ struct Connecting<'a> {
     pinned: Option<Fingerprint>,
     known: KnownHosts,
     offers: Offers,
+    typed: &'a Typed,
     /// Whose word for the server's name is taken where its key is not known.
     roots: Option<Vec<Vec<u8>>>,
 }
@@ -61,7 +64,10 @@ impl Connecting<'_> {
         for _ in 0..CONNECTIONS_MAX {
             let trust = Arc::new(Trust::new(self.host.clone(), self.pinned, &self.known));
             let error = match self.attempt(&trust, open) {
-                Ok(session) => return Ok(session),
+                Ok(session) => {
+                    self.offers.keep(self.typed, &self.host);
+                    return Ok(session);
+                }
                 Err(failed) => failed?,
             };
             if let Some(doubt) = trust.doubt() {

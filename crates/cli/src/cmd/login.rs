@@ -3,10 +3,12 @@
 //! A key is offered only where the URL names a user: nobody else learns which keys this person has. Without a user a token
 //! logs in, where there is one, and else nothing: as a visitor.
 
+use std::cell::RefCell;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use xdfs_client::identity::{Identities, Identity, identities};
+use xdfs_client::trust::HostName;
 use xdfs_client::{Error, Offer};
 use xdfs_secure::Zeroizing;
 use xdfs_secure::identity::openssh::write_public;
@@ -21,6 +23,18 @@ use crate::exit::{Exit, Failure};
 use crate::plan::LoginPlan;
 use crate::text::printable;
 
+/// What somebody typed in this command and a server took: when its connection is lost, nobody is asked again.
+#[derive(Debug, Default)]
+pub(super) struct Typed(RefCell<Vec<(HostName, String, Offer, String)>>);
+
+impl Typed {
+    fn find(&self, host: &HostName, user: &str) -> Option<(Offer, String)> {
+        let known = self.0.borrow();
+        let found = known.iter().find(|(other, name, ..)| other == host && name == user);
+        found.map(|(_, _, offer, from)| (offer.clone(), from.clone()))
+    }
+}
+
 /// What is offered to one server for one user.
 pub(super) struct Offers {
     user: String,
@@ -34,6 +48,8 @@ pub(super) struct Offers {
     line: Option<String>,
     /// What could not be used, in words.
     unusable: Vec<String>,
+    /// What is ready was typed just now.
+    typed: bool,
 }
 
 impl Offers {
@@ -46,6 +62,7 @@ impl Offers {
             password: false,
             line: None,
             unusable: Vec::new(),
+            typed: false,
         };
         if user.is_none() {
             offers.ready.push(match token()? {
@@ -78,6 +95,18 @@ impl Offers {
         Ok(offers)
     }
 
+    /// Puts what was typed for this server before in front.
+    pub(super) fn recall(&mut self, typed: &Typed, host: &HostName) {
+        self.ready.splice(0..0, typed.find(host, &self.user));
+    }
+
+    /// The server took what was offered: what somebody typed is kept for the rest of the command.
+    pub(super) fn keep(self, typed: &Typed, host: &HostName) {
+        if let (true, [(offer, from)]) = (self.typed, &self.ready[..]) {
+            typed.0.borrow_mut().push((host.clone(), self.user, offer.clone(), from.clone()));
+        }
+    }
+
     /// What is offered now.
     pub(super) fn now(&self) -> Vec<Offer> {
         self.ready.iter().map(|(offer, _)| offer.clone()).collect()
@@ -91,6 +120,7 @@ impl Offers {
             match asked {
                 Ok(signer) => {
                     self.ready = vec![(Offer::Key(signer), identity.from)];
+                    self.typed = true;
                     return Ok(true);
                 }
                 Err(error) if error.kind == xdfs_client::ErrorKind::Cancelled => return Err(error),
@@ -104,6 +134,7 @@ impl Offers {
         let Some(typed) = ask::secret(&format!("Password of {} on {server}: ", self.user))? else { return Ok(false) };
         let typed = password(&typed).map_err(|failure| Error::new(xdfs_client::ErrorKind::Refused, failure.message))?;
         self.ready = vec![(Offer::Password(Arc::new(typed)), "the password that was typed".to_owned())];
+        self.typed = true;
         Ok(true)
     }
 

@@ -6,6 +6,7 @@ use rustix::net::{AddressFamily, SocketType};
 use xdfs_client::{ConnectOptions, Error, ErrorKind, GetOptions, Session, Target, Transfer};
 
 use super::connect;
+use super::login::Typed;
 use crate::exit::{Exit, Failure};
 use crate::plan::LoginPlan;
 use crate::url::Url;
@@ -17,6 +18,7 @@ pub(super) struct Sessions {
     wishes: Wishes,
     /// Who logs in.
     login: LoginPlan,
+    typed: Typed,
     servers: Vec<Server>,
 }
 
@@ -56,14 +58,14 @@ impl Server {
 
 impl Sessions {
     pub(super) fn new(wishes: Wishes, login: LoginPlan) -> Self {
-        Self { wishes, login, servers: Vec::new() }
+        Self { wishes, login, typed: Typed::default(), servers: Vec::new() }
     }
 
     /// The session with a URL's server; the second value is true when it was opened by this call.
     pub(super) fn with(&mut self, url: &Url) -> Result<(&Session, bool), (Failure, ErrorKind)> {
         let known = self.servers.iter().position(|server| server.serves(url));
         let index = known.unwrap_or_else(|| {
-            let session = connect::connect(url, &self.wishes, &self.login, &Session::connect);
+            let session = connect::connect(url, &self.wishes, (&self.login, &self.typed), &Session::connect);
             self.servers.push(Server { url: url.clone(), session });
             self.servers.len() - 1
         });
@@ -87,7 +89,7 @@ impl Sessions {
             return Ok((session, new, session.get(name, target(), options)));
         }
         let open = |connect: &ConnectOptions| Session::connect_and_get(connect, &name, target(), options);
-        let (session, transfer) = match connect::connect(url, &self.wishes, &self.login, &open) {
+        let (session, transfer) = match connect::connect(url, &self.wishes, (&self.login, &self.typed), &open) {
             Ok(both) => both,
             Err(failure) => {
                 self.servers.push(Server { url: url.clone(), session: Err(failure.clone()) });
