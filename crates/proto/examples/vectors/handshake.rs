@@ -125,7 +125,7 @@ fn accept() -> Frame {
     options(channel_grant(frame_, &accept.grant).bytes("proof", &[]), &[]).is(&frame(MessageType::Accept, &payload))
 }
 
-/// HMAC-SHA256 of role C, and of role S, over the transcripts of `join.txt`; `tests/interop/minimal.py vectors` computes
+/// HMAC-SHA256 of role C, and of role S, over the transcripts of `join.txt`; `tests/interop/vectors.py` computes
 /// them again from the inputs.
 const PROOFS: [[u8; 32]; 2] = [CLIENT_PROOF, SERVER_PROOF];
 #[rustfmt::skip]
