@@ -62,6 +62,12 @@ pub(crate) enum UrlError {
     /// The part before `@`.
     #[error("its user name is empty or has a character other than letters, digits, '.', '_' and '-'")]
     User,
+    /// A password before `@`.
+    #[error(
+        "a password has no place in a URL, where everybody on this machine can read it: leave it out, and it is asked for; \
+         or name a file with --password-file"
+    )]
+    Password,
     /// Nothing between `//` and `/`.
     #[error("it names no host")]
     HostMissing,
@@ -115,7 +121,7 @@ impl UrlError {
             | Self::ExportMissing
             | Self::Export(_)
             | Self::Path(_) => "xdfs://localhost/data/run7/image.bin",
-            Self::User => "xdfs://anna@localhost/data/image.bin",
+            Self::User | Self::Password => "xdfs://anna@localhost/data/image.bin",
             Self::Brackets(_) | Self::Ipv6(_) => "xdfs://[::1]:2799/data/image.bin",
             Self::Port(_) => "xdfs://localhost:2799/data/image.bin",
             Self::Percent => "xdfs://localhost/data/100%25.bin",
@@ -223,6 +229,9 @@ fn parse_key(fragment: &[u8]) -> Result<String, UrlError> {
 }
 
 fn parse_user(user: &[u8]) -> Result<String, UrlError> {
+    if user.contains(&b':') {
+        return Err(UrlError::Password);
+    }
     if user.is_empty() || !user.iter().copied().all(is_name_byte) {
         return Err(UrlError::User);
     }

@@ -126,7 +126,7 @@ fn faults_of_user_host_port_export_and_key_are_named() {
         ("xdfs:///e/x", UrlError::HostMissing),
         ("xdfs://:1/e/x", UrlError::HostMissing),
         ("xdfs://@h/e/x", UrlError::User),
-        ("xdfs://a:b@h/e/x", UrlError::User),
+        ("xdfs://a:b@h/e/x", UrlError::Password),
         ("xdfs://a%41@h/e/x", UrlError::User),
         ("xdfs://::1/e/x", UrlError::Brackets("::1".to_owned())),
         ("xdfs://fe80::1/e/x", UrlError::Brackets("fe80::1".to_owned())),
@@ -165,6 +165,7 @@ fn the_example_of_every_fault_is_a_good_url() {
     for error in [
         UrlError::Scheme,
         UrlError::User,
+        UrlError::Password,
         UrlError::HostMissing,
         UrlError::Host(owned()),
         UrlError::Brackets(owned()),

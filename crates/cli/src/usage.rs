@@ -59,12 +59,44 @@ fn unknown_command(error: &clap::Error) -> Failure {
 fn complain(error: &clap::Error) -> Failure {
     let text = error.render().to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text);
+    if let Some(instead) = secret_as_argument(error) {
+        return Failure::new(Exit::Usage, instead);
+    }
     Failure::new(Exit::Usage, text.trim_end())
+}
+
+/// What to do instead where somebody looks for an option that takes a secret; the secret is not repeated.
+fn secret_as_argument(error: &clap::Error) -> Option<&'static str> {
+    let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidArg) else { return None };
+    match (error.kind(), name.as_str()) {
+        (ErrorKind::UnknownArgument, "--token") => Some(
+            "--token: a token is never an argument, since everybody on the machine could read it; put it into a file that nobody \
+             else may read and name that in XDFS_TOKEN_FILE",
+        ),
+        (ErrorKind::UnknownArgument, "--password") => Some(
+            "--password: a password is never an argument, since everybody on the machine could read it; it is asked for on a \
+             terminal, and --password-file names a file with it",
+        ),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_secret_that_is_typed_as_an_argument_is_not_repeated() {
+        for line in ["xdfs cp --token CANARY a xdfs://h/e/f", "xdfs stat --password=CANARY xdfs://h/e/f"] {
+            let failure = failure(line);
+            assert_eq!(failure.exit, Exit::Usage);
+            assert!(
+                failure.message.contains("never an argument") && !failure.message.contains("CANARY"),
+                "{}",
+                failure.message
+            );
+        }
+    }
 
     fn failure(line: &str) -> Failure {
         parse(line.split_whitespace().map(OsString::from)).expect_err(line)

@@ -22,6 +22,14 @@ fn mode(path: &std::path::Path) -> u32 {
 }
 
 #[test]
+fn a_file_without_a_key_is_no_reason_to_change_its_mode() {
+    let scene = Scene::new();
+    scene.write("notes", b"anything but a key\n");
+    scene.run(["trust", "pin", "host.example", "notes"]).ends_with(5).says(&["notes", "no key"]);
+    scene.run(["user", "add", "anna", "--key", "notes"]).ends_with(5).says(&["notes", "no key"]);
+}
+
+#[test]
 fn a_key_is_made_once_and_shown_as_often_as_wanted() {
     let scene = Scene::new();
     scene.run_as("anna", ["key", "show"]).ends_with(5).says(&["no key yet", "xdfs key create"]);

@@ -257,7 +257,11 @@ fn a_password_logs_in_from_a_file_and_from_the_terminal_and_is_never_shown() {
     let mut command = scene.command_as("bert", ["stat", &target]);
     command.env("XDFS_PASSWORD_FILE", "secret");
     Running::start(command).wait().ends_with(0);
-    scene.run_as("bert", ["stat", "--password-file", "wrong", &target]).ends_with(3).says(&["login", "wrong"]);
+    scene.run_as("bert", ["stat", "--password-file", "wrong", &target]).ends_with(3).says(&[
+        "login",
+        "wrong",
+        "xdfs user password bert",
+    ]);
     let mut terminal = scene.terminal_as("bert", ["stat", &target]);
     terminal.expect(&format!("Password of bert on {}: ", server.address()));
     terminal.type_line("canary horse battery");

@@ -43,9 +43,9 @@ pub(crate) enum KeyCommand {
     Export(KeyExportArgs),
 }
 
-/// Makes an Ed25519 key without a passphrase. For one with a passphrase use 'ssh-keygen -t ed25519': xdfs reads it.
+/// Where a new key goes.
 #[derive(Args, Debug)]
-pub(crate) struct KeyCreateArgs {
+pub(crate) struct KeepArgs {
     /// Write the key to FILE and its public half to FILE.pub, instead of keeping it as your own
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
@@ -60,6 +60,13 @@ pub(crate) struct KeyCreateArgs {
 
     #[command(flatten)]
     pub(crate) state: StateArgs,
+}
+
+/// Makes an Ed25519 key without a passphrase. For one with a passphrase use 'ssh-keygen -t ed25519': xdfs reads it.
+#[derive(Args, Debug)]
+pub(crate) struct KeyCreateArgs {
+    #[command(flatten)]
+    pub(crate) keep: KeepArgs,
 }
 
 /// Shows a public key: on standard output the line that 'xdfs user add NAME --key' takes, on standard error the
@@ -93,20 +100,8 @@ pub(crate) struct KeyImportArgs {
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
 
-    /// Write the key to FILE and its public half to FILE.pub, instead of keeping it as your own
-    #[arg(long, value_name = "FILE")]
-    pub(crate) out: Option<PathBuf>,
-
-    /// What the public half says whose it is; without it your name and that of the machine
-    #[arg(long, value_name = "TEXT")]
-    pub(crate) comment: Option<String>,
-
-    /// One JSON object instead of text
-    #[arg(long)]
-    pub(crate) json: bool,
-
     #[command(flatten)]
-    pub(crate) state: StateArgs,
+    pub(crate) keep: KeepArgs,
 }
 
 /// Writes a self-signed certificate of a key. Its fingerprint for xdfs is that of the key, whatever its names and dates.

@@ -14,7 +14,7 @@ use xdfs_server::users::State;
 use xdfs_xio::store::{Secrecy, create_named, read_named};
 
 use super::trust;
-use crate::args::{KeyCommand, KeyCreateArgs, KeyExportArgs, KeyImportArgs, KeyShowArgs};
+use crate::args::{KeepArgs, KeyCommand, KeyCreateArgs, KeyExportArgs, KeyImportArgs, KeyShowArgs};
 use crate::exit::{Exit, Failure};
 use crate::output::{JsonLines, complain, print};
 use crate::text::{printable, printable_path};
@@ -46,25 +46,19 @@ pub(crate) fn run(command: KeyCommand) -> Result<Exit, Failure> {
 
 fn create(args: &KeyCreateArgs) -> Result<Exit, Failure> {
     let key = KeyPair::generate().map_err(|error| failed(&error.into()))?;
-    keep(&key, args.out.as_deref(), args.comment.as_deref(), args.state.state.as_deref(), args.json)
+    keep(&key, &args.keep)
 }
 
 fn import(args: &KeyImportArgs) -> Result<Exit, Failure> {
     let text = text_of(&args.file, Secrecy::Secret)?;
     let key = x509::read_private_pem(&text).map_err(|error| unusable(&args.file, &error))?;
-    keep(&key, args.out.as_deref(), args.comment.as_deref(), args.state.state.as_deref(), args.json)
+    keep(&key, &args.keep)
 }
 
 /// Keeps a new key where it was asked to be, and shows its public half.
-fn keep(
-    key: &KeyPair,
-    out: Option<&Path>,
-    comment: Option<&str>,
-    typed_state: Option<&Path>,
-    json: bool,
-) -> Result<Exit, Failure> {
-    let comment = comment.map_or_else(own_name, str::to_owned);
-    let from = match out {
+fn keep(key: &KeyPair, wanted: &KeepArgs) -> Result<Exit, Failure> {
+    let comment = wanted.comment.clone().unwrap_or_else(own_name);
+    let from = match wanted.out.as_deref() {
         Some(path) => {
             let unwritable = |error: KeyFileError| unusable(path, &error);
             let private = write_private(key, &comment).map_err(unwritable)?;
@@ -75,7 +69,7 @@ fn keep(
             path.to_owned()
         }
         None => {
-            let folder = state::folder(typed_state)?;
+            let folder = state::folder(wanted.state.state.as_deref())?;
             keep_own(&folder, key, &comment).map_err(|error| match error.kind {
                 ErrorKind::AlreadyExists => {
                     let message = format!(
@@ -90,7 +84,7 @@ fn keep(
         }
     };
     let named = NamedKey { key: key.public(), comment };
-    tell(&named, &printable_path(&from), json)?;
+    tell(&named, &printable_path(&from), wanted.json)?;
     Ok(Exit::Done)
 }
 
@@ -194,8 +188,10 @@ fn host_key(folder: &Path) -> Result<KeyPair, Failure> {
 /// The public half of a private or public key file.
 pub(super) fn public_half(path: &Path) -> Result<NamedKey, Failure> {
     let text = text_of(path, Secrecy::Open)?;
-    if let Ok(named) = read_public(&text) {
-        return Ok(named);
+    match read_public(&text) {
+        Ok(named) => return Ok(named),
+        Err(error) if !text.contains("PRIVATE KEY") => return Err(unusable(path, &error)),
+        Err(_) => {}
     }
     // Nothing secret of it is shown or kept, and still: whose modes are wrong hears of it here.
     let text = text_of(path, Secrecy::Secret)?;

@@ -160,6 +160,12 @@ impl Offers {
             text.push_str(&format!("\n  not usable: {reason}"));
         }
         let user = &self.user;
+        if let [(Offer::Password(_), _)] = &self.ready[..] {
+            text.push_str(&format!(
+                "\nis it the right password? On the server its administrator sets another with 'xdfs user password {user}'"
+            ));
+            return text;
+        }
         match &self.line {
             Some(line) => text.push_str(&format!(
                 "\non the server its administrator lets this key in with\n  echo '{}' | xdfs user add {user} --key -\n(for \
