@@ -190,7 +190,8 @@ pub(super) fn public_half(path: &Path) -> Result<NamedKey, Failure> {
     let text = text_of(path, Secrecy::Open)?;
     match read_public(&text) {
         Ok(named) => return Ok(named),
-        Err(error) if !text.contains("PRIVATE KEY") => return Err(unusable(path, &error)),
+        Err(error) if text.contains("ssh-") && !text.contains("PRIVATE KEY") => return Err(unusable(path, &error)),
+        Err(_) if !text.contains("PRIVATE KEY") => return Err(unusable(path, &KeyFileError::NoKey)),
         Err(_) => {}
     }
     // Nothing secret of it is shown or kept, and still: whose modes are wrong hears of it here.
