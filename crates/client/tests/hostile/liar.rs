@@ -1,5 +1,6 @@
-//! B21, the other end: a server that has the right key and grants what was not asked for, or less than the client's floor.
-//! The client says so and has not a byte less protected than it wanted.
+//! B20 and B21, the other end: a server that has the right key and grants what was not asked for, or less than the client's
+//! floor, and records that reach the client otherwise than they were sealed. The client says so, has not a byte less
+//! protected than it wanted, and takes nothing for what it was not.
 
 use super::raw::{RawChannel, head};
 use super::support::people::People;
@@ -11,9 +12,9 @@ use std::sync::Arc;
 use xdfs_client::{Address, ConnectOptions, Error, ErrorKind, GetOptions, Level, Session, Suite, Target};
 use xdfs_engine::opening::{Gate, ServerOpened, ServerOpening, Step};
 use xdfs_proto::base::{ChannelId, Extent, SessionId};
-use xdfs_proto::wire::Event;
 use xdfs_proto::wire::control::{ChannelGrant, Control, Grant, Kind};
 use xdfs_proto::wire::handshake::Accept;
+use xdfs_proto::wire::{Event, Head};
 use xdfs_secure::handshake::tls::{FAREWELL_BYTES, HostIdentity, ServerIdentity};
 use xdfs_secure::identity::KeyPair;
 use xdfs_secure::keys::{self, ChannelKeys, Role};
@@ -21,7 +22,7 @@ use xdfs_secure::keys::{self, ChannelKeys, Role};
 /// What a lying server changes in ACCEPT, and what it says then to the one request.
 struct Lie {
     accept: fn(&mut Accept),
-    then: fn(&mut RawChannel),
+    then: Box<Deed>,
 }
 
 /// A client that wants a file of 100 bytes at `level`, and meets this server.
@@ -130,7 +131,7 @@ fn send(channel: &mut RawChannel, granted: Level, sent: Level) {
 /// What a liar makes of an honest ACCEPT.
 type Twist = fn(&mut Accept);
 /// What it does behind it.
-type Deed = fn(&mut RawChannel);
+type Deed = dyn Fn(&mut RawChannel) + Send;
 
 const HONEST: Twist = |_| {};
 
@@ -146,8 +147,7 @@ fn b21_a_server_that_grants_what_was_not_asked_for_is_left() {
         ("a proof that was not asked for", |accept| accept.proof = b"v=AAAA".to_vec()),
     ];
     for (what, accept) in lies {
-        let result =
-            meet(Level::Private, Lie { accept, then: |channel| send(channel, Level::Private, Level::Private) });
+        let result = meet(Level::Private, Lie { accept, then: Box::new(|c| send(c, Level::Private, Level::Private)) });
         let error = result.expect_err(what);
         let downgrade = what.starts_with("other prefaces");
         assert_eq!(error.kind == ErrorKind::Downgrade, downgrade, "{what}: {error}");
@@ -158,20 +158,9 @@ fn b21_a_server_that_grants_what_was_not_asked_for_is_left() {
 #[test]
 fn b21_a_server_that_grants_or_sends_below_the_clients_floor_gets_an_error() {
     let levels = [Level::Clear, Level::Integrity, Level::Private];
-    // A closure that captures is no function: each pair of levels has its own.
-    let cells: [(Level, Level, Deed); 9] = [
-        (levels[0], levels[0], |c| send(c, Level::Clear, Level::Clear)),
-        (levels[0], levels[1], |c| send(c, Level::Clear, Level::Integrity)),
-        (levels[0], levels[2], |c| send(c, Level::Clear, Level::Private)),
-        (levels[1], levels[0], |c| send(c, Level::Integrity, Level::Clear)),
-        (levels[1], levels[1], |c| send(c, Level::Integrity, Level::Integrity)),
-        (levels[1], levels[2], |c| send(c, Level::Integrity, Level::Private)),
-        (levels[2], levels[0], |c| send(c, Level::Private, Level::Clear)),
-        (levels[2], levels[1], |c| send(c, Level::Private, Level::Integrity)),
-        (levels[2], levels[2], |c| send(c, Level::Private, Level::Private)),
-    ];
     for floor in levels {
-        for (granted, sent, then) in cells {
+        for (granted, sent) in levels.into_iter().flat_map(|granted| levels.map(|sent| (granted, sent))) {
+            let then = Box::new(move |channel: &mut RawChannel| send(channel, granted, sent));
             let result = meet(floor, Lie { accept: HONEST, then });
             let cell = format!("floor {floor:?}, granted {granted:?}, sent at {sent:?}: {result:?}");
             if granted < floor || sent < granted {
@@ -180,6 +169,85 @@ fn b21_a_server_that_grants_or_sends_below_the_clients_floor_gets_an_error() {
             } else {
                 assert_eq!(result.expect(&cell), [5; 100]);
             }
+        }
+    }
+}
+
+/// A block of the file, at a level.
+fn block(level: Level) -> Head {
+    head(Event::Download, level, 1)
+}
+
+/// Grants, lets `spoil` send the block, and ends as if it had been sent well.
+fn spoiled(level: Level, spoil: impl Fn(&mut RawChannel) + Send + 'static) -> Result<Vec<u8>, Error> {
+    let then = Box::new(move |channel: &mut RawChannel| {
+        channel.control(1, &grant(level));
+        spoil(channel);
+        channel.whole(1, 100);
+        // Where the length grew there is nothing to wait for.
+        let _ = channel.stream.shutdown(std::net::Shutdown::Write);
+    });
+    meet(level, Lie { accept: HONEST, then })
+}
+
+#[test]
+fn b20_a_bit_that_flips_at_any_byte_on_its_way_to_a_client_is_found_at_every_level() {
+    for level in [Level::Clear, Level::Integrity, Level::Private] {
+        let honest = spoiled(level, move |c| c.record(block(level), &[5; 100], |_| {}));
+        assert_eq!(honest.expect("nothing is wrong with this one"), [5; 100]);
+        // At `clear` the payload is protected by nothing: that is what the level means, and what its name says.
+        let end = if level == Level::Clear { 48 } else { 148 };
+        for byte in 0..end {
+            let result =
+                spoiled(level, move |c| c.record(block(level), &[5; 100], |bytes| bytes[byte] ^= 1 << (byte % 8)));
+            assert!(result.is_err(), "{level:?}: byte {byte} was altered and taken: {result:?}");
+        }
+    }
+}
+
+/// What is done to the block of a download, at a level.
+type Spoil = (&'static str, fn(&mut RawChannel, Level));
+
+const SPOILS: &[Spoil] = &[
+    ("repeated", |c, level| {
+        let mut record = Vec::new();
+        c.record(block(level), &[5; 100], |bytes| record.clone_from(bytes));
+        let _ = c.stream.write_all(&record);
+    }),
+    ("behind a record that was cut out", |c, level| {
+        c.record(head(Event::Nothing, Level::Private, 0), &[], Vec::clear);
+        c.record(block(level), &[5; 100], |_| {});
+    }),
+    ("in front of a record that was before it", |c, level| {
+        let mut first = Vec::new();
+        c.record(head(Event::Nothing, Level::Private, 0), &[], |bytes| first = std::mem::take(bytes));
+        c.record(block(level), &[5; 100], |_| {});
+        let _ = c.stream.write_all(&first);
+    }),
+    ("at another offset", |c, level| c.record(block(level), &[5; 100], |bytes| bytes[23] ^= 1)),
+    ("of another operation", |c, level| c.record(block(level), &[5; 100], |bytes| bytes[7] ^= 2)),
+    ("at another level", |c, level| {
+        let other = if level == Level::Private { Level::Integrity } else { Level::Private };
+        c.record(block(level), &[5; 100], |bytes| bytes[1] = other as u8);
+    }),
+    ("of the next epoch", |c, level| c.record(Head { epoch: 1, ..block(level) }, &[5; 100], |_| {})),
+    ("under the next key, which was not announced", |c, level| {
+        let sequence = c.sequence();
+        c.next_key();
+        c.exactly(Head { sequence, length: 100, ..block(level) }, &[5; 100], |_| {});
+    }),
+    ("what the client said itself", |c, _| {
+        let back = c.read_sealed();
+        let _ = c.stream.write_all(&back);
+    }),
+];
+
+#[test]
+fn b20_a_record_that_reaches_a_client_elsewhere_than_it_was_sent_is_never_taken() {
+    for level in [Level::Clear, Level::Integrity, Level::Private] {
+        for (what, spoil) in SPOILS {
+            let result = spoiled(level, move |c| spoil(c, level));
+            assert!(result.is_err(), "{level:?}, {what}: {result:?}");
         }
     }
 }

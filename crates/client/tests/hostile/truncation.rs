@@ -10,13 +10,13 @@ use xdfs_proto::wire::Event;
 use xdfs_server::LogEvent;
 
 /// One session with one transfer, from connect to close.
-fn whole_session(serving: &Serving, middle: &Middle, upload: bool, content: &[u8]) -> Result<(), Error> {
-    let options = ConnectOptions {
-        address: middle.address.clone(),
-        level: Level::Private,
-        deadline: PATIENCE,
-        ..serving.options(1)
-    };
+fn whole_session(
+    serving: &Serving,
+    middle: &Middle,
+    (upload, level): (bool, Level),
+    content: &[u8],
+) -> Result<(), Error> {
+    let options = ConnectOptions { address: middle.address.clone(), level, deadline: PATIENCE, ..serving.options(1) };
     let session = Session::connect(&options)?;
     if upload {
         let payload = Payload::bytes(content.to_vec()).unwrap();
@@ -53,12 +53,12 @@ fn is_told(seen: &Seen, upload: bool) -> bool {
     starts.zip(&records).any(|(start, end)| bytes[*start] == wanted as u8 && *end <= bytes.len())
 }
 
-fn cut_everywhere(upload: bool) {
+fn cut_everywhere(upload: bool, level: Level) {
     let serving = Serving::start();
     let content = pattern(2 * BLOCK + 100, 9);
     serving.directory.write("down", &content);
     let middle = Middle::before(&serving.address);
-    whole_session(&serving, &middle, upload, &content).unwrap();
+    whole_session(&serving, &middle, (upload, level), &content).unwrap();
     // Its end is in the log before the log is looked at for another's.
     assert_eq!(serving.session_ended(), None);
     let good = middle.seen(0);
@@ -75,7 +75,7 @@ fn cut_everywhere(upload: bool) {
             serving.forget();
             let line = middle.connections();
             middle.act(Act::End { way, at, how });
-            let result = whole_session(&serving, &middle, upload, &content);
+            let result = whole_session(&serving, &middle, (upload, level), &content);
             let seen = middle.seen(line);
             // How many records a side says is not the same each time: what went past the place is no truncation.
             let went = seen.bytes[way as usize].len();
@@ -96,12 +96,20 @@ fn cut_everywhere(upload: bool) {
     }
 }
 
-#[test]
-fn b22_an_upload_that_is_cut_at_any_border_is_an_error_at_both_ends() {
-    cut_everywhere(true);
+macro_rules! levels {
+    ($($name:ident: $upload:literal, $level:ident;)+) => {
+        $(#[test]
+        fn $name() {
+            cut_everywhere($upload, Level::$level);
+        })+
+    };
 }
 
-#[test]
-fn b22_a_download_that_is_cut_at_any_border_is_an_error_at_both_ends() {
-    cut_everywhere(false);
+levels! {
+    b22_a_private_upload_that_is_cut_at_any_border_is_an_error_at_both_ends: true, Private;
+    b22_a_private_download_that_is_cut_at_any_border_is_an_error_at_both_ends: false, Private;
+    b22_an_upload_at_integrity_that_is_cut_at_any_border_is_an_error_at_both_ends: true, Integrity;
+    b22_a_download_at_integrity_that_is_cut_at_any_border_is_an_error_at_both_ends: false, Integrity;
+    b22_a_clear_upload_that_is_cut_at_any_border_is_an_error_at_both_ends: true, Clear;
+    b22_a_clear_download_that_is_cut_at_any_border_is_an_error_at_both_ends: false, Clear;
 }
