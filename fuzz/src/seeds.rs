@@ -1,6 +1,8 @@
 //! The inputs from which the corpus was made: the golden frames of `vectors/`, messages that break one rule each, and
 //! conversations for the session. `--write-corpus` writes them; what a run finds is added to the corpus by hand.
 
+mod texts;
+
 use crate::{conversations, corpus};
 use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_proto::limits;
@@ -17,6 +19,7 @@ pub(crate) fn all() -> Vec<Seed> {
     seeds.extend(broken());
     seeds.extend(paths());
     seeds.extend(conversations::all());
+    seeds.extend(texts::all());
     seeds
 }
 

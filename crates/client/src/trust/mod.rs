@@ -6,6 +6,7 @@
 //! without `forget` or a new pin.
 
 mod check;
+pub mod lines;
 
 pub use check::{Doubt, Trust};
 
@@ -97,10 +98,7 @@ impl KnownHosts {
         // Another program may have changed it meanwhile.
         self.hosts = read(&folder)?;
         let outcome = change(&mut self.hosts);
-        let mut text = String::from("# Servers and their keys: HOST:PORT SHA256:KEY SECONDS. See 'xdfs trust'.\n");
-        for (host, remembered) in &self.hosts {
-            text.push_str(&format!("{host} {} {}\n", remembered.fingerprint, remembered.since));
-        }
+        let text = lines::write(&self.hosts);
         if text.len() > FILE_BYTES_MAX {
             return Err(Error::new(ErrorKind::LimitExceeded, "too many servers are known; forget some"));
         }
@@ -112,31 +110,10 @@ impl KnownHosts {
 /// Reads the file; a line that is not understood could be the one that holds the right key, so it is an error.
 fn read(folder: &Folder) -> Result<BTreeMap<HostName, Remembered>, Error> {
     let Some(bytes) = folder.read(FILE, FILE_BYTES_MAX, Secrecy::Public)? else { return Ok(BTreeMap::new()) };
-    let text = String::from_utf8_lossy(&bytes);
-    let mut hosts = BTreeMap::new();
-    for (number, line) in (1..).zip(text.lines()) {
-        if line.trim().is_empty() || line.starts_with('#') {
-            continue;
-        }
-        let (host, remembered) = parse(line).ok_or_else(|| {
-            let text = format!("'{}': line {number} is not understood; correct or remove it", folder.shown_file(FILE));
-            Error::new(ErrorKind::Storage, text)
-        })?;
-        if hosts.insert(host, remembered).is_some() {
-            let text = format!("'{}': line {number} names a server again", folder.shown_file(FILE));
-            return Err(Error::new(ErrorKind::Storage, text));
-        }
-    }
-    Ok(hosts)
-}
-
-fn parse(line: &str) -> Option<(HostName, Remembered)> {
-    let mut words = line.split_whitespace();
-    let (host, fingerprint, since) = (words.next()?, words.next()?, words.next()?);
-    let (name, port) = host.rsplit_once(':')?;
-    let name = HostName::new(name, port.parse().ok()?);
-    let remembered = Remembered { fingerprint: fingerprint.parse().ok()?, since: since.parse().ok()? };
-    (words.next().is_none() && name.0 == host).then_some((name, remembered))
+    lines::read(&String::from_utf8_lossy(&bytes)).map_err(|bad| {
+        let text = format!("'{}': {bad}", folder.shown_file(FILE));
+        Error::new(ErrorKind::Storage, text)
+    })
 }
 
 #[cfg(test)]

@@ -208,5 +208,7 @@ fn tidy(comment: &str) -> String {
         }
         tidy.push(character);
     }
+    // Where it was cut may be a space, which a reader would not see.
+    tidy.truncate(tidy.trim_end().len());
     tidy
 }

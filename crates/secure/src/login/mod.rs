@@ -8,7 +8,8 @@
 //! password of nobody the server goes on with a made-up verifier ([`Decoy`]) to the same end.
 
 mod client;
-pub mod scram;
+pub mod messages;
+mod scram;
 mod server;
 mod stretch;
 

@@ -7,7 +7,8 @@ use core::fmt;
 use base64ct::{Base64Unpadded, Encoding};
 use xdfs_proto::wire::login::{KeyLogin, Kind, TokenLogin};
 
-use super::scram::{ScramServer, read_client_first};
+use super::messages::ClientFirst;
+use super::scram::ScramServer;
 use super::{Binding, NONCE_BYTES, TRIES_MAX};
 use crate::Error;
 use crate::identity::password::{ROUNDS, SALT_BYTES, Salts};
@@ -173,12 +174,12 @@ impl ServerLogin {
     }
 
     fn on_first(&mut self, credentials: &[u8], directory: &dyn Directory, decoy: &Decoy) -> Option<Vec<u8>> {
-        let (user, first_bare, client_nonce) = read_client_first(credentials)?;
+        let ClientFirst { user, bare, nonce: client_nonce } = ClientFirst::read(credentials)?;
         let made_up = decoy.verifier(&user, &decoy.salts(directory).ok()?).ok()?;
         let verifier = directory.password(&user);
         let nonce = Base64Unpadded::encode_string(&self.nonce);
         let (scram, challenge) =
-            ScramServer::first(first_bare, &client_nonce, &nonce, verifier.clone().unwrap_or(made_up));
+            ScramServer::first(bare.to_owned(), client_nonce, &nonce, verifier.clone().unwrap_or(made_up));
         // A second try on the same connection must not be answerable with the first one's proof.
         let used = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, &self.nonce);
         self.nonce.copy_from_slice(&used.as_ref()[..NONCE_BYTES]);
