@@ -167,3 +167,34 @@ mod tests {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::OsStr;
+
+    fn url(text: &str) -> Url {
+        Url::parse(OsStr::new(text)).unwrap()
+    }
+
+    #[test]
+    fn b30_a_session_serves_its_own_server_key_and_user_and_nobody_else() {
+        let key = "SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU";
+        let of = |text: String| Server {
+            url: url(&text),
+            session: Err((Failure::new(Exit::Usage, String::new()), ErrorKind::Refused)),
+        };
+        let opened = of(format!("xdfs://ada@a.example:2799/data/x#{key}"));
+        assert!(opened.serves(&url(&format!("xdfs://ada@a.example/other/y#{key}"))), "another file of the same server");
+        for other in [
+            format!("xdfs://bob@a.example/data/x#{key}"),
+            format!("xdfs://a.example/data/x#{key}"),
+            format!("xdfs://ada@b.example/data/x#{key}"),
+            format!("xdfs://ada@a.example:2800/data/x#{key}"),
+            format!("xdfs://ada@a.example/data/x#{}", key.replace("47DE", "57DE")),
+            "xdfs://ada@a.example/data/x".to_owned(),
+        ] {
+            assert!(!opened.serves(&url(&other)), "{other}");
+        }
+    }
+}

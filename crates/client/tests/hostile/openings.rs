@@ -11,7 +11,7 @@ use xdfs_proto::wire::control::Control;
 use xdfs_proto::wire::handshake::{ExtendedOption, MessageType, Open, frame};
 use xdfs_proto::wire::request::Request;
 use xdfs_secure::handshake::tls::{Certificates, ClientTls};
-use xdfs_server::{LogEvent, ServerLimits};
+use xdfs_server::{LogEvent, Policy, ServerLimits};
 
 /// How a client that wants a session starts.
 const CLIENT: [u8; 8] = *b"\x00xdfs\x01\x01\x01";
@@ -287,4 +287,33 @@ fn who_connected_before_a_drain_and_opens_after_it_is_told() {
     running.until("EOFT", |_, control| matches!(control, Control::EndOfTransfer { .. }).then_some(()));
     serving.ended().unwrap();
     assert_eq!(serving.directory.read("running"), [1; BLOCK]);
+}
+
+#[test]
+fn b13_however_many_channels_are_asked_for_so_many_are_granted_and_no_more() {
+    let serving = Serving::start();
+    let most = Policy::default().channels_max;
+    for (asked, granted) in [(1, 1), (2, 2), (most, most), (most + 1, most), (u16::MAX, most)] {
+        let (session, mut channel) = open(&serving, wishes(asked)).unwrap();
+        assert_eq!((session.grant.first, session.grant.count), (1, granted), "{asked}");
+        channel.ping();
+    }
+    // None at all is no wish.
+    let mut raw = RawTls::start(&serving);
+    let none = Open { prefaces: raw.prefaces, channels: 0, ..wishes(1) };
+    assert_eq!(raw.refused(&frame(MessageType::Open, &none.encode())).kind, ErrorKind::Protocol);
+}
+
+#[test]
+fn b13_ten_thousand_wishes_for_channels_cost_no_more_than_one() {
+    let serving = Serving::start();
+    let (_, mut channel) = open(&serving, wishes(4)).unwrap();
+    for _ in 0..100 {
+        for _ in 0..100 {
+            channel.control(0, &Control::WantChannels(4096));
+        }
+        channel.ping();
+    }
+    let [sessions, opening, threads] = serving.status();
+    assert!(sessions == 1 && opening == 0 && threads <= 1, "{:?}", [sessions, opening, threads]);
 }
