@@ -166,19 +166,10 @@ mod tests {
             assert_eq!(wire_name(&Url::parse(OsStr::new(url)).unwrap()), name, "{url}");
         }
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::ffi::OsStr;
-
-    fn url(text: &str) -> Url {
-        Url::parse(OsStr::new(text)).unwrap()
-    }
 
     #[test]
     fn b30_a_session_serves_its_own_server_key_and_user_and_nobody_else() {
+        let url = |text: &str| Url::parse(OsStr::new(text)).unwrap();
         let key = "SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU";
         let of = |text: String| Server {
             url: url(&text),
