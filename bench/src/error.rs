@@ -3,9 +3,21 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 /// Result of everything in this crate.
 pub type Result<T> = std::result::Result<T, Error>;
+
+/// How a program of this crate ends; what went wrong is told on standard error.
+pub fn exit_code(program: &str, outcome: Result<()>) -> ExitCode {
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{program}: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
 
 /// A failure of the bench itself, of a peer, or of a check.
 #[derive(Debug, thiserror::Error)]

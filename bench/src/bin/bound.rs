@@ -12,7 +12,7 @@ use clap::{Args, Parser, Subcommand};
 use serde_json::json;
 use xdfs_bench::args::parse_size;
 use xdfs_bench::bound::{self, BLOCK_MAX, CHANNELS_MAX, Direction, Moved};
-use xdfs_bench::error::Result;
+use xdfs_bench::error::{Result, exit_code};
 
 /// Moves bytes over TCP with no protocol at all: the bound that a transfer program is measured against.
 #[derive(Parser)]
@@ -73,13 +73,7 @@ fn main() -> ExitCode {
         Command::Send(transfer) => run(&transfer, Direction::Up),
         Command::Recv(transfer) => run(&transfer, Direction::Down),
     };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("bound: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    exit_code("bound", outcome)
 }
 
 fn serve(listen: SocketAddr, directory: Option<PathBuf>, congestion: &str) -> Result<()> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use serde_json::json;
-use xdfs_bench::error::Result;
+use xdfs_bench::error::{Result, exit_code};
 use xdfs_bench::holder::{self, Login};
 
 /// A client of xdfs that does what the command line cannot be asked for.
@@ -53,13 +53,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    match run(Cli::parse().command) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("holder: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    exit_code("holder", run(Cli::parse().command))
 }
 
 fn run(command: Command) -> Result<()> {

@@ -12,7 +12,7 @@ use clap::{Args, Parser, Subcommand};
 use serde_json::json;
 use xdfs_bench::args::parse_size;
 use xdfs_bench::bound::{self, CHANNELS_MAX, Direction};
-use xdfs_bench::error::Result;
+use xdfs_bench::error::{Result, exit_code};
 use xdfs_bench::tls::{Client, Server};
 
 /// Moves zeros through rustls with nothing around it: what private transfers are measured against.
@@ -85,13 +85,7 @@ fn main() -> ExitCode {
             .and_then(|client| client.handshakes(count))
             .map(|seconds| println!("{}", json!({"event": "handshakes", "count": count, "seconds": seconds}))),
     };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("tls-bound: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    exit_code("tls-bound", outcome)
 }
 
 fn serve(listen: SocketAddr, certificate: &std::path::Path, congestion: &str) -> Result<()> {

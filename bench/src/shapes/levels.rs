@@ -1,12 +1,10 @@
 //! What the check of every block costs: protection `integrity` against `clear`, in the same rounds.
 
 use super::file::Place;
-use super::memory::{channels_name, direction_name};
-use super::{rounds, run_cell, size};
+use super::{memory, run_cell, size};
 use crate::args::Shape;
-use crate::cell::Cell;
 use crate::error::Result;
-use crate::peers::{System, Work, Xdfs};
+use crate::peers::{System, Xdfs};
 use crate::report::Report;
 use crate::world::World;
 
@@ -22,21 +20,8 @@ pub(super) fn run(world: &World, report: &mut Report) -> Result<()> {
     let args = &world.args;
     for direction in &args.directions {
         for channels in args.channels.clone().unwrap_or_else(|| vec![1, 8]) {
-            let cell = Cell {
-                shape: Shape::Levels,
-                title: format!(
-                    "integrity against clear, memory, {}, {}",
-                    direction_name(*direction),
-                    channels_name(channels)
-                ),
-                work: Work::Memory { direction: *direction, channels, bytes: size(args, MEMORY_BYTES) },
-                systems: levels(),
-                rounds: rounds(args),
-                directory: None,
-                warm: None,
-                filesystem: None,
-                fairness: false,
-            };
+            let moved = (*direction, channels, size(args, MEMORY_BYTES));
+            let cell = memory::cell(args, Shape::Levels, "integrity against clear, memory", moved, levels());
             run_cell(world, report, &cell)?;
         }
     }

@@ -3,11 +3,12 @@
 //! From 8 channels on, xdfs with one channel runs in the same rounds: "as fast as one channel" can only be said there.
 
 use super::{chosen, rounds, run_cell, size};
-use crate::args::{FileSystem, PeerName, Shape};
+use crate::args::{Args, FileSystem, PeerName, Shape};
+use crate::bound::Direction;
 use crate::cell::Cell;
 use crate::error::Result;
 use crate::files;
-use crate::peers::{self, Work, Xdfs};
+use crate::peers::{self, System, Work, Xdfs};
 use crate::report::Report;
 use crate::world::{ScratchDir, World};
 
@@ -33,28 +34,41 @@ pub(super) fn run(world: &World, report: &mut Report) -> Result<()> {
             if channels > 1 && names.contains(&PeerName::Xdfs) {
                 systems.insert(1, Box::new(Xdfs { channels: Some(1), ..Xdfs::default() }));
             }
-            let cell = Cell {
-                shape: Shape::Memory,
-                title: format!("memory to memory, {}, {}", direction_name(*direction), channels_name(channels)),
-                work: Work::Memory { direction: *direction, channels, bytes },
-                systems,
-                rounds: rounds(args),
-                directory: None,
-                warm: (channels >= WARM_FROM).then(|| (warm.path().to_owned(), u64::from(channels) * WARM_PER_CHANNEL)),
-                filesystem: None,
-                fairness: channels > 1,
-            };
-            run_cell(world, report, &cell)?;
+            let plain = cell(args, Shape::Memory, "memory to memory", (*direction, channels, bytes), systems);
+            let warm =
+                (channels >= WARM_FROM).then(|| (warm.path().to_owned(), u64::from(channels) * WARM_PER_CHANNEL));
+            run_cell(world, report, &Cell { warm, fairness: channels > 1, ..plain })?;
         }
     }
     Ok(())
 }
 
+/// Zeros from memory to memory: which way, over how many channels, how many bytes.
+pub(super) fn cell(
+    args: &Args,
+    shape: Shape,
+    what: &str,
+    (direction, channels, bytes): (Direction, u32, u64),
+    systems: Vec<Box<dyn System>>,
+) -> Cell {
+    Cell {
+        shape,
+        title: format!("{what}, {}, {}", direction_name(direction), channels_name(channels)),
+        work: Work::Memory { direction, channels, bytes },
+        systems,
+        rounds: rounds(args),
+        directory: None,
+        warm: None,
+        filesystem: None,
+        fairness: false,
+    }
+}
+
 /// For headings.
-pub(super) fn direction_name(direction: crate::bound::Direction) -> &'static str {
+pub(super) fn direction_name(direction: Direction) -> &'static str {
     match direction {
-        crate::bound::Direction::Down => "down",
-        crate::bound::Direction::Up => "up",
+        Direction::Down => "down",
+        Direction::Up => "up",
     }
 }
 

@@ -1,12 +1,10 @@
 //! What encryption costs, and what it costs others: xdfs at its three levels beside rustls, GridFTP, nginx and ssh.
 
 use super::file::Place;
-use super::memory::{channels_name, direction_name};
-use super::{chosen, rounds, run_cell, size};
+use super::{chosen, memory, run_cell, size};
 use crate::args::{PeerName, Shape};
-use crate::cell::Cell;
 use crate::error::Result;
-use crate::peers::{self, System, Work, Xdfs};
+use crate::peers::{self, System, Xdfs};
 use crate::report::Report;
 use crate::world::World;
 
@@ -23,21 +21,8 @@ pub(super) fn run(world: &World, report: &mut Report) -> Result<()> {
     let channels = args.channels.clone().unwrap_or_else(|| vec![1, 8]);
     for direction in &args.directions {
         for channels in &channels {
-            let cell = Cell {
-                shape: Shape::Private,
-                title: format!(
-                    "protected, memory to memory, {}, {}",
-                    direction_name(*direction),
-                    channels_name(*channels)
-                ),
-                work: Work::Memory { direction: *direction, channels: *channels, bytes: size(args, MEMORY_BYTES) },
-                systems: systems(&chosen(args, &MEMORY_PEERS)),
-                rounds: rounds(args),
-                directory: None,
-                warm: None,
-                filesystem: None,
-                fairness: false,
-            };
+            let (moved, beside) = ((*direction, *channels, size(args, MEMORY_BYTES)), chosen(args, &MEMORY_PEERS));
+            let cell = memory::cell(args, Shape::Private, "protected, memory to memory", moved, systems(&beside));
             run_cell(world, report, &cell)?;
         }
     }
