@@ -59,6 +59,7 @@ usage: cargo run -p xtask -- COMMAND
   fuzz [--short]     feed the decoders made-up input; --short replays the corpus and stops after CI's share
   hops               what a block costs: the system calls of a real transfer
   deny               banned crates, licences and sources of the dependencies
+  long login-timing  minutes of measuring: whether a login's time tells who exists
   reqs               requirements of docs/papers.md that name neither a test nor a reason
   setup              install the Debian packages which the tests need
 ";
@@ -77,6 +78,7 @@ fn main() -> ExitCode {
         ["fuzz", "--short"] => generated::fuzz(true),
         ["hops"] => hops::check(),
         ["deny"] => deny::check(),
+        ["long", "login-timing"] => generated::login_timing(),
         ["reqs"] => reqs::check(),
         ["setup"] => setup::install(),
         ["help" | "--help" | "-h"] => {

@@ -16,4 +16,5 @@ mod sealed;
 mod strangers;
 #[path = "../support/mod.rs"]
 mod support;
+mod timing;
 mod truncation;

@@ -1,0 +1,90 @@
+//! B26, the half that is about time: the server's answers to a login take as long for a user who exists as for one who does
+//! not. Minutes of measuring, so it runs by command: `cargo run -p xtask -- long login-timing`.
+
+use super::raw::{RawTls, wishes};
+use super::support::people::People;
+use super::support::serving::{Serving, Setup};
+use rustix::net::{AddressFamily, SocketType};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::Instant;
+use xdfs_client::Address;
+use xdfs_proto::wire::handshake::{MessageType, Open, frame};
+
+/// Logins of each kind.
+const TRIES: usize = 2000;
+/// Logins on one connection: the sixth would end it.
+const ON_ONE: usize = 4;
+/// Welch's t from which on two means differ.
+const DIFFERENT: f64 = 4.5;
+
+/// A connection from an address that has not failed before: who fails too often has to wait, and says so.
+fn connect(serving: &Serving, number: usize) -> TcpStream {
+    let Address::Tcp(address) = serving.address else { panic!("it speaks TCP") };
+    let from = [127, 1 + (number / 60_000) as u8, (number / 250 % 240) as u8, 1 + (number % 250) as u8];
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    rustix::net::bind(&socket, &std::net::SocketAddr::from((from, 0))).unwrap();
+    rustix::net::connect(&socket, &address).unwrap();
+    let stream = TcpStream::from(socket);
+    stream.set_nodelay(true).unwrap();
+    stream
+}
+
+/// Microseconds until the challenge, and until the refusal of a proof.
+fn login(raw: &mut RawTls, user: &str) -> [f64; 2] {
+    let credentials = format!("p=tls-exporter,,n={user},r=0123456789abcdefgh").into_bytes();
+    let open = frame(MessageType::Open, &Open { prefaces: raw.prefaces, login: 3, credentials, ..wishes(1) }.encode());
+    let started = Instant::now();
+    raw.say(&open);
+    let (message, challenge) = raw.read().expect("a challenge");
+    let challenged = started.elapsed();
+    assert_eq!(message, MessageType::Challenge);
+    let nonce = String::from_utf8(challenge).unwrap().split(',').next().unwrap().to_owned();
+    let proof = format!("c=AAAA,{nonce},p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=");
+    let proof = frame(MessageType::Proof, proof.as_bytes());
+    let started = Instant::now();
+    raw.say(&proof);
+    assert_eq!(raw.read().expect("an answer").0, MessageType::Again);
+    [challenged, started.elapsed()].map(|time| time.as_secs_f64() * 1e6)
+}
+
+/// Mean and variance of the mean, of the quicker nine tenths: what is slow is the machine.
+fn mean(times: &mut [f64]) -> (f64, f64) {
+    times.sort_by(f64::total_cmp);
+    let kept = &times[..times.len() * 9 / 10];
+    let count = kept.len() as f64;
+    let mean = kept.iter().sum::<f64>() / count;
+    (mean, kept.iter().map(|time| (time - mean).powi(2)).sum::<f64>() / (count - 1.0) / count)
+}
+
+#[test]
+#[ignore = "measures for a while: cargo run -p xtask -- long login-timing"]
+fn b26_a_login_of_nobody_takes_as_long_as_one_of_somebody() {
+    let serving = Serving::with(Setup { directory: Arc::new(People(false)), ..Setup::default() });
+    // Names of one length; the second has no password, the third is nobody.
+    let users = ["ada", "bob", "eve"];
+    let mut times = users.map(|_| [Vec::new(), Vec::new()]);
+    let connections = TRIES.div_ceil(ON_ONE) * users.len();
+    for number in 0..connections {
+        let mut raw = RawTls::on(connect(&serving, number));
+        for turn in 0..ON_ONE {
+            // In turns, so that what the machine does meanwhile meets all alike.
+            let who = (number + turn) % users.len();
+            let [challenge, refusal] = login(&mut raw, users[who]);
+            // The first on a connection pays for what is not warm yet.
+            if turn > 0 {
+                times[who][0].push(challenge);
+                times[who][1].push(refusal);
+            }
+        }
+    }
+    for (part, name) in ["challenge", "refusal"].into_iter().enumerate() {
+        let means = times.each_mut().map(|both| mean(&mut both[part]));
+        for other in [1, 2] {
+            let ((one, spread), (two, spread_two)) = (means[0], means[other]);
+            let t = (one - two) / (spread + spread_two).sqrt();
+            println!("{name}: {} {one:.1} us, {} {two:.1} us, t = {t:.2}", users[0], users[other]);
+            assert!(t.abs() < DIFFERENT, "the {name} tells {} from {}: t = {t:.2}", users[0], users[other]);
+        }
+    }
+}
