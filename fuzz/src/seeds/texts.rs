@@ -175,7 +175,8 @@ fn openings(seeds: &mut Vec<Seed>) {
     put("server-inside", "proof", frame(MessageType::Proof, b"c=cD10,r=x,p=AAAA"));
     put("server-inside", "nothing", frame(MessageType::Hello, b""));
 
-    let logins = |logins: u64| frame(MessageType::Hello, &Hello { prefaces: prefaces(), logins }.encode());
+    let logins =
+        |logins: u64| frame(MessageType::Hello, &Hello { prefaces: prefaces(), logins, salts: [6; 16] }.encode());
     let grant = ChannelGrant { first: 1, count: 4, secret: [8; 32], life_ms: 15_000 };
     let accept = Accept {
         prefaces: prefaces(),
@@ -201,7 +202,11 @@ fn openings(seeds: &mut Vec<Seed>) {
     put("client-inside", "again", [logins(15), again.clone(), accepted(&accept)].concat());
     put("client-inside", "again-and-again", [logins(15), again.clone(), again].concat());
     put("client-inside", "no-logins", logins(0));
-    put("client-inside", "downgrade", frame(MessageType::Hello, &Hello { prefaces: [0; 16], logins: 15 }.encode()));
+    put(
+        "client-inside",
+        "downgrade",
+        frame(MessageType::Hello, &Hello { prefaces: [0; 16], logins: 15, salts: [6; 16] }.encode()),
+    );
     put("client-inside", "challenge", [logins(15), frame(MessageType::Challenge, b"r=x,s=AAAA,i=100000")].concat());
     put("client-inside", "more", [logins(15), accepted(&Accept { channels: 4, pipelines: 2, ..accept })].concat());
 }

@@ -173,6 +173,7 @@ pub(super) fn client_inside(input: &[u8]) {
                 step = next;
                 continue;
             }
+            ClientStep::Stretch(_) => panic!("no password was offered"),
             // An ACCEPT is an ACCEPT, from whoever has the server's key.
             ClientStep::Done { .. } => return,
         };
