@@ -9,6 +9,7 @@ mod generated;
 mod hops;
 mod layers;
 mod lex;
+mod long;
 mod metadata;
 mod process;
 mod reqs;
@@ -61,6 +62,7 @@ usage: cargo run -p xtask -- COMMAND
   deny               banned crates, licences and sources of the dependencies
   long login-timing  minutes of measuring: whether a login's time tells who exists
   reqs               requirements of docs/papers.md that name neither a test nor a reason
+  long NAME [AMOUNT] a suite at length: seeds (1,000,000 sessions), crash (7,200 s for each test), kills (5 GiB, 40 kills)
   setup              install the Debian packages which the tests need
 ";
 
@@ -80,6 +82,8 @@ fn main() -> ExitCode {
         ["deny"] => deny::check(),
         ["long", "login-timing"] => generated::login_timing(),
         ["reqs"] => reqs::check(),
+        ["long", name] => long::run(name, None),
+        ["long", name, amount] => long::run(name, Some(amount)),
         ["setup"] => setup::install(),
         ["help" | "--help" | "-h"] => {
             print!("{HELP}");

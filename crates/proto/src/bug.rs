@@ -40,6 +40,8 @@ pub enum Bug {
     NoDirectorySync,
     /// A sync that failed is made again, and its success believed.
     SyncAgain,
+    /// A sync that failed is taken as one that was made.
+    ErrorIgnored,
 }
 
 impl Bug {
@@ -67,7 +69,7 @@ impl Bug {
     ];
 
     /// Those of storage, which the crash states catch.
-    pub const OF_STORAGE: [Bug; 3] = [Bug::NameBeforeSync, Bug::NoDirectorySync, Bug::SyncAgain];
+    pub const OF_STORAGE: [Bug; 4] = [Bug::NameBeforeSync, Bug::NoDirectorySync, Bug::SyncAgain, Bug::ErrorIgnored];
 }
 
 /// The switch. Without the feature it has no state and is never set.

@@ -97,7 +97,8 @@ impl Commit {
     /// The step that was next failed: nothing follows, whatever the call would say if it were made again.
     pub fn on_failed(&mut self, step: Step) {
         let again = step == Step::SyncFile && self.bugs.has(Bug::SyncAgain);
-        self.failed |= !again;
+        let ignored = step == Step::SyncFile && self.bugs.has(Bug::ErrorIgnored) && self.on_done(step).is_ok();
+        self.failed |= !again && !ignored;
     }
 
     /// Whether the file has its name: it can no longer be taken back.

@@ -112,6 +112,11 @@ impl Relay {
         assert!(!waited.timed_out(), "too little passed within {DEADLINE:?}");
     }
 
+    /// Bytes that have come from clients so far.
+    pub fn passed(&self) -> u64 {
+        self.shared.lock().connections.iter().map(|connection| connection.passed[0]).sum()
+    }
+
     /// Lets everything pass from now on.
     pub fn release(&self) {
         self.shared.lock().hold = None;

@@ -332,7 +332,7 @@ fn a_json_line_tells_about_each_transfer() {
     // Blocks that were still on their way when nothing else was left go again on idle channels.
     let moved = by_channel.iter().sum::<u64>();
     assert!(moved >= 5_000_000, "{line}");
-    assert_eq!(moved > 5_000_000, line["retries"].as_u64().unwrap() > 0, "{line}");
+    assert_eq!(line["retries"], 0, "nothing was lost, whatever went twice: {line}");
 }
 
 #[test]

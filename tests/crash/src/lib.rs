@@ -3,11 +3,12 @@
 //! - [`disk`]: what a file system may lose in a power cut, as a small model, and [`states`]: every order in which several
 //!   commits can run on it, every cut of each, judged by what was told;
 //! - [`loopback`]: a real ext4 in a file, whose power is cut around real commits;
-//! - [`trace`]: the real binary under strace, killed at calls on the file system, or told that they failed.
+//! - [`trace`]: the real binary under strace in every [`scenario`], killed at calls on the file system, or told that they failed.
 //!
-//! Tests run a share that takes seconds and print how much; `XDFS_CRASH_SECONDS=3600 cargo test --release -p xdfs-test-crash` runs more.
+//! Tests run a share that takes seconds and print how much; `cargo run -p xtask -- long crash` runs more.
 
 pub mod disk;
 pub mod loopback;
+pub mod scenario;
 pub mod states;
 pub mod trace;

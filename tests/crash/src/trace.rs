@@ -1,106 +1,114 @@
-//! The real binary under strace: killed at a call on the file system, or told by it that the call failed.
+//! The real binary under strace, killed at a call on the file system, or told that the call failed: every call of every
+//! [`Scenario`], in turn, several at a time.
 
-use std::process::Command;
+use crate::scenario::{Point, Scenario, scenarios};
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use xdfs_test_cli::{Running, Scene, Server, pattern, xdfs_binary};
 
-/// Calls by which a download makes its file.
+/// Calls by which a file is received.
 pub const CALLS: &[&str] = &[
+    "pwrite64",
+    "fsync",
+    "fdatasync",
+    "renameat",
+    "renameat2",
     "openat",
     "openat2",
-    "pwrite64",
     "ftruncate",
     "fallocate",
     "fchmod",
     "utimensat",
-    "fsync",
-    "renameat",
-    "renameat2",
     "flock",
     "unlinkat",
     "newfstatat",
     "fstatfs",
 ];
-/// What a call may say instead of being made.
-pub const ERRORS: &[&str] = &["EIO", "ENOSPC", "EDQUOT", "EINTR", "EMFILE"];
+/// What a call may say instead of being made: errors, and for writes that nothing was taken.
+pub const ERRORS: &[&str] = &["error=EIO", "error=ENOSPC", "error=EDQUOT", "error=EINTR", "error=EMFILE", "retval=0"];
 
-/// Bytes of the file: a few dozen blocks of the smallest size.
-const SIZE: usize = 2 << 20;
-/// Tests take so long where nothing is said; `XDFS_CRASH_SECONDS` says otherwise.
-const SECONDS: u64 = 20;
+/// Runs at the same time: they wait for one another's processes and syncs more than they compute.
+const WORKERS: usize = 6;
 
 /// What was looked at.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Points {
-    /// Distinct calls and indexes at which something was done.
-    pub injected: usize,
+    /// Points at which something was done.
+    pub injected: BTreeSet<Point>,
     /// Runs that ended in a complete file all the same.
     pub completed: usize,
-    /// Runs behind which every call had been reached.
+    /// Rows (scenario, call, injection) behind whose last call a run was made.
     pub exhausted: usize,
 }
 
-/// Downloads one file again and again, each time with another injection (`signal=SIGKILL`, `error=EIO`), as long as the time
-/// allows: first the first call of each kind, then the second, and so on until a kind has no more.
-pub fn sweep(injections: &[&str]) -> Points {
-    let budget = std::env::var("XDFS_CRASH_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(SECONDS);
-    let until = Instant::now() + Duration::from_secs(budget);
-    let scene = Scene::new();
-    let server = scene.serve();
-    let content = pattern(SIZE, 21);
-    scene.write("server/file", &content);
-    let mut open: Vec<(&str, &str)> =
-        CALLS.iter().flat_map(|call| injections.iter().map(move |injection| (*call, *injection))).collect();
-    let mut points = Points::default();
-    for index in 1.. {
-        open.retain(|(call, injection)| {
-            if Instant::now() >= until {
-                return false;
-            }
-            let reached = one(&scene, &server, &content, call, injection, index, &mut points);
-            points.exhausted += usize::from(!reached);
-            reached
-        });
-        if open.is_empty() {
-            return points;
-        }
+impl Points {
+    /// Distinct programs, calls and indexes, whatever was injected there.
+    pub fn places(&self) -> usize {
+        let place = |point: &Point| (point.scenario, point.call, point.index);
+        self.injected.iter().map(place).collect::<BTreeSet<_>>().len()
     }
-    points
 }
 
-/// One run. Whether there was such a call.
-fn one(
-    scene: &Scene,
-    server: &Server,
-    content: &[u8],
-    call: &str,
-    injection: &str,
-    index: usize,
-    points: &mut Points,
-) -> bool {
-    let what = format!("{call}:{injection}:when={index}");
-    let into = scene.directory("into");
-    scene.write("into/file", b"old");
-    let mut command = Command::new("strace");
-    let log = scene.path("strace.log");
-    command.args(["-f", "-qq", "-e", &format!("trace={call}"), "-e", &format!("inject={what}"), "-o"]).arg(&log);
-    command.arg(xdfs_binary()).args(["cp", "-q", "-P", "2", "-b", "64KiB", "--retry", "0", &server.url("file")]);
-    scene.dress("somebody", &mut command);
-    command.arg(into.join("file"));
-    let outcome = Running::start(command).wait();
-    let left = scene.read("into/file");
-    assert!(left == b"old" || left == content, "{what}: {} bytes under the final name", left.len());
-    assert!(outcome.code != Some(0) || left == content, "{what}: success was told of the old file");
-    let log = std::fs::read_to_string(log).unwrap_or_default();
-    let injected = log.contains("(INJECTED)") || log.contains("killed by SIGKILL");
-    points.injected += usize::from(injected);
-    points.completed += usize::from(injected && left == content);
-    // Whatever was left is gone on with, or given up, and nothing stays behind.
-    if injected {
-        let target = into.join("file").to_string_lossy().into_owned();
-        scene.run(["cp", "-q", &server.url("file"), &target]).ends_with(0);
-        assert!(scene.read("into/file") == content, "{what}: another attempt");
+struct Work {
+    open: VecDeque<Point>,
+    points: Points,
+    failed: Option<String>,
+}
+
+/// Makes transfers with each injection at the first call of each kind, then the second, and so on until no kind has more, or
+/// `enough` points were reached; with `XDFS_CRASH_SECONDS`, until that time is over instead.
+pub fn sweep(injections: &[&'static str], enough: usize) -> Points {
+    let seconds: Option<u64> = std::env::var("XDFS_CRASH_SECONDS").ok().and_then(|text| text.parse().ok());
+    let until = seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
+    let row =
+        |scenario: Scenario, call: &'static str, injection: &'static str| Point { scenario, call, injection, index: 1 };
+    let mut open = VecDeque::new();
+    for call in CALLS {
+        for injection in injections {
+            // A return value of nothing is a failure of writes only; of other calls it is their success.
+            if !injection.starts_with("retval") || *call == "pwrite64" {
+                open.extend(scenarios().into_iter().map(|scenario| row(scenario, call, injection)));
+            }
+        }
     }
-    std::fs::remove_dir_all(into).expect("a directory of the scene");
-    injected
+    let work = Mutex::new(Work { open, points: Points::default(), failed: None });
+    let more = |work: &Work| match until {
+        Some(until) => Instant::now() < until,
+        None => work.points.injected.len() < enough,
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..WORKERS {
+            scope.spawn(|| worker(&work, &more));
+        }
+    });
+    let work = work.into_inner().unwrap_or_else(PoisonError::into_inner);
+    assert_eq!(work.failed, None);
+    work.points
+}
+
+fn lock(work: &Mutex<Work>) -> MutexGuard<'_, Work> {
+    work.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn worker(work: &Mutex<Work>, more: &impl Fn(&Work) -> bool) {
+    loop {
+        let mut state = lock(work);
+        if state.failed.is_some() || !more(&state) {
+            return;
+        }
+        let Some(point) = state.open.pop_front() else { return };
+        drop(state);
+        let outcome = std::panic::catch_unwind(|| point.run());
+        let mut state = lock(work);
+        match outcome {
+            Ok(ending) if ending.reached => {
+                state.points.completed += usize::from(ending.completed);
+                state.points.injected.insert(point);
+                state.open.push_back(Point { index: point.index + 1, ..point });
+            }
+            Ok(_) => state.points.exhausted += 1,
+            // What was wrong is on standard error already.
+            Err(_) => state.failed = Some(format!("{point:?}")),
+        }
+    }
 }

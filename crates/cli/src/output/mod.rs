@@ -48,7 +48,7 @@ pub(crate) struct Transfer {
     pub(crate) check: Check,
     /// Bytes that an earlier attempt had left.
     pub(crate) resumed: u64,
-    /// What went again: blocks, and whole attempts.
+    /// Attempts that were lost before this one; blocks that went twice show in `channel_bytes`.
     pub(crate) retries: u64,
     /// Payload bytes by channel.
     pub(crate) channel_bytes: Vec<u64>,

@@ -154,7 +154,7 @@ fn a_planted_part_name_is_neither_opened_nor_removed() {
     let part = format!(".x.{}.part", "ab".repeat(16));
     symlink(&victim, bench.scratch.path().join(&part)).unwrap();
     let error = bench.store.stage(&asked).unwrap_err();
-    assert_eq!(error.kind, ErrorKind::AlreadyExists, "{error}");
+    assert_eq!(error.kind, ErrorKind::Busy, "{error}");
     assert_eq!(std::fs::read(&victim).unwrap(), b"untouched");
     assert_eq!(bench.names(), [part.into_bytes()]);
 }
@@ -164,10 +164,27 @@ fn one_transfer_id_stages_one_target_once() {
     let bench = LocalBench::on_tmpfs();
     let asked = request("x", Existing::Replace);
     let first = bench.store.stage(&asked).unwrap();
-    assert_eq!(bench.store.stage(&asked).unwrap_err().kind, ErrorKind::AlreadyExists);
+    // Not AlreadyExists: with `cp -n` that would be taken for a target that is there already.
+    assert_eq!(bench.store.stage(&asked).unwrap_err().kind, ErrorKind::Busy);
     first.write(b"first", 0).unwrap();
     first.commit(&commit(5)).unwrap();
     assert_eq!(bench.content("x").unwrap(), b"first");
+}
+
+#[test]
+fn a_part_file_that_a_killed_program_left_and_nobody_can_go_on_with_makes_room() {
+    let bench = LocalBench::on_tmpfs();
+    let asked = request("x", Existing::Keep);
+    let killed = bench.store.stage(&asked).unwrap();
+    killed.write(b"of the killed one", 0).unwrap();
+    // What a killed program does not do: remove its part file.
+    killed.leave();
+    assert_eq!(bench.names().len(), 1);
+    let again = bench.store.stage(&asked).unwrap();
+    again.write(b"again", 0).unwrap();
+    again.commit(&commit(5)).unwrap();
+    assert_eq!(bench.content("x").unwrap(), b"again");
+    assert_eq!(bench.names(), [b"x".to_vec()], "nothing is left of either");
 }
 
 #[test]

@@ -140,7 +140,7 @@ fn a_part_that_somebody_planted_is_refused_and_left_alone() {
     std::fs::remove_file(&part).unwrap();
     std::fs::hard_link(folder.0.join("precious"), &part).unwrap();
     let error = folder.store().stage(&request(b"v1")).unwrap_err();
-    assert_eq!(error.kind, ErrorKind::AlreadyExists);
+    assert_eq!(error.kind, ErrorKind::Busy);
     assert_eq!(std::fs::read(folder.0.join("precious")).unwrap(), b"mine");
 }
 

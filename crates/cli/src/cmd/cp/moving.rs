@@ -168,7 +168,6 @@ impl<'a> Moving<'a> {
 
 fn done(report: &Report, session: &Session, options: &Options) -> output::Transfer {
     let facts = session.facts();
-    let repeated = (report.resumed + report.moved).saturating_sub(report.length);
     let channels = report.channel_bytes.keys().copied().max().unwrap_or(0).max(facts.channels);
     let by_channel = (1..=channels).map(|channel| report.channel_bytes.get(&channel).copied().unwrap_or(0));
     output::Transfer {
@@ -181,7 +180,7 @@ fn done(report: &Report, session: &Session, options: &Options) -> output::Transf
         resumed: report.resumed,
         // Where the server raised the level, every block had its tag after all.
         check: if report.level > options.level { Check::Wire } else { options.check },
-        retries: repeated.div_ceil(u64::from(facts.block.max(1))),
+        retries: 0,
         channel_bytes: by_channel.collect(),
     }
 }

@@ -40,11 +40,7 @@ impl Parts {
     pub(super) fn open(&self, place: &Place, request: &StageRequest, part: &[u8], journal: &[u8]) -> Result<OpenPart> {
         let failed = |errno| words::failed(Verb::Create, &place.shown, errno);
         let Some(mut about) = wanted(request) else {
-            let file = place.parent.create_new(part).map_err(|errno| match errno {
-                Errno::EXIST => taken(place, part),
-                errno => failed(errno),
-            })?;
-            let progress = Arc::new(Progress::new(file, None));
+            let progress = Arc::new(Progress::new(fresh(place, part)?, None));
             return Ok(OpenPart { progress, kept: Vec::new(), found: false });
         };
         // Held until the file is locked and known here: two sessions with one transfer meet in this line.
@@ -86,6 +82,34 @@ impl Parts {
     }
 }
 
+/// A part file that nobody can go on with. One that a killed program left makes room: nobody holds it any more.
+fn fresh(place: &Place, part: &[u8]) -> Result<OwnedFd> {
+    let failed = |errno| words::failed(Verb::Create, &place.shown, errno);
+    for _ in 0..TRIES_MAX {
+        match place.parent.create_new(part) {
+            Ok(file) => {
+                lock(&file, place)?;
+                // It is removed under its lock only, so from here on the name is that of this file.
+                if rustix::fs::fstat(&file).map_err(failed)?.st_nlink == 1 {
+                    return Ok(file);
+                }
+            }
+            Err(Errno::EXIST) => {
+                let Some((file, _)) = place.parent.open_own(part).map_err(failed)? else {
+                    return Err(taken(place, part));
+                };
+                lock(&file, place)?;
+                // Another one may have done the same, and its new file have the name by now.
+                if rustix::fs::fstat(&file).map_err(failed)?.st_nlink == 1 {
+                    place.parent.remove(part).or_else(unless_gone).map_err(failed)?;
+                }
+            }
+            Err(errno) => return Err(failed(errno)),
+        }
+    }
+    Err(taken(place, part))
+}
+
 /// A name that keeps coming back is somebody else's.
 const TRIES_MAX: usize = 4;
 
@@ -95,7 +119,8 @@ fn unless_gone(errno: Errno) -> std::result::Result<(), Errno> {
 
 fn taken(place: &Place, part: &[u8]) -> xdfs_proto::base::Error {
     let because = format!("its part file '{}' exists, so another transfer has this id", words::shown_bytes(part));
-    words::refused(ErrorKind::AlreadyExists, Verb::Create, &place.shown, &because)
+    // Not AlreadyExists, which is said of the target alone: whoever asked to keep what is there would take it as done.
+    words::refused(ErrorKind::Busy, Verb::Create, &place.shown, &because)
 }
 
 fn busy(place: &Place) -> xdfs_proto::base::Error {

@@ -1,0 +1,48 @@
+//! The long forms of suites whose short form is part of every run: one command each. It must not decide what they check: that is
+//! said by the tests, which read how long from the environment.
+
+use crate::{Outcome, process};
+
+/// One long form.
+struct Form {
+    name: &'static str,
+    package: &'static str,
+    /// Tests whose names begin so; all where it is empty.
+    filter: &'static [&'static str],
+    /// What it reads, and how much is usual.
+    variables: &'static [(&'static str, &'static str)],
+}
+
+const FORMS: &[Form] = &[
+    Form {
+        name: "seeds",
+        package: "xdfs-test-sim",
+        filter: &["many_sessions"],
+        variables: &[("XDFS_SIM_SESSIONS", "1000000")],
+    },
+    // Two tests share the machine in it, so 10,000 points take less than this.
+    Form { name: "crash", package: "xdfs-test-crash", filter: &[], variables: &[("XDFS_CRASH_SECONDS", "7200")] },
+    Form {
+        name: "kills",
+        package: "xdfs-test-crash",
+        filter: &["--test", "kills"],
+        variables: &[("XDFS_KILLS_BYTES", "5368709120"), ("XDFS_KILLS", "40")],
+    },
+];
+
+/// Runs the long form `name`; `amount` takes the place of its first figure.
+pub(crate) fn run(name: &str, amount: Option<&str>) -> Outcome {
+    let Some(form) = FORMS.iter().find(|form| form.name == name) else {
+        let names: Vec<&str> = FORMS.iter().map(|form| form.name).collect();
+        return Err(format!("there is no long form '{name}': {}", names.join(", ")).into());
+    };
+    let mut arguments = vec!["test", "--release", "--locked", "--package", form.package];
+    arguments.extend(form.filter);
+    arguments.extend(["--", "--nocapture"]);
+    let mut command = process::cargo(&arguments);
+    for (index, (variable, usual)) in form.variables.iter().enumerate() {
+        command.env(variable, if index == 0 { amount.unwrap_or(usual) } else { usual });
+    }
+    process::run(&mut command)?;
+    Ok(format!("the long form '{name}' held"))
+}
