@@ -10,6 +10,7 @@
 //! No secret type can be cloned, compared or printed; each wipes its bytes when it is dropped.
 #![forbid(unsafe_code)]
 
+pub mod content;
 pub mod error;
 pub mod handshake;
 pub mod identity;

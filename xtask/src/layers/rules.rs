@@ -24,7 +24,17 @@ pub(super) const CRATES: &[CrateRule] = &[
     CrateRule {
         name: "xdfs-secure",
         ours: &["xdfs-proto"],
-        foreign: &["aws-lc-rs", "base64ct", "getrandom", "rcgen", "rustls", "ssh-key", "thiserror", "zeroize"],
+        foreign: &[
+            "aws-lc-rs",
+            "base64ct",
+            "blake3",
+            "getrandom",
+            "rcgen",
+            "rustls",
+            "ssh-key",
+            "thiserror",
+            "zeroize",
+        ],
         why: "cryptography knows the protocol's heads and nothing of sockets or files",
     },
     CrateRule {

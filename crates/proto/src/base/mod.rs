@@ -9,6 +9,7 @@ mod key_limits;
 mod level;
 pub mod path;
 mod safety;
+mod subtree;
 mod suite;
 mod time;
 
@@ -19,5 +20,6 @@ pub use key_limits::KeyLimits;
 pub use level::Level;
 pub use path::{PathError, RelPath};
 pub use safety::Safety;
+pub use subtree::{Digest, Subtree};
 pub use suite::Suite;
 pub use time::{Duration, Instant};
