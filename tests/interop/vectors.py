@@ -4,7 +4,7 @@ import hmac
 import sys
 from pathlib import Path
 
-from minimal import ACCEPT, FORMS, Keys, Reader, decode, encode, proof, write_int
+from minimal import ACCEPT, CODEC, FORMS, Keys, Reader, decode, encode, proof, write_int
 
 # What a client with one operation never meets.
 FORMS.update({
@@ -14,7 +14,14 @@ FORMS.update({
     "control 19": "kind:u8 count:int^kind grant.first:int!kind grant.count:int!kind grant.secret:raw32!kind"
                   " grant.life_ms:int!kind",
     "control 21": "",
+    "control 27": "round:int ranges:ranges",
+    "control 22": "length:int round:int root:bytes32 subtrees:subtrees",
 })
+CODEC["subtrees"] = (
+    lambda reader, _: [(reader.int(), reader.int(), reader.raw(32)) for _ in range(reader.int())],
+    lambda value, _: write_int(len(value or [])) + b"".join(
+        write_int(offset) + write_int(length) + digest for offset, length, digest in value or []),
+)
 
 
 def flat(fields):
@@ -27,10 +34,11 @@ def flat(fields):
             lines[f"{name}.seconds"], lines[f"{name}.nanoseconds"] = str(value[0]), str(value[1])
         elif isinstance(value, list):
             lines[f"{name}.count"] = str(len(value))
-            for index, (one, two) in enumerate(value):
+            for index, (one, two, *digest) in enumerate(value):
                 keys = ("key", "value") if name == "options" else ("offset", "length")
                 lines[f"{name}[{index}].{keys[0]}"] = str(one)
                 lines[f"{name}[{index}].{keys[1]}"] = two.hex() if isinstance(two, bytes) else str(two)
+                lines |= {f"{name}[{index}].value": one.hex() for one in digest}
         else:
             lines[name] = str(value)
     return {name: value for name, value in lines.items() if value != ""}
@@ -47,7 +55,7 @@ def check_frame(text):
             data += bytes.fromhex(code)
             if kind == "integers":
                 assert Reader(bytes.fromhex(code)).int() == int(value) and write_int(int(value)).hex() == code
-            elif not name.endswith(".length") or "[" in name and name.startswith(("range", "kept")):
+            elif not name.endswith(".length") or "[" in name and name.startswith(("range", "kept", "subtrees")):
                 shown[name] = value
     if kind == "integers":
         return

@@ -18,6 +18,8 @@ pub enum Bug {
     CancelDecides,
     /// The fence of a lost channel counts the records of the last key epoch only.
     FenceOfOneEpoch,
+    /// What arrived is committed without a look at the hash of what was sent.
+    RootNotCompared,
     /// A JOIN is taken whatever its proof says.
     JoinWithoutProof,
     /// A grant serves a second JOIN with the same number.
@@ -46,7 +48,7 @@ pub enum Bug {
 
 impl Bug {
     /// Those of the session, which the model checker and the simulation catch.
-    pub const ALL: [Bug; 7] = [
+    pub const ALL: [Bug; 8] = [
         Bug::ForgetLostBlocks,
         Bug::CountDuplicates,
         Bug::AckAcrossGap,
@@ -54,6 +56,7 @@ impl Bug {
         Bug::SuccessWithoutOutcome,
         Bug::CancelDecides,
         Bug::FenceOfOneEpoch,
+        Bug::RootNotCompared,
     ];
 
     /// Those of joining, revocation and protection, which the model of a hostile participant catches.

@@ -39,6 +39,12 @@ pub const WINDOW_BYTES_MAX: u64 = 1 << 30;
 /// Ranges of an earlier attempt that are told, kept in a journal, and gone on with: with the usual span of 256 MiB a file
 /// has far fewer gaps, and what does not fit is sent again.
 pub const LEDGER_ENTRIES_MAX: usize = 1024;
+/// Subtrees that FINISH lists: they fit into one message, and the share of a transfer that one of them stands for is small.
+pub const SUBTREES_MAX: usize = 1200;
+/// How often ranges of a transfer that did not arrive as they were sent are sent again before the transfer fails.
+pub const AGAIN_MAX: u16 = 3;
+/// Ranges of an earlier attempt that a transfer with a hash goes on with: each leaves subtrees at its ends that FINISH lists.
+pub const KEPT_HASHED_MAX: usize = 16;
 /// Ranges in one acknowledgement; what does not fit is told by the next one.
 pub const ACK_RANGES_MAX: usize = 256;
 /// Bytes of unacknowledged span that a receiver grants per operation, at least (see `plan::window`).

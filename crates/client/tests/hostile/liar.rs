@@ -12,7 +12,7 @@ use std::sync::Arc;
 use xdfs_client::{Address, ConnectOptions, Error, ErrorKind, GetOptions, Level, Session, Suite, Target};
 use xdfs_engine::opening::{Gate, ServerOpened, ServerOpening, Step};
 use xdfs_proto::base::{ChannelId, Extent, SessionId};
-use xdfs_proto::wire::control::{ChannelGrant, Control, Grant, Kind};
+use xdfs_proto::wire::control::{ChannelGrant, Control, Grant};
 use xdfs_proto::wire::handshake::Accept;
 use xdfs_proto::wire::{Event, Head};
 use xdfs_secure::handshake::tls::{FAREWELL_BYTES, HostIdentity, ServerIdentity};
@@ -109,15 +109,11 @@ fn grant(level: Level) -> Control {
     Control::Grant(Grant {
         level,
         block: BLOCK as u32,
-        edge: 0,
         length: Some(100),
         ranges: vec![Extent::new(0, 100).unwrap()],
-        kind: Kind::Regular,
         size: Some(100),
         mode: 0o644,
-        modified: None,
-        version: Vec::new(),
-        kept: Vec::new(),
+        ..Grant::default()
     })
 }
 

@@ -7,7 +7,7 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 use xdfs_client::{ErrorKind, Level};
 use xdfs_proto::wire::Event;
-use xdfs_proto::wire::control::Control;
+use xdfs_proto::wire::control::{Control, Finish};
 use xdfs_proto::wire::handshake::{ExtendedOption, MessageType, Open, frame};
 use xdfs_proto::wire::request::Request;
 use xdfs_secure::handshake::tls::{Certificates, ClientTls};
@@ -279,7 +279,7 @@ fn who_connected_before_a_drain_and_opens_after_it_is_told() {
     });
     running.control(2, &Control::EndOfRange { blocks: 0 });
     running.block(Event::Upload, 1, 0, &[1; BLOCK]);
-    running.control(1, &Control::Finish { length: BLOCK as u64, root: Vec::new() });
+    running.control(1, &Control::Finish(Finish { length: BLOCK as u64, ..Finish::default() }));
     running.until("COMMITTED", |_, control| matches!(control, Control::Committed { .. }).then_some(()));
     running.control(1, &Control::EndOfRange { blocks: 1 });
     // Records before this one: request, request, EOFR, block, FINISH, EOFR.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use xdfs_client::{Address, Error, Level, PutOptions, Session, Transfer};
 use xdfs_engine::opening::{ClientJoining, ClientOpened, ClientOpening, ClientStep, Step, Wishes};
 use xdfs_proto::base::{ChannelId, OperationId, SessionId};
-use xdfs_proto::wire::control::{ChannelGrant, Control};
+use xdfs_proto::wire::control::{ChannelGrant, Control, Finish};
 use xdfs_proto::wire::handshake::{FRAME_BYTES, Hello, Join, MessageType, Open, decode_refusal, read_frame};
 use xdfs_proto::wire::preface::{ClientPreface, Start};
 use xdfs_proto::wire::request::Request;
@@ -361,7 +361,7 @@ impl RawChannel {
 
     /// Says that an upload is whole.
     pub fn whole(&mut self, operation: u32, length: u64) {
-        self.control(operation, &Control::Finish { length, root: Vec::new() });
+        self.control(operation, &Control::Finish(Finish { length, ..Finish::default() }));
         self.control(operation, &Control::EndOfRange { blocks: 1 });
     }
 

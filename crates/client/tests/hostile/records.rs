@@ -6,7 +6,7 @@ use super::support::serving::Serving;
 use std::io::Write;
 use xdfs_client::{ErrorKind, Level};
 use xdfs_proto::base::{ChannelId, Extent, OperationId};
-use xdfs_proto::wire::control::{Ack, ChannelGrant, Control, Grant, Kind, Safety};
+use xdfs_proto::wire::control::{Ack, ChannelGrant, Control, Finish, Grant, Safety};
 use xdfs_proto::wire::request::Request;
 use xdfs_proto::wire::{Event, Flags, Head};
 use xdfs_server::LogEvent;
@@ -25,23 +25,11 @@ fn raw_event(channel: &mut RawChannel, code: u8) {
 }
 
 fn grant() -> Grant {
-    Grant {
-        level: Level::Clear,
-        block: BLOCK as u32,
-        edge: 0,
-        length: Some(0),
-        ranges: vec![Extent::new(0, 0).unwrap()],
-        kind: Kind::Regular,
-        size: None,
-        mode: 0,
-        modified: None,
-        version: Vec::new(),
-        kept: Vec::new(),
-    }
+    Grant { block: BLOCK as u32, length: Some(0), ranges: vec![Extent::new(0, 0).unwrap()], ..Grant::default() }
 }
 
 fn ack(low: u64) -> Control {
-    Control::Ack(Ack { safety: Safety::Written, low, edge: low, ranges: Vec::new() })
+    Control::Ack(Ack { safety: Safety::Written, low, edge: low, ranges: Vec::new(), round: 0 })
 }
 
 /// Asks for a download as operation 2 and waits for its GRANT.
@@ -83,9 +71,13 @@ const FRAMES: &[Case] = &[
     ("a wrong tag", "tag is wrong", |c| c.record(control(Event::Nothing), &[], |bytes| bytes[40] ^= 1)),
     ("an altered head", "tag is wrong", |c| c.record(control(Event::Nothing), &[], |bytes| bytes[7] ^= 1)),
     ("an altered payload", "tag is wrong", |c| {
-        c.record(control(Event::Finish), &Control::Finish { length: 1, root: vec![] }.encode(), |bytes| {
-            bytes[48] ^= 1;
-        });
+        c.record(
+            control(Event::Finish),
+            &Control::Finish(Finish { length: 1, ..Finish::default() }).encode(),
+            |bytes| {
+                bytes[48] ^= 1;
+            },
+        );
     }),
     ("an altered head of a block", "tag is wrong", |c| {
         c.record(head(Event::Upload, Level::Clear, 1), &[0; BLOCK], |bytes| bytes[22] ^= 1);
@@ -136,7 +128,7 @@ const BLOCKS: &[Case] = &[
 const MESSAGES: &[Case] = &[
     ("a server's GRANT", "GRANT from the wrong side", |c| c.control(1, &Control::Grant(grant()))),
     ("a receiver's COMMITTED", "COMMITTED from the wrong side", |c| {
-        c.control(1, &Control::Committed { length: 0, safety: Safety::Written, version: vec![] });
+        c.control(1, &Control::Committed { length: 0, safety: Safety::Written, version: vec![], root: None });
     }),
     ("a receiver's CREDIT", "CREDIT from the wrong side", |c| c.control(1, &Control::Credit(5))),
     ("a server's DRAIN", "DRAIN from the wrong side", |c| c.control(0, &Control::Drain { retry_after_ms: 1 })),
@@ -149,10 +141,10 @@ const MESSAGES: &[Case] = &[
     }),
     ("a sender's FINISH from a receiver", "FINISH from the wrong side", |c| {
         download(c);
-        c.control(2, &Control::Finish { length: LENGTH, root: vec![] });
+        c.control(2, &Control::Finish(Finish { length: LENGTH, ..Finish::default() }));
     }),
     ("a FINISH of another length", "FINISH does not fit", |c| {
-        c.control(1, &Control::Finish { length: LENGTH - 1, root: vec![] });
+        c.control(1, &Control::Finish(Finish { length: LENGTH - 1, ..Finish::default() }));
     }),
     ("an EOFR that counts wrong", "counts other records", |c| {
         c.block(Event::Upload, 1, 0, &[0; BLOCK]);
@@ -245,7 +237,7 @@ fn what_an_honest_peer_may_do_twice_or_newly_does_no_harm() {
             channel.record(Head { event: 200, ..head(Event::Nothing, level, 1) }, payload, |_| {});
         }
     }
-    channel.control(1, &Control::Finish { length: 2 * BLOCK as u64, root: vec![] });
+    channel.control(1, &Control::Finish(Finish { length: 2 * BLOCK as u64, ..Finish::default() }));
     channel.until("COMMITTED", |_, control| matches!(control, Control::Committed { .. }).then_some(()));
     assert_eq!(serving.directory.read("good"), [one, other].concat());
     std::fs::remove_file(serving.directory.file("good")).unwrap();

@@ -1,8 +1,8 @@
 //! Golden frames of records: heads, requests and every control message.
 
 use super::frame::Frame;
-use xdfs_proto::base::{ChannelId, Error, ErrorKind, Extent, Level, OperationId};
-use xdfs_proto::wire::control::{Ack, ChannelGrant, Control, Grant, Kind, Safety};
+use xdfs_proto::base::{ChannelId, Error, ErrorKind, Extent, Level, OperationId, Subtree};
+use xdfs_proto::wire::control::{Ack, ChannelGrant, Control, Finish, Grant, Kind, Safety};
 use xdfs_proto::wire::request::{Request, Resume};
 use xdfs_proto::wire::{Event, Flags, Head, Writer};
 
@@ -75,7 +75,11 @@ fn requests() -> Vec<Frame> {
             | u64::from(request.head_only) << 2
             | u64::from(request.modified.is_some()) << 3
             | u64::from(request.durable) << 4
-            | u64::from(request.resume.is_some()) << 5;
+            | u64::from(request.resume.is_some()) << 5
+            | u64::from(request.hash) << 6
+            | u64::from(request.reread) << 7
+            | u64::from(request.sum) << 8
+            | u64::from(request.doubt) << 9;
         let mut frame = Frame::new(path, format!("request {}", event as u8), about)
             .integer("flags", flags)
             .bytes("name", &request.name)
@@ -115,12 +119,18 @@ fn requests() -> Vec<Frame> {
     };
     let kept = vec![extent(0, 256 << 20), extent(300 << 20, 5)];
     let going_on = Request { resume: Some(Resume { source: vec![1, 2, 3], kept }), ..plain.clone() };
+    let hashed = Request { hash: true, reread: true, length: Some(5 << 30), ..plain.clone() };
+    let doubted = Request { hash: true, doubt: true, ..going_on.clone() };
+    let sum = Request { sum: true, offset: 1000, length: Some(24), ..plain.clone() };
     let stat = Request { head_only: true, ..plain.clone() };
     vec![
         request("wire/request-download-range.txt", "A range of a file.", Event::Download, download_request()),
         request("wire/request-download.txt", "A whole file, with every default.", Event::Download, plain.clone()),
         request("wire/request-stat.txt", "The attributes of a file and no byte of it.", Event::Download, stat),
         request("wire/request-upload.txt", "A new file with mode, and a time before 1970.", Event::Upload, upload),
+        request("wire/request-upload-hash.txt", "An upload that is hashed, and read back.", Event::Upload, hashed),
+        request("wire/request-download-doubt.txt", "What the client has is in doubt.", Event::Download, doubted),
+        request("wire/request-sum.txt", "The hash of a range and no byte of it.", Event::Download, sum),
         request("wire/request-upload-durable.txt", "A durable upload that may be resumed.", Event::Upload, durable),
         request("wire/request-download-resume.txt", "A download that goes on.", Event::Download, going_on),
         request("wire/request-upload-unknown.txt", "An upload whose length comes with FINISH.", Event::Upload, plain),
@@ -140,7 +150,11 @@ fn grant(path: &'static str, about: &'static str, grant: Grant) -> Frame {
     let flags = u64::from(grant.length.is_some())
         | u64::from(grant.size.is_some()) << 1
         | u64::from(grant.modified.is_some()) << 2
-        | u64::from(!grant.kept.is_empty()) << 3;
+        | u64::from(!grant.kept.is_empty()) << 3
+        | u64::from(grant.hash) << 4
+        | u64::from(grant.reread) << 5
+        | u64::from(grant.doubt) << 6
+        | u64::from(grant.sum.is_some()) << 7;
     let kept: Vec<_> = grant.kept.iter().map(|range| (range.offset(), range.length())).collect();
     let ranges: Vec<_> = grant.ranges.iter().map(|range| (range.offset(), range.length())).collect();
     control(path, about, &Control::Grant(grant.clone()), |mut frame| {
@@ -159,7 +173,13 @@ fn grant(path: &'static str, about: &'static str, grant: Grant) -> Frame {
             frame = frame.time("modified", modified);
         }
         frame = frame.bytes("version", &grant.version);
-        if kept.is_empty() { frame } else { frame.ranges("kept", &kept) }
+        if !kept.is_empty() {
+            frame = frame.ranges("kept", &kept);
+        }
+        match &grant.sum {
+            Some(sum) => frame.raw("sum", sum),
+            None => frame,
+        }
     })
 }
 
@@ -175,7 +195,7 @@ fn grants() -> Vec<Frame> {
         mode: 0o640,
         modified: Some((1_700_000_000, 5)),
         version: vec![1, 2, 3],
-        kept: vec![],
+        ..Grant::default()
     };
     let resumed = Grant {
         edge: 257 << 20,
@@ -197,9 +217,13 @@ fn grants() -> Vec<Frame> {
         version: vec![],
         ..download.clone()
     };
+    let hashed = Grant { hash: true, reread: true, doubt: true, ..resumed.clone() };
+    let sum = Grant { length: Some(0), ranges: vec![extent(0, 0)], sum: Some([6; 32]), ..download.clone() };
     vec![
         grant("wire/grant-download.txt", "GRANT of a download, cut for two pipelines.", download),
         grant("wire/grant-upload-resumed.txt", "GRANT of an upload of which two ranges are there.", resumed),
+        grant("wire/grant-hash.txt", "GRANT of an upload that is hashed, read back, and in doubt.", hashed),
+        grant("wire/grant-sum.txt", "GRANT with the hash that was asked for.", sum),
         grant("wire/grant-upload.txt", "GRANT of an upload of unknown length.", upload),
     ]
 }
@@ -210,7 +234,12 @@ fn states() -> Vec<Frame> {
         low: 3 << 20,
         edge: 259 << 20,
         ranges: vec![extent(4 << 20, 2 << 20), extent(9 << 20, 100)],
+        round: 1,
     });
+    let part = |offset, length, value| Subtree { extent: extent(offset, length), value: [value; 32] };
+    let subtrees = vec![part(0, 1 << 20, 8), part(1 << 20, 5, 9)];
+    let finish = Control::Finish(Finish { length: (1 << 20) + 5, round: 1, root: Some([7; 32]), subtrees });
+    let again = Control::Again { round: 1, ranges: vec![extent(0, 1 << 20), extent(2 << 20, 5)] };
     let error = Control::Exception(Error::new(ErrorKind::NoSpace, "disk full: \u{e9}").with_errno(28));
     vec![
         control("wire/exception.txt", "EXCEPTION: the disk is full.", &error, |frame| {
@@ -223,20 +252,45 @@ fn states() -> Vec<Frame> {
         }),
         control("wire/ack.txt", "ACK with two ranges above the first gap.", &ack, |frame| {
             let ranges = [(4 << 20, 2 << 20), (9 << 20, 100)];
-            frame.byte("safety", 2).integer("low", 3 << 20).integer("edge", 259 << 20).ranges("ranges", &ranges)
+            frame
+                .byte("safety", 2)
+                .integer("low", 3 << 20)
+                .integer("edge", 259 << 20)
+                .ranges("ranges", &ranges)
+                .integer("round", 1)
         }),
         control("wire/credit.txt", "CREDIT.", &Control::Credit(1 << 50), |frame| frame.integer("edge", 1 << 50)),
         control(
             "wire/finish.txt",
-            "FINISH, with a root.",
-            &Control::Finish { length: 3 << 20, root: vec![7; 32] },
-            |frame| frame.integer("length", 3 << 20).bytes("root", &[7; 32]),
+            "FINISH without a hash.",
+            &Control::Finish(Finish { length: 3 << 20, ..Finish::default() }),
+            |frame| {
+                frame.integer("length", 3 << 20).integer("round", 0).bytes("root", &[]).integer("subtrees.count", 0)
+            },
         ),
+        control("wire/finish-hash.txt", "FINISH with root and subtrees, behind one AGAIN.", &finish, |frame| {
+            frame
+                .integer("length", (1 << 20) + 5)
+                .integer("round", 1)
+                .bytes("root", &[7; 32])
+                .integer("subtrees.count", 2)
+                .integer("subtrees[0].offset", 0)
+                .integer("subtrees[0].length", 1 << 20)
+                .raw("subtrees[0].value", &[8; 32])
+                .integer("subtrees[1].offset", 1 << 20)
+                .integer("subtrees[1].length", 5)
+                .raw("subtrees[1].value", &[9; 32])
+        }),
+        control("wire/again.txt", "AGAIN: the first and the last block differ.", &again, |frame| {
+            frame.integer("round", 1).ranges("ranges", &[(0, 1 << 20), (2 << 20, 5)])
+        }),
         control(
             "wire/committed.txt",
             "COMMITTED.",
-            &Control::Committed { length: 3 << 20, safety: Safety::Durable, version: vec![9; 16] },
-            |frame| frame.integer("length", 3 << 20).byte("safety", 3).bytes("version", &[9; 16]),
+            &Control::Committed { length: 3 << 20, safety: Safety::Durable, version: vec![9; 16], root: Some([7; 32]) },
+            |frame| {
+                frame.integer("length", 3 << 20).byte("safety", 3).bytes("version", &[9; 16]).bytes("root", &[7; 32])
+            },
         ),
         control("wire/cancel.txt", "CANCEL: no payload.", &Control::Cancel, |frame| frame),
         control("wire/eofr.txt", "EOFR behind twelve blocks.", &Control::EndOfRange { blocks: 12 }, |frame| {

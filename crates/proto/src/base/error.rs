@@ -113,6 +113,8 @@ kinds! {
     Resources = 34, Temporary, "out of descriptors or memory";
     /// Another session goes on with this transfer: what this one still wrote would be in its way.
     Superseded = 35, Permanent, "another session took the transfer over";
+    /// What arrived, or what was read back, is not what was sent, and sending it again did not help.
+    Corrupted = 36, Permanent, "content differs";
 }
 
 impl ErrorKind {

@@ -142,6 +142,8 @@ transitions! {
     on_all_sent: Moving => Checking;
     /// The source is what it was at open.
     on_checked: Checking => Finishing;
+    /// AGAIN: some of it did not arrive as it was sent.
+    on_again: Finishing => Moving;
     /// Committed or failed.
     on_settled: Asked | Opening | Moving | Checking | Finishing => Settled;
 }
@@ -155,7 +157,9 @@ transitions! {
         Staging,
         /// Blocks flow.
         Moving,
-        /// Exact cover and FINISH: the target gets its name. No way back.
+        /// Exact cover and FINISH: the content is compared with what was sent.
+        Verifying,
+        /// The target gets its name. No way back.
         Committing,
         /// The outcome is known.
         Settled,
@@ -164,10 +168,14 @@ transitions! {
     on_granted: Asked => Staging;
     /// The stage is there.
     on_staged: Staging => Moving;
-    /// Exact cover, and FINISH arrived.
-    on_covered: Moving => Committing;
+    /// Exact cover, and FINISH arrived, of a transfer with a hash.
+    on_complete: Moving => Verifying;
+    /// It differs, and some of it comes again.
+    on_again: Verifying => Moving;
+    /// Exact cover and FINISH, and no doubt about the content.
+    on_covered: Moving | Verifying => Committing;
     /// The target has its name, or nothing was changed.
-    on_settled: Asked | Staging | Moving | Committing => Settled;
+    on_settled: Asked | Staging | Moving | Verifying | Committing => Settled;
 }
 
 #[cfg(test)]

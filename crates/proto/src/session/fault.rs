@@ -34,6 +34,8 @@ pub enum Fault {
     AckBeyondSent,
     /// FINISH that does not fit what arrived.
     Finish,
+    /// AGAIN that asks for what cannot be sent again.
+    Again,
     /// EOFR or EOFT that counts other than arrived: something was cut out.
     Count,
     /// A record on a channel that is not up.
@@ -78,6 +80,7 @@ impl fmt::Display for Fault {
             Self::Operation => f.write_str("operation number that was never opened, or out of order"),
             Self::AckBeyondSent => f.write_str("acknowledgement of bytes that were never sent"),
             Self::Finish => f.write_str("FINISH does not fit the blocks that arrived"),
+            Self::Again => f.write_str("AGAIN asks for what cannot be sent again"),
             Self::Count => f.write_str("end mark counts other records than arrived"),
             Self::Channel => f.write_str("record on a channel that is not up"),
         }

@@ -32,6 +32,10 @@ pub enum GroupMessage {
         level: Level,
         /// What of the range is there from an earlier attempt.
         kept: Vec<Extent>,
+        /// The content is hashed from end to end.
+        hash: bool,
+        /// What is kept is hashed by the sender as well.
+        doubt: bool,
     },
     /// Member to coordinator: every block of the range went out.
     Sent(OperationId),

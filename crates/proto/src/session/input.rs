@@ -5,12 +5,12 @@ use super::operation::{Operation, Owes, State};
 use super::output::{Output, SessionEvent};
 use super::receiver::Judgement;
 use super::request::OPERATIONS_UNHEARD;
-use super::{Bug, Committed, Fault, Role, Session, Verdict};
+use super::{Bug, Committed, Fault, Proof, Role, Session, Verdict};
 use crate::base::{ChannelId, Error, ErrorKind, Extent, Instant, OperationId};
 use crate::channel::Life;
 use crate::channel::life::{Receiving, Sending};
 use crate::limits;
-use crate::wire::control::{Ack, Control};
+use crate::wire::control::{Ack, Control, Finish};
 use crate::wire::{Event, Flags, Head};
 
 impl Session {
@@ -90,7 +90,7 @@ impl Session {
             // GRANT precedes the first blocks on their channel.
             (Receiving::Asked, _) => Err(Fault::Operation),
             (Receiving::Staging, _) => Ok(Verdict::Park),
-            (Receiving::Committing | Receiving::Settled, _) | (_, None) => Ok(Verdict::Skip),
+            (Receiving::Verifying | Receiving::Committing | Receiving::Settled, _) | (_, None) => Ok(Verdict::Skip),
             (Receiving::Moving, Some(receiver)) => {
                 if head.level < level && !self.bugs.has(Bug::LevelOnlyTold) {
                     return Err(Fault::Level(head.level));
@@ -245,8 +245,9 @@ impl Session {
         match (&operation.state, control) {
             (State::Sending { .. }, Control::Ack(ack)) => self.on_ack(id, &ack, now),
             (State::Sending { .. }, Control::Credit(edge)) => self.on_credit(id, edge),
-            (State::Sending { .. }, Control::Committed { length, safety, version }) => {
-                self.settle(id, Ok(Committed { length, safety, version }));
+            (State::Sending { .. }, Control::Again { round, ranges }) => self.on_again(id, round, ranges),
+            (State::Sending { .. }, Control::Committed { length, safety, version, root }) => {
+                self.settle(id, Ok(Committed { length, safety, version, root }));
                 self.answered(channel, id);
                 Ok(())
             }
@@ -267,7 +268,7 @@ impl Session {
                 self.abandon(id, Error::new(ErrorKind::Cancelled, "cancelled by the sender"));
                 Ok(())
             }
-            (State::Receiving { .. }, Control::Finish { length, .. }) => self.on_finish(id, length),
+            (State::Receiving { .. }, Control::Finish(finish)) => self.on_finish(id, finish),
             _ => Err(Fault::WrongSide(event.name())),
         }
     }
@@ -316,6 +317,10 @@ impl Session {
 
     fn on_ack(&mut self, id: OperationId, ack: &Ack, now: Instant) -> Result<(), Fault> {
         let Some(operation) = self.operations.get_mut(&id) else { return Ok(()) };
+        if ack.round != operation.round {
+            // About what was there before some of it was asked for again.
+            return Ok(());
+        }
         let Some(sender) = operation.sender() else { return Ok(()) };
         let before = sender.acknowledged();
         sender.on_ack(ack.low, &ack.ranges, now).map_err(|_| Fault::AckBeyondSent)?;
@@ -339,12 +344,16 @@ impl Session {
         Ok(())
     }
 
-    fn on_finish(&mut self, id: OperationId, length: u64) -> Result<(), Fault> {
+    fn on_finish(&mut self, id: OperationId, Finish { length, round, root, subtrees }: Finish) -> Result<(), Fault> {
         let Some(operation) = self.operations.get_mut(&id) else { return Ok(()) };
         let known = operation.grant.as_ref().and_then(|grant| grant.length);
         let State::Receiving { life, receiver, finish, .. } = &mut operation.state else { return Ok(()) };
-        if *life == Receiving::Settled || *life == Receiving::Committing || *finish == Some(length) {
+        let late = matches!(life, Receiving::Verifying | Receiving::Committing | Receiving::Settled);
+        if late || round < operation.round || *finish == Some(length) {
             return Ok(());
+        }
+        if round > operation.round || (!operation.hash && (root.is_some() || !subtrees.is_empty())) {
+            return Err(Fault::Finish);
         }
         let fits = match (known, receiver) {
             (Some(known), _) => known == length,
@@ -356,6 +365,7 @@ impl Session {
             return Err(Fault::Finish);
         }
         *finish = Some(length);
+        operation.proof = Proof { root, subtrees };
         self.after_writing(id);
         Ok(())
     }

@@ -138,7 +138,7 @@ impl Session {
         let all = operation.sender().filter(|sender| sender.all_acknowledged()).and_then(|sender| sender.end());
         if let Some(length) = all.filter(|_| self.bugs.has(Bug::SuccessWithoutOutcome)) {
             let safety = crate::wire::control::Safety::Written;
-            return self.settle(id, Ok(super::Committed { length, safety, version: Vec::new() }));
+            return self.settle(id, Ok(super::Committed { length, safety, version: Vec::new(), root: None }));
         }
         match &mut operation.state {
             // FINISH may have arrived, and what this end wished since then may not: nobody here knows.
@@ -239,11 +239,15 @@ impl Session {
     /// A message from another pipeline of this side.
     pub fn on_group(&mut self, from: PipelineId, message: GroupMessage) {
         match message {
-            GroupMessage::Start { operation, half, upload, range, block, level, kept } => {
+            GroupMessage::Start { operation, half, upload, range, block, level, kept, hash, doubt } => {
                 let mut member = Operation::new(operation, upload, half, ChannelId(0));
                 (member.level, member.block, member.part) = (level, block, Part::Member(from, false));
                 let window = self.limits.span(block);
                 let bugs = self.bugs;
+                if hash {
+                    let (range, kept) = (Some(range), kept.clone());
+                    self.outputs.push_back(Output::Hash { operation, length: None, range, kept, doubt });
+                }
                 match &mut member.state {
                     State::Sending { life, sender, everywhere, .. } => {
                         *life = Sending::Moving;
@@ -285,6 +289,7 @@ impl Session {
                         length: 0,
                         safety: crate::wire::control::Safety::Written,
                         version: Vec::new(),
+                        root: None,
                     })
                 } else {
                     Err(Error::new(ErrorKind::Cancelled, "the operation failed in another pipeline"))

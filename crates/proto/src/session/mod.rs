@@ -8,7 +8,8 @@
 //! - a head arrived and its tag is right: [`Session::on_head`] says what the payload is. Then [`Session::on_control`],
 //!   [`Session::on_block`] or [`Session::on_skipped`] once it is complete (and checked);
 //! - a record was handed to the transport: [`Session::on_sent`];
-//! - storage answered: `on_opened`, `on_staged`, `on_written`, `on_checked`, `on_committed`, `on_source`;
+//! - storage answered: `on_opened`, `on_staged`, `on_written`, `on_checked`, `on_verified`, `on_committed`,
+//!   `on_source`;
 //! - a channel came up, moved bytes, broke: `on_channel`, `on_progress`, `on_lost`;
 //! - time passed: [`Session::on_time`], at [`Session::deadline`] at the latest.
 //!
@@ -33,6 +34,7 @@ mod sender;
 mod storage;
 #[cfg(test)]
 mod tests;
+mod verify;
 
 pub use crate::bug::{Bug, Bugs};
 pub use fault::Fault;
@@ -42,6 +44,7 @@ pub use output::{Output, Payload, SessionEvent};
 pub use receiver::{BadBlock, Judgement, Receiver};
 pub use sender::{AckBeyondSent, Sender};
 pub use storage::{SourceFacts, StageFacts, TargetFacts};
+pub use verify::{Comparison, Proof, Where};
 
 use crate::base::{ChannelId, Duration, Error, ErrorKind, Instant, KeyLimits, Level, OperationId, PipelineId};
 use crate::channel::{Flow, Life};
@@ -294,7 +297,7 @@ impl Session {
         let half = if upload { Half::Sending } else { Half::Receiving };
         let mut operation = Operation::new(id, upload, half, opening);
         operation.level = request.level;
-        operation.durable = request.durable;
+        (operation.durable, operation.hash, operation.reread) = (request.durable, request.hash, request.reread);
         operation.request = Some(request);
         operation.owes.add(operation::Owes::REQUEST);
         self.operations.insert(id, operation);

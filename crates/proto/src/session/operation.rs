@@ -3,7 +3,8 @@
 use super::group::{Half, Part};
 use super::receiver::Receiver;
 use super::sender::Sender;
-use crate::base::{ChannelId, Error, Instant, Level, OperationId};
+use super::verify::Proof;
+use crate::base::{ChannelId, Digest, Error, Extent, Instant, Level, OperationId};
 use crate::channel::life::{Receiving, Sending};
 use crate::wire::control::{Grant, Safety};
 use crate::wire::request::Request;
@@ -13,7 +14,7 @@ use alloc::vec::Vec;
 /// States that an end has to tell the other. Each is told in full whenever it is due, and again when the channel that
 /// carried it was lost: nothing has to be remembered record by record.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub(super) struct Owes(u8);
+pub(super) struct Owes(u16);
 
 impl Owes {
     pub(super) const REQUEST: Owes = Owes(1);
@@ -24,14 +25,16 @@ impl Owes {
     pub(super) const CANCEL: Owes = Owes(32);
     pub(super) const ACK: Owes = Owes(64);
     pub(super) const FINISH: Owes = Owes(128);
+    pub(super) const AGAIN: Owes = Owes(256);
     /// In the order in which they are sent.
-    pub(super) const ORDER: [Owes; 8] = [
+    pub(super) const ORDER: [Owes; 9] = [
         Self::REQUEST,
         Self::EXCEPTION,
         Self::COMMITTED,
         Self::GRANT,
         Self::CREDIT,
         Self::CANCEL,
+        Self::AGAIN,
         Self::ACK,
         Self::FINISH,
     ];
@@ -62,6 +65,8 @@ pub struct Committed {
     pub safety: Safety,
     /// Version of the target.
     pub version: Vec<u8>,
+    /// Hash of its content, where it was asked for and the receiver knows it.
+    pub root: Option<Digest>,
 }
 
 /// The half that a pipeline has.
@@ -100,6 +105,22 @@ pub struct Operation {
     /// The outcome is told when the target is on stable storage.
     pub(super) durable: bool,
     pub(super) grant: Option<Grant>,
+    /// The content is hashed from end to end.
+    pub(super) hash: bool,
+    /// What storage gives back is compared.
+    pub(super) reread: bool,
+    /// The target takes bytes in order only: none can come again.
+    pub(super) ordered: bool,
+    /// How many AGAIN were said.
+    pub(super) round: u16,
+    /// What the last of them named.
+    pub(super) again: Vec<Extent>,
+    /// What was sent, as the sender says: ours, or the one of FINISH.
+    pub(super) proof: Proof,
+    /// The hash that was asked for instead of the bytes.
+    pub(super) sum: Option<Digest>,
+    /// Hash of what is committed.
+    pub(super) root: Option<Digest>,
     pub(super) owes: Owes,
     /// What was told at least once.
     pub(super) told: Owes,
@@ -139,6 +160,14 @@ impl Operation {
             block: 0,
             durable: false,
             grant: None,
+            hash: false,
+            reread: false,
+            ordered: false,
+            round: 0,
+            again: Vec::new(),
+            proof: Proof::default(),
+            sum: None,
+            root: None,
             owes: Owes::default(),
             told: Owes::default(),
             outcome: None,

@@ -2,6 +2,7 @@
 
 use super::group::GroupMessage;
 use super::operation::Committed;
+use super::verify::Proof;
 use crate::base::{ChannelId, Error, Extent, OperationId, PipelineId};
 use crate::wire::Head;
 use crate::wire::control::{ChannelGrant, Grant};
@@ -29,6 +30,14 @@ pub enum Output {
     Stage { operation: OperationId, request: Option<Request>, grant: Option<Grant> },
     /// Every block went out: look whether the source is still what it was; then call `on_checked`.
     Check { operation: OperationId },
+    /// The content is hashed: of what this pipeline moves, `range` (open-ended where it is none), all but what is `kept`, and that
+    /// too where it is in `doubt`. Said before the first block.
+    Hash { operation: OperationId, length: Option<u64>, range: Option<Extent>, kept: Vec<Extent>, doubt: bool },
+    /// Everything is written: compare it with what was sent, from what arrived or from what storage gives back; then call
+    /// `on_verified`.
+    Verify { operation: OperationId, length: u64, reread: bool, sent: Proof },
+    /// These ranges go once more: their hashes are void. The sender reads and hashes them itself, whatever the route was.
+    Again { operation: OperationId, ranges: Vec<Extent> },
     /// Give the target its name, by the plan of [`crate::commit`]; then call `on_committed`.
     Commit { operation: OperationId, length: u64, durable: bool },
     /// Drop stage or source: the operation failed here. `keep` leaves what arrived for the next attempt, where storage can.

@@ -3,11 +3,11 @@
 use super::group::Part;
 use super::operation::{Operation, Owes, State};
 use super::output::{Output, Payload};
-use super::{Bug, Channel, Fence, Role, Session};
+use super::{Bug, Channel, Fence, Proof, Role, Session};
 use crate::base::{ChannelId, Error, ErrorKind, Extent, Instant, Level, OperationId};
 use crate::channel::Life;
 use crate::limits;
-use crate::wire::control::{Ack, Control, Safety};
+use crate::wire::control::{Ack, Control, Finish, Safety};
 use crate::wire::{Event, Flags, Head};
 use alloc::vec::Vec;
 
@@ -324,21 +324,25 @@ impl Operation {
                     length: committed.length,
                     safety: committed.safety,
                     version: committed.version.clone(),
+                    root: committed.root,
                 },
                 _ => Control::Exception(failed()),
             },
             Owes::GRANT => Control::Grant(self.grant.clone()?),
             Owes::CREDIT => Control::Credit(self.receiver()?.edge()),
             Owes::CANCEL => Control::Cancel,
+            Owes::AGAIN => Control::Again { round: self.round, ranges: self.again.clone() },
             Owes::ACK => {
+                let round = self.round;
                 let receiver = self.receiver()?;
                 let (low, ranges) = receiver.acknowledge();
-                Control::Ack(Ack { safety: Safety::Written, low, edge: receiver.edge(), ranges })
+                Control::Ack(Ack { safety: Safety::Written, low, edge: receiver.edge(), ranges, round })
             }
             Owes::FINISH => {
                 let length = self.grant.as_ref().and_then(|grant| grant.length);
                 let length = length.or_else(|| self.sender().and_then(|sender| sender.end()))?;
-                Control::Finish { length, root: Vec::new() }
+                let Proof { root, subtrees } = self.proof.clone();
+                Control::Finish(Finish { length, round: self.round, root, subtrees })
             }
             _ => return None,
         })

@@ -39,7 +39,7 @@ impl Session {
         } else {
             plan::block(request.block, operation.level, self.limits.channels).min(self.limits.block)
         };
-        operation.durable = request.durable;
+        (operation.durable, operation.hash, operation.reread) = (request.durable, request.hash, request.reread);
         operation.request = Some(request.clone());
         let closing = self.closing;
         // The client may open the next operation as soon as it knows an outcome, which this end may not have heard of.
@@ -117,12 +117,17 @@ impl Session {
             return Err(Fault::Block(BadBlock::Length));
         }
         let fits = operation.request.as_ref().is_none_or(|request| match grant.length {
-            _ if request.head_only => true,
+            _ if request.moves_nothing() => true,
             granted if operation.upload => granted == request.length,
             granted => granted.is_some() && request.length.is_none_or(|wanted| granted == Some(wanted)),
         });
         if !fits {
             return Err(Fault::Wire(WireError::Invalid("length of GRANT")));
+        }
+        if (grant.hash, grant.sum.is_some()) != (operation.hash, operation.request.as_ref().is_some_and(|one| one.sum))
+        {
+            // A promise that was not asked for, or one that was not given: nothing weaker is taken in silence.
+            return Err(Fault::Wire(WireError::Invalid("hash of GRANT")));
         }
         if !operation.may_keep(&grant) {
             return Err(Fault::Wire(WireError::Invalid("kept ranges")));
@@ -132,7 +137,7 @@ impl Session {
         operation.owes.remove(Owes::REQUEST);
         operation.told.remove(Owes::REQUEST);
         operation.grant = Some(grant.clone());
-        let head_only = operation.request.as_ref().is_some_and(|request| request.head_only);
+        let moves_nothing = operation.request.as_ref().is_some_and(Request::moves_nothing);
         self.event(SessionEvent::Granted { operation: id, grant: grant.clone() });
         let (bugs, span) = (self.bugs, self.limits.span(grant.block));
         let Some(operation) = self.operations.get_mut(&id) else { return Ok(()) };
@@ -149,16 +154,16 @@ impl Session {
                 }
                 *sender = Some(fresh);
                 if given_up.is_none() {
+                    self.begin_hash(id, &grant);
                     self.start_members(id, Half::Sending, &grant);
                 }
                 self.after_sending(id);
             }
             State::Receiving { life, .. } => {
                 life.on_granted()?;
-                if head_only {
-                    let committed =
-                        Committed { length: 0, safety: crate::wire::control::Safety::Received, version: grant.version };
-                    self.settle(id, Ok(committed));
+                if moves_nothing {
+                    let (safety, root) = (crate::wire::control::Safety::Received, grant.sum);
+                    self.settle(id, Ok(Committed { length: 0, safety, version: grant.version, root }));
                 } else {
                     self.outputs.push_back(Output::Stage { operation: id, request: None, grant: Some(grant) });
                 }
@@ -182,6 +187,8 @@ impl Session {
                 block: grant.block,
                 level: grant.level,
                 kept: plan::within(&grant.kept, *range),
+                hash: grant.hash,
+                doubt: grant.doubt,
             };
             members.push(to);
             self.outputs.push_back(Output::Group { to, message });

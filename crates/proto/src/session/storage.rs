@@ -36,6 +36,10 @@ pub struct StageFacts {
     pub window: Option<u64>,
     /// What it has from an earlier attempt with the same source, ascending.
     pub kept: Vec<Extent>,
+    /// Of an upload with a hash: what it has may have suffered, so the sender hashes it as well.
+    pub doubt: bool,
+    /// What storage has can be read back.
+    pub reread: bool,
 }
 
 /// What a target is that got its name.
@@ -64,7 +68,7 @@ impl Session {
             Ok(length) => length,
             Err(error) => return self.settle(id, Err(error)),
         };
-        let same = request.resume.filter(|resume| !facts.version.is_empty() && resume.source == facts.version);
+        let same = request.resume.as_ref().filter(|resume| !facts.version.is_empty() && resume.source == facts.version);
         let kept = same.map_or_else(Vec::new, |resume| plan::whole_blocks(&resume.kept, length, operation.block));
         let grant = Grant {
             level: operation.level,
@@ -78,6 +82,10 @@ impl Session {
             modified: facts.modified,
             version: facts.version,
             kept,
+            hash: operation.hash,
+            reread: false,
+            doubt: request.doubt && operation.hash,
+            sum: operation.sum,
         };
         let State::Sending { life, sender, .. } = &mut operation.state else { return };
         if life.on_granted().is_err() {
@@ -89,7 +97,8 @@ impl Session {
         *sender = Some(fresh.within(limits.span(grant.block)).keeping(plan::within(&grant.kept, first)));
         operation.owes.add(Owes::GRANT);
         operation.grant = Some(grant.clone());
-        if !request.head_only {
+        if !request.moves_nothing() {
+            self.begin_hash(id, &grant);
             self.start_members(id, Half::Sending, &grant);
             self.after_sending(id);
         }
@@ -133,11 +142,13 @@ impl Session {
         let Some(operation) = self.operations.get_mut(&id) else { return };
         // The first blocks come on the credit of the request.
         let credit = operation.request.as_ref().map_or(0, |request| request.credit);
+        (operation.ordered, operation.reread) = (facts.window.is_some(), operation.reread && facts.reread);
         let State::Receiving { receiver, .. } = &mut operation.state else { return };
         let first = grant.ranges.first().copied().unwrap_or_default();
         let fresh = Receiver::new(first.offset(), Some(first.end()), grant.block, window.max(credit), bugs);
         *receiver = Some(fresh.keeping(plan::within(&grant.kept, first)));
         operation.owes.add(Owes::CREDIT);
+        self.begin_hash(id, grant);
         self.start_members(id, Half::Receiving, grant);
     }
 
@@ -146,7 +157,9 @@ impl Session {
         // A target that is written in order has one pipeline: ranges far ahead would have to be held.
         let pipelines = if facts.window.is_some() { 1 } else { self.limits.pipelines };
         let Some(operation) = self.operations.get_mut(&id) else { return };
-        let (level, block) = (operation.level, operation.block);
+        let (level, block, hash) = (operation.level, operation.block, operation.hash);
+        (operation.ordered, operation.reread) = (facts.window.is_some(), operation.reread && facts.reread);
+        let reread = operation.reread;
         let window = facts.window.unwrap_or_else(|| self.limits.span(block));
         let State::Receiving { receiver, .. } = &mut operation.state else { return };
         let request = operation.request.take();
@@ -158,6 +171,7 @@ impl Session {
             Some(length) => plan::whole_blocks(&facts.kept, length, block),
             None => Vec::new(),
         };
+        let doubt = hash && facts.doubt && !kept.is_empty();
         let fresh = Receiver::new(0, length.map(|_| first.end()), block, window, self.bugs);
         let fresh = fresh.keeping(plan::within(&kept, first));
         let grant = Grant {
@@ -172,10 +186,15 @@ impl Session {
             modified: None,
             version: Vec::new(),
             kept,
+            hash,
+            reread,
+            doubt,
+            sum: None,
         };
         *receiver = Some(fresh);
         operation.owes.add(Owes::GRANT);
         operation.grant = Some(grant.clone());
+        self.begin_hash(id, &grant);
         self.start_members(id, Half::Receiving, &grant);
     }
 
@@ -240,7 +259,8 @@ impl Session {
         let Some(operation) = self.operations.get_mut(&id) else { return };
         let State::Receiving { finish, .. } = &operation.state else { return };
         let length = finish.or(operation.grant.as_ref().and_then(|grant| grant.length)).unwrap_or(0);
-        self.settle(id, result.map(|facts| Committed { length, safety: facts.safety, version: facts.version }));
+        let root = operation.root;
+        self.settle(id, result.map(|facts| Committed { length, safety: facts.safety, version: facts.version, root }));
     }
 
     /// The application gives an operation up, or storage failed under it.
@@ -290,14 +310,14 @@ impl Session {
             // The stage may come into being any moment: it is dropped when it has.
             Receiving::Staging => *abandoned = Some(error),
             Receiving::Asked => self.settle(id, Err(error)),
-            Receiving::Moving => {
+            Receiving::Moving | Receiving::Verifying => {
                 self.outputs.push_back(Output::Abort { operation: id, keep: error.kind.leaves_part() });
                 self.settle(id, Err(error));
             }
         }
     }
 
-    /// Commits at exact cover and FINISH.
+    /// Commits, or compares before that, at exact cover and FINISH.
     pub(super) fn after_writing(&mut self, id: OperationId) {
         let Some(operation) = self.operations.get_mut(&id) else { return };
         let State::Receiving { life: Receiving::Moving, receiver: Some(receiver), finish, .. } = &operation.state
@@ -309,7 +329,7 @@ impl Session {
         }
         let finished = finish.is_some();
         match &mut operation.part {
-            Part::Coordinator(members) if members.is_empty() && finished => self.commit_now(id),
+            Part::Coordinator(members) if members.is_empty() && finished => self.verify_now(id),
             Part::Member(coordinator, reported) if !*reported => {
                 *reported = true;
                 operation.owes.add(Owes::ACK);
@@ -434,7 +454,7 @@ const LINGERING: usize = 8;
 
 /// Bytes of a download: what was asked, within what there is.
 fn transfer_length(request: &crate::wire::request::Request, facts: &SourceFacts) -> Result<u64, Error> {
-    if request.head_only {
+    if request.moves_nothing() {
         return Ok(0);
     }
     match facts.kind {

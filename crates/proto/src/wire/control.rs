@@ -3,9 +3,11 @@
 
 use super::codec::{Reader, WireError, Writer};
 use super::event::Event;
+pub use super::finish::Finish;
+use super::finish::{read_digest, round, write_digest};
 use super::request::{block, level, read_time, write_time};
 pub use crate::base::Safety;
-use crate::base::{ChannelId, Error, ErrorKind, Extent, Level, Retry};
+use crate::base::{ChannelId, Digest, Error, ErrorKind, Extent, Level, Retry};
 use crate::{limits, plan};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -22,13 +24,16 @@ pub struct Ack {
     pub edge: u64,
     /// Acknowledged ranges above `low`, ascending, apart from each other.
     pub ranges: Vec<Extent>,
+    /// How many AGAIN the receiver had said: what it had before is not meant by this.
+    pub round: u16,
 }
 
 /// What kind of thing a remote name is.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 #[repr(u8)]
 pub enum Kind {
     /// A regular file.
+    #[default]
     Regular = 1,
     /// A directory.
     Directory = 2,
@@ -37,7 +42,7 @@ pub enum Kind {
 }
 
 /// GRANT: what an operation got.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Grant {
     /// Protection of the blocks.
     pub level: Level,
@@ -62,6 +67,14 @@ pub struct Grant {
     pub version: Vec<u8>,
     /// Ranges of the transfer that the receiver has from an earlier attempt, in whole blocks: they are not sent.
     pub kept: Vec<Extent>,
+    /// The content is hashed from end to end.
+    pub hash: bool,
+    /// Upload: what storage gives back is compared, not what arrived.
+    pub reread: bool,
+    /// What is kept is hashed by the sender as well: it may have suffered.
+    pub doubt: bool,
+    /// The hash that was asked for instead of the bytes.
+    pub sum: Option<Digest>,
 }
 
 /// CHANNELS, from the server: numbers `first..first + count`, one secret for the lot, void after `life_ms`.
@@ -104,10 +117,12 @@ pub enum Control {
     Fence { channel: ChannelId, processed: u64 },
     /// CANCEL.
     Cancel,
-    /// FINISH: final length and, from the durability work on, the root of the hash (empty until then).
-    Finish { length: u64, root: Vec<u8> },
-    /// COMMITTED: what the target is now.
-    Committed { length: u64, safety: Safety, version: Vec<u8> },
+    /// FINISH.
+    Finish(Finish),
+    /// COMMITTED: what the target is now, and its hash where the receiver knows it.
+    Committed { length: u64, safety: Safety, version: Vec<u8>, root: Option<Digest> },
+    /// AGAIN: these whole blocks differ from what was sent; it is the `round`th time, from 1.
+    Again { round: u16, ranges: Vec<Extent> },
     /// EOFR: blocks of this operation that this channel and direction carried.
     EndOfRange { blocks: u64 },
     /// EOFT: records that this channel and direction carried before this one.
@@ -131,8 +146,9 @@ impl Control {
             Self::WantChannels(_) | Self::Channels(_) => Event::Channels,
             Self::Fence { .. } => Event::Fence,
             Self::Cancel => Event::Cancel,
-            Self::Finish { .. } => Event::Finish,
+            Self::Finish(_) => Event::Finish,
             Self::Committed { .. } => Event::Committed,
+            Self::Again { .. } => Event::Again,
             Self::EndOfRange { .. } => Event::EndOfRange,
             Self::EndOfTransfer { .. } => Event::EndOfTransfer,
             Self::Nothing => Event::Nothing,
@@ -155,10 +171,12 @@ impl Control {
                 grant.write(&mut writer);
             }
             Self::Fence { channel, processed } => drop(writer.integer(channel.0.into()).integer(*processed)),
-            Self::Finish { length, root } => drop(writer.integer(*length).bytes(root)),
-            Self::Committed { length, safety, version } => {
+            Self::Finish(finish) => finish.write(&mut writer),
+            Self::Committed { length, safety, version, root } => {
                 writer.integer(*length).byte(*safety as u8).bytes(version);
+                write_digest(&mut writer, root.as_ref());
             }
+            Self::Again { round, ranges } => write_extents(writer.integer((*round).into()), ranges),
             Self::EndOfRange { blocks: count } | Self::EndOfTransfer { records: count } => drop(writer.integer(*count)),
             Self::Drain { retry_after_ms } => drop(writer.integer((*retry_after_ms).into())),
             Self::Cancel | Self::Nothing | Self::Rekey => {}
@@ -186,11 +204,16 @@ impl Control {
                 Self::Fence { channel: ChannelId(channel as u16), processed: reader.integer()? }
             }
             Event::Cancel => Self::Cancel,
-            Event::Finish => Self::Finish { length: reader.integer()?, root: reader.bytes(32, "root")?.to_vec() },
+            Event::Finish => Self::Finish(Finish::read(&mut reader)?),
             Event::Committed => Self::Committed {
                 length: reader.integer()?,
                 safety: safety(&mut reader)?,
                 version: reader.bytes(64, "version")?.to_vec(),
+                root: read_digest(&mut reader)?,
+            },
+            Event::Again => Self::Again {
+                round: round(&mut reader)?,
+                ranges: read_extents(&mut reader, limits::LEDGER_ENTRIES_MAX, "ranges of AGAIN")?,
             },
             Event::EndOfRange => Self::EndOfRange { blocks: reader.integer()? },
             Event::EndOfTransfer => Self::EndOfTransfer { records: reader.integer()? },
@@ -267,6 +290,7 @@ impl Ack {
     fn write(&self, writer: &mut Writer) {
         writer.byte(self.safety as u8).integer(self.low).integer(self.edge);
         write_extents(writer, &self.ranges);
+        writer.integer(self.round.into());
     }
 
     fn read(reader: &mut Reader<'_>) -> Result<Self, WireError> {
@@ -275,6 +299,7 @@ impl Ack {
             low: reader.integer()?,
             edge: reader.integer()?,
             ranges: read_extents(reader, limits::ACK_RANGES_MAX, "acknowledged ranges")?,
+            round: round(reader)?,
         })
     }
 }
@@ -283,7 +308,8 @@ impl Grant {
     fn write(&self, writer: &mut Writer) {
         let flag = |set: bool, bit: u64| if set { bit } else { 0 };
         let flags = flag(self.length.is_some(), 1) | flag(self.size.is_some(), 2) | flag(self.modified.is_some(), 4);
-        let flags = flags | flag(!self.kept.is_empty(), 8);
+        let flags = flags | flag(!self.kept.is_empty(), 8) | flag(self.hash, 16) | flag(self.reread, 32);
+        let flags = flags | flag(self.doubt, 64) | flag(self.sum.is_some(), 128);
         writer.integer(flags).byte(self.level as u8).integer(self.block.into()).integer(self.edge);
         for value in [self.length, self.size].into_iter().flatten() {
             writer.integer(value);
@@ -297,10 +323,13 @@ impl Grant {
         if !self.kept.is_empty() {
             write_extents(writer, &self.kept);
         }
+        if let Some(sum) = &self.sum {
+            writer.raw(sum);
+        }
     }
 
     fn read(reader: &mut Reader<'_>) -> Result<Self, WireError> {
-        let flags = reader.integer_up_to(15, "grant flags")?;
+        let flags = reader.integer_up_to(255, "grant flags")?;
         let level = level(reader)?;
         let block = block(reader)?;
         if block == 0 {
@@ -329,7 +358,25 @@ impl Grant {
         if !plan::are_whole_blocks(&kept, length, block) {
             return Err(WireError::Invalid("kept ranges"));
         }
-        Ok(Self { level, block, edge, length, ranges, kind, size, mode, modified, version, kept })
+        let sum = if flags & 128 != 0 { Some(reader.array()?) } else { None };
+        let (hash, reread, doubt) = (flags & 16 != 0, flags & 32 != 0, flags & 64 != 0);
+        Ok(Self {
+            level,
+            block,
+            edge,
+            length,
+            ranges,
+            kind,
+            size,
+            mode,
+            modified,
+            version,
+            kept,
+            hash,
+            reread,
+            doubt,
+            sum,
+        })
     }
 }
 
@@ -368,6 +415,7 @@ mod tests {
             low: 7,
             edge: 1 << 40,
             ranges: alloc::vec![extent(9, 3)],
+            round: 2,
         }));
         comes_back(Control::Grant(Grant {
             level: Level::Private,
@@ -381,14 +429,21 @@ mod tests {
             modified: Some((1_700_000_000, 5)),
             version: alloc::vec![1, 2, 3],
             kept: alloc::vec![extent(1 << 20, 1)],
+            hash: true,
+            reread: true,
+            doubt: true,
+            sum: Some([4; 32]),
         }));
         comes_back(Control::Credit(1 << 50));
         comes_back(Control::WantChannels(4096));
         comes_back(Control::Channels(ChannelGrant { first: 2, count: 9, secret: [3; 32], life_ms: 15_000 }));
         comes_back(Control::Fence { channel: ChannelId(65_535), processed: 1 << 60 });
         comes_back(Control::Cancel);
-        comes_back(Control::Finish { length: 0, root: alloc::vec![7; 32] });
-        comes_back(Control::Committed { length: 1, safety: Safety::Durable, version: alloc::vec![] });
+        comes_back(Control::Finish(Finish::default()));
+        comes_back(Control::Committed { length: 1, safety: Safety::Durable, version: alloc::vec![], root: None });
+        let (version, root) = (alloc::vec![1], Some([8; 32]));
+        comes_back(Control::Committed { length: 1, safety: Safety::Durable, version, root });
+        comes_back(Control::Again { round: 3, ranges: alloc::vec![extent(0, 1 << 20), extent(5 << 20, 9)] });
         comes_back(Control::EndOfRange { blocks: 12 });
         comes_back(Control::EndOfTransfer { records: 13 });
         comes_back(Control::Nothing);
@@ -408,20 +463,7 @@ mod tests {
         let block = 1 << 20;
         let decoded = |length: Option<u64>, ranges: &[(u64, u64)]| {
             let ranges = ranges.iter().map(|(offset, length)| Extent::new(*offset, *length).unwrap()).collect();
-            let (level, kind, modified, version) = (Level::Clear, Kind::Regular, None, Vec::new());
-            let grant = Grant {
-                level,
-                block,
-                edge: 0,
-                length,
-                ranges,
-                kind,
-                size: None,
-                mode: 0,
-                modified,
-                version,
-                kept: Vec::new(),
-            };
+            let grant = Grant { block, length, ranges, ..Grant::default() };
             Control::decode(Event::Grant, &Control::Grant(grant).encode())
         };
         let whole = u64::from(block);

@@ -67,6 +67,8 @@ events! {
     Drain = 25, "DRAIN";
     /// Last record of a key epoch: what follows on this channel and direction is sealed with the next key.
     Rekey = 26, "REKEY";
+    /// What arrived is not what was sent: these ranges once more.
+    Again = 27, "AGAIN";
 }
 
 impl Event {

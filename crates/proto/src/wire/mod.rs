@@ -4,6 +4,7 @@
 pub mod codec;
 pub mod control;
 pub mod event;
+mod finish;
 pub mod handshake;
 pub mod head;
 pub mod login;

@@ -38,6 +38,14 @@ pub struct Request {
     pub modified: Option<(i64, u32)>,
     /// The transfer may go on where an earlier attempt ended.
     pub resume: Option<Resume>,
+    /// FINISH carries the hash of what was sent, and the receiver compares it with what it got before it commits.
+    pub hash: bool,
+    /// Upload: the receiver compares with what its storage gives back, where it can read that.
+    pub reread: bool,
+    /// Download: answer with the hash of the range and send nothing.
+    pub sum: bool,
+    /// Download: what the client has may have suffered, so the server hashes that, too.
+    pub doubt: bool,
 }
 
 /// What is needed to go on with an earlier attempt.
@@ -56,8 +64,18 @@ const HEAD_ONLY: u64 = 4;
 const MODIFIED: u64 = 8;
 const DURABLE: u64 = 16;
 const RESUME: u64 = 32;
+const HASH: u64 = 64;
+const REREAD: u64 = 128;
+const SUM: u64 = 256;
+const DOUBT: u64 = 512;
+const FLAGS: u64 = 1023;
 
 impl Request {
+    /// Whether the answer is all that comes: attributes, or a hash.
+    pub const fn moves_nothing(&self) -> bool {
+        self.head_only || self.sum
+    }
+
     /// The payload on the wire.
     pub fn encode(&self) -> Vec<u8> {
         let flag = |set: bool, bit: u64| if set { bit } else { 0 };
@@ -66,7 +84,11 @@ impl Request {
             | flag(self.head_only, HEAD_ONLY)
             | flag(self.modified.is_some(), MODIFIED)
             | flag(self.durable, DURABLE)
-            | flag(self.resume.is_some(), RESUME);
+            | flag(self.resume.is_some(), RESUME)
+            | flag(self.hash, HASH)
+            | flag(self.reread, REREAD)
+            | flag(self.sum, SUM)
+            | flag(self.doubt, DOUBT);
         let mut writer = Writer::new();
         writer.integer(flags).bytes(&self.name).bytes(&self.label).raw(&self.transfer).integer(self.offset);
         if let Some(length) = self.length {
@@ -85,8 +107,7 @@ impl Request {
     /// Reads a request; every field within its limit, the range within 2^63.
     pub fn decode(payload: &[u8]) -> Result<Self, WireError> {
         let mut reader = Reader::new(payload);
-        let flags = reader
-            .integer_up_to(KEEP_EXISTING | LENGTH_KNOWN | HEAD_ONLY | MODIFIED | DURABLE | RESUME, "request flags")?;
+        let flags = reader.integer_up_to(FLAGS, "request flags")?;
         let request = Self {
             name: reader.bytes(path::PATH_BYTES_MAX, "remote name")?.to_vec(),
             label: reader.bytes(limits::LABEL_BYTES_MAX, "label")?.to_vec(),
@@ -94,6 +115,10 @@ impl Request {
             keep_existing: flags & KEEP_EXISTING != 0,
             head_only: flags & HEAD_ONLY != 0,
             durable: flags & DURABLE != 0,
+            hash: flags & HASH != 0,
+            reread: flags & REREAD != 0,
+            sum: flags & SUM != 0,
+            doubt: flags & DOUBT != 0,
             offset: reader.integer()?,
             length: if flags & LENGTH_KNOWN != 0 { Some(reader.integer()?) } else { None },
             level: level(&mut reader)?,
@@ -157,6 +182,10 @@ mod tests {
             keep_existing: true,
             head_only: true,
             durable: true,
+            hash: true,
+            reread: true,
+            sum: true,
+            doubt: true,
             offset: 777,
             length: Some(i64::MAX as u64 / 2 - 777),
             level: Level::Integrity,

@@ -4,7 +4,7 @@
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, Extent, Level};
 use xdfs_proto::plan;
 use xdfs_proto::wire::codec::INTEGER_MAX;
-use xdfs_proto::wire::control::{Ack, ChannelGrant, Control, Grant, Kind, Safety};
+use xdfs_proto::wire::control::{Ack, ChannelGrant, Control, Finish, Grant, Kind, Safety};
 use xdfs_proto::wire::request::{Request, Resume};
 
 /// Block size of the session under test.
@@ -125,6 +125,10 @@ fn request(bytes: &mut Bytes<'_>) -> Request {
         block: [0, BLOCK, 2 * BLOCK][usize::from(bytes.byte() % 3)],
         credit: bytes.offset().min(1 << 26),
         durable: bytes.bit(),
+        hash: bytes.bit(),
+        reread: bytes.bit(),
+        sum: bytes.byte() == 7,
+        doubt: bytes.bit(),
         resume: bytes.some(|bytes| Resume { source: vec![bytes.byte() % 3], kept: kept(bytes) }),
         ..Request::default()
     }
@@ -150,17 +154,20 @@ fn grant(bytes: &mut Bytes<'_>) -> Grant {
         modified: None,
         version: vec![bytes.byte()],
         kept: length.map_or_else(Vec::new, |length| plan::whole_blocks(&kept(bytes), length, BLOCK)),
+        hash: bytes.byte() % 4 == 0,
+        ..Grant::default()
     }
 }
 
 fn control(bytes: &mut Bytes<'_>) -> Control {
-    match bytes.byte() % 14 {
+    match bytes.byte() % 15 {
         0 => Control::Exception(Error::new(ErrorKind::Storage, "no")),
         1 | 2 => Control::Ack(Ack {
             safety: Safety::Written,
             low: bytes.offset(),
             edge: bytes.offset(),
             ranges: bytes.extents(),
+            round: u16::from(bytes.byte() % 8 == 0),
         }),
         3 => Control::Grant(grant(bytes)),
         4 => Control::Credit(bytes.offset()),
@@ -168,10 +175,16 @@ fn control(bytes: &mut Bytes<'_>) -> Control {
         6 => Control::Channels(ChannelGrant { first: 9, count: 2, secret: [1; 32], life_ms: 1000 }),
         7 => Control::Fence { channel: ChannelId(bytes.byte().into()), processed: u64::from(bytes.byte() % 32) },
         8 => Control::Cancel,
-        9 => Control::Finish { length: bytes.offset(), root: Vec::new() },
-        10 => Control::Committed { length: bytes.offset(), safety: Safety::Written, version: Vec::new() },
+        9 => Control::Finish(Finish {
+            length: bytes.offset(),
+            round: u16::from(bytes.byte() % 4),
+            root: (bytes.byte() % 2 == 0).then_some([bytes.byte() % 2; 32]),
+            subtrees: Vec::new(),
+        }),
+        10 => Control::Committed { length: bytes.offset(), safety: Safety::Written, version: Vec::new(), root: None },
         11 => Control::EndOfRange { blocks: u64::from(bytes.byte() % 32) },
         12 => Control::Nothing,
+        13 => Control::Again { round: u16::from(bytes.byte() % 5), ranges: kept(bytes) },
         _ => match bytes.byte() % 2 {
             0 => Control::EndOfTransfer { records: bytes.byte().into() },
             _ => Control::Drain { retry_after_ms: 5 },

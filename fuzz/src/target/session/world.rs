@@ -9,8 +9,8 @@ use xdfs_proto::base::{
 use xdfs_proto::limits;
 use xdfs_proto::plan;
 use xdfs_proto::session::{
-    Bugs, GroupMessage, Half, Output, Payload, Role, Session, SessionEvent, SessionLimits, SourceFacts, StageFacts,
-    TargetFacts, Verdict,
+    Bugs, Comparison, GroupMessage, Half, Output, Payload, Role, Session, SessionEvent, SessionLimits, SourceFacts, StageFacts,
+    TargetFacts, Verdict, Where,
 };
 use xdfs_proto::wire::control::{ChannelGrant, Control, Kind, Safety};
 use xdfs_proto::wire::request::Request;
@@ -53,6 +53,7 @@ enum Question {
     Open(OperationId),
     Stage(OperationId),
     Check(OperationId),
+    Verify(OperationId),
     Commit(OperationId),
 }
 
@@ -355,9 +356,15 @@ impl World {
                 let window = window.map(|window| window.min(16 * u64::from(BLOCK)));
                 // Whatever storage says it has is only believed where somebody asked for it.
                 let kept = Extent::new(size % 3 * u64::from(BLOCK), 5 * u64::from(BLOCK)).into_iter().collect();
-                self.session.on_staged(operation, answer(ok, StageFacts { window, kept }));
+                self.session.on_staged(operation, answer(ok, StageFacts { window, kept, doubt: size % 2 == 0, reread: size % 5 == 0 }));
             }
             Some(Question::Check(operation)) => self.session.on_checked(operation, answer(ok, ())),
+            Some(Question::Verify(operation)) => {
+                let bad = Extent::new(size % 7 * 9999, size % 100_000).into_iter().filter(|_| size % 3 == 0).collect();
+                let root = (size % 4 > 0).then_some([size as u8 % 2; 32]);
+                let found = Comparison { root, bad, place: Where::OnTheWay };
+                self.session.on_verified(operation, answer(ok, found));
+            }
             Some(Question::Commit(operation)) => {
                 assert!(self.committing.remove(&operation));
                 self.session
@@ -393,7 +400,9 @@ impl World {
                         .collect::<Vec<_>>(),
                     range,
                 );
-                GroupMessage::Start { operation: fresh, half, upload, range, block: BLOCK, level: Level::Clear, kept }
+                let (hash, doubt) = (kind & 32 != 0, kind & 64 != 0);
+                let level = Level::Clear;
+                GroupMessage::Start { operation: fresh, half, upload, range, block: BLOCK, level, kept, hash, doubt }
             }
             1 => GroupMessage::Sent(ours),
             2 => GroupMessage::Covered(ours),
@@ -421,6 +430,8 @@ impl World {
                 self.questions.push_back(Question::Stage(operation));
             }
             Output::Check { operation } => self.questions.push_back(Question::Check(operation)),
+            Output::Verify { operation, .. } => self.questions.push_back(Question::Verify(operation)),
+            Output::Hash { .. } | Output::Again { .. } => {}
             Output::Commit { operation, .. } => {
                 assert!(self.committing.insert(operation), "an operation commits once");
                 self.questions.push_back(Question::Commit(operation));

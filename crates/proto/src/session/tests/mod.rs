@@ -7,3 +7,4 @@ mod pair;
 mod rekeying;
 mod resuming;
 mod transfers;
+mod verifying;

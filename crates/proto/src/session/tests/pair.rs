@@ -3,8 +3,8 @@
 
 use crate::base::{ChannelId, Error, ErrorKind, Extent, Instant, KeyLimits, Level, OperationId, PipelineId, Safety};
 use crate::session::{
-    Bugs, Committed, GroupMessage, Output, Payload, Role, Session, SessionEvent, SessionLimits, SourceFacts,
-    StageFacts, TargetFacts, Verdict,
+    Bugs, Committed, Comparison, GroupMessage, Output, Payload, Role, Session, SessionEvent, SessionLimits,
+    SourceFacts, StageFacts, TargetFacts, Verdict,
 };
 use crate::wire::control::{Grant, Kind};
 use crate::wire::request::{Request, Resume};
@@ -27,6 +27,7 @@ pub(super) enum Step {
     Stage,
     Check,
     Commit,
+    Verify,
     Write,
 }
 
@@ -45,6 +46,7 @@ pub(super) struct Story {
     pub(super) aborted: bool,
     pub(super) outcome: Option<Result<Committed, Error>>,
     pub(super) grant: Option<Grant>,
+    pub(super) again: Vec<Vec<Extent>>,
 }
 
 struct Held {
@@ -68,6 +70,10 @@ pub(super) struct Pair {
     held: Vec<Held>,
     /// What every stage has from an earlier attempt.
     pub(super) kept: Vec<Extent>,
+    /// What the next comparisons find, one each.
+    pub(super) found: VecDeque<Comparison>,
+    /// Every request asks for a hash.
+    pub(super) hash: bool,
     /// Size of every source.
     pub(super) source: Option<u64>,
     pub(super) stories: BTreeMap<(Side, OperationId), Story>,
@@ -130,6 +136,8 @@ impl Pair {
             answers: BTreeMap::new(),
             held: Vec::new(),
             kept: Vec::new(),
+            found: VecDeque::new(),
+            hash: false,
             source: Some(0),
             stories: BTreeMap::new(),
             over: [Vec::new(), Vec::new()],
@@ -167,7 +175,8 @@ impl Pair {
 
     /// The client asks pipeline 0 for an upload of `length` bytes.
     pub(super) fn upload(&mut self, length: Option<u64>) -> OperationId {
-        self.client().open(true, Request { length, ..request() }).unwrap()
+        let hash = self.hash;
+        self.client().open(true, Request { length, hash, ..request() }).unwrap()
     }
 
     /// An upload or a download that may go on where another ended; all have version 5 of the source.
@@ -187,7 +196,8 @@ impl Pair {
     /// The client asks pipeline 0 for a download of a source of `length` bytes.
     pub(super) fn download(&mut self, length: u64) -> OperationId {
         self.source = Some(length);
-        self.client().open(false, Request { credit: 2 * BLOCK, ..request() }).unwrap()
+        let hash = self.hash;
+        self.client().open(false, Request { credit: 2 * BLOCK, hash, ..request() }).unwrap()
     }
 
     pub(super) fn hold(&mut self, side: Side, step: Step) {
@@ -314,6 +324,9 @@ impl Pair {
             Output::Open { operation, .. } => ask(Step::Open, operation),
             Output::Stage { operation, .. } => ask(Step::Stage, operation),
             Output::Check { operation } => ask(Step::Check, operation),
+            Output::Verify { operation, .. } => ask(Step::Verify, operation),
+            Output::Hash { .. } => {}
+            Output::Again { operation, ranges } => self.story(side, operation).again.push(ranges),
             Output::Commit { operation, length, .. } => {
                 self.story(side, operation).committed = Some(length);
                 self.ask(Held { side, pipeline, step: Step::Commit, operation, extent: none });
@@ -380,8 +393,10 @@ impl Pair {
         let size = self.source;
         let kept = StageFacts { kept: self.kept.clone(), ..StageFacts::default() };
         let target = TargetFacts { safety: Safety::Written, version: alloc::vec![7] };
+        let found = if step == Step::Verify { self.found.pop_front() } else { None }.unwrap_or_default();
         let session = &mut self.ends[side][pipeline];
         match step {
+            Step::Verify => session.on_verified(operation, result.map(|()| found)),
             Step::Open => {
                 let facts =
                     SourceFacts { kind: Kind::Regular, size, mode: 0o644, modified: None, version: alloc::vec![5] };

@@ -1,0 +1,233 @@
+//! Content, from end to end: what was sent is compared with what arrived before the target gets its name, and what differs comes
+//! again, a few times (P-62 to P-66). Hashes are opaque here; whoever drives the session computes and compares them.
+
+use super::operation::{Owes, State};
+use super::output::Output;
+use super::receiver::Receiver;
+use super::sender::Sender;
+use super::{Bug, Fault, Session};
+use crate::base::{Digest, Error, ErrorKind, Extent, OperationId, Subtree};
+use crate::wire::control::Grant;
+use crate::{limits, plan};
+use alloc::format;
+use alloc::vec::Vec;
+
+/// What a sender can say about the content that it sent.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Proof {
+    /// The hash of the whole transfer, where it knows all of it.
+    pub root: Option<Digest>,
+    /// The subtrees of what it hashed.
+    pub subtrees: Vec<Subtree>,
+}
+
+/// Where content became another, as far as the receiver can tell.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Where {
+    /// Before it arrived: on the way, or at the sender.
+    #[default]
+    OnTheWay,
+    /// Behind that: storage gives back something else than what was written.
+    InStorage,
+}
+
+/// What the receiver found.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Comparison {
+    /// The hash of everything that is there, where it is known.
+    pub root: Option<Digest>,
+    /// Where it differs from what was sent, ascending.
+    pub bad: Vec<Extent>,
+    /// Where that happened.
+    pub place: Where,
+}
+
+impl Session {
+    /// What this end sent, told before `on_checked`. (Of a transfer with a hash.)
+    pub fn prove(&mut self, id: OperationId, proof: Proof) {
+        if let Some(operation) = self.operations.get_mut(&id).filter(|operation| operation.hash) {
+            operation.proof = proof;
+        }
+    }
+
+    /// The hash that was asked for instead of the bytes, told before `on_opened`.
+    pub fn answer_sum(&mut self, id: OperationId, sum: Digest) {
+        if let Some(operation) = self.operations.get_mut(&id) {
+            operation.sum = Some(sum);
+        }
+    }
+
+    /// The blocks of this pipeline are hashed, from the first one.
+    pub(super) fn begin_hash(&mut self, id: OperationId, grant: &Grant) {
+        if !grant.hash {
+            return;
+        }
+        let (length, doubt) = (grant.length, grant.doubt);
+        let range = grant.ranges.first().copied();
+        let kept = range.map_or_else(Vec::new, |range| plan::within(&grant.kept, range));
+        self.outputs.push_back(Output::Hash { operation: id, length, range, kept, doubt });
+    }
+
+    /// Everything is written: compares, where that was agreed on, else commits.
+    pub(super) fn verify_now(&mut self, id: OperationId) {
+        let Some(operation) = self.operations.get_mut(&id) else { return };
+        if !operation.hash {
+            return self.commit_now(id);
+        }
+        let (reread, sent) = (operation.reread, operation.proof.clone());
+        let State::Receiving { life, finish: Some(length), .. } = &mut operation.state else { return };
+        let length = *length;
+        if life.on_complete().is_ok() {
+            self.outputs.push_back(Output::Verify { operation: id, length, reread, sent });
+        }
+    }
+
+    /// What was found when the content was compared, or why it could not be.
+    pub fn on_verified(&mut self, id: OperationId, result: Result<Comparison, Error>) {
+        let believed = self.bugs.has(Bug::RootNotCompared);
+        let Some(operation) = self.operations.get_mut(&id) else { return };
+        let State::Receiving { life: crate::channel::life::Receiving::Verifying, .. } = &operation.state else {
+            return;
+        };
+        let found = match result {
+            Ok(found) => found,
+            Err(error) => return self.abandon(id, error),
+        };
+        let same = operation.proof.root.is_none_or(|sent| found.root == Some(sent));
+        if believed || (same && found.bad.is_empty()) {
+            operation.root = found.root;
+            return self.commit_now(id);
+        }
+        self.ask_again(id, &found);
+    }
+
+    /// Has the sender send again what differs, unless it was asked too often or cannot.
+    fn ask_again(&mut self, id: OperationId, found: &Comparison) {
+        let bugs = self.bugs;
+        let Some(operation) = self.operations.get_mut(&id) else { return };
+        let known = operation.grant.as_ref().and_then(|grant| grant.length);
+        let (round, block) = (operation.round, operation.block);
+        let bad = blocks_of(&found.bad, known.unwrap_or(0), block);
+        let repeatable = !operation.ordered && round < limits::AGAIN_MAX && !bad.is_empty();
+        if !repeatable {
+            return self.abandon(id, differs(found, round));
+        }
+        let State::Receiving { life, receiver, finish, .. } = &mut operation.state else { return };
+        if life.on_again().is_err() {
+            return;
+        }
+        // Whatever edge was told before holds: what is asked for lies below it.
+        let fresh = Receiver::new(0, known, block, EVERYTHING, bugs);
+        *receiver = Some(fresh.keeping(without(&bad, known.unwrap_or(0))));
+        *finish = None;
+        operation.round = round + 1;
+        operation.again = bad.clone();
+        operation.owes.remove(Owes::ACK);
+        operation.owes.add(Owes::AGAIN);
+        self.outputs.push_back(Output::Again { operation: id, ranges: bad });
+    }
+
+    /// The receiver wants some of it once more. (Sending half.)
+    pub(super) fn on_again(&mut self, id: OperationId, round: u16, ranges: Vec<Extent>) -> Result<(), Fault> {
+        let (bugs, limits) = (self.bugs, self.limits.clone());
+        let Some(operation) = self.operations.get_mut(&id) else { return Ok(()) };
+        let known = operation.grant.as_ref().and_then(|grant| grant.length);
+        let (now, block, hash) = (operation.round, operation.block, operation.hash);
+        let State::Sending { life, sender, everywhere, given_up } = &mut operation.state else { return Ok(()) };
+        if round <= now || given_up.is_some() || *life == crate::channel::life::Sending::Settled {
+            return Ok(());
+        }
+        let length = known.filter(|_| hash && round == now + 1 && round <= limits::AGAIN_MAX).ok_or(Fault::Again)?;
+        if ranges.is_empty() || !plan::are_whole_blocks(&ranges, Some(length), block) {
+            return Err(Fault::Again);
+        }
+        life.on_again().map_err(|_| Fault::Again)?;
+        let fresh = Sender::new(0, Some(length), block, u64::MAX, bugs).within(limits.span(block));
+        *sender = Some(fresh.keeping(without(&ranges, length)));
+        *everywhere = true;
+        operation.round = round;
+        operation.owes.remove(Owes::FINISH);
+        operation.told.remove(Owes::FINISH);
+        self.outputs.push_back(Output::Again { operation: id, ranges });
+        Ok(())
+    }
+}
+
+/// A span over every transfer; the edge that it makes is still a number of the wire.
+const EVERYTHING: u64 = 1 << 61;
+
+/// The blocks that have a byte in `bad`, merged; all of them where it is empty, since then nobody knows.
+fn blocks_of(bad: &[Extent], length: u64, block: u32) -> Vec<Extent> {
+    let block = u64::from(block.max(1));
+    let mut blocks: Vec<(u64, u64)> = Vec::new();
+    for range in bad {
+        let from = range.offset() - range.offset() % block;
+        let to = range.end().min(length).div_ceil(block).saturating_mul(block).min(length);
+        match blocks.last_mut() {
+            Some((_, end)) if *end >= from => *end = to.max(*end),
+            _ if from < to => blocks.push((from, to)),
+            _ => {}
+        }
+    }
+    if blocks.is_empty() {
+        blocks.push((0, length));
+    }
+    if blocks.len() > limits::LEDGER_ENTRIES_MAX {
+        let ends = (blocks[0].0, blocks[blocks.len() - 1].1);
+        blocks = alloc::vec![ends];
+    }
+    let extents = blocks.into_iter().filter(|(from, to)| from < to);
+    extents.filter_map(|(from, to)| Extent::new(from, to - from).ok()).collect()
+}
+
+/// The rest of the transfer.
+fn without(ranges: &[Extent], length: u64) -> Vec<Extent> {
+    let (mut rest, mut at) = (Vec::new(), 0);
+    for range in ranges {
+        rest.extend(Extent::new(at, range.offset() - at).ok());
+        at = range.end();
+    }
+    rest.extend(Extent::new(at, length.saturating_sub(at)).ok());
+    rest.retain(|range| !range.is_empty());
+    rest
+}
+
+/// The words for content that stays different.
+fn differs(found: &Comparison, round: u16) -> Error {
+    let place = match found.place {
+        Where::OnTheWay => "what arrived at the receiving side is not what was sent",
+        Where::InStorage => "what the receiving side's storage gives back is not what was written",
+    };
+    let range = match found.bad.first() {
+        Some(range) => format!("bytes {}..{}", range.offset(), range.end()),
+        None => "some bytes".into(),
+    };
+    let tries = if round == 0 { "and it cannot be sent again".into() } else { format!("after {round} repetitions") };
+    Error::new(ErrorKind::Corrupted, format!("content differs in {range}: {place}, {tries}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn extents(list: &[(u64, u64)]) -> Vec<Extent> {
+        list.iter().map(|(from, to)| Extent::new(*from, to - from).unwrap()).collect()
+    }
+
+    #[test]
+    fn whole_blocks_are_asked_for_and_the_rest_is_kept() {
+        for (bad, blocks, rest) in [
+            (&[(5, 6)][..], &[(0, 10)][..], &[(10, 45)][..]),
+            (&[(9, 11), (12, 13)], &[(0, 20)], &[(20, 45)]),
+            (&[(20, 30), (41, 45)], &[(20, 30), (40, 45)], &[(0, 20), (30, 40)]),
+            (&[], &[(0, 45)], &[]),
+            (&[(50, 60)], &[(0, 45)], &[]),
+        ] {
+            let found = blocks_of(&extents(bad), 45, 10);
+            assert_eq!(found, extents(blocks), "{bad:?}");
+            assert!(plan::are_whole_blocks(&found, Some(45), 10));
+            assert_eq!(without(&found, 45), extents(rest), "{bad:?}");
+        }
+        assert_eq!(blocks_of(&[], 0, 10), []);
+    }
+}
