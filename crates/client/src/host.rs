@@ -2,6 +2,7 @@
 
 use crate::ends::Target;
 use crate::joining::Joiner;
+use crate::options::Verify;
 use crate::transfer::{RemoteFile, Report};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -28,6 +29,8 @@ pub(crate) struct Pending {
     pub moved: Arc<AtomicU64>,
     pub started: Instant,
     pub level: Level,
+    /// The content is hashed.
+    pub hash: bool,
     pub remote: Option<RemoteFile>,
 }
 
@@ -125,6 +128,12 @@ impl Host for ClientHost {
             channel_bytes: tally.channel_bytes.iter().map(|(channel, bytes)| (channel.0, *bytes)).collect(),
             safety: committed.safety,
             level: pending.level,
+            verified: match (pending.hash, committed.reread) {
+                (false, _) => Verify::None,
+                (true, false) => Verify::Hash,
+                (true, true) => Verify::Reread,
+            },
+            hash: committed.root,
             seconds: pending.started.elapsed().as_secs_f64(),
             remote: pending.remote,
             resumed: pending.resumed.load(Ordering::Relaxed),

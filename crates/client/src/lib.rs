@@ -62,11 +62,12 @@ pub mod trust;
 
 pub use connect::Offer;
 pub use ends::{Content, Payload, Staging, Target};
-pub use options::{ConnectOptions, GetOptions, PutOptions};
+pub use options::{ConnectOptions, GetOptions, PutOptions, Verify};
 pub use session::{Session, SessionFacts};
 pub use transfer::{RemoteFile, Report, Transfer};
 pub use xdfs_engine::pump::DiskMode;
-pub use xdfs_proto::base::{Error, ErrorKind, Level, Retry, Safety, Suite};
+pub use xdfs_proto::base::{Digest, Error, ErrorKind, Level, Retry, Safety, Suite};
+pub use xdfs_secure::content::hexadecimal;
 pub use xdfs_secure::handshake::tls::{Certificates, read_roots};
 pub use xdfs_secure::handshake::{Chain, HostCheck, Pinned, Shown};
 pub use xdfs_secure::login::Password;

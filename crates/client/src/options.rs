@@ -92,6 +92,18 @@ impl std::fmt::Debug for ConnectOptions {
     }
 }
 
+/// How a transfer's content is checked, besides the tags of its blocks where their level gives them any.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub enum Verify {
+    /// Not at all.
+    None,
+    /// By its hash: what arrived is what was sent.
+    #[default]
+    Hash,
+    /// By its hash: what the target's storage gives back, where it can be read back, is what was sent.
+    Reread,
+}
+
 /// How to upload.
 #[derive(Clone, Debug, Default)]
 pub struct PutOptions {
@@ -105,6 +117,8 @@ pub struct PutOptions {
     pub durable: bool,
     /// Go on where an earlier upload of the same file to the same name ended, and leave something to go on with.
     pub resume: bool,
+    /// How the content is checked.
+    pub verify: Verify,
 }
 
 /// How to download.
@@ -120,4 +134,6 @@ pub struct GetOptions {
     pub durable: bool,
     /// Go on where an earlier download of the same file to the same place ended, and leave something to go on with.
     pub resume: bool,
+    /// How the content is checked.
+    pub verify: Verify,
 }

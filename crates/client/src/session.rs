@@ -4,7 +4,7 @@ use crate::connect;
 use crate::ends::{Payload, RESUME_BYTES_MIN, Target};
 use crate::host::{ClientHost, Pending, Registry};
 use crate::joining::Joiner;
-use crate::options::{ConnectOptions, GetOptions, PutOptions};
+use crate::options::{ConnectOptions, GetOptions, PutOptions, Verify};
 use crate::transfer::{PumpPost, RemoteFile, Transfer};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,7 +20,7 @@ use xdfs_engine::host::Ending;
 use xdfs_engine::mail::{Command, Mail, Post};
 use xdfs_engine::opening::ClientOpened;
 use xdfs_engine::pump::{DiskMode, Parts, Pump};
-use xdfs_proto::base::{ChannelId, Error, ErrorKind, Level, PipelineId, Suite};
+use xdfs_proto::base::{ChannelId, Digest, Error, ErrorKind, Level, PipelineId, Suite};
 use xdfs_proto::limits;
 use xdfs_proto::session::{Bugs, Role, Session as Machine, SessionLimits};
 use xdfs_proto::wire::Event;
@@ -114,6 +114,7 @@ impl Session {
             moved: Arc::clone(&moved),
             started: Instant::now(),
             level: request.level,
+            hash: request.hash,
             remote: None,
         };
         let length = request.length;
@@ -287,6 +288,8 @@ impl Session {
             label: options.label.clone(),
             keep_existing: options.keep_existing,
             durable: options.durable,
+            hash: options.verify >= Verify::Hash,
+            reread: options.verify >= Verify::Reread,
             // What a pipe gives is known when it has given it; its reader holds it to the length.
             length,
             mode: options.mode.unwrap_or(attributes.mode & 0o777),
@@ -316,6 +319,13 @@ impl Session {
         report.remote.ok_or_else(|| Error::new(ErrorKind::Protocol, "the server told no attributes"))
     }
 
+    /// The hash of `remote`, or of a range of it, as its server reads it.
+    pub fn sum(&self, remote: impl AsRef<[u8]>, offset: u64, length: Option<u64>) -> Result<Digest, Error> {
+        let request = Request { name: remote.as_ref().to_vec(), sum: true, offset, length, ..self.request()? };
+        let report = self.start(request, None, None, false)?.wait()?;
+        report.hash.ok_or_else(|| Error::new(ErrorKind::Protocol, "the server told no hash"))
+    }
+
     fn request(&self) -> Result<Request, Error> {
         Ok(Request { transfer: random::array()?, level: self.level, ..Request::default() })
     }
@@ -327,7 +337,8 @@ impl Session {
         target: Option<Target>,
         resume: bool,
     ) -> Result<Transfer, Error> {
-        let first = self.started.lock().unwrap_or_else(PoisonError::into_inner).take().filter(|_| !request.head_only);
+        let first =
+            self.started.lock().unwrap_or_else(PoisonError::into_inner).take().filter(|_| !request.moves_nothing());
         let (outcome, receiver) = sync_channel(1);
         let (moved, resumed) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         let ticket = self.tickets.fetch_add(1, Ordering::Relaxed);
@@ -341,6 +352,7 @@ impl Session {
             moved: Arc::clone(&moved),
             started: first.unwrap_or_else(Instant::now),
             level: request.level,
+            hash: request.hash,
             remote: None,
         };
         self.registry.pending().insert(ticket, pending);
@@ -413,6 +425,8 @@ fn download(fresh: Request, remote: &[u8], target: &mut Target, options: &GetOpt
         offset: options.offset,
         length: options.length,
         durable: options.durable,
+        hash: options.verify >= Verify::Hash,
+        reread: options.verify >= Verify::Reread,
         ..fresh
     };
     if resume {
@@ -420,6 +434,7 @@ fn download(fresh: Request, remote: &[u8], target: &mut Target, options: &GetOpt
         request.transfer = naming::transfer_id(&[b"down", remote, range.as_bytes()]);
         let kept = target.look(&request.transfer).filter(|kept| !kept.ranges.is_empty());
         request.resume = kept.map(|kept| Resume { source: kept.source, kept: kept.ranges });
+        request.doubt = request.hash && request.resume.is_some();
     }
     (request, resume)
 }

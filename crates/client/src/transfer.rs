@@ -1,12 +1,13 @@
 //! A transfer under way, as the application holds it.
 
+use crate::options::Verify;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 use xdfs_engine::mail::{Command, Mail, Post};
-use xdfs_proto::base::{Error, ErrorKind, Level};
+use xdfs_proto::base::{Digest, Error, ErrorKind, Level};
 use xdfs_proto::wire::control::{Kind, Safety};
 use xdfs_xio::dispatch::DescriptorWaker;
 use xdfs_xio::transport::Link;
@@ -43,6 +44,10 @@ pub struct Report {
     pub safety: Safety,
     /// Protection that the blocks had.
     pub level: Level,
+    /// How the content was checked: no more than was asked for, and less where the target cannot be read back.
+    pub verified: Verify,
+    /// Hash of the content, where it was checked by it.
+    pub hash: Option<Digest>,
     /// Seconds from the session's first connect (for its first transfer), else from the request, to the outcome.
     pub seconds: f64,
     /// Download: what the source is.

@@ -6,7 +6,8 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-type Task = Box<dyn FnOnce() + Send>;
+/// What a thread of the pool runs.
+pub type Task = Box<dyn FnOnce() + Send>;
 
 /// Names the storage that a call goes to: an export on the server, the local side on a client.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -31,15 +32,19 @@ struct Inner {
 #[derive(Clone)]
 pub struct Blocking {
     inner: Arc<Inner>,
+    /// Threads of their own for calls that read a whole file: the others do not wait behind them.
+    long: Arc<Inner>,
     _closer: Arc<Closer>,
 }
 
-struct Closer(Arc<Inner>);
+struct Closer([Arc<Inner>; 2]);
 
 impl Drop for Closer {
     fn drop(&mut self) {
-        lock(&self.0.state).closed = true;
-        self.0.changed.notify_all();
+        for inner in &self.0 {
+            lock(&inner.state).closed = true;
+            inner.changed.notify_all();
+        }
     }
 }
 
@@ -64,33 +69,45 @@ impl std::fmt::Debug for Blocking {
 impl Blocking {
     /// A pool of at most `threads_max` threads, started when they are needed.
     pub fn new(threads_max: usize) -> Self {
-        let inner =
-            Arc::new(Inner { state: Mutex::default(), changed: Condvar::new(), threads_max: threads_max.max(1) });
-        Self { _closer: Arc::new(Closer(Arc::clone(&inner))), inner }
+        let inner = |threads_max: usize| {
+            Arc::new(Inner { state: Mutex::default(), changed: Condvar::new(), threads_max: threads_max.max(1) })
+        };
+        let (inner, long) = (inner(threads_max), inner(bounds::LONG_THREADS));
+        Self { _closer: Arc::new(Closer([Arc::clone(&inner), Arc::clone(&long)])), inner, long }
     }
 
     /// Runs `task` on a thread of the pool. False when too many wait: the caller answers "busy".
     #[must_use]
-    pub fn submit(&self, share: Share, task: impl FnOnce() + Send + 'static) -> bool {
-        let mut state = lock(&self.inner.state);
-        if state.waiting.len() >= bounds::BLOCKING_QUEUE {
+    pub fn submit(&self, share: Share, task: Task) -> bool {
+        submit(&self.inner, share, task)
+    }
+
+    /// The same for a task that reads a file from end to end.
+    #[must_use]
+    pub fn submit_long(&self, share: Share, task: Task) -> bool {
+        submit(&self.long, share, task)
+    }
+}
+
+fn submit(pool: &Arc<Inner>, share: Share, task: Task) -> bool {
+    let mut state = lock(&pool.state);
+    if state.waiting.len() >= bounds::BLOCKING_QUEUE {
+        return false;
+    }
+    state.waiting.push_back((share, task));
+    if state.waiting.len() > state.idle && state.threads < pool.threads_max {
+        let inner = Arc::clone(pool);
+        let started = thread::Builder::new().name("xdfs-storage".into()).spawn(move || work(&inner));
+        if started.is_ok() {
+            state.threads += 1;
+        } else if state.threads == 0 {
+            state.waiting.pop_back();
             return false;
         }
-        state.waiting.push_back((share, Box::new(task)));
-        if state.waiting.len() > state.idle && state.threads < self.inner.threads_max {
-            let inner = Arc::clone(&self.inner);
-            let started = thread::Builder::new().name("xdfs-storage".into()).spawn(move || work(&inner));
-            if started.is_ok() {
-                state.threads += 1;
-            } else if state.threads == 0 {
-                state.waiting.pop_back();
-                return false;
-            }
-        }
-        drop(state);
-        self.inner.changed.notify_one();
-        true
     }
+    drop(state);
+    pool.changed.notify_one();
+    true
 }
 
 /// The next task whose share is not used up: one share gets all threads but one, unless there is only one thread.
@@ -137,10 +154,24 @@ mod tests {
         let hung = Arc::new(Mutex::new(hung));
         for _ in 0..10 {
             let hung = Arc::clone(&hung);
-            assert!(pool.submit(Share(1), move || drop(hung.lock().map(|hung| hung.recv()))));
+            assert!(pool.submit(Share(1), Box::new(move || drop(hung.lock().map(|hung| hung.recv())))));
         }
         let (done, finished) = sync_channel(1);
-        assert!(pool.submit(Share(2), move || assert!(done.send(()).is_ok())));
+        assert!(pool.submit(Share(2), Box::new(move || assert!(done.send(()).is_ok()))));
+        finished.recv().unwrap();
+        drop(release);
+    }
+
+    #[test]
+    fn calls_that_take_long_leave_the_others_alone() {
+        let pool = Blocking::new(1);
+        let (release, hung) = sync_channel::<()>(0);
+        let hang = move || {
+            let _ = hung.recv();
+        };
+        assert!(pool.submit_long(Share(1), Box::new(hang)));
+        let (done, finished) = sync_channel(1);
+        assert!(pool.submit(Share(1), Box::new(move || assert!(done.send(()).is_ok()))));
         finished.recv().unwrap();
         drop(release);
     }
@@ -148,9 +179,9 @@ mod tests {
     #[test]
     fn a_panicking_task_does_not_end_the_pool() {
         let pool = Blocking::new(1);
-        assert!(pool.submit(Share(0), || panic!("on purpose")));
+        assert!(pool.submit(Share(0), Box::new(|| panic!("on purpose"))));
         let (done, finished) = sync_channel(1);
-        assert!(pool.submit(Share(0), move || assert!(done.send(7).is_ok())));
+        assert!(pool.submit(Share(0), Box::new(move || assert!(done.send(7).is_ok()))));
         assert_eq!(finished.recv(), Ok(7));
     }
 }

@@ -35,3 +35,9 @@ pub const MARKER_BYTES: u64 = 256 << 20;
 pub const MARKER_PERIOD: Duration = Duration::from_secs(5);
 /// Size of the pages that files are written in.
 pub const PAGE_BYTES: usize = 4096;
+/// From so many bytes on a thread hashes what the kernel sends; less is sent from buffers.
+pub const HASH_BESIDE_BYTES: u64 = 8 << 20;
+/// Threads that hash beside one pipeline; transfers beyond that are sent from buffers, which are hashed as they leave.
+pub const HASHERS_MAX: usize = 2;
+/// Threads of a process for storage calls that read a file from end to end.
+pub const LONG_THREADS: usize = 2;

@@ -4,8 +4,8 @@ use crate::group::GroupChannel;
 use crate::host::{Opened, Staged};
 use crate::transfer::{Shared, SourceSide, Written};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use xdfs_proto::base::{Error, OperationId, PipelineId};
-use xdfs_proto::session::{GroupMessage, TargetFacts};
+use xdfs_proto::base::{Digest, Error, OperationId, PipelineId};
+use xdfs_proto::session::{Comparison, GroupMessage, SourceFacts, TargetFacts};
 use xdfs_proto::wire::control::ChannelGrant;
 use xdfs_proto::wire::request::Request;
 use xdfs_xio::buf::Buffer;
@@ -59,6 +59,12 @@ pub enum Mail<L> {
     Marked(OperationId, Result<(), Error>),
     /// What was written of a transfer that ended early is kept, where it could be.
     Kept(OperationId),
+    /// A thread beside the pipeline has hashed what it was given.
+    Hashed(OperationId, Result<(), Error>),
+    /// What arrived was compared with what was sent.
+    Verified(OperationId, Result<Comparison, Error>),
+    /// The hash that was asked for.
+    Summed(OperationId, Box<Result<(SourceFacts, Digest), Error>>),
     /// A stage that was given up is gone.
     Dropped,
     /// The reader thread of a stream filled a buffer with `length` bytes; `ended` when the stream did.

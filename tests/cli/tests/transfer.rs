@@ -316,8 +316,8 @@ fn a_json_line_tells_about_each_transfer() {
         ("bytes", 5_000_000.into()),
         ("channels", 4.into()),
         ("protection", "integrity".into()),
-        ("verify", "wire".into()),
-        ("hash", serde_json::Value::Null),
+        ("verify", "hash".into()),
+        ("hash", blake3::hash(&pattern(5_000_000, 8)).to_hex().as_str().into()),
         ("resumed_bytes", 0.into()),
         ("ok", true.into()),
     ];
@@ -343,6 +343,9 @@ fn a_server_with_a_floor_gives_more_protection_than_asked_for_and_it_is_said() {
     let outcome = scene.run(["cp", "--json", "--protection", "clear", "a", &server.url("a")]);
     outcome.ends_with(0).says(&["clear", "insists on integrity"]);
     assert_eq!(outcome.objects()[0]["protection"], "integrity");
+    assert_eq!(outcome.objects()[0]["verify"], "hash");
+    let outcome = scene.run(["cp", "--json", "--protection", "clear", "--verify", "none", "a", &server.url("a")]);
+    outcome.ends_with(0).says(&["insists on integrity"]);
     assert_eq!(outcome.objects()[0]["verify"], "wire");
 }
 

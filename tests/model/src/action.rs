@@ -4,12 +4,15 @@
 use crate::setting::Setting;
 use crate::world::{CLIENT, Job, SERVER, Side, World, number};
 use xdfs_proto::base::{ChannelId, Instant, OperationId, PipelineId};
+use xdfs_proto::session::Payload;
 
 /// One step of the world.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Action {
     /// The next record of the channel, or the rest of it, arrives at this side.
     Deliver(Side, ChannelId),
+    /// The next record of the channel, a block, arrives at this side as another.
+    Alter(Side, ChannelId),
     /// The transport has taken this side's record.
     Accept(Side, ChannelId),
     /// A message from one pipeline of this side to another arrives.
@@ -122,6 +125,15 @@ impl World {
                 if self.breaks > 0 && up(side, index) && !self.lines[1 - side][index].broken {
                     actions.push(Action::Lose(side, ChannelId(index as u16 + 1)));
                 }
+            }
+        }
+        for (side, index) in
+            [CLIENT, SERVER].into_iter().flat_map(|side| (0..self.lines[side].len()).map(move |i| (side, i)))
+        {
+            let line = &self.lines[side][index];
+            let block = line.queue.front().is_some_and(|record| matches!(record.payload, Payload::Block(_)));
+            if self.flips > 0 && block && !line.parked {
+                actions.push(Action::Alter(side, ChannelId(index as u16 + 1)));
             }
         }
         if self.cut_all {

@@ -7,7 +7,7 @@ use crate::setting::Setting;
 use crate::world::{BLOCK, CLIENT, Job, NOW, Record, SERVER, Side, Step, World, plan_of};
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, Extent, Instant, OperationId};
 use xdfs_proto::session::{
-    Fault, Output, Payload, Session, SessionEvent, SourceFacts, StageFacts, TargetFacts, Verdict,
+    Fault, Output, Payload, Proof, Session, SessionEvent, SourceFacts, StageFacts, TargetFacts, Verdict,
 };
 use xdfs_proto::wire::control::{Control, Kind, Safety};
 use xdfs_proto::wire::{Event, Flags};
@@ -32,6 +32,12 @@ impl World {
     fn happen(&mut self, setting: &Setting, action: Action) {
         match action {
             Action::Deliver(side, channel) => self.deliver(setting, side, channel),
+            Action::Alter(side, channel) => {
+                self.flips -= 1;
+                self.altering = true;
+                self.deliver(setting, side, channel);
+                self.altering = false;
+            }
             Action::Accept(side, channel) => {
                 self.lines[side][index_of(channel)].busy = false;
                 self.input(setting, side, self.pipeline_of(channel), |session| session.on_sent(channel, NOW));
@@ -151,8 +157,11 @@ impl World {
                     self.oracle.wrong(Violation::Place);
                 }
                 let result = session.on_block(channel);
-                self.write(setting, side, pipeline, operation, *extent);
-                result
+                match result {
+                    Ok(true) => self.write(setting, side, pipeline, operation, *extent),
+                    _ => self.oracle.dropped = true,
+                }
+                result.map(|_| ())
             }
             (_, _) => Err(Fault::Channel),
         };
@@ -166,7 +175,7 @@ impl World {
         if setting.slow_writes {
             return self.ask(job);
         }
-        self.oracle.on_written(plan_of(setting, operation), extent);
+        self.oracle.on_written(plan_of(setting, operation), extent, self.altering);
         self.ends[side][pipeline].change().on_written(operation, extent, Ok(()), NOW);
     }
 
@@ -183,18 +192,23 @@ impl World {
         let plan = plan_of(setting, operation);
         let result = if well { Ok(()) } else { Err(Error::new(ErrorKind::NoSpace, "full")) };
         match step {
-            Step::Write if well => self.oracle.on_written(plan, extent),
+            Step::Write if well => self.oracle.on_written(plan, extent, false),
             Step::Commit if well => self.oracle.on_committed(plan),
             _ => {}
         }
         let size = Some(length_of(setting.plans[plan].blocks));
+        let found = self.oracle.compare(plan);
         self.input(setting, side, usize::from(pipeline), |session| match step {
             Step::Open => {
                 let facts = SourceFacts { kind: Kind::Regular, size, mode: 0, modified: None, version: Vec::new() };
                 session.on_opened(operation, result.map(|()| facts));
             }
             Step::Stage => session.on_staged(operation, result.map(|()| StageFacts::default())),
-            Step::Check => session.on_checked(operation, result),
+            Step::Check => {
+                session.prove(operation, Proof { root: Some([0; 32]), subtrees: Vec::new() });
+                session.on_checked(operation, result);
+            }
+            Step::Verify => session.on_verified(operation, result.map(|()| found)),
             Step::Commit => {
                 let target = TargetFacts { safety: Safety::Written, version: Vec::new() };
                 session.on_committed(operation, result.map(|()| target));
@@ -230,6 +244,14 @@ impl World {
             Output::Open { operation, .. } => self.ask(job(Step::Open, operation)),
             Output::Stage { operation, .. } => self.ask(job(Step::Stage, operation)),
             Output::Check { operation } => self.ask(job(Step::Check, operation)),
+            Output::Verify { operation, .. } => self.ask(job(Step::Verify, operation)),
+            Output::Hash { .. } => {}
+            Output::Again { operation, ranges } => {
+                let plan = plan_of(setting, operation);
+                if side != self.oracle.ledgers[plan].target {
+                    self.oracle.on_again(plan, &ranges);
+                }
+            }
             Output::Commit { operation, length, .. } => {
                 self.oracle.on_commit(plan_of(setting, operation), side, length);
                 self.detach(side, operation);

@@ -4,7 +4,7 @@
 use crate::setting::{Plan, Setting};
 use crate::world::{BLOCK, Side};
 use xdfs_proto::base::{ChannelId, ErrorKind, Extent};
-use xdfs_proto::session::Fault;
+use xdfs_proto::session::{Comparison, Fault, Where};
 
 /// What went wrong. Each belongs to the property of its name.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -19,6 +19,8 @@ pub enum Violation {
     Outcome,
     /// A block went again although its channel was not fenced, or had delivered it.
     Again,
+    /// A commit of content that is not what was sent.
+    Content,
     /// A fence that counts wrongly, or a record that was taken behind it.
     Fence,
 }
@@ -40,6 +42,8 @@ pub struct Ledger {
     blocks: u64,
     /// A bit per block: written at the target.
     written: u16,
+    /// A bit per block: what is written is not what was sent.
+    altered: u16,
     /// Where each block went last: channel and number of the record.
     sent: Vec<Option<(ChannelId, u64)>>,
     /// The target was asked to commit.
@@ -58,6 +62,7 @@ impl Ledger {
             target: usize::from(plan.upload),
             blocks: plan.blocks,
             written: 0,
+            altered: 0,
             sent: vec![None; plan.blocks as usize],
             committing: false,
             committed: false,
@@ -168,11 +173,14 @@ impl Oracle {
         }
     }
 
-    /// A block was written at the target.
-    pub fn on_written(&mut self, plan: usize, extent: Extent) {
+    /// A block was written at the target, as it was sent or as another.
+    pub fn on_written(&mut self, plan: usize, extent: Extent, altered: bool) {
         let ledger = &mut self.ledgers[plan];
         match ledger.block_of(extent) {
-            Some(block) => ledger.written |= 1 << block,
+            Some(block) => {
+                ledger.written |= 1 << block;
+                ledger.altered = ledger.altered & !(1 << block) | u16::from(altered) << block;
+            }
             None => self.wrong(Violation::Place),
         }
     }
@@ -184,7 +192,32 @@ impl Oracle {
         if !whole || ledger.committing || side != ledger.target {
             self.wrong(Violation::Place);
         }
+        if self.ledgers[plan].altered != 0 {
+            self.wrong(Violation::Content);
+        }
         self.ledgers[plan].committing = true;
+    }
+
+    /// What a comparison of hashes finds.
+    pub fn compare(&self, plan: usize) -> Comparison {
+        let ledger = &self.ledgers[plan];
+        let altered = (0..ledger.blocks).filter(|block| ledger.altered & 1 << block != 0);
+        let extent = |block: u64| {
+            let end = ((block + 1) * BLOCK).min(ledger.length());
+            Extent::new(block * BLOCK, end - block * BLOCK).ok()
+        };
+        let root = Some([u8::from(ledger.altered != 0); 32]);
+        Comparison { root, bad: altered.filter_map(extent).collect(), place: Where::OnTheWay }
+    }
+
+    /// The sender was asked for these ranges once more: no fence is needed for them.
+    pub fn on_again(&mut self, plan: usize, ranges: &[Extent]) {
+        let ledger = &mut self.ledgers[plan];
+        for (block, sent) in ledger.sent.iter_mut().enumerate() {
+            if ranges.iter().any(|range| range.offset() <= block as u64 * BLOCK && block as u64 * BLOCK < range.end()) {
+                *sent = None;
+            }
+        }
     }
 
     /// An end tells its application the outcome. `alone` where its session is over: it could not learn more.

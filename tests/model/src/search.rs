@@ -21,6 +21,8 @@ pub const PLACE: &str = "a target is committed once, with every byte in its plac
 pub const OUTCOME: &str = "both ends tell one outcome, and it is what happened";
 /// See [`Violation::Again`].
 pub const AGAIN: &str = "nothing goes again before the fence of its channel";
+/// See [`Violation::Content`].
+pub const CONTENT: &str = "what is committed is what was sent";
 /// See [`Violation::Fence`].
 pub const FENCE: &str = "a fence counts what was taken, and nothing is taken behind it";
 
@@ -58,6 +60,7 @@ impl Model for Setting {
             Property::always(PLACE, |_, world: &World| world.oracle.violation != Some(Violation::Place)),
             Property::always(OUTCOME, |_, world: &World| world.oracle.violation != Some(Violation::Outcome)),
             Property::always(AGAIN, |_, world: &World| world.oracle.violation != Some(Violation::Again)),
+            Property::always(CONTENT, |_, world: &World| world.oracle.violation != Some(Violation::Content)),
             Property::always(FENCE, |_, world: &World| world.oracle.violation != Some(Violation::Fence)),
         ];
         properties.extend(self.sometimes());
@@ -100,6 +103,14 @@ impl Setting {
         }
         if self.repeats > 0 {
             reached.push(Property::sometimes("a second copy dropped", |_, world: &World| world.oracle.dropped));
+        }
+        if self.flips > 0 {
+            reached.push(Property::sometimes(
+                "a commit of a block that came again",
+                |setting: &Setting, world: &World| {
+                    world.flips < setting.flips && world.told_everywhere(Told::Committed)
+                },
+            ));
         }
         if self.close {
             reached.push(Property::sometimes("an orderly end", |_, world: &World| {

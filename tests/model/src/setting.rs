@@ -64,6 +64,10 @@ pub struct Setting {
     pub drain: bool,
     /// Records of a key epoch, REKEY among them; the largest number is no limit.
     pub epoch: u64,
+    /// The content is hashed and compared.
+    pub hash: bool,
+    /// Blocks that may become others on their way.
+    pub flips: u8,
     /// The deliberate mistake, if any.
     pub bug: Option<Bug>,
 }
@@ -89,6 +93,8 @@ impl Setting {
             close: false,
             drain: false,
             epoch: u64::MAX,
+            hash: false,
+            flips: 0,
             bug: None,
         }
     }

@@ -67,6 +67,15 @@ const EPOCHS_UPLOAD: Setting =
     Setting { breaks: 1, epoch: 2, halves: true, close: true, ..Setting::plain("upload, short epochs", UPLOAD_2) };
 const EPOCHS_DOWNLOAD: Setting =
     Setting { breaks: 1, epoch: 3, repeats: 1, ..Setting::plain("download, short epochs", DOWNLOAD_2) };
+/// Blocks become others on their way, and come again, while channels break and both ends may give up.
+const ALTERED_UPLOAD: Setting =
+    Setting { hash: true, flips: 1, breaks: 1, cancels: 1, ..Setting::plain("upload, altered", UPLOAD_2) };
+const ALTERED_DOWNLOAD: Setting =
+    Setting { hash: true, flips: 1, breaks: 1, close: true, ..Setting::plain("download, altered", DOWNLOAD_2) };
+const ALTERED_TWICE: Setting =
+    Setting { hash: true, flips: 2, repeats: 1, ..Setting::plain("upload, altered twice", UPLOAD_2) };
+const ALTERED_PIPES: Setting =
+    Setting { pipelines: 2, hash: true, flips: 1, ..Setting::plain("upload, altered, 2 pipelines", UPLOAD_2) };
 /// Two pipelines with one channel each: losing one is losing a pipeline.
 const PIPES_UPLOAD: Setting =
     Setting { pipelines: 2, breaks: 1, cancels: 1, ..Setting::plain("upload, 2 pipelines x 1", UPLOAD_2) };
@@ -99,6 +108,10 @@ pub const USUAL: &[Setting] = &[
     THREE_DOWNLOAD,
     EPOCHS_UPLOAD,
     EPOCHS_DOWNLOAD,
+    ALTERED_UPLOAD,
+    ALTERED_DOWNLOAD,
+    ALTERED_TWICE,
+    ALTERED_PIPES,
     PIPES_UPLOAD,
     PIPES_DOWNLOAD,
     LARGER_UPLOAD,
@@ -109,6 +122,8 @@ pub const USUAL: &[Setting] = &[
 pub const LARGE: &[Setting] = &[
     Setting { breaks: 2, ..EPOCHS_UPLOAD },
     Setting { breaks: 2, close: true, plans: DOWNLOAD_3, ..EPOCHS_DOWNLOAD },
+    Setting { breaks: 2, flips: 2, storage_faults: 1, ..ALTERED_UPLOAD },
+    Setting { breaks: 1, ..ALTERED_PIPES },
     Setting { breaks: 2, slow_writes: true, ..TWO },
     Setting { cancels: 1, storage_faults: 1, ..TWO },
     Setting { storage_faults: 1, ..LARGER_UPLOAD },
@@ -129,6 +144,7 @@ pub const fn for_bug(bug: Bug) -> Setting {
         Bug::CountDuplicates => REPEATS_UPLOAD,
         Bug::EndOfRangeIsEnd | Bug::CancelDecides => CANCELS_UPLOAD,
         Bug::FenceOfOneEpoch => EPOCHS_UPLOAD,
+        Bug::RootNotCompared => ALTERED_UPLOAD,
         _ => panic!("no mistake of the session: the crash states catch it"),
     };
     setting.with_bug(bug)

@@ -54,6 +54,8 @@ pub enum Step {
     Stage,
     /// Look at the source again.
     Check,
+    /// Compare what arrived with what was sent.
+    Verify,
     /// Give the target its name.
     Commit,
     /// Write a block.
@@ -98,6 +100,10 @@ pub struct World {
     pub cancels: u8,
     /// Repetitions left.
     pub repeats: u8,
+    /// Blocks that may still become others.
+    pub flips: u8,
+    /// The block that arrives is another one.
+    pub altering: bool,
     /// Whether the server may still say that it goes down.
     pub drain: bool,
     /// The client closed the session.
@@ -149,6 +155,8 @@ impl World {
             storage_faults: setting.storage_faults,
             cancels: setting.cancels,
             repeats: setting.repeats,
+            flips: setting.flips,
+            altering: false,
             drain: setting.drain,
             closing: false,
             oracle: Oracle::new(setting),
@@ -179,6 +187,7 @@ fn request(setting: &Setting, plan: &Plan) -> Request {
         name: b"e/f".to_vec(),
         length: (plan.upload && plan.known).then(|| length_of(plan.blocks)),
         credit: setting.credit * BLOCK,
+        hash: setting.hash,
         ..Request::default()
     }
 }

@@ -1,7 +1,7 @@
 //! The search can fail: each deliberate mistake breaks its property. Without it the same settings hold (tests/settings.rs).
 
 use xdfs_proto::session::Bug;
-use xdfs_test_model::search::{ENDS, FENCE, OUTCOME, PLACE, search_for};
+use xdfs_test_model::search::{CONTENT, ENDS, FENCE, OUTCOME, PLACE, search_for};
 use xdfs_test_model::settings::for_bug;
 
 #[test]
@@ -13,6 +13,7 @@ fn every_seeded_bug_is_caught_by_its_property() {
             Bug::CountDuplicates | Bug::EndOfRangeIsEnd => PLACE,
             Bug::SuccessWithoutOutcome | Bug::CancelDecides => OUTCOME,
             Bug::FenceOfOneEpoch => FENCE,
+            Bug::RootNotCompared => CONTENT,
             other => panic!("{other:?} is no mistake of the session"),
         };
         let report = search_for(&for_bug(bug), property);

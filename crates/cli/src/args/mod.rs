@@ -249,8 +249,8 @@ pub(crate) struct CopyArgs {
     #[arg(long, value_name = "LEVEL", value_enum, default_value = "private", help_heading = "Safety")]
     pub(crate) protection: Protection,
 
-    /// How the copy is checked: 'wire' by every block's tag (the default; needs integrity or private), 'none' (the default at
-    /// 'clear'), 'hash' and 'reread' come with durability
+    /// How the copy is checked before it gets its name: 'hash' by the hash of what was sent (the default), 'reread' by that of
+    /// what the target's disk gives back, 'wire' by every block's tag alone (needs integrity or private), 'none'
     #[arg(long, value_name = "HOW", value_enum, help_heading = "Safety")]
     pub(crate) verify: Option<Verify>,
 
@@ -422,9 +422,9 @@ pub(crate) enum Verify {
     None,
     /// By the tag of every block
     Wire,
-    /// By a hash from end to end
+    /// What arrived has the hash of what was sent
     Hash,
-    /// By reading the target again
+    /// What the target's disk gives back has it
     Reread,
 }
 

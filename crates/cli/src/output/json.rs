@@ -73,7 +73,7 @@ struct TransferLine<'a> {
     protection: &'static str,
     verify: &'static str,
     durability: &'static str,
-    /// The end-to-end hash; none before durability.
+    /// The hash of the content, in hexadecimal; none where it was not checked by it.
     hash: Option<&'a str>,
     resumed_bytes: u64,
     retries: u64,
@@ -165,7 +165,7 @@ fn line_of<'a>(item: &'a Item, transfer: &'a Transfer) -> TransferLine<'a> {
         protection: transfer.level.name(),
         verify: transfer.check.name(),
         durability: transfer.safety.name(),
-        hash: None,
+        hash: transfer.hash.as_deref(),
         resumed_bytes: transfer.resumed,
         retries: transfer.retries,
         channel_bytes: &transfer.channel_bytes,
@@ -212,13 +212,14 @@ mod tests {
             level: Level::Integrity,
             safety: Safety::Durable,
             resumed: 3,
-            check: Check::Wire,
+            check: Check::Hash,
+            hash: Some("af13".to_owned()),
             retries: 1,
             channel_bytes: vec![3, 4],
         };
         assert_eq!(
             serde_json::to_string(&line_of(&item, &transfer)).unwrap(),
-            r#"{"event":"transfer","source":"a\"b","target":"xdfs://localhost/e/x","bytes":7,"seconds":0.25,"channels":2,"congestion":"cubic","protection":"integrity","verify":"wire","durability":"durable","hash":null,"resumed_bytes":3,"retries":1,"channel_bytes":[3,4],"ok":true}"#
+            r#"{"event":"transfer","source":"a\"b","target":"xdfs://localhost/e/x","bytes":7,"seconds":0.25,"channels":2,"congestion":"cubic","protection":"integrity","verify":"hash","durability":"durable","hash":"af13","resumed_bytes":3,"retries":1,"channel_bytes":[3,4],"ok":true}"#
         );
     }
 

@@ -46,6 +46,8 @@ pub(crate) struct Transfer {
     pub(crate) safety: Safety,
     /// What was checked.
     pub(crate) check: Check,
+    /// The hash of the content, where it was checked by it.
+    pub(crate) hash: Option<String>,
     /// Bytes that an earlier attempt had left.
     pub(crate) resumed: u64,
     /// Attempts that were lost before this one; blocks that went twice show in `channel_bytes`.

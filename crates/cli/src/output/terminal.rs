@@ -157,6 +157,7 @@ mod tests {
             safety: Safety::Durable,
             resumed: 0,
             check: Check::None,
+            hash: None,
             retries: 0,
             channel_bytes: Vec::new(),
         };

@@ -121,13 +121,17 @@ pub(crate) enum WhenDone {
     DurableAsked,
 }
 
-/// How a copy is checked, of what this version has.
+/// How a copy is checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Check {
     /// Only the heads of blocks.
     None,
     /// Every block by its tag.
     Wire,
+    /// What arrived by its hash.
+    Hash,
+    /// What the target gives back by its hash.
+    Reread,
 }
 
 impl Check {
@@ -136,6 +140,8 @@ impl Check {
         match self {
             Self::None => "none",
             Self::Wire => "wire",
+            Self::Hash => "hash",
+            Self::Reread => "reread",
         }
     }
 }
@@ -179,11 +185,6 @@ fn refuse_what_comes_later(args: &CopyArgs) -> Result<(), PlanError> {
     if args.archive {
         return later("-a", Later::Trees, "name the files; mode and modification time are always carried");
     }
-    match args.verify {
-        Some(Verify::Hash) => return later("--verify hash", Later::Durability, "this version has wire and none"),
-        Some(Verify::Reread) => return later("--verify reread", Later::Durability, "this version has wire and none"),
-        Some(Verify::Wire | Verify::None) | None => {}
-    }
     Ok(())
 }
 
@@ -191,8 +192,10 @@ fn resolve_options(args: &CopyArgs) -> Result<Options, PlanError> {
     let level = level_of(args.protection);
     let check = match (args.verify, level) {
         (Some(Verify::Wire), Level::Clear) => return Err(PlanError::WireAtClear),
-        (Some(Verify::None), _) | (_, Level::Clear) => Check::None,
-        _ => Check::Wire,
+        (Some(Verify::Wire), _) => Check::Wire,
+        (Some(Verify::None), _) => Check::None,
+        (Some(Verify::Hash) | None, _) => Check::Hash,
+        (Some(Verify::Reread), _) => Check::Reread,
     };
     let block = match args.block {
         Some(block) if !block.is_power_of_two() || !(BLOCK_BYTES_MIN..=BLOCK_BYTES_MAX).contains(&block) => {

@@ -82,7 +82,7 @@ fn options_that_are_left_out_have_the_documented_values() {
             block: None,
             congestion: None,
             level: Level::Private,
-            check: Check::Wire,
+            check: Check::Hash,
             offset: 0,
             length: None,
             keep_existing: false,
@@ -122,10 +122,12 @@ fn options_reach_the_plan() {
 #[test]
 fn what_checks_a_copy_follows_from_level_and_option() {
     let check = |options: &str| plan(&format!("{options} a xdfs://localhost/e/x")).map(|plan| plan.options.check);
-    assert_eq!(check(""), Ok(Check::Wire));
+    assert_eq!(check(""), Ok(Check::Hash));
+    assert_eq!(check("--verify hash"), Ok(Check::Hash));
+    assert_eq!(check("--protection clear --verify reread"), Ok(Check::Reread));
     assert_eq!(check("--verify wire"), Ok(Check::Wire));
     assert_eq!(check("--verify none"), Ok(Check::None));
-    assert_eq!(check("--protection clear"), Ok(Check::None));
+    assert_eq!(check("--protection clear"), Ok(Check::Hash));
     assert_eq!(check("--protection clear --verify none"), Ok(Check::None));
     assert_eq!(check("--protection clear --verify wire"), Err(PlanError::WireAtClear));
 }
@@ -133,8 +135,6 @@ fn what_checks_a_copy_follows_from_level_and_option() {
 #[test]
 fn what_comes_later_is_refused_by_the_name_it_was_typed_with() {
     for (line, start, with) in [
-        ("--verify hash a xdfs://localhost/e/x", "--verify hash", "durability"),
-        ("--verify reread a xdfs://localhost/e/x", "--verify reread", "durability"),
         ("-r a xdfs://localhost/e/x", "-r", "trees"),
         ("-a a xdfs://localhost/e/x", "-a", "trees"),
         ("xdfs://localhost/e/x xdfs://localhost/e/y", "xdfs://localhost/e/x to xdfs://localhost/e/y", "third-party"),

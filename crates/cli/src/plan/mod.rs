@@ -91,8 +91,6 @@ pub(crate) struct DemoPlan {
 /// With which later part of xdfs something comes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Later {
-    /// Syncs, journals, hashes, resume.
-    Durability,
     /// Directories with all they hold, and path operations.
     Trees,
     /// Copies between two servers.
@@ -102,7 +100,6 @@ pub(crate) enum Later {
 impl Later {
     const fn name(self) -> &'static str {
         match self {
-            Self::Durability => "durability",
             Self::Trees => "trees",
             Self::ThirdParty => "third-party transfers",
         }
@@ -209,7 +206,7 @@ pub(crate) enum PlanError {
     OffsetOfStream(String),
     /// `wire` at `clear`.
     #[error(
-        "--verify wire: this checks the tag of every block, and at --protection clear blocks have none; use --protection integrity or --verify none"
+        "--verify wire: this checks the tag of every block, and at --protection clear blocks have none; use --protection integrity or --verify hash"
     )]
     WireAtClear,
     /// Data and reports into one stream.

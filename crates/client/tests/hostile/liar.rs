@@ -9,7 +9,7 @@ use super::support::{BLOCK, PATIENCE};
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::sync::Arc;
-use xdfs_client::{Address, ConnectOptions, Error, ErrorKind, GetOptions, Level, Session, Suite, Target};
+use xdfs_client::{Address, ConnectOptions, Error, ErrorKind, GetOptions, Level, Session, Suite, Target, Verify};
 use xdfs_engine::opening::{Gate, ServerOpened, ServerOpening, Step};
 use xdfs_proto::base::{ChannelId, Extent, SessionId};
 use xdfs_proto::wire::control::{ChannelGrant, Control, Grant};
@@ -18,6 +18,10 @@ use xdfs_proto::wire::{Event, Head};
 use xdfs_secure::handshake::tls::{FAREWELL_BYTES, HostIdentity, ServerIdentity};
 use xdfs_secure::identity::KeyPair;
 use xdfs_secure::keys::{self, ChannelKeys, Role};
+
+/// A liar has no hash of what it did not read.
+const UNHASHED: GetOptions =
+    GetOptions { offset: 0, length: None, label: Vec::new(), durable: false, resume: false, verify: Verify::None };
 
 /// What a lying server changes in ACCEPT, and what it says then to the one request.
 struct Lie {
@@ -40,7 +44,7 @@ fn meet(level: Level, lie: Lie) -> Result<Vec<u8>, Error> {
         ..ConnectOptions::to(address)
     };
     let (target, got) = Target::memory();
-    let result = Session::connect_and_get(&options, "data/file", target, &GetOptions::default())
+    let result = Session::connect_and_get(&options, "data/file", target, &UNHASHED)
         .and_then(|(session, transfer)| {
             let outcome = transfer.wait_for(PATIENCE).expect("an outcome");
             drop(session);

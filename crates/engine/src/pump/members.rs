@@ -18,7 +18,9 @@ where
             // This pipeline's hold on the stage ends before the coordinator may commit it.
             return self.let_go(*operation, AfterDetach::Forward { to, message: message.clone() });
         }
-        self.forward(to, message);
+        if !self.group_waits(to, &message) {
+            self.forward(to, message);
+        }
     }
 
     pub(super) fn forward(&mut self, to: PipelineId, message: GroupMessage) {

@@ -10,6 +10,7 @@
 //! Two frames of ours lie above a system call that moves bytes: the pump's turn and the dispatcher. Per block there is
 //! no allocation, no lock and no log. What a record means is never decided here.
 
+mod hashing;
 mod leaving;
 mod line;
 mod marking;
@@ -24,9 +25,12 @@ use crate::group::{Group, GroupChannel};
 use crate::host::{Ending, Host};
 use crate::mail::{Command, Mail, Post};
 use crate::transfer::{Tally, Transfer, Writer};
+use hashing::Wish;
 use leaving::Leaving;
 use line::{Arriving, Line, Sending};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::Receiver;
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, Extent, Instant, OperationId, PipelineId};
 use xdfs_proto::session::{Committed, GroupMessage, Output, Session, SessionEvent};
@@ -118,6 +122,8 @@ pub struct Pump<D: Dispatch, H: Host> {
     closing: Vec<OperationId>,
     /// The session ends for this reason when a channel is free to say it, and at this time without.
     abandoned: Option<(Error, Instant)>,
+    /// Hashes that are being computed, and how to stop them.
+    sums: BTreeMap<OperationId, Arc<AtomicBool>>,
     /// Sockets of an ended session on which the reason still leaves.
     last_words: BTreeMap<SocketId, Leaving>,
 }
@@ -174,6 +180,7 @@ where
             keeping: BTreeMap::new(),
             closing: Vec::new(),
             abandoned: None,
+            sums: BTreeMap::new(),
             last_words: BTreeMap::new(),
         };
         for channel in group.channels {
@@ -349,9 +356,15 @@ where
     fn on_output(&mut self, output: Output) {
         match output {
             Output::Send { channel, head, payload } => self.on_send(channel, head, payload),
+            Output::Open { operation, request } if request.sum => self.on_open_sum(operation, &request),
             Output::Open { operation, request } => self.on_open(operation, &request),
             Output::Stage { operation, request, grant } => self.on_stage(operation, request.as_ref(), grant.as_ref()),
             Output::Check { operation } => self.on_check(operation),
+            Output::Hash { operation, length, range, kept, doubt, level } => {
+                self.on_hash(Wish { operation, length, range, kept, doubt, level });
+            }
+            Output::Verify { operation, length, reread, sent } => self.on_verify(operation, length, reread, sent),
+            Output::Again { operation, ranges } => self.on_again(operation, &ranges),
             Output::Commit { operation, length, durable } => self.on_commit(operation, length, durable),
             Output::Abort { operation, keep } => self.abort_transfer(operation, keep),
             Output::Close { channel, .. } => self.close_line(channel),
@@ -435,6 +448,9 @@ where
                 self.calls -= 1;
                 self.session.on_committed(operation, result);
             }
+            Mail::Hashed(operation, result) => self.on_hashed(operation, result),
+            Mail::Verified(operation, result) => self.on_verified(operation, result),
+            Mail::Summed(operation, result) => self.on_summed(operation, *result),
             Mail::Written(written) => self.on_written(written),
             Mail::Detached(operation) => self.on_detached(operation),
             Mail::Marked(operation, result) => self.on_marked(operation, result),

@@ -1,5 +1,6 @@
 //! Records that arrive: into a control message, a buffer, or piece by piece into the file.
 
+use super::hashing::{hash_arriving, is_hashed};
 use super::line::{Arriving, Record};
 use super::{Host, Pump};
 use crate::bounds;
@@ -118,7 +119,8 @@ where
     /// Chooses how a block arrives: whole in a buffer where its tag covers it or the file wants whole pages, piece by
     /// piece where nobody needs it whole.
     fn start_block(&mut self, channel: ChannelId, record: Record, wanted: bool) {
-        let whole = record.head.level != Level::Clear;
+        let hashed = wanted && is_hashed(self.transfers.get(&record.head.operation));
+        let whole = record.head.level != Level::Clear || hashed;
         let discard = !wanted || self.is_discarded(record.head.operation);
         let ordered = self.is_ordered(record.head.operation);
         let Some(line) = self.lines.get_mut(&channel) else { return };
@@ -206,30 +208,54 @@ where
             self.skipped(channel);
             return self.serve_waiting();
         }
-        if let Err(fault) = self.session.on_block(channel) {
-            self.receive_pool.give(buffer);
-            return self.session.on_fault(fault);
+        match self.session.on_block(channel) {
+            Ok(wanted) => {
+                self.next_head(channel);
+                self.count(channel, &record.head);
+                if wanted {
+                    return self.place(&record.head, buffer);
+                }
+                self.receive_pool.give(buffer);
+                self.serve_waiting();
+            }
+            Err(fault) => {
+                self.receive_pool.give(buffer);
+                self.session.on_fault(fault);
+            }
         }
-        self.next_head(channel);
-        self.place(channel, &record.head, buffer);
+    }
+
+    /// A block passed, wanted or not.
+    fn count(&mut self, channel: ChannelId, head: &Head) {
+        if let Some(transfer) = self.transfers.get_mut(&head.operation) {
+            transfer.tally.add(channel, head.length.into());
+            self.host.moved(head.operation, head.length.into());
+        }
     }
 
     /// A block is whole and proved: on to the file.
-    fn place(&mut self, channel: ChannelId, head: &Head, buffer: Buffer) {
+    fn place(&mut self, head: &Head, buffer: Buffer) {
         let Ok(extent) = Extent::new(head.offset, head.length.into()) else { return };
         let now = self.dispatch.now();
         let operation = head.operation;
-        // A second copy that comes when the first has made the range complete: the writer lets go of the file already.
-        let complete = self.after_detach.contains_key(&operation);
-        let Some(transfer) = self.transfers.get_mut(&operation).filter(|_| !complete) else {
+        let Some(transfer) = self.transfers.get_mut(&operation) else {
             self.receive_pool.give(buffer);
             return self.serve_waiting();
         };
-        transfer.tally.add(channel, extent.length());
-        self.host.moved(operation, extent.length());
+        // A block's length is bounded by its buffer.
+        let leaf = match hash_arriving(transfer, extent, &buffer.payload()[..extent.length() as usize]) {
+            Ok(leaf) => leaf,
+            Err(error) => {
+                self.receive_pool.give(buffer);
+                return self.session.fail(operation, error);
+            }
+        };
         match &mut transfer.writing {
             Some(Writing::Inline(stage)) => {
                 let result = stage.write(&buffer.payload()[..extent.length() as usize], extent.offset());
+                if let Some(leaf) = leaf.filter(|_| result.is_ok()) {
+                    transfer.hash_written(leaf);
+                }
                 self.session.on_written(operation, extent, result, now);
                 self.receive_pool.give(buffer);
                 self.mark_when_due(operation, now);
@@ -237,18 +263,21 @@ where
             Some(Writing::Beside(_)) => {
                 if let Some(writer) = &self.writer {
                     self.at_writer += 1;
-                    writer.write(operation, extent, buffer);
+                    writer.write(operation, extent, buffer, leaf);
                 }
             }
             Some(Writing::Ordered { next, waiting, .. }) => {
                 if extent.offset() < *next || waiting.contains_key(&extent.offset()) {
                     self.receive_pool.give(buffer);
                 } else {
-                    waiting.insert(extent.offset(), (buffer, extent.length() as usize));
+                    waiting.insert(extent.offset(), (buffer, extent.length() as usize, leaf));
                     self.write_in_order(operation);
                 }
             }
             Some(Writing::Discard(_)) => {
+                if let Some(leaf) = leaf {
+                    transfer.hash_written(leaf);
+                }
                 self.session.on_written(operation, extent, Ok(()), now);
                 self.receive_pool.give(buffer);
             }
@@ -292,14 +321,12 @@ where
         if skip {
             return self.skipped(channel);
         }
-        if let Err(fault) = self.session.on_block(channel) {
-            return self.session.on_fault(fault);
-        }
-        if let Ok(extent) = Extent::new(head.offset, head.length.into()) {
-            if let Some(transfer) = self.transfers.get_mut(&head.operation) {
-                transfer.tally.add(channel, extent.length());
-                self.host.moved(head.operation, extent.length());
-            }
+        let wanted = match self.session.on_block(channel) {
+            Ok(wanted) => wanted,
+            Err(fault) => return self.session.on_fault(fault),
+        };
+        self.count(channel, head);
+        if let Some(extent) = Extent::new(head.offset, head.length.into()).ok().filter(|_| wanted) {
             self.session.on_written(head.operation, extent, Ok(()), now);
             self.mark_when_due(head.operation, now);
         }

@@ -1,5 +1,6 @@
 //! Records that leave: sealed, then handed to the dispatcher by the route that was chosen when the source was opened.
 
+use super::hashing::{hash_leaving, passed};
 use super::line::{Arriving, Origin, Sending};
 use super::{Host, Pump};
 use crate::transfer::Reading;
@@ -49,18 +50,25 @@ where
         };
         let clear = head.level == Level::Clear;
         match &mut transfer.reading {
-            Some(Reading::Direct { file, offset, .. }) if clear => {
+            Some(Reading::Direct { file, offset, .. }) if clear && !transfer.buffered => {
                 let body = Body::File { file: *file, offset: *offset + extent.offset(), length: extent.length() };
                 self.send_clear(channel, &head, extent, body);
             }
-            Some(Reading::Zero) if clear => {
+            Some(Reading::Zero) if clear && !transfer.buffered => {
                 self.send_clear(channel, &head, extent, Body::Zero { length: extent.length() });
             }
             Some(Reading::Zero) if head.level == Level::Integrity => self.send_zeros(channel, &head, extent),
             Some(Reading::Stream(stream)) => {
                 let held = stream.held.get_mut(&extent.offset()).and_then(|(buffer, _)| buffer.take());
                 match held {
-                    Some(buffer) => self.send_buffer(channel, &head, extent, Origin::Stream, buffer),
+                    Some(buffer) => {
+                        // A buffer's capacity is a block: the length fits.
+                        let hashed = hash_leaving(transfer, extent, &buffer.payload()[..extent.length() as usize]);
+                        if let Err(error) = hashed {
+                            self.session.on_checked(head.operation, Err(error));
+                        }
+                        self.send_buffer(channel, &head, extent, Origin::Stream, buffer);
+                    }
                     // Its other copy is still with a transport: this one would say the same.
                     None => self.lose(channel, Error::new(ErrorKind::ConnectionLost, "a block went twice")),
                 }
@@ -89,6 +97,9 @@ where
         };
         line.sending = Some(Sending { operation: head.operation, extent, origin: Origin::Nowhere });
         self.dispatch.submit(Op::Send { socket: line.socket, head: Some(joined(&bytes, &tag)), body });
+        if let Some(transfer) = self.transfers.get(&head.operation) {
+            passed(transfer, extent);
+        }
     }
 
     /// Zeros under a tag: the tag is made over a block that is always there, and the transport has zeros of its own.
@@ -151,6 +162,10 @@ where
             }
             Some(Reading::Stream(_)) | None => Err(Error::new(ErrorKind::Cancelled, "the transfer has ended")),
         };
+        let result = result.and_then(|()| match self.transfers.get(&head.operation) {
+            Some(transfer) => hash_leaving(transfer, extent, &buffer.payload()[..length]),
+            None => Ok(()),
+        });
         if let Err(error) = result {
             // The record was announced to the machine: zeros take its place, and the operation fails (design rule 7).
             buffer.payload_mut()[..length].fill(0);

@@ -2,12 +2,15 @@
 
 use super::line::Sending;
 use super::{AfterDetach, DiskMode, Host, Pump};
+use crate::blocking::{Blocking, Share, Task};
 use crate::bounds;
 use crate::host::{Opened, Staged};
 use crate::mail::Mail;
+use crate::transfer::hashing::Hashed;
 use crate::transfer::reader::Stream;
 use crate::transfer::{Reading, Shared, SourceSide, Transfer, Writer, Writing, Written, commit};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use xdfs_proto::base::{Error, ErrorKind, Extent, OperationId};
 use xdfs_proto::session::StageFacts;
 use xdfs_proto::wire::control::Grant;
@@ -32,16 +35,34 @@ where
         job: impl FnOnce() -> Result<T, Error> + Send + 'static,
         letter: impl Fn(Result<T, Error>) -> Mail<D::Link> + Send + Sync + 'static,
     ) {
+        self.call_in(Blocking::submit, job, letter);
+    }
+
+    /// The same for a call that reads a file from end to end.
+    pub(super) fn call_long<T: Send + 'static>(
+        &mut self,
+        job: impl FnOnce() -> Result<T, Error> + Send + 'static,
+        letter: impl Fn(Result<T, Error>) -> Mail<D::Link> + Send + Sync + 'static,
+    ) {
+        self.call_in(Blocking::submit_long, job, letter);
+    }
+
+    fn call_in<T: Send + 'static>(
+        &mut self,
+        submit: impl FnOnce(&Blocking, Share, Task) -> bool,
+        job: impl FnOnce() -> Result<T, Error> + Send + 'static,
+        letter: impl Fn(Result<T, Error>) -> Mail<D::Link> + Send + Sync + 'static,
+    ) {
         self.calls += 1;
         let letter = Arc::new(letter);
         let (post, later) = (self.post.clone(), Arc::clone(&letter));
-        let accepted = self.blocking.submit(self.share, move || {
+        let task = move || {
             // A call that panics answers too: its pump waits for it.
             let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(job));
             let panicked = || Err(Error::new(ErrorKind::Storage, "a storage call failed unexpectedly"));
             let _ = post.send(later(result.unwrap_or_else(|_| panicked())));
-        });
-        if !accepted {
+        };
+        if !submit(&self.blocking, self.share, Box::new(task)) {
             self.on_mail(letter(Err(busy())));
         }
     }
@@ -117,6 +138,9 @@ where
     }
 
     pub(super) fn on_check(&mut self, operation: OperationId) {
+        if !self.prove(operation) {
+            return;
+        }
         let reading = self.transfers.get(&operation).and_then(|transfer| transfer.reading.as_ref());
         match reading {
             Some(Reading::Direct { source, .. } | Reading::Buffered { source, .. }) => {
@@ -141,6 +165,8 @@ where
             Ok(staged) => {
                 let (mode, modified) = (staged.mode, staged.modified);
                 let kept = staged.stage.kept().to_vec();
+                let reread = staged.stage.can_read_back();
+                let doubt = !kept.is_empty();
                 let writing = self.writing(operation, Arc::new(staged.stage));
                 let ordered = matches!(writing, Ok(Writing::Ordered { .. }));
                 writing.map(|writing| {
@@ -148,7 +174,7 @@ where
                     (transfer.writing, transfer.mode, transfer.modified) = (Some(writing), mode, modified);
                     let block = u64::from(self.session.limits().block);
                     let window = ordered.then_some(bounds::ORDERED_WINDOW_BLOCKS * block);
-                    StageFacts { window, kept }
+                    StageFacts { window, kept, doubt, reread }
                 })
             }
         };
@@ -194,12 +220,12 @@ where
     pub(super) fn write_in_order(&mut self, operation: OperationId) {
         let Some(transfer) = self.transfers.get_mut(&operation) else { return };
         let Some(Writing::Ordered { next, waiting, .. }) = &mut transfer.writing else { return };
-        while let Some((buffer, length)) = waiting.remove(next) {
+        while let Some((buffer, length, leaf)) = waiting.remove(next) {
             let Ok(extent) = Extent::new(*next, length as u64) else { return };
             *next = extent.end();
             if let Some(writer) = &self.writer {
                 self.at_writer += 1;
-                writer.write(operation, extent, buffer);
+                writer.write(operation, extent, buffer, leaf);
             }
         }
     }
@@ -208,6 +234,10 @@ where
         self.at_writer -= 1;
         self.receive_pool.give(written.buffer);
         let now = self.dispatch.now();
+        if let Some(leaf) = written.leaf.filter(|_| written.result.is_ok()) {
+            let transfer = self.transfers.get(&written.operation);
+            transfer.into_iter().for_each(|transfer| transfer.hash_written(leaf));
+        }
         self.session.on_written(written.operation, written.extent, written.result, now);
         self.mark_when_due(written.operation, now);
         self.serve_waiting();
@@ -287,6 +317,9 @@ where
 
     /// The same; `keep` leaves what was written for the next attempt.
     pub(super) fn end_transfer(&mut self, operation: OperationId, keep: bool) {
+        if let Some(stop) = self.sums.remove(&operation) {
+            stop.store(true, Ordering::Relaxed);
+        }
         let Some(transfer) = self.transfers.remove(&operation) else { return };
         if let Some(Reading::Direct { file, .. }) = &transfer.reading {
             let is_its = |sending: Sending| sending.operation == operation;
@@ -308,7 +341,7 @@ where
             writer.detach(operation);
         }
         if let Writing::Ordered { stage, waiting, .. } = writing {
-            for (buffer, _) in waiting.into_values() {
+            for (buffer, ..) in waiting.into_values() {
                 self.receive_pool.give(buffer);
             }
             self.drop_stage(stage);
@@ -364,7 +397,9 @@ where
             Some(Reading::Zero) => Some((Arc::new(Source::zero(None)), 0)),
             Some(Reading::Stream(_)) | None => None,
         };
-        Some(Shared { source, stage: transfer.writing.as_ref().map(|writing| Arc::clone(writing.stage())) })
+        let stage = transfer.writing.as_ref().map(|writing| Arc::clone(writing.stage()));
+        let hashing = transfer.hashed.as_ref().map(|hashed| Arc::clone(&hashed.hashing));
+        Some(Shared { source, stage, hashing })
     }
 
     pub(super) fn adopt_shared(&mut self, operation: OperationId, shared: Shared) {
@@ -372,6 +407,8 @@ where
         let writing = shared.stage.map(|stage| self.writing(operation, stage));
         let transfer = self.transfers.entry(operation).or_default();
         transfer.reading = reading;
+        let adopted = |hashing| Hashed { hashing, length: None, beside: None, inline: false, waiting: None };
+        transfer.hashed = shared.hashing.map(adopted);
         match writing {
             Some(Ok(writing)) => transfer.writing = Some(writing),
             Some(Err(error)) => self.session.fail(operation, error),

@@ -1,6 +1,8 @@
 //! What an operation reads from or writes to on this side.
 
+pub mod beside;
 pub mod commit;
+pub mod hashing;
 pub mod reader;
 pub mod writer;
 
@@ -9,6 +11,7 @@ pub use writer::{Writer, Written};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use xdfs_proto::base::{ChannelId, Instant};
+use xdfs_secure::content::Leaf;
 use xdfs_xio::buf::Buffer;
 use xdfs_xio::dispatch::FileId;
 use xdfs_xio::store::{Source, Stage};
@@ -30,6 +33,8 @@ pub struct Shared {
     pub source: Option<(Arc<Source>, u64)>,
     /// What is written.
     pub stage: Option<Arc<Stage>>,
+    /// What was hashed.
+    pub hashing: Option<Arc<hashing::Hashing>>,
 }
 
 /// What an operation moved on this side.
@@ -74,7 +79,7 @@ pub enum Writing {
     /// Written by the writer thread beside receiving (SRV-65).
     Beside(Arc<Stage>),
     /// In order only, by the writer thread; blocks wait here for their turn.
-    Ordered { stage: Arc<Stage>, next: u64, waiting: BTreeMap<u64, (Buffer, usize)> },
+    Ordered { stage: Arc<Stage>, next: u64, waiting: BTreeMap<u64, (Buffer, usize, Option<Leaf>)> },
 }
 
 impl Writing {
@@ -115,4 +120,17 @@ pub struct Transfer {
     pub marked_at: Option<Instant>,
     /// See `marked_at`.
     pub marking: bool,
+    /// Its content is hashed.
+    pub hashed: Option<hashing::Hashed>,
+    /// Blocks leave from buffers, whatever the source offers.
+    pub buffered: bool,
+}
+
+impl Transfer {
+    /// A block that arrived and was hashed is written.
+    pub fn hash_written(&self, leaf: Leaf) {
+        if let Some(hashed) = &self.hashed {
+            hashed.hashing.add(leaf);
+        }
+    }
 }

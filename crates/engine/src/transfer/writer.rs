@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 use xdfs_proto::base::{Error, Extent, OperationId};
+use xdfs_secure::content::Leaf;
 use xdfs_xio::buf::Buffer;
 use xdfs_xio::dispatch::Wake;
 use xdfs_xio::store::Stage;
@@ -20,13 +21,15 @@ pub struct Written {
     pub extent: Extent,
     /// Its buffer.
     pub buffer: Buffer,
+    /// Its hash, where it is hashed.
+    pub leaf: Option<Leaf>,
     /// How it went.
     pub result: Result<(), Error>,
 }
 
 enum Task {
     Attach(OperationId, Arc<Stage>),
-    Write { operation: OperationId, extent: Extent, buffer: Buffer },
+    Write { operation: OperationId, extent: Extent, buffer: Buffer, leaf: Option<Leaf> },
     Detach(OperationId),
 }
 
@@ -52,8 +55,8 @@ impl Writer {
 
     /// Writes the first `extent.length()` bytes of `buffer`. There are fewer buffers than places in the queue, so this
     /// never waits.
-    pub fn write(&self, operation: OperationId, extent: Extent, buffer: Buffer) {
-        self.give(Task::Write { operation, extent, buffer });
+    pub fn write(&self, operation: OperationId, extent: Extent, buffer: Buffer, leaf: Option<Leaf>) {
+        self.give(Task::Write { operation, extent, buffer, leaf });
     }
 
     /// Lets go of the stage; `Mail::Detached` comes when it has.
@@ -90,14 +93,14 @@ fn work<L, W: Wake>(queue: &Receiver<Task>, post: &Post<L, W>) {
                 stages.remove(&operation);
                 Mail::Detached(operation)
             }
-            Task::Write { operation, extent, buffer } => {
+            Task::Write { operation, extent, buffer, leaf } => {
                 let result = match stages.get(&operation) {
                     // A buffer's capacity is a block: the length fits.
                     Some(stage) => stage.write(&buffer.payload()[..extent.length() as usize], extent.offset()),
                     // A second copy of a block that came when the stage was let go of already: nobody needs it.
                     None => Ok(()),
                 };
-                Mail::Written(Written { operation, extent, buffer, result })
+                Mail::Written(Written { operation, extent, buffer, leaf, result })
             }
         };
         if post.send(mail).is_err() {

@@ -1,7 +1,7 @@
 //! Records that arrive: what a head announces, and what control messages change.
 
 use super::group::{GroupMessage, Part};
-use super::operation::{Operation, Owes, State};
+use super::operation::{Owes, State};
 use super::output::{Output, SessionEvent};
 use super::receiver::Judgement;
 use super::request::OPERATIONS_UNHEARD;
@@ -11,7 +11,8 @@ use crate::channel::Life;
 use crate::channel::life::{Receiving, Sending};
 use crate::limits;
 use crate::wire::control::{Ack, Control, Finish};
-use crate::wire::{Event, Flags, Head};
+use crate::wire::{Event, Flags, Head, WireError};
+use core::cmp::Ordering;
 
 impl Session {
     /// A head arrived on `channel` and its tag (or, at other levels, the tag to come) vouches for it. Nothing changes but
@@ -47,6 +48,9 @@ impl Session {
         if event.carries_block() && !head.flags.has(Flags::REQUEST) {
             return self.judge_block(event, head);
         }
+        if head.flags.round() != 0 {
+            return Err(Fault::Wire(WireError::Invalid("flags")));
+        }
         if head.level < self.limits.control_level {
             return Err(Fault::Level(head.level));
         }
@@ -79,7 +83,7 @@ impl Session {
             // Over long ago: a late repetition. A member that has not heard of the operation gave no credit for it.
             return Ok(Verdict::Skip);
         };
-        let (level, upload) = (operation.level, operation.upload);
+        let (level, upload, round) = (operation.level, operation.upload, operation.round);
         let State::Receiving { life, receiver, .. } = &mut operation.state else {
             return Err(Fault::WrongSide(event.name()));
         };
@@ -94,6 +98,12 @@ impl Session {
             (Receiving::Moving, Some(receiver)) => {
                 if head.level < level && !self.bugs.has(Bug::LevelOnlyTold) {
                     return Err(Fault::Level(head.level));
+                }
+                match head.flags.round().cmp(&round) {
+                    // Sent before some of it was asked for again: void.
+                    Ordering::Less => return Ok(Verdict::Skip),
+                    Ordering::Equal => {}
+                    Ordering::Greater => return Err(Fault::Again),
                 }
                 // Whether CONM may continue is judged when the block has arrived: this may be asked twice.
                 Ok(match receiver.judge(head.offset, head.length)? {
@@ -115,15 +125,22 @@ impl Session {
         }
     }
 
-    /// The block that `on_head` announced is complete in memory (or, at clear, written), and its tag is right.
-    pub fn on_block(&mut self, channel: ChannelId) -> Result<(), Fault> {
+    /// The block that `on_head` announced is complete in memory (or, at clear, written), and its tag is right. False where it is not
+    /// wanted any more, since another copy was complete before: it must not be written then, and there is no `on_written`.
+    pub fn on_block(&mut self, channel: ChannelId) -> Result<bool, Fault> {
         let head = self.complete(channel)?;
         let event = Event::from_code(head.event).ok_or(Fault::UnknownEvent(head.event))?;
         self.count_block(channel, event, &head)?;
-        if let Some(receiver) = self.operations.get_mut(&head.operation).and_then(Operation::receiver) {
-            receiver.on_arrived(head.offset, head.length)?;
+        let Some(operation) = self.operations.get_mut(&head.operation) else { return Ok(false) };
+        let round = operation.round;
+        match &mut operation.state {
+            State::Receiving { life: Receiving::Moving, receiver: Some(receiver), .. }
+                if head.flags.round() == round =>
+            {
+                Ok(receiver.on_arrived(head.offset, head.length)?)
+            }
+            _ => Ok(false),
         }
-        Ok(())
     }
 
     fn complete(&mut self, channel: ChannelId) -> Result<Head, Fault> {
@@ -247,7 +264,8 @@ impl Session {
             (State::Sending { .. }, Control::Credit(edge)) => self.on_credit(id, edge),
             (State::Sending { .. }, Control::Again { round, ranges }) => self.on_again(id, round, ranges),
             (State::Sending { .. }, Control::Committed { length, safety, version, root }) => {
-                self.settle(id, Ok(Committed { length, safety, version, root }));
+                let reread = operation.grant.as_ref().is_some_and(|grant| grant.reread);
+                self.settle(id, Ok(Committed { length, safety, version, root, reread }));
                 self.answered(channel, id);
                 Ok(())
             }

@@ -138,7 +138,8 @@ impl Session {
         let all = operation.sender().filter(|sender| sender.all_acknowledged()).and_then(|sender| sender.end());
         if let Some(length) = all.filter(|_| self.bugs.has(Bug::SuccessWithoutOutcome)) {
             let safety = crate::wire::control::Safety::Written;
-            return self.settle(id, Ok(super::Committed { length, safety, version: Vec::new(), root: None }));
+            return self
+                .settle(id, Ok(super::Committed { length, safety, version: Vec::new(), root: None, reread: false }));
         }
         match &mut operation.state {
             // FINISH may have arrived, and what this end wished since then may not: nobody here knows.
@@ -246,7 +247,7 @@ impl Session {
                 let bugs = self.bugs;
                 if hash {
                     let (range, kept) = (Some(range), kept.clone());
-                    self.outputs.push_back(Output::Hash { operation, length: None, range, kept, doubt });
+                    self.outputs.push_back(Output::Hash { operation, length: None, range, kept, doubt, level });
                 }
                 match &mut member.state {
                     State::Sending { life, sender, everywhere, .. } => {
@@ -290,6 +291,7 @@ impl Session {
                         safety: crate::wire::control::Safety::Written,
                         version: Vec::new(),
                         root: None,
+                        reread: false,
                     })
                 } else {
                     Err(Error::new(ErrorKind::Cancelled, "the operation failed in another pipeline"))

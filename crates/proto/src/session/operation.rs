@@ -67,6 +67,8 @@ pub struct Committed {
     pub version: Vec<u8>,
     /// Hash of its content, where it was asked for and the receiver knows it.
     pub root: Option<Digest>,
+    /// The receiver compared what its storage gave back.
+    pub reread: bool,
 }
 
 /// The half that a pipeline has.

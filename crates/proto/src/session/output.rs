@@ -3,7 +3,7 @@
 use super::group::GroupMessage;
 use super::operation::Committed;
 use super::verify::Proof;
-use crate::base::{ChannelId, Error, Extent, OperationId, PipelineId};
+use crate::base::{ChannelId, Error, Extent, Level, OperationId, PipelineId};
 use crate::wire::Head;
 use crate::wire::control::{ChannelGrant, Grant};
 use crate::wire::request::Request;
@@ -32,7 +32,14 @@ pub enum Output {
     Check { operation: OperationId },
     /// The content is hashed: of what this pipeline moves, `range` (open-ended where it is none), all but what is `kept`, and that
     /// too where it is in `doubt`. Said before the first block.
-    Hash { operation: OperationId, length: Option<u64>, range: Option<Extent>, kept: Vec<Extent>, doubt: bool },
+    Hash {
+        operation: OperationId,
+        length: Option<u64>,
+        range: Option<Extent>,
+        kept: Vec<Extent>,
+        doubt: bool,
+        level: Level,
+    },
     /// Everything is written: compare it with what was sent, from what arrived or from what storage gives back; then call
     /// `on_verified`.
     Verify { operation: OperationId, length: u64, reread: bool, sent: Proof },

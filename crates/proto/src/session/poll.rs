@@ -220,7 +220,7 @@ impl Session {
         self.turn = id;
         let Some(operation) = self.operations.get_mut(&id) else { return false };
         *operation.carried.entry(channel).or_default() += 1;
-        let (level, event) = (operation.level, Session::block_event(operation));
+        let (level, event, round) = (operation.level, Session::block_event(operation), operation.round);
         let Some(state) = self.channels.get_mut(&channel) else { return false };
         let head = Head {
             event: state.send.block_event(id, event) as u8,
@@ -231,7 +231,7 @@ impl Session {
             offset: extent.offset(),
             // A block is at most 4 MiB.
             length: extent.length() as u32,
-            flags: Flags::NONE,
+            flags: Flags::of_round(round),
         };
         state.send.count_sent(&head, &self.limits.keys);
         state.busy = true;

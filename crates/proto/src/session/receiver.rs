@@ -16,8 +16,8 @@ pub struct Receiver {
     end: Option<u64>,
     /// Everything below is written.
     low: u64,
-    /// Blocks above `low`: written or not.
-    above: VecDeque<bool>,
+    /// Blocks above `low`.
+    above: VecDeque<Place>,
     /// Ranges above `low` that are there from an earlier attempt, in whole blocks.
     kept: VecDeque<Extent>,
     /// Span that the sender may be ahead of `low`.
@@ -33,12 +33,24 @@ pub struct Receiver {
     bugs: Bugs,
 }
 
+/// What is there of a block.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+enum Place {
+    /// Nothing.
+    #[default]
+    Missing,
+    /// All of it, in memory.
+    Arrived,
+    /// All of it, written.
+    Written,
+}
+
 /// What to do with a block that is announced.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Judgement {
     /// Take it and write it.
     Take,
-    /// It is written already.
+    /// It is there already.
     Duplicate,
 }
 
@@ -109,14 +121,32 @@ impl Receiver {
             return Err(BadBlock::OutsideCredit);
         }
         let kept = self.kept.iter().take_while(|kept| kept.offset() <= offset).any(|kept| offset < kept.end());
-        if offset < self.low || kept || self.above.get(self.index_of(offset)).copied().unwrap_or(false) {
+        let place = self.place_of(offset);
+        let believed = place == Place::Arrived && self.bugs.has(Bug::CountDuplicates);
+        if kept || (place != Place::Missing && !believed) {
             return Ok(Judgement::Duplicate);
         }
         Ok(Judgement::Take)
     }
 
-    /// A block was taken that is shorter than the grid: it must be the last one. Called when it has arrived whole.
-    pub fn on_arrived(&mut self, offset: u64, length: u32) -> Result<(), BadBlock> {
+    fn place_of(&self, offset: u64) -> Place {
+        if offset < self.low {
+            return Place::Written;
+        }
+        self.above.get(self.index_of(offset)).copied().unwrap_or_default()
+    }
+
+    fn set_place(&mut self, offset: u64, place: Place) {
+        let index = self.index_of(offset);
+        while self.above.len() <= index {
+            self.above.push_back(Place::Missing);
+        }
+        self.above[index] = place;
+    }
+
+    /// A block that was taken has arrived whole: where it is shorter than the grid, it must be the last one. False where another
+    /// copy of it has arrived before: only one may be written.
+    pub fn on_arrived(&mut self, offset: u64, length: u32) -> Result<bool, BadBlock> {
         if length < self.block && self.end.is_none() {
             let end = offset + u64::from(length);
             if self.highest() > end {
@@ -124,13 +154,16 @@ impl Receiver {
             }
             self.end = Some(end);
         }
-        Ok(())
+        if self.place_of(offset) != Place::Missing {
+            return Ok(self.bugs.has(Bug::CountDuplicates));
+        }
+        self.set_place(offset, Place::Arrived);
+        Ok(true)
     }
 
     /// A block is written. Written again it changes nothing.
     pub fn on_written(&mut self, extent: Extent, now: Instant) {
-        let index = self.index_of(extent.offset());
-        let known = extent.offset() < self.low || self.above.get(index).copied().unwrap_or(false);
+        let known = self.place_of(extent.offset()) == Place::Written;
         if known && !self.bugs.has(Bug::CountDuplicates) {
             return;
         }
@@ -142,17 +175,14 @@ impl Receiver {
         if known {
             return;
         }
-        while self.above.len() <= index {
-            self.above.push_back(false);
-        }
-        self.above[index] = true;
+        self.set_place(extent.offset(), Place::Written);
         self.advance();
     }
 
     /// Moves `low` over what is written or kept.
     fn advance(&mut self) {
         loop {
-            if self.above.front() == Some(&true) {
+            if self.above.front() == Some(&Place::Written) {
                 self.above.pop_front();
                 let next = self.low + u64::from(self.block);
                 self.low = self.end.map_or(next, |end| next.min(end));
@@ -218,8 +248,8 @@ impl Receiver {
             return (self.highest(), Vec::new());
         }
         let mut ranges: Vec<Extent> = Vec::new();
-        for (index, written) in self.above.iter().enumerate() {
-            if !written {
+        for (index, place) in self.above.iter().enumerate() {
+            if *place != Place::Written {
                 continue;
             }
             let offset = self.low + index as u64 * u64::from(self.block);
@@ -236,7 +266,7 @@ impl Receiver {
     }
 
     fn highest(&self) -> u64 {
-        match self.above.iter().rposition(|written| *written) {
+        match self.above.iter().rposition(|place| *place != Place::Missing) {
             None => self.low,
             Some(index) => {
                 let end = self.low + (index as u64 + 1) * u64::from(self.block);

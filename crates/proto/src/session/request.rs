@@ -163,7 +163,7 @@ impl Session {
                 life.on_granted()?;
                 if moves_nothing {
                     let (safety, root) = (crate::wire::control::Safety::Received, grant.sum);
-                    self.settle(id, Ok(Committed { length: 0, safety, version: grant.version, root }));
+                    self.settle(id, Ok(Committed { length: 0, safety, version: grant.version, root, reread: false }));
                 } else {
                     self.outputs.push_back(Output::Stage { operation: id, request: None, grant: Some(grant) });
                 }

@@ -259,8 +259,10 @@ impl Session {
         let Some(operation) = self.operations.get_mut(&id) else { return };
         let State::Receiving { finish, .. } = &operation.state else { return };
         let length = finish.or(operation.grant.as_ref().and_then(|grant| grant.length)).unwrap_or(0);
-        let root = operation.root;
-        self.settle(id, result.map(|facts| Committed { length, safety: facts.safety, version: facts.version, root }));
+        let (root, reread) = (operation.root, operation.reread);
+        let committed =
+            |facts: TargetFacts| Committed { length, safety: facts.safety, version: facts.version, root, reread };
+        self.settle(id, result.map(committed));
     }
 
     /// The application gives an operation up, or storage failed under it.

@@ -62,10 +62,10 @@ impl Session {
         if !grant.hash {
             return;
         }
-        let (length, doubt) = (grant.length, grant.doubt);
+        let (length, doubt, level) = (grant.length, grant.doubt, grant.level);
         let range = grant.ranges.first().copied();
         let kept = range.map_or_else(Vec::new, |range| plan::within(&grant.kept, range));
-        self.outputs.push_back(Output::Hash { operation: id, length, range, kept, doubt });
+        self.outputs.push_back(Output::Hash { operation: id, length, range, kept, doubt, level });
     }
 
     /// Everything is written: compares, where that was agreed on, else commits.

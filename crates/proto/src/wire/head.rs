@@ -30,7 +30,19 @@ impl Flags {
     /// NOOP, CHANNELS: an answer is wanted.
     pub const ASK: Flags = Flags(2);
     /// All bits of version 1.
-    pub const KNOWN: u16 = 3;
+    pub const KNOWN: u16 = 15;
+    /// Blocks: how many AGAIN of the operation the sender had heard.
+    const ROUND: u16 = 12;
+
+    /// The flags of a block that is sent in this round, at most 3.
+    pub const fn of_round(round: u16) -> Self {
+        Self(round << 2 & Self::ROUND)
+    }
+
+    /// The round of a block.
+    pub const fn round(self) -> u16 {
+        (self.0 & Self::ROUND) >> 2
+    }
 
     /// Whether every bit of `other` is set.
     pub const fn has(self, other: Flags) -> bool {
@@ -117,7 +129,7 @@ mod tests {
         };
         let bytes = head.encode();
         assert_eq!(Head::decode(&bytes), Ok(head));
-        for (at, value) in [(1, 3), (28, 0x80), (29, 4), (30, 1), (31, 1)] {
+        for (at, value) in [(1, 3), (28, 0x80), (29, 16), (30, 1), (31, 1)] {
             let mut bad = bytes;
             bad[at] = value;
             assert!(Head::decode(&bad).is_err(), "byte {at}");

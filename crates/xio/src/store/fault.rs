@@ -152,9 +152,15 @@ impl FaultStage {
     pub(super) fn write(&self, buf: &[u8], offset: u64) -> Result<()> {
         let mut foreign = None;
         let written = write_full(buf, offset, |part, at| {
-            let allowed = allowed(self.plan.lock().decide(Call::Write, part.len()), part.len())?;
+            let fault = self.plan.lock().decide(Call::Write, part.len());
+            let allowed = allowed(fault, part.len())?;
             let part = part.get(..allowed).unwrap_or_default();
-            self.inner.write(part, at).map_err(|error| keep(&mut foreign, error))?;
+            match fault {
+                Some(Fault::Lost) => Ok(()),
+                Some(Fault::Flipped) => self.inner.write(&flipped(part), at),
+                _ => self.inner.write(part, at),
+            }
+            .map_err(|error| keep(&mut foreign, error))?;
             self.plan.lock().written(part.len());
             Ok(part.len())
         });
@@ -218,10 +224,19 @@ impl FaultStage {
     }
 }
 
+/// What a storage keeps that keeps something else.
+fn flipped(bytes: &[u8]) -> Vec<u8> {
+    let mut other = bytes.to_vec();
+    if let Some(first) = other.first_mut() {
+        *first ^= 1;
+    }
+    other
+}
+
 /// How many of `length` bytes a fault lets through.
 fn allowed(fault: Option<Fault>, length: usize) -> std::result::Result<usize, Errno> {
     match fault {
-        None | Some(Fault::Changed) => Ok(length),
+        None | Some(Fault::Changed | Fault::Lost | Fault::Flipped) => Ok(length),
         Some(Fault::Short(count)) => Ok(count.clamp(1, length)),
         Some(Fault::Nothing) => Ok(0),
         Some(Fault::Interrupted) => Err(Errno::INTR),

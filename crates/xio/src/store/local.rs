@@ -3,6 +3,7 @@
 //! A name is resolved by `resolve` alone. A file is written into a part file beside its target and gets its name in one
 //! step (rules D1, D3, D7). Must not: touch the target's name before commit, follow a link, copy.
 
+pub(super) mod back;
 mod boot;
 mod journal;
 pub(super) mod part;

@@ -37,6 +37,7 @@ pub mod zero;
 
 pub use export::MemoryExport;
 pub use fault::FaultStore;
+pub use local::back::ReadBack;
 pub use local::{Kept, LocalStore};
 pub use memory::MemoryStore;
 pub use resolve::append::append_named;

@@ -1,6 +1,7 @@
 //! What is written: one enum, so that a write costs a match and no call through a table.
 
 use super::fault::FaultStage;
+use super::local::back::ReadBack;
 use super::local::part::LocalStage;
 use super::memory::MemoryStage;
 use super::stream::StreamStage;
@@ -143,6 +144,26 @@ impl Stage {
             Self::Local(stage) => stage.sync(),
             Self::Fault(stage) => stage.sync(),
             Self::Null | Self::Memory(_) | Self::Stream(_) => Ok(()),
+        }
+    }
+
+    /// Whether [`Self::read_back`] can read what was written.
+    pub fn can_read_back(&self) -> bool {
+        match self {
+            Self::Local(_) => true,
+            Self::Fault(stage) => stage.inner().can_read_back(),
+            Self::Null | Self::Memory(_) | Self::Stream(_) => false,
+        }
+    }
+
+    /// A reader of what was written; where it is to be `fresh`, of what the storage has of it by now.
+    pub fn read_back(&self, fresh: bool) -> Result<ReadBack> {
+        match self {
+            Self::Local(stage) => stage.read_back(fresh),
+            Self::Fault(stage) => stage.inner().read_back(fresh),
+            Self::Null | Self::Memory(_) | Self::Stream(_) => {
+                Err(words::refused(ErrorKind::Unsupported, Verb::Read, self.shown(), "it cannot be read back"))
+            }
         }
     }
 

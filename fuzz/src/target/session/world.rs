@@ -321,10 +321,10 @@ impl World {
                 assert!(length > 0 && length <= limits::BLOCK_BYTES_MAX);
                 let extent = Extent::new(offset, length.into()).expect("judged");
                 let result = self.session.on_block(channel);
-                if result.is_ok() && self.blocks.len() < 64 {
+                if result == Ok(true) && self.blocks.len() < 64 {
                     self.blocks.push_back((operation, extent));
                 }
-                result
+                result.map(|_| ())
             }
             Verdict::Park => {
                 if let Some(wire) = self.wires.get_mut(&channel) {

@@ -220,12 +220,13 @@ impl World {
         let result = match arriving.route {
             Route::Doubtful(fault) => Err(fault),
             Route::Control => return self.on_message(channel, arriving, around),
-            Route::Skip => self.session.on_skipped(channel),
+            Route::Skip => self.session.on_skipped(channel).map(|()| false),
             Route::Buffered(..) | Route::Direct(..) => self.session.on_block(channel),
         };
-        if let Err(fault) = result {
-            return self.blame(channel, fault, around);
-        }
+        let wanted = match result {
+            Ok(wanted) => wanted,
+            Err(fault) => return self.blame(channel, fault, around),
+        };
         let block = matches!(arriving.route, Route::Buffered(..) | Route::Direct(..));
         around.oracle.processed(self.who.side, channel, block);
         if block {
@@ -233,6 +234,7 @@ impl World {
         }
         self.pump(around);
         match arriving.route {
+            _ if !wanted => {}
             Route::Direct(id, extent) if !arriving.failed => {
                 self.session.on_written(id, extent, Ok(()), around.now);
                 self.pump(around);

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use xdfs_client::{Error, ErrorKind, Existing, GetOptions, Payload, PutOptions};
+use xdfs_client::{Error, ErrorKind, Existing, GetOptions, Payload, PutOptions, Verify};
 use xdfs_xio::store::{FileKind, LocalPlace, Source, Stage};
 
 use self::failure::Failed;
@@ -22,7 +22,7 @@ use super::remote::{Sessions, Wishes, check_congestion, wire_name};
 use crate::descriptors;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Item};
-use crate::plan::{Copies, CopyPlan, Local, LocalTarget, Options, WhenDone};
+use crate::plan::{Check, Copies, CopyPlan, Local, LocalTarget, Options, WhenDone};
 use crate::signal;
 use crate::text::printable_path;
 use crate::url::Url;
@@ -148,6 +148,7 @@ impl Copy<'_> {
             mode: None,
             durable,
             resume: self.options.resume,
+            verify: verify_of(self.options.check),
         };
         let (session, new) =
             self.sessions.with(&pair.target).map_err(|failed| Failed::of_session(&item.target, failed))?;
@@ -227,6 +228,7 @@ impl Copy<'_> {
             label: target_name.into_bytes(),
             durable,
             resume: self.options.resume,
+            verify: verify_of(self.options.check),
         };
         let (session, new, started) = self
             .sessions
@@ -249,6 +251,15 @@ impl Copy<'_> {
             }
             Err(Failed::of_download(&item, error, staged.began()))
         })
+    }
+}
+
+/// What a session is asked for; tags it checks in any case.
+const fn verify_of(check: Check) -> Verify {
+    match check {
+        Check::None | Check::Wire => Verify::None,
+        Check::Hash => Verify::Hash,
+        Check::Reread => Verify::Reread,
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use xdfs_client::{Error, ErrorKind, Report, Safety, Session, Staging, Target, Transfer};
+use xdfs_client::{Error, ErrorKind, Report, Safety, Session, Staging, Target, Transfer, Verify, hexadecimal};
 use xdfs_xio::store::{Kept, Stage};
 
 use super::failure::Failed;
@@ -140,6 +140,9 @@ impl<'a> Moving<'a> {
             self.output
                 .note(&format!("{}: asked for --protection {asked}, the server insists on {granted}", item.target));
         }
+        if options.check == Check::Reread && report.verified < Verify::Reread {
+            self.output.note(&format!("{}: it cannot be read back; checked by the hash of what arrived", item.target));
+        }
         if options.durability == WhenDone::DurableAsked && report.safety < Safety::Durable {
             self.output.note(&format!("{}: written; its file system cannot promise more", item.target));
         }
@@ -178,8 +181,14 @@ fn done(report: &Report, session: &Session, options: &Options) -> output::Transf
         level: report.level,
         safety: report.safety,
         resumed: report.resumed,
-        // Where the server raised the level, every block had its tag after all.
-        check: if report.level > options.level { Check::Wire } else { options.check },
+        check: match report.verified {
+            Verify::Reread => Check::Reread,
+            Verify::Hash => Check::Hash,
+            // Where the server raised the level, every block had its tag after all.
+            Verify::None if report.level > options.level => Check::Wire,
+            Verify::None => options.check,
+        },
+        hash: report.hash.as_ref().map(hexadecimal),
         retries: 0,
         channel_bytes: by_channel.collect(),
     }

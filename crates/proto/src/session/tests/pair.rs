@@ -292,8 +292,12 @@ impl Pair {
                 let result = session.on_block(channel);
                 let pipeline = usize::from(session.pipeline_of(channel).0);
                 self.blocks += 1;
-                self.ask(Held { side, pipeline, step: Step::Write, operation, extent });
-                result
+                if result == Ok(true) {
+                    self.ask(Held { side, pipeline, step: Step::Write, operation, extent });
+                } else {
+                    self.dropped += 1;
+                }
+                result.map(|_| ())
             }
             (verdict, payload) => panic!("{verdict:?} for {payload:?}"),
         };

@@ -41,6 +41,10 @@ pub enum Fault {
     Interrupted,
     /// A read finds the end, a write takes nothing.
     Nothing,
+    /// A write says that it took everything and takes nothing.
+    Lost,
+    /// A write takes everything, with its first bit turned over.
+    Flipped,
     /// The source is not what it was ([`Call::Revalidate`]).
     Changed,
 }
@@ -53,6 +57,8 @@ impl Fault {
             Self::Short(_) => "short",
             Self::Interrupted => "interrupted",
             Self::Nothing => "nothing",
+            Self::Lost => "lost",
+            Self::Flipped => "flipped",
             Self::Changed => "changed",
         }
     }

@@ -4,6 +4,7 @@
 //! and in which order is decided elsewhere, by a plan that is checked by itself. A call that fails spoils the part: no later
 //! one is believed, since the kernel marks pages that it could not write as clean and the next sync would succeed (rule D5).
 
+use super::back::ReadBack;
 use super::must_admit;
 use super::parts::Parts;
 use super::progress::{Health, Progress, Reign};
@@ -185,6 +186,31 @@ impl LocalStage {
             self.progress.spoil(Health::Spoilt);
             words::failed(Verb::Sync, &self.place.shown, errno)
         })
+    }
+
+    /// A reader of what is there, for a comparison of all of it (`fresh`: from the device), or beside the writing.
+    pub(in crate::store) fn read_back(&self, fresh: bool) -> Result<ReadBack> {
+        if fresh {
+            self.must_be_sound()?;
+            rustix::io::retry_on_intr(|| rustix::fs::fdatasync(&self.progress.file)).map_err(|errno| {
+                self.progress.spoil(Health::Spoilt);
+                words::failed(Verb::Sync, &self.place.shown, errno)
+            })?;
+        }
+        let failed = |errno| words::failed(Verb::Read, &self.place.shown, errno);
+        let identity = |file: &OwnedFd| rustix::fs::fstat(file).map(|stat| (stat.st_dev, stat.st_ino)).map_err(failed);
+        let opened = self.place.parent.open_own(&self.part).map_err(failed)?;
+        let own = identity(&self.progress.file)?;
+        match opened {
+            Some((file, stat)) if (stat.st_dev, stat.st_ino) == own => {
+                Ok(ReadBack::new(file, self.place.shown.clone(), fresh, true))
+            }
+            // Not known by its name where the file system has no owners.
+            _ => {
+                let file = self.progress.file.try_clone().map_err(|_| failed(Errno::MFILE))?;
+                Ok(ReadBack::new(file, self.place.shown.clone(), fresh, false))
+            }
+        }
     }
 
     /// Gives the file its name, in one step.

@@ -1,0 +1,266 @@
+//! Hashes of what passes: who computes them, what waits for them, what is compared (P-62 to P-67).
+//!
+//! Nothing of it is done for a transfer without a hash: there a block meets one comparison with nothing.
+
+use super::{Host, Pump};
+use crate::bounds;
+use crate::mail::Mail;
+use crate::transfer::beside::{Beside, From};
+use crate::transfer::hashing::{self, Hashed, Hashing, Waiting, leaf, piece_bytes};
+use crate::transfer::{Reading, Transfer};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use xdfs_proto::base::{Digest, Error, ErrorKind, Extent, Level, OperationId, PipelineId};
+use xdfs_proto::session::{Comparison, GroupMessage, Proof, SourceFacts};
+use xdfs_proto::wire::request::Request;
+use xdfs_secure::content::Leaf;
+use xdfs_xio::dispatch::Dispatch;
+use xdfs_xio::store::Source;
+
+/// What the machine says about an operation whose content is hashed.
+pub(super) struct Wish {
+    pub(super) operation: OperationId,
+    pub(super) length: Option<u64>,
+    /// What this pipeline moves; none for a stream.
+    pub(super) range: Option<Extent>,
+    pub(super) kept: Vec<Extent>,
+    pub(super) doubt: bool,
+    pub(super) level: Level,
+}
+
+impl<D, H> Pump<D, H>
+where
+    D: Dispatch,
+    D::Link: Send + 'static,
+    H: Host,
+{
+    /// The blocks of an operation are hashed from now on.
+    pub(super) fn on_hash(&mut self, wish: Wish) {
+        let block = self.session.limits().block;
+        let helpers = self.transfers.values().filter(|one| one.hashed.as_ref().is_some_and(|it| it.beside.is_some()));
+        let room = helpers.count() < bounds::HASHERS_MAX;
+        let Some(transfer) = self.transfers.get_mut(&wish.operation) else { return };
+        let shared = transfer.hashed.take().map(|hashed| hashed.hashing);
+        let fresh = || Arc::new(Hashing::new(piece_bytes(wish.length, block), Vec::new()));
+        let hashing = shared.unwrap_or_else(fresh);
+        let (from, ranges, paced) = match &transfer.writing {
+            Some(_) if wish.kept.is_empty() => (None, Vec::new(), false),
+            Some(writing) => match writing.stage().read_back(false) {
+                // What an earlier attempt left is hashed from there.
+                Ok(back) => (Some(From::Stage(back)), wish.kept.clone(), false),
+                Err(error) => return self.session.fail(wish.operation, error),
+            },
+            None => beside_sending(transfer, &wish, room),
+        };
+        let mut beside = None;
+        if let Some(from) = from.filter(|_| !ranges.is_empty()) {
+            let (post, hashing) = (self.post.clone(), Arc::clone(&hashing));
+            match Beside::start(wish.operation, from, ranges, hashing, paced, post) {
+                Ok(started) => {
+                    self.calls += 1;
+                    beside = Some(started);
+                }
+                Err(error) => {
+                    let text = format!("cannot start a thread that hashes: {error}");
+                    return self.session.fail(wish.operation, Error::new(ErrorKind::Resources, text));
+                }
+            }
+        }
+        let inline = transfer.writing.is_none() && transfer.buffered;
+        transfer.hashed = Some(Hashed { hashing, length: wish.length, beside, inline, waiting: None });
+    }
+
+    /// The thread beside has hashed everything, or could not.
+    pub(super) fn on_hashed(&mut self, operation: OperationId, result: Result<(), Error>) {
+        self.calls -= 1;
+        let hashed = self.transfers.get_mut(&operation).and_then(|transfer| transfer.hashed.as_mut());
+        let Some(hashed) = hashed else { return };
+        hashed.beside = None;
+        if let Err(error) = result {
+            return self.session.fail(operation, error);
+        }
+        match hashed.waiting.take() {
+            Some(Waiting::Check) => self.on_check(operation),
+            Some(Waiting::Group(to, message)) => self.forward(to, message),
+            Some(Waiting::Verify { length, reread, sent }) => self.on_verify(operation, length, reread, sent),
+            None => {}
+        }
+    }
+
+    /// Puts off what needs all hashes until the thread beside has them. Whether it did.
+    fn waits(&mut self, operation: OperationId, waiting: Waiting) -> bool {
+        let hashed = self.transfers.get_mut(&operation).and_then(|transfer| transfer.hashed.as_mut());
+        let Some(hashed) = hashed.filter(|hashed| hashed.beside.is_some()) else { return false };
+        if let Some(beside) = &hashed.beside {
+            // Nothing is sent any more that it could stay close to.
+            beside.sent(u64::MAX);
+        }
+        hashed.waiting = Some(waiting);
+        true
+    }
+
+    /// Whether the end of a member's range waits for its hashes.
+    pub(super) fn group_waits(&mut self, to: PipelineId, message: &GroupMessage) -> bool {
+        match message {
+            GroupMessage::Sent(operation) => self.waits(*operation, Waiting::Group(to, message.clone())),
+            _ => false,
+        }
+    }
+
+    /// Tells the machine what was sent. False where that has to wait, or failed.
+    pub(super) fn prove(&mut self, operation: OperationId) -> bool {
+        if self.waits(operation, Waiting::Check) {
+            return false;
+        }
+        let Some(transfer) = self.transfers.get(&operation) else { return true };
+        let Some(hashed) = &transfer.hashed else { return true };
+        let length = match (&transfer.reading, hashed.length) {
+            (Some(Reading::Stream(stream)), None) => stream.available,
+            (_, length) => length.unwrap_or(0),
+        };
+        match hashed.hashing.proof(length) {
+            Ok(proof) => {
+                self.session.prove(operation, proof);
+                true
+            }
+            Err(error) => {
+                self.session.on_checked(operation, Err(error));
+                false
+            }
+        }
+    }
+
+    pub(super) fn on_verify(&mut self, operation: OperationId, length: u64, reread: bool, sent: Proof) {
+        if self.waits(operation, Waiting::Verify { length, reread, sent: sent.clone() }) {
+            return;
+        }
+        let Some(transfer) = self.transfers.get(&operation) else { return };
+        let (Some(hashed), Some(writing)) = (&transfer.hashed, &transfer.writing) else {
+            let error = Error::new(ErrorKind::Protocol, "a transfer lost its hashes");
+            return self.session.on_verified(operation, Err(error));
+        };
+        if !reread {
+            let found = hashed.hashing.compare(length, &sent);
+            return self.session.on_verified(operation, Ok(found));
+        }
+        let (hashing, stage) = (Arc::clone(&hashed.hashing), Arc::clone(writing.stage()));
+        let job = move || hashing.compare_stored(&stage, length, &sent);
+        self.call_long(job, move |result| Mail::Verified(operation, result));
+    }
+
+    pub(super) fn on_verified(&mut self, operation: OperationId, result: Result<Comparison, Error>) {
+        self.calls -= 1;
+        self.session.on_verified(operation, result);
+    }
+
+    /// Some of it comes again: what was hashed of that is void, and from now on the bytes that leave are hashed, not the file's.
+    pub(super) fn on_again(&mut self, operation: OperationId, ranges: &[Extent]) {
+        let Some(transfer) = self.transfers.get_mut(&operation) else { return };
+        transfer.buffered = true;
+        if let Some(hashed) = &mut transfer.hashed {
+            hashed.inline = true;
+            hashed.hashing.forget(ranges);
+        }
+    }
+
+    /// The hash of a file is asked for instead of its bytes.
+    pub(super) fn on_open_sum(&mut self, operation: OperationId, request: &Request) {
+        let job = self.host.open(operation, request);
+        self.session.raise_level(operation, self.host.floor(operation));
+        let stop = Arc::new(AtomicBool::new(false));
+        self.sums.insert(operation, Arc::clone(&stop));
+        let wanted = request.length;
+        let job = move || {
+            let opened = job()?;
+            let source = opened.source.ok_or_else(|| Error::new(ErrorKind::NotRegular, "not a regular file"))?;
+            let length = range_of(&source, opened.offset, wanted)?;
+            let stopped = || stop.load(Ordering::Relaxed);
+            hashing::sum(&source, opened.offset, length, &stopped).map(|digest| (opened.facts, digest))
+        };
+        self.call_long(job, move |result| Mail::Summed(operation, Box::new(result)));
+    }
+
+    pub(super) fn on_summed(&mut self, operation: OperationId, result: Result<(SourceFacts, Digest), Error>) {
+        self.calls -= 1;
+        self.sums.remove(&operation);
+        let facts = result.map(|(facts, digest)| {
+            self.session.answer_sum(operation, digest);
+            facts
+        });
+        self.session.on_opened(operation, facts);
+    }
+}
+
+/// Hashes a block that leaves from a buffer, unless it left before.
+pub(super) fn hash_leaving(transfer: &Transfer, extent: Extent, bytes: &[u8]) -> Result<(), Error> {
+    match &transfer.hashed {
+        Some(hashed) if hashed.inline && !hashed.hashing.touches(extent) => {
+            hashed.hashing.add(leaf(bytes, extent.offset())?);
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A block is with the kernel, which shows us nothing of it: a thread hashes it.
+pub(super) fn passed(transfer: &Transfer, extent: Extent) {
+    if let Some(beside) = transfer.hashed.as_ref().and_then(|hashed| hashed.beside.as_ref()) {
+        beside.sent(extent.end());
+    }
+}
+
+/// Hashes a block that arrived, where its content is hashed.
+pub(super) fn hash_arriving(transfer: &Transfer, extent: Extent, bytes: &[u8]) -> Result<Option<Leaf>, Error> {
+    transfer.hashed.as_ref().map(|_| leaf(bytes, extent.offset())).transpose()
+}
+
+/// Bytes of the range, within what there is.
+fn range_of(source: &Source, offset: u64, wanted: Option<u64>) -> Result<u64, Error> {
+    let outside = || Error::new(ErrorKind::OutOfRange, "the range lies outside the file");
+    match (source.attributes().size, wanted) {
+        (None, wanted) => {
+            wanted.ok_or_else(|| Error::new(ErrorKind::OutOfRange, "the source has no end: name a length"))
+        }
+        (Some(size), wanted) => {
+            let rest = size.checked_sub(offset).ok_or_else(outside)?;
+            wanted.map_or(Ok(rest), |wanted| if wanted <= rest { Ok(wanted) } else { Err(outside()) })
+        }
+    }
+}
+
+/// What a thread hashes beside the sending, and whether it keeps close to it. Where the kernel moves the bytes that is what is
+/// sent, unless it is too little to be worth a thread: then it is sent from buffers, where it can be hashed.
+fn beside_sending(transfer: &mut Transfer, wish: &Wish, room: bool) -> (Option<From>, Vec<Extent>, bool) {
+    let readable = match &transfer.reading {
+        Some(Reading::Direct { source, offset, .. } | Reading::Buffered { source, offset }) => {
+            Some((Arc::clone(source), *offset))
+        }
+        Some(Reading::Zero) => Some((Arc::new(Source::zero(None)), 0)),
+        Some(Reading::Stream(_)) | None => None,
+    };
+    let from = readable.map(|(source, offset)| From::Source { source, offset });
+    let kernel = matches!(transfer.reading, Some(Reading::Direct { .. } | Reading::Zero));
+    let range = wish.range.unwrap_or_default();
+    if kernel && wish.level == Level::Clear && room && range.length() >= bounds::HASH_BESIDE_BYTES {
+        let ranges = if wish.doubt { vec![range] } else { between(&wish.kept, range) };
+        return (from, ranges, true);
+    }
+    transfer.buffered = true;
+    (from, if wish.doubt { wish.kept.clone() } else { Vec::new() }, false)
+}
+
+/// The parts of `range` that are not in `kept`, which is ascending and within it.
+fn between(kept: &[Extent], range: Extent) -> Vec<Extent> {
+    let mut at = range.offset();
+    let mut rest = Vec::with_capacity(kept.len() + 1);
+    for one in kept.iter().copied().chain(Extent::new(range.end(), 0).ok()) {
+        rest.extend(Extent::new(at, one.offset().saturating_sub(at)).ok().filter(|gap| !gap.is_empty()));
+        at = one.end();
+    }
+    rest
+}
+
+/// Whether blocks of an operation have to arrive whole in a buffer, to be hashed.
+pub(super) fn is_hashed(transfer: Option<&Transfer>) -> bool {
+    transfer.is_some_and(|transfer| transfer.hashed.is_some())
+}
