@@ -37,7 +37,27 @@ struct State {
     connections: Vec<Connection>,
     /// When to hold; none lets everything pass.
     hold: Option<Hold>,
+    /// What is altered.
+    alter: Option<Alter>,
     closed: bool,
+}
+
+/// A bit is turned over where `mark` passes, so often.
+#[derive(Debug)]
+struct Alter {
+    mark: Vec<u8>,
+    left: usize,
+    done: usize,
+}
+
+impl Alter {
+    fn strike(&mut self, piece: &mut [u8]) {
+        let found = piece.windows(self.mark.len()).position(|window| window == self.mark);
+        if let Some(at) = found.filter(|_| self.left > 0) {
+            piece[at] ^= 1;
+            (self.left, self.done) = (self.left - 1, self.done + 1);
+        }
+    }
 }
 
 /// Nothing is passed on once so many connections carry data and so many bytes have passed in all.
@@ -80,12 +100,22 @@ impl State {
 impl Relay {
     /// A relay to `server` that holds everything once `connections` of them carry data and `bytes` have passed in all.
     pub fn holding(server: &Server, connections: usize, bytes: u64) -> Self {
+        Self::with(server, State { hold: Some(Hold { connections, bytes }), ..State::default() })
+    }
+
+    /// A relay to `server` that turns a bit over where it sees `mark`, at most `times` times and once in what it passes on at a
+    /// time.
+    pub fn altering(server: &Server, mark: &[u8], times: usize) -> Self {
+        let alter = Alter { mark: mark.to_vec(), left: times, done: 0 };
+        Self::with(server, State { alter: Some(alter), ..State::default() })
+    }
+
+    fn with(server: &Server, state: State) -> Self {
         let host_key = server.host_key().to_owned();
         let server: SocketAddr = server.address().parse().expect("an address");
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("its address");
-        let shared = Arc::new(Shared::default());
-        shared.lock().hold = Some(Hold { connections, bytes });
+        let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() });
         let accepting = Arc::clone(&shared);
         std::thread::spawn(move || accept_all(&listener, server, &accepting));
         Self { address, host_key, shared }
@@ -99,6 +129,11 @@ impl Relay {
     /// The URL of `path` in the export `data`, through the relay.
     pub fn url(&self, path: &str) -> String {
         format!("xdfs://{}/data/{path}#{}", self.address, self.host_key)
+    }
+
+    /// Bits that were turned over so far.
+    pub fn altered(&self) -> usize {
+        self.shared.lock().alter.as_ref().map_or(0, |alter| alter.done)
     }
 
     /// Waits until it holds.
@@ -192,6 +227,9 @@ fn pass_on(index: usize, direction: usize, mut from: TcpStream, mut to: TcpStrea
         shared.changed.notify_all();
         while state.waits(index, direction) {
             state = shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        if let Some(alter) = &mut state.alter {
+            alter.strike(&mut piece[..count]);
         }
         drop(state);
         if to.write_all(&piece[..count]).is_err() {

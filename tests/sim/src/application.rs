@@ -221,6 +221,7 @@ impl Simulation {
             },
             level: wish.level,
             credit: wish.credit_blocks * u64::from(self.around.plan.block),
+            hash: wish.is_hashed(index),
             ..Request::default()
         }
     }

@@ -9,7 +9,7 @@ use crate::random::Random;
 use crate::transition::{Fault, OperationPlan, Task};
 use std::collections::BTreeMap;
 use xdfs_proto::base::{Duration, Error, ErrorKind, Extent, OperationId};
-use xdfs_proto::session::SourceFacts;
+use xdfs_proto::session::{Comparison, SourceFacts, Where};
 use xdfs_proto::wire::control::Kind;
 
 /// Something that is read.
@@ -272,6 +272,21 @@ impl Disk {
     /// Blocks that wait for their turn.
     pub fn held(&self, id: OperationId) -> usize {
         self.stages.get(&id).and_then(|stage| stage.in_order.as_ref()).map_or(0, |order| order.held.len())
+    }
+
+    /// What a comparison of hashes finds in a stage: the blocks whose bytes are not those of the source.
+    pub fn compare(&self, id: OperationId, plan: &OperationPlan, length: u64, block: u32) -> Comparison {
+        let Some(stage) = self.stages.get(&id) else { return Comparison::default() };
+        let mut bytes = stage.bytes.clone();
+        bytes.resize(length as usize, 0);
+        let content = content_of(stage.index);
+        let differs = |offset: u64, part: &[u8]| content.difference(plan.offset + offset, part).is_some();
+        let blocks = bytes.chunks(block as usize).zip((0..).step_by(block as usize));
+        let bad: Vec<_> = blocks
+            .filter(|(part, offset)| differs(*offset, part))
+            .filter_map(|(part, offset)| Extent::new(offset, part.len() as u64).ok())
+            .collect();
+        Comparison { root: Some([u8::from(!bad.is_empty()); 32]), bad, place: Where::OnTheWay }
     }
 
     /// Commit is asked for.

@@ -48,6 +48,8 @@ pub struct Oracle {
     pub blocks: u64,
     /// Keys that were followed by another.
     pub rekeyed: u64,
+    /// Comparisons that found another content.
+    pub repaired: u64,
     /// Kinds of fault that struck.
     pub fired: BTreeSet<Fault>,
     violation: Option<String>,
@@ -177,6 +179,8 @@ impl Oracle {
         match control {
             Control::Credit(to) => edge(who.pipeline, *to),
             Control::Ack(ack) => edge(who.pipeline, ack.edge),
+            // Whatever range they lie in, the coordinator's pipeline sends them.
+            Control::Again { .. } => edge(who.pipeline, u64::MAX),
             Control::Grant(grant) => edge(who.pipeline, grant.edge),
             Control::Fence { channel, processed } => {
                 let (channel, processed) = (*channel, *processed);

@@ -26,6 +26,7 @@ pub enum Job {
     Stage(OperationId),
     Write(OperationId, Extent, Vec<u8>),
     Check(OperationId),
+    Verify(OperationId, u64),
     Commit(OperationId),
 }
 

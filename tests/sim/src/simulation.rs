@@ -31,6 +31,8 @@ pub struct Report {
     pub blocks: u64,
     /// Keys that were followed by another.
     pub rekeyed: u64,
+    /// Comparisons that found another content.
+    pub repaired: u64,
     /// Kinds of fault that struck.
     pub fired: BTreeSet<Fault>,
     /// Virtual time.
@@ -138,6 +140,7 @@ impl Simulation {
             violation: self.around.oracle.verdict().map(str::to_owned),
             blocks: self.around.oracle.blocks,
             rekeyed: self.around.oracle.rekeyed,
+            repaired: self.around.oracle.repaired,
             fired: self.around.oracle.fired.clone(),
             time: self.around.now.since(Instant(0)),
             events,

@@ -21,6 +21,8 @@ pub struct Tally {
     pub blocks: u64,
     /// Sessions in which a channel's key was followed by another.
     pub rekeyed: u64,
+    /// Sessions in which content was another and came again.
+    pub repaired: u64,
     /// Events of all.
     pub events: u64,
     /// Sessions in which each kind of fault struck.
@@ -55,6 +57,7 @@ impl Tally {
         }
         self.sessions += 1;
         self.rekeyed += u64::from(report.rekeyed > 0);
+        self.repaired += u64::from(report.repaired > 0);
         for fault in report.fired {
             *self.faults.entry(fault).or_default() += 1;
         }
@@ -78,6 +81,7 @@ pub fn run_caught(seed: u64, options: &Options, bugs: Bugs) -> Report {
             violation,
             blocks: 0,
             rekeyed: 0,
+            repaired: 0,
             fired: BTreeSet::new(),
             time: Duration::ZERO,
             events: 0,
@@ -90,8 +94,8 @@ impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{} sessions with at least {BLOCKS_MIN} blocks ({} more ended before), {} blocks, {} events, keys changed in {}",
-            self.sessions, self.short, self.blocks, self.events, self.rekeyed
+            "{} sessions with at least {BLOCKS_MIN} blocks ({} more ended before), {} blocks, {} events, keys changed in {}, content repaired in {}",
+            self.sessions, self.short, self.blocks, self.events, self.rekeyed, self.repaired
         )?;
         for fault in Fault::ALL {
             let count = self.faults.get(fault).copied().unwrap_or(0);

@@ -51,6 +51,7 @@ fn many_sessions_end_well_or_for_a_reason() {
     println!("{tally}");
     assert!(tally.failures.is_empty(), "{tally}");
     assert!(tally.rekeyed * 5 >= tally.sessions, "too few sessions with a second key:\n{tally}");
+    assert!(tally.repaired * 200 >= tally.sessions, "too few sessions with other content:\n{tally}");
     for fault in Fault::ALL {
         assert!(tally.per_mille(*fault) >= FAULT_PER_MILLE_MIN, "too little of '{}':\n{tally}", fault.text());
     }

@@ -4,6 +4,7 @@ use super::{Around, Notice, World};
 use crate::network::Side;
 use crate::port::{Arriving, Incoming, Route};
 use crate::schedule::{Event, Job};
+use crate::transition::OperationPlan;
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, Extent, Level, OperationId};
 use xdfs_proto::limits;
 use xdfs_proto::session::{Fault, Verdict};
@@ -184,7 +185,9 @@ impl World {
             Ok(Verdict::Skip | Verdict::Control) => arriving.route = Route::Skip,
             Ok(Verdict::Block { operation, offset, length }) => {
                 let extent = Extent::new(offset, length.into()).expect("the machine has checked it");
-                let direct = arriving.opened && !around.disk(self.who).is_in_order(operation);
+                // What is hashed arrives whole, as in the engine.
+                let hashed = wish_of(operation, around).is_some_and(|(index, wish)| wish.is_hashed(index));
+                let direct = arriving.opened && !hashed && !around.disk(self.who).is_in_order(operation);
                 arriving.route =
                     if direct { Route::Direct(operation, extent) } else { Route::Buffered(operation, extent) };
             }
@@ -306,4 +309,10 @@ impl World {
         self.session.on_fault(fault);
         self.pump(around);
     }
+}
+
+/// The operation's place in the plan, and what was wished.
+pub(super) fn wish_of(id: OperationId, around: &Around) -> Option<(usize, &OperationPlan)> {
+    let index = *around.ids.get(&id)?;
+    Some((index, &around.plan.operations[index]))
 }

@@ -99,6 +99,17 @@ impl World {
                 self.observe(head, &bytes, around);
             }
             // A source that is read in order is in memory, and may be forgotten while a repetition is under way.
+            Payload::Block(extent) if flip.is_some_and(|bits| bits % 8 > 0) && may_alter(head, around) => {
+                // The tag says nothing about the payload: only the hash sees this.
+                let mut bytes = Vec::with_capacity(extent.length() as usize);
+                trouble = around.disks[self.who.side.index()].read(head.operation, extent, &mut bytes).err();
+                let bit = (flip.unwrap_or(0) >> 3) % (bytes.len().max(1) as u64 * 8);
+                if let Some(byte) = bytes.get_mut((bit / 8) as usize) {
+                    *byte ^= 1 << (bit % 8);
+                }
+                port.queue_record(head, &bytes, None, None);
+                around.oracle.block(self.who, head);
+            }
             Payload::Block(extent) if head.level == Level::Clear && !stream => {
                 port.queue_record(head, &[], Some((head.operation, extent)), flip);
                 around.oracle.block(self.who, head);
@@ -143,6 +154,12 @@ impl World {
             around.notice(self.who, Notice::Milestone(head.operation, Milestone::Finish));
         }
     }
+}
+
+/// Whether a block may become another on its way without its channel noticing.
+fn may_alter(head: &Head, around: &Around) -> bool {
+    let wish = super::receive::wish_of(head.operation, around);
+    head.level == Level::Clear && wish.is_some_and(|(index, wish)| wish.is_hashed(index))
 }
 
 /// The first `count` bytes of `extent`, and the rest.
