@@ -114,13 +114,17 @@ fn altered_on_disk(server: &Server, scene: &Scene, content: &[u8], verify: &str)
     ]);
     relay.wait_until_held();
     let part = scene.names("server").into_iter().find(|name| name.ends_with(".part")).expect("a part file");
-    let file = std::fs::OpenOptions::new().read(true).write(true).open(scene.path(format!("server/{part}"))).unwrap();
+    let file = std::fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(scene.path(format!("server/{part}")))
+        .expect("it can be written");
     let mut byte = [0];
     // The first page was written long ago.
     while byte[0] != content[1] {
         file.read_exact_at(&mut byte, 1).expect("the page is there");
     }
-    file.write_all_at(&[byte[0] ^ 4], 1).unwrap();
+    file.write_all_at(&[byte[0] ^ 4], 1).expect("it takes a byte");
     relay.release();
     running.wait()
 }

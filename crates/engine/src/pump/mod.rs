@@ -10,6 +10,7 @@
 //! Two frames of ours lie above a system call that moves bytes: the pump's turn and the dispatcher. Per block there is
 //! no allocation, no lock and no log. What a record means is never decided here.
 
+mod command;
 mod hashing;
 mod leaving;
 mod line;
@@ -23,7 +24,7 @@ use crate::blocking::{Blocking, Share};
 use crate::bounds;
 use crate::group::{Group, GroupChannel};
 use crate::host::{Ending, Host};
-use crate::mail::{Command, Mail, Post};
+use crate::mail::{Mail, Post};
 use crate::transfer::{Tally, Transfer, Writer};
 use hashing::Wish;
 use leaving::Leaving;
@@ -465,32 +466,6 @@ where
                 self.on_read(operation, buffer, length, ended, error);
             }
             Mail::Group { from, message, shared } => self.on_group(from, message, shared),
-        }
-    }
-
-    fn on_command(&mut self, command: Command) {
-        match command {
-            Command::Open { ticket, request, source } => {
-                let result = self.session.open(source.is_some(), request.clone());
-                if let Ok(operation) = result {
-                    self.tickets.insert(ticket, operation);
-                    if let Some(source) = source {
-                        self.adopt_source(operation, source);
-                    }
-                }
-                self.host.numbered(ticket, result);
-            }
-            Command::Opened { ticket, operation } => drop(self.tickets.insert(ticket, operation)),
-            Command::Cancel { ticket } => {
-                if let Some(operation) = self.tickets.get(&ticket) {
-                    self.session.fail(*operation, Error::new(ErrorKind::Cancelled, "cancelled"));
-                }
-            }
-            Command::WantChannels(count) => self.session.want_channels(count),
-            Command::GiveChannels(grant) => self.session.give_channels(grant),
-            Command::Drain { retry_after_ms } => self.session.drain(retry_after_ms),
-            Command::Close => self.session.close(),
-            Command::Abandon(error) => self.abandon(error),
         }
     }
 }

@@ -250,4 +250,50 @@ mod tests {
         let found = hashing.compare(4096, &sent.proof(4096).unwrap());
         assert_eq!((found.bad, found.root), (vec![], Some(xdfs_secure::content::hash(&[2; 4096]))));
     }
+
+    #[test]
+    #[allow(clippy::disallowed_methods, reason = "a test makes a folder of its own")]
+    fn a_write_that_succeeds_falsely_is_found_by_reading_back_and_comes_again() {
+        use xdfs_proto::base::RelPath;
+        use xdfs_xio::store::fault::{Call, Fault, Plan};
+        use xdfs_xio::store::{Existing, FaultStore, LocalStore, StageRequest, Store};
+        let folder = std::env::temp_dir().join(format!("xdfs-reread-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let piece = 1 << 20;
+        let content: Vec<u8> = (0..3 * piece + 5000).map(|at: usize| (at / 3 % 251) as u8).collect();
+        for fault in [Fault::Lost, Fault::Flipped] {
+            let store = FaultStore::new(
+                std::sync::Arc::new(LocalStore::open_root(&folder, true).unwrap()),
+                Plan::none().at(Call::Write, 2, fault),
+            );
+            let request = StageRequest {
+                target: RelPath::parse(b"target").unwrap(),
+                size: Some(content.len() as u64),
+                existing: Existing::Replace,
+                transfer: [fault.name().len() as u8; 16],
+                resume: None,
+            };
+            let stage = store.stage(&request).unwrap();
+            let (hashing, sent) = (Hashing::new(piece as u64, Vec::new()), Hashing::new(piece as u64, Vec::new()));
+            let write = |index: usize| {
+                let part = &content[index * piece..content.len().min((index + 1) * piece)];
+                let offset = (index * piece) as u64;
+                stage.write(part, offset).unwrap();
+                hashing.add(leaf(part, offset).unwrap());
+                sent.add(leaf(part, offset).unwrap());
+            };
+            (0..4).for_each(write);
+            let length = content.len() as u64;
+            let proof = sent.proof(length).unwrap();
+            assert_eq!(hashing.compare(length, &proof).bad, [], "what arrived is right");
+            let found = hashing.compare_stored(&stage, length, &proof).unwrap();
+            assert_eq!(found.bad, [Extent::new(piece as u64, piece as u64).unwrap()], "{fault:?}");
+            assert_eq!(found.place, Where::InStorage);
+            hashing.forget(&found.bad);
+            write(1);
+            let found = hashing.compare_stored(&stage, length, &proof).unwrap();
+            assert_eq!((found.bad, found.root), (vec![], Some(xdfs_secure::content::hash(&content))));
+        }
+        std::fs::remove_dir_all(folder).unwrap();
+    }
 }

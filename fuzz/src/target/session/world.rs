@@ -1,6 +1,8 @@
 //! The session and what its driver keeps: records on their way, questions to storage, heads that were parked. It checks
 //! what a driver relies on, and nothing about what the session decides.
 
+mod storage;
+
 use super::step::{BLOCK, Back, Step};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use xdfs_proto::base::{
@@ -9,10 +11,9 @@ use xdfs_proto::base::{
 use xdfs_proto::limits;
 use xdfs_proto::plan;
 use xdfs_proto::session::{
-    Bugs, Comparison, GroupMessage, Half, Output, Payload, Role, Session, SessionEvent, SessionLimits, SourceFacts, StageFacts,
-    TargetFacts, Verdict, Where,
+    Bugs, GroupMessage, Half, Output, Payload, Role, Session, SessionEvent, SessionLimits, Verdict,
 };
-use xdfs_proto::wire::control::{ChannelGrant, Control, Kind, Safety};
+use xdfs_proto::wire::control::{ChannelGrant, Control};
 use xdfs_proto::wire::request::Request;
 use xdfs_proto::wire::{Event, Flags, Head};
 
@@ -336,40 +337,6 @@ impl World {
         match result {
             Ok(()) => self.wires.get_mut(&channel).into_iter().for_each(|wire| wire.received(head.event)),
             Err(fault) => self.session.on_fault(fault),
-        }
-    }
-
-    fn storage(&mut self, ok: bool, size: u64, window: Option<u64>) {
-        match self.questions.pop_front() {
-            None => {}
-            Some(Question::Open(operation)) => {
-                let facts = SourceFacts {
-                    kind: Kind::Regular,
-                    size: window.is_none().then_some(size),
-                    mode: 0o600,
-                    modified: None,
-                    version: vec![1],
-                };
-                self.session.on_opened(operation, answer(ok, facts));
-            }
-            Some(Question::Stage(operation)) => {
-                let window = window.map(|window| window.min(16 * u64::from(BLOCK)));
-                // Whatever storage says it has is only believed where somebody asked for it.
-                let kept = Extent::new(size % 3 * u64::from(BLOCK), 5 * u64::from(BLOCK)).into_iter().collect();
-                self.session.on_staged(operation, answer(ok, StageFacts { window, kept, doubt: size % 2 == 0, reread: size % 5 == 0 }));
-            }
-            Some(Question::Check(operation)) => self.session.on_checked(operation, answer(ok, ())),
-            Some(Question::Verify(operation)) => {
-                let bad = Extent::new(size % 7 * 9999, size % 100_000).into_iter().filter(|_| size % 3 == 0).collect();
-                let root = (size % 4 > 0).then_some([size as u8 % 2; 32]);
-                let found = Comparison { root, bad, place: Where::OnTheWay };
-                self.session.on_verified(operation, answer(ok, found));
-            }
-            Some(Question::Commit(operation)) => {
-                assert!(self.committing.remove(&operation));
-                self.session
-                    .on_committed(operation, answer(ok, TargetFacts { safety: Safety::Durable, version: vec![3] }));
-            }
         }
     }
 

@@ -1,0 +1,39 @@
+//! What the application asks of a pump.
+
+use super::{Host, Pump};
+use crate::mail::Command;
+use xdfs_proto::base::{Error, ErrorKind};
+use xdfs_xio::dispatch::Dispatch;
+
+impl<D, H> Pump<D, H>
+where
+    D: Dispatch,
+    D::Link: Send + 'static,
+    H: Host,
+{
+    pub(super) fn on_command(&mut self, command: Command) {
+        match command {
+            Command::Open { ticket, request, source } => {
+                let result = self.session.open(source.is_some(), request.clone());
+                if let Ok(operation) = result {
+                    self.tickets.insert(ticket, operation);
+                    if let Some(source) = source {
+                        self.adopt_source(operation, source);
+                    }
+                }
+                self.host.numbered(ticket, result);
+            }
+            Command::Opened { ticket, operation } => drop(self.tickets.insert(ticket, operation)),
+            Command::Cancel { ticket } => {
+                if let Some(operation) = self.tickets.get(&ticket) {
+                    self.session.fail(*operation, Error::new(ErrorKind::Cancelled, "cancelled"));
+                }
+            }
+            Command::WantChannels(count) => self.session.want_channels(count),
+            Command::GiveChannels(grant) => self.session.give_channels(grant),
+            Command::Drain { retry_after_ms } => self.session.drain(retry_after_ms),
+            Command::Close => self.session.close(),
+            Command::Abandon(error) => self.abandon(error),
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! What storage answers.
+
+use super::{Question, World, answer};
+use crate::target::session::step::BLOCK;
+use xdfs_proto::base::Extent;
+use xdfs_proto::session::{Comparison, SourceFacts, StageFacts, TargetFacts, Where};
+use xdfs_proto::wire::control::{Kind, Safety};
+
+impl World {
+    pub(super) fn storage(&mut self, ok: bool, size: u64, window: Option<u64>) {
+        match self.questions.pop_front() {
+            None => {}
+            Some(Question::Open(operation)) => {
+                let facts = SourceFacts {
+                    kind: Kind::Regular,
+                    size: window.is_none().then_some(size),
+                    mode: 0o600,
+                    modified: None,
+                    version: vec![1],
+                };
+                self.session.on_opened(operation, answer(ok, facts));
+            }
+            Some(Question::Stage(operation)) => {
+                let window = window.map(|window| window.min(16 * u64::from(BLOCK)));
+                // Whatever storage says it has is only believed where somebody asked for it.
+                let kept = Extent::new(size % 3 * u64::from(BLOCK), 5 * u64::from(BLOCK)).into_iter().collect();
+                self.session.on_staged(
+                    operation,
+                    answer(ok, StageFacts { window, kept, doubt: size % 2 == 0, reread: size % 5 == 0 }),
+                );
+            }
+            Some(Question::Check(operation)) => self.session.on_checked(operation, answer(ok, ())),
+            Some(Question::Verify(operation)) => {
+                let bad = Extent::new(size % 7 * 9999, size % 100_000).into_iter().filter(|_| size % 3 == 0).collect();
+                let root = (size % 4 > 0).then_some([size as u8 % 2; 32]);
+                let found = Comparison { root, bad, place: Where::OnTheWay };
+                self.session.on_verified(operation, answer(ok, found));
+            }
+            Some(Question::Commit(operation)) => {
+                assert!(self.committing.remove(&operation));
+                self.session
+                    .on_committed(operation, answer(ok, TargetFacts { safety: Safety::Durable, version: vec![3] }));
+            }
+        }
+    }
+}
