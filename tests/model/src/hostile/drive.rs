@@ -306,8 +306,10 @@ impl World {
                 (Verdict::Control, Payload::Control(bytes)) => session.on_control(channel, bytes, NOW),
                 (Verdict::Block { operation, .. }, Payload::Block(extent)) => {
                     let taken = session.on_block(channel);
-                    session.on_written(operation, *extent, Ok(()), NOW);
-                    taken
+                    if taken == Ok(true) {
+                        session.on_written(operation, *extent, Ok(()), NOW);
+                    }
+                    taken.map(|_| ())
                 }
                 (_, _) => session.on_skipped(channel),
             };
@@ -340,6 +342,8 @@ impl World {
             Output::Resume { channel } if who == Who::Ann => self.line(channel, end).parked = false,
             Output::Resume { .. } => self.eves.parked = false,
             Output::Event(event) => self.event(setting, who, end, event),
+            // Nothing is hashed here.
+            Output::Hash { .. } | Output::Verify { .. } | Output::Again { .. } => {}
             Output::Close { .. } | Output::Abort { .. } | Output::Group { .. } => {}
         }
     }

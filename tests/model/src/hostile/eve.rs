@@ -10,7 +10,7 @@ use crate::marked::Marked;
 use crate::world::{BLOCK, NOW};
 use xdfs_proto::base::{ChannelId, Extent, Level, OperationId};
 use xdfs_proto::session::{Payload, Verdict};
-use xdfs_proto::wire::control::{Ack, Control, Grant, Kind, Safety};
+use xdfs_proto::wire::control::{Ack, Control, Finish, Grant, Safety};
 use xdfs_proto::wire::request::Request;
 use xdfs_proto::wire::{Event, Flags, Head};
 
@@ -27,9 +27,9 @@ impl World {
         let (event, level, flags, bytes) = match word {
             Word::Request => (Event::Upload, Level::Private, Flags::REQUEST, request().encode()),
             Word::Block(level) => (Event::Upload, level, Flags::NONE, Vec::new()),
-            Word::Finish => control(&Control::Finish { length: BLOCK, root: Vec::new() }),
+            Word::Finish => control(&Control::Finish(Finish { length: BLOCK, ..Finish::default() })),
             Word::Ack => {
-                let ack = Ack { safety: Safety::Written, low: BLOCK, edge: BLOCK, ranges: Vec::new() };
+                let ack = Ack { safety: Safety::Written, low: BLOCK, edge: BLOCK, ranges: Vec::new(), round: 0 };
                 control(&Control::Ack(ack))
             }
             Word::Grant => control(&Control::Grant(grant())),
@@ -84,17 +84,5 @@ fn request() -> Request {
 }
 
 fn grant() -> Grant {
-    Grant {
-        level: Level::Clear,
-        block: BLOCK as u32,
-        edge: BLOCK,
-        length: Some(BLOCK),
-        ranges: Vec::new(),
-        kind: Kind::Regular,
-        size: None,
-        mode: 0,
-        modified: None,
-        version: Vec::new(),
-        kept: Vec::new(),
-    }
+    Grant { level: Level::Clear, block: BLOCK as u32, edge: BLOCK, length: Some(BLOCK), ..Grant::default() }
 }
