@@ -57,7 +57,9 @@ where
             Some(Reading::Zero) if clear && !transfer.buffered => {
                 self.send_clear(channel, &head, extent, Body::Zero { length: extent.length() });
             }
-            Some(Reading::Zero) if head.level == Level::Integrity => self.send_zeros(channel, &head, extent),
+            Some(Reading::Zero) if head.level == Level::Integrity && !transfer.buffered => {
+                self.send_zeros(channel, &head, extent);
+            }
             Some(Reading::Stream(stream)) => {
                 let held = stream.held.get_mut(&extent.offset()).and_then(|(buffer, _)| buffer.take());
                 match held {
