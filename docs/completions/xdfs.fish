@@ -65,10 +65,10 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l congestion -d 'TCP cong
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l protection -d 'What is done to the data on the way: \'private\' encrypts and authenticates every block, \'integrity\' authenticates it, \'clear\' authenticates its head alone' -r -f -a "private\t'Encrypted and authenticated'
 integrity\t'Authenticated'
 clear\t'Only the heads of blocks are authenticated'"
-complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l verify -d 'How the copy is checked: \'wire\' by every block\'s tag (the default; needs integrity or private), \'none\' (the default at \'clear\'), \'hash\' and \'reread\' come with durability' -r -f -a "none\t'Not at all'
+complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l verify -d 'How the copy is checked before it gets its name: \'hash\' by the hash of what was sent (the default), \'reread\' by that of what the target\'s disk gives back, \'wire\' by every block\'s tag alone (needs integrity or private), \'none\'' -r -f -a "none\t'Not at all'
 wire\t'By the tag of every block'
-hash\t'By a hash from end to end'
-reread\t'By reading the target again'"
+hash\t'What arrived has the hash of what was sent'
+reread\t'What the target\'s disk gives back has it'"
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l durability -d 'When a file counts as copied: \'durable\' on its disk (the default), so that a power cut right after does not take it back, or \'written\' to its file system, which is quicker' -r -f -a "written\t'All bytes are in the file system'
 durable\t'All bytes are on the disk'"
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l progress -d 'What a terminal shows: a bar, a bar and each channel\'s share when a file is done, or nothing' -r -f -a "none\t'Nothing'
