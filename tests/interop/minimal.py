@@ -55,7 +55,8 @@ FORMS = {
     f"control {GRANT}": "flags:int level:u8 block:int edge:int length:int?1 size:int?2 ranges:ranges kind:u8 mode:int"
                         " modified:time?4 version:bytes64 kept:ranges?8 sum:raw32?128",
     f"control {CREDIT}": "edge:int", f"control {FENCE}": "channel:int processed:int",
-    f"control {FINISH}": "length:int round:int root:bytes32 subtrees:options", f"control {COMMITTED}": "length:int safety:u8 version:bytes64 root:bytes32",
+    f"control {FINISH}": "length:int round:int root:bytes32 subtrees:options",
+    f"control {COMMITTED}": "length:int safety:u8 version:bytes64 root:bytes32",
     f"control {EOFR}": "blocks:int", f"control {EOFT}": "records:int", f"control {DRAIN}": "retry_after_ms:int",
     f"control {NOOP}": "", f"control {REKEY}": "",
 }

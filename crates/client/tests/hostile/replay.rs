@@ -55,7 +55,8 @@ fn play_all(serving: &Serving, seen: &Seen) {
         false => [tls, records].concat(),
     };
     let mut start = 0;
-    for end in ends.iter().copied().chain([bytes.len()]) {
+    // The last record of a session that lives may not have come by whole.
+    for end in ends.iter().copied().filter(|end| *end < bytes.len()).chain([bytes.len()]) {
         let answer = play(serving, &bytes[..end]);
         if join && end >= 74 {
             assert_eq!((answer.len(), answer[0]), (8, 6), "a JOIN that was used is refused without a reason");
