@@ -83,7 +83,14 @@ fn broken() -> Vec<Seed> {
     for safety in [1, 3] {
         add("control", &format!("committed-{safety}"), control(23, &|w| w.integer(1).byte(safety).integer(0)));
     }
-    add("control", "bad-finish-root", control(22, &|w| w.integer(1).bytes(&[1; 33])));
+    add("control", "bad-finish-root", control(22, &|w| w.integer(1).integer(0).bytes(&[1; 33])));
+    for (name, second) in [("finish-subtrees", 4096), ("bad-finish-overlap", 1024)] {
+        let finish = control(22, &|w| {
+            w.integer(8192).integer(1).bytes(&[7; 32]).integer(2);
+            w.integer(0).integer(2048).raw(&[1; 32]).integer(second).integer(4096).raw(&[2; 32])
+        });
+        add("control", name, finish);
+    }
     add("control", "bad-trailing", control(18, &|w| w.integer(1).byte(1)));
     for code in [1, 4, 24] {
         add("control", &format!("no-control-{code}"), vec![code, 1, 2]);
