@@ -28,6 +28,12 @@ const FORMS: &[Form] = &[
         filter: &["--test", "kills"],
         variables: &[("XDFS_KILLS_BYTES", "5368709120"), ("XDFS_KILLS", "40")],
     },
+    Form {
+        name: "login-timing",
+        package: "xdfs-client",
+        filter: &["--test", "hostile", "b26_a_login_of_nobody"],
+        variables: &[("XDFS_LOGIN_TRIES", "2000")],
+    },
 ];
 
 /// Runs the long form `name`; `amount` takes the place of its first figure.

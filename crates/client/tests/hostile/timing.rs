@@ -1,5 +1,6 @@
 //! B26, the half that is about time: the server's answers to a login take as long for a user who exists as for one who does
-//! not. Minutes of measuring, so it runs by command: `cargo run -p xtask -- long login-timing`.
+//! not. A few logins find a lookup or a derivation that is left out; what takes minutes of measuring is found by command:
+//! `cargo run -p xtask -- long login-timing`.
 
 use super::raw::{RawTls, wishes};
 use super::support::people::People;
@@ -11,12 +12,14 @@ use std::time::Instant;
 use xdfs_client::Address;
 use xdfs_proto::wire::handshake::{MessageType, Open, frame};
 
-/// Logins of each kind.
-const TRIES: usize = 2000;
+/// Logins of each kind, unless the environment asks for more.
+const TRIES: usize = 120;
 /// Logins on one connection: the sixth would end it.
 const ON_ONE: usize = 4;
 /// Welch's t from which on two means differ.
 const DIFFERENT: f64 = 4.5;
+/// Microseconds that so few logins on a busy machine may differ by chance, whatever t is.
+const COARSE: f64 = 200.0;
 
 /// A connection from an address that has not failed before: who fails too often has to wait, and says so.
 fn connect(serving: &Serving, number: usize) -> TcpStream {
@@ -58,13 +61,14 @@ fn mean(times: &mut [f64]) -> (f64, f64) {
 }
 
 #[test]
-#[ignore = "measures for a while: cargo run -p xtask -- long login-timing"]
 fn b26_a_login_of_nobody_takes_as_long_as_one_of_somebody() {
     let serving = Serving::with(Setup { directory: Arc::new(People(false)), ..Setup::default() });
     // Names of one length; the second has no password, the third is nobody.
     let users = ["ada", "bob", "eve"];
     let mut times = users.map(|_| [Vec::new(), Vec::new()]);
-    let connections = TRIES.div_ceil(ON_ONE) * users.len();
+    let asked = std::env::var("XDFS_LOGIN_TRIES").ok().and_then(|tries| tries.parse().ok());
+    let (tries, by_chance) = asked.map_or((TRIES, COARSE), |tries: usize| (tries, 0.0));
+    let connections = tries.div_ceil(ON_ONE) * users.len();
     for number in 0..connections {
         let mut raw = RawTls::on(connect(&serving, number));
         for turn in 0..ON_ONE {
@@ -84,7 +88,8 @@ fn b26_a_login_of_nobody_takes_as_long_as_one_of_somebody() {
             let ((one, spread), (two, spread_two)) = (means[0], means[other]);
             let t = (one - two) / (spread + spread_two).sqrt();
             println!("{name}: {} {one:.1} us, {} {two:.1} us, t = {t:.2}", users[0], users[other]);
-            assert!(t.abs() < DIFFERENT, "the {name} tells {} from {}: t = {t:.2}", users[0], users[other]);
+            let same = t.abs() < DIFFERENT || (one - two).abs() < by_chance;
+            assert!(same, "the {name} tells {} from {}: t = {t:.2}", users[0], users[other]);
         }
     }
 }
