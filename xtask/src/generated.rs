@@ -1,5 +1,5 @@
 //! Things made from the code and kept in the repository: drawings of state machines and golden frames. And the fuzz
-//! program, which stands outside of the workspace, and what takes minutes.
+//! program, which stands outside of the workspace.
 //!
 //! A generator lives beside what it shows: as an example of its crate that compares instead of writing with `--check`,
 //! or as a module of tests of the same name.
@@ -40,13 +40,6 @@ pub(crate) fn fuzz(short: bool) -> Outcome {
     }
     process::run(&mut command)?;
     Ok("the fuzz program found nothing".to_owned())
-}
-
-/// Measures whether the server's answers take longer for users who exist (B26). Optimised, as what is shipped.
-pub(crate) fn login_timing() -> Outcome {
-    let arguments = ["test", "--release", "--locked", "--package", "xdfs-client", "--test", "hostile", "timing::"];
-    process::run(process::cargo(&arguments).args(["--", "--ignored", "--nocapture"]))?;
-    Ok("no login tells by its time who exists".to_owned())
 }
 
 /// How a crate compares its generated files with the code.

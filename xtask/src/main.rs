@@ -60,9 +60,9 @@ usage: cargo run -p xtask -- COMMAND
   fuzz [--short]     feed the decoders made-up input; --short replays the corpus and stops after CI's share
   hops               what a block costs: the system calls of a real transfer
   deny               banned crates, licences and sources of the dependencies
-  long login-timing  minutes of measuring: whether a login's time tells who exists
   reqs               requirements of docs/papers.md that name neither a test nor a reason
-  long NAME [AMOUNT] a suite at length: seeds (1,000,000 sessions), crash (7,200 s for each test), kills (5 GiB, 40 kills)
+  long NAME [AMOUNT] a suite at length: seeds (1,000,000 sessions), crash (7,200 s for each test), kills (5 GiB, 40 kills),
+                     login-timing (2,000 logins each: whether their time tells who exists)
   setup              install the Debian packages which the tests need
 ";
 
@@ -80,7 +80,6 @@ fn main() -> ExitCode {
         ["fuzz", "--short"] => generated::fuzz(true),
         ["hops"] => hops::check(),
         ["deny"] => deny::check(),
-        ["long", "login-timing"] => generated::login_timing(),
         ["reqs"] => reqs::check(),
         ["long", name] => long::run(name, None),
         ["long", name, amount] => long::run(name, Some(amount)),
