@@ -1,5 +1,5 @@
 //! B26, the half that is about time: the server's answers to a login take as long for a user who exists as for one who does
-//! not. A few logins find a lookup or a derivation that is left out; what takes minutes of measuring is found by command:
+//! not. A few logins find a lookup or a derivation that is left out; what takes thousands on a quiet machine, by command:
 //! `cargo run -p xtask -- long login-timing`.
 
 use super::raw::{RawTls, wishes};
