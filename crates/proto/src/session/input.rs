@@ -258,6 +258,7 @@ impl Session {
             // The request has not left: nobody can have an answer to it.
             return Err(Fault::Operation);
         }
+        operation.silence.on_word(now);
         let event = control.event();
         match (&operation.state, control) {
             (State::Sending { .. }, Control::Ack(ack)) => self.on_ack(id, &ack, now),
@@ -345,6 +346,7 @@ impl Session {
         sender.on_edge(ack.edge);
         let below = sender.acknowledged();
         if below > before {
+            operation.silence.on_step(now);
             self.event(SessionEvent::Acknowledged { operation: id, below });
         }
         self.after_sending(id);
@@ -368,6 +370,10 @@ impl Session {
         let State::Receiving { life, receiver, finish, .. } = &mut operation.state else { return Ok(()) };
         let late = matches!(life, Receiving::Verifying | Receiving::Committing | Receiving::Settled);
         if late || round < operation.round || *finish == Some(length) {
+            if operation.is_settled() {
+                // The sender has not heard how it ended.
+                operation.tell_again();
+            }
             return Ok(());
         }
         if round > operation.round || (!operation.hash && (root.is_some() || !subtrees.is_empty())) {

@@ -196,6 +196,9 @@ impl Session {
             if due && !operation.is_settled() {
                 operation.owes.add(Owes::ACK);
             }
+            if operation.doubt_at().is_some_and(|at| at <= now) {
+                operation.tell_in_doubt(now);
+            }
         }
         let busy = self.live_operations() > 0 || self.closing;
         let stall = self.limits.stall;
@@ -205,13 +208,9 @@ impl Session {
         let mut stalled = Vec::new();
         for (id, channel) in &mut self.channels {
             let waiting = channel.open.is_some() || channel.pinged || (channel.life != Life::Up && !channel.busy);
-            if channel.busy && now.since(channel.sent_at) >= stall {
+            if channel.busy && now.since(channel.sent_at) >= last {
                 stalled.push((*id, "the peer takes no bytes"));
-            } else if waiting
-                && !channel.parked
-                && now.since(channel.heard_at.max(channel.sent_at))
-                    >= (if channel.life == Life::Up { stall } else { last })
-            {
+            } else if waiting && !channel.parked && now.since(channel.heard_at.max(channel.sent_at)) >= last {
                 // While the peer takes bytes it lives: what is asked of it may be behind a block on a slow path.
                 stalled.push((*id, "nothing arrives"));
             } else if busy && channel.life == Life::Up && !channel.pinged && now.since(channel.heard_at) >= stall / 2 {
@@ -221,20 +220,23 @@ impl Session {
             }
         }
         for (channel, why) in stalled {
-            let text = format!("channel {channel} stalled: {why} for {} ms", stall.as_millis());
+            let text = format!("channel {channel} stalled: {why} for {} ms", last.as_millis());
             self.on_lost(channel, Error::new(ErrorKind::TimedOut, text));
         }
     }
 
     /// When `on_time` should be called at the latest; none when only input can change something.
     pub fn deadline(&self) -> Option<Instant> {
-        let acks = self.operations.values().filter_map(|operation| match &operation.state {
-            State::Receiving { life: Receiving::Moving, receiver, .. } if !operation.owes.has(Owes::ACK) => {
-                receiver.as_ref().and_then(Receiver::ack_at)
-            }
-            _ => operation.repeat_at(|own| self.idle_but(own)),
+        let of_operations = self.operations.values().flat_map(|operation| {
+            let due = match &operation.state {
+                State::Receiving { life: Receiving::Moving, receiver, .. } if !operation.owes.has(Owes::ACK) => {
+                    receiver.as_ref().and_then(Receiver::ack_at)
+                }
+                _ => operation.repeat_at(|own| self.idle_but(own)),
+            };
+            [due, operation.doubt_at()]
         });
-        acks.min()
+        of_operations.flatten().min()
     }
 
     /// A message from another pipeline of this side.

@@ -31,6 +31,7 @@ mod poll;
 mod receiver;
 mod request;
 mod sender;
+mod silence;
 mod storage;
 #[cfg(test)]
 mod tests;

@@ -3,6 +3,7 @@
 use super::group::{Half, Part};
 use super::receiver::Receiver;
 use super::sender::Sender;
+use super::silence::Silence;
 use super::verify::Proof;
 use crate::base::{ChannelId, Digest, Error, Extent, Instant, Level, OperationId};
 use crate::channel::life::{Receiving, Sending};
@@ -126,6 +127,8 @@ pub struct Operation {
     pub(super) owes: Owes,
     /// What was told at least once.
     pub(super) told: Owes,
+    /// How long nothing has come of it.
+    pub(super) silence: Silence,
     pub(super) outcome: Option<Result<Committed, Error>>,
     /// How far a source that is read in order was when nothing was granted yet, and whether it had ended.
     pub(super) source: Option<(u64, bool)>,
@@ -172,6 +175,7 @@ impl Operation {
             root: None,
             owes: Owes::default(),
             told: Owes::default(),
+            silence: Silence::default(),
             outcome: None,
             source: None,
             carried: BTreeMap::new(),
@@ -255,6 +259,34 @@ impl Operation {
             }
             _ => false,
         }
+    }
+
+    /// When what was told is told again since nothing came of it (P-48); none while the other end has nothing to answer.
+    pub(super) fn doubt_at(&self) -> Option<Instant> {
+        let waits = match &self.state {
+            State::Sending { .. } => true,
+            State::Receiving { life, .. } => !matches!(life, Receiving::Verifying | Receiving::Committing),
+        };
+        if waits && !self.owes.any() && self.unheard().any() { self.silence.over_at() } else { None }
+    }
+
+    /// What the other end may not have heard, as long as it does not answer.
+    fn unheard(&self) -> Owes {
+        let mut told = self.told;
+        if self.grant.is_some() || self.is_member() {
+            told.remove(Owes::REQUEST);
+        }
+        if matches!(self.state, State::Sending { everywhere: true, .. }) {
+            // The receiver's CREDIT answered it.
+            told.remove(Owes::GRANT);
+        }
+        told
+    }
+
+    /// Tells again what may not have been heard.
+    pub(super) fn tell_in_doubt(&mut self, now: Instant) {
+        self.owes.add(self.unheard());
+        self.silence.on_doubt(now);
     }
 
     /// Everything that was told before is told again: a channel that may have carried it is lost.

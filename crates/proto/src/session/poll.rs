@@ -129,6 +129,7 @@ impl Session {
         let Some(owed) = Owes::ORDER.into_iter().find(|owed| operation.owes.has(*owed)) else { return false };
         operation.owes.remove(owed);
         operation.told.add(owed);
+        operation.silence.on_word(now);
         let sent = match operation.message(owed) {
             Some(control) => self.send_control(channel, id, &control, false),
             None => self.send_request(channel, id),
@@ -154,9 +155,10 @@ impl Session {
 
     /// Until the server answered, what a client says about an operation follows the request on its channel, so that it
     /// cannot arrive before the request; where that channel is lost, after the fence. The server's answer to a download
-    /// comes on the request's channel too, as long as there is one: the first blocks follow it there.
+    /// comes on the request's channel too, as long as there is one: the first blocks follow it there. A copy may go
+    /// elsewhere.
     fn may_tell(&self, operation: &Operation, channel: ChannelId) -> bool {
-        if operation.owes.has(Owes::GRANT) && !operation.upload {
+        if operation.owes.has(Owes::GRANT) && !operation.upload && !operation.told.has(Owes::GRANT) {
             return channel == operation.opening || !self.channels.contains_key(&operation.opening);
         }
         let first = operation.owes.has(Owes::REQUEST) || operation.grant.is_some() || self.role == Role::Server;

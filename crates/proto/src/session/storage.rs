@@ -224,7 +224,9 @@ impl Session {
         }
         let Some(receiver) = operation.receiver() else { return };
         receiver.on_written(extent, now);
-        if receiver.ack_due(now) {
+        let due = receiver.ack_due(now);
+        operation.silence.on_step(now);
+        if due {
             operation.owes.add(Owes::ACK);
         }
         self.after_writing(id);

@@ -174,7 +174,7 @@ fn channels_that_nothing_moves_on_are_lost_at_their_deadline() {
 #[test]
 fn a_stalled_channel_holds_back_neither_the_outcome_nor_the_end_until_its_deadline() {
     for upload in [true, false] {
-        for stalled in 1..=4 {
+        for (stalled, full) in (1..=4).flat_map(|stalled| [(stalled, false), (stalled, true)]) {
             let mut pair = Pair::with_window(4, 1, 6);
             let length = 60 * BLOCK;
             let id = if upload { pair.upload(Some(length)) } else { pair.download(length) };
@@ -183,6 +183,9 @@ fn a_stalled_channel_holds_back_neither_the_outcome_nor_the_end_until_its_deadli
                 pair.turn_outputs();
             }
             pair.frozen.extend([(CLIENT, ChannelId(stalled)), (SERVER, ChannelId(stalled))]);
+            if full {
+                pair.full = pair.frozen.clone();
+            }
             let began = pair.now;
             let step = Duration::from_millis(20);
             pair.pass(step, |pair| [CLIENT, SERVER].iter().all(|side| pair.story(*side, id).outcome.is_some()));
@@ -191,7 +194,29 @@ fn a_stalled_channel_holds_back_neither_the_outcome_nor_the_end_until_its_deadli
             pair.pass(step, |pair| pair.ends.iter().flatten().all(Session::is_over));
             assert_eq!(pair.over, [vec![None], vec![None]]);
             let took = pair.now.since(began);
-            assert!(took < pair.client().limits().stall / 2, "channel {stalled}, {upload}: {took:?}");
+            assert!(took < pair.client().limits().stall / 2, "channel {stalled}, {upload}, {full}: {took:?}");
+        }
+    }
+}
+
+#[test]
+fn nothing_told_on_a_channel_that_just_fell_silent_is_waited_for_until_its_deadline() {
+    for upload in [true, false] {
+        for (stalled, moved) in (1..=3).flat_map(|stalled| (0..60).map(move |moved| (stalled, moved))) {
+            let mut pair = Pair::with_window(3, 1, 4);
+            let length = 20 * BLOCK;
+            let id = if upload { pair.upload(Some(length)) } else { pair.download(length) };
+            for _ in 0..moved {
+                pair.turn_outputs();
+                pair.deliver();
+            }
+            pair.frozen.extend([(CLIENT, ChannelId(stalled)), (SERVER, ChannelId(stalled))]);
+            let began = pair.now;
+            let settled = |pair: &mut Pair| [CLIENT, SERVER].iter().all(|side| pair.story(*side, id).outcome.is_some());
+            pair.pass(Duration::from_millis(5), settled);
+            pair.assert_moved(id, upload, length);
+            let took = pair.now.since(began);
+            assert!(took < pair.client().limits().stall / 6, "channel {stalled} after {moved}, {upload}: {took:?}");
         }
     }
 }

@@ -64,6 +64,8 @@ pub(super) struct Pair {
     wires: BTreeMap<(Side, ChannelId), VecDeque<(Head, Payload)>>,
     /// Channels that deliver nothing to that side for the time being.
     pub(super) frozen: BTreeSet<(Side, ChannelId)>,
+    /// Channels whose transport takes no more from that side.
+    pub(super) full: BTreeSet<(Side, ChannelId)>,
     parked: BTreeSet<(Side, ChannelId)>,
     groups: VecDeque<(Side, PipelineId, PipelineId, GroupMessage)>,
     answers: BTreeMap<(Side, Step), Answer>,
@@ -131,6 +133,7 @@ impl Pair {
             ends: [end(Role::Client), end(Role::Server)],
             wires: BTreeMap::new(),
             frozen: BTreeSet::new(),
+            full: BTreeSet::new(),
             parked: BTreeSet::new(),
             groups: VecDeque::new(),
             answers: BTreeMap::new(),
@@ -355,7 +358,9 @@ impl Pair {
                 if let Some(queue) = self.wires.get_mut(&(1 - side, channel)) {
                     queue.push_back((head, payload));
                     let now = self.now;
-                    self.ends[side][pipeline].on_sent(channel, now);
+                    if !self.full.contains(&(side, channel)) {
+                        self.ends[side][pipeline].on_sent(channel, now);
+                    }
                 }
             }
             Output::Close { channel, .. } => {
