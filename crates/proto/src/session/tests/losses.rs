@@ -16,7 +16,7 @@ fn all_but_one_channel_may_break_during_a_transfer() {
             for channel in (1..=4).filter(|channel| *channel != survivor) {
                 for _ in 0..9 {
                     pair.deliver();
-                    pair.turn_outputs();
+                    pair.drain();
                 }
                 // One side notices by itself, the other hears it.
                 pair.cut_for(ChannelId(channel), usize::from(channel % 2 == 0));
@@ -33,7 +33,7 @@ fn a_request_on_a_channel_that_breaks_is_asked_again() {
     for upload in [true, false] {
         let mut pair = Pair::new(2, 1);
         let id = if upload { pair.upload(Some(BLOCK)) } else { pair.download(BLOCK) };
-        pair.turn_outputs();
+        pair.drain();
         pair.cut(ChannelId(1));
         pair.run();
         pair.assert_moved(id, upload, BLOCK);
@@ -161,7 +161,7 @@ fn a_block_that_waits_too_long_is_repeated_and_the_late_copy_dropped() {
 fn channels_that_nothing_moves_on_are_lost_at_their_deadline() {
     let mut pair = Pair::with_window(2, 1, 4);
     let id = pair.upload(Some(20 * BLOCK));
-    pair.turn_outputs();
+    pair.drain();
     // Channel 1 swallows everything, in both directions, and says nothing.
     pair.frozen.extend([(CLIENT, ChannelId(1)), (SERVER, ChannelId(1))]);
     pair.run();
@@ -180,7 +180,7 @@ fn a_stalled_channel_holds_back_neither_the_outcome_nor_the_end_until_its_deadli
             let id = if upload { pair.upload(Some(length)) } else { pair.download(length) };
             for _ in 0..40 {
                 pair.deliver();
-                pair.turn_outputs();
+                pair.drain();
             }
             pair.frozen.extend([(CLIENT, ChannelId(stalled)), (SERVER, ChannelId(stalled))]);
             if full {
@@ -207,7 +207,7 @@ fn nothing_told_on_a_channel_that_just_fell_silent_is_waited_for_until_its_deadl
             let length = 20 * BLOCK;
             let id = if upload { pair.upload(Some(length)) } else { pair.download(length) };
             for _ in 0..moved {
-                pair.turn_outputs();
+                pair.drain();
                 pair.deliver();
             }
             pair.frozen.extend([(CLIENT, ChannelId(stalled)), (SERVER, ChannelId(stalled))]);

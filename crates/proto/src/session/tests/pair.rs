@@ -311,7 +311,8 @@ impl Pair {
         true
     }
 
-    fn drain(&mut self) -> bool {
+    /// Takes the outputs of both ends without delivering anything; whether there were any.
+    pub(super) fn drain(&mut self) -> bool {
         let mut moved = false;
         for side in [CLIENT, SERVER] {
             for pipeline in 0..self.ends[side].len() {
@@ -443,11 +444,6 @@ impl Pair {
             end = end.max(extent.end());
         }
         assert_eq!(end, length);
-    }
-
-    /// Takes the outputs of both ends without delivering anything.
-    pub(super) fn turn_outputs(&mut self) {
-        self.drain();
     }
 
     /// Records move one by one, a step of time each, until `done`.

@@ -73,7 +73,7 @@ fn a_channel_may_break_anywhere_around_a_new_epoch_and_no_byte_is_missing() {
             let length = 12 * BLOCK + 1;
             let id = if upload { pair.upload(Some(length)) } else { pair.download(length) };
             for _ in 0..delivered {
-                pair.turn_outputs();
+                pair.drain();
                 pair.deliver();
             }
             pair.cut_for(ChannelId(1), delivered % 2);
@@ -90,7 +90,7 @@ fn what_was_lost_behind_a_new_epoch_goes_again_and_nothing_else() {
     let length = 30 * BLOCK;
     let id = pair.upload(Some(length));
     for _ in 0..30 {
-        pair.turn_outputs();
+        pair.drain();
         pair.deliver();
     }
     assert!(pair.epochs[&(CLIENT, ChannelId(1))].epoch > 0, "the loss is to lie behind the first epoch");
