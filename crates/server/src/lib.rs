@@ -37,7 +37,7 @@ pub use recovery::PARTS_KEPT;
 pub use xdfs_engine::pump::DiskMode;
 pub use xdfs_proto::base::KeyLimits;
 pub use xdfs_proto::negotiate::Policy;
-pub use xdfs_secure::handshake::tls::{HostIdentity, ServerIdentity, SiteCertificate, SiteError};
+pub use xdfs_secure::handshake::tls::{HostIdentity, ServerIdentity, SiteCertificate, SiteError, Validity};
 pub use xdfs_secure::identity::KeyPair;
 pub use xdfs_secure::policy::{Directory, Fingerprint, VisitorsOnly};
 pub use xdfs_xio::transport::{Address, TransportOptions};

@@ -1,9 +1,9 @@
 //! Certificates of a site: a client that believes an authority needs no pin, and nothing else is believed for it.
 
 use std::os::unix::fs::PermissionsExt;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, date_time_ymd};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustix::process::Signal;
 use xdfs_test_cli::{Outcome, Scene, Server};
 
@@ -21,16 +21,29 @@ impl Authority {
         Self(Issuer::new(parameters, key))
     }
 
-    /// Puts a certificate for `names` into the scene, good until the end of `year`, and its private key.
-    fn sign(&self, scene: &Scene, names: &[&str], year: i32) {
+    /// Puts a certificate for `names` into the scene, good for long, and its private key.
+    fn sign(&self, scene: &Scene, names: &[&str]) {
+        self.sign_for(scene, names, [-1000, 1000]);
+    }
+
+    /// The same, good from one day until another, counted from now.
+    fn sign_for(&self, scene: &Scene, names: &[&str], days: [i64; 2]) {
         let key = KeyPair::generate().expect("a key");
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let mut parameters = CertificateParams::new(names).expect("names");
-        (parameters.not_before, parameters.not_after) = (date_time_ymd(2020, 1, 1), date_time_ymd(year, 12, 31));
+        let [from, until] = days.map(day);
+        (parameters.not_before, parameters.not_after) = (from.into(), until.into());
         let signed = parameters.signed_by(&key, &self.0).expect("a certificate");
         scene.write("site.crt", signed.pem().as_bytes());
         secret(scene, "site.key", key.serialize_pem().as_bytes());
     }
+}
+
+/// So many days from now.
+fn day(number: i64) -> SystemTime {
+    let away = Duration::from_secs(number.unsigned_abs() * 86_400);
+    let now = SystemTime::now();
+    if number < 0 { now - away } else { now + away }
 }
 
 fn secret(scene: &Scene, name: &str, content: &[u8]) {
@@ -59,7 +72,7 @@ fn look(scene: &Scene, server: &Server, options: &[&str]) -> Outcome {
 #[test]
 fn a_client_that_believes_the_site_s_authority_needs_no_pin() {
     let scene = Scene::new();
-    Authority::new(&scene, "ca.pem").sign(&scene, HERE, 2099);
+    Authority::new(&scene, "ca.pem").sign(&scene, HERE);
     let server = serve(&scene);
     look(&scene, &server, &["--ca", "ca.pem"]).ends_with(0);
     look(&scene, &server, &[]).ends_with(3).says(&["not known here", "xdfs trust pin", server.host_key()]);
@@ -76,12 +89,11 @@ fn a_certificate_that_is_not_good_is_refused_with_the_reason_and_the_remedy() {
     let scene = Scene::new();
     let authority = Authority::new(&scene, "ca.pem");
     Authority::new(&scene, "others.pem");
-    for (names, year, ca, why) in [
-        (&["host.example"][..], 2099, "ca.pem", "it is for another name"),
-        (HERE, 2021, "ca.pem", "it has run out"),
-        (HERE, 2099, "others.pem", "signed by nobody whom the roots vouch for"),
+    for (names, ca, why) in [
+        (&["host.example"][..], "ca.pem", "it is for another name"),
+        (HERE, "others.pem", "signed by nobody whom the roots vouch for"),
     ] {
-        authority.sign(&scene, names, year);
+        authority.sign(&scene, names);
         let server = serve(&scene);
         look(&scene, &server, &["--ca", ca]).ends_with(3).says(&[why, "nothing was sent", "--ca"]);
         // Who knows the key needs nobody's word for it.
@@ -93,11 +105,11 @@ fn a_certificate_that_is_not_good_is_refused_with_the_reason_and_the_remedy() {
 #[test]
 fn a_renewed_certificate_is_shown_from_the_reload_on() {
     let scene = Scene::new();
-    Authority::new(&scene, "ca.pem").sign(&scene, HERE, 2099);
+    Authority::new(&scene, "ca.pem").sign(&scene, HERE);
     let renewed = Authority::new(&scene, "new.pem");
     let server = serve(&scene);
     look(&scene, &server, &["--ca", "ca.pem"]).ends_with(0);
-    renewed.sign(&scene, HERE, 2099);
+    renewed.sign(&scene, HERE);
     look(&scene, &server, &["--ca", "ca.pem"]).ends_with(0);
     server.signal(Signal::HUP);
     let until = Instant::now() + PATIENCE;
@@ -105,19 +117,46 @@ fn a_renewed_certificate_is_shown_from_the_reload_on() {
         assert!(Instant::now() < until, "the certificate stays the old one");
     }
     look(&scene, &server, &["--ca", "ca.pem"]).ends_with(3);
-    // A mistake changes nothing.
+    // A mistake changes nothing; a certificate that has run out is one.
     scene.write("site.crt", b"nothing");
     server.signal(Signal::HUP);
     look(&scene, &server, &["--ca", "new.pem"]).ends_with(0);
+    renewed.sign_for(&scene, HERE, [-9, -1]);
+    server.signal(Signal::HUP);
+    look(&scene, &server, &["--ca", "new.pem"]).ends_with(0);
+}
+
+#[test]
+fn a_certificate_that_is_not_good_now_keeps_a_server_from_starting_and_one_that_runs_out_soon_is_told() {
+    let scene = Scene::new();
+    let authority = Authority::new(&scene, "ca.pem");
+    scene.directory("files");
+    let words = ["serve", "--json", "--listen", "127.0.0.1:0", "--export", "files=files", "--allow-anonymous", "ro"];
+    let start =
+        || scene.command([&words[..], &["--certificate", "site.crt", "--certificate-key", "site.key"]].concat());
+    let refused = || xdfs_test_cli::Running::start(start()).wait();
+    authority.sign_for(&scene, HERE, [-100, -1]);
+    refused().ends_with(5).says(&["--certificate site.crt", "ran out at", "renew it"]);
+    authority.sign_for(&scene, HERE, [1, 100]);
+    refused().ends_with(5).says(&["--certificate site.crt", "is good from", "clock"]);
+    for (last, told) in [(13, true), (15, false)] {
+        authority.sign_for(&scene, HERE, [-100, last]);
+        let mut command = start();
+        command.stderr(std::fs::File::create(scene.path("messages")).expect("a file for the messages"));
+        let server = Server::start(command, &[]);
+        let messages = String::from_utf8(scene.read("messages")).expect("messages are text");
+        assert_eq!(messages.contains("--certificate site.crt: it runs out at"), told, "{last} days: {messages}");
+        assert_eq!(server.stop(), Some(0));
+    }
 }
 
 #[test]
 fn a_server_names_the_file_and_what_to_do_about_it() {
     let scene = Scene::new();
     let authority = Authority::new(&scene, "ca.pem");
-    authority.sign(&scene, HERE, 2099);
+    authority.sign(&scene, HERE);
     let (chain, key) = (scene.read("site.crt"), scene.read("site.key"));
-    authority.sign(&scene, HERE, 2099);
+    authority.sign(&scene, HERE);
     let other = scene.read("site.key");
     scene.directory("files");
     let start = || {

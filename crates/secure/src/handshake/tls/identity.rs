@@ -10,7 +10,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::sign::CertifiedKey;
 use xdfs_proto::base::{Error, ErrorKind};
 
-use super::{failed, provider};
+use super::{Validity, failed, provider};
 use crate::identity::KeyPair;
 use crate::policy::Fingerprint;
 
@@ -20,26 +20,34 @@ pub struct SiteCertificate {
     chain: Vec<CertificateDer<'static>>,
     /// Its private key, of any kind that the library knows.
     key: PrivateKeyDer<'static>,
+    validity: Validity,
 }
 
 impl SiteCertificate {
     /// The chain in the PEM file `chain`, the server's own certificate first, and its private key in the PEM file `key`. An
-    /// error says which of the two is of no use.
+    /// error says which of the two is of no use; whether the certificate is good now is the caller's to ask.
     pub fn from_pem(chain: &[u8], key: &[u8]) -> Result<Self, SiteError> {
         let certificates = CertificateDer::pem_slice_iter(chain).collect::<Result<Vec<_>, _>>();
         let chain = certificates.map_err(|error| SiteError::Chain(error.to_string()))?;
-        if chain.is_empty() {
+        let Some(first) = chain.first() else {
             return Err(SiteError::Chain("it holds no certificate in PEM".to_owned()));
-        }
+        };
+        let validity =
+            Validity::of(first).ok_or_else(|| SiteError::Chain("it does not say when it is good".to_owned()))?;
         let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| match error {
             pem::Error::NoItemsFound => SiteError::Key(
                 "it holds no private key in PEM, or one with a passphrase, which nobody types here".to_owned(),
             ),
             error => SiteError::Key(error.to_string()),
         })?;
-        let site = Self { chain, key };
+        let site = Self { chain, key, validity };
         site.certified()?;
         Ok(site)
+    }
+
+    /// From when until when clients that check it take it.
+    pub fn validity(&self) -> &Validity {
+        &self.validity
     }
 
     /// As the library wants it, and the fingerprint of its key.

@@ -14,12 +14,14 @@ mod server;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod validity;
 
 pub use client::{Certificates, ClientTls, read_roots};
 pub use farewell::{FAREWELL_BYTES, Farewell};
 pub use identity::{HostIdentity, SiteCertificate, SiteError};
 pub use server::{ServerIdentity, ServerStart};
 pub use stream::{RECORD_HEAD_BYTES, Stream};
+pub use validity::Validity;
 
 use rustls::crypto::aws_lc_rs;
 use rustls::crypto::{CryptoProvider, aws_lc_rs::cipher_suite, aws_lc_rs::kx_group};

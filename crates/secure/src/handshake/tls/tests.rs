@@ -66,12 +66,22 @@ fn a_site_certificate_is_shown_to_those_who_ask_for_one_and_checked_against_root
     parameters.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
     let root = parameters.self_signed(&authority_key).unwrap();
     let issuer = rcgen::Issuer::new(parameters, authority_key);
-    let leaf =
-        rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap().signed_by(&site_key, &issuer).unwrap();
-    let site = SiteCertificate::from_pem(leaf.pem().as_bytes(), site_key.serialize_pem().as_bytes()).unwrap();
-    let identity = ServerIdentity::new(&host().with_site(site)).unwrap();
+    let showing = |from: i32, until: i32| {
+        let mut parameters = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        let [from, until] = [from, until].map(|year| rcgen::date_time_ymd(year, 1, 1));
+        (parameters.not_before, parameters.not_after) = (from, until);
+        let leaf = parameters.signed_by(&site_key, &issuer).unwrap();
+        let site = SiteCertificate::from_pem(leaf.pem().as_bytes(), site_key.serialize_pem().as_bytes()).unwrap();
+        ServerIdentity::new(&host().with_site(site)).unwrap()
+    };
+    let identity = showing(2020, 2120);
+    let roots = vec![root.der().to_vec()];
     let x509 = |roots: Vec<Vec<u8>>| pair_with(&identity, &Certificates::X509 { roots }).shown;
-    let good = x509(vec![root.der().to_vec()]);
+    let good = x509(roots.clone());
+    for (from, until, why) in [(2020, 2021, "it has run out"), (2120, 2121, "it is not valid yet")] {
+        let bad = pair_with(&showing(from, until), &Certificates::X509 { roots: roots.clone() }).shown;
+        assert!(matches!(&bad.chain, Chain::Bad(said) if said.starts_with(why)), "{bad:?}");
+    }
     let fingerprint = Fingerprint::of_spki(&rcgen::PublicKeyData::subject_public_key_info(&site_key));
     assert_eq!(good, Shown { fingerprint, chain: Chain::Good });
     let stranger = rcgen::CertificateParams::new(Vec::new()).unwrap();
