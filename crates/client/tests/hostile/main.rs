@@ -13,6 +13,7 @@ mod raw;
 mod records;
 mod replay;
 mod sealed;
+mod stalling;
 mod strangers;
 #[path = "../support/mod.rs"]
 mod support;

@@ -4,6 +4,7 @@ use super::support::serving::Serving;
 use super::support::{BLOCK, PATIENCE, assert_same, finish, pattern, pipe_payload};
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use xdfs_client::{Address, Error, Level, PutOptions, Session, Transfer};
 use xdfs_engine::opening::{ClientJoining, ClientOpened, ClientOpening, ClientStep, Step, Wishes};
@@ -84,6 +85,28 @@ pub fn open(serving: &Serving, wishes: Open) -> Result<(RawSession, RawChannel),
 
 /// The same with these logins, for which no signature is given.
 pub fn open_as(serving: &Serving, wishes: Open, offers: Vec<Offered>) -> Result<(RawSession, RawChannel), Error> {
+    let (mut stream, farewell, opened) = accepted(serving, wishes, offers)?;
+    stream.write_all(&farewell).unwrap();
+    let ClientOpened { accept, join_secret, farewell, .. } = *opened;
+    let mut last = [0; FAREWELL_BYTES];
+    stream.read_exact(&mut last).unwrap();
+    farewell.check(&last)?;
+    let session = RawSession { id: accept.session, grant: accept.grant, secret: join_secret };
+    let keys = session.keys(1);
+    Ok((session, RawChannel::new(stream, keys)))
+}
+
+/// A connection that was accepted as a session of nobody's, and what the client has still to say to leave TLS.
+pub fn accepted_in_tls(serving: &Serving) -> (TcpStream, Vec<u8>) {
+    let (stream, farewell, _) = accepted(serving, wishes(1), vec![Offered::Anonymous]).unwrap();
+    (stream, farewell)
+}
+
+fn accepted(
+    serving: &Serving,
+    wishes: Open,
+    offers: Vec<Offered>,
+) -> Result<(TcpStream, Vec<u8>, Box<ClientOpened>), Error> {
     let mut stream = connect(serving);
     let wishes = Wishes {
         open: wishes,
@@ -94,12 +117,9 @@ pub fn open_as(serving: &Serving, wishes: Open, offers: Vec<Offered>) -> Result<
         nonce: [7; 18],
     };
     let (mut opening, mut step) = ClientOpening::start(wishes).unwrap();
-    let opened = loop {
+    loop {
         step = match step {
-            ClientStep::Done { send, opened } => {
-                stream.write_all(&send).unwrap();
-                break opened;
-            }
+            ClientStep::Done { send, opened } => return Ok((stream, send, opened)),
             ClientStep::Go { send, want } => {
                 stream.write_all(&send).unwrap();
                 let mut bytes = vec![0; want];
@@ -112,14 +132,7 @@ pub fn open_as(serving: &Serving, wishes: Open, offers: Vec<Offered>) -> Result<
             ClientStep::Sign { .. } => opening.on_signature(None)?,
             ClientStep::Stretch(stretching) => opening.on_stretched(&stretching.run())?,
         };
-    };
-    let ClientOpened { accept, join_secret, farewell, .. } = *opened;
-    let mut last = [0; FAREWELL_BYTES];
-    stream.read_exact(&mut last).unwrap();
-    farewell.check(&last)?;
-    let session = RawSession { id: accept.session, grant: accept.grant, secret: join_secret };
-    let keys = session.keys(1);
-    Ok((session, RawChannel::new(stream, keys)))
+    }
 }
 
 /// A connection on which TLS is done and the server has said HELLO; the client has said nothing yet.
@@ -354,7 +367,11 @@ impl RawChannel {
 
     /// The same with blocks at `level` at least.
     pub fn upload_at(&mut self, operation: u32, name: &str, length: Option<u64>, level: Level) {
-        let request = Request { name: name.into(), length, level, mode: 0o644, ..Request::default() };
+        // Each upload is a transfer of its own, as a client's are: what an earlier one left is not in its way.
+        static TRANSFERS: AtomicU64 = AtomicU64::new(1);
+        let mut transfer = [0; 16];
+        transfer[8..].copy_from_slice(&TRANSFERS.fetch_add(1, Ordering::Relaxed).to_be_bytes());
+        let request = Request { name: name.into(), length, level, mode: 0o644, transfer, ..Request::default() };
         self.request(true, operation, &request);
         self.until("GRANT", |_, control| matches!(control, Control::Grant(_)).then_some(()));
     }
@@ -372,10 +389,21 @@ impl RawChannel {
     }
 
     /// Asks for an answer and waits for it: the channel is up, and everything before was processed.
+    #[track_caller]
     pub fn ping(&mut self) {
+        assert!(self.ask(), "the server closed before it answered");
+    }
+
+    /// The same; false when the server has closed.
+    pub fn ask(&mut self) -> bool {
         let head = Head { flags: Flags::ASK, ..head(Event::Nothing, Level::Private, 0) };
         self.record(head, &[], |_| {});
-        self.until("NOOP", |_, control| (control == Control::Nothing).then_some(()));
+        while let Some((head, _)) = self.read() {
+            if head.event == Event::Nothing as u8 {
+                return true;
+            }
+        }
+        false
     }
 }
 

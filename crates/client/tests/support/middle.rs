@@ -29,6 +29,10 @@ pub enum Act {
     Flip { way: Way, at: usize, mask: u8 },
     /// The connection ends before byte `at` of this way.
     End { way: Way, at: usize, how: Cut },
+    /// From byte `at` of this way on nothing passes, and the connection stays.
+    Hold { way: Way, at: usize },
+    /// Nothing of the server's passes but on the first connection.
+    HoldLater,
 }
 
 /// What was seen on one connection.
@@ -219,7 +223,12 @@ fn see(state: &mut State, line: usize, way: Way, chunk: &mut Vec<u8>) -> bool {
             seen.ended = Some(how);
             last = true;
         }
+        Act::Hold { way: other, at } if other == way => chunk.truncate(at.saturating_sub(start)),
+        Act::HoldLater if way == Way::Down && line > 0 => chunk.clear(),
         _ => {}
+    }
+    if chunk.is_empty() {
+        return last;
     }
     seen.bytes[way as usize].extend_from_slice(chunk);
     match seen.turns.last_mut() {
