@@ -88,6 +88,13 @@ impl JoinSecret {
 /// first valid JOIN, before a byte of data.
 pub struct Grant(Secret<SECRET_BYTES>);
 
+#[cfg(feature = "reveal")]
+impl Drop for Grant {
+    fn drop(&mut self) {
+        crate::reveal::keep_grant(self.0.bytes());
+    }
+}
+
 impl Grant {
     /// A fresh grant.
     pub fn random() -> Result<Self, Error> {

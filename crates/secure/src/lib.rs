@@ -21,6 +21,8 @@ pub mod naming;
 pub mod policy;
 pub mod random;
 pub mod record;
+#[cfg(feature = "reveal")]
+pub mod reveal;
 mod secret;
 #[cfg(test)]
 mod vectors;

@@ -10,6 +10,13 @@ use crate::Error;
 /// `N` secret bytes. Boxed, so that moving the value moves a pointer and leaves no copy of the bytes on the stack.
 pub(crate) struct Secret<const N: usize>(Box<Zeroizing<[u8; N]>>);
 
+#[cfg(feature = "reveal")]
+impl<const N: usize> Drop for Secret<N> {
+    fn drop(&mut self) {
+        crate::reveal::keep(self.bytes());
+    }
+}
+
 impl<const N: usize> Secret<N> {
     /// Bytes that `fill` is about to write.
     pub(crate) fn zeroed() -> Self {

@@ -93,6 +93,12 @@ impl Running {
         self.process
     }
 
+    /// Whether it has ended; it is still to be waited for.
+    pub fn has_ended(&self) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.process.as_raw_nonzero()));
+        stat.map_or(true, |stat| stat.rsplit_once(')').is_none_or(|(_, rest)| rest.starts_with(" Z")))
+    }
+
     /// Writes to its standard input. False when it does not read any more.
     pub fn feed(&mut self, bytes: &[u8]) -> bool {
         self.input.as_mut().is_some_and(|input| input.write_all(bytes).is_ok())

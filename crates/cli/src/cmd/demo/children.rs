@@ -180,6 +180,8 @@ fn start(words: &[&OsStr]) -> Result<Child, Failure> {
     let program = std::env::current_exe().map_err(|error| child_failure("this program", &error))?;
     Command::new(program)
         .args(words)
+        // It has no use for a token that somebody has set.
+        .env_remove("XDFS_TOKEN")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()

@@ -32,6 +32,8 @@ impl Standby {
         let (line, theirs) = UnixStream::pair()?;
         let mut command = Command::new(std::env::current_exe()?);
         command.args(std::env::args_os().skip(1).filter(|word| word != "--standby")).arg("--standby");
+        // A token that somebody has set is not for the process that waits: whoever looks at it would see it there, too.
+        command.env_remove("XDFS_TOKEN");
         let child = command.stdin(Stdio::from(OwnedFd::from(theirs))).spawn()?;
         Ok(Self { child, line })
     }
