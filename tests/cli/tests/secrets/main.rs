@@ -46,8 +46,7 @@ fn b25_no_secret_is_ever_said_logged_or_left_behind() {
     scene.write("secret-open", PASSWORD.as_bytes());
     write_secret(&scene, "home-carl/.ssh/id_ed25519", LOCKED);
     let mut search = Search::default();
-    [PASSWORD, WRONG_PASSWORD, WRONG_TOKEN, PASSPHRASE, WRONG_PASSPHRASE].iter().for_each(|text| search.canary(text));
-    body(LOCKED).iter().for_each(|line| search.canary(line));
+    known(&mut search);
 
     let (token, key_file) = administer(&scene, &mut search);
 
@@ -109,6 +108,12 @@ fn b25_no_secret_is_ever_said_logged_or_left_behind() {
 
     gather(&scene, &mut search, key_file);
     search.look();
+}
+
+/// The secrets that are known before anything runs.
+fn known(search: &mut Search) {
+    [PASSWORD, WRONG_PASSWORD, WRONG_TOKEN, PASSPHRASE, WRONG_PASSPHRASE].iter().for_each(|text| search.canary(text));
+    body(LOCKED).iter().for_each(|line| search.canary(line));
 }
 
 /// The administrator's commands; the text of a token and where a key is.
