@@ -52,8 +52,7 @@ fn b25_no_secret_is_ever_said_logged_or_left_behind() {
 
     let server = serve(&scene, &token);
     search.said.push(("the ready line".into(), server.ready().to_string().into_bytes()));
-    let host_key = std::fs::read(scene.home("admin", "state/xdfs/host_key")).unwrap();
-    body(&host_key).iter().for_each(|line| search.canary(line));
+    body(&scene.read("home-admin/state/xdfs/host_key")).iter().for_each(|line| search.canary(line));
 
     let run = |search: &mut Search, person: &str, words: &[&str], variables: &[(&str, &str)], good: bool| {
         let mut command = scene.command_as(person, words);
