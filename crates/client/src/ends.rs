@@ -179,8 +179,13 @@ impl Target {
     pub(crate) fn prepare(self, grant: &Grant, transfer: [u8; 16], resume: bool) -> Job<Staged> {
         let (mode, modified) = (grant.mode, grant.modified);
         let long = grant.length.is_some_and(|length| length >= RESUME_BYTES_MIN);
-        let resume = (resume && long && !grant.version.is_empty())
-            .then(|| Resume { source: grant.version.clone(), owner: Vec::new() });
+        // What is in doubt counts where the server has said that it is compared.
+        let hashed = grant.hash && grant.doubt && !grant.kept.is_empty();
+        let resume = (resume && long && !grant.version.is_empty()).then(|| Resume {
+            source: grant.version.clone(),
+            owner: Vec::new(),
+            hashed,
+        });
         let stage = (self.prepare)(Staging { size: grant.length, transfer, resume });
         Box::new(move || Ok(Staged { stage: stage()?, mode, modified }))
     }

@@ -31,6 +31,7 @@ use xdfs_secure::policy::{Fingerprint, Method, PublicKey};
 use xdfs_secure::record::{Limits as KeyLimits, Opener, Sealer};
 use xdfs_secure::{naming, random};
 use xdfs_xio::dispatch::{Dispatch, Dispatcher};
+use xdfs_xio::store::noted;
 use xdfs_xio::transport::{self, Link, TransportOptions};
 
 /// Bytes that a server may send before the first CREDIT: a small file arrives without waiting for it.
@@ -282,7 +283,9 @@ impl Session {
         let attributes = payload.source.attributes();
         let length = if payload.source.is_sequential() { None } else { payload.length };
         let long = length.filter(|length| options.resume && *length >= RESUME_BYTES_MIN);
-        let identity = payload.source.identity().zip(long).map(|(identity, length)| (identity.to_vec(), length));
+        let source = &payload.source;
+        let identity = source.identity().zip(source.likeness()).zip(long);
+        let identity = identity.map(|((version, like), length)| (version.to_vec(), like.to_vec(), length));
         let mut request = Request {
             name: remote.as_ref().to_vec(),
             label: options.label.clone(),
@@ -296,9 +299,10 @@ impl Session {
             modified: payload.source.modified(),
             ..self.request()?
         };
-        if let Some((source, length)) = identity {
+        if let Some((source, like, length)) = identity {
             let range = [payload.offset.to_be_bytes(), length.to_be_bytes()].concat();
-            request.transfer = naming::transfer_id(&[b"up", remote.as_ref(), &source, &range]);
+            // Not of the version: another client's copy of the file may go on with what this one leaves.
+            request.transfer = naming::transfer_id(&[b"up", remote.as_ref(), &like, &range]);
             request.resume = Some(Resume { source, kept: Vec::new() });
         }
         self.start(request, Some(payload), None, options.resume)
@@ -432,9 +436,13 @@ fn download(fresh: Request, remote: &[u8], target: &mut Target, options: &GetOpt
     if resume {
         let range = format!("{} {:?}", options.offset, options.length);
         request.transfer = naming::transfer_id(&[b"down", remote, range.as_bytes()]);
-        let kept = target.look(&request.transfer).filter(|kept| !kept.ranges.is_empty());
-        request.resume = kept.map(|kept| Resume { source: kept.source, kept: kept.ranges });
-        request.doubt = request.hash && request.resume.is_some();
+        if let Some(mut kept) = target.look(&request.transfer) {
+            // Without a hash nothing is compared.
+            kept.noted.retain(|one| one.proved || request.hash);
+            request.doubt = request.hash && kept.noted.iter().any(|one| !one.proved || one.value.is_none());
+            let kept = Resume { source: kept.source, kept: noted::ranges(&kept.noted) };
+            request.resume = Some(kept).filter(|resume| !resume.kept.is_empty());
+        }
     }
     (request, resume)
 }

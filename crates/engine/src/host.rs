@@ -20,6 +20,8 @@ pub struct Opened {
     pub offset: u64,
     /// What the peer is told about it.
     pub facts: SourceFacts,
+    /// It may be a copy of what the peer's earlier attempt read.
+    pub resembles: bool,
 }
 
 /// A stage that was prepared, and what the finished file gets.

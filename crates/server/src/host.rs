@@ -16,6 +16,7 @@ use xdfs_proto::base::{Error, ErrorKind, Level, OperationId, SessionId};
 use xdfs_proto::session::{Committed, SessionEvent, SourceFacts};
 use xdfs_proto::wire::control::{Grant, Kind};
 use xdfs_proto::wire::request::Request;
+use xdfs_secure::naming;
 use xdfs_secure::policy::Principal;
 use xdfs_xio::dispatch::{DescriptorWaker, Wake};
 use xdfs_xio::store::{Attributes, FileKind, Resume, StageRequest};
@@ -60,14 +61,16 @@ fn facts(attributes: &Attributes) -> SourceFacts {
     }
 }
 
-fn open(file: &Authorized, head_only: bool, offset: u64) -> Result<Opened, Error> {
+fn open(file: &Authorized, head_only: bool, offset: u64, before: Option<&[u8]>) -> Result<Opened, Error> {
     if head_only {
-        return Ok(Opened { source: None, offset, facts: facts(&file.store().attributes(file.path())?) });
+        let facts = facts(&file.store().attributes(file.path())?);
+        return Ok(Opened { source: None, offset, facts, resembles: false });
     }
     let source = file.store().open(file.path())?;
     let modified = source.modified();
     let facts = SourceFacts { kind: Kind::Regular, modified, ..facts(source.attributes()) };
-    Ok(Opened { source: Some(source), offset, facts })
+    let resembles = before.is_some_and(|version| source.resembles(version));
+    Ok(Opened { source: Some(source), offset, facts, resembles })
 }
 
 /// Seconds since 1970; a clock before that is as good as none, and no token is good then.
@@ -98,7 +101,8 @@ impl Host for ServerHost {
     fn open(&mut self, operation: OperationId, request: &Request) -> Job<Opened> {
         let judged = self.begin(operation, request, false);
         let (head_only, offset) = (request.head_only, request.offset);
-        Box::new(move || open(&judged?, head_only, offset))
+        let before = request.resume.as_ref().map(|resume| resume.source.clone());
+        Box::new(move || open(&judged?, head_only, offset, before.as_deref()))
     }
 
     fn stage(&mut self, operation: OperationId, request: Option<&Request>, _grant: Option<&Grant>) -> Job<Staged> {
@@ -110,12 +114,15 @@ impl Host for ServerHost {
         let owner = self.principal.user.clone().into_bytes();
         Box::new(move || {
             let file = judged?;
+            // A client's ids are no secret: nobody meets another user's part file.
+            let transfer = naming::transfer_id(&[b"of", &owner, &request.transfer]);
+            let hashed = request.hash;
             let stage = file.store().stage(&StageRequest {
                 target: file.path().clone(),
                 size: request.length,
                 existing: file.existing(),
-                transfer: request.transfer,
-                resume: request.resume.map(|resume| Resume { source: resume.source, owner }),
+                transfer,
+                resume: request.resume.map(|resume| Resume { source: resume.source, owner, hashed }),
             })?;
             Ok(Staged { stage, mode: request.mode, modified: request.modified })
         })

@@ -6,11 +6,12 @@ use super::{Host, Pump};
 use crate::bounds;
 use crate::mail::Mail;
 use crate::transfer::beside::{Beside, From};
-use crate::transfer::hashing::{self, Hashed, Hashing, Waiting, leaf, piece_bytes};
+use crate::transfer::hashing::{self, Hashed, Hashing, Waiting, between, leaf, piece_bytes};
 use crate::transfer::{Reading, Transfer};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use xdfs_proto::base::{Digest, Error, ErrorKind, Extent, Level, OperationId, PipelineId};
+use xdfs_proto::plan;
 use xdfs_proto::session::{Comparison, GroupMessage, Proof, SourceFacts};
 use xdfs_proto::wire::request::Request;
 use xdfs_secure::content::Leaf;
@@ -41,16 +42,32 @@ where
         let room = helpers.count() < bounds::HASHERS_MAX;
         let Some(transfer) = self.transfers.get_mut(&wish.operation) else { return };
         let shared = transfer.hashed.take().map(|hashed| hashed.hashing);
-        let fresh = || Arc::new(Hashing::new(piece_bytes(wish.length, block), Vec::new()));
-        let hashing = shared.unwrap_or_else(fresh);
+        let coordinates = shared.is_none();
+        let own = wish.range.map_or_else(Vec::new, |range| plan::within(&wish.kept, range));
+        let hashing = shared.unwrap_or_else(|| {
+            let fresh = Hashing::new(piece_bytes(wish.length, block));
+            let protected = wish.level > Level::Clear;
+            Arc::new(match &transfer.writing {
+                Some(writing) => {
+                    fresh.receiving(writing.stage().kept(), &wish.kept, wish.doubt, protected, wish.length)
+                }
+                None => fresh,
+            })
+        });
         let (from, ranges, paced) = match &transfer.writing {
-            Some(_) if wish.kept.is_empty() => (None, Vec::new(), false),
-            Some(writing) => match writing.stage().read_back(false) {
-                // What an earlier attempt left is hashed from there.
-                Ok(back) => (Some(From::Stage(back)), wish.kept.clone(), false),
-                Err(error) => return self.session.fail(wish.operation, error),
-            },
-            None => beside_sending(transfer, &wish, room),
+            Some(writing) => {
+                if coordinates {
+                    writing.stage().hashed_by(Arc::<Hashing>::clone(&hashing));
+                }
+                // What an earlier attempt left and did not hash is hashed from there.
+                let unread = hashing.unread(&own);
+                match (unread.is_empty(), writing.stage().read_back(false)) {
+                    (true, _) => (None, Vec::new(), false),
+                    (false, Ok(back)) => (Some(From::Stage(back)), unread, false),
+                    (false, Err(error)) => return self.session.fail(wish.operation, error),
+                }
+            }
+            None => beside_sending(transfer, &wish, &own, room),
         };
         let mut beside = None;
         if let Some(from) = from.filter(|_| !ranges.is_empty()) {
@@ -139,12 +156,21 @@ where
             let error = Error::new(ErrorKind::Protocol, "a transfer lost its hashes");
             return self.session.on_verified(operation, Err(error));
         };
-        if !reread {
-            let found = hashed.hashing.compare(length, &sent);
-            return self.session.on_verified(operation, Ok(found));
+        let arrived = hashed.hashing.compare(length, &sent);
+        if !reread && arrived.agrees_with(&sent) {
+            return self.session.on_verified(operation, Ok(arrived));
         }
         let (hashing, stage) = (Arc::clone(&hashed.hashing), Arc::clone(writing.stage()));
-        let job = move || hashing.compare_stored(&stage, length, &sent);
+        let job = move || {
+            let stored = arrived.agrees_with(&sent).then(|| hashing.compare_stored(&stage, length)).transpose()?;
+            let found = stored.unwrap_or(arrived);
+            if !found.agrees_with(&sent) {
+                // What comes again is written over what was noted: the journal must not go on telling of that.
+                hashing.forget_differing(&found, length);
+                stage.checkpoint()?;
+            }
+            Ok(found)
+        };
         self.call_long(job, move |result| Mail::Verified(operation, result));
     }
 
@@ -230,7 +256,12 @@ fn range_of(source: &Source, offset: u64, wanted: Option<u64>) -> Result<u64, Er
 
 /// What a thread hashes beside the sending, and whether it keeps close to it. Where the kernel moves the bytes that is what is
 /// sent, unless it is too little to be worth a thread: then it is sent from buffers, where it can be hashed.
-fn beside_sending(transfer: &mut Transfer, wish: &Wish, room: bool) -> (Option<From>, Vec<Extent>, bool) {
+fn beside_sending(
+    transfer: &mut Transfer,
+    wish: &Wish,
+    kept: &[Extent],
+    room: bool,
+) -> (Option<From>, Vec<Extent>, bool) {
     let readable = match &transfer.reading {
         Some(Reading::Direct { source, offset, .. } | Reading::Buffered { source, offset }) => {
             Some((Arc::clone(source), *offset))
@@ -242,22 +273,11 @@ fn beside_sending(transfer: &mut Transfer, wish: &Wish, room: bool) -> (Option<F
     let kernel = matches!(transfer.reading, Some(Reading::Direct { .. } | Reading::Zero));
     let range = wish.range.unwrap_or_default();
     if kernel && wish.level == Level::Clear && room && range.length() >= bounds::HASH_BESIDE_BYTES {
-        let ranges = if wish.doubt { vec![range] } else { between(&wish.kept, range) };
+        let ranges = if wish.doubt { vec![range] } else { between(kept, range) };
         return (from, ranges, true);
     }
     transfer.buffered = true;
-    (from, if wish.doubt { wish.kept.clone() } else { Vec::new() }, false)
-}
-
-/// The parts of `range` that are not in `kept`, which is ascending and within it.
-fn between(kept: &[Extent], range: Extent) -> Vec<Extent> {
-    let mut at = range.offset();
-    let mut rest = Vec::with_capacity(kept.len() + 1);
-    for one in kept.iter().copied().chain(Extent::new(range.end(), 0).ok()) {
-        rest.extend(Extent::new(at, one.offset().saturating_sub(at)).ok().filter(|gap| !gap.is_empty()));
-        at = one.end();
-    }
-    rest
+    (from, if wish.doubt { kept.to_vec() } else { Vec::new() }, false)
 }
 
 /// Whether blocks of an operation have to arrive whole in a buffer, to be hashed.

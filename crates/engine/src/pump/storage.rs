@@ -17,7 +17,7 @@ use xdfs_proto::wire::control::Grant;
 use xdfs_proto::wire::request::Request;
 use xdfs_xio::buf::Buffer;
 use xdfs_xio::dispatch::Dispatch;
-use xdfs_xio::store::{CommitRequest, Order, Source, Stage};
+use xdfs_xio::store::{CommitRequest, Order, Source, Stage, noted};
 
 fn busy() -> Error {
     Error::new(ErrorKind::Busy, "too many storage calls wait; try again later")
@@ -79,6 +79,9 @@ where
             let transfer = self.transfers.entry(operation).or_default();
             if let Some(source) = opened.source {
                 transfer.reading = Some(route(&mut self.dispatch, Arc::new(source), opened.offset));
+            }
+            if opened.resembles {
+                self.session.resembles(operation);
             }
             opened.facts
         });
@@ -164,9 +167,10 @@ where
             Err(error) => Err(error),
             Ok(staged) => {
                 let (mode, modified) = (staged.mode, staged.modified);
-                let kept = staged.stage.kept().to_vec();
+                let kept = noted::ranges(staged.stage.kept());
                 let reread = staged.stage.can_read_back();
-                let doubt = !kept.is_empty();
+                // Bytes that are known, and known to be the source's, are hashed by nobody again.
+                let doubt = staged.stage.kept().iter().any(|one| !one.proved || one.value.is_none());
                 let writing = self.writing(operation, Arc::new(staged.stage));
                 let ordered = matches!(writing, Ok(Writing::Ordered { .. }));
                 writing.map(|writing| {

@@ -66,6 +66,16 @@ pub fn whole_blocks(kept: &[Extent], length: u64, block: u32) -> Vec<Extent> {
     whole
 }
 
+/// The `most` longest of these ranges, in their order.
+pub fn longest(mut ranges: Vec<Extent>, most: usize) -> Vec<Extent> {
+    if ranges.len() > most {
+        ranges.sort_by_key(|range| core::cmp::Reverse(range.length()));
+        ranges.truncate(most);
+        ranges.sort_unstable_by_key(|range| range.offset());
+    }
+    ranges
+}
+
 /// Whether `kept` are whole blocks of the grid, as [`whole_blocks`] gives them.
 pub fn are_whole_blocks(kept: &[Extent], length: Option<u64>, block: u32) -> bool {
     let Some(length) = length else { return kept.is_empty() };
@@ -157,6 +167,16 @@ mod tests {
             assert!(!are_whole_blocks(&extents(&[bad]), Some(45), 10), "{bad:?}");
         }
         assert!(!are_whole_blocks(&extents(&[(0, 10)]), None, 10));
+    }
+
+    #[test]
+    fn of_many_ranges_the_longest_are_gone_on_with() {
+        let extents = |list: &[(u64, u64)]| -> Vec<Extent> {
+            list.iter().map(|(from, to)| Extent::new(*from, to - from).unwrap()).collect()
+        };
+        let ranges = extents(&[(0, 10), (20, 21), (30, 50), (60, 75), (80, 90)]);
+        assert_eq!(longest(ranges.clone(), 3), extents(&[(0, 10), (30, 50), (60, 75)]));
+        assert_eq!(longest(ranges.clone(), 5), ranges);
     }
 
     #[test]

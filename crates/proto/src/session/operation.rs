@@ -122,6 +122,8 @@ pub struct Operation {
     pub(super) proof: Proof,
     /// The hash that was asked for instead of the bytes.
     pub(super) sum: Option<Digest>,
+    /// The source may be a copy of the one that the request names.
+    pub(super) resembles: bool,
     /// Hash of what is committed.
     pub(super) root: Option<Digest>,
     pub(super) owes: Owes,
@@ -172,6 +174,7 @@ impl Operation {
             again: Vec::new(),
             proof: Proof::default(),
             sum: None,
+            resembles: false,
             root: None,
             owes: Owes::default(),
             told: Owes::default(),

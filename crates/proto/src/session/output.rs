@@ -31,7 +31,7 @@ pub enum Output {
     /// Every block went out: look whether the source is still what it was; then call `on_checked`.
     Check { operation: OperationId },
     /// The content is hashed: of what this pipeline moves, `range` (open-ended where it is none), all but what is `kept`, and that
-    /// too where it is in `doubt`. Said before the first block.
+    /// too where it is in `doubt`. `kept` is told to the coordinator for the whole transfer. Said before the first block.
     Hash {
         operation: OperationId,
         length: Option<u64>,

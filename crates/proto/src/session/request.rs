@@ -129,6 +129,11 @@ impl Session {
             // A promise that was not asked for, or one that was not given: nothing weaker is taken in silence.
             return Err(Fault::Wire(WireError::Invalid("hash of GRANT")));
         }
+        let doubted = operation.request.as_ref().is_some_and(|request| request.doubt && request.hash);
+        if doubted && !grant.doubt && !grant.kept.is_empty() {
+            // What may have suffered would count without a comparison.
+            return Err(Fault::Wire(WireError::Invalid("doubt of GRANT")));
+        }
         if !operation.may_keep(&grant) {
             return Err(Fault::Wire(WireError::Invalid("kept ranges")));
         }

@@ -8,8 +8,8 @@ use super::sender::Sender;
 use super::{Bug, Committed, Session};
 use crate::base::{ChannelId, Error, ErrorKind, Extent, Instant, OperationId};
 use crate::channel::life::{Receiving, Sending};
-use crate::plan;
 use crate::wire::control::{Control, Grant, Kind, Safety};
+use crate::{limits, plan};
 use alloc::format;
 use alloc::vec::Vec;
 
@@ -36,7 +36,7 @@ pub struct StageFacts {
     pub window: Option<u64>,
     /// What it has from an earlier attempt with the same source, ascending.
     pub kept: Vec<Extent>,
-    /// Of an upload with a hash: what it has may have suffered, so the sender hashes it as well.
+    /// Of an upload with a hash: what it has may be something else than what the source has, so the sender hashes it as well.
     pub doubt: bool,
     /// What storage has can be read back.
     pub reread: bool,
@@ -68,8 +68,12 @@ impl Session {
             Ok(length) => length,
             Err(error) => return self.settle(id, Err(error)),
         };
-        let same = request.resume.as_ref().filter(|resume| !facts.version.is_empty() && resume.source == facts.version);
-        let kept = same.map_or_else(Vec::new, |resume| plan::whole_blocks(&resume.kept, length, operation.block));
+        // What came from a copy counts where it is compared with what is here.
+        let copy = operation.hash && operation.resembles;
+        let same = |source: &Vec<u8>| !facts.version.is_empty() && (*source == facts.version || copy);
+        let said = request.resume.as_ref().filter(|resume| same(&resume.source));
+        let kept = said.map_or_else(Vec::new, |resume| whole(&resume.kept, length, operation.block, operation.hash));
+        let doubt = request.doubt || said.is_some_and(|resume| resume.source != facts.version);
         let grant = Grant {
             level: operation.level,
             block: operation.block,
@@ -84,7 +88,7 @@ impl Session {
             kept,
             hash: operation.hash,
             reread: false,
-            doubt: request.doubt && operation.hash,
+            doubt: doubt && operation.hash,
             sum: operation.sum,
         };
         let State::Sending { life, sender, .. } = &mut operation.state else { return };
@@ -168,7 +172,7 @@ impl Session {
         let ranges = length.map_or_else(Vec::new, |length| plan::split(length, block, pipelines));
         let first = ranges.first().copied().unwrap_or_default();
         let kept = match length.filter(|_| resumes) {
-            Some(length) => plan::whole_blocks(&facts.kept, length, block),
+            Some(length) => whole(&facts.kept, length, block, hash),
             None => Vec::new(),
         };
         let doubt = hash && facts.doubt && !kept.is_empty();
@@ -451,6 +455,12 @@ impl Session {
             self.operations.remove(&oldest);
         }
     }
+}
+
+/// What of `kept` a transfer goes on with.
+fn whole(kept: &[Extent], length: u64, block: u32, hash: bool) -> Vec<Extent> {
+    let whole = plan::whole_blocks(kept, length, block);
+    if hash { plan::longest(whole, limits::KEPT_HASHED_MAX) } else { whole }
 }
 
 /// Settled operations that are remembered, as a multiple of those that may be alive.

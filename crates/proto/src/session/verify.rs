@@ -42,6 +42,13 @@ pub struct Comparison {
     pub place: Where,
 }
 
+impl Comparison {
+    /// Whether nothing differs from what was sent.
+    pub fn agrees_with(&self, sent: &Proof) -> bool {
+        self.bad.is_empty() && sent.root.is_none_or(|root| self.root == Some(root))
+    }
+}
+
 impl Session {
     /// What this end sent, told before `on_checked`. (Of a transfer with a hash.)
     pub fn prove(&mut self, id: OperationId, proof: Proof) {
@@ -57,14 +64,20 @@ impl Session {
         }
     }
 
+    /// The source of a download may be a copy of the one that the client's bytes came from, told before `on_opened`.
+    pub fn resembles(&mut self, id: OperationId) {
+        if let Some(operation) = self.operations.get_mut(&id) {
+            operation.resembles = true;
+        }
+    }
+
     /// The blocks of this pipeline are hashed, from the first one.
     pub(super) fn begin_hash(&mut self, id: OperationId, grant: &Grant) {
         if !grant.hash {
             return;
         }
         let (length, doubt, level) = (grant.length, grant.doubt, grant.level);
-        let range = grant.ranges.first().copied();
-        let kept = range.map_or_else(Vec::new, |range| plan::within(&grant.kept, range));
+        let (range, kept) = (grant.ranges.first().copied(), grant.kept.clone());
         self.outputs.push_back(Output::Hash { operation: id, length, range, kept, doubt, level });
     }
 
@@ -93,8 +106,7 @@ impl Session {
             Ok(found) => found,
             Err(error) => return self.abandon(id, error),
         };
-        let same = operation.proof.root.is_none_or(|sent| found.root == Some(sent));
-        if believed || (same && found.bad.is_empty()) {
+        if believed || found.agrees_with(&operation.proof) {
             operation.root = found.root;
             return self.commit_now(id);
         }

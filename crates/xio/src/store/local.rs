@@ -13,6 +13,7 @@ mod room;
 pub(super) mod source;
 mod umask;
 
+use super::noted::Noted;
 use super::resolve::{Blocked, Cause, Parent, Root};
 use super::words::{self, Verb};
 use super::{Attributes, Capability, Existing, Order, Recovered, Result, Source, Stage, StageRequest, Store};
@@ -21,7 +22,7 @@ use parts::Parts;
 use rustix::fs::FileType;
 use std::path::Path;
 use std::sync::Arc;
-use xdfs_proto::base::{ErrorKind, Extent, RelPath};
+use xdfs_proto::base::{ErrorKind, RelPath};
 
 /// A directory tree. Cheap to clone: clones share the held directory.
 #[derive(Clone, Debug)]
@@ -45,8 +46,17 @@ pub struct Kept {
     pub source: Vec<u8>,
     /// Length of the transfer.
     pub length: u64,
-    /// What is there, ascending.
-    pub ranges: Vec<Extent>,
+    /// What is there, ascending. Nothing of what is not `proved` counts where it is not compared.
+    pub noted: Vec<Noted>,
+}
+
+/// What an attempt has in common with the one that left something.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Same {
+    /// The version of the source; else it is a copy at best.
+    pub(super) source: bool,
+    /// The boot of this machine; else a power cut may lie between.
+    pub(super) boot: bool,
 }
 
 impl LocalStore {

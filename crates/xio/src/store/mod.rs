@@ -27,6 +27,7 @@ pub mod fault;
 mod ledger;
 pub mod local;
 pub mod memory;
+pub mod noted;
 mod resolve;
 pub mod sim;
 mod source;
@@ -40,6 +41,7 @@ pub use fault::FaultStore;
 pub use local::back::ReadBack;
 pub use local::{Kept, LocalStore};
 pub use memory::MemoryStore;
+pub use noted::{Hashes, Noted};
 pub use resolve::append::append_named;
 pub use resolve::folder::{Folder, FolderLock, Secrecy, Stamp, create_named, leads_to, read_named};
 pub use resolve::typed::LocalPlace;
@@ -141,6 +143,9 @@ pub struct Resume {
     pub source: Vec<u8>,
     /// Who sends it.
     pub owner: Vec<u8>,
+    /// Whoever goes on compares what is in doubt with the source: then what came from another version of it (a copy), or lay there
+    /// during a power cut, counts as well.
+    pub hashed: bool,
 }
 
 /// What the finished file gets besides its bytes.
@@ -161,7 +166,7 @@ pub struct Recovered {
     pub parts: u64,
     /// Bytes in them that need not be sent again.
     pub bytes: u64,
-    /// Part files that cannot: being written now, or from before a restart of the machine.
+    /// Part files that cannot: without a journal, or with one that says nothing.
     pub others: u64,
     /// Removed, since nobody came for them in time.
     pub expired: u64,

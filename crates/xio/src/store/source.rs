@@ -1,7 +1,7 @@
 //! What is read: one enum, so that a read costs a match and no call through a table.
 
 use super::fault::FaultSource;
-use super::local::source::LocalSource;
+use super::local::{self, source::LocalSource};
 use super::memory::MemorySource;
 use super::stream::StreamSource;
 use super::words::{self, Verb};
@@ -109,6 +109,16 @@ impl Source {
             Self::Fault(source) => source.inner().identity(),
             Self::Zero(_) | Self::Memory(_) | Self::Stream(_) => None,
         }
+    }
+
+    /// What a copy of it has in common with it, of files of this machine: size and modification time.
+    pub fn likeness(&self) -> Option<&[u8]> {
+        self.identity().and_then(local::source::likeness)
+    }
+
+    /// Whether `version` may be that of a copy of it: only a comparison of the bytes can tell.
+    pub fn resembles(&self, version: &[u8]) -> bool {
+        self.likeness().is_some_and(|own| local::source::likeness(version) == Some(own))
     }
 
     /// The modification time a copy should get; none where the bytes have no date (zero bytes, pipes).

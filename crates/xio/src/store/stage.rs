@@ -6,8 +6,9 @@ use super::local::part::LocalStage;
 use super::memory::MemoryStage;
 use super::stream::StreamStage;
 use super::words::{self, Verb};
-use super::{Attributes, CommitRequest, FileKind, Order, Result, Version};
+use super::{Attributes, CommitRequest, FileKind, Hashes, Noted, Order, Result, Version};
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use xdfs_proto::base::{ErrorKind, Extent, Safety};
 
 /// A file on its way to its name. Ranges may be written from several threads at once. Dropping it is `abort`.
@@ -76,11 +77,21 @@ impl Stage {
     }
 
     /// What an earlier attempt left of it, ascending.
-    pub fn kept(&self) -> &[Extent] {
+    pub fn kept(&self) -> &[Noted] {
         match self {
             Self::Local(stage) => stage.kept(),
             Self::Fault(stage) => stage.inner().kept(),
             Self::Null | Self::Memory(_) | Self::Stream(_) => &[],
+        }
+    }
+
+    /// What is written from now on is hashed by somebody, who is asked with every marker what can be noted. Told before the
+    /// first write.
+    pub fn hashed_by(&self, hashes: Arc<dyn Hashes>) {
+        match self {
+            Self::Local(stage) => stage.hashed_by(hashes),
+            Self::Fault(stage) => stage.inner().hashed_by(hashes),
+            Self::Null | Self::Memory(_) | Self::Stream(_) => {}
         }
     }
 

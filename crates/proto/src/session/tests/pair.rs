@@ -76,6 +76,8 @@ pub(super) struct Pair {
     pub(super) found: VecDeque<Comparison>,
     /// Every request asks for a hash.
     pub(super) hash: bool,
+    /// Sources may be copies of what the client names.
+    pub(super) resembles: bool,
     /// Size of every source.
     pub(super) source: Option<u64>,
     pub(super) stories: BTreeMap<(Side, OperationId), Story>,
@@ -141,6 +143,7 @@ impl Pair {
             kept: Vec::new(),
             found: VecDeque::new(),
             hash: false,
+            resembles: false,
             source: Some(0),
             stories: BTreeMap::new(),
             over: [Vec::new(), Vec::new()],
@@ -193,7 +196,8 @@ impl Pair {
         self.source = Some(length);
         let said = if upload { Vec::new() } else { self.kept.clone() };
         let resume = Some(Resume { source: alloc::vec![version], kept: said });
-        self.client().open(upload, Request { length: Some(length), resume, credit: 2 * BLOCK, ..request() }).unwrap()
+        let (length, hash) = (Some(length), self.hash);
+        self.client().open(upload, Request { length, resume, hash, credit: 2 * BLOCK, ..request() }).unwrap()
     }
 
     /// The client asks pipeline 0 for a download of a source of `length` bytes.
@@ -410,6 +414,9 @@ impl Pair {
             Step::Open => {
                 let facts =
                     SourceFacts { kind: Kind::Regular, size, mode: 0o644, modified: None, version: alloc::vec![5] };
+                if self.resembles {
+                    session.resembles(operation);
+                }
                 session.on_opened(operation, result.map(|()| facts));
             }
             Step::Stage => session.on_staged(operation, result.map(|()| kept)),

@@ -2,6 +2,7 @@
 
 use super::pair::{BLOCK, CLIENT, Pair, SERVER, Step};
 use crate::base::Extent;
+use crate::limits;
 use alloc::vec::Vec;
 
 /// What was sent and written, in order of place.
@@ -49,6 +50,37 @@ fn nothing_is_joined_with_another_version_of_the_source() {
     assert_eq!(moved(&mut pair, false, id).len(), 1);
     assert_eq!(moved(&mut pair, false, other).len(), 3);
     assert_eq!(pair.story(CLIENT, other).grant.as_ref().unwrap().kept, Vec::<Extent>::new());
+}
+
+#[test]
+fn a_copy_counts_where_it_is_compared_and_both_sides_know_it() {
+    for (hash, missing) in [(false, 3), (true, 1)] {
+        let mut pair = Pair::new(2, 1);
+        (pair.hash, pair.resembles) = (hash, true);
+        let id = pair.resumed_from(6, false, 3 * BLOCK, &[(0, 2 * BLOCK)]);
+        pair.run();
+        assert_eq!(moved(&mut pair, false, id).len(), missing, "hash {hash}");
+        assert_eq!(pair.story(CLIENT, id).grant.as_ref().unwrap().doubt, hash, "the server hashes it all");
+    }
+}
+
+#[test]
+fn a_transfer_with_a_hash_goes_on_with_the_longest_ranges_only() {
+    // As many gaps as FINISH has no room for: every other block, one of them twice as long.
+    let every = (0..40).filter(|index| *index != 31);
+    let kept: Vec<_> = every.map(|index| (2 * index * BLOCK, if index == 30 { 2 * BLOCK } else { BLOCK })).collect();
+    for (hash, most) in [(true, limits::KEPT_HASHED_MAX), (false, 39)] {
+        for upload in [true, false] {
+            let mut pair = Pair::new(1, 1);
+            pair.hash = hash;
+            let id = pair.resumed(upload, 90 * BLOCK, &kept);
+            pair.run();
+            let kept = &pair.story(CLIENT, id).grant.as_ref().unwrap().kept;
+            assert_eq!(kept.len(), most, "upload {upload}");
+            assert!(kept.iter().any(|range| range.offset() == 60 * BLOCK), "the longest is among them");
+            assert_eq!(pair.story(if upload { SERVER } else { CLIENT }, id).committed, Some(90 * BLOCK));
+        }
+    }
 }
 
 #[test]

@@ -5,25 +5,33 @@
 //! "xdfsjnl1", then records:   u32 length of the payload || u32 check || u8 kind || payload        (big-endian)
 //! check  = CRC-32C over the check of the record before (0 at first), kind and payload
 //! kind 1   what this is about: transfer (16), length u64, boot id (16), device u64, inode u64, u16 + source, u16 + owner
-//! kind 2   what is there now, all of it: entries, each u8 kind || 0: offset u64, length u64
+//! kind 2   what is there now, all of it: entries, each u8 flags, offset u64, length u64, and where flag 1 is set a chaining value (32)
 //! kind 3   taken over: generation u64
 //! ```
 //!
-//! Entry kind 1 is reserved for a subtree of the hash (first chunk u64, level u8, chaining value 32). A record says everything
-//! that is there, so the last one that is whole counts, and a torn tail costs what was told since the one before.
+//! Entries are ascending and apart. Flag 1: the value of the range as a subtree of the transfer's hash. Flag 2: in doubt, to be
+//! compared with the source. Programs of before the hashes wrote no flags; they take a record with any for torn, and send again.
+//!
+//! A record says everything that is there, so the last one that is whole counts, and a torn tail costs what was told since the
+//! one before.
 //!
 //! It must not say more than was synced before it was written.
 
-use xdfs_proto::base::Extent;
+use crate::store::noted::Noted;
+use xdfs_proto::base::{Digest, Extent};
 
-/// Entries in a file before it is written anew with the last record alone; also the most of one record.
+/// Entries of a record, at most: what does not fit is sent again.
 pub(super) const ENTRIES_MAX: usize = 1024;
-/// Longest file that is read: what the bounds of records add up to, generously.
+/// Longest file: before it gets longer it is written anew with the last record alone, which has 51 KiB at most.
 pub(super) const BYTES_MAX: usize = 128 * 1024;
 
 const MAGIC: &[u8; 8] = b"xdfsjnl1";
 const RECORD_HEAD: usize = 9;
 const ENTRY_BYTES: usize = 17;
+/// Flag of an entry: its value follows.
+const VALUE: u8 = 1;
+/// Flag of an entry: to be compared with the source.
+const DOUBT: u8 = 2;
 const ABOUT: u8 = 1;
 const PRESENT: u8 = 2;
 const TAKEN_OVER: u8 = 3;
@@ -50,15 +58,13 @@ pub(super) struct About {
 pub(super) struct Journal {
     pub(super) about: About,
     /// What is there.
-    pub(super) ranges: Vec<Extent>,
+    pub(super) noted: Vec<Noted>,
     /// How often it was taken over.
     pub(super) generation: u64,
     /// Where the next record goes.
     pub(super) end: u64,
     /// Check of the last record.
     pub(super) check: u32,
-    /// Entries in the file.
-    pub(super) entries: usize,
 }
 
 /// A file's first bytes, and the check of its last record.
@@ -80,12 +86,14 @@ pub(super) fn begin(about: &About) -> (Vec<u8>, u32) {
 }
 
 /// A record that tells what is there now, and its check.
-pub(super) fn present(ranges: &[Extent], before: u32) -> (Vec<u8>, u32) {
-    let mut payload = Vec::with_capacity(ranges.len() * ENTRY_BYTES);
-    for range in ranges.iter().take(ENTRIES_MAX) {
-        payload.push(0);
-        payload.extend_from_slice(&range.offset().to_be_bytes());
-        payload.extend_from_slice(&range.length().to_be_bytes());
+pub(super) fn present(noted: &[Noted], before: u32) -> (Vec<u8>, u32) {
+    let mut payload = Vec::with_capacity(noted.len() * (ENTRY_BYTES + size_of::<Digest>()));
+    for one in noted.iter().take(ENTRIES_MAX) {
+        let doubt = if one.proved { 0 } else { DOUBT };
+        payload.push(doubt | if one.value.is_some() { VALUE } else { 0 });
+        payload.extend_from_slice(&one.extent.offset().to_be_bytes());
+        payload.extend_from_slice(&one.extent.length().to_be_bytes());
+        payload.extend_from_slice(one.value.as_ref().map_or(&[], |value| value.as_slice()));
     }
     record(PRESENT, &payload, before)
 }
@@ -115,9 +123,8 @@ pub(super) fn read(bytes: &[u8]) -> Option<Journal> {
         match (kind, known) {
             (ABOUT, false) => journal.about = read_about(payload)?,
             (PRESENT, true) => {
-                let Some(ranges) = read_entries(payload) else { break };
-                journal.entries += ranges.len();
-                journal.ranges = ranges;
+                let Some(noted) = read_entries(payload) else { break };
+                journal.noted = noted;
             }
             (TAKEN_OVER, true) => match payload.try_into() {
                 Ok(generation) => journal.generation = u64::from_be_bytes(generation),
@@ -167,25 +174,25 @@ fn read_bytes(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 /// Ascending and apart, or they are none of ours.
-fn read_entries(payload: &[u8]) -> Option<Vec<Extent>> {
-    let (entries, rest) = payload.as_chunks::<ENTRY_BYTES>();
-    if !rest.is_empty() || entries.len() > ENTRIES_MAX {
-        return None;
-    }
-    let mut above = 0;
-    let mut ranges = Vec::with_capacity(entries.len());
-    for entry in entries {
-        let (kind, rest) = entry.split_first()?;
-        let (offset, length) = rest.split_first_chunk::<8>()?;
+fn read_entries(payload: &[u8]) -> Option<Vec<Noted>> {
+    let (mut noted, mut rest, mut above) = (Vec::new(), payload, 0);
+    while !rest.is_empty() {
+        let (entry, behind) = rest.split_first_chunk::<ENTRY_BYTES>()?;
+        let (flags, numbers) = entry.split_first()?;
+        let (offset, length) = numbers.split_first_chunk::<8>()?;
         let length: [u8; 8] = length.try_into().ok()?;
-        let range = Extent::new(u64::from_be_bytes(*offset), u64::from_be_bytes(length)).ok()?;
-        if *kind != 0 || range.offset() < above || range.is_empty() {
+        let extent = Extent::new(u64::from_be_bytes(*offset), u64::from_be_bytes(length)).ok()?;
+        if flags & !(VALUE | DOUBT) != 0 || extent.offset() < above || extent.is_empty() || noted.len() == ENTRIES_MAX {
             return None;
         }
-        above = range.end();
-        ranges.push(range);
+        let (value, behind) = match flags & VALUE {
+            0 => (None, behind),
+            _ => behind.split_first_chunk().map(|(value, behind)| (Some(*value), behind))?,
+        };
+        (above, rest) = (extent.end(), behind);
+        noted.push(Noted { extent, value, proved: flags & DOUBT == 0 });
     }
-    Some(ranges)
+    Some(noted)
 }
 
 fn check(before: u32, kind: u8, payload: &[u8]) -> u32 {
@@ -232,20 +239,24 @@ mod tests {
         }
     }
 
+    fn noted(from: u64, to: u64, value: Option<u8>, proved: bool) -> Noted {
+        Noted { extent: extent(from, to), value: value.map(|byte| [byte; 32]), proved }
+    }
+
     /// Where a record ends, what is there by then, and the generation.
-    type Said = (usize, Vec<Extent>, u64);
+    type Said = (usize, Vec<Noted>, u64);
 
     /// A file of four records, and what it says after each.
     fn file() -> (Vec<u8>, Vec<Said>) {
-        let first = vec![extent(0, 10)];
-        let second = vec![extent(0, 20), extent(30, 40)];
+        let first = vec![noted(0, 10, None, true)];
+        let second = vec![noted(0, 20, Some(7), true), noted(30, 40, Some(8), false), noted(40, 41, None, false)];
         let (mut bytes, mut check) = begin(&about());
         let mut said = vec![(bytes.len(), Vec::new(), 0)];
-        for (step, (ranges, generation)) in [(&first, 0), (&first, 1), (&second, 1)].into_iter().enumerate() {
-            let (record, next) = if step == 1 { taken_over(1, check) } else { present(ranges, check) };
+        for (step, (noted, generation)) in [(&first, 0), (&first, 1), (&second, 1)].into_iter().enumerate() {
+            let (record, next) = if step == 1 { taken_over(1, check) } else { present(noted, check) };
             check = next;
             bytes.extend(record);
-            said.push((bytes.len(), ranges.clone(), generation));
+            said.push((bytes.len(), noted.clone(), generation));
         }
         (bytes, said)
     }
@@ -264,8 +275,8 @@ mod tests {
             let whole = said.iter().rev().find(|(end, ..)| *end <= length);
             match (read(&bytes[..length]), whole) {
                 (None, None) => {}
-                (Some(journal), Some((end, ranges, generation))) => {
-                    assert_eq!((journal.end, &journal.ranges), (*end as u64, ranges), "cut at {length}");
+                (Some(journal), Some((end, noted, generation))) => {
+                    assert_eq!((journal.end, &journal.noted), (*end as u64, noted), "cut at {length}");
                     assert_eq!((&journal.about, journal.generation), (&about(), *generation));
                 }
                 (journal, whole) => panic!("cut at {length}: {journal:?}, expected {whole:?}"),
@@ -279,19 +290,38 @@ mod tests {
         for at in 0..bytes.len() {
             let mut altered = bytes.clone();
             altered[at] ^= 0x10;
-            let intact = said.iter().rev().find(|(end, ..)| *end <= at).map(|(_, ranges, _)| ranges.clone());
-            assert_eq!(read(&altered).map(|journal| journal.ranges), intact, "byte {at}");
+            let intact = said.iter().rev().find(|(end, ..)| *end <= at).map(|(_, noted, _)| noted.clone());
+            assert_eq!(read(&altered).map(|journal| journal.noted), intact, "byte {at}");
         }
     }
 
     #[test]
     fn ranges_that_are_not_ascending_end_the_journal() {
-        for ranges in [&[extent(10, 20), extent(0, 5)][..], &[extent(0, 10), extent(5, 20)]] {
+        for ranges in [[(10, 20), (0, 5)], [(0, 10), (5, 20)], [(0, 10), (10, 10)]] {
             let (mut bytes, check) = begin(&about());
-            bytes.extend(present(ranges, check).0);
-            assert_eq!(read(&bytes).unwrap().ranges, []);
+            bytes.extend(present(&ranges.map(|(from, to)| noted(from, to, Some(1), true)), check).0);
+            assert_eq!(read(&bytes).unwrap().noted, []);
         }
         assert_eq!(read(b""), None);
         assert_eq!(read(b"xdfsjnl1"), None);
+    }
+
+    #[test]
+    fn what_was_written_before_there_were_hashes_is_read_and_unknown_flags_are_not() {
+        let entry = |flags: u8| [&[flags][..], &0u64.to_be_bytes(), &10u64.to_be_bytes()].concat();
+        for (flags, there) in [(0, vec![noted(0, 10, None, true)]), (4, vec![]), (1, vec![])] {
+            let (mut bytes, check) = begin(&about());
+            bytes.extend(record(PRESENT, &entry(flags), check).0);
+            assert_eq!(read(&bytes).unwrap().noted, there, "flags {flags}");
+        }
+    }
+
+    #[test]
+    fn the_longest_record_leaves_room_for_another() {
+        let most: Vec<_> = (0..2000).map(|at| noted(2 * at, 2 * at + 1, Some(1), true)).collect();
+        let (bytes, check) = begin(&about());
+        let (record, _) = present(&most, check);
+        assert!(bytes.len() + 2 * record.len() < BYTES_MAX);
+        assert_eq!(read(&[bytes, record].concat()).unwrap().noted, most[..ENTRIES_MAX]);
     }
 }

@@ -11,6 +11,7 @@ use super::progress::{Health, Progress, Reign};
 use super::room::{lacking, reserve};
 use super::source::attributes_of;
 use crate::store::exact::{Stuck, write_full};
+use crate::store::noted::{Hashes, Noted};
 use crate::store::resolve::Parent;
 use crate::store::words::{self, Verb};
 use crate::store::{Attributes, CommitRequest, Existing, Result, StageRequest};
@@ -20,7 +21,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use xdfs_proto::base::path::COMPONENT_BYTES_MAX;
-use xdfs_proto::base::{Error, ErrorKind, Extent};
+use xdfs_proto::base::{Error, ErrorKind};
 
 /// Latest modification time in seconds: 2554, the last year that unsigned 64-bit nanoseconds reach (rule D16).
 const MODIFIED_SECONDS_MAX: i64 = 18_446_744_072;
@@ -56,7 +57,7 @@ pub struct LocalStage {
     /// The size that was told.
     size: Option<u64>,
     /// What was there at the start.
-    kept: Vec<Extent>,
+    kept: Vec<Noted>,
     /// The part file has the target's name.
     settled: bool,
     /// The part file stays when this goes.
@@ -123,8 +124,16 @@ impl LocalStage {
     }
 
     /// What an earlier attempt left.
-    pub(in crate::store) fn kept(&self) -> &[Extent] {
+    pub(in crate::store) fn kept(&self) -> &[Noted] {
         &self.kept
+    }
+
+    /// What is written from now on is hashed, and noted with its hashes.
+    pub(in crate::store) fn hashed_by(&self, hashes: Arc<dyn Hashes>) {
+        let reign = self.progress.reign();
+        if reign.generation == self.generation {
+            self.progress.hashed_by(hashes);
+        }
     }
 
     /// Bytes that the next marker would cover; none where nothing could be gone on with.

@@ -1,14 +1,16 @@
 //! Which part files are being written here, and how one that is there already is gone on with.
 //!
-//! A part file is joined only with the same transfer, source, length and owner, and across processes only in the same boot of
-//! the machine; anything else that is left is given up. Whoever writes one holds a lock on it, so that another process (a second
-//! server on the same directory, a clean-up) leaves it alone.
+//! A part file is joined only with the same transfer, length and owner. Where what is in doubt is hashed by both sides, another
+//! version of the source (a copy of it) and what is from before a power cut can be gone on with, too. Anything else that is left is
+//! given up. Whoever writes a part file holds a lock on it, so that another process (a second server on the same directory, a
+//! clean-up) leaves it alone.
 
 use super::journal::{self, About};
 use super::part::Place;
 use super::progress::{Health, Progress};
-use super::{Kept, boot};
+use super::{Kept, Same, boot};
 use crate::store::exact::read_full;
+use crate::store::noted::{self, Noted, usable};
 use crate::store::resolve::Parent;
 use crate::store::words::{self, Verb};
 use crate::store::{Result, StageRequest};
@@ -17,7 +19,7 @@ use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use xdfs_proto::base::{ErrorKind, Extent};
+use xdfs_proto::base::ErrorKind;
 
 /// See the module. Clones are the same table.
 #[derive(Clone, Debug, Default)]
@@ -30,7 +32,7 @@ type Table = BTreeMap<(u64, u64), Weak<Progress>>;
 pub(super) struct OpenPart {
     pub(super) progress: Arc<Progress>,
     /// What is there.
-    pub(super) kept: Vec<Extent>,
+    pub(super) kept: Vec<Noted>,
     /// It was there before.
     pub(super) found: bool,
 }
@@ -61,17 +63,20 @@ impl Parts {
                         return Err(taken(place, part));
                     };
                     about.part = identity(&stat);
-                    if let Some(progress) = table.get(&about.part).and_then(Weak::upgrade) {
-                        return take_over(progress, &about, place);
+                    let live = table.get(&about.part).and_then(Weak::upgrade);
+                    let hashed = request.resume.as_ref().is_some_and(|resume| resume.hashed);
+                    let opened = match live {
+                        Some(progress) => Some(take_over(progress, &about, hashed, place, journal)?),
+                        None => {
+                            lock(&file, place)?;
+                            found(file, &about, hashed, &place.parent, journal).map_err(failed)?
+                        }
+                    };
+                    if let Some(opened) = opened {
+                        table.insert(about.part, Arc::downgrade(&opened.progress));
+                        return Ok(opened);
                     }
-                    lock(&file, place)?;
-                    if let Some(progress) = found(file, &about, &place.parent, journal).map_err(failed)? {
-                        let kept = progress.ledger().ranges(journal::ENTRIES_MAX);
-                        let progress = Arc::new(progress);
-                        table.insert(about.part, Arc::downgrade(&progress));
-                        return Ok(OpenPart { progress, kept, found: true });
-                    }
-                    // Of another version of the source, or from before a power cut: of no use to anybody.
+                    // Of another source, or from before a power cut and nobody compares it: of no use to anybody.
                     place.parent.remove(part).or_else(unless_gone).map_err(failed)?;
                     place.parent.remove(journal).or_else(unless_gone).map_err(failed)?;
                 }
@@ -154,29 +159,78 @@ fn lock(file: &OwnedFd, place: &Place) -> Result<()> {
 }
 
 /// The older session of this process is not done yet: it is refused from now on.
-fn take_over(progress: Arc<Progress>, about: &About, place: &Place) -> Result<OpenPart> {
-    if progress.about.as_ref() != Some(about) {
+fn take_over(progress: Arc<Progress>, about: &About, hashed: bool, place: &Place, journal: &[u8]) -> Result<OpenPart> {
+    let Some(own) = progress.about.as_ref() else { return Err(busy(place)) };
+    let same = Same { source: own.source == about.source, boot: true };
+    let alike = About { source: own.source.clone(), ..about.clone() } == *own;
+    if !alike || !(same.source || hashed) {
         return Err(busy(place));
     }
     let mut reign = progress.reign_mut();
     if reign.naming || progress.health() == Health::Spoilt {
         return Err(busy(place));
     }
+    let kept = usable(&progress.noted(), hashed, same);
+    if same.source {
+        reign.generation += 1;
+        progress.begin(kept.clone());
+        drop(reign);
+        return Ok(OpenPart { progress, kept, found: true });
+    }
+    let failed = |errno| words::failed(Verb::Create, &place.shown, errno);
+    // The lock goes with the open file, which both have.
+    let file = progress.file.try_clone().map_err(|_| failed(Errno::MFILE))?;
+    let fresh = of_other_source(file, about, kept.clone(), &place.parent, journal).map_err(failed)?;
     reign.generation += 1;
-    let kept = progress.ledger().ranges(journal::ENTRIES_MAX);
     drop(reign);
-    Ok(OpenPart { progress, kept, found: true })
+    Ok(OpenPart { progress: Arc::new(fresh), kept, found: true })
+}
+
+/// Goes on with bytes that came from another version of the source, or lay there during a power cut. From here on the journal is
+/// about this source: what it said before would be wrong with the first byte that is written.
+fn of_other_source(
+    file: OwnedFd,
+    about: &About,
+    kept: Vec<Noted>,
+    parent: &Parent,
+    journal: &[u8],
+) -> std::result::Result<Progress, Errno> {
+    let progress = Progress::new(file, Some(about.clone()));
+    progress.begin(kept);
+    progress.checkpoint(parent, journal)?;
+    Ok(progress)
 }
 
 /// What an earlier process left, if it can be gone on with.
-fn found(file: OwnedFd, about: &About, parent: &Parent, name: &[u8]) -> std::result::Result<Option<Progress>, Errno> {
+fn found(
+    file: OwnedFd,
+    about: &About,
+    hashed: bool,
+    parent: &Parent,
+    name: &[u8],
+) -> std::result::Result<Option<OpenPart>, Errno> {
     let Some((journal_file, _)) = parent.open_own(name)? else { return Ok(None) };
-    match read(&journal_file)? {
-        Some(journal) if journal.about == *about && about.boot != [0; 16] => {
-            Progress::found(file, journal_file, journal).map(Some)
-        }
-        _ => Ok(None),
+    let Some(journal) = read(&journal_file)? else { return Ok(None) };
+    let Some(same) = joins(&journal.about, about) else { return Ok(None) };
+    if !(hashed || same.source && same.boot) {
+        return Ok(None);
     }
+    let kept = usable(&journal.noted, hashed, same);
+    let progress = if same.source && same.boot {
+        Progress::found(file, journal_file, journal, kept.clone())?
+    } else {
+        of_other_source(file, about, kept.clone(), parent, name)?
+    };
+    Ok(Some(OpenPart { progress: Arc::new(progress), kept, found: true }))
+}
+
+/// Whether a journal is about the same transfer, owner and part file, and what else it has in common.
+fn joins(journal: &About, about: &About) -> Option<Same> {
+    let boot = journal.boot == about.boot && about.boot != [0; 16];
+    // A device may have another number in another boot; what is in the file is compared then.
+    let part = journal.part.1 == about.part.1 && (journal.part.0 == about.part.0 || !boot);
+    let alike = (&journal.transfer, journal.length, &journal.owner) == (&about.transfer, about.length, &about.owner);
+    (part && alike).then(|| Same { source: journal.source == about.source, boot })
 }
 
 fn read(file: &OwnedFd) -> std::result::Result<Option<journal::Journal>, Errno> {
@@ -193,17 +247,19 @@ pub(super) fn look(parent: &Parent, part: &[u8], journal: &[u8], transfer: &[u8;
     let (_, stat) = parent.open_own(part).ok()??;
     let (file, _) = parent.open_own(journal).ok()??;
     let journal = read(&file).ok()??;
-    let about = &journal.about;
-    let same = about.boot == boot::id() && about.boot != [0; 16] && about.part == identity(&stat);
-    let ours = about.transfer == *transfer && about.owner == owner;
-    (same && ours).then(|| Kept { source: about.source.clone(), length: about.length, ranges: journal.ranges.clone() })
+    let (source, length) = (journal.about.source.clone(), journal.about.length);
+    let (transfer, owner) = (*transfer, owner.to_vec());
+    let about = About { transfer, length, boot: boot::id(), part: identity(&stat), source: source.clone(), owner };
+    let same = joins(&journal.about, &about)?;
+    Some(Kept { source, length, noted: usable(&journal.noted, true, same) })
 }
 
 /// Whether a journal's bytes can be gone on with at all, for whoever counts them; the bytes that they tell of.
 pub(in crate::store) fn resumable(file: &OwnedFd, part: &Stat) -> Option<u64> {
     let journal = read(file).ok()??;
-    let same = journal.about.boot == boot::id() && journal.about.part == identity(part);
-    same.then(|| journal.ranges.iter().map(|range| range.length()).sum())
+    let about = About { boot: boot::id(), part: identity(part), ..journal.about.clone() };
+    joins(&journal.about, &about)?;
+    Some(noted::ranges(&journal.noted).iter().map(|range| range.length()).sum())
 }
 
 /// A regular file of ours with one name: nobody can have planted it from elsewhere.

@@ -6,11 +6,12 @@
 
 use super::journal::{self, About};
 use crate::store::ledger::Ledger;
+use crate::store::noted::{self, Hashes, Noted};
 use crate::store::resolve::Parent;
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use xdfs_proto::base::Extent;
 
 /// Cut off the end of what is there, to be sent again, where a full disk has no room for the journal.
@@ -43,7 +44,15 @@ struct Notes {
     file: OwnedFd,
     end: u64,
     check: u32,
-    entries: usize,
+}
+
+/// What is known of the bytes besides that they are there.
+#[derive(Debug, Default)]
+struct Known {
+    /// Of what was there when the present writer began.
+    base: Vec<Noted>,
+    /// Who hashes what the present writer writes, and `base` where it is in doubt.
+    hashes: Option<Arc<dyn Hashes>>,
 }
 
 /// See the module.
@@ -53,6 +62,7 @@ pub(super) struct Progress {
     pub(super) about: Option<About>,
     reign: RwLock<Reign>,
     ledger: Mutex<Ledger>,
+    known: Mutex<Known>,
     /// Bytes written since the last marker.
     unmarked: AtomicU64,
     health: AtomicU8,
@@ -67,26 +77,56 @@ impl Progress {
             about,
             reign: RwLock::default(),
             ledger: Mutex::default(),
+            known: Mutex::default(),
             unmarked: AtomicU64::new(0),
             health: AtomicU8::new(Health::Sound as u8),
             notes: Mutex::new(None),
         }
     }
 
-    /// A part file that an earlier process left, with its journal.
-    pub(super) fn found(file: OwnedFd, journal_file: OwnedFd, journal: journal::Journal) -> Result<Self, Errno> {
+    /// A part file that an earlier process left, with its journal, of which `base` can be gone on with.
+    pub(super) fn found(
+        file: OwnedFd,
+        journal_file: OwnedFd,
+        journal: journal::Journal,
+        base: Vec<Noted>,
+    ) -> Result<Self, Errno> {
         let generation = journal.generation + 1;
         let (record, check) = journal::taken_over(generation, journal.check);
         // What a torn record left behind is not to follow ours.
         rustix::fs::ftruncate(&journal_file, journal.end)?;
         write_all(&journal_file, &record, journal.end)?;
-        let notes =
-            Notes { file: journal_file, end: journal.end + record.len() as u64, check, entries: journal.entries };
+        let notes = Notes { file: journal_file, end: journal.end + record.len() as u64, check };
         let found = Self::new(file, Some(journal.about));
-        *found.ledger() = Ledger::of(&journal.ranges);
+        found.begin(base);
         *lock(&found.notes) = Some(notes);
         found.reign_mut().generation = generation;
         Ok(found)
+    }
+
+    /// Another writer goes on with `base` and nothing else.
+    pub(super) fn begin(&self, base: Vec<Noted>) {
+        *self.ledger() = Ledger::of(&noted::ranges(&base));
+        *lock(&self.known) = Known { base, hashes: None };
+    }
+
+    /// What is written from now on is hashed.
+    pub(super) fn hashed_by(&self, hashes: Arc<dyn Hashes>) {
+        lock(&self.known).hashes = Some(hashes);
+    }
+
+    /// What is there, as far as it would be noted now.
+    pub(super) fn noted(&self) -> Vec<Noted> {
+        let known = lock(&self.known);
+        let mut all = match &known.hashes {
+            Some(hashes) => hashes.noted(),
+            None => noted::filled(&known.base, &self.ledger().ranges(journal::ENTRIES_MAX)),
+        };
+        // Behind the end there is nothing any more where a full disk was made room on.
+        let end = self.ledger().end();
+        all.retain(|one| one.extent.end() <= end);
+        all.truncate(journal::ENTRIES_MAX);
+        all
     }
 
     /// Held while a write is under way: nobody takes over meanwhile.
@@ -135,11 +175,14 @@ impl Progress {
         let mut notes = lock(&self.notes);
         // Before the sync: what is written during it may not be covered by it.
         self.unmarked.store(0, Ordering::Relaxed);
-        let ranges = self.ledger().ranges(journal::ENTRIES_MAX);
+        let noted = self.noted();
         rustix::io::retry_on_intr(|| rustix::fs::fdatasync(&self.file)).inspect_err(|_| self.spoil(Health::Spoilt))?;
-        match &mut *notes {
-            Some(notes) if notes.entries + ranges.len() <= journal::ENTRIES_MAX => notes.append(&ranges)?,
-            _ => *notes = Some(Notes::create(parent, name, about, &ranges, &self.file)?),
+        let appended = match &mut *notes {
+            Some(notes) => notes.append(&noted)?,
+            None => false,
+        };
+        if !appended {
+            *notes = Some(Notes::create(parent, name, about, &noted, &self.file)?);
         }
         Ok(())
     }
@@ -161,12 +204,12 @@ impl Progress {
 impl Notes {
     /// Writes a journal that says this alone, and gives it its name in one step; the first one makes part and journal
     /// findable after a power cut, too.
-    fn create(parent: &Parent, name: &[u8], about: &About, ranges: &[Extent], part: &OwnedFd) -> Result<Self, Errno> {
+    fn create(parent: &Parent, name: &[u8], about: &About, noted: &[Noted], part: &OwnedFd) -> Result<Self, Errno> {
         let fresh = [name, b".new"].concat();
         let _ = parent.remove(&fresh);
         let file = parent.create_new(&fresh)?;
         let (mut bytes, check) = journal::begin(about);
-        let (record, check) = journal::present(ranges, check);
+        let (record, check) = journal::present(noted, check);
         bytes.extend(record);
         let written = write_all(&file, &bytes, 0)
             .and_then(|()| rustix::io::retry_on_intr(|| rustix::fs::fdatasync(&file)))
@@ -176,17 +219,20 @@ impl Notes {
             return Err(errno);
         }
         parent.sync(part)?;
-        Ok(Self { file, end: bytes.len() as u64, check, entries: ranges.len() })
+        Ok(Self { file, end: bytes.len() as u64, check })
     }
 
-    fn append(&mut self, ranges: &[Extent]) -> Result<(), Errno> {
-        let (record, check) = journal::present(ranges, self.check);
+    /// False, and nothing was written, where the file would become too long.
+    fn append(&mut self, noted: &[Noted]) -> Result<bool, Errno> {
+        let (record, check) = journal::present(noted, self.check);
+        if self.end + record.len() as u64 > journal::BYTES_MAX as u64 {
+            return Ok(false);
+        }
         write_all(&self.file, &record, self.end)?;
         rustix::io::retry_on_intr(|| rustix::fs::fdatasync(&self.file))?;
         self.end += record.len() as u64;
         self.check = check;
-        self.entries += ranges.len();
-        Ok(())
+        Ok(true)
     }
 }
 

@@ -75,7 +75,7 @@ pub(in crate::store) fn attributes_of(stat: &Stat) -> Attributes {
 /// Device, inode, size, mtime and ctime, 48 bytes: what the file system offers to tell two states apart. The ctime has
 /// full resolution for `write` since Linux 6.13; a store through a mapping may escape it, which only a hash catches.
 fn version_of(stat: &Stat) -> Version {
-    let mut bytes = Vec::with_capacity(48);
+    let mut bytes = Vec::with_capacity(VERSION_BYTES);
     bytes.extend_from_slice(&stat.st_dev.to_be_bytes());
     bytes.extend_from_slice(&stat.st_ino.to_be_bytes());
     bytes.extend_from_slice(&stat.st_size.to_be_bytes());
@@ -85,6 +85,15 @@ fn version_of(stat: &Stat) -> Version {
     bytes.extend_from_slice(&nanoseconds(stat.st_ctime_nsec).to_be_bytes());
     Version(bytes)
 }
+
+/// Of a version, what a copy that keeps the time has in common with its original: size and mtime.
+pub(in crate::store) fn likeness(version: &[u8]) -> Option<&[u8]> {
+    // Behind device and inode, before the ctime: see `version_of`.
+    if version.len() == VERSION_BYTES { version.get(16..36) } else { None }
+}
+
+/// Bytes that [`version_of`] makes.
+const VERSION_BYTES: usize = 48;
 
 /// The kernel keeps nanoseconds below 10^9, whatever the type of the field.
 fn nanoseconds(field: impl TryInto<u32>) -> u32 {
