@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 use xdfs_engine::host::{Job, Staged};
-use xdfs_engine::transfer::SourceSide;
-use xdfs_proto::base::{Error, ErrorKind, RelPath};
+use xdfs_engine::transfer::{SourceSide, sum};
+use xdfs_proto::base::{Digest, Error, ErrorKind, RelPath};
 use xdfs_proto::wire::control::Grant;
 use xdfs_xio::store::{Existing, Kept, LocalPlace, MemoryStore, Resume, Source, Stage, StageRequest, Store};
 
@@ -59,6 +59,15 @@ impl Payload {
             }
         };
         Ok(Self { source, offset, length: Some(length) })
+    }
+
+    /// The hash of these bytes, as [`crate::Session::sum`] tells it of a server's. Reads them all.
+    pub fn sum(mut self) -> Result<Digest, Error> {
+        let on = || false;
+        match self.length {
+            Some(length) if !self.source.is_sequential() => sum::of_range(&self.source, self.offset, length, &on),
+            limit => sum::of_stream(&mut self.source, limit, &on),
+        }
     }
 
     /// Bytes of the transfer, where known.

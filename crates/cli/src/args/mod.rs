@@ -4,6 +4,7 @@
 //! decided by `plan`.
 
 mod key;
+mod sum;
 mod user;
 
 use std::ffi::OsString;
@@ -15,6 +16,7 @@ pub(crate) use key::{
     KeepArgs, KeyArgs, KeyCommand, KeyCreateArgs, KeyExportArgs, KeyImportArgs, KeyShowArgs, TrustArgs, TrustCommand,
     TrustForgetArgs, TrustListArgs,
 };
+pub(crate) use sum::SumArgs;
 pub(crate) use user::{
     UserAddArgs, UserArgs, UserCommand, UserKeyArgs, UserListArgs, UserPasswordArgs, UserRestoreArgs, UserRevokeArgs,
     UserTokenArgs,
@@ -32,6 +34,7 @@ Examples:
   xdfs cp image.bin xdfs://anna@host/data/             send a file
   xdfs cp xdfs://anna@host/data/image.bin .            fetch it
   xdfs stat xdfs://anna@host/data/image.bin            look at it
+  xdfs sum image.bin xdfs://anna@host/data/image.bin   compare it
 
 Who may come in: 'xdfs user --help'. Who I am: 'xdfs key --help'.
 Each command explains itself: 'xdfs cp --help'.";
@@ -54,6 +57,8 @@ pub(crate) enum Command {
     Cp(Box<CopyArgs>),
     /// Show what a file on a server is
     Stat(StatArgs),
+    /// Show the BLAKE3 hashes of files, here or on a server
+    Sum(SumArgs),
     /// Start a server and a client here, send a large file both ways, verify it, show the speed
     Demo(DemoArgs),
     /// Say who may log in to a server here

@@ -11,6 +11,7 @@ mod notify;
 mod remote;
 mod serve;
 mod stat;
+mod sum;
 mod trust;
 mod user;
 
@@ -23,6 +24,7 @@ pub(crate) fn run(plan: Plan) -> Result<Exit, Failure> {
         Plan::Serve(plan) => serve::run(plan),
         Plan::Copy(plan) => cp::run(plan),
         Plan::Stat(plan) => stat::run(&plan),
+        Plan::Sum(plan) => sum::run(&plan),
         Plan::Demo(plan) => demo::run(&plan),
         Plan::User(command) => user::run(command),
         Plan::Key(command) => key::run(command),

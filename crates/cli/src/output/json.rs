@@ -56,6 +56,20 @@ pub(crate) struct Stat {
     pub(crate) mtime_nanoseconds: Option<u32>,
 }
 
+/// The hash of a file, or of a range of it.
+#[derive(Serialize, Debug)]
+#[serde(tag = "event", rename = "sum")]
+pub(crate) struct Sum {
+    /// The file as it was typed.
+    pub(crate) file: String,
+    /// First byte.
+    pub(crate) offset: u64,
+    /// Bytes; none for all that follow.
+    pub(crate) length: Option<u64>,
+    /// The hash, in hexadecimal.
+    pub(crate) hash: String,
+}
+
 fn octal<S: serde::Serializer>(mode: &u32, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(&format_args!("{mode:04o}"))
 }

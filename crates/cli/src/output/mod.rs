@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use xdfs_proto::base::{ErrorKind, Level, Safety};
 
-pub(crate) use json::{JsonLines, Ready, Recovered, Stat};
+pub(crate) use json::{JsonLines, Ready, Recovered, Stat, Sum};
 
 use crate::exit::Failure;
 use crate::plan::{Check, Format, Progress};

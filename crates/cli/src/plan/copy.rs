@@ -268,7 +268,7 @@ fn resolve_copies(sources: &[OsString], target: &OsString) -> Result<Copies, Pla
     Ok(Copies::Download { sources: urls, target: local_target })
 }
 
-fn local_source(text: &OsStr) -> Result<Local, PlanError> {
+pub(super) fn local_source(text: &OsStr) -> Result<Local, PlanError> {
     match text.as_bytes() {
         b"-" => Ok(Local::Stdin),
         b"null:" => Err(PlanError::WrongSide { what: show(text), side: "target" }),
@@ -291,7 +291,7 @@ fn local_target(text: &OsStr) -> Result<LocalTarget, PlanError> {
     }
 }
 
-fn remote_source(text: &OsStr) -> Result<Url, PlanError> {
+pub(super) fn remote_source(text: &OsStr) -> Result<Url, PlanError> {
     let url = parse_url(text)?;
     if url.directory || url.path.is_root() {
         return Err(PlanError::SourceIsDirectory(show(text)));

@@ -5,6 +5,7 @@
 
 mod copy;
 mod serve;
+mod sum;
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -15,6 +16,7 @@ pub(crate) use copy::{
     CHANNELS_DEFAULT, Check, Copies, CopyPlan, Format, Local, LocalTarget, Options, Progress, WhenDone,
 };
 pub(crate) use serve::{ExportPlan, Root, ServePlan};
+pub(crate) use sum::{SumOf, SumPlan};
 
 use crate::args::{
     Command, DemoArgs, Generated, KeyCommand, LoginArgs, Protection, StatArgs, TrustCommand, Typed, UserCommand,
@@ -33,6 +35,8 @@ pub(crate) enum Plan {
     Copy(CopyPlan),
     /// Show what files are.
     Stat(StatPlan),
+    /// Show what files hold, by their hashes.
+    Sum(SumPlan),
     /// Show that it works.
     Demo(DemoPlan),
     /// Say who may log in.
@@ -226,6 +230,7 @@ pub(crate) fn resolve(typed: Typed) -> Result<Plan, PlanError> {
         Command::Serve(args) => serve::resolve(args).map(Plan::Serve),
         Command::Cp(args) => copy::resolve(*args).map(Plan::Copy),
         Command::Stat(args) => resolve_stat(args).map(Plan::Stat),
+        Command::Sum(args) => sum::resolve(args).map(Plan::Sum),
         Command::Demo(args) => resolve_demo(args).map(Plan::Demo),
         Command::User(args) => Ok(Plan::User(args.command)),
         Command::Key(args) => Ok(Plan::Key(args.command)),

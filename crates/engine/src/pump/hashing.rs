@@ -6,8 +6,8 @@ use super::{Host, Pump};
 use crate::bounds;
 use crate::mail::Mail;
 use crate::transfer::beside::{Beside, From};
-use crate::transfer::hashing::{self, Hashed, Hashing, Waiting, between, leaf, piece_bytes};
-use crate::transfer::{Reading, Transfer};
+use crate::transfer::hashing::{Hashed, Hashing, Waiting, between, leaf, piece_bytes};
+use crate::transfer::{Reading, Transfer, sum};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use xdfs_proto::base::{Digest, Error, ErrorKind, Extent, Level, OperationId, PipelineId};
@@ -201,7 +201,7 @@ where
             let source = opened.source.ok_or_else(|| Error::new(ErrorKind::NotRegular, "not a regular file"))?;
             let length = range_of(&source, opened.offset, wanted)?;
             let stopped = || stop.load(Ordering::Relaxed);
-            hashing::sum(&source, opened.offset, length, &stopped).map(|digest| (opened.facts, digest))
+            sum::of_range(&source, opened.offset, length, &stopped).map(|digest| (opened.facts, digest))
         };
         self.call_long(job, move |result| Mail::Summed(operation, Box::new(result)));
     }

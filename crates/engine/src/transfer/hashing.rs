@@ -18,7 +18,7 @@ const PIECES: u64 = 512;
 /// The smallest piece that is told apart.
 const PIECE_BYTES_MIN: u64 = 1 << 20;
 /// Bytes that are read back at a time: a multiple of every page, and small enough to stay in the core's cache.
-const BACK_BYTES: usize = 256 << 10;
+pub(super) const BACK_BYTES: usize = 256 << 10;
 
 /// Neighbours are merged up to this length: as many subtrees stay as FINISH can list. A stream's need not be told apart.
 pub fn piece_bytes(length: Option<u64>, block: u32) -> u64 {
@@ -255,30 +255,6 @@ pub struct Hashed {
     pub inline: bool,
     /// What follows when the thread is done.
     pub waiting: Option<Waiting>,
-}
-
-/// The answer to a request for a hash: reads `length` bytes of `source` from `offset` on until `stopped` says so.
-pub fn sum(
-    source: &xdfs_xio::store::Source,
-    offset: u64,
-    length: u64,
-    stopped: &dyn Fn() -> bool,
-) -> Result<Digest, Error> {
-    let mut running = xdfs_secure::content::Running::default();
-    let mut buffer = buffer()?;
-    let mut at = 0;
-    while at < length {
-        if stopped() {
-            return Err(Error::new(ErrorKind::Cancelled, "nobody waits for the hash"));
-        }
-        let count = (length - at).min(BACK_BYTES as u64) as usize;
-        let part = &mut buffer.payload_mut()[..count];
-        source.read_exact_at(part, offset + at)?;
-        running.add(part);
-        at += count as u64;
-    }
-    source.revalidate()?;
-    Ok(running.hash())
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ pub mod beside;
 pub mod commit;
 pub mod hashing;
 pub mod reader;
+pub mod sum;
 pub mod writer;
 
 pub use writer::{Writer, Written};
