@@ -37,6 +37,9 @@ _xdfs() {
             xdfs,stat)
                 cmd="xdfs__subcmd__stat"
                 ;;
+            xdfs,sum)
+                cmd="xdfs__subcmd__sum"
+                ;;
             xdfs,trust)
                 cmd="xdfs__subcmd__trust"
                 ;;
@@ -63,6 +66,9 @@ _xdfs() {
                 ;;
             xdfs__subcmd__help,stat)
                 cmd="xdfs__subcmd__help__subcmd__stat"
+                ;;
+            xdfs__subcmd__help,sum)
+                cmd="xdfs__subcmd__help__subcmd__sum"
                 ;;
             xdfs__subcmd__help,trust)
                 cmd="xdfs__subcmd__help__subcmd__trust"
@@ -230,7 +236,7 @@ _xdfs() {
 
     case "${cmd}" in
         xdfs)
-            opts="-h -V --help --version serve cp stat demo user key trust generate help"
+            opts="-h -V --help --version serve cp stat sum demo user key trust generate help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -378,7 +384,7 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__help)
-            opts="serve cp stat demo user key trust generate help"
+            opts="serve cp stat sum demo user key trust generate help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -546,6 +552,20 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__help__subcmd__stat)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        xdfs__subcmd__help__subcmd__sum)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1018,6 +1038,44 @@ _xdfs() {
                 return 0
             fi
             case "${prev}" in
+                --identity)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --password-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ca)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --state)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        xdfs__subcmd__sum)
+            opts="-h --offset --length --json --identity --password-file --ca --state --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --offset)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --length)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --identity)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

@@ -29,6 +29,7 @@ complete -c xdfs -n "__fish_xdfs_needs_command" -s V -l version -d 'Print versio
 complete -c xdfs -n "__fish_xdfs_needs_command" -f -a "serve" -d 'Offer directories to clients'
 complete -c xdfs -n "__fish_xdfs_needs_command" -f -a "cp" -d 'Copy files to or from a server'
 complete -c xdfs -n "__fish_xdfs_needs_command" -f -a "stat" -d 'Show what a file on a server is'
+complete -c xdfs -n "__fish_xdfs_needs_command" -f -a "sum" -d 'Show the BLAKE3 hashes of files, here or on a server'
 complete -c xdfs -n "__fish_xdfs_needs_command" -f -a "demo" -d 'Start a server and a client here, send a large file both ways, verify it, show the speed'
 complete -c xdfs -n "__fish_xdfs_needs_command" -f -a "user" -d 'Say who may log in to a server here'
 complete -c xdfs -n "__fish_xdfs_needs_command" -f -a "key" -d 'Make, show and convert keys'
@@ -91,6 +92,14 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand stat" -l ca -d 'Believe server
 complete -c xdfs -n "__fish_xdfs_using_subcommand stat" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand stat" -l json -d 'One JSON object a line'
 complete -c xdfs -n "__fish_xdfs_using_subcommand stat" -s h -l help -d 'Print help'
+complete -c xdfs -n "__fish_xdfs_using_subcommand sum" -l offset -d 'From byte N on' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand sum" -l length -d 'N bytes' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand sum" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered, where the URL names a user' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand sum" -l password-file -d 'Log in with the password in the first line of FILE, which nobody else may read; XDFS_PASSWORD_FILE says the same' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand sum" -l ca -d 'Believe servers whose certificate is good for their name under the authorities in FILE (PEM), or under those of this machine where FILE is \'system\'; XDFS_CA says the same. A server whose key is known is known by its key' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand sum" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand sum" -l json -d 'One JSON object a line'
+complete -c xdfs -n "__fish_xdfs_using_subcommand sum" -s h -l help -d 'Print help'
 complete -c xdfs -n "__fish_xdfs_using_subcommand demo" -l size -d 'Size of the file' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand demo" -s P -l channels -d 'Parallel TCP channels' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand demo" -l protection -d 'Protection level of the transfers' -r -f -a "private\t'Encrypted and authenticated'
@@ -195,15 +204,16 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand trust; and __fish_seen_subcomm
 complete -c xdfs -n "__fish_xdfs_using_subcommand trust; and __fish_seen_subcommand_from help" -f -a "forget" -d 'Forget a server\'s key'
 complete -c xdfs -n "__fish_xdfs_using_subcommand trust; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c xdfs -n "__fish_xdfs_using_subcommand generate" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp stat demo user key trust generate help" -f -a "serve" -d 'Offer directories to clients'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp stat demo user key trust generate help" -f -a "cp" -d 'Copy files to or from a server'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp stat demo user key trust generate help" -f -a "stat" -d 'Show what a file on a server is'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp stat demo user key trust generate help" -f -a "demo" -d 'Start a server and a client here, send a large file both ways, verify it, show the speed'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp stat demo user key trust generate help" -f -a "user" -d 'Say who may log in to a server here'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp stat demo user key trust generate help" -f -a "key" -d 'Make, show and convert keys'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp stat demo user key trust generate help" -f -a "trust" -d 'Show and change whose keys you believe'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp stat demo user key trust generate help" -f -a "generate" -d 'Write the man page and the shells\' completions'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp stat demo user key trust generate help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp stat sum demo user key trust generate help" -f -a "serve" -d 'Offer directories to clients'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp stat sum demo user key trust generate help" -f -a "cp" -d 'Copy files to or from a server'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp stat sum demo user key trust generate help" -f -a "stat" -d 'Show what a file on a server is'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp stat sum demo user key trust generate help" -f -a "sum" -d 'Show the BLAKE3 hashes of files, here or on a server'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp stat sum demo user key trust generate help" -f -a "demo" -d 'Start a server and a client here, send a large file both ways, verify it, show the speed'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp stat sum demo user key trust generate help" -f -a "user" -d 'Say who may log in to a server here'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp stat sum demo user key trust generate help" -f -a "key" -d 'Make, show and convert keys'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp stat sum demo user key trust generate help" -f -a "trust" -d 'Show and change whose keys you believe'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp stat sum demo user key trust generate help" -f -a "generate" -d 'Write the man page and the shells\' completions'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp stat sum demo user key trust generate help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c xdfs -n "__fish_xdfs_using_subcommand help; and __fish_seen_subcommand_from user" -f -a "add" -d 'Add a user'
 complete -c xdfs -n "__fish_xdfs_using_subcommand help; and __fish_seen_subcommand_from user" -f -a "key" -d 'Add keys to a user'
 complete -c xdfs -n "__fish_xdfs_using_subcommand help; and __fish_seen_subcommand_from user" -f -a "password" -d 'Set a user\'s password'

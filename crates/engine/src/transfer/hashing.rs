@@ -6,7 +6,7 @@
 
 use super::beside::Beside;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use xdfs_proto::base::{Digest, Error, ErrorKind, Extent, PipelineId, Subtree};
+use xdfs_proto::base::{Error, ErrorKind, Extent, PipelineId, Subtree};
 use xdfs_proto::session::{Comparison, GroupMessage, Proof, Where};
 use xdfs_proto::{limits, plan};
 use xdfs_secure::content::{Leaf, Tree, differences};

@@ -124,19 +124,7 @@ impl Session {
         if !fits {
             return Err(Fault::Wire(WireError::Invalid("length of GRANT")));
         }
-        if (grant.hash, grant.sum.is_some()) != (operation.hash, operation.request.as_ref().is_some_and(|one| one.sum))
-        {
-            // A promise that was not asked for, or one that was not given: nothing weaker is taken in silence.
-            return Err(Fault::Wire(WireError::Invalid("hash of GRANT")));
-        }
-        let doubted = operation.request.as_ref().is_some_and(|request| request.doubt && request.hash);
-        if doubted && !grant.doubt && !grant.kept.is_empty() {
-            // What may have suffered would count without a comparison.
-            return Err(Fault::Wire(WireError::Invalid("doubt of GRANT")));
-        }
-        if !operation.may_keep(&grant) {
-            return Err(Fault::Wire(WireError::Invalid("kept ranges")));
-        }
+        promises(operation, &grant)?;
         operation.level = grant.level;
         operation.block = grant.block;
         operation.owes.remove(Owes::REQUEST);
@@ -200,6 +188,21 @@ impl Session {
         }
         operation.part = Part::Coordinator(members);
     }
+}
+
+/// Whether a GRANT promises what was asked for and counts what may count.
+fn promises(operation: &Operation, grant: &Grant) -> Result<(), Fault> {
+    let request = operation.request.as_ref();
+    let wrong = |field| Err(Fault::Wire(WireError::Invalid(field)));
+    if (grant.hash, grant.sum.is_some()) != (operation.hash, request.is_some_and(|one| one.sum)) {
+        // A promise that was not asked for, or one that was not given: nothing weaker is taken in silence.
+        return wrong("hash of GRANT");
+    }
+    if request.is_some_and(|one| one.doubt && one.hash) && !grant.doubt && !grant.kept.is_empty() {
+        // What may have suffered would count without a comparison.
+        return wrong("doubt of GRANT");
+    }
+    if operation.may_keep(grant) { Ok(()) } else { wrong("kept ranges") }
 }
 
 /// Operations beyond twice the limit whose outcome a server may not have heard of when the client opens more: their

@@ -7,7 +7,7 @@ use crate::session::{
     SourceFacts, StageFacts, TargetFacts, Verdict,
 };
 use crate::wire::control::{Grant, Kind};
-use crate::wire::request::{Request, Resume};
+use crate::wire::request::Request;
 use crate::wire::{Control, Event, Flags, Head};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -183,21 +183,6 @@ impl Pair {
     pub(super) fn upload(&mut self, length: Option<u64>) -> OperationId {
         let hash = self.hash;
         self.client().open(true, Request { length, hash, ..request() }).unwrap()
-    }
-
-    /// An upload or a download that may go on where another ended; all have version 5 of the source.
-    pub(super) fn resumed(&mut self, upload: bool, length: u64, kept: &[(u64, u64)]) -> OperationId {
-        self.resumed_from(5, upload, length, kept)
-    }
-
-    /// The same, with what was kept from this version of the source.
-    pub(super) fn resumed_from(&mut self, version: u8, upload: bool, length: u64, kept: &[(u64, u64)]) -> OperationId {
-        self.kept = kept.iter().map(|(offset, length)| Extent::new(*offset, *length).unwrap()).collect();
-        self.source = Some(length);
-        let said = if upload { Vec::new() } else { self.kept.clone() };
-        let resume = Some(Resume { source: alloc::vec![version], kept: said });
-        let (length, hash) = (Some(length), self.hash);
-        self.client().open(upload, Request { length, resume, hash, credit: 2 * BLOCK, ..request() }).unwrap()
     }
 
     /// The client asks pipeline 0 for a download of a source of `length` bytes.

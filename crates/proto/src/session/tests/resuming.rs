@@ -1,9 +1,27 @@
 //! Transfers that go on where an earlier attempt ended: what is there is not sent, whatever the block size of that attempt.
 
-use super::pair::{BLOCK, CLIENT, Pair, SERVER, Step};
-use crate::base::Extent;
+use super::pair::{BLOCK, CLIENT, Pair, SERVER, Step, request};
+use crate::base::{Extent, OperationId};
 use crate::limits;
+use crate::wire::request::{Request, Resume};
 use alloc::vec::Vec;
+
+impl Pair {
+    /// An upload or a download that may go on where another ended; all have version 5 of the source.
+    fn resumed(&mut self, upload: bool, length: u64, kept: &[(u64, u64)]) -> OperationId {
+        self.resumed_from(5, upload, length, kept)
+    }
+
+    /// The same, with what was kept from this version of the source.
+    fn resumed_from(&mut self, version: u8, upload: bool, length: u64, kept: &[(u64, u64)]) -> OperationId {
+        self.kept = kept.iter().map(|(offset, length)| Extent::new(*offset, *length).unwrap()).collect();
+        self.source = Some(length);
+        let said = if upload { Vec::new() } else { self.kept.clone() };
+        let resume = Some(Resume { source: alloc::vec![version], kept: said });
+        let (length, hash) = (Some(length), self.hash);
+        self.client().open(upload, Request { length, resume, hash, credit: 2 * BLOCK, ..request() }).unwrap()
+    }
+}
 
 /// What was sent and written, in order of place.
 fn moved(pair: &mut Pair, upload: bool, id: crate::base::OperationId) -> Vec<(u64, u64)> {
