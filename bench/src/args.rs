@@ -103,6 +103,8 @@ pub enum Shape {
     Login,
     /// Time to open a session and move one byte.
     Small,
+    /// Rate while one channel of eight stops without closing.
+    Stall,
     /// All of the above.
     All,
 }

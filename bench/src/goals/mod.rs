@@ -11,6 +11,7 @@ use crate::report::Report;
 use crate::shapes::idle::{IdleReport, Kind};
 use crate::shapes::login::LoginReport;
 use crate::shapes::sessions::SessionsReport;
+use crate::shapes::stall::StallReport;
 use crate::stats::median;
 
 /// 32 MiB, the largest resident size of either side at 1000 channels.
@@ -21,6 +22,9 @@ const IDLE_MS_PER_MINUTE_MAX: f64 = 60.0;
 
 /// Private memory of the server for an idle session, KiB.
 const SESSION_KIB_MAX: f64 = 24.0;
+
+/// Rate while one channel of eight stands still, over the rate without.
+const STALLED_RATE_MIN: f64 = 0.8;
 
 /// CPU of a login over that of a handshake.
 const LOGIN_RATIO_MAX: f64 = 1.5;
@@ -68,7 +72,7 @@ pub fn check(report: &Report) -> Vec<Goal> {
             Shape::Levels => levels(cell, &mut goals),
             Shape::Private => private::check(cell, &mut goals),
             Shape::Small => small(cell, &mut goals),
-            Shape::Clients | Shape::Idle | Shape::Sessions | Shape::Login | Shape::All => {}
+            Shape::Clients | Shape::Idle | Shape::Sessions | Shape::Login | Shape::Stall | Shape::All => {}
         }
     }
     for one in &report.clients {
@@ -80,6 +84,7 @@ pub fn check(report: &Report) -> Vec<Goal> {
     report.idle.iter().for_each(|one| idle(one, &mut goals));
     report.sessions.iter().for_each(|one| sessions(one, &mut goals));
     report.logins.iter().for_each(|one| logins(one, &mut goals));
+    report.stalls.iter().for_each(|one| stall(one, &mut goals));
     goals
 }
 
@@ -124,6 +129,11 @@ fn logins(report: &LoginReport, goals: &mut Vec<Goal>) {
         let what = format!("first byte over 50 ms each way, {kind}: ms");
         goals.extend(median(times).map(|time| Goal::at_most(what, bound, time)));
     }
+}
+
+fn stall(report: &StallReport, goals: &mut Vec<Goal>) {
+    let what = format!("one of {} channels stops, {:?}: rate over that without", report.channels, report.direction);
+    goals.extend(report.ratio.map(|ratio| Goal::at_least(what.to_lowercase(), STALLED_RATE_MIN, ratio)));
 }
 
 fn memory(cell: &CellReport, goals: &mut Vec<Goal>) {

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use super::{Report, table};
 use crate::args::{PeerName, Shape};
 use crate::cell::{CellReport, SystemReport};
-use crate::shapes::{clients, idle, login, sessions};
+use crate::shapes::{clients, idle, login, sessions, stall};
 
 /// Columns of the table of ratios.
 const PEERS: [(PeerName, &str); 6] = [
@@ -65,6 +65,9 @@ pub(super) fn render(report: &Report) -> String {
     }
     for one in &report.logins {
         paragraph(&mut text, &login::text(one));
+    }
+    for one in &report.stalls {
+        paragraph(&mut text, &stall::text(one));
     }
     if !report.goals.is_empty() {
         let _ = writeln!(text, "\n**Goals**\n\n| goal | wanted | found | |\n|---|--:|--:|---|");

@@ -13,6 +13,7 @@ use crate::shapes::clients::ClientsReport;
 use crate::shapes::idle::IdleReport;
 use crate::shapes::login::LoginReport;
 use crate::shapes::sessions::SessionsReport;
+use crate::shapes::stall::StallReport;
 use crate::world::World;
 
 /// Everything.
@@ -34,6 +35,8 @@ pub struct Report {
     pub sessions: Vec<SessionsReport>,
     /// Logins.
     pub logins: Vec<LoginReport>,
+    /// A channel that stops.
+    pub stalls: Vec<StallReport>,
     /// The goals that these results say something about.
     pub goals: Vec<Goal>,
 }
@@ -50,6 +53,7 @@ impl Report {
             idle: Vec::new(),
             sessions: Vec::new(),
             logins: Vec::new(),
+            stalls: Vec::new(),
             goals: Vec::new(),
         }
     }
@@ -77,6 +81,7 @@ impl Report {
         let idle = self.idle.iter().filter(|one| one.failure.is_some()).map(|_| "idle".to_owned());
         let sessions = self.sessions.iter().filter(|one| one.failure.is_some()).map(|_| "sessions".to_owned());
         let logins = self.logins.iter().filter(|one| one.failure.is_some()).map(|_| "login".to_owned());
-        cells.chain(clients).chain(idle).chain(sessions).chain(logins).collect()
+        let stalls = self.stalls.iter().filter(|one| one.failure.is_some()).map(|_| "stall".to_owned());
+        cells.chain(clients).chain(idle).chain(sessions).chain(logins).chain(stalls).collect()
     }
 }

@@ -9,6 +9,7 @@ mod memory;
 mod private;
 pub mod sessions;
 mod small;
+pub mod stall;
 
 use crate::args::{Args, PeerName, Shape};
 use crate::cell::{self, Cell, CellReport};
@@ -28,6 +29,7 @@ pub fn run(world: &World, shape: Shape, report: &mut Report) -> Result<()> {
         Shape::Sessions => sessions::run(world, report),
         Shape::Login => login::run(world, report),
         Shape::Small => small::run(world, report),
+        Shape::Stall => stall::run(world, report),
         Shape::All => {
             let all = [
                 Shape::Memory,
@@ -39,6 +41,7 @@ pub fn run(world: &World, shape: Shape, report: &mut Report) -> Result<()> {
                 Shape::Idle,
                 Shape::Sessions,
                 Shape::Login,
+                Shape::Stall,
             ];
             all.into_iter().try_for_each(|shape| run(world, shape, report))
         }
