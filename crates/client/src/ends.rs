@@ -185,7 +185,7 @@ impl Target {
         self.look.take().and_then(|look| look(transfer))
     }
 
-    pub(crate) fn prepare(self, grant: &Grant, transfer: [u8; 16], resume: bool) -> Job<Staged> {
+    pub(crate) fn prepare(self, grant: &Grant, transfer: [u8; 16], resume: bool, synced: bool) -> Job<Staged> {
         let (mode, modified) = (grant.mode, grant.modified);
         let long = grant.length.is_some_and(|length| length >= RESUME_BYTES_MIN);
         // What is in doubt counts where the server has said that it is compared.
@@ -194,6 +194,7 @@ impl Target {
             source: grant.version.clone(),
             owner: Vec::new(),
             hashed,
+            synced,
         });
         let stage = (self.prepare)(Staging { size: grant.length, transfer, resume });
         Box::new(move || Ok(Staged { stage: stage()?, mode, modified }))

@@ -89,10 +89,13 @@ impl Host for ClientHost {
         Box::new(|| Err(Error::new(ErrorKind::Protocol, "a client serves no files")))
     }
 
-    fn stage(&mut self, operation: OperationId, _request: Option<&Request>, grant: Option<&Grant>) -> Job<Staged> {
+    fn stage(&mut self, operation: OperationId, request: Option<&Request>, grant: Option<&Grant>) -> Job<Staged> {
         let target = self.with(operation, |pending| (pending.target.take(), pending.transfer, pending.resume));
         match (target, grant) {
-            (Some((Some(target), transfer, resume)), Some(grant)) => target.prepare(grant, transfer, resume),
+            (Some((Some(target), transfer, resume)), Some(grant)) => {
+                let durable = request.is_some_and(|request| request.durable);
+                target.prepare(grant, transfer, resume, durable)
+            }
             _ => Box::new(|| Err(Error::new(ErrorKind::Cancelled, "nobody waits for this download"))),
         }
     }

@@ -40,7 +40,7 @@ pub trait Host: Send {
     /// The peer asks for a file.
     fn open(&mut self, operation: OperationId, request: &Request) -> Job<Opened>;
 
-    /// The target of a transfer: an upload that the peer asked for (`request`), or a download of ours (`grant`).
+    /// The target of a transfer: an upload that the peer asked for, or a download of ours, which has a `grant`.
     fn stage(&mut self, operation: OperationId, request: Option<&Request>, grant: Option<&Grant>) -> Job<Staged>;
 
     /// The lowest level at which the operation may run, asked after [`Host::open`] or [`Host::stage`]: an export may

@@ -116,13 +116,13 @@ impl Host for ServerHost {
             let file = judged?;
             // A client's ids are no secret: nobody meets another user's part file.
             let transfer = naming::transfer_id(&[b"of", &owner, &request.transfer]);
-            let hashed = request.hash;
+            let (hashed, synced) = (request.hash, request.durable);
             let stage = file.store().stage(&StageRequest {
                 target: file.path().clone(),
                 size: request.length,
                 existing: file.existing(),
                 transfer,
-                resume: request.resume.map(|resume| Resume { source: resume.source, owner, hashed }),
+                resume: request.resume.map(|resume| Resume { source: resume.source, owner, hashed, synced }),
             })?;
             Ok(Staged { stage, mode: request.mode, modified: request.modified })
         })

@@ -276,9 +276,6 @@ impl Operation {
     /// What the other end may not have heard, as long as it does not answer.
     fn unheard(&self) -> Owes {
         let mut told = self.told;
-        if self.grant.is_some() || self.is_member() {
-            told.remove(Owes::REQUEST);
-        }
         if matches!(self.state, State::Sending { everywhere: true, .. }) {
             // The receiver's CREDIT answered it.
             told.remove(Owes::GRANT);

@@ -158,7 +158,8 @@ impl Session {
                     let (safety, root) = (crate::wire::control::Safety::Received, grant.sum);
                     self.settle(id, Ok(Committed { length: 0, safety, version: grant.version, root, reread: false }));
                 } else {
-                    self.outputs.push_back(Output::Stage { operation: id, request: None, grant: Some(grant) });
+                    let request = operation.request.clone();
+                    self.outputs.push_back(Output::Stage { operation: id, request, grant: Some(grant) });
                 }
             }
         }

@@ -146,6 +146,9 @@ pub struct Resume {
     /// Whoever goes on compares what is in doubt with the source: then what came from another version of it (a copy), or lay there
     /// during a power cut, counts as well.
     pub hashed: bool,
+    /// Markers are on stable storage before they count. Without, they are worth as much as what the transfer promises then:
+    /// they outlive the program, and after a power cut they are compared or void.
+    pub synced: bool,
 }
 
 /// What the finished file gets besides its bytes.

@@ -51,7 +51,7 @@ fn request(source: &[u8]) -> StageRequest {
         size: Some(SIZE),
         existing: Existing::Replace,
         transfer: TRANSFER,
-        resume: Some(Resume { source: source.to_vec(), owner: b"anna".to_vec(), hashed: false }),
+        resume: Some(Resume { source: source.to_vec(), owner: b"anna".to_vec(), hashed: false, synced: true }),
     }
 }
 
@@ -264,4 +264,37 @@ fn little_is_not_kept_and_a_long_story_stays_short() {
     let length = std::fs::metadata(folder.0.join(journal)).unwrap().len();
     assert!(length <= 128 << 10, "{length} bytes");
     assert_eq!(folder.store().stage(&request(b"v1")).unwrap().kept().len(), 1024);
+}
+
+/// From here on this thread's syncs fail, and nobody else's.
+fn without_a_disk() {
+    use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
+    let calls = [libc::SYS_fsync, libc::SYS_fdatasync, libc::SYS_syncfs].map(|call| (call, Vec::new()));
+    let refused = SeccompAction::Errno(libc::EIO as u32);
+    let machine = std::env::consts::ARCH.try_into().expect("a machine with seccomp");
+    let filter = SeccompFilter::new(calls.into(), SeccompAction::Allow, refused, machine).expect("a filter");
+    seccompiler::apply_filter(&BpfProgram::try_from(filter).expect("a program")).expect("a kernel with seccomp");
+}
+
+#[test]
+fn only_markers_that_are_to_outlive_a_power_cut_wait_for_the_disk() {
+    for synced in [true, false] {
+        let folder = Folder::new();
+        let mut asked = request(b"v1");
+        asked.resume.as_mut().unwrap().synced = synced;
+        let stage = folder.store().stage(&asked).unwrap();
+        write(&stage, [0, 1]);
+        // A thread of its own: the filter cannot be taken off again.
+        let noted = std::thread::scope(|scope| {
+            let marker = || {
+                without_a_disk();
+                (stage.checkpoint().is_ok(), stage.keep())
+            };
+            scope.spawn(marker).join().unwrap()
+        });
+        assert_eq!(noted, (!synced, !synced));
+        drop(stage);
+        let kept = folder.store().kept(&path("target"), &TRANSFER, b"anna").map(|kept| noted::ranges(&kept.noted));
+        assert_eq!(kept, (!synced).then(|| vec![extent(0, 2 << 20)]), "synced: {synced}");
+    }
 }

@@ -261,8 +261,8 @@ impl World {
                 }
                 _ => around.oracle.violation(|| format!("request of an unknown operation: {request:?}")),
             },
-            Output::Stage { operation, request, .. } => {
-                if request.is_some() {
+            Output::Stage { operation, grant, .. } => {
+                if grant.is_none() {
                     around.oracle.asked(around.ids[&operation]);
                 }
                 around.notice(self.who, Notice::Milestone(operation, Milestone::Stage));

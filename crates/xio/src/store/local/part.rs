@@ -56,6 +56,8 @@ pub struct LocalStage {
     journal: Vec<u8>,
     /// The size that was told.
     size: Option<u64>,
+    /// Markers are synced.
+    synced: bool,
     /// What was there at the start.
     kept: Vec<Noted>,
     /// The part file has the target's name.
@@ -82,6 +84,7 @@ impl LocalStage {
             part,
             journal,
             size: request.size,
+            synced: request.resume.as_ref().is_some_and(|resume| resume.synced),
             kept: opened.kept,
             settled: false,
             // Until room is reserved nothing of an earlier attempt may go.
@@ -145,7 +148,7 @@ impl LocalStage {
     pub(in crate::store) fn checkpoint(&self) -> Result<()> {
         self.must_be_sound()?;
         self.must_reign(&self.progress.reign())?;
-        self.progress.checkpoint(&self.place.parent, &self.journal).map_err(|errno| {
+        self.progress.checkpoint(&self.place.parent, &self.journal, self.synced).map_err(|errno| {
             // A journal that found no room says nothing against the data.
             let full = matches!(errno, Errno::NOSPC | Errno::DQUOT);
             self.progress.spoil(if full { Health::Full } else { Health::Spoilt });
@@ -161,7 +164,7 @@ impl LocalStage {
         let stays = mine
             && worth
             && self.progress.health() != Health::Spoilt
-            && self.progress.last_checkpoint(&self.place.parent, &self.journal).is_ok()
+            && self.progress.last_checkpoint(&self.place.parent, &self.journal, self.synced).is_ok()
             // The sync itself may have failed, and succeeded when it was tried again.
             && self.progress.health() != Health::Spoilt;
         self.stays.store(stays, Ordering::Relaxed);

@@ -197,7 +197,7 @@ fn of_other_source(
 ) -> std::result::Result<Progress, Errno> {
     let progress = Progress::new(file, Some(about.clone()));
     progress.begin(kept);
-    progress.checkpoint(parent, journal)?;
+    progress.checkpoint(parent, journal, true)?;
     Ok(progress)
 }
 

@@ -168,33 +168,39 @@ impl Progress {
         self.health.fetch_max(health as u8, Ordering::Relaxed);
     }
 
-    /// A marker: what has been written by now is synced, and then noted. One at a time. A sync that failed spoils the part
-    /// for everybody, whoever asked for it: the next one would succeed and prove nothing (rule D5).
-    pub(super) fn checkpoint(&self, parent: &Parent, name: &[u8]) -> Result<(), Errno> {
+    /// A marker: what has been written by now is synced, if that was asked for, and then noted. One at a time. A sync that
+    /// failed spoils the part for everybody, whoever asked for it: the next one would succeed and prove nothing (rule D5).
+    pub(super) fn checkpoint(&self, parent: &Parent, name: &[u8], synced: bool) -> Result<(), Errno> {
         let Some(about) = &self.about else { return Ok(()) };
         let mut notes = lock(&self.notes);
         // Before the sync: what is written during it may not be covered by it.
         self.unmarked.store(0, Ordering::Relaxed);
         let noted = self.noted();
-        rustix::io::retry_on_intr(|| rustix::fs::fdatasync(&self.file)).inspect_err(|_| self.spoil(Health::Spoilt))?;
+        if synced {
+            sync(&self.file).inspect_err(|_| self.spoil(Health::Spoilt))?;
+        }
         let appended = match &mut *notes {
-            Some(notes) => notes.append(&noted)?,
+            Some(notes) => notes.append(&noted, synced)?,
             None => false,
         };
         if !appended {
-            *notes = Some(Notes::create(parent, name, about, &noted, &self.file)?);
+            let fresh = Notes::create(parent, name, about, &noted, synced)?;
+            if synced {
+                parent.sync(&self.file)?;
+            }
+            *notes = Some(fresh);
         }
         Ok(())
     }
 
     /// The last marker of a transfer that ends early. Where the disk is full, the end of what is there makes room for it.
-    pub(super) fn last_checkpoint(&self, parent: &Parent, name: &[u8]) -> Result<(), Errno> {
-        match self.checkpoint(parent, name) {
+    pub(super) fn last_checkpoint(&self, parent: &Parent, name: &[u8], synced: bool) -> Result<(), Errno> {
+        match self.checkpoint(parent, name, synced) {
             Err(Errno::NOSPC | Errno::DQUOT) => {
                 let end = self.ledger().end().saturating_sub(ROOM_FOR_JOURNAL);
                 self.ledger().cut(end);
                 rustix::fs::ftruncate(&self.file, end)?;
-                self.checkpoint(parent, name)
+                self.checkpoint(parent, name, synced)
             }
             other => other,
         }
@@ -202,9 +208,9 @@ impl Progress {
 }
 
 impl Notes {
-    /// Writes a journal that says this alone, and gives it its name in one step; the first one makes part and journal
-    /// findable after a power cut, too.
-    fn create(parent: &Parent, name: &[u8], about: &About, noted: &[Noted], part: &OwnedFd) -> Result<Self, Errno> {
+    /// Writes a journal that says this alone, and gives it its name in one step; the sync that makes part and journal
+    /// findable after a power cut is the caller's.
+    fn create(parent: &Parent, name: &[u8], about: &About, noted: &[Noted], synced: bool) -> Result<Self, Errno> {
         let fresh = [name, b".new"].concat();
         let _ = parent.remove(&fresh);
         let file = parent.create_new(&fresh)?;
@@ -212,28 +218,34 @@ impl Notes {
         let (record, check) = journal::present(noted, check);
         bytes.extend(record);
         let written = write_all(&file, &bytes, 0)
-            .and_then(|()| rustix::io::retry_on_intr(|| rustix::fs::fdatasync(&file)))
+            .and_then(|()| if synced { sync(&file) } else { Ok(()) })
             .and_then(|()| parent.replace(&fresh, name));
         if let Err(errno) = written {
             let _ = parent.remove(&fresh);
             return Err(errno);
         }
-        parent.sync(part)?;
         Ok(Self { file, end: bytes.len() as u64, check })
     }
 
     /// False, and nothing was written, where the file would become too long.
-    fn append(&mut self, noted: &[Noted]) -> Result<bool, Errno> {
+    fn append(&mut self, noted: &[Noted], synced: bool) -> Result<bool, Errno> {
         let (record, check) = journal::present(noted, self.check);
         if self.end + record.len() as u64 > journal::BYTES_MAX as u64 {
             return Ok(false);
         }
         write_all(&self.file, &record, self.end)?;
-        rustix::io::retry_on_intr(|| rustix::fs::fdatasync(&self.file))?;
+        if synced {
+            sync(&self.file)?;
+        }
         self.end += record.len() as u64;
         self.check = check;
         Ok(true)
     }
+}
+
+/// EINTR is the one answer that says nothing about the pages.
+fn sync(file: &OwnedFd) -> Result<(), Errno> {
+    rustix::io::retry_on_intr(|| rustix::fs::fdatasync(file))
 }
 
 fn write_all(file: &OwnedFd, bytes: &[u8], offset: u64) -> Result<(), Errno> {
