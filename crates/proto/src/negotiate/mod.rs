@@ -123,7 +123,7 @@ mod tests {
     fn wishes_are_cut_to_the_policy_and_defaults_filled_in() {
         let policy = Policy { channels_max: 16, ..Policy::default() };
         let granted = grant(&Open { channels: 500, pipelines: 200, ..open() }, &policy).unwrap();
-        assert_eq!((granted.channels, granted.pipelines, granted.block), (16, 16, 1 << 20));
+        assert_eq!((granted.channels, granted.pipelines, granted.block), (16, 16, limits::BLOCK_BYTES_DEFAULT));
         assert_eq!(granted.stall, limits::STALL_DEFAULT);
         let short = grant(&Open { stall_ms: 1, ..open() }, &policy).unwrap();
         assert_eq!(short.stall, limits::STALL_MIN);

@@ -181,14 +181,14 @@ mod tests {
 
     #[test]
     fn block_sizes_stay_powers_of_two_within_the_limits() {
-        assert_eq!(block(0, Level::Clear, 1), 1 << 20);
+        assert_eq!(block(0, Level::Clear, 1), 512 << 10);
         assert_eq!(block(1, Level::Clear, 1), 64 << 10);
         assert_eq!(block(3 << 20, Level::Clear, 1), 2 << 20);
         assert_eq!(block(u32::MAX, Level::Clear, 1), 4 << 20);
         assert_eq!(block(u32::MAX, Level::Integrity, 1), 2 << 20);
-        assert_eq!(block(0, Level::Integrity, 1), 1 << 20);
-        assert_eq!(block(0, Level::Integrity, 8), 512 << 10);
-        assert_eq!(block(0, Level::Clear, 8), 1 << 20);
+        assert_eq!(block(0, Level::Integrity, 1), 512 << 10);
+        assert_eq!(block(0, Level::Integrity, 8), 256 << 10);
+        assert_eq!(block(0, Level::Clear, 8), 512 << 10);
         assert_eq!(block(1 << 20, Level::Private, 8), 1 << 20, "what was asked for holds");
     }
 }
