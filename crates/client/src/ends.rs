@@ -149,7 +149,7 @@ impl Target {
         let looked = place.clone();
         Self::resumable(
             move |transfer| looked.kept(transfer),
-            move |staging| place.stage(staging.size, existing, staging.transfer, staging.resume),
+            move |staging| place.stage(staging.size, existing, staging.transfer, staging.resume, None),
         )
     }
 
@@ -170,7 +170,7 @@ impl Target {
         let stage = Self::stage(move |size, transfer| {
             let invalid = |error| Error::new(ErrorKind::InvalidPath, format!("{error}"));
             let target = RelPath::parse(b"content").map_err(invalid)?;
-            store.stage(&StageRequest { target, size, existing: Existing::Replace, transfer, resume: None })
+            store.stage(&StageRequest { target, size, existing: Existing::Replace, transfer, resume: None, base: None })
         });
         (stage, content)
     }

@@ -7,7 +7,7 @@ use crate::transfer::{RemoteFile, Report};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 use xdfs_engine::host::{Host, Job, Opened, Staged};
 use xdfs_engine::mail::{Command, Mail};
@@ -25,6 +25,8 @@ pub(crate) struct Pending {
     pub resume: bool,
     /// Bytes that are not sent since the target has them.
     pub resumed: Arc<AtomicU64>,
+    /// Upload: version of what it replaces.
+    pub replaces: Arc<OnceLock<Vec<u8>>>,
     pub outcome: SyncSender<Result<Report, Error>>,
     pub moved: Arc<AtomicU64>,
     pub started: Instant,
@@ -152,6 +154,7 @@ impl Host for ClientHost {
                     pending.level = grant.level;
                     let kept = grant.kept.iter().map(|range| range.length()).sum();
                     pending.resumed.store(kept, Ordering::Relaxed);
+                    let _ = pending.replaces.set(grant.version.clone());
                     pending.remote = Some(RemoteFile {
                         kind: grant.kind,
                         size: grant.size,

@@ -119,6 +119,9 @@ pub struct PutOptions {
     pub resume: bool,
     /// How the content is checked.
     pub verify: Verify,
+    /// An attempt of this upload was lost before: what [`crate::Transfer::replaces`] said of the first one. Nothing else is replaced then,
+    /// and where the lost one had succeeded it is told so instead of being sent again. Counts for sources with a modification time.
+    pub base: Option<Vec<u8>>,
 }
 
 /// How to download.

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::sync_channel;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use xdfs_engine::blocking::{Blocking, Share};
@@ -106,11 +106,13 @@ impl Session {
         let (request, resume) = download(fresh, remote.as_ref(), &mut target, get);
         let (outcome, receiver) = sync_channel(1);
         let (moved, resumed) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+        let replaces = Arc::new(OnceLock::new());
         let pending = Pending {
             target: Some(target),
             transfer: request.transfer,
             resume,
             resumed: Arc::clone(&resumed),
+            replaces: Arc::clone(&replaces),
             outcome,
             moved: Arc::clone(&moved),
             started: Instant::now(),
@@ -121,7 +123,7 @@ impl Session {
         let length = request.length;
         let session = Self::connect_with(options, Some((request, pending)))?;
         let post = session.joiner.posts[0].clone();
-        Ok((session, Transfer { ticket: FIRST_TICKET, post, moved, resumed, outcome: receiver, length }))
+        Ok((session, Transfer { ticket: FIRST_TICKET, post, moved, resumed, replaces, outcome: receiver, length }))
     }
 
     fn connect_with(options: &ConnectOptions, first: Option<(Request, Pending)>) -> Result<Self, Error> {
@@ -297,6 +299,7 @@ impl Session {
             length,
             mode: options.mode.unwrap_or(attributes.mode & 0o777),
             modified: payload.source.modified(),
+            base: options.base.clone().filter(|_| payload.source.modified().is_some()),
             ..self.request()?
         };
         if let Some((source, like, length)) = identity {
@@ -345,6 +348,7 @@ impl Session {
             self.started.lock().unwrap_or_else(PoisonError::into_inner).take().filter(|_| !request.moves_nothing());
         let (outcome, receiver) = sync_channel(1);
         let (moved, resumed) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+        let replaces = Arc::new(OnceLock::new());
         let ticket = self.tickets.fetch_add(1, Ordering::Relaxed);
         let length = request.length;
         let pending = Pending {
@@ -352,6 +356,7 @@ impl Session {
             transfer: request.transfer,
             resume,
             resumed: Arc::clone(&resumed),
+            replaces: Arc::clone(&replaces),
             outcome,
             moved: Arc::clone(&moved),
             started: first.unwrap_or_else(Instant::now),
@@ -366,7 +371,7 @@ impl Session {
             self.registry.pending().remove(&ticket);
             return Err(self.why_ended());
         }
-        Ok(Transfer { ticket, post, moved, resumed, outcome: receiver, length })
+        Ok(Transfer { ticket, post, moved, resumed, replaces, outcome: receiver, length })
     }
 
     fn why_ended(&self) -> Error {

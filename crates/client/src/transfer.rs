@@ -2,9 +2,9 @@
 
 use crate::options::Verify;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use xdfs_engine::mail::{Command, Mail, Post};
 use xdfs_proto::base::{Digest, Error, ErrorKind, Level};
@@ -61,6 +61,7 @@ pub struct Transfer {
     pub(crate) post: PumpPost,
     pub(crate) moved: Arc<AtomicU64>,
     pub(crate) resumed: Arc<AtomicU64>,
+    pub(crate) replaces: Arc<OnceLock<Vec<u8>>>,
     pub(crate) outcome: Receiver<Result<Report, Error>>,
     pub(crate) length: Option<u64>,
 }
@@ -97,6 +98,12 @@ impl Transfer {
     /// Bytes that an earlier attempt had left; 0 until the server has answered.
     pub fn resumed(&self) -> u64 {
         self.resumed.load(Ordering::Relaxed)
+    }
+
+    /// Of an upload, the version of what had the target's name when the server answered, empty for nothing; none until then. An
+    /// attempt that follows on this one may name it as its [`crate::PutOptions::base`].
+    pub fn replaces(&self) -> Option<Vec<u8>> {
+        self.replaces.get().cloned()
     }
 
     /// Bytes of the transfer, where known at its start.

@@ -19,7 +19,7 @@ use xdfs_proto::wire::request::Request;
 use xdfs_secure::naming;
 use xdfs_secure::policy::Principal;
 use xdfs_xio::dispatch::{DescriptorWaker, Wake};
-use xdfs_xio::store::{Attributes, FileKind, Resume, StageRequest};
+use xdfs_xio::store::{Attributes, Base, FileKind, Resume, StageRequest};
 
 /// See the module.
 pub(crate) struct ServerHost {
@@ -123,6 +123,7 @@ impl Host for ServerHost {
                 existing: file.existing(),
                 transfer,
                 resume: request.resume.map(|resume| Resume { source: resume.source, owner, hashed, synced }),
+                base: request.base.map(|version| Base { version, modified: request.modified }),
             })?;
             Ok(Staged { stage, mode: request.mode, modified: request.modified })
         })

@@ -39,6 +39,8 @@ struct State {
     hold: Option<Hold>,
     /// What is altered.
     alter: Option<Alter>,
+    /// What never reaches its client.
+    lose: Option<Lose>,
     closed: bool,
 }
 
@@ -57,6 +59,18 @@ impl Alter {
             piece[at] ^= 1;
             (self.left, self.done) = (self.left - 1, self.done + 1);
         }
+    }
+}
+
+/// The connection on which the server says `mark` is cut before that, once, and `then` happens first.
+struct Lose {
+    mark: Vec<u8>,
+    then: Box<dyn FnOnce() + Send>,
+}
+
+impl std::fmt::Debug for Lose {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Lose({:?})", self.mark)
     }
 }
 
@@ -108,6 +122,13 @@ impl Relay {
     pub fn altering(server: &Server, mark: &[u8], times: usize) -> Self {
         let alter = Alter { mark: mark.to_vec(), left: times, done: 0 };
         Self::with(server, State { alter: Some(alter), ..State::default() })
+    }
+
+    /// A relay to `server` that cuts the connection on which the server says `mark`, so that its client never hears it, once; `then`
+    /// happens in between.
+    pub fn losing(server: &Server, mark: &[u8], then: impl FnOnce() + Send + 'static) -> Self {
+        let lose = Lose { mark: mark.to_vec(), then: Box::new(then) };
+        Self::with(server, State { lose: Some(lose), ..State::default() })
     }
 
     fn with(server: &Server, state: State) -> Self {
@@ -230,6 +251,12 @@ fn pass_on(index: usize, direction: usize, mut from: TcpStream, mut to: TcpStrea
         }
         if let Some(alter) = &mut state.alter {
             alter.strike(&mut piece[..count]);
+        }
+        let heard = |lose: &mut Lose| piece[..count].windows(lose.mark.len()).any(|window| window == lose.mark);
+        if let Some(lose) = state.lose.take_if(|lose| direction == 1 && heard(lose)) {
+            (lose.then)();
+            state.connections[index].cut();
+            break;
         }
         drop(state);
         if to.write_all(&piece[..count]).is_err() {

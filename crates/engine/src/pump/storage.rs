@@ -169,6 +169,7 @@ where
                 let (mode, modified) = (staged.mode, staged.modified);
                 let kept = noted::ranges(staged.stage.kept());
                 let reread = staged.stage.can_read_back();
+                let replaces = staged.stage.replaces().to_vec();
                 // Bytes that are known, and known to be the source's, are hashed by nobody again.
                 let doubt = staged.stage.kept().iter().any(|one| !one.proved || one.value.is_none());
                 let writing = self.writing(operation, Arc::new(staged.stage));
@@ -178,7 +179,7 @@ where
                     (transfer.writing, transfer.mode, transfer.modified) = (Some(writing), mode, modified);
                     let block = u64::from(self.session.limits().block);
                     let window = ordered.then_some(bounds::ORDERED_WINDOW_BLOCKS * block);
-                    StageFacts { window, kept, doubt, reread }
+                    StageFacts { window, kept, doubt, reread, replaces }
                 })
             }
         };

@@ -53,8 +53,14 @@ mod tests {
         let local = LocalStore::open_root(folder, true).unwrap();
         let store = FaultStore::new(Arc::new(local), plan);
         let target = RelPath::parse(b"target").unwrap();
-        let request =
-            StageRequest { target, size: Some(3), existing: Existing::Replace, transfer: [7; 16], resume: None };
+        let request = StageRequest {
+            target,
+            size: Some(3),
+            existing: Existing::Replace,
+            transfer: [7; 16],
+            resume: None,
+            base: None,
+        };
         let stage = store.stage(&request).unwrap();
         stage.write(b"new", 0).unwrap();
         carry_out(stage, &CommitRequest { length: 3, mode: 0o644, modified: None }, durable)

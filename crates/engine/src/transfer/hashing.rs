@@ -404,6 +404,7 @@ mod tests {
                 existing: Existing::Replace,
                 transfer: [fault.name().len() as u8; 16],
                 resume: None,
+                base: None,
             };
             let stage = store.stage(&request).unwrap();
             let (hashing, sent) = (Hashing::new(piece as u64), Hashing::new(piece as u64));

@@ -79,7 +79,8 @@ fn requests() -> Vec<Frame> {
             | u64::from(request.hash) << 6
             | u64::from(request.reread) << 7
             | u64::from(request.sum) << 8
-            | u64::from(request.doubt) << 9;
+            | u64::from(request.doubt) << 9
+            | u64::from(request.base.is_some()) << 10;
         let mut frame = Frame::new(path, format!("request {}", event as u8), about)
             .integer("flags", flags)
             .bytes("name", &request.name)
@@ -100,6 +101,9 @@ fn requests() -> Vec<Frame> {
         if let Some(resume) = &request.resume {
             let kept: Vec<_> = resume.kept.iter().map(|range| (range.offset(), range.length())).collect();
             frame = frame.bytes("source", &resume.source).ranges("kept", &kept);
+        }
+        if let Some(base) = &request.base {
+            frame = frame.bytes("base", base);
         }
         frame.is(&request.encode())
     };

@@ -115,6 +115,8 @@ kinds! {
     Superseded = 35, Permanent, "another session took the transfer over";
     /// What arrived, or what was read back, is not what was sent, and sending it again did not help.
     Corrupted = 36, Permanent, "content differs";
+    /// Somebody else put something under the target's name since the copy began.
+    TargetChanged = 37, Permanent, "target changed since the copy began";
 }
 
 impl ErrorKind {

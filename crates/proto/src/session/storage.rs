@@ -40,6 +40,8 @@ pub struct StageFacts {
     pub doubt: bool,
     /// What storage has can be read back.
     pub reread: bool,
+    /// Version of what has the target's name; empty for nothing.
+    pub replaces: Vec<u8>,
 }
 
 /// What a target is that got its name.
@@ -188,7 +190,7 @@ impl Session {
             size: None,
             mode: 0,
             modified: None,
-            version: Vec::new(),
+            version: facts.replaces.clone(),
             kept,
             hash,
             reread,

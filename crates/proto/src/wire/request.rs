@@ -46,6 +46,9 @@ pub struct Request {
     pub sum: bool,
     /// Download: what the client has may have suffered, so the server hashes that, too.
     pub doubt: bool,
+    /// Upload that is tried again: what had the target's name when the first attempt began, empty for nothing. Nothing else is
+    /// replaced, but for what has the length and the modification time of this very upload.
+    pub base: Option<Vec<u8>>,
 }
 
 /// What is needed to go on with an earlier attempt.
@@ -68,7 +71,8 @@ const HASH: u64 = 64;
 const REREAD: u64 = 128;
 const SUM: u64 = 256;
 const DOUBT: u64 = 512;
-const FLAGS: u64 = 1023;
+const BASE: u64 = 1024;
+const FLAGS: u64 = 2047;
 
 impl Request {
     /// Whether the answer is all that comes: attributes, or a hash.
@@ -88,7 +92,8 @@ impl Request {
             | flag(self.hash, HASH)
             | flag(self.reread, REREAD)
             | flag(self.sum, SUM)
-            | flag(self.doubt, DOUBT);
+            | flag(self.doubt, DOUBT)
+            | flag(self.base.is_some(), BASE);
         let mut writer = Writer::new();
         writer.integer(flags).bytes(&self.name).bytes(&self.label).raw(&self.transfer).integer(self.offset);
         if let Some(length) = self.length {
@@ -100,6 +105,9 @@ impl Request {
         }
         if let Some(resume) = &self.resume {
             write_extents(writer.bytes(&resume.source), &resume.kept);
+        }
+        if let Some(base) = &self.base {
+            writer.bytes(base);
         }
         writer.finish()
     }
@@ -127,6 +135,7 @@ impl Request {
             mode: reader.integer_up_to(0o7777, "mode")? as u32,
             modified: if flags & MODIFIED != 0 { Some(read_time(&mut reader)?) } else { None },
             resume: if flags & RESUME != 0 { Some(read_resume(&mut reader)?) } else { None },
+            base: if flags & BASE != 0 { Some(read_version(&mut reader)?) } else { None },
         };
         reader.end()?;
         crate::base::Extent::new(request.offset, request.length.unwrap_or(0))
@@ -135,8 +144,12 @@ impl Request {
     }
 }
 
+fn read_version(reader: &mut Reader<'_>) -> Result<Vec<u8>, WireError> {
+    Ok(reader.bytes(limits::VERSION_BYTES_MAX, "version")?.to_vec())
+}
+
 fn read_resume(reader: &mut Reader<'_>) -> Result<Resume, WireError> {
-    let source = reader.bytes(limits::VERSION_BYTES_MAX, "version")?.to_vec();
+    let source = read_version(reader)?;
     let kept = read_extents(reader, limits::LEDGER_ENTRIES_MAX, "kept ranges")?;
     Ok(Resume { source, kept })
 }
@@ -197,6 +210,7 @@ mod tests {
                 source: alloc::vec![7; limits::VERSION_BYTES_MAX],
                 kept: alloc::vec![Extent::new(0, 9).unwrap(), Extent::new(20, 1).unwrap()],
             }),
+            base: Some(alloc::vec![8; limits::VERSION_BYTES_MAX]),
         };
         for request in [full, Request { name: b"e/f".to_vec(), ..Request::default() }] {
             assert_eq!(Request::decode(&request.encode()), Ok(request));

@@ -6,6 +6,7 @@
 pub(super) mod back;
 mod boot;
 mod journal;
+pub(super) mod named;
 pub(super) mod part;
 pub(super) mod parts;
 mod progress;
@@ -17,6 +18,7 @@ use super::noted::Noted;
 use super::resolve::{Blocked, Cause, Parent, Root};
 use super::words::{self, Verb};
 use super::{Attributes, Capability, Existing, Order, Recovered, Result, Source, Stage, StageRequest, Store};
+use named::NamedStage;
 use part::{LocalStage, Place};
 use parts::Parts;
 use rustix::fs::FileType;
@@ -96,7 +98,7 @@ impl LocalStore {
         words::blocked(verb, &self.label, path, blocked)
     }
 
-    /// Holds the target's directory, once what stands at the target's name allows a new file.
+    /// Holds the target's directory.
     fn place(&self, request: &StageRequest) -> Result<Place> {
         let target = &request.target;
         let shown = self.shown(target);
@@ -106,8 +108,8 @@ impl LocalStore {
             }
             _ => self.blocked(Verb::Create, target, &stop),
         })?;
-        must_admit(&parent, name, request.existing, &shown)?;
-        Ok(Place { parent, name: name.to_vec(), shown, existing: request.existing, umask: self.umask })
+        let (name, base) = (name.to_vec(), request.base.clone());
+        Ok(Place { parent, name, shown, existing: request.existing, base, umask: self.umask })
     }
 }
 
@@ -136,7 +138,11 @@ impl Store for LocalStore {
             let because = "the export is read-only";
             return Err(words::refused(ErrorKind::ReadOnly, Verb::Create, &self.shown(&request.target), because));
         }
-        let place = self.place(request)?;
+        let place = match NamedStage::of(self.place(request)?, request)? {
+            Ok(named) => return Ok(Stage::Named(named)),
+            Err(place) => place,
+        };
+        must_admit(&place.parent, &place.name, request.existing, &place.shown)?;
         LocalStage::open(place, request, &self.parts).map(Stage::Local)
     }
 }

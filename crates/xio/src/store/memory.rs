@@ -58,6 +58,7 @@ impl MemoryStore {
             existing: Existing::Replace,
             transfer: Default::default(),
             resume: None,
+            base: None,
         };
         let stage = self.stage(&request)?;
         stage.write(bytes, 0)?;

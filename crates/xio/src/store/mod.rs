@@ -134,6 +134,17 @@ pub struct StageRequest {
     /// The transfer may go on where an earlier attempt with its id ended, and leave what the next one can go on with. Needs a
     /// known size.
     pub resume: Option<Resume>,
+    /// The copy is tried again: what it may replace, besides itself. Without it, whatever is there.
+    pub base: Option<Base>,
+}
+
+/// What a copy found under its target's name when it began, and what it makes of it.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Base {
+    /// Version of what was there; empty for nothing.
+    pub version: Vec<u8>,
+    /// Modification time of the copy, by which it is taken for itself. It is compared before it counts.
+    pub modified: Option<(i64, u32)>,
 }
 
 /// What two attempts must have in common.

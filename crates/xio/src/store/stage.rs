@@ -2,6 +2,7 @@
 
 use super::fault::FaultStage;
 use super::local::back::ReadBack;
+use super::local::named::NamedStage;
 use super::local::part::LocalStage;
 use super::memory::MemoryStage;
 use super::stream::StreamStage;
@@ -17,6 +18,8 @@ use xdfs_proto::base::{ErrorKind, Extent, Safety};
 pub enum Stage {
     /// A part file beside its target.
     Local(LocalStage),
+    /// What has the target's name already, where it may be what is being copied.
+    Named(NamedStage),
     /// Takes every byte and keeps none.
     Null,
     /// A file of a [`super::MemoryStore`].
@@ -39,6 +42,7 @@ impl Stage {
     pub fn in_memory(&self) -> bool {
         match self {
             Self::Local(stage) => stage.in_memory(),
+            Self::Named(stage) => stage.in_memory(),
             Self::Null | Self::Memory(_) | Self::Stream(_) | Self::Fault(_) => false,
         }
     }
@@ -46,7 +50,7 @@ impl Stage {
     /// In which order `write` takes ranges.
     pub fn order(&self) -> Order {
         match self {
-            Self::Local(_) | Self::Null | Self::Memory(_) => Order::Any,
+            Self::Local(_) | Self::Named(_) | Self::Null | Self::Memory(_) => Order::Any,
             Self::Stream(_) => Order::Ascending,
             Self::Fault(stage) => stage.order(),
         }
@@ -61,6 +65,7 @@ impl Stage {
         })?;
         match self {
             Self::Local(stage) => stage.write(buf, offset),
+            Self::Named(stage) => stage.write(),
             Self::Null => Ok(()),
             Self::Memory(stage) => stage.write(buf, offset),
             Self::Stream(stage) => stage.write(buf, offset),
@@ -72,7 +77,7 @@ impl Stage {
     pub fn descriptor(&self) -> Option<OwnedFd> {
         match self {
             Self::Local(stage) => stage.descriptor(),
-            Self::Null | Self::Memory(_) | Self::Stream(_) | Self::Fault(_) => None,
+            Self::Named(_) | Self::Null | Self::Memory(_) | Self::Stream(_) | Self::Fault(_) => None,
         }
     }
 
@@ -80,7 +85,18 @@ impl Stage {
     pub fn kept(&self) -> &[Noted] {
         match self {
             Self::Local(stage) => stage.kept(),
+            Self::Named(stage) => stage.kept(),
             Self::Fault(stage) => stage.inner().kept(),
+            Self::Null | Self::Memory(_) | Self::Stream(_) => &[],
+        }
+    }
+
+    /// Version of what has the target's name; empty for nothing.
+    pub fn replaces(&self) -> &[u8] {
+        match self {
+            Self::Local(stage) => stage.replaces(),
+            Self::Named(stage) => stage.replaces(),
+            Self::Fault(stage) => stage.inner().replaces(),
             Self::Null | Self::Memory(_) | Self::Stream(_) => &[],
         }
     }
@@ -91,7 +107,7 @@ impl Stage {
         match self {
             Self::Local(stage) => stage.hashed_by(hashes),
             Self::Fault(stage) => stage.inner().hashed_by(hashes),
-            Self::Null | Self::Memory(_) | Self::Stream(_) => {}
+            Self::Named(_) | Self::Null | Self::Memory(_) | Self::Stream(_) => {}
         }
     }
 
@@ -100,7 +116,7 @@ impl Stage {
         match self {
             Self::Local(stage) => stage.unmarked(),
             Self::Fault(stage) => stage.inner().unmarked(),
-            Self::Null | Self::Memory(_) | Self::Stream(_) => 0,
+            Self::Named(_) | Self::Null | Self::Memory(_) | Self::Stream(_) => 0,
         }
     }
 
@@ -109,7 +125,7 @@ impl Stage {
         match self {
             Self::Local(stage) => stage.checkpoint(),
             Self::Fault(stage) => stage.checkpoint(),
-            Self::Null | Self::Memory(_) | Self::Stream(_) => Ok(()),
+            Self::Named(_) | Self::Null | Self::Memory(_) | Self::Stream(_) => Ok(()),
         }
     }
 
@@ -119,15 +135,15 @@ impl Stage {
         match self {
             Self::Local(stage) => stage.keep(),
             Self::Fault(stage) => stage.inner().keep(),
-            Self::Null | Self::Memory(_) | Self::Stream(_) => false,
+            Self::Named(_) | Self::Null | Self::Memory(_) | Self::Stream(_) => false,
         }
     }
 
     /// The best that can be promised about bytes behind [`Self::sync`] and [`Self::sync_directory`].
     pub fn promises(&self) -> Safety {
         match self {
-            Self::Local(stage) if stage.in_memory() => Safety::Written,
-            Self::Local(_) => Safety::Durable,
+            Self::Local(_) | Self::Named(_) if self.in_memory() => Safety::Written,
+            Self::Local(_) | Self::Named(_) => Safety::Durable,
             Self::Null | Self::Memory(_) | Self::Stream(_) => Safety::Written,
             Self::Fault(stage) => stage.inner().promises(),
         }
@@ -145,7 +161,7 @@ impl Stage {
             Self::Memory(stage) => stage.finish(request),
             Self::Stream(stage) => stage.finish(request),
             Self::Fault(stage) => stage.finish(request),
-            Self::Null => Ok(()),
+            Self::Named(_) | Self::Null => Ok(()),
         }
     }
 
@@ -153,6 +169,7 @@ impl Stage {
     pub fn sync(&self) -> Result<()> {
         match self {
             Self::Local(stage) => stage.sync(),
+            Self::Named(stage) => stage.sync(),
             Self::Fault(stage) => stage.sync(),
             Self::Null | Self::Memory(_) | Self::Stream(_) => Ok(()),
         }
@@ -161,7 +178,7 @@ impl Stage {
     /// Whether [`Self::read_back`] can read what was written.
     pub fn can_read_back(&self) -> bool {
         match self {
-            Self::Local(_) => true,
+            Self::Local(_) | Self::Named(_) => true,
             Self::Fault(stage) => stage.inner().can_read_back(),
             Self::Null | Self::Memory(_) | Self::Stream(_) => false,
         }
@@ -171,6 +188,7 @@ impl Stage {
     pub fn read_back(&self, fresh: bool) -> Result<ReadBack> {
         match self {
             Self::Local(stage) => stage.read_back(fresh),
+            Self::Named(stage) => stage.read_back(fresh),
             Self::Fault(stage) => stage.inner().read_back(fresh),
             Self::Null | Self::Memory(_) | Self::Stream(_) => {
                 Err(words::refused(ErrorKind::Unsupported, Verb::Read, self.shown(), "it cannot be read back"))
@@ -181,7 +199,8 @@ impl Stage {
     /// Gives the file its name, in one step. On failure what had the name keeps it.
     pub fn name(&mut self, request: &CommitRequest) -> Result<Attributes> {
         match self {
-            Self::Local(stage) => stage.name(),
+            Self::Local(stage) => stage.name(request.length),
+            Self::Named(stage) => stage.name(),
             Self::Null => Ok(swallowed(request)),
             Self::Memory(stage) => stage.name(request),
             Self::Stream(stage) => stage.name(request),
@@ -193,6 +212,7 @@ impl Stage {
     pub fn sync_directory(&self) -> Result<()> {
         match self {
             Self::Local(stage) => stage.sync_directory(),
+            Self::Named(stage) => stage.sync_directory(),
             Self::Fault(stage) => stage.sync_directory(),
             Self::Null | Self::Memory(_) | Self::Stream(_) => Ok(()),
         }
@@ -218,6 +238,7 @@ impl Stage {
     pub fn shown(&self) -> &str {
         match self {
             Self::Local(stage) => stage.shown(),
+            Self::Named(stage) => stage.shown(),
             Self::Null => "null",
             Self::Memory(stage) => stage.shown(),
             Self::Stream(stage) => stage.shown(),

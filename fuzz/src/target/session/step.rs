@@ -130,6 +130,7 @@ fn request(bytes: &mut Bytes<'_>) -> Request {
         sum: bytes.byte() == 7,
         doubt: bytes.bit(),
         resume: bytes.some(|bytes| Resume { source: vec![bytes.byte() % 3], kept: kept(bytes) }),
+        base: bytes.some(|bytes| vec![bytes.byte() % 3]),
         ..Request::default()
     }
 }

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use xdfs_proto::base::{ErrorKind, Extent};
-use xdfs_xio::store::{Existing, Hashes, LocalStore, Noted, Resume, Stage, StageRequest, Store, noted};
+use xdfs_xio::store::{
+    Base, CommitRequest, Existing, Hashes, LocalStore, Noted, Resume, Stage, StageRequest, Store, noted,
+};
 
 const SIZE: u64 = 8 << 20;
 const PIECE: usize = 1 << 20;
@@ -52,6 +54,7 @@ fn request(source: &[u8]) -> StageRequest {
         existing: Existing::Replace,
         transfer: TRANSFER,
         resume: Some(Resume { source: source.to_vec(), owner: b"anna".to_vec(), hashed: false, synced: true }),
+        base: None,
     }
 }
 
@@ -231,6 +234,69 @@ fn a_copy_goes_on_in_doubt_and_the_journal_is_about_it_at_once() {
         assert_eq!((told.source.as_slice(), told.noted), (&b"v2"[..], doubted()));
         assert_eq!(folder.store().stage(&request(b"v2")).unwrap().kept(), []);
     }
+}
+
+/// A request of a copy that is tried again: what it found, and the time that it gives its target.
+fn again(found: &[u8], modified: (i64, u32)) -> StageRequest {
+    StageRequest { base: Some(Base { version: found.to_vec(), modified: Some(modified) }), ..comparing(b"v1") }
+}
+
+/// As every copy here ends.
+fn dated() -> CommitRequest {
+    CommitRequest { modified: Some((1_700_000_000, 0)), ..commit(SIZE) }
+}
+
+#[test]
+fn a_copy_that_is_tried_again_replaces_what_it_found_alone() {
+    let folder = Folder::new();
+    let store = folder.store();
+    std::fs::write(folder.0.join("target"), b"old").unwrap();
+    let first = store.stage(&comparing(b"v1")).unwrap();
+    let found = first.replaces().to_vec();
+    assert_eq!(found, store.attributes(&path("target")).unwrap().version.0);
+    write(&first, 0..4);
+    assert!(first.keep());
+    drop(first);
+    // What comes while it is written is noticed when it gets its name, and the bytes stay for whoever asks anew.
+    let late = store.stage(&again(&found, (1_700_000_000, 0))).unwrap();
+    write(&late, 4..8);
+    std::fs::write(folder.0.join("target"), b"newer").unwrap();
+    assert_eq!(late.commit(&dated()).unwrap_err().kind, ErrorKind::TargetChanged);
+    assert_eq!(store.stage(&again(&found, (1_700_000_000, 0))).unwrap_err().kind, ErrorKind::TargetChanged);
+    assert_eq!(std::fs::read(folder.0.join("target")).unwrap(), b"newer");
+    let anew = store.stage(&comparing(b"v1")).unwrap();
+    assert_eq!(noted::ranges(anew.kept()), [extent(0, SIZE)]);
+    anew.commit(&dated()).unwrap();
+    // Nothing was there, and now there is: the same, unless it is the copy itself.
+    assert_eq!(store.stage(&again(b"", (1_600_000_000, 0))).unwrap_err().kind, ErrorKind::TargetChanged);
+}
+
+#[test]
+fn what_may_be_the_copy_itself_is_told_as_committed_once_it_was_compared() {
+    let folder = Folder::new();
+    let store = folder.store();
+    let first = store.stage(&comparing(b"v1")).unwrap();
+    write(&first, 0..8);
+    let committed = first.commit(&dated()).unwrap();
+    let stage = store.stage(&again(b"", (1_700_000_000, 0))).unwrap();
+    assert_eq!(stage.kept(), [Noted { extent: extent(0, SIZE), value: None, proved: false }]);
+    assert_eq!(
+        stage.write(&[1], 0).unwrap_err().kind,
+        ErrorKind::TargetChanged,
+        "nothing is written to what has its name"
+    );
+    stage.sync().unwrap();
+    assert_eq!(stage.commit(&dated()).unwrap().version, committed.version);
+    // Who compares nothing sends it again.
+    let mut blind = again(b"", (1_700_000_000, 0));
+    blind.resume.iter_mut().for_each(|resume| resume.hashed = false);
+    assert_eq!(store.stage(&blind).unwrap().kept(), []);
+    // Somebody else takes the name while it is compared.
+    let stage = store.stage(&again(b"", (1_700_000_000, 0))).unwrap();
+    std::fs::write(folder.0.join("other"), b"newer").unwrap();
+    std::fs::rename(folder.0.join("other"), folder.0.join("target")).unwrap();
+    assert_eq!(stage.commit(&dated()).unwrap_err().kind, ErrorKind::TargetChanged);
+    assert_eq!(std::fs::read(folder.0.join("target")).unwrap(), b"newer");
 }
 
 #[test]

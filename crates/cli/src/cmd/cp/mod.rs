@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use xdfs_client::{Error, ErrorKind, Existing, GetOptions, Payload, PutOptions, Verify};
-use xdfs_xio::store::{FileKind, LocalPlace, Source, Stage};
+use xdfs_xio::store::{Base, FileKind, LocalPlace, Source, Stage};
 
 use self::failure::Failed;
 use self::items::{Download, Upload};
@@ -45,7 +45,7 @@ pub(crate) fn run(plan: CopyPlan) -> Result<Exit, Failure> {
         level: options.level,
     };
     let sessions = Sessions::new(wishes, plan.login.clone());
-    let mut copy = Copy { sessions, options, moving: Moving::new(output.as_mut(), stop) };
+    let mut copy = Copy { sessions, options, moving: Moving::new(output.as_mut(), stop), base: None };
     let exits = match &plan.copies {
         Copies::Upload { sources, target } => copy.upload_all(sources, target)?,
         Copies::Download { sources, target } => copy.download_all(sources, target)?,
@@ -62,6 +62,8 @@ struct Copy<'a> {
     sessions: Sessions,
     options: &'a Options,
     moving: Moving<'a>,
+    /// What had the present file's target name when its first attempt began.
+    base: Option<Vec<u8>>,
 }
 
 impl Copy<'_> {
@@ -121,6 +123,7 @@ impl Copy<'_> {
     ) -> Result<Outcome, Failed> {
         let mut patience = Patience::new(if again { self.options.retry } else { Duration::ZERO });
         self.moving.begin();
+        self.base = None;
         loop {
             let mut failed = match attempt(self) {
                 Ok(outcome) => return Ok(outcome.after(patience.attempts())),
@@ -149,6 +152,7 @@ impl Copy<'_> {
             durable,
             resume: self.options.resume,
             verify: verify_of(self.options.check),
+            base: self.base.clone(),
         };
         let (session, new) =
             self.sessions.with(&pair.target).map_err(|failed| Failed::of_session(&item.target, failed))?;
@@ -157,7 +161,12 @@ impl Copy<'_> {
         }
         let size = payload.length();
         let started = session.put(payload, wire_name(&pair.target), &put);
-        let moved = started.and_then(|transfer| self.moving.watch(&item, session, transfer, &|| size, self.options));
+        let (moving, base, options) = (&mut self.moving, &mut self.base, self.options);
+        let moved = started.and_then(|transfer| {
+            let moved = moving.watch(&item, session, &transfer, &|| size, options);
+            *base = base.take().or_else(|| transfer.replaces());
+            moved
+        });
         moved.or_else(|error| {
             if error.kind == ErrorKind::ConnectionLost {
                 self.sessions.forget(&pair.target);
@@ -208,14 +217,18 @@ impl Copy<'_> {
             return Ok(Outcome::Kept(item));
         }
         let existing = if self.options.keep_existing { Existing::Keep } else { Existing::Replace };
+        // A later attempt replaces what the first one found, and nothing that came since.
+        let first = self.base.is_none();
+        self.base = self.base.take().or_else(|| place.as_ref().and_then(LocalPlace::version));
+        let base = self.base.clone().filter(|_| !first).map(|version| Base { version, modified: None });
         let staged = Arc::new(Staged::default());
         let to_output = pair.target == LocalTarget::Stdout;
         let target = || {
-            let (looked, place) = (place.clone(), place.clone());
+            let (looked, place, base) = (place.clone(), place.clone(), base.clone());
             staged.target(
                 move |transfer| looked.and_then(|place| place.kept(transfer)),
                 move |staging| match place {
-                    Some(place) => place.stage(staging.size, existing, staging.transfer, staging.resume),
+                    Some(place) => place.stage(staging.size, existing, staging.transfer, staging.resume, base),
                     None if to_output => Stage::standard_output(),
                     None => Ok(Stage::Null),
                 },
@@ -238,7 +251,7 @@ impl Copy<'_> {
             self.moving.greet(session, self.options);
         }
         let size = || staged.size();
-        let moved = started.and_then(|transfer| self.moving.watch(&item, session, transfer, &size, self.options));
+        let moved = started.and_then(|transfer| self.moving.watch(&item, session, &transfer, &size, self.options));
         moved.or_else(|error| {
             if error.kind == ErrorKind::ConnectionLost {
                 self.sessions.forget(&pair.source);

@@ -102,7 +102,7 @@ impl<'a> Moving<'a> {
         &mut self,
         item: &Item,
         session: &Session,
-        transfer: Transfer,
+        transfer: &Transfer,
         size: &dyn Fn() -> Option<u64>,
         options: &Options,
     ) -> Result<Outcome, Error> {

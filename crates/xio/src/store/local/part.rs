@@ -6,15 +6,16 @@
 
 use super::back::ReadBack;
 use super::must_admit;
+use super::named::must_be_base;
 use super::parts::Parts;
 use super::progress::{Health, Progress, Reign};
 use super::room::{lacking, reserve};
-use super::source::attributes_of;
+use super::source::{attributes_of, version_of};
 use crate::store::exact::{Stuck, write_full};
 use crate::store::noted::{Hashes, Noted};
 use crate::store::resolve::Parent;
 use crate::store::words::{self, Verb};
-use crate::store::{Attributes, CommitRequest, Existing, Result, StageRequest};
+use crate::store::{Attributes, Base, CommitRequest, Existing, Result, StageRequest};
 use rustix::fs::{Mode, Timespec, Timestamps, UTIME_OMIT};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
@@ -40,6 +41,8 @@ pub(super) struct Place {
     pub(super) shown: String,
     /// What to do when the name is taken.
     pub(super) existing: Existing,
+    /// What may be replaced, where that was said.
+    pub(super) base: Option<Base>,
     /// Bits that the mode loses.
     pub(super) umask: u32,
 }
@@ -60,6 +63,8 @@ pub struct LocalStage {
     synced: bool,
     /// What was there at the start.
     kept: Vec<Noted>,
+    /// Version of what had the target's name then; empty for nothing.
+    replaces: Vec<u8>,
     /// The part file has the target's name.
     settled: bool,
     /// The part file stays when this goes.
@@ -78,6 +83,8 @@ impl LocalStage {
         let journal = part_name(&place.name, &request.transfer, b".journal");
         let opened = parts.open(&place, request, &part, &journal)?;
         let generation = opened.progress.reign().generation;
+        let stood = place.parent.look(&place.name).map_err(|errno| words::failed(Verb::Create, &place.shown, errno))?;
+        let replaces = stood.map(|stat| version_of(&stat).0).unwrap_or_default();
         let stage = Self {
             place,
             generation,
@@ -86,6 +93,7 @@ impl LocalStage {
             size: request.size,
             synced: request.resume.as_ref().is_some_and(|resume| resume.synced),
             kept: opened.kept,
+            replaces,
             settled: false,
             // Until room is reserved nothing of an earlier attempt may go.
             stays: AtomicBool::new(opened.found),
@@ -129,6 +137,11 @@ impl LocalStage {
     /// What an earlier attempt left.
     pub(in crate::store) fn kept(&self) -> &[Noted] {
         &self.kept
+    }
+
+    /// What had the target's name when the stage was opened; empty for nothing.
+    pub(in crate::store) fn replaces(&self) -> &[u8] {
+        &self.replaces
     }
 
     /// What is written from now on is hashed, and noted with its hashes.
@@ -226,7 +239,7 @@ impl LocalStage {
     }
 
     /// Gives the file its name, in one step.
-    pub(in crate::store) fn name(&mut self) -> Result<Attributes> {
+    pub(in crate::store) fn name(&mut self, length: u64) -> Result<Attributes> {
         self.must_be_sound()?;
         // From here on nobody takes over: what would be written then would be written to the target.
         let mut reign = self.progress.reign_mut();
@@ -235,6 +248,11 @@ impl LocalStage {
         drop(reign);
         // What the rename itself does not refuse: a link, FIFO or device that came to stand there.
         must_admit(&self.place.parent, &self.place.name, self.place.existing, &self.place.shown)?;
+        if let Err(error) = must_be_base(&self.place, self.size.unwrap_or(length)) {
+            // The bytes are good: whoever copies it again need not send them again.
+            self.keep();
+            return Err(error);
+        }
         let named = match self.place.existing {
             Existing::Replace => self.place.parent.replace(&self.part, &self.place.name),
             Existing::Keep => self.place.parent.keep(&self.part, &self.place.name),

@@ -74,7 +74,7 @@ pub(in crate::store) fn attributes_of(stat: &Stat) -> Attributes {
 
 /// Device, inode, size, mtime and ctime, 48 bytes: what the file system offers to tell two states apart. The ctime has
 /// full resolution for `write` since Linux 6.13; a store through a mapping may escape it, which only a hash catches.
-fn version_of(stat: &Stat) -> Version {
+pub(super) fn version_of(stat: &Stat) -> Version {
     let mut bytes = Vec::with_capacity(VERSION_BYTES);
     bytes.extend_from_slice(&stat.st_dev.to_be_bytes());
     bytes.extend_from_slice(&stat.st_ino.to_be_bytes());

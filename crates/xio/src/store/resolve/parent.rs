@@ -19,11 +19,31 @@ impl Parent {
 
     /// What stands at `name`, if anything; a link is reported as a link.
     pub(in crate::store) fn kind_of(&self, name: &[u8]) -> Result<Option<FileType>, Errno> {
+        Ok(self.look(name)?.map(|stat| FileType::from_raw_mode(stat.st_mode)))
+    }
+
+    /// What stands at `name`, if anything; of a link, the link.
+    pub(in crate::store) fn look(&self, name: &[u8]) -> Result<Option<Stat>, Errno> {
         match self.stat(name) {
-            Ok(stat) => Ok(Some(FileType::from_raw_mode(stat.st_mode))),
+            Ok(stat) => Ok(Some(stat)),
             Err(Errno::NOENT) => Ok(None),
             Err(errno) => Err(errno),
         }
+    }
+
+    /// Opens the regular file `name` for reading; ESTALE where something else stands there.
+    pub(in crate::store) fn open_regular(&self, name: &[u8]) -> Result<(OwnedFd, Stat), Errno> {
+        let must_be_regular = |stat: Stat| match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => Ok(stat),
+            _ => Err(Errno::STALE),
+        };
+        // Before the open, which may wake or arm what is no file.
+        must_be_regular(self.stat(name)?)?;
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&self.directory, name, flags, Mode::empty())?;
+        let stat = must_be_regular(rustix::fs::fstat(&file)?)?;
+        rustix::fs::fcntl_setfl(&file, OFlags::empty())?;
+        Ok((file, stat))
     }
 
     fn stat(&self, name: &[u8]) -> Result<Stat, Errno> {

@@ -11,7 +11,7 @@
 use super::Root;
 use crate::store::stream::{StreamSource, StreamStage};
 use crate::store::words::{self, Verb};
-use crate::store::{Existing, FileKind, Kept, LocalStore, Result, Resume, Source, Stage, StageRequest, Store};
+use crate::store::{Base, Existing, FileKind, Kept, LocalStore, Result, Resume, Source, Stage, StageRequest, Store};
 use rustix::fs::{AtFlags, CWD, FileType};
 use rustix::io::Errno;
 use xdfs_proto::base::{ErrorKind, RelPath};
@@ -77,10 +77,11 @@ impl LocalPlace {
         existing: Existing,
         transfer: [u8; 16],
         resume: Option<Resume>,
+        base: Option<Base>,
     ) -> Result<Stage> {
         if self.existing != Some(FileKind::Other) {
             let target = self.name.clone();
-            return self.store.stage(&StageRequest { target, size, existing, transfer, resume });
+            return self.store.stage(&StageRequest { target, size, existing, transfer, resume, base });
         }
         if existing == Existing::Keep {
             return Err(refused(ErrorKind::AlreadyExists, &self.typed, "it already exists"));
@@ -99,6 +100,14 @@ impl LocalPlace {
                     &format!("{what} is in the way"),
                 ))
             }
+        }
+    }
+
+    /// Version of what stands here; empty for nothing, none where it cannot be told.
+    pub fn version(&self) -> Option<Vec<u8>> {
+        match self.store.attributes(&self.name) {
+            Ok(attributes) => Some(attributes.version.0),
+            Err(error) => (error.kind == ErrorKind::NotFound).then(Vec::new),
         }
     }
 
