@@ -37,7 +37,7 @@ SUITES = {1: AESGCM, 2: ChaCha20Poly1305}
 FIELD = re.compile(r"(\S+):([a-z]+)(\d*)(?:([?!^])(\S+))?")
 ERROR = "code:int retry:u8 errno:int message:bytes1024"
 WISH = ("flags:int name:bytes4096 label:bytes4096 transfer:raw16 offset:int length:int?2 level:u8 block:int"
-        " credit:int mode:int modified:time?8 source:bytes64?32 kept:ranges?32")
+        " credit:int mode:int modified:time?8 source:bytes64?32 kept:ranges?32 base:bytes64?1024")
 FORMS = {
     "preface.client": "service:u8 magic:raw4 version_min:u8 version_max:u8 start:u8",
     "preface.server": "status:u8 magic:raw4 version:u8 zero:u8 start:u8",

@@ -78,6 +78,7 @@ fn the_table_of_limits_is_the_codes() {
         ("OPTION_BYTES_MAX", limits::OPTION_BYTES_MAX as u64),
         ("LABEL_BYTES_MAX", limits::LABEL_BYTES_MAX as u64),
         ("LEDGER_ENTRIES_MAX", limits::LEDGER_ENTRIES_MAX as u64),
+        ("KEPT_HASHED_MAX", limits::KEPT_HASHED_MAX as u64),
         ("SUBTREES_MAX", limits::SUBTREES_MAX as u64),
     ];
     let found: Vec<_> = rows("11. Limits")[2..].iter().map(|row| (row[2].clone(), row[1].parse().unwrap())).collect();

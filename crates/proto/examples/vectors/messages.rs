@@ -68,45 +68,46 @@ pub(crate) fn download_request() -> Request {
     }
 }
 
+fn request(path: &'static str, about: &'static str, event: Event, request: Request) -> Frame {
+    let flags = u64::from(request.keep_existing)
+        | u64::from(request.length.is_some()) << 1
+        | u64::from(request.head_only) << 2
+        | u64::from(request.modified.is_some()) << 3
+        | u64::from(request.durable) << 4
+        | u64::from(request.resume.is_some()) << 5
+        | u64::from(request.hash) << 6
+        | u64::from(request.reread) << 7
+        | u64::from(request.sum) << 8
+        | u64::from(request.doubt) << 9
+        | u64::from(request.base.is_some()) << 10;
+    let mut frame = Frame::new(path, format!("request {}", event as u8), about)
+        .integer("flags", flags)
+        .bytes("name", &request.name)
+        .bytes("label", &request.label)
+        .raw("transfer", &request.transfer)
+        .integer("offset", request.offset);
+    if let Some(length) = request.length {
+        frame = frame.integer("length", length);
+    }
+    frame = frame
+        .byte("level", request.level as u8)
+        .integer("block", request.block.into())
+        .integer("credit", request.credit)
+        .integer("mode", request.mode.into());
+    if let Some(modified) = request.modified {
+        frame = frame.time("modified", modified);
+    }
+    if let Some(resume) = &request.resume {
+        let kept: Vec<_> = resume.kept.iter().map(|range| (range.offset(), range.length())).collect();
+        frame = frame.bytes("source", &resume.source).ranges("kept", &kept);
+    }
+    if let Some(base) = &request.base {
+        frame = frame.bytes("base", base);
+    }
+    frame.is(&request.encode())
+}
+
 fn requests() -> Vec<Frame> {
-    let request = |path, about, event: Event, request: Request| {
-        let flags = u64::from(request.keep_existing)
-            | u64::from(request.length.is_some()) << 1
-            | u64::from(request.head_only) << 2
-            | u64::from(request.modified.is_some()) << 3
-            | u64::from(request.durable) << 4
-            | u64::from(request.resume.is_some()) << 5
-            | u64::from(request.hash) << 6
-            | u64::from(request.reread) << 7
-            | u64::from(request.sum) << 8
-            | u64::from(request.doubt) << 9
-            | u64::from(request.base.is_some()) << 10;
-        let mut frame = Frame::new(path, format!("request {}", event as u8), about)
-            .integer("flags", flags)
-            .bytes("name", &request.name)
-            .bytes("label", &request.label)
-            .raw("transfer", &request.transfer)
-            .integer("offset", request.offset);
-        if let Some(length) = request.length {
-            frame = frame.integer("length", length);
-        }
-        frame = frame
-            .byte("level", request.level as u8)
-            .integer("block", request.block.into())
-            .integer("credit", request.credit)
-            .integer("mode", request.mode.into());
-        if let Some(modified) = request.modified {
-            frame = frame.time("modified", modified);
-        }
-        if let Some(resume) = &request.resume {
-            let kept: Vec<_> = resume.kept.iter().map(|range| (range.offset(), range.length())).collect();
-            frame = frame.bytes("source", &resume.source).ranges("kept", &kept);
-        }
-        if let Some(base) = &request.base {
-            frame = frame.bytes("base", base);
-        }
-        frame.is(&request.encode())
-    };
     let plain = Request { name: b"data/f".to_vec(), transfer: [0xab; 16], ..Request::default() };
     let upload = Request {
         keep_existing: true,
@@ -124,6 +125,7 @@ fn requests() -> Vec<Frame> {
     let kept = vec![extent(0, 256 << 20), extent(300 << 20, 5)];
     let going_on = Request { resume: Some(Resume { source: vec![1, 2, 3], kept }), ..plain.clone() };
     let hashed = Request { hash: true, reread: true, length: Some(5 << 30), ..plain.clone() };
+    let again = Request { base: Some(vec![9; 48]), ..upload.clone() };
     let doubted = Request { hash: true, doubt: true, ..going_on.clone() };
     let sum = Request { sum: true, offset: 1000, length: Some(24), ..plain.clone() };
     let stat = Request { head_only: true, ..plain.clone() };
@@ -134,6 +136,7 @@ fn requests() -> Vec<Frame> {
         request("wire/request-upload.txt", "A new file with mode, and a time before 1970.", Event::Upload, upload),
         request("wire/request-upload-hash.txt", "An upload that is hashed, and read back.", Event::Upload, hashed),
         request("wire/request-download-doubt.txt", "What the client has is in doubt.", Event::Download, doubted),
+        request("wire/request-upload-base.txt", "An upload is tried again.", Event::Upload, again),
         request("wire/request-sum.txt", "The hash of a range and no byte of it.", Event::Download, sum),
         request("wire/request-upload-durable.txt", "A durable upload that may be resumed.", Event::Upload, durable),
         request("wire/request-download-resume.txt", "A download that goes on.", Event::Download, going_on),
