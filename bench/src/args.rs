@@ -93,6 +93,8 @@ pub enum Shape {
     Levels,
     /// `clear`, `integrity` and `private` beside what others do encrypted.
     Private,
+    /// What a hash from end to end costs, and a copy that survives a power cut.
+    Durable,
     /// Many clients against one session.
     Clients,
     /// CPU of a session that does nothing, and of one whose operation waits.
@@ -123,6 +125,8 @@ pub enum PeerName {
     Gridftp,
     /// cp --reflink=never: no network at all.
     Cp,
+    /// cp and `sync` of the copy.
+    CpSync,
     /// rsync daemon.
     Rsync,
     /// scp to an own sshd.

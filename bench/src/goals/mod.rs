@@ -1,6 +1,7 @@
 //! The speed goals of xdfs, each checked against the results that say something about it. Nothing else is printed
 //! for a goal whose shape was not run: a goal is never met by absence.
 
+mod durable;
 mod private;
 
 use serde::Serialize;
@@ -71,6 +72,7 @@ pub fn check(report: &Report) -> Vec<Goal> {
             Shape::File => file(cell, &mut goals),
             Shape::Levels => levels(cell, &mut goals),
             Shape::Private => private::check(cell, &mut goals),
+            Shape::Durable => durable::check(cell, &mut goals),
             Shape::Small => small(cell, &mut goals),
             Shape::Clients | Shape::Idle | Shape::Sessions | Shape::Login | Shape::Stall | Shape::All => {}
         }

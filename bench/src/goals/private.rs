@@ -11,13 +11,13 @@ const INTEGRITY: &str = "xdfs integrity";
 const CLEAR: &str = "xdfs";
 
 /// One system over another, at least so much.
-struct Wanted {
+pub(super) struct Wanted {
     faster: &'static str,
     slower: &'static str,
     ratio: f64,
 }
 
-const fn wanted(faster: &'static str, slower: &'static str, ratio: f64) -> Wanted {
+pub(super) const fn wanted(faster: &'static str, slower: &'static str, ratio: f64) -> Wanted {
     Wanted { faster, slower, ratio }
 }
 
@@ -56,6 +56,11 @@ pub(super) fn check(cell: &CellReport, goals: &mut Vec<Goal>) {
         (Some(_), 8) => FILE_MANY,
         _ => &[],
     };
+    compare(cell, table, goals);
+}
+
+/// What of the table this cell says something about.
+pub(super) fn compare(cell: &CellReport, table: &[Wanted], goals: &mut Vec<Goal>) {
     for Wanted { faster, slower, ratio } in table {
         if let Some(found) = found(cell, faster, slower) {
             goals.push(Goal::at_least(format!("{}: {faster} / {slower}", cell.title), *ratio, found));

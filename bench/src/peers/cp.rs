@@ -11,15 +11,26 @@ use crate::world::World;
 
 /// GNU cp.
 #[derive(Debug)]
-pub(super) struct Cp;
+pub(super) enum Cp {
+    /// What the file system has taken.
+    Written,
+    /// Behind it `sync` of the file: what survives a power cut, but for its name.
+    Synced,
+}
 
 impl System for Cp {
     fn name(&self) -> PeerName {
-        PeerName::Cp
+        match self {
+            Self::Written => PeerName::Cp,
+            Self::Synced => PeerName::CpSync,
+        }
     }
 
     fn label(&self) -> String {
-        "cp".to_owned()
+        match self {
+            Self::Written => "cp".to_owned(),
+            Self::Synced => "cp+sync".to_owned(),
+        }
     }
 
     fn programs(&self) -> &'static [(&'static str, &'static str)] {
@@ -39,12 +50,16 @@ impl System for Cp {
     }
 
     fn command(&self, _world: &World, _server: Option<&Server>, work: &Work) -> Result<Command> {
-        match work {
-            Work::File { source, target, .. } => Ok(program("cp").arg("--reflink=never").arg(source).arg(target)),
-            Work::Memory { .. } => {
-                Err(Error::Unreadable { program: "cp".to_owned(), detail: "copies files only".to_owned() })
+        let Work::File { source, target, .. } = work else {
+            return Err(Error::Unreadable { program: "cp".to_owned(), detail: "copies files only".to_owned() });
+        };
+        Ok(match self {
+            Self::Written => program("cp").arg("--reflink=never").arg(source).arg(target),
+            Self::Synced => {
+                let both = r#"cp --reflink=never "$0" "$1" && sync "$1""#;
+                program("sh").args(["-c", both]).arg(source).arg(target)
             }
-        }
+        })
     }
 
     fn outcome(&self, _output: &str) -> Result<Outcome> {

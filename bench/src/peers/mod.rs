@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 use crate::process::{Account, Command, Running};
 use crate::world::World;
 pub use rustls::Rustls;
-pub use xdfs::{Xdfs, copy as xdfs_copy, state};
+pub use xdfs::{Xdfs, state};
 
 /// A piece of work, the same for every system.
 #[derive(Debug, Clone)]
@@ -145,7 +145,8 @@ pub fn systems(names: &[PeerName]) -> Vec<Box<dyn System>> {
             PeerName::Gridftp => Box::new(gridftp::GridFtp::Clear),
             PeerName::GridftpSafe => Box::new(gridftp::GridFtp::Safe),
             PeerName::GridftpPrivate => Box::new(gridftp::GridFtp::Private),
-            PeerName::Cp => Box::new(cp::Cp),
+            PeerName::Cp => Box::new(cp::Cp::Written),
+            PeerName::CpSync => Box::new(cp::Cp::Synced),
             PeerName::Rsync => Box::new(rsync::Rsync),
             PeerName::Rustls => Box::new(Rustls),
             PeerName::Nginx => Box::new(nginx::Nginx::default()),

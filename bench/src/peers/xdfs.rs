@@ -17,11 +17,15 @@ pub struct Xdfs {
     pub protection: &'static str,
     /// Instead of the work's number of channels.
     pub channels: Option<u32>,
+    /// `none` or `hash`.
+    pub verify: &'static str,
+    /// `written` or `durable`.
+    pub durability: &'static str,
 }
 
 impl Default for Xdfs {
     fn default() -> Self {
-        Self { protection: "clear", channels: None }
+        Self { protection: "clear", channels: None, verify: "none", durability: "written" }
     }
 }
 
@@ -59,22 +63,14 @@ pub fn state(world: &World) -> PathBuf {
     world.scratch.path().join("xdfs-state")
 }
 
-/// `xdfs cp` with what every run has in common.
-pub fn copy(world: &World, channels: u32, protection: &str) -> Command {
-    Command::new(&world.xdfs)
-        .args([
-            "cp",
-            "-P",
-            &channels.to_string(),
-            "--protection",
-            protection,
-            "--verify",
-            "none",
-            "--durability",
-            "written",
-            "--json",
-        ])
-        .args(&world.args.cp_arg)
+impl Xdfs {
+    /// `xdfs cp` with what every run has in common.
+    pub fn copy(&self, world: &World, channels: u32) -> Command {
+        Command::new(&world.xdfs)
+            .args(["cp", "-P", &channels.to_string(), "--protection", self.protection])
+            .args(["--verify", self.verify, "--durability", self.durability, "--json"])
+            .args(&world.args.cp_arg)
+    }
 }
 
 impl System for Xdfs {
@@ -83,9 +79,11 @@ impl System for Xdfs {
     }
 
     fn label(&self) -> String {
-        let level = if self.protection == "clear" { String::new() } else { format!(" {}", self.protection) };
         let channels = self.channels.map(|channels| format!(" -P {channels}")).unwrap_or_default();
-        format!("xdfs{level}{channels}")
+        let other = |value: &str, usual: &str| if value == usual { String::new() } else { format!(" {value}") };
+        let (level, verify) = (other(self.protection, "clear"), other(self.verify, "none"));
+        let durability = other(self.durability, "written");
+        format!("xdfs{level}{verify}{durability}{channels}")
     }
 
     fn programs(&self) -> &'static [(&'static str, &'static str)] {
@@ -103,7 +101,7 @@ impl System for Xdfs {
     fn command(&self, world: &World, server: Option<&Server>, work: &Work) -> Result<Command> {
         let port = port_of(server, "xdfs")?;
         let pin = server.map_or("", |server| server.pin.as_str());
-        let command = copy(world, self.channels.unwrap_or(work.channels()), self.protection);
+        let command = self.copy(world, self.channels.unwrap_or(work.channels()));
         Ok(match work {
             Work::Memory { direction: Direction::Up, bytes, .. } => {
                 command.arg(format!("zero:{bytes}")).arg(format!("xdfs://127.0.0.1:{port}/m/null{pin}"))

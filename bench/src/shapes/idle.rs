@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::login::{holder, wait_for_event};
 use crate::error::{Error, Result};
-use crate::peers::{Server, System, Xdfs, xdfs_copy};
+use crate::peers::{Server, System, Xdfs};
 use crate::process::{Account, Command, Running, Sampler, SideSample};
 use crate::report::Report;
 use crate::sockets;
@@ -107,7 +107,7 @@ fn command(world: &World, server: &Server, kind: Kind, channels: u32) -> Command
         Kind::Idle => holder(world, server, "hold").args(["--channels", &channels.to_string()]),
         Kind::Waiting => {
             let url = format!("xdfs://127.0.0.1:{}/m/null{}", server.port, server.pin);
-            xdfs_copy(world, channels, "clear").arg("-").arg(url)
+            Xdfs::default().copy(world, channels).arg("-").arg(url)
         }
     }
 }

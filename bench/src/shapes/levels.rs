@@ -12,7 +12,7 @@ const MEMORY_BYTES: u64 = 4_000_000_000;
 const FILE_BYTES: u64 = 2_000_000_000;
 
 fn levels() -> Vec<Box<dyn System>> {
-    let level = |protection| -> Box<dyn System> { Box::new(Xdfs { protection, channels: None }) };
+    let level = |protection| -> Box<dyn System> { Box::new(Xdfs { protection, ..Xdfs::default() }) };
     vec![level("clear"), level("integrity")]
 }
 

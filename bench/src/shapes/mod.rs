@@ -1,6 +1,7 @@
 //! The shapes: which work, which systems, in which cells. One file each.
 
 pub mod clients;
+mod durable;
 mod file;
 pub mod idle;
 mod levels;
@@ -24,6 +25,7 @@ pub fn run(world: &World, shape: Shape, report: &mut Report) -> Result<()> {
         Shape::File => file::run(world, report),
         Shape::Levels => levels::run(world, report),
         Shape::Private => private::run(world, report),
+        Shape::Durable => durable::run(world, report),
         Shape::Clients => clients::run(world, report),
         Shape::Idle => idle::run(world, report),
         Shape::Sessions => sessions::run(world, report),
@@ -36,6 +38,7 @@ pub fn run(world: &World, shape: Shape, report: &mut Report) -> Result<()> {
                 Shape::File,
                 Shape::Levels,
                 Shape::Private,
+                Shape::Durable,
                 Shape::Small,
                 Shape::Clients,
                 Shape::Idle,

@@ -42,7 +42,7 @@ pub(super) fn run(world: &World, report: &mut Report) -> Result<()> {
 
 /// `private` first: it is what the others are compared with. The other levels of xdfs follow it.
 fn systems(names: &[PeerName]) -> Vec<Box<dyn System>> {
-    let level = |protection| -> Box<dyn System> { Box::new(Xdfs { protection, channels: None }) };
+    let level = |protection| -> Box<dyn System> { Box::new(Xdfs { protection, ..Xdfs::default() }) };
     let own = names.contains(&PeerName::Xdfs);
     let levels = if own { vec![level("private"), level("integrity"), level("clear")] } else { Vec::new() };
     let others: Vec<PeerName> = names.iter().copied().filter(|name| *name != PeerName::Xdfs).collect();
