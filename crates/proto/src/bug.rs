@@ -20,12 +20,18 @@ pub enum Bug {
     FenceOfOneEpoch,
     /// What arrived is committed without a look at the hash of what was sent.
     RootNotCompared,
+    /// A channel that ends without EOFT is taken as one that ended in order, and nobody counts what EOFR and EOFT say.
+    EndWithoutMark,
     /// A JOIN is taken whatever its proof says.
     JoinWithoutProof,
     /// A grant serves a second JOIN with the same number.
     GrantServesTwice,
     /// A grant serves after its time.
     GrantOutlivesItsTime,
+    /// A number is looked up when a JOIN comes, and used up only when its answer is out.
+    GrantUsedLate,
+    /// The proof of a JOIN, and the keys, say nothing of the channel's number.
+    ProofWithoutChannel,
     /// What is taken away ends the sessions that are up, and not those whose answer is on its way.
     RevocationMissesOpening,
     /// A session that ends closes channel 1, and not those that joined.
@@ -36,6 +42,10 @@ pub enum Bug {
     SequenceWithoutKey,
     /// Connections that have said nothing are not counted.
     SilentAreFree,
+    /// The time of a connection begins with its first bytes.
+    DeadlineFromFirstBytes,
+    /// Where a token ends is compared as text, not by components.
+    ScopeIsText,
     /// The file gets its name before its bytes are synced.
     NameBeforeSync,
     /// The directory is not synced behind the name.
@@ -44,11 +54,15 @@ pub enum Bug {
     SyncAgain,
     /// A sync that failed is taken as one that was made.
     ErrorIgnored,
+    /// The journal tells of bytes that are synced only afterwards.
+    MarkerBeforeSync,
+    /// What is gone on with is as much as the part file is long, whatever the journal says.
+    ResumeBySize,
 }
 
 impl Bug {
     /// Those of the session, which the model checker and the simulation catch.
-    pub const ALL: [Bug; 8] = [
+    pub const ALL: [Bug; 9] = [
         Bug::ForgetLostBlocks,
         Bug::CountDuplicates,
         Bug::AckAcrossGap,
@@ -57,22 +71,29 @@ impl Bug {
         Bug::CancelDecides,
         Bug::FenceOfOneEpoch,
         Bug::RootNotCompared,
+        Bug::EndWithoutMark,
     ];
 
     /// Those of joining, revocation and protection, which the model of a hostile participant catches.
-    pub const OF_PROTECTION: [Bug; 8] = [
+    pub const OF_PROTECTION: [Bug; 11] = [
         Bug::JoinWithoutProof,
         Bug::GrantServesTwice,
         Bug::GrantOutlivesItsTime,
+        Bug::GrantUsedLate,
+        Bug::ProofWithoutChannel,
         Bug::RevocationMissesOpening,
         Bug::RevocationMissesJoined,
         Bug::LevelOnlyTold,
         Bug::SequenceWithoutKey,
         Bug::SilentAreFree,
+        Bug::DeadlineFromFirstBytes,
     ];
 
-    /// Those of storage, which the crash states catch.
-    pub const OF_STORAGE: [Bug; 4] = [Bug::NameBeforeSync, Bug::NoDirectorySync, Bug::SyncAgain, Bug::ErrorIgnored];
+    /// Those of a commit, which the crash states catch.
+    pub const OF_COMMIT: [Bug; 4] = [Bug::NameBeforeSync, Bug::NoDirectorySync, Bug::SyncAgain, Bug::ErrorIgnored];
+
+    /// Those of markers and of going on behind a restart, which the crash states and the model of restarts catch.
+    pub const OF_MARKERS: [Bug; 2] = [Bug::MarkerBeforeSync, Bug::ResumeBySize];
 }
 
 /// The switch. Without the feature it has no state and is never set.
@@ -91,7 +112,7 @@ impl Bugs {
 
     /// Whether this mistake is to be made.
     #[inline]
-    pub(crate) fn has(self, bug: Bug) -> bool {
+    pub fn has(self, bug: Bug) -> bool {
         #[cfg(feature = "seeded-bugs")]
         return self.chosen == Some(bug);
         #[cfg(not(feature = "seeded-bugs"))]

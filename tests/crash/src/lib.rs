@@ -2,13 +2,14 @@
 //!
 //! - [`disk`]: what a file system may lose in a power cut, as a small model, and [`states`]: every order in which several
 //!   commits can run on it, every cut of each, judged by what was told;
-//! - [`loopback`]: a real ext4 in a file, whose power is cut around real commits;
+//! - [`loopback`]: a real ext4 in a file, whose power is cut around real commits, and [`markers`] beside real markers;
 //! - [`trace`]: the real binary under strace in every [`scenario`], killed at calls on the file system, or told that they failed.
 //!
 //! Tests run a share that takes seconds and print how much; `cargo run -p xtask -- long crash` runs more.
 
 pub mod disk;
 pub mod loopback;
+pub mod markers;
 pub mod scenario;
 pub mod states;
 pub mod trace;

@@ -83,6 +83,11 @@ impl Disk {
         (disk.answer() == "mounted\n").then_some(disk)
     }
 
+    /// Where it is.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     fn answer(&mut self) -> String {
         let mut answer = String::new();
         let answers = self.answers.as_mut().expect("the helper was started");

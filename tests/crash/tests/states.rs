@@ -21,7 +21,7 @@ fn no_order_of_commits_and_no_cut_breaks_a_promise() {
 
 #[test]
 fn every_seeded_mistake_of_storage_is_caught() {
-    for bug in Bug::OF_STORAGE {
+    for bug in Bug::OF_COMMIT {
         let broken = settings(Bugs::seeded(bug)).iter().find_map(|setting| search(setting).broken);
         let broken = broken.unwrap_or_else(|| panic!("{bug:?} breaks no promise"));
         println!("{bug:?}: {}", broken.split(':').next().unwrap_or_default());

@@ -4,7 +4,7 @@ use crate::action::{ACK_IS_DUE, Action, PATIENCE_IS_OUT};
 use crate::marked::Marked;
 use crate::oracle::{Told, Violation, length_of};
 use crate::setting::Setting;
-use crate::world::{BLOCK, CLIENT, Job, NOW, Record, SERVER, Side, Step, World, plan_of};
+use crate::world::{BLOCK, CLIENT, Job, NOW, Record, SERVER, SOURCE, Side, Step, World, plan_of};
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, Extent, Instant, OperationId};
 use xdfs_proto::session::{
     Fault, Output, Payload, Proof, Session, SessionEvent, SourceFacts, StageFacts, TargetFacts, Verdict,
@@ -198,23 +198,51 @@ impl World {
         }
         let size = Some(length_of(setting.plans[plan].blocks));
         let found = self.oracle.compare(plan);
+        let kept = self.kept.clone();
         self.input(setting, side, usize::from(pipeline), |session| match step {
             Step::Open => {
-                let facts = SourceFacts { kind: Kind::Regular, size, mode: 0, modified: None, version: Vec::new() };
+                let version = if setting.resumes { SOURCE.to_vec() } else { Vec::new() };
+                let facts = SourceFacts { kind: Kind::Regular, size, mode: 0, modified: None, version };
                 session.on_opened(operation, result.map(|()| facts));
             }
-            Step::Stage => session.on_staged(operation, result.map(|()| StageFacts::default())),
+            Step::Stage => {
+                let facts = StageFacts { kept, ..StageFacts::default() };
+                session.on_staged(operation, result.map(|()| facts));
+            }
             Step::Check => {
                 session.prove(operation, Proof { root: Some([0; 32]), subtrees: Vec::new() });
                 session.on_checked(operation, result);
             }
             Step::Verify => session.on_verified(operation, result.map(|()| found)),
             Step::Commit => {
-                let target = TargetFacts { safety: Safety::Written, version: Vec::new() };
+                let safety = if setting.resumes { Safety::Durable } else { Safety::Written };
+                let target = TargetFacts { safety, version: Vec::new() };
                 session.on_committed(operation, result.map(|()| target));
             }
             Step::Write => session.on_written(operation, extent, result, NOW),
         });
+    }
+
+    /// The commit that was asked for comes to its end, by a plan that is carried out outside of this world.
+    pub fn commit_returns(&mut self, setting: &Setting, job: Job, result: Result<(), Error>) {
+        self.jobs.retain(|other| *other != job);
+        if result.is_ok() {
+            self.oracle.on_committed(plan_of(setting, job.operation));
+        }
+        let target = TargetFacts { safety: Safety::Durable, version: Vec::new() };
+        let result = result.map(|()| target);
+        self.input(setting, job.side, usize::from(job.pipeline), |session| {
+            session.on_committed(job.operation, result);
+        });
+        self.ends.iter_mut().flatten().for_each(Marked::mark);
+    }
+
+    /// Storage of the first operation's target fails beside every call that it was asked for.
+    pub fn storage_fails(&mut self, setting: &Setting, error: Error) {
+        let (side, plan) = (self.oracle.ledgers[0].target, &setting.plans[0]);
+        let operation = crate::world::number(setting, 0);
+        self.input(setting, side, usize::from(plan.coordinator), |session| session.fail(operation, error));
+        self.ends.iter_mut().flatten().for_each(Marked::mark);
     }
 
     fn source(&mut self, setting: &Setting, operation: OperationId) {
@@ -257,7 +285,12 @@ impl World {
                 self.detach(side, operation);
                 self.ask(job(Step::Commit, operation));
             }
-            Output::Abort { operation, .. } => self.detach(side, operation),
+            Output::Abort { operation, keep } => {
+                if setting.resumes && side == self.oracle.ledgers[plan_of(setting, operation)].target {
+                    self.dropped = Some(keep);
+                }
+                self.detach(side, operation);
+            }
             Output::Close { channel, error } => self.close(side, channel, error.is_some()),
             Output::Resume { channel } => self.lines[side][index_of(channel)].parked = false,
             Output::Group { to, message } => {

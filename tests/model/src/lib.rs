@@ -18,6 +18,7 @@
 //! - **Bytes**: blocks are ranges. Whether the right bytes are in them is the records' protection and the simulation's.
 //! - **JOIN, CHANNELS, revocation, strangers**: all channels are up at the start and none is added. They have a model of
 //!   their own, [`hostile`], with fewer faults and a participant who keeps to no rule.
+//! - **Storage, restarts and power cuts**: a commit is one call. They have a model of their own, [`restart`], around the same session.
 //! - **Writes behind a commit**: a stage that is committed or dropped takes no more writes; a driver has to see to that.
 //! - Bounds are as small as the settings say: at most 3 channels per pipeline, 3 blocks, 2 operations.
 //!
@@ -34,6 +35,7 @@ mod drive;
 pub mod hostile;
 mod marked;
 pub mod oracle;
+pub mod restart;
 pub mod search;
 pub mod setting;
 pub mod settings;

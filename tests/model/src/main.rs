@@ -4,6 +4,7 @@
 use std::process::ExitCode;
 use xdfs_test_model::hostile;
 use xdfs_test_model::hostile::places::Places;
+use xdfs_test_model::restart;
 use xdfs_test_model::search::search;
 use xdfs_test_model::setting::Setting;
 use xdfs_test_model::settings::{LARGE, USUAL};
@@ -25,6 +26,13 @@ fn main() -> ExitCode {
     }
     let chosen = |name: &str| !large && words.iter().all(|word| name.contains(word.as_str()));
     for setting in hostile::settings::USUAL.iter().filter(|setting| chosen(setting.name)) {
+        let report = search(setting);
+        println!("{report}");
+        states += report.states;
+        wrong |= !report.holds();
+    }
+    let restarts = if large { restart::setting::LARGE } else { restart::setting::USUAL };
+    for setting in restarts.iter().filter(|setting| named(&&setting.session)) {
         let report = search(setting);
         println!("{report}");
         states += report.states;

@@ -57,8 +57,8 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    fn new(plan: &Plan) -> Self {
-        Self {
+    fn new(plan: &Plan, kept: &[Extent]) -> Self {
+        let mut ledger = Self {
             target: usize::from(plan.upload),
             blocks: plan.blocks,
             written: 0,
@@ -68,7 +68,27 @@ impl Ledger {
             committed: false,
             told: [None; 2],
             unaware: false,
-        }
+        };
+        ledger.written = ledger.blocks_in(kept);
+        ledger
+    }
+
+    /// A bit per block that is written at the target.
+    pub const fn written(&self) -> u16 {
+        self.written
+    }
+
+    /// A bit per block that these ranges hold.
+    pub fn blocks_in(&self, ranges: &[Extent]) -> u16 {
+        let held =
+            |block: &u64| ranges.iter().any(|range| self.extent_of(*block).is_some_and(|one| range.contains(one)));
+        (0..self.blocks).filter(held).map(|block| 1 << block).sum()
+    }
+
+    /// The range of a block.
+    pub fn extent_of(&self, block: u64) -> Option<Extent> {
+        let end = ((block + 1) * BLOCK).min(self.length());
+        Extent::new(block * BLOCK, end - block * BLOCK).ok()
     }
 
     /// Bytes of the transfer: the last block has one byte, so that a short one is always there.
@@ -119,11 +139,11 @@ pub struct Oracle {
 
 impl Oracle {
     /// Nothing has happened.
-    pub fn new(setting: &Setting) -> Self {
+    pub fn new(setting: &Setting, kept: &[Extent]) -> Self {
         let channels = usize::from(setting.channels);
         let each = |value| [vec![value; channels], vec![value; channels]];
         Self {
-            ledgers: setting.plans.iter().map(Ledger::new).collect(),
+            ledgers: setting.plans.iter().map(|plan| Ledger::new(plan, kept)).collect(),
             processed: [vec![0; channels], vec![0; channels]],
             heard: each(None),
             said: each(None),
@@ -202,12 +222,9 @@ impl Oracle {
     pub fn compare(&self, plan: usize) -> Comparison {
         let ledger = &self.ledgers[plan];
         let altered = (0..ledger.blocks).filter(|block| ledger.altered & 1 << block != 0);
-        let extent = |block: u64| {
-            let end = ((block + 1) * BLOCK).min(ledger.length());
-            Extent::new(block * BLOCK, end - block * BLOCK).ok()
-        };
         let root = Some([u8::from(ledger.altered != 0); 32]);
-        Comparison { root, bad: altered.filter_map(extent).collect(), place: Where::OnTheWay }
+        let bad = altered.filter_map(|block| ledger.extent_of(block)).collect();
+        Comparison { root, bad, place: Where::OnTheWay }
     }
 
     /// The sender was asked for these ranges once more: no fence is needed for them.

@@ -66,6 +66,8 @@ pub struct Setting {
     pub epoch: u64,
     /// The content is hashed and compared.
     pub hash: bool,
+    /// The target is asked to be durable, and an attempt may go on where an earlier one ended.
+    pub resumes: bool,
     /// Blocks that may become others on their way.
     pub flips: u8,
     /// The deliberate mistake, if any.
@@ -94,6 +96,7 @@ impl Setting {
             drain: false,
             epoch: u64::MAX,
             hash: false,
+            resumes: false,
             flips: 0,
             bug: None,
         }

@@ -139,7 +139,7 @@ pub const LARGE: &[Setting] = &[
 /// Where a deliberate mistake shows.
 pub const fn for_bug(bug: Bug) -> Setting {
     let setting = match bug {
-        Bug::ForgetLostBlocks | Bug::SuccessWithoutOutcome => BREAKS_UPLOAD,
+        Bug::ForgetLostBlocks | Bug::SuccessWithoutOutcome | Bug::EndWithoutMark => BREAKS_UPLOAD,
         Bug::AckAcrossGap => HALVES_UPLOAD,
         Bug::CountDuplicates => REPEATS_UPLOAD,
         Bug::EndOfRangeIsEnd | Bug::CancelDecides => CANCELS_UPLOAD,

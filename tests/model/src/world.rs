@@ -8,8 +8,10 @@ use std::collections::VecDeque;
 use xdfs_proto::base::{ChannelId, Duration, Extent, Instant, KeyLimits, OperationId, PipelineId};
 use xdfs_proto::session::{Bugs, GroupMessage, Payload, Role, Session, SessionLimits};
 use xdfs_proto::wire::Head;
-use xdfs_proto::wire::request::Request;
+use xdfs_proto::wire::request::{Request, Resume};
 
+/// Version of every source: none changes.
+pub const SOURCE: [u8; 1] = [1];
 /// Which end: 0 is the client, 1 the server.
 pub type Side = usize;
 /// The end that opens operations.
@@ -108,6 +110,10 @@ pub struct World {
     pub drain: bool,
     /// The client closed the session.
     pub closing: bool,
+    /// What storage has of the first operation from an earlier attempt, where attempts go on.
+    pub kept: Vec<Extent>,
+    /// Storage was told to drop the first operation's stage, where attempts go on, and whether it may keep what is there.
+    pub dropped: Option<bool>,
     /// The truth.
     pub oracle: Oracle,
 }
@@ -118,6 +124,11 @@ pub const NOW: Instant = Instant(0);
 impl World {
     /// Every channel up, every operation opened, nothing sent.
     pub fn new(setting: &Setting) -> Self {
+        Self::going_on(setting, &[])
+    }
+
+    /// The same where storage has something of the first operation from an earlier attempt.
+    pub fn going_on(setting: &Setting, kept: &[Extent]) -> Self {
         let limits = SessionLimits {
             block: BLOCK as u32,
             window: setting.window * BLOCK,
@@ -139,7 +150,7 @@ impl World {
             }
         }
         for (index, plan) in setting.plans.iter().enumerate() {
-            let opened = ends[CLIENT][usize::from(plan.coordinator)].open(plan.upload, request(setting, plan));
+            let opened = ends[CLIENT][usize::from(plan.coordinator)].open(plan.upload, request(setting, plan, kept));
             assert_eq!(opened.ok(), Some(number(setting, index)), "the plans of a setting fit its session");
         }
         let lines = vec![Line::default(); usize::from(setting.channels)];
@@ -159,7 +170,9 @@ impl World {
             altering: false,
             drain: setting.drain,
             closing: false,
-            oracle: Oracle::new(setting),
+            kept: kept.to_vec(),
+            dropped: None,
+            oracle: Oracle::new(setting, kept),
         }
     }
 
@@ -182,8 +195,11 @@ pub fn plan_of(setting: &Setting, operation: OperationId) -> usize {
     found.expect("machines speak of opened operations only")
 }
 
-fn request(setting: &Setting, plan: &Plan) -> Request {
+fn request(setting: &Setting, plan: &Plan, kept: &[Extent]) -> Request {
+    let kept = if plan.upload { Vec::new() } else { kept.to_vec() };
     Request {
+        durable: setting.resumes,
+        resume: setting.resumes.then(|| Resume { source: SOURCE.to_vec(), kept }),
         name: b"e/f".to_vec(),
         length: (plan.upload && plan.known).then(|| length_of(plan.blocks)),
         credit: setting.credit * BLOCK,

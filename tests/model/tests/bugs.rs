@@ -9,7 +9,7 @@ fn every_seeded_bug_is_caught_by_its_property() {
     println!("{:<24}{:<74}{:>8}{:>7}", "mistake", "caught by", "states", "steps");
     for bug in Bug::ALL {
         let property = match bug {
-            Bug::ForgetLostBlocks | Bug::AckAcrossGap => ENDS,
+            Bug::ForgetLostBlocks | Bug::AckAcrossGap | Bug::EndWithoutMark => ENDS,
             Bug::CountDuplicates | Bug::EndOfRangeIsEnd => PLACE,
             Bug::SuccessWithoutOutcome | Bug::CancelDecides => OUTCOME,
             Bug::FenceOfOneEpoch => FENCE,

@@ -1,7 +1,7 @@
 //! Joining, revocation and a hostile participant: every state of every setting, and every mistake found.
 
 use xdfs_proto::bug::Bug;
-use xdfs_test_model::hostile::places::{BOUNDED, Places};
+use xdfs_test_model::hostile::places::{BOUNDED, IN_TIME, Places};
 use xdfs_test_model::hostile::properties::{EFFECT, GRANT, HOLDER, LEVEL, NONCE};
 use xdfs_test_model::hostile::settings::{USUAL, for_bug, levels};
 use xdfs_test_model::search::{Report, search, search_for};
@@ -52,13 +52,14 @@ fn every_seeded_bug_of_protection_is_caught_by_its_property() {
     println!("{:<26}{:<86}{:>8}{:>5}", "mistake", "caught by", "states", "steps");
     for bug in Bug::OF_PROTECTION {
         let property = match bug {
-            Bug::JoinWithoutProof => HOLDER,
-            Bug::GrantServesTwice | Bug::GrantOutlivesItsTime => GRANT,
+            Bug::JoinWithoutProof | Bug::ProofWithoutChannel => HOLDER,
+            Bug::GrantServesTwice | Bug::GrantOutlivesItsTime | Bug::GrantUsedLate => GRANT,
             Bug::RevocationMissesOpening | Bug::RevocationMissesJoined => EFFECT,
             Bug::LevelOnlyTold => LEVEL,
             Bug::SequenceWithoutKey => NONCE,
-            Bug::SilentAreFree => {
-                caught(bug, BOUNDED, &search_for(&Places { bug: Some(bug), ..Places::USUAL }, BOUNDED));
+            Bug::SilentAreFree | Bug::DeadlineFromFirstBytes => {
+                let property = if bug == Bug::SilentAreFree { BOUNDED } else { IN_TIME };
+                caught(bug, property, &search_for(&Places { bug: Some(bug), ..Places::USUAL }, property));
                 continue;
             }
             other => panic!("{other:?} is no mistake of protection"),

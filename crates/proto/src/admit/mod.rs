@@ -126,7 +126,9 @@ impl<C: Copy + Ord, S: Copy + Ord> Admission<C, S> {
         let until = now.after(self.limits.first_bytes.min(self.limits.opening));
         self.places.insert(connection, Place { source, class: Class::Silent, accepted: now, until });
         self.silent.insert((now, connection));
-        self.deadlines.insert((until, connection));
+        if !self.bugs.has(Bug::DeadlineFromFirstBytes) {
+            self.deadlines.insert((until, connection));
+        }
         oldest
     }
 

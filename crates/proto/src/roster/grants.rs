@@ -79,11 +79,21 @@ impl Grants {
         if !bugs.has(Bug::JoinWithoutProof) {
             verify(&keys)?;
         }
-        open.used.insert(channel);
+        if !bugs.has(Bug::GrantUsedLate) {
+            open.used.insert(channel);
+        }
         if !bugs.has(Bug::GrantServesTwice) {
             self.forget(now, bugs);
         }
         Ok(keys)
+    }
+
+    /// The answer to the channel's JOIN is out.
+    pub(super) fn answered(&mut self, channel: ChannelId, bugs: Bugs) {
+        if bugs.has(Bug::GrantUsedLate) {
+            let named = self.open.iter_mut().filter(|open| open.names(channel));
+            named.for_each(|open| _ = open.used.insert(channel));
+        }
     }
 
     /// Leave for `count` more channels where `up` are up.

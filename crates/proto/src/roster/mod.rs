@@ -96,7 +96,9 @@ impl<P> Roster<P> {
 
     /// The answer to a JOIN is out. Whether the connection is a channel of its session now.
     pub fn attach(&mut self, id: SessionId, channel: ChannelId) -> bool {
-        self.members.get_mut(&id).is_some_and(|member| member.coming.remove(&channel))
+        let Some(member) = self.members.get_mut(&id) else { return false };
+        member.grants.answered(channel, self.bugs);
+        member.coming.remove(&channel) || self.bugs.has(Bug::GrantUsedLate)
     }
 
     /// A connection ended that had proved itself and was not attached. Its number stays used.

@@ -17,7 +17,7 @@ pub(crate) use access::{Rights, rights_of};
 pub use export::Export;
 
 use std::sync::{Arc, PoisonError, RwLock};
-use xdfs_proto::base::{Error, ErrorKind, Level, RelPath};
+use xdfs_proto::base::{Bug, Bugs, Error, ErrorKind, Level, RelPath};
 use xdfs_secure::policy::{Method, Principal, Scope};
 use xdfs_xio::store::{Existing, Store};
 
@@ -76,12 +76,13 @@ impl Authorized {
 #[derive(Debug)]
 pub(crate) struct Authority {
     exports: Vec<Export>,
+    bugs: Bugs,
 }
 
 impl Authority {
     /// The authority over `exports`.
     pub fn new(exports: Vec<Export>) -> Self {
-        Self { exports }
+        Self { exports, bugs: Bugs::default() }
     }
 
     /// Judges one operation. `now` is in seconds since 1970, for the end of a token.
@@ -105,7 +106,7 @@ impl Authority {
             return Err(hidden());
         }
         let rights = match scope_of(who)? {
-            Some(scope) => rights.and(within(scope, export, &path, now)?),
+            Some(scope) => rights.and(within(scope, export, &path, now, self.bugs)?),
             None => rights,
         };
         let existing = judge(rights, want, export, who)?;
@@ -144,12 +145,16 @@ fn scope_of(who: &Principal) -> Result<Option<&Scope>, Error> {
 }
 
 /// What a token lets its bearer do at `path`.
-fn within(scope: &Scope, export: &Export, path: &RelPath, now: u64) -> Result<Rights, Error> {
+fn within(scope: &Scope, export: &Export, path: &RelPath, now: u64, bugs: Bugs) -> Result<Rights, Error> {
     let refused = |text: String| Err(Error::new(ErrorKind::Refused, text));
     if now >= scope.until {
         return refused("the token has run out; ask for a new one".into());
     }
-    if scope.export != export.name() || !path.components().starts_with(scope.path.components()) {
+    let below = match bugs.has(Bug::ScopeIsText) {
+        true => path.to_bytes().starts_with(&scope.path.to_bytes()),
+        false => path.components().starts_with(scope.path.components()),
+    };
+    if scope.export != export.name() || !below {
         let opened = if scope.path.is_root() { String::new() } else { format!("/{}", scope.path) };
         return refused(format!("the token opens '{}{opened}' and nothing else", scope.export.escape_debug()));
     }

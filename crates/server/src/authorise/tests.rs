@@ -2,6 +2,7 @@
 
 use super::*;
 use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
 use std::collections::BTreeSet;
 use xdfs_secure::policy::Scope;
 use xdfs_xio::store::MemoryExport;
@@ -203,24 +204,40 @@ fn any_access() -> impl Strategy<Value = Access> {
     })
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 20_000, failure_persistence: None, ..ProptestConfig::default() })]
+fn cases() -> ProptestConfig {
+    ProptestConfig { cases: 20_000, failure_persistence: None, ..ProptestConfig::default() }
+}
 
-    #[test]
-    fn the_authority_and_a_second_opinion_agree(
-        access in any_access(),
-        who in any_principal(),
-        path in any_path(),
-        want in prop::sample::select(vec![READ, CREATE, REPLACE]),
-    ) {
+/// Looks at 20,000 cases in which the authority, with this mistake, and the second opinion might differ.
+fn compare_opinions(bugs: Bugs) -> Result<(), String> {
+    let wants = prop::sample::select(vec![READ, CREATE, REPLACE]);
+    let compared = TestRunner::new(cases()).run(&(any_access(), any_principal(), any_path(), wants), |case| {
+        let (access, who, path, want) = case;
         let name = if path.is_empty() { "data".to_owned() } else { format!("data/{path}") };
-        let judged = authority(access.clone()).authorise(&who, name.as_bytes(), want, NOW);
+        let authority = Authority { bugs, ..authority(access.clone()) };
+        let judged = authority.authorise(&who, name.as_bytes(), want, NOW);
         prop_assert_eq!(judged.is_ok(), second_opinion(&access, &who, &path, want), "{:?}", judged);
         if let Ok(authorized) = judged {
             let may_replace = who.method != Method::Anonymous || access.anonymous == Anonymous::Write;
             prop_assert!(authorized.existing() == Existing::Keep || (want == REPLACE && may_replace));
         }
-    }
+        Ok(())
+    });
+    compared.map_err(|error| error.to_string())
+}
+
+#[test]
+fn the_authority_and_a_second_opinion_agree() {
+    assert_eq!(compare_opinions(Bugs::default()), Ok(()));
+}
+
+#[test]
+fn a_border_that_is_compared_as_text_is_caught() {
+    assert!(compare_opinions(Bugs::seeded(Bug::ScopeIsText)).is_err());
+}
+
+proptest! {
+    #![proptest_config(cases())]
 
     #[test]
     fn whatever_bytes_name_an_export_only_its_own_name_opens_it(name in proptest::collection::vec(any::<u8>(), 0..12)) {

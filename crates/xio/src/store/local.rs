@@ -24,7 +24,7 @@ use parts::Parts;
 use rustix::fs::FileType;
 use std::path::Path;
 use std::sync::Arc;
-use xdfs_proto::base::{ErrorKind, RelPath};
+use xdfs_proto::base::{Bugs, ErrorKind, RelPath};
 
 /// A directory tree. Cheap to clone: clones share the held directory.
 #[derive(Clone, Debug)]
@@ -80,6 +80,12 @@ impl LocalStore {
             umask: umask::of_process(),
             parts: Parts::default(),
         }
+    }
+
+    /// The same with a deliberate mistake, for the tests that have to find it.
+    pub fn seeded(mut self, bugs: Bugs) -> Self {
+        self.parts = Parts::seeded(bugs);
+        self
     }
 
     /// What an earlier attempt with this id left for `target`; none where there is nothing to go on with.

@@ -46,7 +46,7 @@ impl World {
         match action {
             Action::Login(who) => self.log_in(setting, who),
             Action::Begin(who) => self.begin(setting, who),
-            Action::Judge(index) => self.judge(index),
+            Action::Judge(index) => self.judge(setting, index),
             Action::Answer(index) => self.answer(index),
             Action::Welcome(index) => {
                 let channel = self.connections[index].join.channel;
@@ -121,12 +121,13 @@ impl World {
         }
     }
 
-    fn judge(&mut self, index: usize) {
+    fn judge(&mut self, setting: &Setting, index: usize) {
         let Connection { by, join, .. } = self.connections[index];
         let Some(holder) = Who::of(join.session) else { return };
-        let now = self.now;
+        let (now, bugs) = (self.now, setting.bugs());
         let keys = |grant: &ChannelGrant| Ok(derive(holder, join.session, join.channel, grant));
-        let judged = self.roster.change().join(join.session, join.channel, now, keys, |key| join.verify(key));
+        let judged =
+            self.roster.change().join(join.session, join.channel, now, keys, |key| join.verify_seeded(key, bugs));
         match judged {
             Ok(key) => {
                 self.oracle.on_proved(holder, key, now);

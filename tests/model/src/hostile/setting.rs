@@ -2,7 +2,7 @@
 
 use crate::setting::Plan;
 use xdfs_proto::base::Level;
-use xdfs_proto::bug::Bug;
+use xdfs_proto::bug::{Bug, Bugs};
 
 /// See the module.
 #[derive(Clone, Debug)]
@@ -73,5 +73,10 @@ impl Setting {
     /// What no block may be below.
     pub fn required(&self) -> Level {
         self.floors.into_iter().max().unwrap_or_default()
+    }
+
+    /// The switch for it.
+    pub fn bugs(&self) -> Bugs {
+        self.bug.map_or_else(Bugs::default, Bugs::seeded)
     }
 }

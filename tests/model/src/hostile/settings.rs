@@ -10,6 +10,9 @@ const DOWNLOAD: Plan = Plan::download(1);
 
 /// Every JOIN that Eve can say, two of them, around Ann's own, in and after their time.
 const JOINS: Setting = Setting { forgeries: 2, expires: true, ..Setting::plain("joins", Plan::upload(0)) };
+/// One grant with two numbers besides the first: a proof of one is said with the other.
+const MOVED: Setting =
+    Setting { channels: 3, numbers: 3, forgeries: 1, ..Setting::plain("joins, 3 channels", Plan::upload(0)) };
 /// Ann logs in; what either logged in with is taken away at any moment.
 const REVOKED: Setting =
     Setting { logins: true, revocations: 1, forgeries: 1, ..Setting::plain("revoked, logins", Plan::upload(0)) };
@@ -52,7 +55,8 @@ pub fn levels() -> impl Iterator<Item = Setting> {
 /// Where a deliberate mistake shows.
 pub const fn for_bug(bug: Bug) -> Setting {
     let setting = match bug {
-        Bug::JoinWithoutProof | Bug::GrantServesTwice | Bug::GrantOutlivesItsTime => JOINS,
+        Bug::JoinWithoutProof | Bug::GrantServesTwice | Bug::GrantOutlivesItsTime | Bug::GrantUsedLate => JOINS,
+        Bug::ProofWithoutChannel => MOVED,
         Bug::RevocationMissesOpening => REVOKED,
         Bug::RevocationMissesJoined => REVOKED_UPLOAD,
         Bug::LevelOnlyTold => INSIDER,

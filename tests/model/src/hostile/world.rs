@@ -8,7 +8,6 @@ use crate::oracle::length_of;
 use crate::world::{BLOCK, NOW};
 use std::collections::{BTreeMap, VecDeque};
 use xdfs_proto::base::{ChannelId, Duration, Instant, KeyLimits, OperationId, PipelineId};
-use xdfs_proto::bug::Bugs;
 use xdfs_proto::limits::GRANT_LIFE;
 use xdfs_proto::negotiate::{self, Policy};
 use xdfs_proto::roster::Roster;
@@ -158,7 +157,7 @@ pub struct World {
 impl World {
     /// Nobody has logged in yet.
     pub fn new(setting: &Setting) -> Self {
-        let bugs = setting.bug.map_or_else(Bugs::default, Bugs::seeded);
+        let bugs = setting.bugs();
         let mut ann = Session::new(Role::Client, PipelineId(0), limits(setting, Who::Ann, Role::Client), bugs);
         let opened = ann.open(setting.plan.upload, request(setting));
         assert_eq!(opened.ok(), Some(OperationId(1)), "Ann's plan fits her session");
@@ -252,7 +251,7 @@ pub fn channels(setting: &Setting, who: Who) -> u16 {
 
 /// The server's side of a session.
 pub fn served(setting: &Setting, who: Who) -> Session {
-    let bugs = setting.bug.map_or_else(Bugs::default, Bugs::seeded);
+    let bugs = setting.bugs();
     Session::new(Role::Server, PipelineId(0), limits(setting, who, Role::Server), bugs)
 }
 

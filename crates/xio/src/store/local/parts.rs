@@ -19,11 +19,14 @@ use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use xdfs_proto::base::ErrorKind;
+use xdfs_proto::base::{Bugs, ErrorKind, kept};
 
 /// See the module. Clones are the same table.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Parts(Arc<Mutex<Table>>);
+pub(super) struct Parts {
+    table: Arc<Mutex<Table>>,
+    bugs: Bugs,
+}
 
 /// By device and inode.
 type Table = BTreeMap<(u64, u64), Weak<Progress>>;
@@ -38,6 +41,11 @@ pub(super) struct OpenPart {
 }
 
 impl Parts {
+    /// No part file is written here yet.
+    pub(super) fn seeded(bugs: Bugs) -> Self {
+        Self { bugs, ..Self::default() }
+    }
+
     /// Creates the part file, or takes over the one that is there.
     pub(super) fn open(&self, place: &Place, request: &StageRequest, part: &[u8], journal: &[u8]) -> Result<OpenPart> {
         let failed = |errno| words::failed(Verb::Create, &place.shown, errno);
@@ -46,7 +54,7 @@ impl Parts {
             return Ok(OpenPart { progress, kept: Vec::new(), found: false });
         };
         // Held until the file is locked and known here: two sessions with one transfer meet in this line.
-        let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
         table.retain(|_, progress| progress.strong_count() > 0);
         for _ in 0..TRIES_MAX {
             match place.parent.create_new(part) {
@@ -54,7 +62,7 @@ impl Parts {
                     lock(&file, place)?;
                     about.part = identity(&rustix::fs::fstat(&file).map_err(failed)?);
                     let key = about.part;
-                    let progress = Arc::new(Progress::new(file, Some(about)));
+                    let progress = Arc::new(Progress::new(file, Some(about)).seeded(self.bugs));
                     table.insert(key, Arc::downgrade(&progress));
                     return Ok(OpenPart { progress, kept: Vec::new(), found: false });
                 }
@@ -69,7 +77,7 @@ impl Parts {
                         Some(progress) => Some(take_over(progress, &about, hashed, place, journal)?),
                         None => {
                             lock(&file, place)?;
-                            found(file, &about, hashed, &place.parent, journal).map_err(failed)?
+                            found(file, &about, hashed, &place.parent, journal, self.bugs).map_err(failed)?
                         }
                     };
                     if let Some(opened) = opened {
@@ -208,6 +216,7 @@ fn found(
     hashed: bool,
     parent: &Parent,
     name: &[u8],
+    bugs: Bugs,
 ) -> std::result::Result<Option<OpenPart>, Errno> {
     let Some((journal_file, _)) = parent.open_own(name)? else { return Ok(None) };
     let Some(journal) = read(&journal_file)? else { return Ok(None) };
@@ -215,7 +224,8 @@ fn found(
     if !(hashed || same.source && same.boot) {
         return Ok(None);
     }
-    let kept = usable(&journal.noted, hashed, same);
+    let size = rustix::fs::fstat(&file)?.st_size.unsigned_abs();
+    let kept = kept(usable(&journal.noted, hashed, same), size, Noted::plain, bugs);
     let progress = if same.source && same.boot {
         Progress::found(file, journal_file, journal, kept.clone())?
     } else {

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use xdfs_proto::base::Extent;
+use xdfs_proto::base::{Bugs, Extent, Marker, MarkerStep};
 
 /// Cut off the end of what is there, to be sent again, where a full disk has no room for the journal.
 const ROOM_FOR_JOURNAL: u64 = 64 << 10;
@@ -67,6 +67,7 @@ pub(super) struct Progress {
     unmarked: AtomicU64,
     health: AtomicU8,
     notes: Mutex<Option<Notes>>,
+    bugs: Bugs,
 }
 
 impl Progress {
@@ -81,7 +82,13 @@ impl Progress {
             unmarked: AtomicU64::new(0),
             health: AtomicU8::new(Health::Sound as u8),
             notes: Mutex::new(None),
+            bugs: Bugs::default(),
         }
+    }
+
+    /// The same with a deliberate mistake.
+    pub(super) fn seeded(self, bugs: Bugs) -> Self {
+        Self { bugs, ..self }
     }
 
     /// A part file that an earlier process left, with its journal, of which `base` can be gone on with.
@@ -176,19 +183,25 @@ impl Progress {
         // Before the sync: what is written during it may not be covered by it.
         self.unmarked.store(0, Ordering::Relaxed);
         let noted = self.noted();
-        if synced {
-            sync(&self.file).inspect_err(|_| self.spoil(Health::Spoilt))?;
-        }
-        let appended = match &mut *notes {
-            Some(notes) => notes.append(&noted, synced)?,
-            None => false,
-        };
-        if !appended {
-            let fresh = Notes::create(parent, name, about, &noted, synced)?;
-            if synced {
-                parent.sync(&self.file)?;
+        let mut marker = Marker::new(synced, self.bugs);
+        while let Some(step) = marker.next() {
+            match step {
+                MarkerStep::SyncData => sync(&self.file).inspect_err(|_| self.spoil(Health::Spoilt))?,
+                MarkerStep::Note => {
+                    let appended = match &mut *notes {
+                        Some(notes) => notes.append(&noted, synced)?,
+                        None => false,
+                    };
+                    if !appended {
+                        let fresh = Notes::create(parent, name, about, &noted, synced)?;
+                        if synced {
+                            parent.sync(&self.file)?;
+                        }
+                        *notes = Some(fresh);
+                    }
+                }
             }
-            *notes = Some(fresh);
+            marker.on_done(step);
         }
         Ok(())
     }
