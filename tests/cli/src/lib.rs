@@ -5,6 +5,7 @@
 //! test sleeps, shares a name or uses a fixed port. `XDFS_BINARY` tests another binary than the one of this workspace.
 
 mod binary;
+mod disk;
 mod relay;
 mod run;
 mod scene;
@@ -12,6 +13,7 @@ mod server;
 mod terminal;
 
 pub use binary::xdfs_binary;
+pub use disk::with_small_disk;
 pub use relay::Relay;
 pub use run::{Outcome, Running};
 pub use scene::{Scene, pattern};

@@ -5,7 +5,7 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
 use std::process::Command;
 
-use xdfs_test_cli::{Running, Scene, Server, pattern, xdfs_binary};
+use xdfs_test_cli::{Running, Scene, Server, pattern, with_small_disk, xdfs_binary};
 
 /// A port where nobody listens: it was free a moment ago, and the kernel gives it to nobody else so soon.
 fn dead_address() -> String {
@@ -159,24 +159,13 @@ fn some_files_that_fail_leave_the_others_copied() {
     assert_eq!(events.iter().filter(|event| *event == "error").count(), 1, "{events:?}");
 }
 
-/// `command` with a file system of 8 MiB mounted over `directory`, in a name space of its own.
-fn with_small_disk(directory: &Path, words: &[&str]) -> Command {
-    let mut command = Command::new("unshare");
-    let script = "mount -t tmpfs -o size=8m tmpfs \"$0\" && exec \"$@\"";
-    command
-        .args(["--user", "--map-root-user", "--mount", "sh", "-c", script])
-        .arg(directory)
-        .arg(xdfs_binary())
-        .args(words);
-    command
-}
-
 #[test]
 fn a_full_disk_of_the_server_is_told_and_leaves_nothing() {
     let scene = Scene::new();
     let directory = scene.directory("server");
     let words = ["serve", "--json", "--listen", "127.0.0.1:0", "--allow-anonymous", "rw", "--state", "state"];
-    let mut command = with_small_disk(&directory, &words);
+    let mut command = with_small_disk(&directory, 8, "exec \"$@\"");
+    command.arg(xdfs_binary()).args(words);
     command.current_dir(scene.path(""));
     let server = Server::start(command, &["--export", "data=server"]);
     scene.trust(server.address(), &server);
@@ -200,10 +189,9 @@ fn a_full_local_disk_is_told_and_leaves_the_old_file() {
     let server = scene.serve();
     let disk = scene.directory("disk");
     let url = server.url("large");
-    let script = "mount -t tmpfs -o size=8m tmpfs disk && echo old > disk/x && \"$0\" cp \"$1\" disk/x; \
-                  code=$?; cat disk/x; ls -A disk | wc -l; exit $code";
-    let mut command = Command::new("unshare");
-    command.args(["--user", "--map-root-user", "--mount", "sh", "-c", script]).arg(xdfs_binary()).arg(url);
+    let script = "echo old > disk/x && \"$1\" cp \"$2\" disk/x; code=$?; cat disk/x; ls -A disk | wc -l; exit $code";
+    let mut command = with_small_disk(&disk, 8, script);
+    command.arg(xdfs_binary()).arg(url);
     command.current_dir(scene.path(""));
     scene.dress("somebody", &mut command);
     let outcome = Running::start(command).wait();

@@ -3,7 +3,8 @@
 //! - [`disk`]: what a file system may lose in a power cut, as a small model, and [`states`]: every order in which several
 //!   commits can run on it, every cut of each, judged by what was told;
 //! - [`loopback`]: a real ext4 in a file, whose power is cut around real commits, and [`markers`] beside real markers;
-//! - [`trace`]: the real binary under strace in every [`scenario`], killed at calls on the file system, or told that they failed.
+//! - [`trace`]: the real binary under strace in every [`scenario`], killed at calls on the file system, or told that they failed;
+//! - [`tamper`]: the real binary, whose writes take less than they say.
 //!
 //! Tests run a share that takes seconds and print how much; `cargo run -p xtask -- long crash` runs more.
 
@@ -12,4 +13,5 @@ pub mod loopback;
 pub mod markers;
 pub mod scenario;
 pub mod states;
+pub mod tamper;
 pub mod trace;

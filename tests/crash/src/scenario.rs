@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
-use xdfs_test_cli::{Outcome, Running, Scene, Server, pattern, xdfs_binary};
+use std::time::{Duration, Instant};
+use xdfs_test_cli::{Outcome, Relay, Running, Scene, Server, pattern, xdfs_binary};
 
 /// Which program makes the file, and is traced.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -30,6 +31,8 @@ pub struct Scenario {
     pub channels: &'static str,
     /// Whether the target is there before; without it the name must be new (`-n`).
     pub replaces: bool,
+    /// An earlier attempt lost its connection half-way, and this one goes on.
+    pub resumes: bool,
 }
 
 /// What is injected where.
@@ -52,9 +55,13 @@ pub struct Ending {
     pub reached: bool,
     /// The new file was there behind the run.
     pub completed: bool,
+    /// The client said that all went well.
+    pub told: bool,
 }
 
 const OLD: &[u8] = b"old";
+/// Longest wait for what an attempt leaves when its connection is gone.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Every scenario: with and without a journal (from 1 MiB), both promises, both directions.
 pub fn scenarios() -> Vec<Scenario> {
@@ -63,9 +70,14 @@ pub fn scenarios() -> Vec<Scenario> {
         for durability in ["durable", "written"] {
             for side in [Side::Server, Side::Client] {
                 let channels = if size > 1 << 20 { "2" } else { "1" };
-                all.push(Scenario { side, size, durability, channels, replaces: durability == "durable" });
+                let replaces = durability == "durable";
+                all.push(Scenario { side, size, durability, channels, replaces, resumes: false });
             }
         }
+    }
+    for side in [Side::Server, Side::Client] {
+        let (size, durability, channels) = (6 << 20, "durable", "1");
+        all.push(Scenario { side, size, durability, channels, replaces: true, resumes: true });
     }
     all
 }
@@ -89,7 +101,7 @@ impl Point {
             assert!(std::fs::read(&room.target).ok().as_ref() == Some(&room.content), "{self:?}: another attempt");
         }
         room.judge_leftovers(self);
-        Ending { reached: injected, completed: injected && is_new }
+        Ending { reached: injected, completed: injected && is_new, told: outcome.code == Some(0) }
     }
 }
 
@@ -125,8 +137,32 @@ impl Room {
         Server::start(self.scene.command(["serve", "--json", "--listen", "127.0.0.1:0"]), &words)
     }
 
+    /// An attempt whose connection is lost when half of it has passed; it leaves a part file and its journal.
+    fn attempt(&self, server: &Server) {
+        let relay = Relay::holding(server, 1, self.scenario.size as u64 / 2);
+        let running = Running::start(self.command(&relay.url("file"), self.scene.command(["cp"])));
+        relay.wait_until_held();
+        drop(relay);
+        assert_ne!(running.wait().code, Some(0), "its connection was cut");
+        let folder = self.target.parent().expect("it is in a directory");
+        let since = Instant::now();
+        let noted = || {
+            let mut entries = std::fs::read_dir(folder).expect("the directory is there").flatten();
+            entries.any(|entry| entry.path().extension().is_some_and(|end| end == "journal"))
+        };
+        while !noted() {
+            assert!(since.elapsed() < PATIENCE, "no journal came");
+            std::thread::yield_now();
+        }
+    }
+
     /// Copies by `command`, which ends in `cp`.
-    fn copy(&self, server: &Server, mut command: Command) -> Outcome {
+    fn copy(&self, server: &Server, command: Command) -> Outcome {
+        Running::start(self.command(&server.url("file"), command)).wait()
+    }
+
+    /// The whole command of `command`, which ends in `cp`.
+    fn command(&self, url: &str, mut command: Command) -> Command {
         let scenario = &self.scenario;
         command.args(["-q", "-b", "64KiB", "--retry", "0", "-P", scenario.channels]);
         command.args(["--durability", scenario.durability]);
@@ -135,16 +171,19 @@ impl Room {
         }
         let local = self.scene.path("client/file");
         match scenario.side {
-            Side::Server => command.arg(local).arg(server.url("file")),
-            Side::Client => command.arg(server.url("file")).arg(local),
+            Side::Server => command.arg(local).arg(url),
+            Side::Client => command.arg(url).arg(local),
         };
         self.scene.dress("somebody", &mut command);
-        Running::start(command).wait()
+        command
     }
 
     /// The transfer with an injection. How the client ended, and whether the call was reached.
     fn traced(&self, call: &str, what: &str) -> (Outcome, bool) {
         let server = self.serve();
+        if self.scenario.resumes {
+            self.attempt(&server);
+        }
         let log = self.scene.path("strace.log");
         let mut command = Command::new("strace");
         command.args(["-f", "-e", &format!("trace={call}"), "-e", &format!("inject={what}"), "-o"]).arg(&log);

@@ -2,30 +2,48 @@
 //! [`Scenario`], in turn, several at a time.
 
 use crate::scenario::{Point, Scenario, scenarios};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Calls by which a file is received.
-pub const CALLS: &[&str] = &[
-    "pwrite64",
-    "fsync",
-    "fdatasync",
-    "renameat",
-    "renameat2",
-    "openat",
-    "openat2",
-    "ftruncate",
-    "fallocate",
-    "fchmod",
-    "utimensat",
-    "flock",
-    "unlinkat",
-    "newfstatat",
-    "fstatfs",
+/// Calls by which a file is received, and what each may say instead of being made, in turn: errors, and of writes that nothing was
+/// taken.
+pub const CALLS: &[(&str, &[&str])] = &[
+    ("pwrite64", &["error=EIO", "error=ENOSPC", "error=EDQUOT", "error=EINTR", "retval=0"]),
+    ("fsync", &["error=EIO", "error=ENOSPC", "error=EDQUOT", "error=EINTR"]),
+    ("fdatasync", &["error=EIO", "error=ENOSPC", "error=EDQUOT", "error=EINTR"]),
+    ("renameat", &["error=EIO", "error=ENOSPC", "error=EDQUOT"]),
+    ("renameat2", &["error=EIO", "error=ENOSPC", "error=EDQUOT"]),
+    ("openat", &["error=EMFILE", "error=EIO", "error=EINTR", "error=ENOSPC", "error=EDQUOT"]),
+    ("openat2", &["error=EMFILE", "error=EIO", "error=EINTR", "error=ENOSPC", "error=EDQUOT"]),
+    ("ftruncate", &["error=EIO", "error=EINTR"]),
+    ("fallocate", &["error=ENOSPC", "error=EDQUOT", "error=EIO", "error=EINTR"]),
+    ("fchmod", &["error=EIO", "error=EINTR"]),
+    ("utimensat", &["error=EIO", "error=EINTR"]),
+    ("flock", &["error=EINTR", "error=EIO"]),
+    ("unlinkat", &["error=EIO", "error=EINTR"]),
+    ("newfstatat", &["error=EIO", "error=EINTR"]),
+    ("fstatfs", &["error=EIO", "error=EINTR"]),
+    ("pread64", &["error=EIO", "error=EINTR"]),
 ];
-/// What a call may say instead of being made: errors, and for writes that nothing was taken.
+/// Every error of [`CALLS`].
 pub const ERRORS: &[&str] = &["error=EIO", "error=ENOSPC", "error=EDQUOT", "error=EINTR", "error=EMFILE", "retval=0"];
+
+/// What is done at the points.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Strike {
+    /// The program is killed.
+    Kill,
+    /// The call says something else, another thing at each index.
+    Error,
+}
+
+impl Strike {
+    fn injection(self, row: usize, index: usize) -> &'static str {
+        let (_, errors) = CALLS[row];
+        if self == Self::Kill { "signal=SIGKILL" } else { errors[(row + index) % errors.len()] }
+    }
+}
 
 /// Runs at the same time: they wait for one another's processes and syncs more than they compute.
 const WORKERS: usize = 6;
@@ -42,34 +60,37 @@ pub struct Points {
 }
 
 impl Points {
-    /// Distinct programs, calls and indexes, whatever was injected there.
+    /// Distinct programs with their transfers, calls and indexes, whatever was injected there.
     pub fn places(&self) -> usize {
         let place = |point: &Point| (point.scenario, point.call, point.index);
         self.injected.iter().map(place).collect::<BTreeSet<_>>().len()
     }
+
+    /// How often each thing was injected.
+    pub fn kinds(&self) -> BTreeMap<&'static str, usize> {
+        let mut kinds = BTreeMap::new();
+        self.injected.iter().for_each(|point| *kinds.entry(point.injection).or_default() += 1);
+        kinds
+    }
 }
 
 struct Work {
-    open: VecDeque<Point>,
+    /// Points to try, each with the row of its call.
+    open: VecDeque<(usize, Point)>,
     points: Points,
     failed: Option<String>,
 }
 
-/// Makes transfers with each injection at the first call of each kind, then the second, and so on until no kind has more, or
+/// Makes transfers with a strike at the first call of each kind, then the second, and so on until no kind has more, or
 /// `enough` points were reached; with `XDFS_CRASH_SECONDS`, until that time is over instead.
-pub fn sweep(injections: &[&'static str], enough: usize) -> Points {
+pub fn sweep(strike: Strike, enough: usize) -> Points {
     let seconds: Option<u64> = std::env::var("XDFS_CRASH_SECONDS").ok().and_then(|text| text.parse().ok());
     let until = seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
-    let row =
-        |scenario: Scenario, call: &'static str, injection: &'static str| Point { scenario, call, injection, index: 1 };
     let mut open = VecDeque::new();
-    for call in CALLS {
-        for injection in injections {
-            // A return value of nothing is a failure of writes only; of other calls it is their success.
-            if !injection.starts_with("retval") || *call == "pwrite64" {
-                open.extend(scenarios().into_iter().map(|scenario| row(scenario, call, injection)));
-            }
-        }
+    for (row, (call, _)) in CALLS.iter().enumerate() {
+        let injection = strike.injection(row, 1);
+        let first = |scenario: Scenario| (row, Point { scenario, call, injection, index: 1 });
+        open.extend(scenarios().into_iter().map(first));
     }
     let work = Mutex::new(Work { open, points: Points::default(), failed: None });
     let more = |work: &Work| match until {
@@ -78,7 +99,7 @@ pub fn sweep(injections: &[&'static str], enough: usize) -> Points {
     };
     std::thread::scope(|scope| {
         for _ in 0..WORKERS {
-            scope.spawn(|| worker(&work, &more));
+            scope.spawn(|| worker(&work, strike, &more));
         }
     });
     let work = work.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -90,13 +111,13 @@ fn lock(work: &Mutex<Work>) -> MutexGuard<'_, Work> {
     work.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn worker(work: &Mutex<Work>, more: &impl Fn(&Work) -> bool) {
+fn worker(work: &Mutex<Work>, strike: Strike, more: &impl Fn(&Work) -> bool) {
     loop {
         let mut state = lock(work);
         if state.failed.is_some() || !more(&state) {
             return;
         }
-        let Some(point) = state.open.pop_front() else { return };
+        let Some((row, point)) = state.open.pop_front() else { return };
         drop(state);
         let outcome = std::panic::catch_unwind(|| point.run());
         let mut state = lock(work);
@@ -104,7 +125,8 @@ fn worker(work: &Mutex<Work>, more: &impl Fn(&Work) -> bool) {
             Ok(ending) if ending.reached => {
                 state.points.completed += usize::from(ending.completed);
                 state.points.injected.insert(point);
-                state.open.push_back(Point { index: point.index + 1, ..point });
+                let index = point.index + 1;
+                state.open.push_back((row, Point { index, injection: strike.injection(row, index), ..point }));
             }
             Ok(_) => state.points.exhausted += 1,
             // What was wrong is on standard error already.

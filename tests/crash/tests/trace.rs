@@ -1,7 +1,7 @@
 //! Kills and errors at the calls by which the real binary makes a file, on the server and on the client.
 
-use xdfs_test_crash::scenario::Side;
-use xdfs_test_crash::trace::{ERRORS, Points, sweep};
+use xdfs_test_crash::scenario::{Point, Side, scenarios};
+use xdfs_test_crash::trace::{ERRORS, Points, Strike, sweep};
 
 const KILL_POINTS_MIN: usize = 300;
 const ERROR_POINTS_MIN: usize = 400;
@@ -9,12 +9,11 @@ const ERROR_POINTS_MIN: usize = 400;
 fn tell(what: &str, points: &Points) {
     let on = |side: Side| points.injected.iter().filter(|point| point.scenario.side == side).count();
     println!(
-        "{} {what} points ({} on the server, {} on the client; {} distinct calls and indexes), the new file was there behind {}, \
-         {} rows exhausted",
-        points.injected.len(),
+        "{} {what} points ({} on the server, {} on the client; {:?}), the new file was there behind {}, {} rows exhausted",
+        points.places(),
         on(Side::Server),
         on(Side::Client),
-        points.places(),
+        points.kinds(),
         points.completed,
         points.exhausted
     );
@@ -22,7 +21,7 @@ fn tell(what: &str, points: &Points) {
 
 #[test]
 fn a_kill_at_any_call_leaves_the_old_file_or_the_new_one() {
-    let points = sweep(&["signal=SIGKILL"], KILL_POINTS_MIN + 10);
+    let points = sweep(Strike::Kill, KILL_POINTS_MIN + 10);
     tell("kill", &points);
     assert!(points.places() >= KILL_POINTS_MIN, "too few kill points");
     assert!(points.completed > 0, "no kill came behind a commit");
@@ -30,10 +29,32 @@ fn a_kill_at_any_call_leaves_the_old_file_or_the_new_one() {
 
 #[test]
 fn an_error_of_any_call_never_makes_half_a_file_or_a_false_success() {
-    let points = sweep(ERRORS, ERROR_POINTS_MIN + 10);
+    let points = sweep(Strike::Error, ERROR_POINTS_MIN + 10);
     tell("errno", &points);
-    assert!(points.injected.len() >= ERROR_POINTS_MIN, "too few errno points");
+    assert!(points.places() >= ERROR_POINTS_MIN, "too few errno points");
+    let kinds = points.kinds();
     for injection in ERRORS {
-        assert!(points.injected.iter().any(|point| point.injection == *injection), "{injection} never struck");
+        assert!(kinds.get(injection).is_some_and(|count| *count >= 10), "{injection} struck too seldom");
     }
+}
+
+#[test]
+fn a_sync_that_fails_once_and_would_succeed_again_fails_the_transfer() {
+    let mut struck = 0;
+    for scenario in scenarios().into_iter().filter(|scenario| scenario.durability == "durable") {
+        for call in ["fsync", "fdatasync"] {
+            for index in 1.. {
+                let point = Point { scenario, call, injection: "error=EIO", index };
+                let ending = point.run();
+                if !ending.reached {
+                    break;
+                }
+                struck += 1;
+                assert!(!ending.told, "{point:?}: success was told");
+                assert!(index > 1 || !ending.completed, "{point:?}: the file was not synced, and has its name");
+            }
+        }
+    }
+    println!("{struck} syncs failed once each");
+    assert!(struck >= 8, "only {struck} syncs");
 }

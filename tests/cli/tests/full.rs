@@ -1,0 +1,85 @@
+//! A disk that fills up while data flow: the old file stays, what came is kept, it is said how much is missing, and the same command
+//! goes on when there is room.
+
+use rustix::process::Pid;
+use std::path::{Path, PathBuf};
+use xdfs_test_cli::{Outcome, Relay, Running, Scene, Server, pattern, with_small_disk, xdfs_binary};
+
+const SIZE: usize = 16 << 20;
+const DISK_MEBIBYTES: u32 = 24;
+/// So much has passed when somebody else takes what the rest would need; what is under way then still fits.
+const PASSED: u64 = 4 << 20;
+const TAKEN: usize = 13 << 20;
+
+/// A file as a process sees it that has its own mounts.
+fn seen_by(process: Pid, path: &Path) -> PathBuf {
+    let inside = path.strip_prefix("/").expect("it is absolute");
+    Path::new("/proc").join(process.as_raw_nonzero().to_string()).join("root").join(inside)
+}
+
+/// What the one says who cannot go on, and who can.
+#[track_caller]
+fn judge(full: &Outcome, code: i32, again: &Outcome) {
+    full.ends_with(code).says(&["no space left on device", " needed, ", " free, ", " missing"]);
+    again.ends_with(0).says(&["resumes at", " %"]);
+    let resumed = again.objects()[0]["resumed_bytes"].as_u64().expect("a number");
+    assert!(resumed >= PASSED / 2, "only {resumed} bytes were kept");
+}
+
+#[test]
+fn a_servers_disk_that_fills_up_leaves_the_old_file_and_what_came() {
+    let scene = Scene::new();
+    let directory = scene.directory("server");
+    let words = ["serve", "--json", "--listen", "127.0.0.1:0", "--allow-anonymous", "rw", "--state", "state"];
+    let mut command = with_small_disk(&directory, DISK_MEBIBYTES, "echo old > \"$0/file\" && exec \"$@\"");
+    command.arg(xdfs_binary()).args(words).current_dir(scene.path(""));
+    let server = Server::start(command, &["--quiet", "--export", "data=server"]);
+    let content = pattern(SIZE, 31);
+    scene.write("source", &content);
+    let relay = Relay::holding(&server, 1, PASSED);
+    let running = scene.start(["cp", "-P", "1", "-b", "64KiB", "source", &relay.url("file")]);
+    relay.wait_until_held();
+    let inside = seen_by(server.process(), &directory);
+    std::fs::write(inside.join("others"), pattern(TAKEN, 32)).expect("there is room so far");
+    relay.release();
+    let full = running.wait();
+    assert_eq!(std::fs::read(inside.join("file")).expect("it stays"), b"old\n");
+    std::fs::remove_file(inside.join("others")).expect("it is ours");
+    judge(&full, 3, &scene.run(["cp", "--json", "source", &server.url("file")]));
+    assert!(std::fs::read(inside.join("file")).expect("it is there") == content);
+    assert_eq!(std::fs::read_dir(&inside).expect("a directory").count(), 1, "nothing is left of the part");
+}
+
+#[test]
+fn a_local_disk_that_fills_up_leaves_the_old_file_and_what_came() {
+    let scene = Scene::new();
+    let content = pattern(SIZE, 33);
+    scene.write("server/file", &content);
+    let server = scene.serve();
+    let disk = scene.directory("disk");
+    // Twice the same command, and between the two a word from here, when there is room again.
+    let script = "echo old > disk/x; \"$1\" cp -P 1 -b 64KiB \"$2\" disk/x 2> first; echo $? > code; cat disk/x; read word; \
+                  \"$1\" cp --json \"$3\" disk/x > second && cmp disk/x server/file";
+    let relay = Relay::holding(&server, 1, PASSED);
+    let mut command = with_small_disk(&disk, DISK_MEBIBYTES, script);
+    command.arg(xdfs_binary()).args([relay.url("file"), server.url("file")]).current_dir(scene.path(""));
+    scene.dress("somebody", &mut command);
+    let mut running = Running::start(command);
+    relay.wait_until_held();
+    let inside = seen_by(running.process(), &disk);
+    std::fs::write(inside.join("others"), pattern(TAKEN, 34)).expect("there is room so far");
+    relay.release();
+    let since = std::time::Instant::now();
+    while !scene.path("code").exists() {
+        assert!(since.elapsed().as_secs() < 60, "it does not end");
+        std::thread::yield_now();
+    }
+    std::fs::remove_file(inside.join("others")).expect("it is ours");
+    assert!(running.feed(b"on\n"));
+    let again = running.wait();
+    assert!(again.text().starts_with("old\n"), "the old file stays until the new one is whole");
+    let text = |name: &str| String::from_utf8(scene.read(name)).expect("UTF-8");
+    let code = text("code").trim().parse().ok();
+    let full = Outcome { code, output: Vec::new(), messages: text("first") };
+    judge(&full, 5, &Outcome { output: scene.read("second"), ..again });
+}
