@@ -1,6 +1,7 @@
 //! The application above the machines of both ends: it opens operations, gives some up, replaces lost channels, closes; and
 //! the planned faults that wait for a moment of an operation.
 
+use crate::disk::version_of;
 use crate::network::Side;
 use crate::plan::Plan;
 use crate::random::Random;
@@ -13,7 +14,7 @@ use xdfs_proto::base::{ChannelId, Duration, Error, ErrorKind, OperationId};
 use xdfs_proto::session::SessionEvent;
 use xdfs_proto::wire::Event as WireEvent;
 use xdfs_proto::wire::control::ChannelGrant;
-use xdfs_proto::wire::request::Request;
+use xdfs_proto::wire::request::{Request, Resume};
 
 /// How far a source that is read in order reads ahead of what was acknowledged, in blocks.
 const STREAM_BLOCKS: u64 = 6;
@@ -33,6 +34,8 @@ pub(crate) struct Application {
     replacements_left: u16,
     closing: bool,
     closed: bool,
+    /// An end is gone, and whether its power with it.
+    pub(crate) restart: Option<(Side, bool)>,
 }
 
 impl Application {
@@ -42,11 +45,12 @@ impl Application {
             streams: BTreeMap::new(),
             triggered: BTreeSet::new(),
             waiting: VecDeque::new(),
-            unfinished: (0..plan.operations.len()).collect(),
+            unfinished: (0..plan.operations.len()).filter(|index| !plan.operations[*index].done).collect(),
             next_channel: plan.channels + 1,
             replacements_left: plan.replacements,
             closing: false,
             closed: false,
+            restart: None,
         }
     }
 }
@@ -140,12 +144,12 @@ impl Simulation {
         let link = planned.unwrap_or_else(|| LinkPlan::draw(self.around.now, &mut self.application.random));
         self.around.network.open(channel, &link);
         if link.delay >= Duration::from_millis(50) {
-            self.around.oracle.fired.insert(Fault::SlowChannel);
+            self.around.oracle.struck(Fault::SlowChannel);
         }
         if replacement {
-            self.around.oracle.fired.insert(Fault::Replaced);
+            self.around.oracle.struck(Fault::Replaced);
         } else if self.around.oracle.blocks > 0 {
-            self.around.oracle.fired.insert(Fault::LateJoin);
+            self.around.oracle.struck(Fault::LateJoin);
         }
         let early = self.application.random.chance(500);
         self.worlds[server].connect(channel, secret, false, early, &mut self.around);
@@ -222,6 +226,14 @@ impl Simulation {
             level: wish.level,
             credit: wish.credit_blocks * u64::from(self.around.plan.block),
             hash: wish.is_hashed(index),
+            resume: wish.resumes().then(|| {
+                let kept = if wish.task == Task::Download {
+                    self.around.disks[Side::Client.index()].kept(index)
+                } else {
+                    Vec::new()
+                };
+                Resume { source: version_of(index), kept }
+            }),
             ..Request::default()
         }
     }
@@ -295,19 +307,19 @@ impl Simulation {
             Action::CutAll => {
                 let channels: BTreeSet<_> = self.worlds.iter().flat_map(World::channels).collect();
                 if !channels.is_empty() {
-                    self.around.oracle.fired.insert(Fault::AllCut);
+                    self.around.oracle.struck(Fault::AllCut);
                 }
                 channels.into_iter().for_each(|channel| self.around.network.cut(self.around.now, channel));
             }
             Action::Cut(channel) => {
                 if self.worlds.iter().any(|world| world.channels().any(|open| open == channel)) {
-                    self.around.oracle.fired.insert(Fault::ManyCut);
+                    self.around.oracle.struck(Fault::ManyCut);
                     self.around.network.cut(self.around.now, channel);
                 }
             }
             Action::Close => {
                 if !self.application.unfinished.is_empty() && !self.application.closing {
-                    self.around.oracle.fired.insert(Fault::CloseEarly);
+                    self.around.oracle.struck(Fault::CloseEarly);
                     self.application.closing = true;
                     let waiting: Vec<_> = self.application.waiting.drain(..).collect();
                     waiting.into_iter().for_each(|index| self.open(index));
@@ -317,6 +329,18 @@ impl Simulation {
                         self.close();
                     }
                 }
+            }
+            Action::Restart(side) => {
+                if self.application.unfinished.is_empty() || self.application.closing {
+                    return;
+                }
+                let power = self.application.random.chance(500);
+                let fault = if side == Side::Client { Fault::ClientRestart } else { Fault::ServerRestart };
+                self.around.oracle.struck(fault);
+                if power {
+                    self.around.oracle.struck(Fault::PowerLost);
+                }
+                self.application.restart = Some((side, power));
             }
             Action::Drain => {
                 if self.application.closing {

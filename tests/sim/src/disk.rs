@@ -37,6 +37,14 @@ struct Stage {
     in_order: Option<InOrder>,
     /// Commit was asked for: nothing is written any more.
     sealed: bool,
+    /// Blocks that were written, and those of them that a marker told of; none where nothing can be gone on with.
+    ledger: Option<(Vec<Extent>, Vec<Extent>)>,
+}
+
+/// What an attempt left.
+struct Part {
+    bytes: Vec<u8>,
+    noted: Vec<Extent>,
 }
 
 #[derive(Default)]
@@ -52,6 +60,7 @@ pub struct Disk {
     sources: BTreeMap<OperationId, Source>,
     stages: BTreeMap<OperationId, Stage>,
     targets: BTreeMap<usize, Vec<u8>>,
+    parts: BTreeMap<usize, Part>,
     fired: Vec<(Option<usize>, Fault)>,
 }
 
@@ -61,6 +70,11 @@ pub struct Unreadable {
     pub error: Error,
     /// The source had passed its last check: what was read must not be sent.
     pub after_check: bool,
+}
+
+/// What the source of the operation at `index` calls its first version.
+pub fn version_of(index: usize) -> Vec<u8> {
+    vec![index as u8; 8]
 }
 
 /// First version of the source of the operation at `index`.
@@ -77,6 +91,7 @@ impl Disk {
             sources: BTreeMap::new(),
             stages: BTreeMap::new(),
             targets: BTreeMap::new(),
+            parts: BTreeMap::new(),
             fired: Vec::new(),
         }
     }
@@ -118,7 +133,7 @@ impl Disk {
             size: Some(plan.size),
             mode: 0o644,
             modified: Some((index as i64, 7)),
-            version: vec![index as u8; 8],
+            version: version_of(index),
         })
     }
 
@@ -191,22 +206,66 @@ impl Disk {
         }
     }
 
-    /// Prepares a target. The window that it bounds, where it takes bytes in order only.
+    /// Prepares a target. The window that it bounds, where it takes bytes in order only; what an earlier attempt left of it.
     pub fn stage(
         &mut self,
         id: OperationId,
         index: usize,
         plan: &OperationPlan,
         block: u32,
-    ) -> Result<Option<u64>, Error> {
+    ) -> Result<(Option<u64>, Vec<Extent>), Error> {
         if let Some((Fault::StageRefused, _)) = plan.disk {
             self.fired.push((Some(index), Fault::StageRefused));
             return Err(Error::new(ErrorKind::PermissionDenied, "the target cannot be made"));
         }
         let in_order = plan.in_order.map(|_| InOrder::default());
-        let stage = Stage { index, bytes: Vec::new(), fault: plan.disk, in_order, sealed: false };
+        let part = self.parts.remove(&index).filter(|_| plan.resumes());
+        let Part { bytes, noted } = part.unwrap_or(Part { bytes: Vec::new(), noted: Vec::new() });
+        let ledger = plan.resumes().then(|| (noted.clone(), noted.clone()));
+        let stage = Stage { index, bytes, fault: plan.disk, in_order, sealed: false, ledger };
         self.stages.insert(id, stage);
-        Ok(plan.in_order.map(|blocks| blocks * u64::from(block)))
+        Ok((plan.in_order.map(|blocks| blocks * u64::from(block)), noted))
+    }
+
+    /// What an earlier attempt left of the target of the operation at `index`.
+    pub fn kept(&self, index: usize) -> Vec<Extent> {
+        self.parts.get(&index).map_or_else(Vec::new, |part| part.noted.clone())
+    }
+
+    /// A block is written whole. Now and then a marker follows.
+    pub fn complete(&mut self, id: OperationId, block: Extent) {
+        let Some(Stage { ledger: Some((written, noted)), sealed: false, .. }) = self.stages.get_mut(&id) else {
+            return;
+        };
+        add(written, block);
+        if self.random.chance(MARKERS) {
+            noted.clone_from(written);
+        }
+    }
+
+    /// These blocks are to come again: what is there of them counts no more.
+    pub fn void(&mut self, id: OperationId, bad: &[Extent]) {
+        if let Some(Stage { ledger: Some((written, noted)), .. }) = self.stages.get_mut(&id) {
+            for ranges in [written, noted] {
+                *ranges = without(ranges, bad);
+            }
+        }
+    }
+
+    /// The program is killed, or the machine with it: what a marker told of is there, and of the rest nobody knows.
+    pub fn restart(&mut self, power: bool) {
+        self.sources.clear();
+        for (_, stage) in std::mem::take(&mut self.stages) {
+            let Some((_, noted)) = stage.ledger else { continue };
+            let mut bytes = stage.bytes;
+            if power {
+                let whole = Extent::new(0, bytes.len() as u64).expect("it is in memory");
+                for lost in without(&[whole], &noted) {
+                    bytes[lost.offset() as usize..lost.end() as usize].fill(0);
+                }
+            }
+            self.parts.insert(stage.index, Part { bytes, noted });
+        }
     }
 
     /// Whether the target takes bytes in order only.
@@ -308,9 +367,12 @@ impl Disk {
         Some(Ok(vec![1]))
     }
 
-    /// Drops a stage. Whether there was one that nobody asked to commit.
-    pub fn abort(&mut self, id: OperationId) -> bool {
-        self.stages.remove(&id).is_some_and(|stage| !stage.sealed)
+    /// Drops a stage, or leaves what was written of it for the next attempt.
+    pub fn abort(&mut self, id: OperationId, keep: bool) {
+        let Some(stage) = self.stages.remove(&id) else { return };
+        if let Some((written, _)) = stage.ledger.filter(|_| keep) {
+            self.parts.insert(stage.index, Part { bytes: stage.bytes, noted: written });
+        }
     }
 
     /// Stages that are left.
@@ -333,6 +395,37 @@ impl Disk {
             Some(at) => Err(format!("the target differs from the source at byte {at} of {}", bytes.len())),
         }
     }
+}
+
+/// In how many of a thousand blocks a marker follows.
+const MARKERS: u32 = 300;
+
+/// `range` is there, too: the ranges stay ascending and apart.
+fn add(ranges: &mut Vec<Extent>, range: Extent) {
+    let (mut start, mut end) = (range.offset(), range.end());
+    ranges.retain(|other| {
+        let touches = other.offset() <= end && start <= other.end();
+        if touches {
+            (start, end) = (start.min(other.offset()), end.max(other.end()));
+        }
+        !touches
+    });
+    let at = ranges.partition_point(|other| other.end() < start);
+    ranges.insert(at, Extent::new(start, end - start).expect("as long as two of them"));
+}
+
+/// What of `ranges` is not in `taken`.
+fn without(ranges: &[Extent], taken: &[Extent]) -> Vec<Extent> {
+    let mut left = ranges.to_vec();
+    for hole in taken {
+        let parts = left.iter().flat_map(|range| {
+            let cut = |from: u64, to: u64| (from < to).then(|| Extent::new(from, to - from).expect("within the range"));
+            let before = cut(range.offset(), range.end().min(hole.offset()));
+            [before, cut(range.offset().max(hole.end()), range.end())]
+        });
+        left = parts.flatten().collect();
+    }
+    left
 }
 
 /// The operation's place in the plan, from the remote name of its request.

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `transition.rs`, `plan.rs` | what can happen, with probabilities; what happens in one run |
 //! | `simulation.rs`, `application.rs` | the run, and the application above the machines |
+//! | `restart.rs` | an end that is killed, and the session behind it |
 //! | `world/`, `port.rs` | the driver of one machine, and one of its channels |
 //! | `network.rs`, `disk.rs`, `content.rs` | the wire, storage, and what the files contain |
 //! | `schedule.rs`, `random.rs`, `trace.rs` | the virtual clock, the seed, what happened |
@@ -22,6 +23,7 @@ pub mod oracle;
 pub mod plan;
 pub mod port;
 pub mod random;
+mod restart;
 pub mod schedule;
 pub mod simulation;
 pub mod tally;

@@ -26,6 +26,10 @@ struct Seen {
     outcomes: [Option<Outcome>; 2],
     /// A fault struck that may end it.
     excused: bool,
+    /// It came to its end in an earlier session.
+    done: bool,
+    /// It got its name in an earlier session, and nobody but the receiver heard of it.
+    named: bool,
 }
 
 /// See the module.
@@ -50,8 +54,10 @@ pub struct Oracle {
     pub rekeyed: u64,
     /// Comparisons that found another content.
     pub repaired: u64,
-    /// Kinds of fault that struck.
-    pub fired: BTreeSet<Fault>,
+    /// Bytes that attempts went on with.
+    pub resumed: u64,
+    /// Kinds of fault that struck, and how often.
+    pub fired: BTreeMap<Fault, u64>,
     violation: Option<String>,
 }
 
@@ -59,6 +65,65 @@ impl Oracle {
     /// For the operations of `plan`.
     pub fn new(plan: &Plan) -> Self {
         Self { operations: plan.operations.iter().map(|_| Seen::default()).collect(), ..Self::default() }
+    }
+
+    /// For what a restart left of the operations of `plan`; what was counted stays.
+    pub fn again(&mut self, plan: &Plan, disks: &[Disk; 2]) {
+        let fresh = Self::new(plan);
+        let Self { blocks, rekeyed, repaired, resumed, .. } = *self;
+        let (fired, violation) = (std::mem::take(&mut self.fired), self.violation.take());
+        *self = Self { blocks, rekeyed, repaired, resumed, fired, violation, ..fresh };
+        for (index, (seen, wish)) in self.operations.iter_mut().zip(&plan.operations).enumerate() {
+            seen.done = wish.done;
+            seen.named = disks[wish.sender().other().index()].target(index).is_some();
+        }
+    }
+
+    /// Nobody tries anything again.
+    pub fn nothing_left(&mut self) {
+        self.operations.iter_mut().for_each(|seen| seen.done = true);
+    }
+
+    /// A fault struck.
+    pub fn struck(&mut self, fault: Fault) {
+        let count = self.fired.entry(fault).or_default();
+        *count = if fault.lasts() { 1 } else { *count + 1 };
+    }
+
+    /// A restart breaks these channels.
+    pub fn restarted(&mut self, channels: impl IntoIterator<Item = ChannelId>) {
+        self.faulty.extend(channels);
+    }
+
+    /// Which operations nobody has to try again behind a restart: those that were done, and those that ended for a reason of their own.
+    pub fn done(&self) -> Vec<bool> {
+        let lost = |outcome: &Option<Outcome>| match outcome {
+            None => true,
+            Some(outcome) => outcome.as_ref().is_err_and(|error| error.kind == ErrorKind::ConnectionLost),
+        };
+        let again = |seen: &Seen| !seen.excused && seen.refused.is_none() && lost(&seen.outcomes[Side::Client.index()]);
+        self.operations.iter().map(|seen| !again(seen)).collect()
+    }
+
+    /// Looks at what a restart left: what was told is there, and what has a name is whole.
+    pub fn check_restart(&mut self, plan: &Plan, disks: &[Disk; 2], survivor: Side) {
+        let left: Vec<_> = disks[survivor.index()].stages().collect();
+        if !left.is_empty() {
+            self.violation(|| format!("stages were left at the {survivor:?}, which lost its peer: {left:?}"));
+        }
+        for (index, wish) in plan.operations.iter().enumerate() {
+            let target = disks[wish.sender().other().index()].target(index);
+            let told = self.operations[index].outcomes.iter().flatten().any(Result::is_ok);
+            let wrong = match target {
+                Some(bytes) => Disk::expected(index, wish, bytes).err(),
+                None => {
+                    (told && wish.task != Task::Stat).then(|| "success was told, and there is no target".to_owned())
+                }
+            };
+            if let Some(wrong) = wrong {
+                self.violation(|| format!("operation {index}, behind a restart: {wrong}"));
+            }
+        }
     }
 
     /// Something is wrong; the first such thing is kept.
@@ -107,7 +172,7 @@ impl Oracle {
 
     /// A fault struck that may end one operation, or all.
     pub fn fault(&mut self, index: Option<usize>, fault: Fault) {
-        self.fired.insert(fault);
+        self.struck(fault);
         match index {
             Some(index) => self.operations[index].excused = true,
             None => self.excused |= fault == Fault::Drain,
@@ -121,7 +186,7 @@ impl Oracle {
 
     /// A fault struck on the wire.
     pub fn wire_fault(&mut self, channel: ChannelId, fault: Fault) {
-        self.fired.insert(fault);
+        self.struck(fault);
         if !matches!(fault, Fault::ShortReads | Fault::ShortWrites | Fault::Pause | Fault::SlowChannel) {
             self.faulty.insert(channel);
         }
@@ -233,6 +298,9 @@ impl Oracle {
 
     fn judge(&self, index: usize, plan: &Plan, disks: &[Disk; 2]) -> Result<(), String> {
         let (seen, wish) = (&self.operations[index], &plan.operations[index]);
+        if seen.done {
+            return Ok(());
+        }
         let excused = self.excused || seen.excused || wish.is_out_of_range();
         let receiver = wish.sender().other();
         let target = disks[receiver.index()].target(index);
@@ -241,7 +309,7 @@ impl Oracle {
         }
         let [client, server] = &seen.outcomes;
         if let Some(error) = &seen.refused {
-            let by_plan = excused || self.fired.contains(&Fault::CloseEarly);
+            let by_plan = excused || self.fired.contains_key(&Fault::CloseEarly);
             return if by_plan { Ok(()) } else { Err(format!("it could not be opened: {error}")) };
         }
         let client = client.as_ref().ok_or("the client has no outcome")?;
@@ -267,6 +335,7 @@ impl Oracle {
                     return Err(format!("the outcome names {} bytes, not {}", committed.length, wish.bytes()));
                 }
             }
+            (Some(Err(_)) | None, Some(bytes)) if seen.named => Disk::expected(index, wish, bytes)?,
             (Some(Err(_)) | None, Some(_)) => return Err("failure, but there is a target".into()),
             _ => {}
         }

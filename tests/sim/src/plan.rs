@@ -82,6 +82,22 @@ impl Plan {
         plan
     }
 
+    /// The session behind a restart: other channels and blocks, faults of the wire alone, and of the operations those that are not done.
+    pub fn again(&self, done: &[bool], options: &Options, random: &mut Random) -> Self {
+        let mut plan = self.clone();
+        plan.channels = random.between(u64::from(self.pipelines), 8) as u16;
+        plan.block = if random.chance(300) { 128 << 10 } else { 64 << 10 };
+        plan.keys = draw_keys(random, plan.block);
+        for (operation, done) in plan.operations.iter_mut().zip(done) {
+            (operation.done, operation.disk) = (*done, None);
+        }
+        plan.first_in_handshake = false;
+        plan.actions.clear();
+        plan.links.clear();
+        plan.draw_links(options, random);
+        plan
+    }
+
     /// Bytes that all operations move together.
     pub fn bytes(&self) -> u64 {
         self.operations.iter().map(OperationPlan::bytes).sum()
@@ -182,6 +198,8 @@ impl Plan {
             (Fault::AllCut, |_, _| Action::CutAll),
             (Fault::CloseEarly, |_, _| Action::Close),
             (Fault::Drain, |_, _| Action::Drain),
+            (Fault::ServerRestart, |_, _| Action::Restart(Side::Server)),
+            (Fault::ClientRestart, |_, _| Action::Restart(Side::Client)),
         ] {
             if !options.draw(kind, random) {
                 continue;
@@ -263,6 +281,7 @@ impl OperationPlan {
             // A target that takes bytes in order has one pipeline, and a client that has such a target asks for no more.
             in_order: (random.chance(200) && (pipelines == 1 || task != Task::Download)).then(|| random.between(1, 6)),
             disk: None,
+            done: false,
         }
     }
 

@@ -10,7 +10,7 @@ use crate::schedule::{Event, Schedule, Who};
 use crate::trace::Trace;
 use crate::transition::{Fault, Options};
 use crate::world::{Around, Notice, World};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::hash::{Hash, Hasher};
 use xdfs_proto::base::{ChannelId, Duration, Instant};
 use xdfs_proto::session::Bugs;
@@ -33,8 +33,10 @@ pub struct Report {
     pub rekeyed: u64,
     /// Comparisons that found another content.
     pub repaired: u64,
-    /// Kinds of fault that struck.
-    pub fired: BTreeSet<Fault>,
+    /// Bytes that attempts went on with behind a restart.
+    pub resumed: u64,
+    /// Kinds of fault that struck, and how often.
+    pub fired: BTreeMap<Fault, u64>,
     /// Virtual time.
     pub time: Duration,
     /// Events.
@@ -58,7 +60,7 @@ pub fn run(seed: u64, options: &Options, bugs: Bugs, print: bool) -> Report {
     }
     let mut simulation = Simulation::new(seed, plan, bugs, print);
     simulation.start();
-    simulation.run(seed)
+    simulation.run(seed, options, bugs)
 }
 
 impl Simulation {
@@ -100,7 +102,9 @@ impl Simulation {
             self.open_in_handshake();
         }
         for (index, operation) in self.around.plan.operations.iter().enumerate().skip(first) {
-            self.around.schedule.add(operation.at, Event::Open(index));
+            if !operation.done {
+                self.around.schedule.add(operation.at, Event::Open(index));
+            }
         }
         for side in Side::BOTH {
             for pipeline in 0..self.around.plan.pipelines {
@@ -109,7 +113,8 @@ impl Simulation {
         }
     }
 
-    fn run(mut self, seed: u64) -> Report {
+    /// Lets things happen until nothing is left, something is wrong, or an end is gone; how many did.
+    fn go(&mut self) -> u64 {
         let mut events = 0;
         let end = Instant(0).after(TIME_MAX);
         self.settle();
@@ -122,8 +127,22 @@ impl Simulation {
             self.around.now = at;
             self.step(event);
             self.settle();
-            if self.around.oracle.verdict().is_some() {
+            if self.around.oracle.verdict().is_some() || self.application.restart.is_some() {
                 break;
+            }
+        }
+        events
+    }
+
+    fn run(mut self, seed: u64, options: &Options, bugs: Bugs) -> Report {
+        let mut events = self.go();
+        let mut before = Duration::ZERO;
+        if let Some((side, power)) = self.application.restart.take().filter(|_| self.around.oracle.verdict().is_none())
+        {
+            before = self.around.now.since(Instant(0));
+            if self.restart(seed, options, bugs, side, power) {
+                self.start();
+                events += self.go();
             }
         }
         if self.around.oracle.verdict().is_some() {
@@ -141,8 +160,9 @@ impl Simulation {
             blocks: self.around.oracle.blocks,
             rekeyed: self.around.oracle.rekeyed,
             repaired: self.around.oracle.repaired,
+            resumed: self.around.oracle.resumed,
             fired: self.around.oracle.fired.clone(),
-            time: self.around.now.since(Instant(0)),
+            time: before + self.around.now.since(Instant(0)),
             events,
             trace: hasher.finish(),
         }
@@ -199,7 +219,7 @@ impl Simulation {
     }
 
     /// Hands around what the last step left: wake-ups, faults, notices, until nothing is left.
-    fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         loop {
             for (at, wake) in self.around.network.take_wakes() {
                 self.around.schedule.add(at, Event::Wake(wake));
@@ -209,7 +229,7 @@ impl Simulation {
                 self.around.trace.remark(self.around.now, || format!("channel {channel}: {fault:?}"));
                 self.around.oracle.wire_fault(channel, fault);
                 if !joined && fault.cuts() {
-                    self.around.oracle.fired.insert(Fault::JoinCut);
+                    self.around.oracle.struck(Fault::JoinCut);
                 }
             }
             for side in Side::BOTH {

@@ -2,7 +2,7 @@
 
 use crate::simulation::Report;
 use crate::transition::{Fault, Options};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use xdfs_proto::base::Duration;
 use xdfs_proto::session::Bugs;
@@ -23,6 +23,10 @@ pub struct Tally {
     pub rekeyed: u64,
     /// Sessions in which content was another and came again.
     pub repaired: u64,
+    /// Sessions that went on behind a restart with what an earlier attempt had left.
+    pub resumed: u64,
+    /// Faults of all kinds in all runs, each time that one struck; what lasts counts once in a session.
+    pub strikes: u64,
     /// Events of all.
     pub events: u64,
     /// Sessions in which each kind of fault struck.
@@ -51,6 +55,7 @@ impl Tally {
         if report.violation.is_some() {
             return self.failures.push(report);
         }
+        self.strikes += report.fired.iter().filter(|(fault, _)| fault.hurts()).map(|(_, count)| count).sum::<u64>();
         if report.blocks < BLOCKS_MIN {
             self.short += 1;
             return;
@@ -58,7 +63,8 @@ impl Tally {
         self.sessions += 1;
         self.rekeyed += u64::from(report.rekeyed > 0);
         self.repaired += u64::from(report.repaired > 0);
-        for fault in report.fired {
+        self.resumed += u64::from(report.resumed > 0);
+        for fault in report.fired.into_keys() {
             *self.faults.entry(fault).or_default() += 1;
         }
     }
@@ -82,7 +88,8 @@ pub fn run_caught(seed: u64, options: &Options, bugs: Bugs) -> Report {
             blocks: 0,
             rekeyed: 0,
             repaired: 0,
-            fired: BTreeSet::new(),
+            resumed: 0,
+            fired: BTreeMap::new(),
             time: Duration::ZERO,
             events: 0,
             trace: 0,
@@ -94,8 +101,16 @@ impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{} sessions with at least {BLOCKS_MIN} blocks ({} more ended before), {} blocks, {} events, keys changed in {}, content repaired in {}",
-            self.sessions, self.short, self.blocks, self.events, self.rekeyed, self.repaired
+            "{} sessions with at least {BLOCKS_MIN} blocks ({} more ended before), {} blocks, {} events, {} faults; keys changed in {}, content repaired in {}, \
+             resumed behind a restart in {}",
+            self.sessions,
+            self.short,
+            self.blocks,
+            self.events,
+            self.strikes,
+            self.rekeyed,
+            self.repaired,
+            self.resumed
         )?;
         for fault in Fault::ALL {
             let count = self.faults.get(fault).copied().unwrap_or(0);

@@ -44,9 +44,9 @@ faults! {
     /// A direction stops delivering without an end.
     Stall, "stall for ever", 140;
     /// A direction pauses, shorter than the deadline.
-    Pause, "pause", 160;
+    Pause, "pause", 300;
     /// A bit changes under way.
-    BitFlip, "bit flip", 190;
+    BitFlip, "bit flip", 260;
     /// All channels break at once.
     AllCut, "all channels cut", 100;
     /// Most channels break one after the other.
@@ -83,9 +83,25 @@ faults! {
     CloseEarly, "closed with operations running", 150;
     /// The server goes down in order.
     Drain, "drained", 100;
+    /// The server is killed, and comes back.
+    ServerRestart, "server restarted", 120;
+    /// The client is killed, and comes back.
+    ClientRestart, "client restarted", 120;
+    /// One of these was a loss of power: what was not synced is gone. Not planned by itself.
+    PowerLost, "power lost", 0;
 }
 
 impl Fault {
+    /// Whether it is a way in which something is all the time: then it counts once in a session, however often it shows.
+    pub const fn lasts(self) -> bool {
+        matches!(self, Self::ShortReads | Self::ShortWrites | Self::SlowChannel | Self::SlowDisk)
+    }
+
+    /// Whether it is a fault at all, and not how others are dealt with.
+    pub const fn hurts(self) -> bool {
+        !matches!(self, Self::LateJoin | Self::Replaced)
+    }
+
     /// Whether it may end a channel.
     pub const fn cuts(self) -> bool {
         matches!(self, Self::CutFinish | Self::CutReset | Self::CutHalf | Self::Stall)
@@ -206,6 +222,8 @@ pub struct OperationPlan {
     pub in_order: Option<u64>,
     /// Storage faults: kind and byte, where it has one.
     pub disk: Option<(Fault, u64)>,
+    /// It came to its end before a restart.
+    pub done: bool,
 }
 
 /// A moment of an operation.
@@ -241,6 +259,7 @@ pub enum Action {
     Cut(ChannelId),
     Close,
     Drain,
+    Restart(Side),
 }
 
 /// A fault that waits for its moment.
@@ -255,6 +274,11 @@ pub struct ActionPlan {
 }
 
 impl OperationPlan {
+    /// Whether another attempt may go on with what one left.
+    pub fn resumes(&self) -> bool {
+        matches!(self.task, Task::Upload | Task::Download) && self.in_order.is_none()
+    }
+
     /// Whether its content is hashed: three in four of those whose blocks could come again.
     pub fn is_hashed(&self, index: usize) -> bool {
         let again = matches!(self.task, Task::Upload | Task::Download) && self.in_order.is_none();

@@ -1,4 +1,4 @@
-//! Twenty thousand sessions that go wrong in every way, the seeds that once failed, and the proof that the simulation sees
+//! More than twenty thousand sessions that go wrong in every way, the seeds that once failed, and the proof that the simulation sees
 //! mistakes at all.
 //!
 //! ```text
@@ -14,9 +14,11 @@ use xdfs_test_sim::tally::{Tally, run_caught};
 use xdfs_test_sim::{Fault, Options, run};
 
 /// Sessions where nobody asks for another number.
-const SESSIONS: u64 = 20_000;
+const SESSIONS: u64 = 26_000;
 /// Each kind of fault strikes in at least this many of a thousand sessions.
 const FAULT_PER_MILLE_MIN: u64 = 50;
+/// Faults in all, for a thousand sessions: 100,000 in the short form.
+const FAULTS_PER_THOUSAND_MIN: u64 = 3_847;
 /// Seeds among which each seeded bug has to show.
 const BUG_SEEDS_MAX: u64 = 4_000;
 
@@ -52,6 +54,8 @@ fn many_sessions_end_well_or_for_a_reason() {
     assert!(tally.failures.is_empty(), "{tally}");
     assert!(tally.rekeyed * 5 >= tally.sessions, "too few sessions with a second key:\n{tally}");
     assert!(tally.repaired * 200 >= tally.sessions, "too few sessions with other content:\n{tally}");
+    assert!(tally.resumed * 30 >= tally.sessions, "too few sessions that went on behind a restart:\n{tally}");
+    assert!(tally.strikes * 1000 >= FAULTS_PER_THOUSAND_MIN * tally.sessions, "too few faults:\n{tally}");
     for fault in Fault::ALL {
         assert!(tally.per_mille(*fault) >= FAULT_PER_MILLE_MIN, "too little of '{}':\n{tally}", fault.text());
     }

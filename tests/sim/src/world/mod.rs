@@ -202,7 +202,9 @@ impl World {
                 let index = around.ids[&id];
                 let (wish, block) = (around.plan.operations[index].clone(), around.plan.block);
                 let result = around.disk(self.who).stage(id, index, &wish, block);
-                let facts = result.map(|window| StageFacts { window, ..StageFacts::default() });
+                let resumed = result.as_ref().map_or(0, |(_, kept)| kept.iter().map(|range| range.length()).sum());
+                around.oracle.resumed += resumed;
+                let facts = result.map(|(window, kept)| StageFacts { window, kept, ..StageFacts::default() });
                 self.session.on_staged(id, facts);
             }
             Job::Write(id, extent, bytes) => return self.write(id, extent, bytes, around),
@@ -215,6 +217,7 @@ impl World {
                 let wish = around.plan.operations[around.ids[&id]].clone();
                 let found = around.disks[self.who.side.index()].compare(id, &wish, length, around.plan.block);
                 around.oracle.repaired += u64::from(!found.bad.is_empty());
+                around.disk(self.who).void(id, &found.bad);
                 self.session.on_verified(id, Ok(found));
             }
             Job::Commit(id) => match around.disk(self.who).commit(id) {
@@ -280,8 +283,8 @@ impl World {
                 around.notice(self.who, Notice::Milestone(operation, Milestone::Commit));
                 around.job(self.who, Job::Commit(operation));
             }
-            Output::Abort { operation, .. } => {
-                around.disk(self.who).abort(operation);
+            Output::Abort { operation, keep } => {
+                around.disk(self.who).abort(operation, keep);
                 around.disk(self.who).close(operation);
             }
             Output::Close { channel, error } => {

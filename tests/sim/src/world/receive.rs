@@ -239,6 +239,7 @@ impl World {
         match arriving.route {
             _ if !wanted => {}
             Route::Direct(id, extent) if !arriving.failed => {
+                around.disk(self.who).complete(id, extent);
                 self.session.on_written(id, extent, Ok(()), around.now);
                 self.pump(around);
             }
@@ -268,6 +269,9 @@ impl World {
             around.oracle.violation(|| format!("{held} blocks are held for a target that holds {room:?}"));
         }
         for (extent, result) in completed {
+            if result.is_ok() {
+                around.disk(self.who).complete(id, extent);
+            }
             self.session.on_written(id, extent, result, around.now);
             self.pump(around);
         }
