@@ -26,7 +26,7 @@ const FORMS: &[Form] = &[
         name: "kills",
         package: "xdfs-test-crash",
         filter: &["--test", "kills"],
-        variables: &[("XDFS_KILLS_BYTES", "5368709120"), ("XDFS_KILLS", "40")],
+        variables: &[("XDFS_KILLS_BYTES", "5368709120"), ("XDFS_KILLS", "40"), ("XDFS_KILLS_OUTAGE", "30")],
     },
     Form {
         name: "login-timing",

@@ -15,7 +15,7 @@ mod terminal;
 pub use binary::xdfs_binary;
 pub use disk::with_small_disk;
 pub use relay::Relay;
-pub use run::{Outcome, Running};
+pub use run::{Outcome, Running, is_running};
 pub use scene::{Scene, pattern};
 pub use server::Server;
 pub use terminal::Terminal;

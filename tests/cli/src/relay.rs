@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::Server;
 
@@ -41,7 +41,24 @@ struct State {
     alter: Option<Alter>,
     /// What never reaches its client.
     lose: Option<Lose>,
+    /// How fast bytes of clients pass; none for as fast as they can.
+    pace: Option<Pace>,
     closed: bool,
+}
+
+/// Bytes of clients pass no faster than this, all connections together.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    since: Instant,
+    bytes_per_second: u64,
+}
+
+impl Pace {
+    /// How long it is until so many bytes may have passed.
+    fn left(self, bytes: u64) -> Option<Duration> {
+        let due = Duration::from_millis(bytes.saturating_mul(1000) / self.bytes_per_second.max(1));
+        due.checked_sub(self.since.elapsed()).filter(|left| !left.is_zero())
+    }
 }
 
 /// A bit is turned over where `mark` passes, so often.
@@ -97,6 +114,11 @@ impl State {
         self.connections.iter().filter(started).count() >= connections
     }
 
+    /// Bytes that have come from clients.
+    fn passed_up(&self) -> u64 {
+        self.connections.iter().map(|connection| connection.passed[0]).sum()
+    }
+
     fn held(&self) -> bool {
         let passed = self.connections.iter().flat_map(|connection| connection.passed).sum::<u64>();
         self.hold.is_some_and(|hold| self.started(hold.connections) && passed >= hold.bytes)
@@ -115,6 +137,12 @@ impl Relay {
     /// A relay to `server` that holds everything once `connections` of them carry data and `bytes` have passed in all.
     pub fn holding(server: &Server, connections: usize, bytes: u64) -> Self {
         Self::with(server, State { hold: Some(Hold { connections, bytes }), ..State::default() })
+    }
+
+    /// A relay to `server` that passes on so many bytes of clients in a second.
+    pub fn paced(server: &Server, bytes_per_second: u64) -> Self {
+        let pace = Some(Pace { since: Instant::now(), bytes_per_second });
+        Self::with(server, State { pace, ..State::default() })
     }
 
     /// A relay to `server` that turns a bit over where it sees `mark`, at most `times` times and once in what it passes on at a
@@ -170,7 +198,12 @@ impl Relay {
 
     /// Bytes that have come from clients so far.
     pub fn passed(&self) -> u64 {
-        self.shared.lock().connections.iter().map(|connection| connection.passed[0]).sum()
+        self.shared.lock().passed_up()
+    }
+
+    /// Passes nothing on any more, and leaves every connection open, as a link that is down.
+    pub fn hold(&self) {
+        self.shared.lock().hold = Some(Hold { connections: 0, bytes: 0 });
     }
 
     /// Lets everything pass from now on.
@@ -248,6 +281,13 @@ fn pass_on(index: usize, direction: usize, mut from: TcpStream, mut to: TcpStrea
         shared.changed.notify_all();
         while state.waits(index, direction) {
             state = shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        while direction == 0
+            && !state.closed
+            && let Some(left) = state.pace.and_then(|pace| pace.left(state.passed_up()))
+        {
+            let waited = shared.changed.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         if let Some(alter) = &mut state.alter {
             alter.strike(&mut piece[..count]);

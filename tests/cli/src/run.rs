@@ -119,6 +119,11 @@ impl Running {
         kill_process_group(self.process, signal).expect("the process group is there");
     }
 
+    /// Whether it has not ended yet.
+    pub fn is_running(&self) -> bool {
+        is_running(self.process)
+    }
+
     /// The largest resident memory that it had so far, in bytes; it must still run.
     pub fn peak_memory(&self) -> u64 {
         let path = format!("/proc/{}/status", self.process.as_raw_nonzero());
@@ -170,6 +175,13 @@ fn watch(mut child: Child) -> Receiver<Option<i32>> {
         let _ = tell.send(code);
     });
     ended
+}
+
+/// Whether a process has not ended, be it waited for or not.
+pub fn is_running(process: Pid) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero()));
+    let state = stat.ok().and_then(|stat| stat.rsplit(')').next()?.trim_start().chars().next());
+    !matches!(state, None | Some('Z' | 'X'))
 }
 
 fn read_all(mut stream: impl Read) -> Vec<u8> {

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::time::{Duration, Instant};
-use xdfs_test_cli::{Outcome, Relay, Running, Scene, Server, pattern, xdfs_binary};
+use xdfs_test_cli::{Outcome, Relay, Running, Scene, Server, is_running, pattern, xdfs_binary};
 
 /// Which program makes the file, and is traced.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -200,7 +200,7 @@ impl Room {
                 let outcome = self.copy(&server, self.scene.command(["cp"]));
                 tracer.detach(what.contains("SIGKILL"));
                 let log = std::fs::read_to_string(log).unwrap_or_default();
-                (outcome, log.contains("(INJECTED)") || is_dead(server.process()))
+                (outcome, log.contains("(INJECTED)") || !is_running(server.process()))
             }
         }
     }
@@ -215,12 +215,6 @@ impl Room {
             assert!(name == "file" || ours, "{point:?}: {name} is left");
         }
     }
-}
-
-/// Whether a process that was not waited for has ended.
-fn is_dead(process: Pid) -> bool {
-    let state = std::fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero())).unwrap_or_default();
-    state.rsplit(')').next().is_none_or(|rest| matches!(rest.trim_start().chars().next(), None | Some('Z' | 'X')))
 }
 
 /// strace on a program that runs.

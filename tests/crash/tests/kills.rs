@@ -1,15 +1,26 @@
-//! One `xdfs cp` that is started again after every exit, while client and server are killed in turn and the number of channels
-//! changes: what was moved is not moved again, and the file is the file.
+//! One `xdfs cp` that is started again after every exit, while client and server are killed in turn, the number of channels changes
+//! and the link is down once: what was moved is not moved again, and the file is the file.
+//!
+//! At length (`cargo run -p xtask -- long kills`) every kill comes 0.2 to 2 s behind a start.
 
 use rustix::process::Signal;
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
-use xdfs_test_cli::{Relay, Scene, Server, pattern};
+use xdfs_test_cli::{Relay, Running, Scene, Server, pattern};
 
-/// Bytes of the file, and kills, where nobody asks for others: `XDFS_KILLS_BYTES`, `XDFS_KILLS`.
+/// Bytes of the file, kills, and seconds without a link, where nobody asks for others: `XDFS_KILLS_BYTES`, `XDFS_KILLS`,
+/// `XDFS_KILLS_OUTAGE`.
 const BYTES: u64 = 200 << 20;
 const KILLS: u64 = 4;
+const OUTAGE: u64 = 2;
 /// Longest wait for a marker, which takes five seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// What is written between two markers, as `docs/durability.md` says.
+const MARKER_BYTES: u64 = 256 << 20;
+/// Earliest and latest moment of a kill behind a start.
+const MOMENTS_MS: (u64, u64) = (200, 2_000);
+/// A link that is down for less is survived by those that use it.
+const SURVIVED: Duration = Duration::from_secs(10);
 
 fn number(name: &str, usual: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
@@ -27,6 +38,115 @@ fn journal(scene: &Scene) -> Option<(u64, std::time::SystemTime)> {
     Some((metadata.len(), metadata.modified().ok()?))
 }
 
+/// Time passes: here it is the time itself that is wanted.
+fn pass(time: Duration) {
+    let (_tell, never) = sync_channel::<()>(0);
+    assert_eq!(never.recv_timeout(time), Err(RecvTimeoutError::Timeout));
+}
+
+/// The script: a scene, its server, and what was sent so far.
+struct Script {
+    scene: Scene,
+    server: Option<Server>,
+    address: String,
+    size: u64,
+    kills: u64,
+    sent: u64,
+    /// What may be sent besides the file, since a kill took it.
+    lost: u64,
+    began: Instant,
+}
+
+impl Script {
+    fn server(&self) -> &Server {
+        self.server.as_ref().expect("it is started again at once")
+    }
+
+    /// A line for who waits.
+    fn tell(&self, what: &str) {
+        println!("{:>7.1} s: {what}, {} MiB sent", self.began.elapsed().as_secs_f64(), self.sent >> 20);
+    }
+
+    fn start(&self, relay: &Relay, number: u64) -> Running {
+        let channels = ["1", "3", "2", "4"][number as usize % 4];
+        self.scene.start(["cp", "-q", "-P", channels, "--retry", "0", "source", &relay.url("file")])
+    }
+
+    /// A kill at any moment: a server that is killed before its first marker loses all of the attempt.
+    fn kill_in_time(&mut self, kill: u64) {
+        // Even if each takes the longest, the file is not done before the last kill.
+        let slowest = (self.kills + 2) * MOMENTS_MS.1 / 1000;
+        let relay = Relay::paced(self.server(), self.size / slowest.max(1));
+        let running = self.start(&relay, kill);
+        let (first, last) = MOMENTS_MS;
+        pass(Duration::from_millis(first + kill * 7919 % (last - first)));
+        self.kill(kill, running, false);
+        self.lost += relay.passed().min(MARKER_BYTES);
+        self.sent += relay.passed();
+    }
+
+    /// A kill behind a marker: from the first one on an attempt gains something whatever is killed.
+    fn kill_behind_a_marker(&mut self, kill: u64) {
+        let before = journal(&self.scene);
+        let stretch = self.size / (self.kills + 1);
+        let relay = Relay::holding(self.server(), 1, stretch);
+        let running = self.start(&relay, kill);
+        relay.wait_until_held();
+        let since = Instant::now();
+        while journal(&self.scene) == before {
+            assert!(since.elapsed() < PATIENCE, "no marker came: {:?}", self.scene.names("server"));
+            std::thread::yield_now();
+        }
+        self.kill(kill, running, true);
+        // An attempt is cut off with the buffers of every connection full, and a server's end costs what came since its last marker.
+        // At least a quarter is kept; where nothing is kept, every one goes again whole, and this is red.
+        self.lost += stretch / 4 * 3;
+        self.sent += relay.passed();
+    }
+
+    /// Client and server in turn.
+    fn kill(&mut self, kill: u64, running: Running, marked: bool) {
+        self.tell(&format!("kill {kill}"));
+        if kill.is_multiple_of(2) {
+            running.signal(Signal::KILL);
+            running.wait();
+        } else {
+            self.server.take().expect("it runs").kill();
+            assert_ne!(running.wait().code, Some(0), "the server was killed under it");
+            let server = serve(&self.scene, &self.address);
+            let found = server.next_line();
+            assert_eq!(found["event"].as_str(), Some("recovered"), "{found}");
+            assert!(!marked || found["parts"].as_u64() == Some(1), "{found}");
+            self.server = Some(server);
+        }
+        assert_eq!(self.scene.read("server/file"), b"old", "the old file stays until the new one is whole");
+    }
+
+    /// The link is down for a while. Whoever gives up then is started again.
+    fn outage(&mut self, time: Duration) {
+        let relay = Relay::paced(self.server(), self.size / (self.kills + 2));
+        let running = self.start(&relay, 1);
+        let passed = |more: u64| {
+            let (since, from) = (Instant::now(), relay.passed());
+            while relay.passed() < from + more && running.is_running() {
+                assert!(since.elapsed() < PATIENCE, "nothing passes");
+                std::thread::yield_now();
+            }
+        };
+        passed(1 << 20);
+        self.tell("the link goes down");
+        relay.hold();
+        pass(time);
+        relay.release();
+        passed(1 << 20);
+        self.tell("the link is back");
+        assert!(running.is_running() || time > SURVIVED, "a link that was down for {time:?} was not survived");
+        drop(running);
+        self.lost += relay.passed().min(MARKER_BYTES);
+        self.sent += relay.passed();
+    }
+}
+
 #[test]
 fn a_copy_that_is_started_again_after_every_kill_moves_each_byte_about_once() {
     let (size, kills) = (number("XDFS_KILLS_BYTES", BYTES), number("XDFS_KILLS", KILLS));
@@ -34,46 +154,28 @@ fn a_copy_that_is_started_again_after_every_kill_moves_each_byte_about_once() {
     let content = pattern(usize::try_from(size).expect("it fits"), 41);
     scene.write("source", &content);
     scene.write("server/file", b"old");
-    let mut server = serve(&scene, "127.0.0.1:0");
+    let server = serve(&scene, "127.0.0.1:0");
     let address = server.address().to_owned();
-    // The last stretch is that of the attempt which nobody kills.
-    let stretch = size / (kills + 1);
-    let mut sent = 0;
+    let mut script =
+        Script { scene, server: Some(server), address, size, kills, sent: 0, lost: 0, began: Instant::now() };
     for kill in 0..kills {
-        let before = journal(&scene);
-        let relay = Relay::holding(&server, 1, stretch);
-        let channels = ["1", "3", "2", "4"][kill as usize % 4];
-        let running = scene.start(["cp", "-q", "-P", channels, "--retry", "0", "source", &relay.url("file")]);
-        relay.wait_until_held();
-        // From the first marker on an attempt gains something whatever is killed.
-        let since = Instant::now();
-        while journal(&scene) == before {
-            assert!(since.elapsed() < PATIENCE, "no marker came: {:?}", scene.names("server"));
-            std::thread::yield_now();
+        if kill == kills / 2 {
+            script.outage(Duration::from_secs(number("XDFS_KILLS_OUTAGE", OUTAGE)));
         }
-        if kill % 2 == 0 {
-            running.signal(Signal::KILL);
-            running.wait();
-        } else {
-            server.kill();
-            assert_ne!(running.wait().code, Some(0), "the server was killed under it");
-            server = serve(&scene, &address);
-            let found = server.next_line();
-            assert_eq!((found["event"].as_str(), found["parts"].as_u64()), (Some("recovered"), Some(1)), "{found}");
-        }
-        sent += relay.passed();
-        assert_eq!(scene.read("server/file"), b"old", "the old file stays until the new one is whole");
+        // In the short form the last two show that what a marker told of is not sent again.
+        if kill < kills - 2 || kills > KILLS { script.kill_in_time(kill) } else { script.kill_behind_a_marker(kill) }
     }
-    let relay = Relay::holding(&server, 1, u64::MAX);
+    script.tell("the last attempt");
+    // As fast as it can, but counted.
+    let relay = Relay::holding(script.server(), 1, u64::MAX);
     relay.release();
-    let last = scene.run(["cp", "--json", "-P", "2", "source", &relay.url("file")]);
+    let last = script.scene.run(["cp", "--json", "-P", "2", "source", &relay.url("file")]);
     last.ends_with(0).says(&["resumes at", " %"]);
-    sent += relay.passed();
+    let sent = script.sent + relay.passed();
     println!("{kills} kills: {sent} bytes passed for a file of {size}; {}", last.objects()[0]["resumed_bytes"]);
-    assert!(scene.read("server/file") == content);
-    assert_eq!(scene.names("server"), ["file"], "nothing is left of the attempts");
-    // An attempt is cut off with the buffers of every connection full, and a server's end costs what came since its last marker.
-    // At least a quarter of each is kept; where nothing is kept, every one goes again whole, and this is red.
-    let bound = size + kills * (stretch / 4 * 3) + size / 100;
+    assert!(script.scene.read("server/file") == content);
+    assert_eq!(script.scene.names("server"), ["file"], "nothing is left of the attempts");
+    let bound = size + script.lost + size / 100;
     assert!(sent <= bound, "{sent} bytes passed, {bound} are allowed");
+    assert!(sent <= size + (kills + 1) * MARKER_BYTES, "{sent} bytes: more than a marker's for each kill");
 }
