@@ -1,7 +1,7 @@
 //! The goals of the shape `private`. They are ratios of rates; where two systems are compared of which neither is the
 //! first of the table, the rounds in which both ran are.
 
-use super::Goal;
+use super::{Goal, resident};
 use crate::args::FileSystem;
 use crate::cell::{CellReport, SystemReport};
 use crate::stats::median;
@@ -47,6 +47,9 @@ const EXT4: &[Wanted] = &[
 /// At 8 channels both cores are busy with the bytes, and sealing has none to itself.
 const FILE_MANY: &[Wanted] = &[wanted(PRIVATE, CLEAR, 0.65)];
 
+/// Largest resident size of either side at 1000 channels, where every byte is sealed in a buffer.
+const RSS_MIB_MAX: f64 = 64.0;
+
 /// All goals that this cell says something about.
 pub(super) fn check(cell: &CellReport, goals: &mut Vec<Goal>) {
     let table = match (cell.filesystem, cell.channels) {
@@ -65,6 +68,10 @@ pub(super) fn compare(cell: &CellReport, table: &[Wanted], goals: &mut Vec<Goal>
         if let Some(found) = found(cell, faster, slower) {
             goals.push(Goal::at_least(format!("{}: {faster} / {slower}", cell.title), *ratio, found));
         }
+    }
+    let own = cell.systems.iter().find(|system| system.label == PRIVATE).and_then(|system| system.summary.as_ref());
+    if let Some(own) = own.filter(|_| cell.channels >= 1000) {
+        resident(cell, own, RSS_MIB_MAX, goals);
     }
 }
 
@@ -88,6 +95,7 @@ mod tests {
     use super::*;
     use crate::args::{PeerName, Shape};
     use crate::bound::Direction;
+    use crate::cell::Summary;
     use crate::measure::Run;
     use crate::process::SideSample;
 
@@ -153,6 +161,27 @@ mod tests {
         assert_eq!(met(Some(FileSystem::Tmpfs), 8), Some(true));
         assert_eq!(met(None, 1), Some(true));
         assert_eq!(met(None, 8), None, "no goal is known for this");
+    }
+
+    #[test]
+    fn a_thousand_channels_have_a_bound_of_memory_on_either_side() {
+        let mut own = system(PRIVATE, &[(0, 1.0)]);
+        own.summary = Some(Summary {
+            gigabytes_per_second: 1.0,
+            range: (1.0, 1.0),
+            seconds: 1.0,
+            reference_ratio: None,
+            cpu_per_gigabyte: (0.0, 0.0),
+            peak_rss_kib: (64 << 10, 65 << 10),
+            threads: (1, 1),
+            switches_per_gigabyte: (0.0, 0.0),
+            socket_kib: 0,
+            others: 0.0,
+            channels: Some(1000),
+        });
+        let found = |channels| goals(&cell(None, channels, vec![own.clone()])).into_iter().map(|goal| goal.1);
+        assert!(found(1000).eq([true, false]));
+        assert_eq!(found(999).count(), 0);
     }
 
     #[test]
