@@ -117,7 +117,20 @@ impl Scene {
         let url = format!("xdfs://{}/{target}#{}", place.address, place.host_key);
         let source = self.folder.join("source");
         let length = length.to_string();
-        command.args(["cp", "-P", "1", "-b", "1MiB", "--protection", "clear", "--verify", "none", "-q", "--length", &length]);
+        command.args([
+            "cp",
+            "-P",
+            "1",
+            "-b",
+            "1MiB",
+            "--protection",
+            "clear",
+            "--verify",
+            "none",
+            "-q",
+            "--length",
+            &length,
+        ]);
         let output = command.arg(source).arg(url).stdin(Stdio::null()).output().map_err(text)?;
         if output.status.success() {
             return Ok(output);
