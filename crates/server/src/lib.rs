@@ -33,7 +33,6 @@ pub use admit::ServerLimits;
 pub use authorise::{Access, Anonymous, Export, Users};
 pub use listen::{Config, Handle, Server};
 pub use log::{Log, LogEvent};
-pub use recovery::PARTS_KEPT;
 pub use xdfs_engine::pump::DiskMode;
 pub use xdfs_proto::base::KeyLimits;
 pub use xdfs_proto::negotiate::Policy;

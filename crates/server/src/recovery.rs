@@ -2,16 +2,13 @@
 
 use crate::authorise::Export;
 use crate::log::{Log, LogEvent};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use xdfs_xio::store::Recovered;
-
-/// How long a part file waits for somebody who goes on with it.
-pub const PARTS_KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
+use std::time::{SystemTime, UNIX_EPOCH};
+use xdfs_xio::store::{Recovered, expired_before};
 
 /// Looks through every export, on a thread of its own: nobody waits for a large tree.
 pub(crate) fn start(exports: Vec<Export>, log: Log) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let expired = i64::try_from(now.saturating_sub(PARTS_KEPT).as_secs()).unwrap_or(0);
+    let expired = expired_before(now);
     let work = move || {
         let mut found = Recovered::default();
         exports.iter().for_each(|export| found += export.recover(expired));

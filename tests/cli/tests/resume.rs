@@ -246,6 +246,38 @@ fn a_server_counts_what_was_left_and_removes_what_nobody_came_for() {
 }
 
 #[test]
+fn a_download_removes_what_nobody_came_for_where_it_goes_and_only_there() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    scene.write("server/file", b"content");
+    let hex = "00112233445566778899aabbccddeeff";
+    let old = std::time::SystemTime::now() - Duration::from_secs(8 * 24 * 3600);
+    let age = |name: String, modified| {
+        let path = scene.write(name, b"?");
+        std::fs::File::options().write(true).open(path).unwrap().set_modified(modified).unwrap();
+    };
+    let names = [format!(".x.{hex}.part"), format!(".x.{hex}.journal"), "x.part".to_owned(), format!(".y.{hex}.parts")];
+    for folder in ["into", "into/below"] {
+        names.iter().for_each(|name| age(format!("{folder}/{name}"), old));
+        age(format!("{folder}/.young.{hex}.part"), std::time::SystemTime::now());
+    }
+    // Somebody writes it, however long ago that began.
+    age(format!("into/.held.{hex}.part"), old);
+    let held = std::fs::File::open(scene.path(format!("into/.held.{hex}.part"))).unwrap();
+    held.lock().unwrap();
+    let outcome = scene.run(["cp", "--json", &server.url("file"), "into"]);
+    outcome.ends_with(0).says(&["into", "removed 1 part file that", "seven days"]);
+    assert_eq!((&outcome.objects()[0]["event"], &outcome.objects()[0]["expired"]), (&"recovered".into(), &1.into()));
+    let [_, _, other, alike] = &names;
+    let (held, young) = (format!(".held.{hex}.part"), format!(".young.{hex}.part"));
+    let mut kept = [held.as_str(), alike, &young, "below", "file", other];
+    kept.sort_unstable();
+    assert_eq!(scene.names("into"), kept);
+    assert_eq!(scene.names("into/below").len(), 5, "what lies below is not looked at");
+    scene.run(["cp", "--json", &server.url("file"), "into/again"]).ends_with(0).is_silent();
+}
+
+#[test]
 fn whoever_is_taken_over_hears_it_and_harms_nothing() {
     let scene = Scene::new();
     let server = scene.serve();

@@ -163,6 +163,11 @@ impl Output for Json {
         self.lines.error(path, kind, message)
     }
 
+    fn expired(&mut self, directory: &str, found: &Recovered) -> Result<(), Failure> {
+        self.messages.expired(directory, found)?;
+        self.lines.write(found)
+    }
+
     fn note(&mut self, message: &str) {
         self.messages.note(message);
     }

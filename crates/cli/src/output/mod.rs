@@ -68,6 +68,14 @@ pub(crate) trait Output {
     fn kept(&mut self, item: &Item) -> Result<(), Failure>;
     /// It failed; `path` is what the error is about.
     fn failed(&mut self, path: &str, kind: ErrorKind, message: &str) -> Result<(), Failure>;
+    /// Part files in `directory` that nobody had gone on with were removed.
+    fn expired(&mut self, directory: &str, found: &Recovered) -> Result<(), Failure> {
+        let (expired, parts) = (found.expired, found.parts);
+        let more = if parts == 0 { String::new() } else { format!("; {parts} younger can still be gone on with") };
+        let files = if expired == 1 { "part file" } else { "part files" };
+        self.note(&format!("{directory}: removed {expired} {files} that nobody went on with for seven days{more}"));
+        Ok(())
+    }
     /// Something worth knowing that stops nothing.
     fn note(&mut self, message: &str);
 }

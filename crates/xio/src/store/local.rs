@@ -96,6 +96,11 @@ impl LocalStore {
         parts::look(&parent, &part, &journal, transfer, owner)
     }
 
+    /// Looks for what earlier attempts left in this directory, not below it; see [`Store::recover`].
+    pub fn recover_here(&self, expired: i64) -> Recovered {
+        if self.writable { self.root.recover_here(expired) } else { Recovered::default() }
+    }
+
     fn shown(&self, path: &RelPath) -> String {
         words::shown(&self.label, path)
     }

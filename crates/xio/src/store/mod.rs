@@ -173,6 +173,14 @@ pub struct CommitRequest {
     pub modified: Option<(i64, u32)>,
 }
 
+/// How long a part file waits for somebody who goes on with it.
+pub const PARTS_KEPT: std::time::Duration = std::time::Duration::from_secs(7 * 24 * 3600);
+
+/// Who was last written before this moment has waited for too long; `now` and the answer count from 1970, the answer in seconds.
+pub fn expired_before(now: std::time::Duration) -> i64 {
+    i64::try_from(now.saturating_sub(PARTS_KEPT).as_secs()).unwrap_or(0)
+}
+
 /// What earlier attempts left in a store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Recovered {

@@ -1,6 +1,7 @@
 //! Part files that are gone on with, in a directory of this machine: what is joined, what is not, and who may write.
 
 use crate::bench::{commit, path};
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -261,7 +262,10 @@ fn a_copy_that_is_tried_again_replaces_what_it_found_alone() {
     let late = store.stage(&again(&found, (1_700_000_000, 0))).unwrap();
     write(&late, 4..8);
     std::fs::write(folder.0.join("target"), b"newer").unwrap();
-    assert_eq!(late.commit(&dated()).unwrap_err().kind, ErrorKind::TargetChanged);
+    assert_eq!(late.commit(&CommitRequest { mode: 0o444, ..dated() }).unwrap_err().kind, ErrorKind::TargetChanged);
+    let part = folder.names().into_iter().find(|name| name.ends_with(".part")).unwrap();
+    let mode = std::fs::metadata(folder.0.join(part)).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "who goes on has to open it for writing");
     assert_eq!(store.stage(&again(&found, (1_700_000_000, 0))).unwrap_err().kind, ErrorKind::TargetChanged);
     assert_eq!(std::fs::read(folder.0.join("target")).unwrap(), b"newer");
     let anew = store.stage(&comparing(b"v1")).unwrap();

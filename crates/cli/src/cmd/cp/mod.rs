@@ -9,10 +9,10 @@ mod retry;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use xdfs_client::{Error, ErrorKind, Existing, GetOptions, Payload, PutOptions, Verify};
-use xdfs_xio::store::{Base, FileKind, LocalPlace, Source, Stage};
+use xdfs_xio::store::{Base, FileKind, LocalPlace, Source, Stage, expired_before};
 
 use self::failure::Failed;
 use self::items::{Download, Upload};
@@ -171,7 +171,7 @@ impl Copy<'_> {
             if error.kind == ErrorKind::ConnectionLost {
                 self.sessions.forget(&pair.target);
             }
-            if error.kind == ErrorKind::AlreadyExists && self.options.keep_existing {
+            if self.options.keep_existing && is_there(error.kind) {
                 return Ok(Outcome::Kept(item.clone()));
             }
             Err(Failed::of_upload(&item, error))
@@ -187,6 +187,7 @@ impl Copy<'_> {
             let message = format!("{}: several sources need a directory as their target", printable_path(path));
             return Err(Failure::new(Exit::Usage, message));
         }
+        self.clean_up(target, into_directory)?;
         let pairs = items::downloads(sources, target, into_directory);
         let mut exits = Vec::with_capacity(pairs.len());
         for (index, (source, pair)) in sources.iter().zip(pairs).enumerate() {
@@ -201,6 +202,21 @@ impl Copy<'_> {
             exits.push(self.moving.tell(outcome)?);
         }
         Ok(exits)
+    }
+
+    /// Looks for what earlier downloads left where these go, and removes what nobody came for. What cannot be looked at is told
+    /// when it is written to.
+    fn clean_up(&mut self, target: &LocalTarget, into_directory: bool) -> Result<(), Failure> {
+        let LocalTarget::Path(path) = target else { return Ok(()) };
+        let Ok(place) = LocalPlace::of(path.as_os_str().as_bytes()) else { return Ok(()) };
+        if place.existing == Some(FileKind::Other) {
+            return Ok(());
+        }
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let found = place.store.recover_here(expired_before(since_1970));
+        let directory = if into_directory { Some(path.as_path()) } else { path.parent() };
+        let shown = directory.filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        self.moving.tell_expired(&printable_path(shown), found)
     }
 
     fn download(&mut self, pair: &Download, (number, count): (usize, usize)) -> Result<Outcome, Failed> {
@@ -256,7 +272,7 @@ impl Copy<'_> {
             if error.kind == ErrorKind::ConnectionLost {
                 self.sessions.forget(&pair.source);
             }
-            if error.kind == ErrorKind::AlreadyExists && self.options.keep_existing {
+            if self.options.keep_existing && is_there(error.kind) {
                 return Ok(Outcome::Kept(item.clone()));
             }
             if to_output && failure::is_broken_pipe(&error) {
@@ -265,6 +281,11 @@ impl Copy<'_> {
             Err(Failed::of_download(&item, error, staged.began()))
         })
     }
+}
+
+/// Something has the target's name, whether it was there at first or came before a later attempt.
+fn is_there(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::AlreadyExists | ErrorKind::TargetChanged)
 }
 
 /// What a session is asked for; tags it checks in any case.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use xdfs_client::{Error, ErrorKind, Report, Safety, Session, Staging, Target, Transfer, Verify, hexadecimal};
-use xdfs_xio::store::{Kept, Stage};
+use xdfs_xio::store::{Kept, Recovered, Stage};
 
 use super::failure::Failed;
 use crate::exit::{Exit, Failure};
@@ -54,6 +54,15 @@ pub(super) struct Moving<'a> {
 impl<'a> Moving<'a> {
     pub(super) fn new(output: &'a mut dyn Output, stop: StopFlag) -> Self {
         Self { output, stop, told_join_failure: false, reached: 0, told_loss: false }
+    }
+
+    /// Tells what was found of earlier downloads, where something of it was removed.
+    pub(super) fn tell_expired(&mut self, directory: &str, found: Recovered) -> Result<(), Failure> {
+        if found.expired == 0 {
+            return Ok(());
+        }
+        let Recovered { parts, bytes, others, expired } = found;
+        self.output.expired(directory, &output::Recovered { parts, bytes, others, expired })
     }
 
     /// The next file.

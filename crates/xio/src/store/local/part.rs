@@ -249,7 +249,8 @@ impl LocalStage {
         // What the rename itself does not refuse: a link, FIFO or device that came to stand there.
         must_admit(&self.place.parent, &self.place.name, self.place.existing, &self.place.shown)?;
         if let Err(error) = must_be_base(&self.place, self.size.unwrap_or(length)) {
-            // The bytes are good: whoever copies it again need not send them again.
+            // The bytes are good: whoever copies it again need not send them again, and has to open the file for that.
+            let _ = rustix::fs::fchmod(&self.progress.file, Mode::RUSR | Mode::WUSR);
             self.keep();
             return Err(error);
         }

@@ -31,6 +31,15 @@ fn kind_of(name: &[u8]) -> Option<(Leftover, &[u8])> {
 impl Root {
     /// Looks at every directory below; what was last written before `expired` (seconds since 1970) is removed.
     pub(in crate::store) fn recover(&self, expired: i64) -> Recovered {
+        self.look_through(expired, true)
+    }
+
+    /// The same for what lies in this directory itself.
+    pub(in crate::store) fn recover_here(&self, expired: i64) -> Recovered {
+        self.look_through(expired, false)
+    }
+
+    fn look_through(&self, expired: i64, below: bool) -> Recovered {
         let mut found = Recovered::default();
         let mut open = vec![RelPath::default()];
         while let Some(path) = open.pop() {
@@ -48,14 +57,17 @@ impl Root {
                     look(&parent, kind, name, stem, expired, &mut found);
                     continue;
                 }
+                if !below {
+                    continue;
+                }
                 let kind = match entry.file_type() {
                     FileType::Unknown => parent.kind_of(name).ok().flatten(),
                     kind => Some(kind),
                 };
-                let mut below = path.clone();
+                let mut inner = path.clone();
                 // Deeper than a path may be there is no target either.
-                if kind.map(super::super::words::file_kind) == Some(FileKind::Directory) && below.push(name).is_ok() {
-                    open.push(below);
+                if kind.map(super::super::words::file_kind) == Some(FileKind::Directory) && inner.push(name).is_ok() {
+                    open.push(inner);
                 }
             }
         }
