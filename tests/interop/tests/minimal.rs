@@ -139,7 +139,7 @@ fn all_of_the_channels_carry_blocks_of_an_upload() {
         ],
     );
     outcome.ends_with(0);
-    assert_eq!(outcome.text(), "4 channels, blocks on each: [2, 2, 2, 2]\n");
+    assert_eq!(outcome.text(), "4 channels, blocks on each: [4, 4, 4, 4]\n");
 }
 
 #[test]
