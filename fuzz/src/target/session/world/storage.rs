@@ -26,7 +26,16 @@ impl World {
                 let kept = Extent::new(size % 3 * u64::from(BLOCK), 5 * u64::from(BLOCK)).into_iter().collect();
                 self.session.on_staged(
                     operation,
-                    answer(ok, StageFacts { window, kept, doubt: size % 2 == 0, reread: size % 5 == 0 }),
+                    answer(
+                        ok,
+                        StageFacts {
+                            window,
+                            kept,
+                            doubt: size % 2 == 0,
+                            reread: size % 5 == 0,
+                            ..StageFacts::default()
+                        },
+                    ),
                 );
             }
             Some(Question::Check(operation)) => self.session.on_checked(operation, answer(ok, ())),
