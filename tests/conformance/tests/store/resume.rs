@@ -368,3 +368,29 @@ fn only_markers_that_are_to_outlive_a_power_cut_wait_for_the_disk() {
         assert_eq!(kept, (!synced).then(|| vec![extent(0, 2 << 20)]), "synced: {synced}");
     }
 }
+
+#[test]
+fn a_part_that_has_the_mode_of_a_file_nobody_may_write_is_gone_on_with() {
+    use std::os::unix::fs::PermissionsExt;
+    const NOBODY: u32 = 65_534;
+    let folder = Folder::new();
+    if rustix::process::geteuid().is_root() {
+        std::os::unix::fs::chown(&folder.0, Some(NOBODY), None).unwrap();
+    }
+    // Root may write everything, so a thread of its own gives that up.
+    let kept = std::thread::scope(|scope| {
+        let owner = || {
+            if rustix::process::geteuid().is_root() {
+                rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(NOBODY)).unwrap();
+            }
+            for name in left(&folder, b"v1") {
+                let mode = std::fs::Permissions::from_mode(0o444);
+                std::fs::set_permissions(folder.0.join(name), mode).unwrap();
+            }
+            let stage = folder.store().stage(&request(b"v1")).unwrap();
+            noted::ranges(stage.kept()).len()
+        };
+        scope.spawn(owner).join().unwrap()
+    });
+    assert_eq!(kept, 3);
+}

@@ -70,7 +70,19 @@ impl Parent {
             Err(errno) => return Err(errno),
         }
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file = match rustix::fs::openat(&self.directory, name, flags, Mode::empty()) {
+        let open = |flags| rustix::fs::openat(&self.directory, name, flags, Mode::empty());
+        let opened = match open(flags) {
+            // A commit that was killed had given it the target's mode, which may forbid its owner to write.
+            Err(Errno::ACCESS) => {
+                let readable = open(flags.difference(OFlags::RDWR))?;
+                if is_own(&rustix::fs::fstat(&readable)?) {
+                    rustix::fs::fchmod(&readable, Mode::RUSR | Mode::WUSR)?;
+                }
+                open(flags)
+            }
+            other => other,
+        };
+        let file = match opened {
             Ok(file) => file,
             Err(Errno::NOENT | Errno::LOOP) => return Ok(None),
             Err(errno) => return Err(errno),
