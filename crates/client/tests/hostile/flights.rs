@@ -4,11 +4,11 @@
 use super::support::middle::Middle;
 use super::support::people::{PASSWORD, People, by_key, by_password, by_token};
 use super::support::serving::{Serving, Setup};
-use super::support::{PATIENCE, finish, pipe_target};
+use super::support::{finish, pipe_target};
 use std::io::Read;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use xdfs_client::{ConnectOptions, GetOptions, Level, Offer, Session};
+use xdfs_client::{GetOptions, Offer, Session};
 use xdfs_secure::identity::password::{ROUNDS, verifier};
 
 /// Each login, and the turns that the client has until the first byte is there. With that of TCP's own handshake they are
@@ -30,14 +30,7 @@ fn serving() -> Serving {
 
 /// Time from the connect to the first byte.
 fn first_byte(serving: &Serving, middle: &Middle, offer: Offer, turns: usize) -> Duration {
-    let options = ConnectOptions {
-        address: middle.address.clone(),
-        user: "ada".into(),
-        offers: vec![offer],
-        level: Level::Private,
-        deadline: PATIENCE,
-        ..serving.options(1)
-    };
+    let options = serving.ada(middle, offer, 1);
     middle.allow(turns);
     let line = middle.connections();
     let (target, mut reader) = pipe_target();

@@ -5,11 +5,11 @@ use super::raw::{Beside, read_to_end};
 use super::support::middle::{Middle, Seen, Way, borders};
 use super::support::people::{People, by_key};
 use super::support::serving::{Serving, Setup};
-use super::support::{BLOCK, PATIENCE, assert_same, finish, pattern, pipe_payload};
+use super::support::{BLOCK, assert_same, finish, pattern, pipe_payload};
 use std::io::Write;
 use std::net::Shutdown;
 use std::sync::Arc;
-use xdfs_client::{ConnectOptions, Level, Payload, PutOptions, Session};
+use xdfs_client::{Payload, PutOptions, Session};
 use xdfs_server::LogEvent;
 
 const CHANNELS: u16 = 3;
@@ -20,15 +20,7 @@ fn serving() -> Serving {
 
 /// A session of ada through the middle, with all of its channels up.
 fn session(serving: &Serving, middle: &Middle) -> Session {
-    let options = ConnectOptions {
-        address: middle.address.clone(),
-        user: "ada".into(),
-        offers: vec![by_key(1)],
-        level: Level::Private,
-        deadline: PATIENCE,
-        ..serving.options(CHANNELS)
-    };
-    let session = Session::connect(&options).unwrap();
+    let session = Session::connect(&serving.ada(middle, by_key(1), CHANNELS)).unwrap();
     while session.joined() < usize::from(CHANNELS) {
         std::thread::yield_now();
     }

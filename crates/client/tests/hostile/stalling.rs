@@ -10,7 +10,7 @@ use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use xdfs_client::{ConnectOptions, Error, ErrorKind, GetOptions, Level, Offer, Session, Target};
+use xdfs_client::{ConnectOptions, Error, ErrorKind, GetOptions, Offer, Session, Target};
 use xdfs_proto::wire::Event;
 use xdfs_proto::wire::handshake::{JOIN_BYTES, MessageType, Open, frame};
 use xdfs_proto::wire::preface::{ClientPreface, PREFACE_BYTES, Start};
@@ -210,15 +210,7 @@ const PATIENCE: Duration = Duration::from_millis(500);
 
 /// One session with a download in its opening, through `middle`, in which nothing may hang.
 fn fetch(serving: &Serving, middle: &Middle, offer: Offer) -> Result<usize, Error> {
-    let options = ConnectOptions {
-        address: middle.address.clone(),
-        user: "ada".into(),
-        offers: vec![offer],
-        level: Level::Private,
-        deadline: PATIENCE,
-        stall: Some(PATIENCE),
-        ..serving.options(1)
-    };
+    let options = ConnectOptions { deadline: PATIENCE, stall: Some(PATIENCE), ..serving.ada(middle, offer, 1) };
     let (target, got) = Target::memory();
     let (session, transfer) = Session::connect_and_get(&options, "data/file", target, &GetOptions::default())?;
     transfer.wait_for(SOON).expect("an outcome")?;

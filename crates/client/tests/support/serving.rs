@@ -1,10 +1,11 @@
 //! A server in this process, and what it logs.
 
+use super::middle::Middle;
 use super::{PATIENCE, Scratch, Watched};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
-use xdfs_client::{Address, ConnectOptions, HostCheck, Level, Pinned, Session};
+use xdfs_client::{Address, ConnectOptions, HostCheck, Level, Offer, Pinned, Session};
 use xdfs_server::{
     Access, Anonymous, Config, Directory, DiskMode, Export, Handle, HostIdentity, KeyLimits, KeyPair, LogEvent, Policy,
     Server, ServerLimits, TransportOptions, VisitorsOnly,
@@ -111,6 +112,18 @@ impl Serving {
             level: Level::Clear,
             host_check: host_check(),
             ..ConnectOptions::to(self.address.clone())
+        }
+    }
+
+    /// Ada with this proof at level private, through the middle.
+    pub fn ada(&self, middle: &Middle, offer: Offer, channels: u16) -> ConnectOptions {
+        ConnectOptions {
+            address: middle.address.clone(),
+            user: "ada".into(),
+            offers: vec![offer],
+            level: Level::Private,
+            deadline: PATIENCE,
+            ..self.options(channels)
         }
     }
 

@@ -61,10 +61,10 @@ where
                 }
                 // What an earlier attempt left and did not hash is hashed from there.
                 let unread = hashing.unread(&own);
-                match (unread.is_empty(), writing.stage().read_back(false)) {
-                    (true, _) => (None, Vec::new(), false),
-                    (false, Ok(back)) => (Some(From::Stage(back)), unread, false),
-                    (false, Err(error)) => return self.session.fail(wish.operation, error),
+                // Opened only where there is something to read: most transfers have nothing from before.
+                match (!unread.is_empty()).then(|| writing.stage().read_back(false)).transpose() {
+                    Ok(back) => (back.map(From::Stage), unread, false),
+                    Err(error) => return self.session.fail(wish.operation, error),
                 }
             }
             None => beside_sending(transfer, &wish, &own, room),
