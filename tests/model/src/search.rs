@@ -186,6 +186,24 @@ where
     search_until(setting, HasDiscoveries::AnyFailures)
 }
 
+/// Searches every setting and tells what was found: all have to hold, and to have so many states together.
+pub fn all_hold<'a, S: Searched + 'a>(settings: impl IntoIterator<Item = &'a S>, states_min: usize)
+where
+    S::State: std::hash::Hash + Send + Sync + Clone + PartialEq + std::fmt::Debug,
+    S::Action: Send + Sync + Clone + PartialEq + std::fmt::Debug,
+{
+    let (mut states, mut wrong) = (0, Vec::new());
+    for setting in settings {
+        let report = search(setting);
+        println!("{report}");
+        states += report.states;
+        wrong.extend((!report.holds()).then_some(report.name));
+    }
+    println!("{states} states in all");
+    assert!(wrong.is_empty(), "see the ways there above: {wrong:?}");
+    assert!(states >= states_min, "the settings became too small to say much: {states} states");
+}
+
 /// Searches up to the first state in which this property does not hold.
 pub fn search_for<S: Searched>(setting: &S, property: &'static str) -> Report<S::Action>
 where

@@ -3,20 +3,11 @@
 use xdfs_proto::session::Bug;
 use xdfs_test_model::restart::properties::{COMMITTED, LOST, MARKER, OLD, ONCE};
 use xdfs_test_model::restart::setting::{Restarts, UPLOAD_OTHERS, UPLOAD_RESTART, UPLOAD_SYNCS, USUAL};
-use xdfs_test_model::search::{Report, search, search_for};
+use xdfs_test_model::search::{Report, all_hold, search_for};
 
 #[test]
 fn whatever_is_lost_with_a_restart_every_promise_holds_and_everything_possible_is_reached() {
-    let (mut states, mut wrong) = (0, Vec::new());
-    for setting in USUAL {
-        let report = search(setting);
-        println!("{report}");
-        states += report.states;
-        wrong.extend((!report.holds()).then_some(report.name));
-    }
-    println!("{states} states in all");
-    assert!(wrong.is_empty(), "see the ways there above: {wrong:?}");
-    assert!(states >= 200_000, "the settings became too small to say much: {states} states");
+    all_hold(USUAL, 200_000);
 }
 
 fn caught<A: std::fmt::Debug>(what: &str, properties: &[&'static str], reports: impl Iterator<Item = Report<A>>) {
