@@ -302,9 +302,9 @@ fn paths() -> Vec<Seed> {
         ("nul", b"a\0b".to_vec()),
         ("component-longest", long(b'n', 255)),
         ("component-too-long", long(b'n', 256)),
-        ("too-long", long(b'n', 4097)),
-        ("deepest", deep(128)),
-        ("too-deep", deep(129)),
+        ("too-long", vec![long(b'n', 250); 131].join(&b'/')),
+        ("deepest", deep(1024)),
+        ("too-deep", deep(1025)),
     ] {
         seeds.push(("path", name.to_owned(), bytes));
     }

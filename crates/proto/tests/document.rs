@@ -88,12 +88,12 @@ fn the_table_of_limits_is_the_codes() {
     for (value, words) in [
         (limits::STALL_MIN.as_millis() as u64, "200 ms to 300 s, 30 s where nobody asks"),
         (limits::GRANT_LIFE.as_secs(), "Life of a grant: 15 s."),
-        (path::PATH_BYTES_MAX as u64, "Path: 4096 bytes, component 255 bytes,\n128 components"),
+        (path::PATH_BYTES_MAX as u64, "Path: 32768 bytes, component 255 bytes,\n1024 components"),
     ] {
         assert!(text.contains(words) && words.contains(&value.to_string()), "{value}: {words}");
     }
     assert_eq!((limits::STALL_MAX.as_secs(), limits::STALL_DEFAULT.as_secs()), (300, 30));
-    assert_eq!((path::COMPONENT_BYTES_MAX, path::DEPTH_MAX), (255, 128));
+    assert_eq!((path::COMPONENT_BYTES_MAX, path::DEPTH_MAX), (255, 1024));
 }
 
 #[test]

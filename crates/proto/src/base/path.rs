@@ -3,12 +3,13 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-/// Longest path in bytes, separators included: the kernel's PATH_MAX.
-pub const PATH_BYTES_MAX: usize = 4096;
+/// Longest path in bytes, separators included: eight times what the kernel takes at once, since trees grow beyond that and
+/// a long path is opened in steps.
+pub const PATH_BYTES_MAX: usize = 32_768;
 /// Longest component in bytes: NAME_MAX of every Linux file system in use.
 pub const COMPONENT_BYTES_MAX: usize = 255;
-/// Deepest path: enough for any tree met in practice, small enough that a walk is bounded.
-pub const DEPTH_MAX: usize = 128;
+/// Deepest path: a tree of 1,000 directories inside an export, small enough that a walk is bounded.
+pub const DEPTH_MAX: usize = 1024;
 
 /// A path below an export's root. It has no leading or trailing slash, no empty, `.` or `..` component and no NUL.
 /// The empty path names the root itself.
@@ -41,8 +42,8 @@ impl fmt::Display for PathError {
             Self::DotComponent => "it has a component that is '.' or '..'",
             Self::Nul => "it contains a NUL byte",
             Self::ComponentTooLong => "a component is longer than 255 bytes",
-            Self::TooLong => "it is longer than 4096 bytes",
-            Self::TooDeep => "it is deeper than 128 directories",
+            Self::TooLong => "it is longer than 32768 bytes",
+            Self::TooDeep => "it is deeper than 1024 directories",
         })
     }
 }

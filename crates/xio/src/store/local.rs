@@ -12,12 +12,13 @@ pub(super) mod parts;
 mod progress;
 mod room;
 pub(super) mod source;
+mod tree;
 mod umask;
 
 use super::noted::Noted;
 use super::resolve::{Blocked, Cause, Parent, Root};
 use super::words::{self, Verb};
-use super::{Attributes, Capability, Existing, Order, Recovered, Result, Source, Stage, StageRequest, Store};
+use super::{Attributes, Capability, Existing, Order, Recovered, Result, Source, Stage, StageRequest, Store, Tree};
 use named::NamedStage;
 use part::{LocalStage, Place};
 use parts::Parts;
@@ -137,6 +138,10 @@ impl Store for LocalStore {
     fn open(&self, path: &RelPath) -> Result<Source> {
         let (file, stat) = self.root.open_regular(path).map_err(|stop| self.blocked(Verb::Open, path, &stop))?;
         Ok(Source::Local(source::LocalSource::new(file, self.shown(path), &stat)))
+    }
+
+    fn tree(&self) -> Result<&dyn Tree> {
+        Ok(self)
     }
 
     fn recover(&self, expired: i64) -> Recovered {

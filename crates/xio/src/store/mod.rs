@@ -17,6 +17,8 @@
 //! A caller may not assume: that `open`, `attributes`, `stage` and `commit` are quick (the engine runs them in its
 //! blocking pool); that a stage accepts ranges in any order (see [`Capability::order`]); that a source has a descriptor.
 //!
+//! What a store does with names besides is said in [`tree`].
+//!
 //! Members: `local` (directories, through the one resolver), `memory`, `export` (the sources and stages `zero` and
 //! `null`), `stream` (pipes and standard input or output; a source or a stage, never a store), `fault` and `sim` (test
 //! drivers).
@@ -33,6 +35,7 @@ pub mod sim;
 mod source;
 mod stage;
 pub mod stream;
+pub mod tree;
 mod words;
 pub mod zero;
 
@@ -48,8 +51,9 @@ pub use resolve::typed::LocalPlace;
 pub use sim::SimStore;
 pub use source::Source;
 pub use stage::Stage;
+pub use tree::Tree;
 
-use xdfs_proto::base::{Error, RelPath};
+use xdfs_proto::base::{Error, ErrorKind, RelPath};
 
 /// Result of a store's verb.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -216,6 +220,11 @@ pub trait Store: Send + Sync + std::fmt::Debug {
 
     /// Prepares a new file without touching the target's name.
     fn stage(&self, request: &StageRequest) -> Result<Stage>;
+
+    /// The verbs of its tree.
+    fn tree(&self) -> Result<&dyn Tree> {
+        Err(Error::new(ErrorKind::Unsupported, "this store has no directories"))
+    }
 
     /// Looks for what earlier attempts left, and removes what was last written before `expired` (seconds since 1970). May
     /// take long.

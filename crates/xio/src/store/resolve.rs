@@ -11,7 +11,8 @@
 
 pub(super) mod append;
 pub(super) mod folder;
-mod leftovers;
+pub(super) mod leftovers;
+pub(super) mod names;
 mod parent;
 pub(super) mod typed;
 
@@ -25,7 +26,7 @@ use xdfs_proto::base::RelPath;
 /// `openat2` answers EAGAIN when a rename raced with the walk; so often it is tried before the path counts as busy.
 const RACE_TRIES_MAX: usize = 64;
 
-/// The kernel takes paths of at most this many bytes (PATH_MAX less the NUL); a longer one is opened in two steps.
+/// The kernel takes paths of at most this many bytes (PATH_MAX less the NUL); a longer one is opened in steps.
 const KERNEL_PATH_BYTES_MAX: usize = 4095;
 
 /// Magic number of sysfs, which the system call wrapper does not name; see [`is_generated`].
@@ -114,14 +115,21 @@ impl Root {
     }
 
     fn beneath_at_once(&self, path: &RelPath, flags: OFlags) -> Result<OwnedFd, Errno> {
-        let bytes = path.to_bytes();
-        if bytes.len() > KERNEL_PATH_BYTES_MAX
-            && let (Some(above), Some(name)) = (path.parent(), path.name())
-        {
-            let parent = open_beneath(self.directory.as_fd(), &above.to_bytes(), OFlags::PATH | OFlags::DIRECTORY)?;
-            return open_beneath(parent.as_fd(), name, flags);
+        let mut held: Option<OwnedFd> = None;
+        let mut part = Vec::new();
+        for component in path.components() {
+            if part.len() + 1 + component.len() > KERNEL_PATH_BYTES_MAX {
+                let at = held.as_ref().map_or(self.directory.as_fd(), AsFd::as_fd);
+                held = Some(open_beneath(at, &part, OFlags::PATH | OFlags::DIRECTORY)?);
+                part.clear();
+            }
+            if !part.is_empty() {
+                part.push(b'/');
+            }
+            part.extend_from_slice(component);
         }
-        open_beneath(self.directory.as_fd(), if bytes.is_empty() { b"." } else { &bytes }, flags)
+        let at = held.as_ref().map_or(self.directory.as_fd(), AsFd::as_fd);
+        open_beneath(at, if part.is_empty() { b"." } else { &part }, flags)
     }
 
     /// The same one component at a time.

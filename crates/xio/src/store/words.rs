@@ -29,6 +29,16 @@ pub(super) enum Verb {
     Find,
     /// Make durable.
     Sync,
+    /// Read a directory.
+    List,
+    /// Remove a name.
+    Remove,
+    /// Give another name.
+    Rename,
+    /// Give one more name.
+    Link,
+    /// Change attributes.
+    Change,
 }
 
 impl Verb {
@@ -41,6 +51,11 @@ impl Verb {
             Self::Write => "cannot write",
             Self::Find => "cannot find",
             Self::Sync => "cannot make durable",
+            Self::List => "cannot list",
+            Self::Remove => "cannot remove",
+            Self::Rename => "cannot rename",
+            Self::Link => "cannot link",
+            Self::Change => "cannot change",
         }
     }
 }
@@ -94,13 +109,15 @@ pub(super) fn blocked(verb: Verb, label: &str, path: &RelPath, blocked: &Blocked
         Cause::Kind(kind) => {
             let (error, what) = kind_words(kind);
             let because = match (whole, kind) {
+                (true, _) if matches!(verb, Verb::List | Verb::Sync) => format!("is {what}, not a directory"),
                 (true, FileType::Directory) => "is a directory".to_owned(),
                 (true, FileType::Symlink) => "is a symbolic link, which is not followed here".to_owned(),
                 (true, _) => format!("is {what}, not a regular file"),
                 (false, FileType::Symlink) => format!("'{part}' is a symbolic link, which is not followed here"),
                 (false, _) => format!("'{part}' is {what}, not a directory"),
             };
-            let error = if whole || kind == FileType::Symlink { error } else { ErrorKind::NotDirectory };
+            let wants_directory = !whole || matches!(verb, Verb::List | Verb::Sync);
+            let error = if wants_directory && kind != FileType::Symlink { ErrorKind::NotDirectory } else { error };
             refused(error, verb, &name, &because)
         }
         Cause::KernelFile => {
@@ -158,7 +175,7 @@ pub(super) fn file_kind(kind: FileType) -> FileKind {
 /// What an operating system's number means to a user.
 pub(super) fn kind_of(errno: Errno) -> ErrorKind {
     match errno {
-        Errno::NOENT => ErrorKind::NotFound,
+        Errno::NOENT | Errno::NODATA => ErrorKind::NotFound,
         Errno::ACCESS | Errno::PERM => ErrorKind::PermissionDenied,
         Errno::EXIST | Errno::NOTEMPTY => ErrorKind::AlreadyExists,
         Errno::ISDIR => ErrorKind::IsDirectory,
@@ -181,7 +198,7 @@ pub(super) fn kind_of(errno: Errno) -> ErrorKind {
 }
 
 /// The number as the wire carries it. Linux numbers end below 4096.
-fn number(errno: Errno) -> u16 {
+pub(super) fn number(errno: Errno) -> u16 {
     u16::try_from(errno.raw_os_error()).unwrap_or(0)
 }
 

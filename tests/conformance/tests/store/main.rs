@@ -11,9 +11,11 @@ mod faults;
 mod full;
 mod paths;
 mod race;
+mod race_tree;
 mod resume;
 mod stream;
 mod suite;
+mod tree;
 mod typed;
 
 use bench::{FaultBench, LocalBench, MemoryBench, SimBench};

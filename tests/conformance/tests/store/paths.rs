@@ -67,7 +67,7 @@ fn is_relative_path(bytes: &[u8]) -> bool {
     }
     let text: Vec<String> = bytes.split(|&byte| byte == b'/').map(|part| format!("{}", part.escape_ascii())).collect();
     let lengths_fit =
-        bytes.len() <= 4096 && text.len() <= 128 && bytes.split(|&byte| byte == b'/').all(|p| p.len() <= 255);
+        bytes.len() <= 32_768 && text.len() <= 1024 && bytes.split(|&byte| byte == b'/').all(|p| p.len() <= 255);
     lengths_fit && !text.iter().any(|part| part.is_empty() || part == "." || part == ".." || part.contains("\\x00"))
 }
 

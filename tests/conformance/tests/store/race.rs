@@ -10,12 +10,12 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use xdfs_xio::store::{Existing, FileKind, LocalStore, Store};
 
-fn rounds() -> u32 {
+pub(crate) fn rounds() -> u32 {
     std::env::var("XDFS_RACE_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(3000)
 }
 
 /// Exchanges two names until `stop`, then leaves them as they were.
-fn flip(one: &Path, other: &Path, stop: &AtomicBool) {
+pub(crate) fn flip(one: &Path, other: &Path, stop: &AtomicBool) {
     let mut turns = 0u64;
     while !stop.load(Ordering::Relaxed) || turns % 2 == 1 {
         rustix::fs::renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE).unwrap();
@@ -25,7 +25,7 @@ fn flip(one: &Path, other: &Path, stop: &AtomicBool) {
 
 /// Runs `attempt` many times while `one` and `other` are exchanged; it tells whether it got through. Both outcomes must
 /// come up, or nothing was raced.
-fn race(one: &Path, other: &Path, mut attempt: impl FnMut(u32) -> bool) {
+pub(crate) fn race(one: &Path, other: &Path, mut attempt: impl FnMut(u32) -> bool) {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| flip(one, other, &stop));
@@ -42,7 +42,7 @@ fn race(one: &Path, other: &Path, mut attempt: impl FnMut(u32) -> bool) {
 }
 
 /// Ends the other thread when an assertion fails too; the scope would wait for it for ever.
-struct StopOnDrop<'a>(&'a AtomicBool);
+pub(crate) struct StopOnDrop<'a>(pub(crate) &'a AtomicBool);
 
 impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
@@ -50,13 +50,13 @@ impl Drop for StopOnDrop<'_> {
     }
 }
 
-struct World {
-    scratch: Scratch,
-    store: LocalStore,
+pub(crate) struct World {
+    pub(crate) scratch: Scratch,
+    pub(crate) store: LocalStore,
 }
 
 impl World {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let scratch = Scratch::on_tmpfs();
         let top = scratch.path();
         // One level below the exchanged name: the last component of a directory is not followed in any case.
@@ -71,11 +71,11 @@ impl World {
         Self { scratch, store }
     }
 
-    fn at(&self, name: &str) -> std::path::PathBuf {
+    pub(crate) fn at(&self, name: &str) -> std::path::PathBuf {
         self.scratch.path().join("export").join(name)
     }
 
-    fn outside_is_untouched(&self) {
+    pub(crate) fn outside_is_untouched(&self) {
         let outside = self.scratch.path().join("outside");
         assert_eq!(names_under(&outside), [b"e".to_vec(), b"e/x".to_vec()]);
         assert_eq!(std::fs::read(outside.join("e/x")).unwrap(), b"CANARY");

@@ -96,6 +96,6 @@ pub(in crate::store) fn likeness(version: &[u8]) -> Option<&[u8]> {
 const VERSION_BYTES: usize = 48;
 
 /// The kernel keeps nanoseconds below 10^9, whatever the type of the field.
-fn nanoseconds(field: impl TryInto<u32>) -> u32 {
+pub(super) fn nanoseconds(field: impl TryInto<u32>) -> u32 {
     field.try_into().unwrap_or(0)
 }

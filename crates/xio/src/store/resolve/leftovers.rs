@@ -28,6 +28,11 @@ fn kind_of(name: &[u8]) -> Option<(Leftover, &[u8])> {
     (dotted && digits.iter().all(|byte| byte.is_ascii_hexdigit())).then_some((kind, stem))
 }
 
+/// Whether a name is one of a file on its way or of its journal.
+pub(in crate::store) fn is_leftover(name: &[u8]) -> bool {
+    kind_of(name).is_some()
+}
+
 impl Root {
     /// Looks at every directory below; what was last written before `expired` (seconds since 1970) is removed.
     pub(in crate::store) fn recover(&self, expired: i64) -> Recovered {

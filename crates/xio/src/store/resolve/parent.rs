@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 /// The directory that a new file goes into.
 #[derive(Debug)]
 pub(in crate::store) struct Parent {
-    directory: OwnedFd,
+    pub(super) directory: OwnedFd,
 }
 
 impl Parent {
@@ -140,7 +140,7 @@ impl Parent {
 }
 
 /// Last line of defence: whatever a caller got wrong, a directory is never left.
-fn single(name: &[u8]) -> Result<(), Errno> {
+pub(super) fn single(name: &[u8]) -> Result<(), Errno> {
     match name {
         b"" | b"." | b".." => Err(Errno::INVAL),
         _ if name.contains(&b'/') => Err(Errno::INVAL),

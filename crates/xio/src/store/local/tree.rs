@@ -1,0 +1,255 @@
+//! The verbs of a tree on this machine: errors in words around the calls of `resolve`.
+
+use super::LocalStore;
+use super::source::{nanoseconds, version_of};
+use crate::store::resolve::names::{self, Held};
+use crate::store::resolve::{Blocked, Cause, Parent};
+use crate::store::tree::{Change, Cursor, Node, NodeKind, Space, Special, Take, Tree, XATTR_BYTES_MAX};
+use crate::store::words::{self, Verb};
+use crate::store::{Existing, Result};
+use rustix::fs::{FileType, Mode, Stat};
+use rustix::io::Errno;
+use xdfs_proto::base::{Error, ErrorKind, RelPath};
+
+/// Blocks in which the kernel counts, whatever those of the file system are.
+const COUNTED_BLOCK: u64 = 512;
+
+impl LocalStore {
+    fn failed(&self, verb: Verb, path: &RelPath, errno: Errno) -> Error {
+        words::failed(verb, &self.shown(path), errno)
+    }
+
+    fn refused(&self, kind: ErrorKind, verb: Verb, path: &RelPath, because: &str) -> Error {
+        words::refused(kind, verb, &self.shown(path), because)
+    }
+
+    fn must_be_writable(&self, verb: Verb, path: &RelPath) -> Result<()> {
+        if self.writable {
+            return Ok(());
+        }
+        Err(self.refused(ErrorKind::ReadOnly, verb, path, "the export is read-only"))
+    }
+
+    /// Does something to the last component of `path` in its held directory.
+    fn in_parent<R>(
+        &self,
+        verb: Verb,
+        path: &RelPath,
+        act: impl FnOnce(&Parent, &[u8]) -> std::result::Result<R, Errno>,
+    ) -> Result<R> {
+        let (parent, name) = self.changed_parent(verb, path)?;
+        act(&parent, name).map_err(|errno| self.failed(verb, path, errno))
+    }
+
+    /// Holds the directory in which something is to be changed.
+    fn changed_parent<'a>(&self, verb: Verb, path: &'a RelPath) -> Result<(Parent, &'a [u8])> {
+        self.must_be_writable(verb, path)?;
+        self.root.parent_of(path).map_err(|stop| match path.is_root() {
+            true => self.refused(ErrorKind::Refused, verb, path, "it is the top of the export"),
+            false => self.blocked(verb, path, &stop),
+        })
+    }
+
+    fn held(&self, verb: Verb, path: &RelPath) -> Result<Held> {
+        self.root.hold(path).map_err(|stop| self.blocked(verb, path, &stop))
+    }
+
+    fn changed<R>(&self, path: &RelPath, act: impl FnOnce(&Held) -> std::result::Result<R, Errno>) -> Result<R> {
+        self.must_be_writable(Verb::Change, path)?;
+        act(&self.held(Verb::Change, path)?).map_err(|errno| self.failed(Verb::Change, path, errno))
+    }
+
+    fn made(&self, mode: u32) -> Mode {
+        Mode::from_raw_mode(mode & 0o7777 & !self.umask)
+    }
+}
+
+impl Tree for LocalStore {
+    fn node(&self, path: &RelPath) -> Result<Node> {
+        self.root.look(path).map(|stat| node_of(&stat)).map_err(|stop| self.blocked(Verb::Look, path, &stop))
+    }
+
+    fn list(
+        &self,
+        path: &RelPath,
+        cursor: &[u8],
+        take: &mut dyn FnMut(&[u8], &Node) -> Take,
+    ) -> Result<Option<Cursor>> {
+        let from = match cursor {
+            [] => 0,
+            _ => cursor.try_into().map(u64::from_be_bytes).map_err(|_| {
+                self.refused(ErrorKind::OutOfRange, Verb::List, path, "the cursor is none of this store's")
+            })?,
+        };
+        let directory = self.root.open_directory(path).map_err(|stop| self.blocked(Verb::List, path, &stop))?;
+        let next = names::list(&directory, from, &mut |name, stat| take(name, &node_of(stat)));
+        let next = next.map_err(|errno| self.failed(Verb::List, path, errno))?;
+        Ok(next.map(|at| at.to_be_bytes().to_vec()))
+    }
+
+    fn make_directory(&self, path: &RelPath, mode: u32, parents: bool) -> Result<()> {
+        if parents {
+            self.must_be_writable(Verb::Create, path)?;
+            let made = self.root.make_directories(path, self.made(mode));
+            return made.map_err(|stop| self.in_the_way(path, &stop));
+        }
+        self.in_parent(Verb::Create, path, |parent, name| parent.make_directory(name, self.made(mode)))
+    }
+
+    fn remove_directory(&self, path: &RelPath) -> Result<()> {
+        let (parent, name) = self.changed_parent(Verb::Remove, path)?;
+        parent.remove_directory(name).map_err(|errno| match errno {
+            Errno::NOTEMPTY | Errno::EXIST => {
+                let because = "the directory is not empty";
+                self.refused(ErrorKind::AlreadyExists, Verb::Remove, path, because).with_errno(words::number(errno))
+            }
+            _ => self.failed(Verb::Remove, path, errno),
+        })
+    }
+
+    fn remove(&self, path: &RelPath) -> Result<()> {
+        self.in_parent(Verb::Remove, path, Parent::remove)
+    }
+
+    fn rename(&self, from: &RelPath, to: &RelPath, existing: Existing) -> Result<()> {
+        let (source, name) = self.changed_parent(Verb::Rename, from)?;
+        let (target, new) = self.changed_parent(Verb::Rename, to)?;
+        let outcome = match existing {
+            Existing::Replace => source.rename(name, &target, new),
+            Existing::Keep => source.rename_to_free(name, &target, new),
+        };
+        outcome.map_err(|errno| self.between(Verb::Rename, from, to, errno))
+    }
+
+    fn link(&self, of: &RelPath, name: &RelPath) -> Result<()> {
+        let (source, old) = self.changed_parent(Verb::Link, of)?;
+        let (target, new) = self.changed_parent(Verb::Link, name)?;
+        source.link(old, &target, new).map_err(|errno| self.between(Verb::Link, of, name, errno))
+    }
+
+    fn make_symlink(&self, path: &RelPath, text: &[u8]) -> Result<()> {
+        if text.is_empty() || text.contains(&0) {
+            let because = "a symbolic link needs a text without NUL bytes";
+            return Err(self.refused(ErrorKind::InvalidPath, Verb::Create, path, because));
+        }
+        self.in_parent(Verb::Create, path, |parent, name| parent.make_symlink(name, text))
+    }
+
+    fn read_symlink(&self, path: &RelPath) -> Result<Vec<u8>> {
+        let wrong = |because: &str| self.refused(ErrorKind::NotRegular, Verb::Read, path, because);
+        if path.is_root() {
+            return Err(wrong("is a directory, not a symbolic link"));
+        }
+        let (parent, name) = self.root.parent_of(path).map_err(|stop| self.blocked(Verb::Read, path, &stop))?;
+        parent.read_symlink(name).map_err(|errno| match errno {
+            Errno::INVAL => wrong("is not a symbolic link"),
+            _ => self.failed(Verb::Read, path, errno),
+        })
+    }
+
+    fn make_special(&self, path: &RelPath, special: &Special) -> Result<()> {
+        let kind = match special.kind {
+            NodeKind::Fifo => FileType::Fifo,
+            NodeKind::Socket => FileType::Socket,
+            NodeKind::CharacterDevice => FileType::CharacterDevice,
+            NodeKind::BlockDevice => FileType::BlockDevice,
+            NodeKind::Regular | NodeKind::Directory | NodeKind::Symlink => {
+                return Err(self.refused(ErrorKind::Unsupported, Verb::Create, path, "it is no special file"));
+            }
+        };
+        let mode = self.made(special.mode);
+        self.in_parent(Verb::Create, path, |parent, name| parent.make_special(name, special, kind, mode))
+    }
+
+    fn change(&self, path: &RelPath, change: &Change) -> Result<()> {
+        self.changed(path, |held| held.change(change))
+    }
+
+    fn xattrs(&self, path: &RelPath) -> Result<Vec<Vec<u8>>> {
+        let held = self.held(Verb::Look, path)?;
+        held.xattrs(XATTR_BYTES_MAX).map_err(|errno| self.failed(Verb::Look, path, errno))
+    }
+
+    fn xattr(&self, path: &RelPath, name: &[u8]) -> Result<Vec<u8>> {
+        let held = self.held(Verb::Look, path)?;
+        held.xattr(name, XATTR_BYTES_MAX).map_err(|errno| self.failed(Verb::Look, path, errno))
+    }
+
+    fn set_xattr(&self, path: &RelPath, name: &[u8], value: &[u8]) -> Result<()> {
+        self.changed(path, |held| held.set_xattr(name, value))
+    }
+
+    fn remove_xattr(&self, path: &RelPath, name: &[u8]) -> Result<()> {
+        self.changed(path, |held| held.remove_xattr(name))
+    }
+
+    fn space(&self, path: &RelPath) -> Result<Space> {
+        let held = self.held(Verb::Look, path)?;
+        let all = held.space().map_err(|errno| self.failed(Verb::Look, path, errno))?;
+        let bytes = |blocks: u64| blocks.saturating_mul(all.f_frsize);
+        Ok(Space {
+            bytes: (bytes(all.f_blocks), bytes(all.f_bfree), bytes(all.f_bavail)),
+            files: (all.f_files, all.f_ffree),
+            name_max: all.f_namemax,
+        })
+    }
+
+    fn sync(&self, path: &RelPath) -> Result<()> {
+        let directory = self.root.open_directory(path).map_err(|stop| self.blocked(Verb::Sync, path, &stop))?;
+        let synced = rustix::io::retry_on_intr(|| rustix::fs::fsync(&directory));
+        synced.map_err(|errno| self.failed(Verb::Sync, path, errno))
+    }
+}
+
+impl LocalStore {
+    /// Something stands where a directory is to be made.
+    fn in_the_way(&self, path: &RelPath, stop: &Blocked) -> Error {
+        match stop.cause {
+            Cause::Kind(kind) if stop.depth >= path.components().len() => {
+                let (_, what) = words::kind_words(kind);
+                self.refused(ErrorKind::AlreadyExists, Verb::Create, path, &format!("{what} is in the way"))
+            }
+            _ => self.blocked(Verb::Create, path, stop),
+        }
+    }
+
+    /// What the kernel said about two names.
+    fn between(&self, verb: Verb, from: &RelPath, to: &RelPath, errno: Errno) -> Error {
+        let target = self.shown(to);
+        let (kind, because) = match errno {
+            Errno::EXIST | Errno::NOTEMPTY => (ErrorKind::AlreadyExists, format!("'{target}' exists")),
+            Errno::XDEV => (ErrorKind::Unsupported, format!("'{target}' is on another file system")),
+            Errno::INVAL => (ErrorKind::InvalidPath, format!("'{target}' lies inside it")),
+            Errno::ISDIR => (ErrorKind::IsDirectory, format!("'{target}' is a directory")),
+            Errno::NOTDIR => (ErrorKind::NotDirectory, format!("'{target}' is not a directory")),
+            _ => return self.failed(verb, from, errno),
+        };
+        self.refused(kind, verb, from, &because).with_errno(words::number(errno))
+    }
+}
+
+fn node_of(stat: &Stat) -> Node {
+    Node {
+        kind: match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Directory => NodeKind::Directory,
+            FileType::Symlink => NodeKind::Symlink,
+            FileType::Fifo => NodeKind::Fifo,
+            FileType::CharacterDevice => NodeKind::CharacterDevice,
+            FileType::BlockDevice => NodeKind::BlockDevice,
+            FileType::RegularFile => NodeKind::Regular,
+            // Linux has no further types; one that came would be nothing to open.
+            FileType::Socket | FileType::Unknown => NodeKind::Socket,
+        },
+        mode: stat.st_mode & 0o7777,
+        size: u64::try_from(stat.st_size).unwrap_or(0),
+        allocated: u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(COUNTED_BLOCK),
+        links: stat.st_nlink,
+        identity: (stat.st_dev, stat.st_ino),
+        owner: (stat.st_uid, stat.st_gid),
+        device: (rustix::fs::major(stat.st_rdev), rustix::fs::minor(stat.st_rdev)),
+        accessed: (stat.st_atime, nanoseconds(stat.st_atime_nsec)),
+        modified: (stat.st_mtime, nanoseconds(stat.st_mtime_nsec)),
+        changed: (stat.st_ctime, nanoseconds(stat.st_ctime_nsec)),
+        version: version_of(stat),
+    }
+}

@@ -1,0 +1,284 @@
+//! The verbs of a tree as calls on a held directory and one single component, or on a held thing itself.
+
+use super::{Blocked, Parent, Root, open_component, parent::single};
+use crate::store::tree::{Change, Special, Take};
+use rustix::buffer::{SpareCapacity, spare_capacity};
+use rustix::fs::{
+    AtFlags, CWD, FileType, Gid, Mode, OFlags, RawDir, SeekFrom, Stat, StatVfs, Timespec, Timestamps, UTIME_OMIT, Uid,
+    XattrFlags,
+};
+use rustix::io::Errno;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use xdfs_proto::base::RelPath;
+
+/// Room for the names that one call of the kernel returns: large enough that the calls do not count, small enough that what
+/// is read beyond the end of a page costs nothing.
+const NAMES_BYTES: usize = 32 * 1024;
+
+/// Something that is held without being opened, so that nothing happens to it.
+#[derive(Debug)]
+pub(in crate::store) struct Held {
+    fd: OwnedFd,
+    stat: Stat,
+    /// Directory and name of a symbolic link, of which some calls need to be told.
+    link: Option<(Parent, Vec<u8>)>,
+}
+
+impl Root {
+    /// Opens the directory at `path` for listing or syncing.
+    pub(in crate::store) fn open_directory(&self, path: &RelPath) -> Result<OwnedFd, Blocked> {
+        self.beneath(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::NONBLOCK)
+    }
+
+    /// Holds what stands at `path`.
+    pub(in crate::store) fn hold(&self, path: &RelPath) -> Result<Held, Blocked> {
+        let at = |errno| Blocked::at(path, errno);
+        let fd = self.beneath(path, OFlags::PATH | OFlags::NOFOLLOW)?;
+        let stat = rustix::fs::fstat(&fd).map_err(at)?;
+        let link = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Symlink => self.parent_of(path).map(|(parent, name)| Some((parent, name.to_vec())))?,
+            _ => None,
+        };
+        Ok(Held { fd, stat, link })
+    }
+
+    /// Makes every directory of `path` that is missing, outermost first, without resolving any of it twice.
+    pub(in crate::store) fn make_directories(&self, path: &RelPath, mode: Mode) -> Result<(), Blocked> {
+        let mut held: Option<OwnedFd> = None;
+        for (index, component) in path.components().iter().enumerate() {
+            let at = held.as_ref().map_or(self.directory.as_fd(), AsFd::as_fd);
+            let next = enter(at, component, mode).map_err(|errno| super::why(at, component, index + 1, errno))?;
+            held = Some(next);
+        }
+        Ok(())
+    }
+}
+
+/// Opens a directory that is there, or makes it.
+fn enter(at: BorrowedFd<'_>, component: &[u8], mode: Mode) -> Result<OwnedFd, Errno> {
+    let open = || open_component(at, component, OFlags::PATH | OFlags::DIRECTORY);
+    match open() {
+        Err(Errno::NOENT) => {}
+        other => return other,
+    }
+    match rustix::fs::mkdirat(at, component, mode) {
+        // Somebody else was faster: what counts is that it is there.
+        Ok(()) | Err(Errno::EXIST) => open(),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Tells the entries of `directory` behind the position `from`; none at the end, else the position in front of the entry that
+/// was not taken.
+pub(in crate::store) fn list(
+    directory: &OwnedFd,
+    from: u64,
+    take: &mut dyn FnMut(&[u8], &Stat) -> Take,
+) -> Result<Option<u64>, Errno> {
+    if from != 0 {
+        rustix::fs::seek(directory, SeekFrom::Start(from))?;
+    }
+    let mut room = Vec::with_capacity(NAMES_BYTES);
+    let mut entries = RawDir::new(directory, room.spare_capacity_mut());
+    let mut before = from;
+    while let Some(entry) = entries.next() {
+        let entry = match entry {
+            Ok(entry) => entry,
+            Err(Errno::INTR) => continue,
+            // It was removed while it was read: there is nothing in it.
+            Err(Errno::NOENT) => return Ok(None),
+            Err(errno) => return Err(errno),
+        };
+        let name = entry.file_name().to_bytes();
+        if !matches!(name, b"." | b"..") {
+            match rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(stat) if take(name, &stat) == Take::Stop => return Ok(Some(before)),
+                Ok(_) | Err(Errno::NOENT) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        before = entry.next_entry_cookie();
+    }
+    Ok(None)
+}
+
+impl Parent {
+    /// Makes the directory `name`, which must be free.
+    pub(in crate::store) fn make_directory(&self, name: &[u8], mode: Mode) -> Result<(), Errno> {
+        single(name)?;
+        rustix::fs::mkdirat(&self.directory, name, mode)
+    }
+
+    /// Removes the empty directory `name`.
+    pub(in crate::store) fn remove_directory(&self, name: &[u8]) -> Result<(), Errno> {
+        single(name)?;
+        rustix::fs::unlinkat(&self.directory, name, AtFlags::REMOVEDIR)
+    }
+
+    /// Moves `name` to `target` in `to`, in one step, whatever the kernel lets it replace.
+    pub(in crate::store) fn rename(&self, name: &[u8], to: &Self, target: &[u8]) -> Result<(), Errno> {
+        single(name)?;
+        single(target)?;
+        rustix::fs::renameat(&self.directory, name, &to.directory, target)
+    }
+
+    /// The same where `target` is free.
+    pub(in crate::store) fn rename_to_free(&self, name: &[u8], to: &Self, target: &[u8]) -> Result<(), Errno> {
+        single(name)?;
+        single(target)?;
+        let flags = rustix::fs::RenameFlags::NOREPLACE;
+        rustix::fs::renameat_with(&self.directory, name, &to.directory, target, flags)
+    }
+
+    /// Gives what stands at `name` one more name, which must be free.
+    pub(in crate::store) fn link(&self, name: &[u8], to: &Self, target: &[u8]) -> Result<(), Errno> {
+        single(name)?;
+        single(target)?;
+        rustix::fs::linkat(&self.directory, name, &to.directory, target, AtFlags::empty())
+    }
+
+    /// Makes a symbolic link.
+    pub(in crate::store) fn make_symlink(&self, name: &[u8], text: &[u8]) -> Result<(), Errno> {
+        single(name)?;
+        rustix::fs::symlinkat(text, &self.directory, name)
+    }
+
+    /// The text of a symbolic link.
+    pub(in crate::store) fn read_symlink(&self, name: &[u8]) -> Result<Vec<u8>, Errno> {
+        single(name)?;
+        rustix::fs::readlinkat(&self.directory, name, Vec::new()).map(|text| text.into_bytes())
+    }
+
+    /// Makes something that is neither file nor directory nor link.
+    pub(in crate::store) fn make_special(
+        &self,
+        name: &[u8],
+        special: &Special,
+        kind: FileType,
+        mode: Mode,
+    ) -> Result<(), Errno> {
+        single(name)?;
+        let (major, minor) = special.device;
+        rustix::fs::mknodat(&self.directory, name, kind, mode, rustix::fs::makedev(major, minor))
+    }
+}
+
+impl Held {
+    /// The name under which the kernel knows the very thing that is held, whatever has its path by now.
+    fn path(&self) -> String {
+        format!("/proc/self/fd/{}", self.fd.as_raw_fd())
+    }
+
+    /// Changes attributes; owner first, since that takes bits of the mode away, times last.
+    pub(in crate::store) fn change(&self, change: &Change) -> Result<(), Errno> {
+        if change.owner != (None, None) {
+            let (user, group) = (change.owner.0.map(Uid::from_raw), change.owner.1.map(Gid::from_raw));
+            match &self.link {
+                Some((parent, name)) => {
+                    let flags = AtFlags::SYMLINK_NOFOLLOW;
+                    rustix::fs::chownat(&parent.directory, name.as_slice(), user, group, flags)?;
+                }
+                None => rustix::fs::chown(self.path(), user, group)?,
+            }
+        }
+        if let Some(mode) = change.mode {
+            if self.link.is_some() {
+                return Err(Errno::OPNOTSUPP);
+            }
+            rustix::fs::chmod(self.path(), Mode::from_raw_mode(mode & 0o7777))?;
+        }
+        if let Some(length) = change.length {
+            self.cut(length)?;
+        }
+        if change.accessed.is_some() || change.modified.is_some() {
+            let times = Timestamps { last_access: time(change.accessed), last_modification: time(change.modified) };
+            match &self.link {
+                Some((parent, name)) => {
+                    let flags = AtFlags::SYMLINK_NOFOLLOW;
+                    rustix::fs::utimensat(&parent.directory, name.as_slice(), &times, flags)?;
+                }
+                None => rustix::fs::utimensat(CWD, self.path(), &times, AtFlags::empty())?,
+            }
+        }
+        Ok(())
+    }
+
+    fn cut(&self, length: u64) -> Result<(), Errno> {
+        match FileType::from_raw_mode(self.stat.st_mode) {
+            FileType::RegularFile => {}
+            FileType::Directory => return Err(Errno::ISDIR),
+            _ => return Err(Errno::INVAL),
+        }
+        let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let file = rustix::fs::open(self.path(), flags, Mode::empty())?;
+        rustix::fs::ftruncate(file, length)
+    }
+
+    pub(in crate::store) fn xattrs(&self, bytes_max: usize) -> Result<Vec<Vec<u8>>, Errno> {
+        let list = match read_whole(bytes_max, |room| match &self.link {
+            Some(link) => rustix::fs::llistxattr(beside(link), room),
+            None => rustix::fs::listxattr(self.path(), room),
+        }) {
+            // A file system without any.
+            Err(Errno::OPNOTSUPP) => Vec::new(),
+            other => other?,
+        };
+        Ok(list.split(|&byte| byte == 0).filter(|name| !name.is_empty()).map(<[u8]>::to_vec).collect())
+    }
+
+    pub(in crate::store) fn xattr(&self, name: &[u8], bytes_max: usize) -> Result<Vec<u8>, Errno> {
+        read_whole(bytes_max, |room| match &self.link {
+            Some(link) => rustix::fs::lgetxattr(beside(link), name, room),
+            None => rustix::fs::getxattr(self.path(), name, room),
+        })
+    }
+
+    pub(in crate::store) fn set_xattr(&self, name: &[u8], value: &[u8]) -> Result<(), Errno> {
+        match &self.link {
+            Some(link) => rustix::fs::lsetxattr(beside(link), name, value, XattrFlags::empty()),
+            None => rustix::fs::setxattr(self.path(), name, value, XattrFlags::empty()),
+        }
+    }
+
+    pub(in crate::store) fn remove_xattr(&self, name: &[u8]) -> Result<(), Errno> {
+        match &self.link {
+            Some(link) => rustix::fs::lremovexattr(beside(link), name),
+            None => rustix::fs::removexattr(self.path(), name),
+        }
+    }
+
+    /// How full its file system is.
+    pub(in crate::store) fn space(&self) -> Result<StatVfs, Errno> {
+        rustix::fs::fstatvfs(&self.fd)
+    }
+}
+
+/// A link by way of its held directory, for calls that take no descriptor and do not follow the last component.
+fn beside((parent, name): &(Parent, Vec<u8>)) -> Vec<u8> {
+    let mut path = format!("/proc/self/fd/{}/", parent.directory.as_raw_fd()).into_bytes();
+    path.extend_from_slice(name);
+    path
+}
+
+/// What a call writes whose length is not known before: most is short.
+fn read_whole(
+    bytes_max: usize,
+    read: impl Fn(SpareCapacity<'_, u8>) -> Result<usize, Errno>,
+) -> Result<Vec<u8>, Errno> {
+    let mut bytes = Vec::with_capacity(512);
+    match read(spare_capacity(&mut bytes)) {
+        Err(Errno::RANGE) => {
+            bytes.reserve_exact(bytes_max);
+            read(spare_capacity(&mut bytes))?;
+        }
+        other => drop(other?),
+    }
+    Ok(bytes)
+}
+
+fn time(time: Option<(i64, u32)>) -> Timespec {
+    match time {
+        Some((seconds, nanoseconds)) => Timespec { tv_sec: seconds, tv_nsec: nanoseconds.into() },
+        None => Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
+    }
+}
