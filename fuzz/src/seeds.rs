@@ -26,7 +26,7 @@ pub(crate) fn all() -> Vec<Seed> {
 /// The golden frames, in the forms that the targets take.
 fn vectors() -> Vec<Seed> {
     let mut seeds = Vec::new();
-    for folder in ["wire", "handshake"] {
+    for folder in ["wire", "calls", "handshake"] {
         let folder = corpus::home().join("../vectors").join(folder);
         let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
         for path in entries.map(|entry| entry.path()) {
@@ -38,6 +38,11 @@ fn vectors() -> Vec<Seed> {
                     seeds.push(("control", name, [&[code], bytes.as_slice()].concat()));
                 }
                 ("request", _) => seeds.push(("request", name, bytes)),
+                ("batch", _) => seeds.push(("batch", name, bytes)),
+                ("reply", codes) => {
+                    let codes: Vec<u8> = codes.split(' ').filter_map(|code| code.parse().ok()).collect();
+                    seeds.push(("reply", name, [&[codes.len() as u8], codes.as_slice(), &bytes].concat()));
+                }
                 ("preface.client" | "preface.server", _) => seeds.push(("preface", name, bytes)),
                 ("head", _) => seeds.push(("head", name, bytes)),
                 ("join", _) => seeds.push(("join", name, bytes)),

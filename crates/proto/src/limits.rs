@@ -53,6 +53,25 @@ pub const CREDIT_BYTES_MIN: u64 = 16 * 1024 * 1024;
 /// Bytes that may be sent on the opening channel before the answer; the receiver names its own.
 pub const INITIAL_CREDIT_MAX: u64 = 64 * 1024 * 1024;
 
+/// Longest batch of calls, and longest reply: some sixty files of 4 KiB, or a page of some thousand entries. A record of it
+/// holds a slow link up as long as a small block does, and a session cannot make us hold more than [`CALL_ROOM_MAX`].
+pub const CALL_BYTES_MAX: usize = 256 * 1024;
+/// Calls in a batch: with more, a failure late in it would waste too much.
+pub const CALLS_MAX: usize = 256;
+/// Room of all outstanding replies of a session.
+pub const CALL_ROOM_MAX: usize = 8 * 1024 * 1024;
+/// Longest path of a call, base and separators included: 1,000 directories of usual names. The kernel's limit is one for a single
+/// system call.
+pub const CALL_PATH_BYTES_MAX: usize = 32 * 1024;
+/// Where a page of a directory begins, in the server's words.
+pub const CURSOR_BYTES_MAX: usize = 64;
+/// Longest target of a symbolic link: Linux's PATH_MAX without its NUL.
+pub const LINK_BYTES_MAX: usize = 4095;
+/// Longest name of an extended attribute (Linux's XATTR_NAME_MAX).
+pub const XATTR_NAME_BYTES_MAX: usize = 255;
+/// Longest value of an extended attribute (Linux's XATTR_SIZE_MAX).
+pub const XATTR_BYTES_MAX: usize = 64 * 1024;
+
 /// Longest opaque login message.
 pub const LOGIN_BYTES_MAX: usize = 16 * 1024;
 /// Longest name of a user.

@@ -5,6 +5,7 @@ use std::path::Path;
 use xdfs_proto::base::{ErrorKind, Retry, path};
 use xdfs_proto::limits;
 use xdfs_proto::wire::handshake::MessageType;
+use xdfs_proto::wire::path::Code;
 use xdfs_proto::wire::preface::Status;
 use xdfs_proto::wire::{Event, HEAD_BYTES};
 
@@ -32,6 +33,13 @@ fn coded(section: &str) -> Vec<(u16, String)> {
 fn the_table_of_events_is_the_codes() {
     let events: Vec<_> = Event::ALL.iter().map(|event| (*event as u16, event.name().to_owned())).collect();
     assert_eq!(coded("7. Events"), events);
+}
+
+#[test]
+fn the_table_of_calls_is_the_codes() {
+    let calls: Vec<_> = Code::ALL.iter().map(|code| (*code as u16, code.name().to_owned())).collect();
+    assert_eq!(coded("8. Messages"), calls);
+    assert_eq!(u64::from(calls.last().unwrap().0) + 1, 23, "the first reserved number");
 }
 
 #[test]
@@ -80,6 +88,14 @@ fn the_table_of_limits_is_the_codes() {
         ("LEDGER_ENTRIES_MAX", limits::LEDGER_ENTRIES_MAX as u64),
         ("KEPT_HASHED_MAX", limits::KEPT_HASHED_MAX as u64),
         ("SUBTREES_MAX", limits::SUBTREES_MAX as u64),
+        ("CALL_BYTES_MAX", limits::CALL_BYTES_MAX as u64),
+        ("CALLS_MAX", limits::CALLS_MAX as u64),
+        ("CALL_ROOM_MAX", limits::CALL_ROOM_MAX as u64),
+        ("CALL_PATH_BYTES_MAX", limits::CALL_PATH_BYTES_MAX as u64),
+        ("CURSOR_BYTES_MAX", limits::CURSOR_BYTES_MAX as u64),
+        ("LINK_BYTES_MAX", limits::LINK_BYTES_MAX as u64),
+        ("XATTR_NAME_BYTES_MAX", limits::XATTR_NAME_BYTES_MAX as u64),
+        ("XATTR_BYTES_MAX", limits::XATTR_BYTES_MAX as u64),
     ];
     let found: Vec<_> = rows("11. Limits")[2..].iter().map(|row| (row[2].clone(), row[1].parse().unwrap())).collect();
     let expected: Vec<_> = limits.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();

@@ -1,4 +1,4 @@
-//! The golden frames of `vectors/wire` and `vectors/handshake`: each decodes, encodes to the same bytes, and is refused
+//! The golden frames of `vectors/wire`, `vectors/calls` and `vectors/handshake`: each decodes, encodes to the same bytes, and is refused
 //! when it is cut or followed by something.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test of files of the tree")]
 
@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use xdfs_proto::wire::codec::{Reader, WireError, Writer};
 use xdfs_proto::wire::handshake::{self, Accept, Hello, Join, MessageType, Open};
+use xdfs_proto::wire::path::{Batch, Code, Reply};
 use xdfs_proto::wire::preface::{ClientPreface, ServerPreface, Status};
 use xdfs_proto::wire::request::Request;
 use xdfs_proto::wire::{Control, Event, Head};
@@ -18,7 +19,7 @@ struct Vector {
 fn vectors() -> BTreeMap<String, Vector> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vectors");
     let mut vectors = BTreeMap::new();
-    for folder in ["wire", "handshake"] {
+    for folder in ["wire", "calls", "handshake"] {
         for entry in std::fs::read_dir(root.join(folder)).unwrap() {
             let path = entry.unwrap().path();
             let name = format!("{folder}/{}", path.file_stem().unwrap().display());
@@ -51,6 +52,10 @@ fn again(kind: &str, bytes: &[u8]) -> Result<Vec<u8>, WireError> {
     match kind.split_once(' ') {
         Some(("control", code)) => Ok(Control::decode(event(code), bytes)?.expect("a control event").encode()),
         Some(("request", _)) => Ok(Request::decode(bytes)?.encode()),
+        Some(("reply", codes)) => {
+            let codes: Vec<u64> = codes.split(' ').map(|code| code.parse().unwrap()).collect();
+            Ok(Reply::decode(bytes, &codes)?.encode())
+        }
         _ => match kind {
             "preface.client" => Ok(ClientPreface::decode(sized(bytes)?)?.encode().to_vec()),
             "preface.server" => Ok(ServerPreface::decode(sized(bytes)?)?.encode().to_vec()),
@@ -58,6 +63,7 @@ fn again(kind: &str, bytes: &[u8]) -> Result<Vec<u8>, WireError> {
             "join" => Ok(Join::decode(sized(bytes)?).encode().to_vec()),
             "join.answer" => Ok(sized::<{ handshake::JOIN_ANSWER_BYTES }>(bytes)?.to_vec()),
             "integers" => integers(bytes),
+            "batch" => Ok(Batch::decode(bytes)?.encode()),
             "handshake" => message(bytes),
             other => panic!("unknown kind {other}"),
         },
@@ -136,6 +142,10 @@ fn every_message_of_the_protocol_has_a_vector() {
     {
         assert!(kinds.contains(kind), "{kind}");
     }
+    let calls = vectors.values().filter(|vector| vector.kind == "batch");
+    let calls: BTreeSet<u64> =
+        calls.flat_map(|vector| Batch::decode(&vector.bytes).unwrap().calls).map(|call| call.code()).collect();
+    assert_eq!(calls, Code::ALL.iter().map(|code| *code as u64).collect());
     let first = |kind: &str| -> BTreeSet<u8> {
         vectors.values().filter(|vector| vector.kind == kind).map(|vector| vector.bytes[0]).collect()
     };

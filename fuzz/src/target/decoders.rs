@@ -3,9 +3,11 @@
 
 use std::fmt::Debug;
 use xdfs_proto::base::RelPath;
+use xdfs_proto::limits;
 use xdfs_proto::negotiate::{self, Policy};
 use xdfs_proto::wire::handshake::{self, Accept, Join, MessageType, Open};
 use xdfs_proto::wire::login::{self, KeyLogin, Kind, TokenLogin};
+use xdfs_proto::wire::path::{Answer, Batch, Reply};
 use xdfs_proto::wire::preface::{ClientPreface, PREFACE_BYTES, ServerPreface, Start};
 use xdfs_proto::wire::request::Request;
 use xdfs_proto::wire::{Control, Event, HEAD_BYTES, Head, Reader, WireError, Writer};
@@ -131,6 +133,37 @@ pub(super) fn control(input: &[u8]) {
     let control = again(payload, decode, |control| control.as_ref().map_or_else(|| payload.to_vec(), Control::encode));
     if let Some(Some(control)) = control {
         assert_eq!(control.event(), event);
+    }
+}
+
+pub(super) fn batch(input: &[u8]) {
+    match Batch::decode(input) {
+        Ok(batch) => {
+            let encoded = batch.encode();
+            assert!(encoded.len() <= input.len());
+            assert_eq!(Batch::decode(&encoded).as_ref(), Ok(&batch));
+            assert!((1..=limits::CALLS_MAX).contains(&batch.calls.len()));
+        }
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+}
+
+/// The number of calls, their codes, then the reply to them.
+pub(super) fn reply(input: &[u8]) {
+    let Some((count, rest)) = input.split_first() else { return };
+    let Some((codes, payload)) = rest.split_at_checked(usize::from(*count % 16)) else { return };
+    let codes: Vec<u64> = codes.iter().map(|code| u64::from(*code)).collect();
+    match Reply::decode(payload, &codes) {
+        Ok(reply) => {
+            let encoded = reply.encode();
+            assert_eq!(Reply::decode(&encoded, &codes).as_ref(), Ok(&reply));
+            for outcome in &reply.outcomes {
+                let Ok(Answer::Listing(listing)) = outcome else { continue };
+                let leads_out = |name: &[u8]| matches!(name, b"" | b"." | b"..") || name.contains(&b'/');
+                assert!(!listing.entries.clone().any(|entry| leads_out(entry.name)));
+            }
+        }
+        Err(error) => assert!(!error.to_string().is_empty()),
     }
 }
 

@@ -80,6 +80,12 @@ impl Frame {
         })
     }
 
+    /// The fields of a part, below a name.
+    pub(crate) fn then(mut self, name: &str, part: Frame) -> Self {
+        self.lines.extend(part.lines.into_iter().map(|(bytes, value)| (bytes, format!("{name}{value}"))));
+        self
+    }
+
     /// The whole frame.
     pub(crate) fn content(&self) -> Vec<u8> {
         self.lines.iter().flat_map(|(bytes, _)| bytes.iter().copied()).collect()

@@ -1,9 +1,10 @@
-//! Writes the golden frames of `vectors/wire` and `vectors/handshake`; with `--check` compares them instead.
+//! Writes the golden frames of `vectors/wire`, `vectors/calls` and `vectors/handshake`; with `--check` compares them instead.
 //!
 //! `cargo run -p xdfs-proto --example vectors [-- --check]`. A frame that changes is a change of the wire: a new version
 //! of the protocol, or a mistake.
 #![allow(clippy::disallowed_methods, reason = "a tool for the tree, not part of the protocol")]
 
+mod calls;
 mod frame;
 mod handshake;
 mod messages;
@@ -17,9 +18,10 @@ fn main() -> ExitCode {
     let files: BTreeMap<PathBuf, String> = handshake::frames()
         .iter()
         .chain(&messages::frames())
+        .chain(&calls::frames())
         .map(|frame| (root.join(frame.path), frame.render()))
         .collect();
-    let folders = [root.join("handshake"), root.join("wire")];
+    let folders = [root.join("handshake"), root.join("wire"), root.join("calls")];
     if std::env::args().any(|argument| argument == "--check") {
         return check(&files, &folders);
     }

@@ -117,6 +117,12 @@ kinds! {
     Corrupted = 36, Permanent, "content differs";
     /// Somebody else put something under the target's name since the copy began.
     TargetChanged = 37, Permanent, "target changed since the copy began";
+    /// The directory is to go and is not empty.
+    NotEmpty = 38, Permanent, "directory not empty";
+    /// A call before it in its batch failed, or the batch was cancelled.
+    NotTried = 39, Permanent, "not tried";
+    /// The calls may have been done: the server does not remember the batch, and it came before the server can.
+    UnknownOutcome = 40, Permanent, "outcome unknown; look before you repeat it";
 }
 
 impl ErrorKind {

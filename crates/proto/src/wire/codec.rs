@@ -104,6 +104,21 @@ impl Writer {
         Self { bytes: Vec::new() }
     }
 
+    /// An empty payload with room for so many bytes.
+    pub fn with_capacity(bytes: usize) -> Self {
+        Self { bytes: Vec::with_capacity(bytes) }
+    }
+
+    /// What was written so far.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Forgets what was written behind the first `length` bytes; the memory stays.
+    pub fn truncate(&mut self, length: usize) {
+        self.bytes.truncate(length);
+    }
+
     /// The payload.
     pub fn finish(self) -> Vec<u8> {
         self.bytes

@@ -31,7 +31,7 @@ events! {
     Upload = 2, "xFTSMU";
     /// Download: the request for one, or a block of one (WIRE-39).
     Download = 3, "xFTSMD";
-    /// Path calls (WIRE-40). Reserved in version 1.
+    /// Path calls: a batch of them, or its reply (WIRE-40).
     Path = 4, "xPathM";
     /// Remote file calls (WIRE-44). Reserved in version 1.
     File = 5, "xDFSM";

@@ -8,6 +8,7 @@ mod finish;
 pub mod handshake;
 pub mod head;
 pub mod login;
+pub mod path;
 pub mod preface;
 pub mod request;
 

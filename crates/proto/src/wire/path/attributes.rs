@@ -1,0 +1,262 @@
+//! What is told about a name. Each field comes where it was asked for and is known.
+
+use super::super::codec::{Reader, WireError, Writer};
+use super::super::request::{read_time, write_time};
+use super::{flags, mode, number};
+use crate::limits;
+
+/// What kind of thing a name stands for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum FileType {
+    /// A regular file.
+    Regular = 1,
+    /// A directory.
+    Directory = 2,
+    /// Something that has no number here.
+    Other = 3,
+    /// A symbolic link.
+    Symlink = 4,
+    /// A named pipe.
+    Fifo = 5,
+    /// A socket.
+    Socket = 6,
+    /// A character device.
+    CharacterDevice = 7,
+    /// A block device.
+    BlockDevice = 8,
+}
+
+impl FileType {
+    /// Every type.
+    pub const ALL: [Self; 8] = [
+        Self::Regular,
+        Self::Directory,
+        Self::Other,
+        Self::Symlink,
+        Self::Fifo,
+        Self::Socket,
+        Self::CharacterDevice,
+        Self::BlockDevice,
+    ];
+
+    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        let code = reader.byte()?;
+        Self::ALL.into_iter().find(|kind| *kind as u8 == code).ok_or(WireError::Invalid("file type"))
+    }
+}
+
+/// A set of attributes: what is asked for, or what is told.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Wanted(pub u32);
+
+impl Wanted {
+    /// The kind alone, which is always told.
+    pub const NOTHING: Self = Self(0);
+    /// Permission bits.
+    pub const MODE: Self = Self(1);
+    /// Size in bytes.
+    pub const SIZE: Self = Self(2);
+    /// Modification time.
+    pub const MODIFIED: Self = Self(4);
+    /// Time of the last access.
+    pub const ACCESSED: Self = Self(8);
+    /// Number of hard links.
+    pub const LINKS: Self = Self(16);
+    /// Which file it is, for hard links.
+    pub const INODE: Self = Self(32);
+    /// Numbers of owner and group.
+    pub const OWNER: Self = Self(64);
+    /// Names of owner and group.
+    pub const NAMES: Self = Self(128);
+    /// Numbers of a device.
+    pub const DEVICE: Self = Self(256);
+    /// Bytes that the file takes on its disk.
+    pub const ALLOCATED: Self = Self(512);
+    /// Change counter.
+    pub const CHANGE: Self = Self(1024);
+    /// Version, as a transfer names it.
+    pub const VERSION: Self = Self(2048);
+    /// Target of a symbolic link.
+    pub const TARGET: Self = Self(4096);
+    /// Everything.
+    pub const ALL: Self = Self(8191);
+
+    /// Both sets.
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Whether all of `other` is in it.
+    pub const fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        // Known bits only: fits.
+        flags(reader, Self::ALL.0.into(), "attributes").map(|bits| Self(bits as u32))
+    }
+}
+
+/// See the module. A field that was not asked for, is unknown or does not apply is none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Attributes<'a> {
+    /// What it is.
+    pub kind: FileType,
+    /// Permission bits, at most 0o7777.
+    pub mode: Option<u32>,
+    /// Size in bytes.
+    pub size: Option<u64>,
+    /// Modification time: seconds and nanoseconds since 1970.
+    pub modified: Option<(i64, u32)>,
+    /// Time of the last access.
+    pub accessed: Option<(i64, u32)>,
+    /// Number of hard links.
+    pub links: Option<u64>,
+    /// Equal for two names of one file, and for nothing else at one time.
+    pub inode: Option<[u8; 16]>,
+    /// Numbers of owner and group.
+    pub owner: Option<(u32, u32)>,
+    /// Names of owner and group; empty where a number has none.
+    pub names: Option<(&'a [u8], &'a [u8])>,
+    /// Major and minor number of a device.
+    pub device: Option<(u32, u32)>,
+    /// Bytes that it takes on its disk.
+    pub allocated: Option<u64>,
+    /// Another number whenever content or attributes changed.
+    pub change: Option<u64>,
+    /// The version that GRANT would name.
+    pub version: Option<&'a [u8]>,
+    /// Where a symbolic link points.
+    pub target: Option<&'a [u8]>,
+}
+
+impl<'a> Attributes<'a> {
+    /// Of something of which no more than its kind is told.
+    pub const fn of(kind: FileType) -> Self {
+        Self {
+            kind,
+            mode: None,
+            size: None,
+            modified: None,
+            accessed: None,
+            links: None,
+            inode: None,
+            owner: None,
+            names: None,
+            device: None,
+            allocated: None,
+            change: None,
+            version: None,
+            target: None,
+        }
+    }
+
+    /// Which fields are there.
+    pub const fn told(&self) -> Wanted {
+        const fn bit(there: bool, bit: Wanted) -> u32 {
+            if there { bit.0 } else { 0 }
+        }
+        Wanted(
+            bit(self.mode.is_some(), Wanted::MODE)
+                | bit(self.size.is_some(), Wanted::SIZE)
+                | bit(self.modified.is_some(), Wanted::MODIFIED)
+                | bit(self.accessed.is_some(), Wanted::ACCESSED)
+                | bit(self.links.is_some(), Wanted::LINKS)
+                | bit(self.inode.is_some(), Wanted::INODE)
+                | bit(self.owner.is_some(), Wanted::OWNER)
+                | bit(self.names.is_some(), Wanted::NAMES)
+                | bit(self.device.is_some(), Wanted::DEVICE)
+                | bit(self.allocated.is_some(), Wanted::ALLOCATED)
+                | bit(self.change.is_some(), Wanted::CHANGE)
+                | bit(self.version.is_some(), Wanted::VERSION)
+                | bit(self.target.is_some(), Wanted::TARGET),
+        )
+    }
+
+    /// Appends them.
+    pub fn write(&self, writer: &mut Writer) {
+        writer.byte(self.kind as u8).integer(self.told().0.into());
+        if let Some(mode) = self.mode {
+            writer.integer(mode.into());
+        }
+        if let Some(size) = self.size {
+            writer.integer(size);
+        }
+        for time in [self.modified, self.accessed].into_iter().flatten() {
+            write_time(writer, time);
+        }
+        if let Some(links) = self.links {
+            writer.integer(links);
+        }
+        if let Some(inode) = self.inode {
+            writer.raw(&inode);
+        }
+        if let Some((user, group)) = self.owner {
+            writer.integer(user.into()).integer(group.into());
+        }
+        if let Some((user, group)) = self.names {
+            writer.bytes(user).bytes(group);
+        }
+        if let Some((major, minor)) = self.device {
+            writer.integer(major.into()).integer(minor.into());
+        }
+        if let Some(allocated) = self.allocated {
+            writer.integer(allocated);
+        }
+        if let Some(change) = self.change {
+            writer.raw(&change.to_be_bytes());
+        }
+        for bytes in [self.version, self.target].into_iter().flatten() {
+            writer.bytes(bytes);
+        }
+    }
+
+    /// The inverse of [`Attributes::write`].
+    pub fn read(reader: &mut Reader<'a>) -> Result<Self, WireError> {
+        let kind = FileType::read(reader)?;
+        let told = Wanted::read(reader)?;
+        let mut read = Self::of(kind);
+        if told.has(Wanted::MODE) {
+            read.mode = Some(mode(reader)?);
+        }
+        if told.has(Wanted::SIZE) {
+            read.size = Some(reader.integer()?);
+        }
+        if told.has(Wanted::MODIFIED) {
+            read.modified = Some(read_time(reader)?);
+        }
+        if told.has(Wanted::ACCESSED) {
+            read.accessed = Some(read_time(reader)?);
+        }
+        if told.has(Wanted::LINKS) {
+            read.links = Some(reader.integer()?);
+        }
+        if told.has(Wanted::INODE) {
+            read.inode = Some(reader.array()?);
+        }
+        if told.has(Wanted::OWNER) {
+            read.owner = Some((number(reader, "owner")?, number(reader, "group")?));
+        }
+        if told.has(Wanted::NAMES) {
+            let name = |reader: &mut Reader<'a>| reader.bytes(limits::USER_BYTES_MAX, "name of an owner");
+            read.names = Some((name(reader)?, name(reader)?));
+        }
+        if told.has(Wanted::DEVICE) {
+            read.device = Some((number(reader, "device")?, number(reader, "device")?));
+        }
+        if told.has(Wanted::ALLOCATED) {
+            read.allocated = Some(reader.integer()?);
+        }
+        if told.has(Wanted::CHANGE) {
+            read.change = Some(u64::from_be_bytes(reader.array()?));
+        }
+        if told.has(Wanted::VERSION) {
+            read.version = Some(reader.bytes(limits::VERSION_BYTES_MAX, "version")?);
+        }
+        if told.has(Wanted::TARGET) {
+            read.target = Some(reader.bytes(limits::LINK_BYTES_MAX, "target of a link")?);
+        }
+        Ok(read)
+    }
+}

@@ -1,0 +1,114 @@
+//! A batch: what several calls have in common, and the calls.
+
+use super::super::codec::{Reader, WireError, Writer};
+use super::call::Call;
+use super::flags;
+use crate::limits;
+use alloc::vec::Vec;
+
+const STOP: u64 = 1;
+const DURABLE: u64 = 2;
+const REPEATED: u64 = 4;
+const FLAGS: u64 = 7;
+
+/// The payload of xPathM with REQUEST.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Batch<'a> {
+    /// After the first call that failed the others are not tried.
+    pub stop: bool,
+    /// What changed is on stable storage when the reply comes.
+    pub durable: bool,
+    /// Longest reply that the client takes.
+    pub room: u32,
+    /// Names the batch across sessions; zeros where a repetition does no harm.
+    pub request: [u8; 16],
+    /// It was sent in an earlier session, this many milliseconds ago at most, and nothing was heard of it (P-74).
+    pub age_ms: Option<u64>,
+    /// `EXPORT/path` that the paths of the calls are below. Empty: the list of exports.
+    pub base: &'a [u8],
+    /// The calls, in the order in which they are done.
+    pub calls: Vec<Call<'a>>,
+}
+
+impl<'a> Batch<'a> {
+    /// Reads the payload. A call with an unknown code is no error: it is answered with Unsupported.
+    pub fn decode(payload: &'a [u8]) -> Result<Self, WireError> {
+        if payload.len() > limits::CALL_BYTES_MAX {
+            return Err(WireError::TooLong("batch"));
+        }
+        let mut reader = Reader::new(payload);
+        let flags = flags(&mut reader, FLAGS, "flags of a batch")?;
+        // At most 256 KiB: fits.
+        let room = reader.integer_up_to(limits::CALL_BYTES_MAX as u64, "room")? as u32;
+        let request = reader.array()?;
+        let age_ms = if flags & REPEATED != 0 { Some(reader.integer()?) } else { None };
+        if age_ms.is_some() && request == [0; 16] {
+            return Err(WireError::Invalid("request id"));
+        }
+        let base = reader.bytes(limits::CALL_PATH_BYTES_MAX, "base")?;
+        let count = reader.integer_up_to(limits::CALLS_MAX as u64, "calls")?;
+        if count == 0 {
+            return Err(WireError::Invalid("calls"));
+        }
+        let mut calls = Vec::new();
+        for _ in 0..count {
+            let code = reader.integer()?;
+            let arguments = reader.bytes(limits::CALL_BYTES_MAX, "arguments")?;
+            calls.push(Call::decode(code, arguments)?);
+        }
+        reader.end()?;
+        let (stop, durable) = (flags & STOP != 0, flags & DURABLE != 0);
+        Ok(Self { stop, durable, room, request, age_ms, base, calls })
+    }
+
+    /// The payload on the wire.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut writer = BatchWriter::default();
+        self.calls.iter().for_each(|call| writer.push(call));
+        writer.finish(self)
+    }
+}
+
+/// Collects calls until a batch is full: the caller compares [`BatchWriter::bytes`] with what it may send.
+#[derive(Clone, Debug, Default)]
+pub struct BatchWriter {
+    calls: Writer,
+    codes: Vec<u64>,
+    /// Arguments of one call, kept for its room.
+    scratch: Writer,
+}
+
+impl BatchWriter {
+    /// Appends a call.
+    pub fn push(&mut self, call: &Call<'_>) {
+        self.scratch.truncate(0);
+        call.write(&mut self.scratch);
+        let code = call.code();
+        self.calls.integer(code).bytes(self.scratch.as_bytes());
+        self.codes.push(code);
+    }
+
+    /// Codes of the calls, by which the reply is read.
+    pub fn codes(&self) -> &[u64] {
+        &self.codes
+    }
+
+    /// Bytes that the calls take.
+    pub fn bytes(&self) -> usize {
+        self.calls.as_bytes().len()
+    }
+
+    /// The payload, with all else from `about`; its own calls do not count.
+    pub fn finish(&self, about: &Batch<'_>) -> Vec<u8> {
+        let mut writer = Writer::with_capacity(self.bytes() + about.base.len() + 32);
+        let flag = |set: bool, bit: u64| if set { bit } else { 0 };
+        let flags = flag(about.stop, STOP) | flag(about.durable, DURABLE) | flag(about.age_ms.is_some(), REPEATED);
+        writer.integer(flags).integer(about.room.into()).raw(&about.request);
+        if let Some(age_ms) = about.age_ms {
+            writer.integer(age_ms);
+        }
+        writer.bytes(about.base);
+        writer.integer(self.codes.len() as u64).raw(self.calls.as_bytes());
+        writer.finish()
+    }
+}

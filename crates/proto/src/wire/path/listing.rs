@@ -1,0 +1,169 @@
+//! A page of a directory. Entries are read one by one from the payload: a page of short names is not blown up in memory.
+
+use super::super::codec::{Reader, WireError};
+use super::attributes::Attributes;
+use super::flags;
+use super::reply::{Failure, ReplyWriter};
+use crate::base::{ErrorKind, path};
+use crate::limits;
+
+/// A name in a directory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Entry<'a> {
+    /// One component.
+    pub name: &'a [u8],
+    /// What it is.
+    pub attributes: Attributes<'a>,
+}
+
+impl<'a> Entry<'a> {
+    /// None at the end of the entries.
+    fn read(reader: &mut Reader<'a>) -> Result<Option<Self>, WireError> {
+        let name = reader.bytes(path::COMPONENT_BYTES_MAX, "name of an entry")?;
+        if name.is_empty() {
+            return Ok(None);
+        }
+        if matches!(name, b"." | b"..") || name.contains(&b'/') || name.contains(&0) {
+            // A client that joins it to a path would leave the directory (T4 of every lying server).
+            return Err(WireError::Invalid("name of an entry"));
+        }
+        Ok(Some(Self { name, attributes: Attributes::read(reader)? }))
+    }
+}
+
+/// One page.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Listing<'a> {
+    /// The entries, in the directory's order.
+    pub entries: Entries<'a>,
+    /// Nothing follows: with the pages before it this is the whole directory.
+    pub complete: bool,
+    /// Where the next page begins, for the next call.
+    pub cursor: &'a [u8],
+}
+
+impl<'a> Listing<'a> {
+    pub(super) fn read(reader: &mut Reader<'a>) -> Result<Self, WireError> {
+        let entries = Entries { rest: reader.clone() };
+        while Entry::read(reader)?.is_some() {}
+        let complete = flags(reader, 1, "flags of a listing")? == 1;
+        Ok(Self { entries, complete, cursor: reader.bytes(limits::CURSOR_BYTES_MAX, "cursor")? })
+    }
+}
+
+/// Entries that were checked when the page was read.
+#[derive(Clone, Debug)]
+pub struct Entries<'a> {
+    rest: Reader<'a>,
+}
+
+impl<'a> Iterator for Entries<'a> {
+    type Item = Entry<'a>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let before = self.rest.clone();
+        let next = Entry::read(&mut self.rest).ok().flatten();
+        if next.is_none() {
+            // Behind the end is what is no entry.
+            self.rest = before;
+        }
+        next
+    }
+}
+
+impl PartialEq for Entries<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.clone().eq(other.clone())
+    }
+}
+
+impl Eq for Entries<'_> {}
+
+/// Byte strings behind each other, ended by an empty one.
+#[derive(Clone, Debug)]
+pub struct Words<'a> {
+    rest: Reader<'a>,
+}
+
+impl<'a> Words<'a> {
+    pub(super) fn read(reader: &mut Reader<'a>) -> Result<Self, WireError> {
+        let words = Self { rest: reader.clone() };
+        while !word(reader)?.is_empty() {}
+        Ok(words)
+    }
+}
+
+impl<'a> Iterator for Words<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let before = self.rest.clone();
+        let next = word(&mut self.rest).ok().filter(|word| !word.is_empty());
+        if next.is_none() {
+            self.rest = before;
+        }
+        next
+    }
+}
+
+impl PartialEq for Words<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.clone().eq(other.clone())
+    }
+}
+
+impl Eq for Words<'_> {}
+
+fn word<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], WireError> {
+    reader.bytes(limits::XATTR_NAME_BYTES_MAX, "name of an attribute")
+}
+
+/// Fills a page within its room. See [`ReplyWriter::listing`].
+#[derive(Debug)]
+pub struct ListingWriter<'w> {
+    pub(super) reply: &'w mut ReplyWriter,
+    /// Where the result begins.
+    pub(super) start: usize,
+    /// How long the reply may be with an entry.
+    pub(super) most: usize,
+    pub(super) entries: u32,
+    pub(super) refused: bool,
+}
+
+impl ListingWriter<'_> {
+    /// Appends an entry; false, and nothing happens, where it does not fit.
+    pub fn push(&mut self, entry: &Entry<'_>) -> bool {
+        let writer = &mut self.reply.writer;
+        let before = writer.as_bytes().len();
+        writer.bytes(entry.name);
+        entry.attributes.write(writer);
+        let fits = writer.as_bytes().len() <= self.most;
+        if fits {
+            self.entries += 1;
+        } else {
+            writer.truncate(before);
+            self.refused = true;
+        }
+        fits
+    }
+
+    /// Entries so far.
+    pub fn entries(&self) -> u32 {
+        self.entries
+    }
+
+    /// The last word of the page. A page without room for its first entry is a failure: the client would ask for it for ever.
+    pub fn finish(self, complete: bool, cursor: &[u8]) {
+        if self.refused && self.entries == 0 {
+            return self.fail(Failure { kind: ErrorKind::LimitExceeded, errno: 0 });
+        }
+        self.reply.writer.bytes(&[]).integer(complete.into()).bytes(cursor);
+        self.reply.counted();
+    }
+
+    /// The directory cannot be read: there is no page.
+    pub fn fail(self, failure: Failure) {
+        self.reply.writer.truncate(self.start);
+        self.reply.fail(failure);
+    }
+}

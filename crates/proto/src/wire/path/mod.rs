@@ -1,0 +1,41 @@
+//! xPathM (PATHM-01..07, WIRE-40): calls on names, many to a record. A *batch* goes from the client to the server, a *reply*
+//! comes back with one result per call, in the same order.
+//!
+//! Everything borrows from the payload: a batch of small files is decoded without a copy of their bytes. Names are bytes; what
+//! a path may be is for [`crate::base::path`] to say, and whether this user may do it for the server.
+
+mod attributes;
+mod batch;
+mod call;
+mod fields;
+mod listing;
+mod reply;
+#[cfg(test)]
+mod tests;
+
+pub use attributes::{Attributes, FileType, Wanted};
+pub use batch::{Batch, BatchWriter};
+pub use call::{Call, Code};
+pub use fields::{NewTime, Owner, Put, XattrRule};
+pub use listing::{Entries, Entry, Listing, ListingWriter, Words};
+pub use reply::{Answer, Failure, FileSystem, Outcome, REPLY_BYTES, REPLY_CALL_BYTES, Reply, ReplyWriter};
+
+use super::codec::{Reader, WireError};
+
+/// A flag field in which only `known` bits may be set.
+fn flags(reader: &mut Reader<'_>, known: u64, field: &'static str) -> Result<u64, WireError> {
+    let flags = reader.integer()?;
+    if flags & !known == 0 { Ok(flags) } else { Err(WireError::Invalid(field)) }
+}
+
+/// A number of 32 bits.
+fn number(reader: &mut Reader<'_>, field: &'static str) -> Result<u32, WireError> {
+    // At most 2^32 - 1: fits.
+    reader.integer_up_to(u32::MAX.into(), field).map(|value| value as u32)
+}
+
+/// Permission bits.
+fn mode(reader: &mut Reader<'_>) -> Result<u32, WireError> {
+    // At most 0o7777: fits.
+    reader.integer_up_to(0o7777, "mode").map(|value| value as u32)
+}

@@ -1,0 +1,260 @@
+//! A reply: one result per call, in the calls' order, within the room that the batch named.
+
+use super::super::codec::{Reader, WireError, Writer};
+use super::attributes::Attributes;
+use super::call::Code;
+use super::listing::{Listing, ListingWriter, Words};
+use crate::base::{Digest, ErrorKind, Safety};
+use crate::limits;
+use alloc::vec::Vec;
+
+/// Room that a reply takes besides its results.
+pub const REPLY_BYTES: usize = 8;
+/// Room that is set aside for the result of every call: its failure, its success where no bytes are asked for, or an empty
+/// page with its cursor.
+pub const REPLY_CALL_BYTES: usize = 96;
+
+/// Why a call failed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Failure {
+    /// What went wrong.
+    pub kind: ErrorKind,
+    /// The server's own number, 0 for none; informative.
+    pub errno: u16,
+}
+
+/// Room of a file system, in bytes and files.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct FileSystem {
+    /// Bytes of a block.
+    pub block: u64,
+    /// Bytes in all.
+    pub bytes: u64,
+    /// Bytes that are free.
+    pub free: u64,
+    /// Bytes that this user may take.
+    pub available: u64,
+    /// Files that there can be.
+    pub files: u64,
+    /// Files that there can still be.
+    pub files_free: u64,
+}
+
+/// What a call that succeeded tells.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "the fields are those of the document's table")]
+pub enum Answer<'a> {
+    /// Nothing besides.
+    Done,
+    /// stat.
+    Attributes(Attributes<'a>),
+    /// list.
+    Listing(Listing<'a>),
+    /// readlink: the target; getxattr: the value.
+    Bytes(&'a [u8]),
+    /// listxattr.
+    Names(Words<'a>),
+    /// statfs.
+    FileSystem(FileSystem),
+    /// hash.
+    Hash { length: u64, digest: Digest },
+    /// get.
+    File { attributes: Attributes<'a>, content: &'a [u8] },
+}
+
+/// Result of one call.
+pub type Outcome<'a> = Result<Answer<'a>, Failure>;
+
+/// The payload of xPathM without REQUEST.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Reply<'a> {
+    /// How safe is what the calls that succeeded changed.
+    pub safety: Safety,
+    /// One per call.
+    pub outcomes: Vec<Outcome<'a>>,
+}
+
+impl<'a> Reply<'a> {
+    /// Reads the payload that answers calls with these numbers.
+    pub fn decode(payload: &'a [u8], codes: &[u64]) -> Result<Self, WireError> {
+        let mut reader = Reader::new(payload);
+        let safety = match reader.byte()? {
+            2 => Safety::Written,
+            3 => Safety::Durable,
+            _ => return Err(WireError::Invalid("safety")),
+        };
+        if reader.integer()? != codes.len() as u64 {
+            return Err(WireError::Invalid("number of results"));
+        }
+        let mut outcomes = Vec::new();
+        for code in codes {
+            outcomes.push(read_outcome(&mut reader, *code)?);
+        }
+        reader.end()?;
+        Ok(Self { safety, outcomes })
+    }
+
+    /// The payload on the wire, where all of it has room.
+    pub fn encode(&self) -> Vec<u8> {
+        let Some(mut writer) = ReplyWriter::new(self.outcomes.len(), limits::CALL_BYTES_MAX) else { return Vec::new() };
+        for outcome in &self.outcomes {
+            match outcome {
+                Ok(answer) => writer.answer(answer),
+                Err(failure) => writer.fail(*failure),
+            }
+        }
+        writer.finish(self.safety)
+    }
+}
+
+fn read_outcome<'a>(reader: &mut Reader<'a>, code: u64) -> Result<Outcome<'a>, WireError> {
+    let status = reader.integer_up_to(u16::MAX.into(), "status")?;
+    if status != 0 {
+        // At most 65535: both fit.
+        let errno = reader.integer_up_to(u16::MAX.into(), "errno")? as u16;
+        let kind = ErrorKind::from_code(status as u16).unwrap_or(ErrorKind::Unsupported);
+        return Ok(Err(Failure { kind, errno }));
+    }
+    // To a call that it does not know a server cannot say yes.
+    let code = Code::from_number(code).ok_or(WireError::Invalid("status"))?;
+    let content_max = limits::CALL_BYTES_MAX;
+    Ok(Ok(match code {
+        Code::Stat => Answer::Attributes(Attributes::read(reader)?),
+        Code::List => Answer::Listing(Listing::read(reader)?),
+        Code::ReadLink => Answer::Bytes(reader.bytes(limits::LINK_BYTES_MAX, "target of a link")?),
+        Code::XattrValue => Answer::Bytes(reader.bytes(limits::XATTR_BYTES_MAX, "value of an attribute")?),
+        Code::XattrNames => Answer::Names(Words::read(reader)?),
+        Code::FileSystem => Answer::FileSystem(FileSystem {
+            block: reader.integer()?,
+            bytes: reader.integer()?,
+            free: reader.integer()?,
+            available: reader.integer()?,
+            files: reader.integer()?,
+            files_free: reader.integer()?,
+        }),
+        Code::Hash => Answer::Hash { length: reader.integer()?, digest: reader.array()? },
+        Code::Get => {
+            let attributes = Attributes::read(reader)?;
+            Answer::File { attributes, content: reader.bytes(content_max, "content")? }
+        }
+        Code::MakeDirectory
+        | Code::RemoveDirectory
+        | Code::Unlink
+        | Code::Rename
+        | Code::Link
+        | Code::Symlink
+        | Code::SetMode
+        | Code::SetTimes
+        | Code::Truncate
+        | Code::SetOwner
+        | Code::MakeNode
+        | Code::SetXattr
+        | Code::RemoveXattr
+        | Code::Put => Answer::Done,
+    }))
+}
+
+/// Writes results in order. What has no room is LimitExceeded; a failure, and success without bytes, always has.
+#[derive(Clone, Debug)]
+pub struct ReplyWriter {
+    pub(super) writer: Writer,
+    room: usize,
+    /// Results that are still to come.
+    left: usize,
+}
+
+impl ReplyWriter {
+    /// For so many calls within `room` bytes; none where that is too little for any outcome.
+    pub fn new(calls: usize, room: usize) -> Option<Self> {
+        let least = REPLY_BYTES + calls * REPLY_CALL_BYTES;
+        if room < least {
+            return None;
+        }
+        let mut writer = Writer::new();
+        writer.byte(Safety::Written as u8).integer(calls as u64);
+        Some(Self { writer, room, left: calls })
+    }
+
+    /// Bytes that the next result may have, its status among them.
+    pub fn room(&self) -> usize {
+        self.most().saturating_sub(self.writer.as_bytes().len())
+    }
+
+    /// How long the reply may be with the next result.
+    fn most(&self) -> usize {
+        self.room - self.left.saturating_sub(1) * REPLY_CALL_BYTES
+    }
+
+    /// Results that are still to come.
+    pub fn left(&self) -> usize {
+        self.left
+    }
+
+    /// The next call failed.
+    pub fn fail(&mut self, failure: Failure) {
+        self.writer.integer(failure.kind as u64).integer(failure.errno.into());
+        self.counted();
+    }
+
+    /// A result is complete.
+    pub(super) fn counted(&mut self) {
+        self.left = self.left.saturating_sub(1);
+    }
+
+    /// The next call succeeded; not for a listing, which is written entry by entry.
+    pub fn answer(&mut self, answer: &Answer<'_>) {
+        let (before, most) = (self.writer.as_bytes().len(), self.most());
+        if let Answer::Listing(listing) = answer {
+            let mut page = self.listing();
+            let all = listing.entries.clone().all(|entry| page.push(&entry));
+            return page.finish(listing.complete && all, listing.cursor);
+        }
+        self.writer.integer(0);
+        match answer {
+            Answer::Done | Answer::Listing(_) => {}
+            Answer::Attributes(attributes) => attributes.write(&mut self.writer),
+            Answer::Bytes(bytes) => drop(self.writer.bytes(bytes)),
+            Answer::Names(names) => {
+                for name in names.clone() {
+                    self.writer.bytes(name);
+                }
+                self.writer.bytes(&[]);
+            }
+            Answer::FileSystem(room) => {
+                for number in [room.block, room.bytes, room.free, room.available, room.files, room.files_free] {
+                    self.writer.integer(number.min(super::super::codec::INTEGER_MAX));
+                }
+            }
+            Answer::Hash { length, digest } => drop(self.writer.integer(*length).raw(digest)),
+            Answer::File { attributes, content } => {
+                attributes.write(&mut self.writer);
+                self.writer.bytes(content);
+            }
+        }
+        if self.writer.as_bytes().len() > most {
+            self.writer.truncate(before);
+            return self.fail(Failure { kind: ErrorKind::LimitExceeded, errno: 0 });
+        }
+        self.counted();
+    }
+
+    /// The next call is a listing that succeeds: its page is filled by the caller, who must finish it.
+    pub fn listing(&mut self) -> ListingWriter<'_> {
+        // What ends a page has its place in what is set aside for every call.
+        let (start, most) = (self.writer.as_bytes().len(), self.most() - REPLY_CALL_BYTES);
+        self.writer.integer(0);
+        ListingWriter { reply: self, start, most, entries: 0, refused: false }
+    }
+
+    /// The payload. Results that were not written are "not tried".
+    pub fn finish(mut self, safety: Safety) -> Vec<u8> {
+        while self.left > 0 {
+            self.fail(Failure { kind: ErrorKind::NotTried, errno: 0 });
+        }
+        let mut payload = self.writer.finish();
+        if let Some(first) = payload.first_mut() {
+            *first = safety as u8;
+        }
+        payload
+    }
+}
