@@ -17,7 +17,6 @@ pub mod admit;
 pub mod base;
 pub mod bug;
 pub mod channel;
-pub mod commit;
 pub mod limits;
 pub mod negotiate;
 pub mod plan;

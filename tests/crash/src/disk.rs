@@ -19,7 +19,7 @@ pub enum Content {
 }
 
 /// One file on its way.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Staged {
     /// Its directory.
     pub directory: usize,
@@ -29,11 +29,18 @@ pub struct Staged {
     pub synced: bool,
     /// A sync failed: the pages count as clean.
     pub dropped: bool,
+    /// That was a sync of the file system: the kernel tells whoever has the file open when it is synced next, once.
+    pub untold: bool,
 }
 
-/// A change of a directory: this file gets its name.
+/// A change of a directory.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Named(pub usize);
+pub enum Change {
+    /// This file gets its name.
+    Named(usize),
+    /// This directory is made in it.
+    Made(usize),
+}
 
 /// See the module.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -42,20 +49,20 @@ pub struct Disk {
     pub files: Vec<Staged>,
     /// Whether each name stood for something before.
     pub old: Vec<bool>,
-    /// Names given, by directory, in order; those before `stable` are on the medium.
-    pub names: [Vec<Named>; DIRECTORIES],
-    /// See `names`.
+    /// Changes of each directory, in order; those before `stable` are on the medium.
+    pub changes: [Vec<Change>; DIRECTORIES],
+    /// See `changes`.
     pub stable: [usize; DIRECTORIES],
 }
 
 impl Disk {
-    /// Files in these directories, of which nothing is written.
-    pub fn new(directories: &[usize], old: &[bool]) -> Self {
-        let file = |directory: &usize| Staged { directory: *directory, written: false, synced: false, dropped: false };
+    /// Files in these directories, of which nothing is written. The second directory may be one that was just `made` in the first.
+    pub fn new(directories: &[usize], old: &[bool], made: bool) -> Self {
+        let file = |directory: &usize| Staged { directory: *directory, ..Staged::default() };
         Self {
             files: directories.iter().map(file).collect(),
             old: old.to_vec(),
-            names: Default::default(),
+            changes: [made.then_some(Change::Made(1)).into_iter().collect(), Vec::new()],
             stable: [0; DIRECTORIES],
         }
     }
@@ -70,26 +77,48 @@ impl Disk {
         let staged = &mut self.files[file];
         staged.dropped |= fails;
         staged.synced |= !fails && !staged.dropped;
+        staged.untold = false;
+    }
+
+    /// Syncs everything that was written; a failure may have been about any of it.
+    pub fn sync_system(&mut self, fails: bool) {
+        for file in 0..self.files.len() {
+            if self.files[file].written {
+                self.sync(file, fails);
+                self.files[file].untold = fails;
+            }
+        }
+        if !fails {
+            (0..DIRECTORIES).for_each(|directory| self.sync_directory(directory));
+        }
     }
 
     /// Gives a file its name.
     pub fn name(&mut self, file: usize) {
         let directory = self.files[file].directory;
-        self.names[directory].push(Named(file));
+        self.changes[directory].push(Change::Named(file));
     }
 
     /// Syncs a directory.
     pub fn sync_directory(&mut self, directory: usize) {
-        self.stable[directory] = self.names[directory].len();
+        self.stable[directory] = self.changes[directory].len();
     }
 
     /// Every state that a power cut can leave: what each name then holds, none where it is absent.
     pub fn cuts(&self) -> Vec<Vec<Option<Content>>> {
         let mut states = Vec::new();
-        let survivors = |directory: usize| self.stable[directory]..=self.names[directory].len();
+        let survivors = |directory: usize| self.stable[directory]..=self.changes[directory].len();
+        let made =
+            |changes: &[Change]| changes.contains(&Change::Made(1)) || !self.changes[0].contains(&Change::Made(1));
         for first in survivors(0) {
             for second in survivors(1) {
-                let named = self.names[0][..first].iter().chain(&self.names[1][..second]).map(|named| named.0);
+                let first = &self.changes[0][..first];
+                // What is in a directory is gone with it.
+                let second = if made(first) { &self.changes[1][..second] } else { &[] };
+                let named = first.iter().chain(second).filter_map(|change| match change {
+                    Change::Named(file) => Some(*file),
+                    Change::Made(_) => None,
+                });
                 self.contents(&named.collect::<Vec<_>>(), &mut states);
             }
         }

@@ -5,8 +5,8 @@ use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use xdfs_proto::base::commit::{Commit, Step};
 use xdfs_proto::base::{RelPath, Safety};
-use xdfs_proto::commit::{Commit, Step};
 use xdfs_proto::session::Bugs;
 use xdfs_test_cli::{Scene, pattern};
 use xdfs_xio::store::{CommitRequest, Existing, LocalStore, Stage, StageRequest, Store};
@@ -171,19 +171,19 @@ fn commit(folder: &Path, content: &[u8], number: usize, steps: usize, bugs: Bugs
     let length = if steps == 0 { content.len() / 2 } else { content.len() };
     stage.write(&content[..length], 0).expect("it is written");
     let request = CommitRequest { length: content.len() as u64, mode: 0o644, modified: None };
-    let mut plan = Commit::new(true, bugs);
+    let mut plan = Commit::single(true, bugs);
     for _ in 1..steps {
         let Some(step) = plan.next() else { break };
         match step {
-            Step::Finish => stage.finish(&request),
-            Step::SyncFile => stage.sync(),
-            Step::Name => stage.name(&request).map(drop),
-            Step::SyncDirectory => stage.sync_directory(),
+            Step::Finish(_) => stage.finish(&request),
+            Step::SyncFile(_) | Step::SyncSystem => stage.sync(),
+            Step::Name(_) => stage.name(&request).map(drop),
+            Step::SyncDirectory(_) => stage.sync_directory(),
         }
         .expect("a sound disk");
         plan.on_done(step).expect("it was next");
     }
     // A program that loses its power removes nothing.
     stage.leave();
-    plan.safety()
+    plan.safety(0)
 }

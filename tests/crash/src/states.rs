@@ -1,10 +1,10 @@
-//! Every order in which up to three commits can run, each by the plan of `proto::commit`, with a sync that may fail, and every
-//! state that a cut at any moment can leave.
+//! Every order in which up to three files can be committed, each for itself or in groups, by the plan of `proto::base::commit`, with a
+//! sync that may fail, and every state that a cut at any moment can leave.
 
 use crate::disk::{Content, DIRECTORIES, Disk};
 use std::collections::{BTreeSet, HashSet};
 use xdfs_proto::base::Safety;
-use xdfs_proto::commit::{Commit, Step};
+use xdfs_proto::base::commit::{Commit, Member, Step};
 use xdfs_proto::session::Bugs;
 
 /// What is run.
@@ -14,6 +14,12 @@ pub struct Setting {
     pub directories: Vec<usize>,
     /// Whether its name stood for something before.
     pub old: Vec<bool>,
+    /// The second directory was made in the first, and nobody has synced that yet.
+    pub made: bool,
+    /// The files of each commit.
+    pub groups: Vec<Vec<usize>>,
+    /// Groups of more than one sync the file system, and not each file.
+    pub at_once: bool,
     /// Syncs that may fail, in all.
     pub failures: u8,
     /// A deliberate mistake.
@@ -36,6 +42,7 @@ pub struct Report {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct World {
     disk: Disk,
+    /// One for each group.
     plans: Vec<Commit>,
     written: Vec<bool>,
     told: Vec<Option<Safety>>,
@@ -46,8 +53,8 @@ struct World {
 pub fn search(setting: &Setting) -> Report {
     let count = setting.directories.len();
     let start = World {
-        disk: Disk::new(&setting.directories, &setting.old),
-        plans: vec![Commit::new(true, setting.bugs); count],
+        disk: Disk::new(&setting.directories, &setting.old, setting.made),
+        plans: setting.groups.iter().map(|group| setting.plan(group)).collect(),
         written: vec![false; count],
         told: vec![None; count],
         failures: setting.failures,
@@ -58,7 +65,7 @@ pub fn search(setting: &Setting) -> Report {
     while let Some(world) = open.pop() {
         report.running += 1;
         world.judge(&mut report);
-        for next in world.steps() {
+        for next in world.steps(setting) {
             if known.insert(next.clone()) {
                 open.push(next);
             }
@@ -67,42 +74,58 @@ pub fn search(setting: &Setting) -> Report {
     report
 }
 
+impl Setting {
+    fn plan(&self, group: &[usize]) -> Commit {
+        let member = |file: &usize| match self.directories[*file] {
+            1 if self.made => Member { durable: true, directories: vec![1, 0] },
+            directory => Member { durable: true, directories: vec![directory] },
+        };
+        Commit::group(group.iter().map(member).collect(), self.at_once && group.len() > 1, self.bugs)
+    }
+}
+
 impl World {
     /// What can happen next.
-    fn steps(&self) -> Vec<World> {
+    fn steps(&self, setting: &Setting) -> Vec<World> {
         let mut next = Vec::new();
-        for file in 0..self.plans.len() {
-            if !self.written[file] {
-                let mut world = self.clone();
-                world.written[file] = true;
-                world.disk.write(file);
-                next.push(world);
+        for file in (0..self.written.len()).filter(|file| !self.written[*file]) {
+            let mut world = self.clone();
+            world.written[file] = true;
+            world.disk.write(file);
+            next.push(world);
+        }
+        for (number, group) in setting.groups.iter().enumerate() {
+            if !group.iter().all(|file| self.written[*file]) {
                 continue;
             }
-            let Some(step) = self.plans[file].next() else { continue };
-            next.push(self.after(file, step, false));
-            if self.failures > 0 && step == Step::SyncFile {
-                next.push(self.after(file, step, true));
-            }
+            let Some(step) = self.plans[number].next() else { continue };
+            let must_fail = matches!(step, Step::SyncFile(member) if self.disk.files[group[member]].untold);
+            let may_fail = self.failures > 0 && !matches!(step, Step::Finish(_) | Step::Name(_));
+            next.extend((!must_fail).then(|| self.after(number, group, step, false)));
+            next.extend((must_fail || may_fail).then(|| self.after(number, group, step, true)));
         }
         next
     }
 
-    fn after(&self, file: usize, step: Step, fails: bool) -> World {
+    fn after(&self, number: usize, group: &[usize], step: Step, fails: bool) -> World {
         let mut world = self.clone();
         match step {
-            Step::Finish => {}
-            Step::SyncFile => world.disk.sync(file, fails),
-            Step::Name => world.disk.name(file),
-            Step::SyncDirectory => world.disk.sync_directory(world.disk.files[file].directory),
+            Step::Finish(_) => {}
+            Step::SyncFile(member) => world.disk.sync(group[member], fails),
+            Step::SyncSystem => world.disk.sync_system(fails),
+            Step::Name(member) => world.disk.name(group[member]),
+            Step::SyncDirectory(directory) if !fails => world.disk.sync_directory(directory),
+            Step::SyncDirectory(_) => {}
         }
         if fails {
-            world.failures -= 1;
-            world.plans[file].on_failed(step);
+            world.failures = world.failures.saturating_sub(1);
+            world.plans[number].on_failed(step);
         } else {
-            world.plans[file].on_done(step).expect("it was next");
+            world.plans[number].on_done(step).expect("it was next");
         }
-        world.told[file] = world.plans[file].safety();
+        for (member, file) in group.iter().enumerate() {
+            world.told[*file] = world.plans[number].safety(member);
+        }
         world
     }
 
@@ -132,15 +155,35 @@ impl World {
     }
 }
 
+/// Every way to divide up to three files among commits.
+const GROUPS: [&[&[usize]]; 8] = [
+    &[&[0]],
+    &[&[0], &[1]],
+    &[&[0, 1]],
+    &[&[0], &[1], &[2]],
+    &[&[0, 1], &[2]],
+    &[&[0, 2], &[1]],
+    &[&[0], &[1, 2]],
+    &[&[0, 1, 2]],
+];
+
 /// Every setting of up to three files in two directories.
 pub fn settings(bugs: Bugs) -> Vec<Setting> {
     let mut all = Vec::new();
-    for count in 1..=3usize {
-        for placement in 0..DIRECTORIES.pow(count as u32) {
-            for old in 0..1usize << count {
-                let directories = (0..count).map(|file| placement >> file & 1).collect();
-                let old = (0..count).map(|file| old >> file & 1 == 1).collect();
-                all.push(Setting { directories, old, failures: 1, bugs });
+    for groups in GROUPS {
+        let count: usize = groups.iter().map(|group| group.len()).sum();
+        let alone = groups.len() == count;
+        let groups: Vec<Vec<usize>> = groups.iter().map(|group| group.to_vec()).collect();
+        for number in 0..DIRECTORIES.pow(count as u32) << count << 2 {
+            let bit = |index: usize| number >> index & 1 == 1;
+            let (at_once, made) = (bit(0), bit(1));
+            let directories: Vec<usize> = (0..count).map(|file| usize::from(bit(2 + file))).collect();
+            let old: Vec<bool> = (0..count).map(|file| bit(2 + count + file)).collect();
+            // Nothing old is in a directory that was just made, and a sync of the file system is shared by a group.
+            let impossible = made && (0..count).any(|file| old[file] && directories[file] == 1);
+            if !impossible && !(at_once && alone) {
+                let groups = groups.clone();
+                all.push(Setting { directories, old, made, groups, at_once, failures: 1, bugs });
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Every crash state of the commit plan: what was told durable is there, and no name ever holds half a file.
 
 use xdfs_proto::session::{Bug, Bugs};
-use xdfs_test_crash::states::{search, settings};
+use xdfs_test_crash::states::{Setting, search, settings};
 
 #[test]
 fn no_order_of_commits_and_no_cut_breaks_a_promise() {
@@ -22,8 +22,15 @@ fn no_order_of_commits_and_no_cut_breaks_a_promise() {
 #[test]
 fn every_seeded_mistake_of_storage_is_caught() {
     for bug in Bug::OF_COMMIT {
-        let broken = settings(Bugs::seeded(bug)).iter().find_map(|setting| search(setting).broken);
-        let broken = broken.unwrap_or_else(|| panic!("{bug:?} breaks no promise"));
-        println!("{bug:?}: {}", broken.split(':').next().unwrap_or_default());
+        // In commits of one file each, and in a group of three that syncs each file, or the file system once.
+        for (commits, at_once) in [(3, false), (1, false), (1, true)] {
+            let those = |setting: &Setting| {
+                setting.directories.len() == 3 && setting.groups.len() == commits && setting.at_once == at_once
+            };
+            let settings = settings(Bugs::seeded(bug)).into_iter().filter(those);
+            let broken = settings.filter_map(|setting| search(&setting).broken).next();
+            let broken = broken.unwrap_or_else(|| panic!("{bug:?} breaks no promise of {commits} commits"));
+            println!("{bug:?} in {commits} commits: {}", broken.split(':').next().unwrap_or_default());
+        }
     }
 }

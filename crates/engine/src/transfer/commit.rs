@@ -1,7 +1,7 @@
-//! Carries a commit out: the plan of `proto::commit`, call by call, on the stage. Runs in the blocking pool.
+//! Carries a commit out: the plan of `proto::base::commit` with a single member, call by call, on the stage. Runs in the blocking pool.
 
+use xdfs_proto::base::commit::{Commit, Step};
 use xdfs_proto::base::{Error, ErrorKind, Safety};
-use xdfs_proto::commit::{Commit, Step};
 use xdfs_proto::session::{Bugs, TargetFacts};
 use xdfs_xio::store::{CommitRequest, Stage};
 
@@ -9,25 +9,16 @@ use xdfs_xio::store::{CommitRequest, Stage};
 /// stage goes with it, and what it had written, unless it has its name already.
 pub fn carry_out(mut stage: Stage, request: &CommitRequest, durable: bool) -> Result<TargetFacts, Error> {
     let durable = durable && stage.promises() == Safety::Durable;
-    let mut plan = Commit::new(durable, Bugs::default());
     let mut version = Vec::new();
-    while let Some(step) = plan.next() {
-        let result = match step {
-            Step::Finish => stage.finish(request),
-            Step::SyncFile => stage.sync(),
-            Step::Name => stage.name(request).map(|attributes| version = attributes.version.0),
-            Step::SyncDirectory => stage.sync_directory(),
-        };
-        match result {
-            Ok(()) => plan.on_done(step).map_err(|_| Error::new(ErrorKind::Storage, "a commit lost its order"))?,
-            Err(error) => {
-                plan.on_failed(step);
-                return Err(error);
-            }
-        }
-    }
-    let unfinished = || Error::new(ErrorKind::Storage, "a commit did not come to its end");
-    Ok(TargetFacts { safety: plan.safety().ok_or_else(unfinished)?, version })
+    let outcomes = Commit::single(durable, Bugs::default()).run(|step| match step {
+        Step::Finish(_) => stage.finish(request),
+        Step::SyncFile(_) | Step::SyncSystem => stage.sync(),
+        Step::Name(_) => stage.name(request).map(|attributes| version = attributes.version.0),
+        Step::SyncDirectory(_) => stage.sync_directory(),
+    });
+    let nobody = || Error::new(ErrorKind::Storage, "a commit had no member");
+    let safety = outcomes.into_iter().next().ok_or_else(nobody)??;
+    Ok(TargetFacts { safety, version })
 }
 
 #[cfg(test)]

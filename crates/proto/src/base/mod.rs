@@ -2,6 +2,7 @@
 //!
 //! This is the only part of `proto` that `xio` may use, so a driver author never meets the protocol.
 
+pub mod commit;
 mod error;
 mod extent;
 mod id;

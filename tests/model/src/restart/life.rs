@@ -6,8 +6,8 @@ use crate::action::Action as SessionAction;
 use crate::oracle::Told;
 use crate::world::{CLIENT, Job, Step as Asked, World};
 use std::collections::BTreeSet;
+use xdfs_proto::base::commit::{Commit, Step};
 use xdfs_proto::base::{Error, ErrorKind, Extent, Marker, MarkerStep, kept};
-use xdfs_proto::commit::{Commit, Step};
 
 /// One step.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -170,8 +170,8 @@ impl Life {
             // A commit waits for the marker under way.
             (None, Some(_)) => {
                 actions.push(Action::Commit(true));
-                let next = self.commit.as_ref().map_or(Some(Step::Finish), Commit::next);
-                if self.sync_faults > 0 && next == Some(Step::SyncFile) {
+                let next = self.commit.as_ref().map_or(Some(Step::Finish(0)), Commit::next);
+                if self.sync_faults > 0 && next == Some(Step::SyncFile(0)) {
                     actions.push(Action::Commit(false));
                 }
             }
@@ -267,19 +267,19 @@ impl Life {
 
     fn commit(&mut self, setting: &Restarts, well: bool) {
         let Some(job) = self.committing() else { return };
-        let mut plan = self.commit.take().unwrap_or_else(|| Commit::new(true, setting.bugs()));
+        let mut plan = self.commit.take().unwrap_or_else(|| Commit::single(true, setting.bugs()));
         let Some(step) = plan.next() else { return };
         let mut error = Error::new(ErrorKind::Storage, "input/output error");
         let mut done = well;
         self.sync_faults -= u8::from(!well);
         match step {
-            Step::Finish => done = !self.spoilt,
-            Step::SyncFile => self.disk.sync(u16::MAX, well),
-            Step::Name => {
+            Step::Finish(_) => done = !self.spoilt,
+            Step::SyncFile(_) | Step::SyncSystem => self.disk.sync(u16::MAX, well),
+            Step::Name(_) => {
                 done = self.name(setting);
                 error = Error::new(ErrorKind::SourceChanged, "the target is another one by now");
             }
-            Step::SyncDirectory => self.disk.stable = self.disk.target,
+            Step::SyncDirectory(_) => self.disk.stable = self.disk.target,
         }
         if done {
             // It was next.
@@ -287,14 +287,14 @@ impl Life {
         } else {
             plan.on_failed(step);
         }
-        let safety = plan.safety();
+        let safety = plan.safety(0);
         if plan.next().is_some() {
             self.commit = Some(plan);
             return;
         }
         if safety.is_none() {
             self.disk.remove();
-            self.seen.extend((step == Step::SyncFile).then_some(Seen::Poisoned));
+            self.seen.extend((step == Step::SyncFile(0)).then_some(Seen::Poisoned));
         }
         self.check_told(safety.is_some());
         self.world.commit_returns(&setting.session, job, safety.map(drop).ok_or(error));

@@ -1,0 +1,314 @@
+//! How staged files become their targets: which call on storage may follow which, and what may be told after it. One file is a
+//! group of one.
+//!
+//! ```text
+//! written, exact cover, FINISH  ->  finish all  ->  [ sync each, or the file system once ]  ->  name all
+//!                               ->  [ sync each directory once ]  ->  each is told
+//! ```
+//!
+//! The calls in brackets belong to a durable commit. The order is the whole point (probed with power cuts of ext4): a name
+//! before the sync of the file can be an empty file after a cut, a name without the sync of its directory can be gone. The
+//! first call that fails ends it for every member that it was about, for good: what a sync could not write the kernel forgets,
+//! so a second sync that succeeds proves nothing (rule D5). The others go on.
+//!
+//! It must not make a call itself: whoever carries the plan out asks for the next step and says how it went.
+
+use super::{Error, ErrorKind, Safety};
+use crate::bug::{Bug, Bugs};
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Most members of a group: as many files are open at once, and where one of them waits for the others, that is all it waits for.
+pub const MEMBERS_MAX: usize = 64;
+
+/// One call on storage. Members and directories are named by their numbers.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Step {
+    /// Give the staged file its length, mode and time.
+    Finish(usize),
+    /// Wait until its bytes and those attributes are on stable storage.
+    SyncFile(usize),
+    /// Wait until everything that was written to the file system is.
+    SyncSystem,
+    /// Give the file the target's name, in one step.
+    Name(usize),
+    /// Wait until the names in this directory are on stable storage.
+    SyncDirectory(usize),
+}
+
+/// What a group is asked about one of its files.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Member {
+    /// It has to survive a power cut.
+    pub durable: bool,
+    /// Directories in which a name has to be on stable storage before the file is: its own, and those above directories that were
+    /// made for it.
+    pub directories: Vec<usize>,
+}
+
+/// Who carried the plan out did something else than what was next: a mistake of ours.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OutOfOrder;
+
+/// How far a member is.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct File {
+    asked: Member,
+    finished: bool,
+    synced: bool,
+    named: bool,
+    failed: bool,
+}
+
+/// See the module.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Commit {
+    files: Vec<File>,
+    /// By number: its names are synced.
+    directories: Vec<bool>,
+    /// The file system is synced instead of each file.
+    at_once: bool,
+    bugs: Bugs,
+}
+
+impl Commit {
+    /// The commit of files whose every byte is written. `at_once` where one sync of the file system serves all of them, and is
+    /// worth it.
+    pub fn group(members: Vec<Member>, at_once: bool, bugs: Bugs) -> Self {
+        let directories = members.iter().flat_map(|member| &member.directories).max().map_or(0, |last| last + 1);
+        let begun = |asked| File { asked, finished: false, synced: false, named: false, failed: false };
+        Self { files: members.into_iter().map(begun).collect(), directories: vec![false; directories], at_once, bugs }
+    }
+
+    /// The commit of one file.
+    pub fn single(durable: bool, bugs: Bugs) -> Self {
+        Self::group(vec![Member { durable, directories: vec![0] }], false, bugs)
+    }
+
+    /// What has to be done now; none when everything is done, or failed.
+    pub fn next(&self) -> Option<Step> {
+        let sync = self.next_sync();
+        // The deliberate mistake puts off the sync of what has no name yet.
+        let (before, behind) = if self.bugs.has(Bug::NameBeforeSync) { (None, sync) } else { (sync, None) };
+        self.first(|file| !file.finished)
+            .map(Step::Finish)
+            .or(before)
+            .or_else(|| self.first(|file| !file.named).map(Step::Name))
+            .or(behind)
+            .or_else(|| self.next_directory().map(Step::SyncDirectory))
+    }
+
+    /// The first member for which everything went well so far and that needs `what`.
+    fn first(&self, what: impl Fn(&File) -> bool) -> Option<usize> {
+        self.files.iter().position(|file| !file.failed && what(file))
+    }
+
+    fn next_sync(&self) -> Option<Step> {
+        let member = self.first(|file| file.asked.durable && !file.synced)?;
+        Some(if self.at_once { Step::SyncSystem } else { Step::SyncFile(member) })
+    }
+
+    fn next_directory(&self) -> Option<usize> {
+        if self.bugs.has(Bug::NoDirectorySync) {
+            return None;
+        }
+        let open = |number: &&usize| self.directories.get(**number) == Some(&false);
+        let wanted = |file: &File| file.asked.directories.iter().find(open).copied();
+        self.files.iter().filter(|file| !file.failed && file.asked.durable).find_map(wanted)
+    }
+
+    /// The step that was next is done.
+    pub fn on_done(&mut self, step: Step) -> Result<(), OutOfOrder> {
+        if self.next() != Some(step) {
+            return Err(OutOfOrder);
+        }
+        match step {
+            Step::Finish(member) => self.mark(member, |file| file.finished = true),
+            Step::SyncFile(member) => self.mark(member, |file| file.synced = true),
+            Step::SyncSystem => self.files.iter_mut().for_each(|file| file.synced = true),
+            Step::Name(member) => self.mark(member, |file| file.named = true),
+            Step::SyncDirectory(number) => {
+                if let Some(synced) = self.directories.get_mut(number) {
+                    *synced = true;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn mark(&mut self, member: usize, how: impl Fn(&mut File)) {
+        if let Some(file) = self.files.get_mut(member) {
+            how(file);
+        }
+    }
+
+    /// The step that was next failed: nothing follows for whom it was about, whatever the call would say if it were made again.
+    pub fn on_failed(&mut self, step: Step) {
+        let sync = matches!(step, Step::SyncFile(_) | Step::SyncSystem);
+        let again = sync && self.bugs.has(Bug::SyncAgain);
+        let ignored = sync && self.bugs.has(Bug::ErrorIgnored) && self.on_done(step).is_ok();
+        if again || ignored {
+            return;
+        }
+        for (number, file) in self.files.iter_mut().enumerate() {
+            file.failed |= match step {
+                Step::Finish(member) | Step::SyncFile(member) | Step::Name(member) => member == number,
+                Step::SyncSystem => file.asked.durable,
+                Step::SyncDirectory(directory) => file.asked.durable && file.asked.directories.contains(&directory),
+            };
+        }
+    }
+
+    /// Whether the file has its name: it can no longer be taken back.
+    pub fn has_name(&self, member: usize) -> bool {
+        self.files.get(member).is_some_and(|file| file.named)
+    }
+
+    /// Whether a call that was about this member failed.
+    pub fn has_failed(&self, member: usize) -> bool {
+        self.files.get(member).is_none_or(|file| file.failed)
+    }
+
+    /// What may be told of a member; none unless everything that concerns it was done.
+    pub fn safety(&self, member: usize) -> Option<Safety> {
+        let file = self.files.get(member).filter(|file| file.named && !file.failed)?;
+        if !file.asked.durable {
+            return Some(Safety::Written);
+        }
+        let without = self.bugs.has(Bug::NoDirectorySync);
+        let kept = |number: &usize| without || self.directories.get(*number) == Some(&true);
+        (file.synced && file.asked.directories.iter().all(kept)).then_some(Safety::Durable)
+    }
+
+    /// Carries the plan out by `call`, and says what became of each member.
+    pub fn run(mut self, mut call: impl FnMut(Step) -> Result<(), Error>) -> Vec<Result<Safety, Error>> {
+        let mut errors: Vec<Option<Error>> = vec![None; self.files.len()];
+        while let Some(step) = self.next() {
+            let done = call(step);
+            let Err(error) = done.and_then(|()| self.on_done(step).map_err(|_| broken("a commit lost its order")))
+            else {
+                continue;
+            };
+            self.on_failed(step);
+            for (number, told) in errors.iter_mut().enumerate() {
+                if self.has_failed(number) && told.is_none() {
+                    *told = Some(error.clone());
+                }
+            }
+        }
+        let told = |(number, error): (usize, Option<Error>)| {
+            let unfinished = || error.unwrap_or_else(|| broken("a commit did not come to its end"));
+            self.safety(number).ok_or_else(unfinished)
+        };
+        errors.into_iter().enumerate().map(told).collect()
+    }
+}
+
+fn broken(what: &str) -> Error {
+    Error::new(ErrorKind::Storage, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn steps(mut plan: Commit) -> Vec<Step> {
+        let mut steps = Vec::new();
+        while let Some(step) = plan.next() {
+            plan.on_done(step).unwrap();
+            steps.push(step);
+        }
+        steps
+    }
+
+    /// Two files in directory 0, one in directory 1, which was made for it below 0, and one that need not be durable.
+    fn four() -> Vec<Member> {
+        let member = |durable, directories: &[usize]| Member { durable, directories: directories.to_vec() };
+        vec![member(true, &[0]), member(true, &[1, 0]), member(false, &[0]), member(true, &[0])]
+    }
+
+    #[test]
+    fn a_durable_commit_syncs_the_file_before_its_name_and_the_directory_behind_it() {
+        use Step::{Finish, Name, SyncDirectory, SyncFile};
+        let single = |durable| steps(Commit::single(durable, Bugs::default()));
+        assert_eq!(single(true), [Finish(0), SyncFile(0), Name(0), SyncDirectory(0)]);
+        assert_eq!(single(false), [Finish(0), Name(0)]);
+    }
+
+    #[test]
+    fn a_group_shares_the_sync_of_each_directory_and_where_it_is_worth_it_that_of_the_files() {
+        use Step::{Finish, Name, SyncDirectory, SyncFile, SyncSystem};
+        let group = |at_once| steps(Commit::group(four(), at_once, Bugs::default()));
+        let (finish, name) = ([0, 1, 2, 3].map(Finish), [0, 1, 2, 3].map(Name));
+        let directories = [SyncDirectory(0), SyncDirectory(1)];
+        let each = [SyncFile(0), SyncFile(1), SyncFile(3)];
+        assert_eq!(group(false), [&finish[..], &each, &name, &directories].concat());
+        assert_eq!(group(true), [&finish[..], &[SyncSystem], &name, &directories].concat());
+    }
+
+    #[test]
+    fn each_member_is_told_when_everything_that_concerns_it_is_done_and_not_before() {
+        let mut plan = Commit::group(four(), false, Bugs::default());
+        let told = |plan: &Commit| [0, 1, 2, 3].map(|member| plan.safety(member));
+        while let Some(step) = plan.next() {
+            let durable = |member: &usize| told(&plan)[*member] == Some(Safety::Durable);
+            match step {
+                Step::SyncDirectory(1) => assert_eq!([0, 1, 3].map(|member| durable(&member)), [true, false, true]),
+                _ => assert!(![0, 1, 3].iter().any(durable), "before {step:?}"),
+            }
+            plan.on_done(step).unwrap();
+        }
+        let (durable, written) = (Some(Safety::Durable), Some(Safety::Written));
+        assert_eq!(told(&plan), [durable, durable, written, durable]);
+    }
+
+    #[test]
+    fn a_failure_ends_for_good_whom_it_was_about_and_nobody_else() {
+        for at_once in [false, true] {
+            let all = steps(Commit::group(four(), at_once, Bugs::default()));
+            for (index, failing) in all.iter().enumerate() {
+                let mut plan = Commit::group(four(), at_once, Bugs::default());
+                all.iter().take(index).for_each(|step| plan.on_done(*step).unwrap());
+                plan.on_failed(*failing);
+                assert_ne!(plan.next(), Some(*failing), "a sync that succeeds the second time proves nothing");
+                assert_eq!(plan.on_done(*failing), Err(OutOfOrder));
+                while let Some(step) = plan.next() {
+                    plan.on_done(step).unwrap();
+                }
+                let lost: &[usize] = match failing {
+                    Step::Finish(member) | Step::SyncFile(member) | Step::Name(member) => &[*member],
+                    Step::SyncSystem | Step::SyncDirectory(0) => &[0, 1, 3],
+                    Step::SyncDirectory(_) => &[1],
+                };
+                for member in 0..4 {
+                    assert_eq!(plan.safety(member).is_none(), lost.contains(&member), "{failing:?} and {member}");
+                    let behind = matches!(failing, Step::SyncDirectory(_));
+                    assert_eq!(plan.has_name(member), behind || !lost.contains(&member), "{failing:?}, {member}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn no_step_can_be_done_out_of_its_turn() {
+        let mut plan = Commit::single(true, Bugs::default());
+        plan.on_done(Step::Finish(0)).unwrap();
+        for step in [Step::Finish(0), Step::Name(0), Step::SyncDirectory(0), Step::SyncSystem, Step::SyncFile(1)] {
+            assert_eq!(plan.on_done(step), Err(OutOfOrder));
+        }
+        assert!(!plan.has_name(0));
+    }
+
+    #[test]
+    fn who_carries_it_out_hears_the_first_error_of_each() {
+        let plan = Commit::group(four(), false, Bugs::default());
+        let outcomes = plan.run(|step| match step {
+            Step::SyncFile(1) => Err(Error::new(ErrorKind::NoSpace, "full")),
+            Step::SyncDirectory(_) => Err(Error::new(ErrorKind::Storage, "broken")),
+            _ => Ok(()),
+        });
+        let told: Vec<_> = outcomes.iter().map(|told| told.as_ref().map_err(|error| error.kind)).collect();
+        let broken = Err(ErrorKind::Storage);
+        assert_eq!(told, [broken, Err(ErrorKind::NoSpace), Ok(&Safety::Written), broken]);
+    }
+}
