@@ -181,7 +181,7 @@ pub fn settings(bugs: Bugs) -> Vec<Setting> {
             let old: Vec<bool> = (0..count).map(|file| bit(2 + count + file)).collect();
             // Nothing old is in a directory that was just made, and a sync of the file system is shared by a group.
             let impossible = made && (0..count).any(|file| old[file] && directories[file] == 1);
-            if !impossible && !(at_once && alone) {
+            if !(impossible || at_once && alone) {
                 let groups = groups.clone();
                 all.push(Setting { directories, old, made, groups, at_once, failures: 1, bugs });
             }

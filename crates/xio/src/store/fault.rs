@@ -5,13 +5,16 @@
 //! with this member is what runs over a disk.
 
 mod plan;
+mod small;
 
 pub use plan::{Call, Fault, Plan, Rates};
 
 use super::exact::{read_full, write_full};
 use super::local::part::stuck_words;
 use super::words::{self, Verb};
-use super::{Attributes, Capability, CommitRequest, Order, Result, Source, Stage, StageRequest, Store};
+use super::{
+    Attributes, Capability, CommitRequest, Order, Result, SmallFile, SmallGroup, Source, Stage, StageRequest, Store,
+};
 use rustix::io::Errno;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -92,6 +95,10 @@ impl Store for FaultStore {
         let inner = self.inner.stage(request)?;
         let stage = FaultStage { inner, plan: self.plan.clone(), failed: AtomicBool::new(false) };
         Ok(Stage::Fault(Box::new(stage)))
+    }
+
+    fn stage_small(&self, files: &[SmallFile<'_>]) -> Box<dyn SmallGroup + '_> {
+        Box::new(small::FaultGroup::new(self.inner.stage_small(files), self.plan.clone(), files))
     }
 }
 

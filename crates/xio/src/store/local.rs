@@ -5,12 +5,15 @@
 
 pub(super) mod back;
 mod boot;
+mod fresh;
 mod journal;
 pub(super) mod named;
 pub(super) mod part;
 pub(super) mod parts;
 mod progress;
+mod quiet;
 mod room;
+mod small;
 pub(super) mod source;
 mod tree;
 mod umask;
@@ -18,7 +21,11 @@ mod umask;
 use super::noted::Noted;
 use super::resolve::{Blocked, Cause, Parent, Root};
 use super::words::{self, Verb};
-use super::{Attributes, Capability, Existing, Order, Recovered, Result, Source, Stage, StageRequest, Store, Tree};
+use super::{
+    Attributes, Capability, Existing, Order, Recovered, Result, Small, SmallFile, SmallGroup, Source, Stage,
+    StageRequest, Store, Tree,
+};
+use fresh::Fresh;
 use named::NamedStage;
 use part::{LocalStage, Place};
 use parts::Parts;
@@ -40,6 +47,10 @@ pub struct LocalStore {
     umask: u32,
     /// Part files that are being written here.
     parts: Parts,
+    /// Directories that were made here, and not synced.
+    fresh: Fresh,
+    /// Small files have no name until they get their own, where the file system has such files.
+    unnamed: bool,
 }
 
 /// What an earlier attempt left beside a target.
@@ -74,12 +85,15 @@ impl LocalStore {
     pub(super) fn of_root(root: Root, writable: bool, label: &str) -> Self {
         // Read now: a server shuts itself out of the rest of the file system once its exports are open.
         boot::id();
+        quiet::prepare();
         Self {
             root: Arc::new(root),
             writable,
             label: label.into(),
             umask: umask::of_process(),
             parts: Parts::default(),
+            fresh: Fresh::default(),
+            unnamed: true,
         }
     }
 
@@ -87,6 +101,11 @@ impl LocalStore {
     pub fn seeded(mut self, bugs: Bugs) -> Self {
         self.parts = Parts::seeded(bugs);
         self
+    }
+
+    /// The same as on a file system where every file has a name, for the tests of what is done there.
+    pub fn without_unnamed(self) -> Self {
+        Self { unnamed: false, ..self }
     }
 
     /// What an earlier attempt with this id left for `target`; none where there is nothing to go on with.
@@ -121,6 +140,7 @@ impl LocalStore {
             _ => self.blocked(Verb::Create, target, &stop),
         })?;
         let (name, base) = (name.to_vec(), request.base.clone());
+        let parent = Arc::new(parent);
         Ok(Place { parent, name, shown, existing: request.existing, base, umask: self.umask })
     }
 }
@@ -144,16 +164,21 @@ impl Store for LocalStore {
         Ok(self)
     }
 
+    fn stage_small(&self, files: &[SmallFile<'_>]) -> Box<dyn SmallGroup + '_> {
+        Box::new(small::LocalGroup::open(self, files))
+    }
+
+    fn get_small(&self, paths: &[RelPath], bytes_max: u64) -> Vec<Result<Small>> {
+        small::get(self, paths, bytes_max)
+    }
+
     fn recover(&self, expired: i64) -> Recovered {
         // What may not be written is not cleaned up either.
         if self.writable { self.root.recover(expired) } else { Recovered::default() }
     }
 
     fn stage(&self, request: &StageRequest) -> Result<Stage> {
-        if !self.writable {
-            let because = "the export is read-only";
-            return Err(words::refused(ErrorKind::ReadOnly, Verb::Create, &self.shown(&request.target), because));
-        }
+        self.must_be_writable(Verb::Create, &request.target)?;
         let place = match NamedStage::of(self.place(request)?, request)? {
             Ok(named) => return Ok(Stage::Named(named)),
             Err(place) => place,

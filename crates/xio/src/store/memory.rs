@@ -2,10 +2,12 @@
 //!
 //! It keeps the room's contract to the letter, so that what passes here is not a weaker thing than the disk.
 
+mod small;
+
 use super::words::{self, Verb};
 use super::{
-    Attributes, Capability, CommitRequest, Existing, FileKind, Order, Result, Source, Stage, StageRequest, Store,
-    Version,
+    Attributes, Capability, CommitRequest, Existing, FileKind, Order, Result, SmallFile, SmallGroup, Source, Stage,
+    StageRequest, Store, Version,
 };
 use rustix::fs::FileType;
 use std::collections::BTreeMap;
@@ -149,6 +151,10 @@ impl Store for MemoryStore {
             draft: Mutex::new(Draft::default()),
         }))
     }
+
+    fn stage_small(&self, files: &[SmallFile<'_>]) -> Box<dyn SmallGroup + '_> {
+        Box::new(small::MemoryGroup::new(self, files))
+    }
 }
 
 impl Tree {
@@ -168,6 +174,23 @@ impl Tree {
                 Err(words::refused(ErrorKind::NotFound, verb, &words::shown("", path), because))
             }
         }
+    }
+
+    /// Makes a file of `bytes`, which are counted already, and takes away what had the name.
+    fn place(&mut self, path: &RelPath, bytes: Vec<u8>, mode: u32, modified: Option<(i64, u32)>) -> Attributes {
+        self.commits += 1;
+        let attributes = Attributes {
+            kind: FileKind::Regular,
+            size: Some(bytes.len() as u64),
+            mode: mode & 0o777,
+            modified: modified.unwrap_or_default(),
+            version: Version(self.commits.to_be_bytes().to_vec()),
+        };
+        let content = Content { bytes, attributes: attributes.clone() };
+        if let Some(Node::File(old)) = self.nodes.insert(path.clone(), Node::File(Arc::new(content))) {
+            self.used -= old.bytes.len() as u64;
+        }
+        attributes
     }
 
     fn must_have_parent(&self, path: &RelPath) -> Result<()> {
@@ -310,20 +333,8 @@ impl MemoryStage {
         let mut tree = self.store.tree();
         tree.must_have_parent(&self.target)?;
         tree.must_admit(&self.target, self.existing)?;
-        tree.commits += 1;
-        let attributes = Attributes {
-            kind: FileKind::Regular,
-            size: Some(request.length),
-            mode: request.mode & 0o777,
-            modified: request.modified.unwrap_or_default(),
-            version: Version(tree.commits.to_be_bytes().to_vec()),
-        };
         // The bytes stay counted: they are the file's now, and the draft that is dropped is empty.
-        let content = Content { bytes: std::mem::take(&mut draft.bytes), attributes: attributes.clone() };
-        if let Some(Node::File(old)) = tree.nodes.insert(self.target.clone(), Node::File(Arc::new(content))) {
-            tree.used -= old.bytes.len() as u64;
-        }
-        Ok(attributes)
+        Ok(tree.place(&self.target, std::mem::take(&mut draft.bytes), request.mode, request.modified))
     }
 
     pub(super) fn shown(&self) -> &str {

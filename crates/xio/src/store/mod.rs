@@ -12,6 +12,7 @@
 //!   `checkpoint` makes that survive the end of the program; a stage that is taken over is refused from then on;
 //! - a stage on which `write` or `sync` failed cannot get a name, whatever later calls would say;
 //! - `write` writes everything or fails: a short write is continued, zero progress is an error, EINTR is retried;
+//! - of a group of small files what fails for one of them ends that one alone, unless the call was about several;
 //! - every error names the path (escaped) and the cause, in the words of [`xdfs_proto::base::Error`].
 //!
 //! A caller may not assume: that `open`, `attributes`, `stage` and `commit` are quick (the engine runs them in its
@@ -32,6 +33,7 @@ pub mod memory;
 pub mod noted;
 mod resolve;
 pub mod sim;
+pub mod small;
 mod source;
 mod stage;
 pub mod stream;
@@ -49,6 +51,7 @@ pub use resolve::append::append_named;
 pub use resolve::folder::{Folder, FolderLock, Secrecy, Stamp, create_named, leads_to, read_named};
 pub use resolve::typed::LocalPlace;
 pub use sim::SimStore;
+pub use small::{Placed, Small, SmallFile, SmallGroup};
 pub use source::Source;
 pub use stage::Stage;
 pub use tree::Tree;
@@ -224,6 +227,23 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// The verbs of its tree.
     fn tree(&self) -> Result<&dyn Tree> {
         Err(Error::new(ErrorKind::Unsupported, "this store has no directories"))
+    }
+
+    /// Begins a group of small files: what [`Self::put_small`] is made of.
+    fn stage_small(&self, files: &[SmallFile<'_>]) -> Box<dyn SmallGroup + '_> {
+        Box::new(small::StageGroup::new(files, |request| self.stage(request)))
+    }
+
+    /// Puts whole files, and says of each in turn what became of it. Groups of at most
+    /// [`MEMBERS_MAX`](xdfs_proto::base::commit::MEMBERS_MAX) share the syncs that make them `durable`; without it none is made.
+    fn put_small(&self, files: &[SmallFile<'_>], durable: bool) -> Vec<Result<Placed>> {
+        small::put(files, durable, |files| self.stage_small(files))
+    }
+
+    /// Reads whole regular files of at most `bytes_max` bytes each; a larger one is refused with
+    /// [`TooLarge`](xdfs_proto::base::ErrorKind::TooLarge).
+    fn get_small(&self, paths: &[RelPath], bytes_max: u64) -> Vec<Result<Small>> {
+        paths.iter().map(|path| self.open(path).and_then(|source| small::whole(&source, bytes_max))).collect()
     }
 
     /// Looks for what earlier attempts left, and removes what was last written before `expired` (seconds since 1970). May

@@ -14,6 +14,7 @@ pub(super) mod folder;
 pub(super) mod leftovers;
 pub(super) mod names;
 mod parent;
+mod small;
 pub(super) mod typed;
 
 pub(super) use parent::Parent;

@@ -3,7 +3,7 @@
 
 use super::fault::{Call, FaultStore, Plan, Rates};
 use super::memory::MemoryStore;
-use super::{Attributes, Capability, Result, Source, Stage, StageRequest, Store};
+use super::{Attributes, Capability, Result, SmallFile, SmallGroup, Source, Stage, StageRequest, Store};
 use std::sync::Arc;
 use std::time::Duration;
 use xdfs_proto::base::RelPath;
@@ -58,5 +58,9 @@ impl Store for SimStore {
 
     fn stage(&self, request: &StageRequest) -> Result<Stage> {
         self.faults.stage(request)
+    }
+
+    fn stage_small(&self, files: &[SmallFile<'_>]) -> Box<dyn SmallGroup + '_> {
+        self.faults.stage_small(files)
     }
 }

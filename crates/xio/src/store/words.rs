@@ -100,6 +100,13 @@ pub(super) fn refused(kind: ErrorKind, verb: Verb, name: &str, because: &str) ->
     Error::new(kind, format!("{} '{name}': {because}", verb.text()))
 }
 
+/// A copy that is tried again finds something else than what it began with.
+pub(super) fn target_changed(shown: &str) -> Error {
+    let because =
+        "somebody else replaced or removed it after this copy began; copy it again to replace what is there now";
+    refused(ErrorKind::TargetChanged, Verb::Create, shown, because)
+}
+
 /// The error of a path on whose way something stood: the component is named when it is not the last one.
 pub(super) fn blocked(verb: Verb, label: &str, path: &RelPath, blocked: &Blocked) -> Error {
     let name = shown(label, path);

@@ -1,9 +1,11 @@
 //! The calls for which no safe wrapper exists. Nothing here decides anything: a function is one system call with its
 //! arguments checked.
 
+mod file;
 mod socket;
 mod wait;
 
+pub(crate) use file::begin_writing;
 pub use socket::TcpInfo;
 pub(crate) use socket::{meminfo, tcp_info};
 pub(crate) use wait::{Found, PollEntry, poll};

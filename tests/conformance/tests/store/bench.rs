@@ -91,6 +91,12 @@ impl LocalBench {
         Self::of(Scratch::on_disk())
     }
 
+    /// As where every file has a name.
+    pub(crate) fn without_unnamed() -> Self {
+        let Self { scratch, store } = Self::on_disk();
+        Self { scratch, store: store.without_unnamed() }
+    }
+
     pub(crate) fn of(scratch: Scratch) -> Self {
         let store = LocalStore::open_root(scratch.path(), true).unwrap();
         Self { scratch, store }
@@ -199,7 +205,14 @@ impl FaultBench<LocalBench> {
     }
 
     pub(crate) fn local(plan: Plan) -> Self {
-        let inner = LocalBench::on_tmpfs();
+        Self::of(LocalBench::on_tmpfs(), plan)
+    }
+
+    pub(crate) fn faults(&self) -> &FaultStore {
+        &self.store
+    }
+
+    pub(crate) fn of(inner: LocalBench, plan: Plan) -> Self {
         Self { store: FaultStore::new(Arc::new(inner.store.clone()), plan), inner }
     }
 }

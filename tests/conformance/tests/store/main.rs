@@ -13,6 +13,7 @@ mod paths;
 mod race;
 mod race_tree;
 mod resume;
+mod small;
 mod stream;
 mod suite;
 mod tree;
@@ -22,18 +23,18 @@ use bench::{FaultBench, LocalBench, MemoryBench, SimBench};
 
 /// One test per rule for one member.
 macro_rules! conforms {
-    ($member:ident, $bench:expr; $($rule:ident)*) => {
+    ($member:ident, $bench:expr; $($suite:ident: $($rule:ident)*;)*) => {
         mod $member {
             #[allow(unused_imports)]
             use super::*;
-            $(#[test] fn $rule() { crate::suite::$rule(&$bench); })*
+            $($(#[test] fn $rule() { crate::$suite::$rule(&$bench); })*)*
         }
     };
 }
 
 /// The list of rules, once.
 macro_rules! members {
-    ($($member:ident => $bench:expr;)*) => { $(conforms! { $member, $bench;
+    ($($member:ident => $bench:expr;)*) => { $(conforms! { $member, $bench; suite:
         content_comes_back_as_it_was_written
         ranges_may_come_in_any_order
         the_old_content_stays_until_commit
@@ -55,13 +56,21 @@ macro_rules! members {
         every_range_gives_exactly_its_part
         a_committed_length_is_exact_or_nothing_is_left
         an_empty_file_is_a_file
-        concurrent_writers_of_one_stage_do_not_mix
+        concurrent_writers_of_one_stage_do_not_mix; small:
+        groups_come_back_as_they_were_put
+        what_fails_for_one_file_ends_that_one_alone
+        missing_directories_are_made_where_that_is_asked_for
+        of_two_with_one_name_the_last_replaces_and_the_first_is_kept
+        a_base_is_replaced_and_nothing_else_unless_it_is_the_file_itself
+        only_whole_regular_files_of_the_asked_size_are_read
+        special_mode_bits_of_small_files_are_never_set;
     })* };
 }
 
 members! {
     local_tmpfs => LocalBench::on_tmpfs();
     local_disk => LocalBench::on_disk();
+    local_named => LocalBench::without_unnamed();
     memory => MemoryBench::new();
     sim => SimBench::new();
     fault => FaultBench::on_local();

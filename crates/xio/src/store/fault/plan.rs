@@ -22,6 +22,8 @@ pub enum Call {
     Commit,
     /// Make its bytes durable.
     Sync,
+    /// Make everything durable that was written to the file system.
+    SyncSystem,
     /// Make what is written survive the program.
     Checkpoint,
     /// Make its name durable.

@@ -10,7 +10,7 @@ use crate::store::{Attributes, Base, Result, StageRequest};
 use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
-use xdfs_proto::base::{Error, ErrorKind, Extent};
+use xdfs_proto::base::Extent;
 
 /// File systems round times; the coarsest to two seconds.
 const ROUNDED_SECONDS: i64 = 2;
@@ -37,7 +37,7 @@ fn judge(place: &Place, base: &Base, size: Option<u64>) -> Result<Found> {
     };
     match stat.filter(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile && near(stat)) {
         Some(stat) => Ok(Found::Copy(stat)),
-        None => Err(changed(&place.shown)),
+        None => Err(words::target_changed(&place.shown)),
     }
 }
 
@@ -46,10 +46,15 @@ pub(super) fn must_be_base(place: &Place, size: u64) -> Result<()> {
     place.base.as_ref().map_or(Ok(()), |base| judge(place, base, Some(size)).map(drop))
 }
 
-fn changed(shown: &str) -> Error {
-    let because =
-        "somebody else replaced or removed it after this copy began; copy it again to replace what is there now";
-    words::refused(ErrorKind::TargetChanged, Verb::Create, shown, because)
+/// What has the name, where it may be the copy of `size` bytes itself; none where it is what may be replaced.
+pub(super) fn copy_of(place: &Place, size: u64) -> Result<Option<Stat>> {
+    Ok(match &place.base {
+        Some(base) => match judge(place, base, Some(size))? {
+            Found::Base => None,
+            Found::Copy(stat) => Some(stat),
+        },
+        None => None,
+    })
 }
 
 /// A file that has the target's name and may be this very copy. Nothing is written to it: it is compared, and told as committed.
@@ -73,7 +78,7 @@ impl NamedStage {
         let failed = |errno| words::failed(Verb::Create, &place.shown, errno);
         let (file, opened) = place.parent.open_regular(&place.name).map_err(failed)?;
         if version_of(&opened) != version_of(&stat) {
-            return Err(changed(&place.shown));
+            return Err(words::target_changed(&place.shown));
         }
         let all = Extent::new(0, request.size.unwrap_or(0)).ok().filter(|all| !all.is_empty());
         let kept = all.into_iter().map(|extent| Noted { extent, value: None, proved: false }).collect();
@@ -91,7 +96,7 @@ impl NamedStage {
 
     /// It is another file after all.
     pub(in crate::store) fn write(&self) -> Result<()> {
-        Err(changed(&self.place.shown))
+        Err(words::target_changed(&self.place.shown))
     }
 
     pub(in crate::store) fn read_back(&self, fresh: bool) -> Result<ReadBack> {
@@ -110,7 +115,7 @@ impl NamedStage {
         let failed = |errno| words::failed(Verb::Create, &self.place.shown, errno);
         let stat = self.place.parent.look(&self.place.name).map_err(failed)?;
         let same = stat.filter(|stat| version_of(stat).0 == self.version);
-        same.map(|stat| attributes_of(&stat)).ok_or_else(|| changed(&self.place.shown))
+        same.map(|stat| attributes_of(&stat)).ok_or_else(|| words::target_changed(&self.place.shown))
     }
 
     pub(in crate::store) fn sync_directory(&self) -> Result<()> {

@@ -34,7 +34,7 @@ const KEEP_BYTES_MIN: u64 = 1 << 20;
 #[derive(Debug)]
 pub(super) struct Place {
     /// The target's directory.
-    pub(super) parent: Parent,
+    pub(super) parent: Arc<Parent>,
     /// The target's name in it.
     pub(super) name: Vec<u8>,
     /// The target in messages.
@@ -295,16 +295,8 @@ impl LocalStage {
             return Err(self.words(Errno::FBIG));
         }
         rustix::fs::ftruncate(&self.progress.file, request.length).map_err(|errno| self.words(errno))?;
-        let mode = Mode::from_raw_mode(request.mode & 0o777 & !self.place.umask);
-        unless_unknown(rustix::fs::fchmod(&self.progress.file, mode)).map_err(|errno| self.words(errno))?;
-        if let Some(modified) = request.modified {
-            let times = Timestamps {
-                last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
-                last_modification: clamped(modified),
-            };
-            unless_unknown(rustix::fs::futimens(&self.progress.file, &times)).map_err(|errno| self.words(errno))?;
-        }
-        Ok(())
+        give_attributes(&self.progress.file, request.mode & !self.place.umask, request.modified)
+            .map_err(|errno| self.words(errno))
     }
 
     fn words(&self, errno: Errno) -> Error {
@@ -335,6 +327,19 @@ pub(in crate::store) fn stuck_words(shown: &str, stuck: Stuck) -> Error {
         Stuck::Errno(errno) => words::failed(Verb::Write, shown, errno),
         Stuck::NoProgress => words::refused(ErrorKind::Storage, Verb::Write, shown, "the storage took no bytes"),
     }
+}
+
+/// Sets permission bits, of which only 0o777 count, and the modification time, where there is one.
+pub(super) fn give_attributes(
+    file: &OwnedFd,
+    mode: u32,
+    modified: Option<(i64, u32)>,
+) -> std::result::Result<(), Errno> {
+    unless_unknown(rustix::fs::fchmod(file, Mode::from_raw_mode(mode & 0o777)))?;
+    let Some(modified) = modified else { return Ok(()) };
+    let times =
+        Timestamps { last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT }, last_modification: clamped(modified) };
+    unless_unknown(rustix::fs::futimens(file, &times))
 }
 
 /// Some file systems (FAT, SMB) have no modes or times to set and say EPERM to the owner. The file then stays as it

@@ -23,7 +23,7 @@ impl LocalStore {
         words::refused(kind, verb, &self.shown(path), because)
     }
 
-    fn must_be_writable(&self, verb: Verb, path: &RelPath) -> Result<()> {
+    pub(super) fn must_be_writable(&self, verb: Verb, path: &RelPath) -> Result<()> {
         if self.writable {
             return Ok(());
         }
@@ -59,6 +59,12 @@ impl LocalStore {
         act(&self.held(Verb::Change, path)?).map_err(|errno| self.failed(Verb::Change, path, errno))
     }
 
+    /// Makes what is missing of `path`, and holds it.
+    pub(super) fn make_directories(&self, path: &RelPath, mode: u32) -> std::result::Result<Parent, Blocked> {
+        let mut list = self.fresh.lock();
+        self.root.make_directories(path, self.made(mode), |made| list.note(made))
+    }
+
     fn made(&self, mode: u32) -> Mode {
         Mode::from_raw_mode(mode & 0o7777 & !self.umask)
     }
@@ -90,10 +96,13 @@ impl Tree for LocalStore {
     fn make_directory(&self, path: &RelPath, mode: u32, parents: bool) -> Result<()> {
         if parents {
             self.must_be_writable(Verb::Create, path)?;
-            let made = self.root.make_directories(path, self.made(mode));
-            return made.map_err(|stop| self.in_the_way(path, &stop));
+            let made = self.make_directories(path, mode);
+            return made.map(drop).map_err(|stop| self.in_the_way(path, &stop));
         }
-        self.in_parent(Verb::Create, path, |parent, name| parent.make_directory(name, self.made(mode)))
+        let mut list = self.fresh.lock();
+        self.in_parent(Verb::Create, path, |parent, name| parent.make_directory(name, self.made(mode)))?;
+        list.note(path);
+        Ok(())
     }
 
     fn remove_directory(&self, path: &RelPath) -> Result<()> {
@@ -114,10 +123,15 @@ impl Tree for LocalStore {
     fn rename(&self, from: &RelPath, to: &RelPath, existing: Existing) -> Result<()> {
         let (source, name) = self.changed_parent(Verb::Rename, from)?;
         let (target, new) = self.changed_parent(Verb::Rename, to)?;
+        let directory = source.kind_of(name) == Ok(Some(FileType::Directory));
+        let mut list = self.fresh.lock();
         let outcome = match existing {
             Existing::Replace => source.rename(name, &target, new),
             Existing::Keep => source.rename_to_free(name, &target, new),
         };
+        if outcome.is_ok() && directory {
+            list.moved(to);
+        }
         outcome.map_err(|errno| self.between(Verb::Rename, from, to, errno))
     }
 

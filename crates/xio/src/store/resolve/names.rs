@@ -42,30 +42,49 @@ impl Root {
         Ok(Held { fd, stat, link })
     }
 
-    /// Makes every directory of `path` that is missing, outermost first, without resolving any of it twice.
-    pub(in crate::store) fn make_directories(&self, path: &RelPath, mode: Mode) -> Result<(), Blocked> {
+    /// Makes every directory of `path` that is missing, outermost first, without resolving any of it twice, and holds the last one;
+    /// `made` hears of each that was.
+    pub(in crate::store) fn make_directories(
+        &self,
+        path: &RelPath,
+        mode: Mode,
+        mut made: impl FnMut(&RelPath),
+    ) -> Result<Parent, Blocked> {
         let mut held: Option<OwnedFd> = None;
+        let mut reached = RelPath::default();
         for (index, component) in path.components().iter().enumerate() {
             let at = held.as_ref().map_or(self.directory.as_fd(), AsFd::as_fd);
-            let next = enter(at, component, mode).map_err(|errno| super::why(at, component, index + 1, errno))?;
-            held = Some(next);
+            // Came out of a path, so it is part of one.
+            let _ = reached.push(component);
+            let next = enter(at, component, mode, || made(&reached));
+            held = Some(next.map_err(|errno| super::why(at, component, index + 1, errno))?);
         }
-        Ok(())
+        match held {
+            Some(directory) => Ok(Parent::new(directory)),
+            None => self.hold_directory(path),
+        }
+    }
+
+    /// Holds the directory `path`.
+    pub(in crate::store) fn hold_directory(&self, path: &RelPath) -> Result<Parent, Blocked> {
+        Ok(Parent::new(self.beneath(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW)?))
     }
 }
 
 /// Opens a directory that is there, or makes it.
-fn enter(at: BorrowedFd<'_>, component: &[u8], mode: Mode) -> Result<OwnedFd, Errno> {
+fn enter(at: BorrowedFd<'_>, component: &[u8], mode: Mode, made: impl FnOnce()) -> Result<OwnedFd, Errno> {
     let open = || open_component(at, component, OFlags::PATH | OFlags::DIRECTORY);
     match open() {
         Err(Errno::NOENT) => {}
         other => return other,
     }
     match rustix::fs::mkdirat(at, component, mode) {
+        Ok(()) => made(),
         // Somebody else was faster: what counts is that it is there.
-        Ok(()) | Err(Errno::EXIST) => open(),
-        Err(errno) => Err(errno),
+        Err(Errno::EXIST) => {}
+        Err(errno) => return Err(errno),
     }
+    open()
 }
 
 /// Tells the entries of `directory` behind the position `from`; none at the end, else the position in front of the entry that

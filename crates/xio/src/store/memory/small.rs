@@ -1,0 +1,99 @@
+//! Small files in memory: with their names they are as safe as they get.
+
+use super::{MemoryStore, Node, Tree};
+use crate::store::small::{SmallFile, SmallGroup};
+use crate::store::words::{self, Verb};
+use crate::store::{Attributes, Result};
+use std::sync::Arc;
+use xdfs_proto::base::commit::Member;
+use xdfs_proto::base::{Error, ErrorKind, RelPath};
+
+/// A group of a [`MemoryStore`]: it holds nothing until a name is given.
+#[derive(Debug)]
+pub(super) struct MemoryGroup<'s> {
+    store: &'s MemoryStore,
+    staged: Vec<Result<()>>,
+}
+
+impl<'s> MemoryGroup<'s> {
+    pub(super) fn new(store: &'s MemoryStore, files: &[SmallFile<'_>]) -> Self {
+        let mut tree = store.tree();
+        Self { store, staged: files.iter().map(|file| tree.admit_small(file)).collect() }
+    }
+}
+
+impl Tree {
+    fn admit_small(&mut self, file: &SmallFile<'_>) -> Result<()> {
+        if file.parents {
+            self.make_parents(&file.target)?;
+        }
+        self.must_have_parent(&file.target)?;
+        if !self.has_copy_of(file)? {
+            self.must_admit(&file.target, file.existing)?;
+        }
+        self.must_have_room(&file.target, file.content.len() as u64)
+    }
+
+    fn make_parents(&mut self, path: &RelPath) -> Result<()> {
+        let mut above = RelPath::default();
+        for component in path.components().iter().take(path.components().len().saturating_sub(1)) {
+            // Came out of a path, so it is part of one.
+            let _ = above.push(component);
+            if self.node(&above).is_none() {
+                self.must_have_parent(&above)?;
+                self.nodes.insert(above.clone(), Node::Directory);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether what has the name is what is put. An error where it is neither that nor what may be replaced.
+    fn has_copy_of(&self, file: &SmallFile<'_>) -> Result<bool> {
+        let Some(base) = &file.base else { return Ok(false) };
+        let content = match self.node(&file.target) {
+            Some(Node::File(content)) => Some(content),
+            _ => None,
+        };
+        if content.as_ref().map_or(&[][..], |content| &content.attributes.version.0) == base.version.as_slice() {
+            return Ok(false);
+        }
+        let of_file = |content: &Arc<super::Content>| {
+            content.bytes == file.content && Some(content.attributes.modified) == base.modified
+        };
+        if content.is_some_and(|content| of_file(&content)) {
+            return Ok(true);
+        }
+        Err(words::target_changed(&words::shown("", &file.target)))
+    }
+}
+
+impl SmallGroup for MemoryGroup<'_> {
+    fn members(&self, _: bool) -> Vec<Member> {
+        self.staged.iter().map(|_| Member::default()).collect()
+    }
+
+    fn finish(&mut self, member: usize, _: &SmallFile<'_>) -> Result<()> {
+        let nobody = || Err(Error::new(ErrorKind::Storage, "a group has no such member"));
+        self.staged.get(member).cloned().unwrap_or_else(nobody)
+    }
+
+    fn sync(&mut self, _: usize) -> Result<()> {
+        Ok(())
+    }
+
+    fn name(&mut self, _: usize, file: &SmallFile<'_>) -> Result<Attributes> {
+        let mut tree = self.store.tree();
+        tree.must_have_parent(&file.target)?;
+        if tree.has_copy_of(file)? {
+            return tree.attributes(&file.target, Verb::Create);
+        }
+        tree.must_admit(&file.target, file.existing)?;
+        tree.must_have_room(&file.target, file.content.len() as u64)?;
+        tree.used += file.content.len() as u64;
+        Ok(tree.place(&file.target, file.content.to_vec(), file.mode, file.modified))
+    }
+
+    fn sync_directory(&mut self, _: usize) -> Result<()> {
+        Ok(())
+    }
+}

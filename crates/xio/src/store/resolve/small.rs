@@ -1,0 +1,89 @@
+//! Files that have no name until they get their own.
+
+use super::Parent;
+use super::parent::single;
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::io::Errno;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::OnceLock;
+
+/// How a file without a name gets one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Linking {
+    /// By its descriptor alone: with a privilege, or since Linux 6.10 for whoever opened it.
+    Descriptor,
+    /// By the link to it below /proc.
+    Process,
+    /// Not at all: no privilege, an older kernel, and no /proc.
+    Not,
+}
+
+impl Parent {
+    /// A new file in this directory that has no name, for its owner alone; none where the file system has no such files, or nobody
+    /// could give them a name.
+    pub(in crate::store) fn create_unnamed(&self) -> Result<Option<OwnedFd>, Errno> {
+        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+        match rustix::fs::openat(&self.directory, ".", flags, Mode::RUSR | Mode::WUSR) {
+            Ok(file) => Ok((self.linking(&file) != Linking::Not).then_some(file)),
+            // EISDIR is what kernels say that take the flag for another one.
+            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOSYS) => Ok(None),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// Gives a file without a name the name `to`; EEXIST when anything has that name, decided by the kernel.
+    pub(in crate::store) fn link_unnamed(&self, file: &OwnedFd, to: &[u8]) -> Result<(), Errno> {
+        single(to)?;
+        self.link_by(self.linking(file), file, to)
+    }
+
+    /// Found out once for the process, without an effect: every directory has a name `.`, so whoever may link is told EEXIST.
+    fn linking(&self, file: &OwnedFd) -> Linking {
+        static KNOWN: OnceLock<Linking> = OnceLock::new();
+        let may = |how: &Linking| self.link_by(*how, file, b".") == Err(Errno::EXIST);
+        *KNOWN.get_or_init(|| [Linking::Descriptor, Linking::Process].into_iter().find(may).unwrap_or(Linking::Not))
+    }
+
+    fn link_by(&self, how: Linking, file: &OwnedFd, to: &[u8]) -> Result<(), Errno> {
+        match how {
+            Linking::Descriptor => rustix::fs::linkat(file, "", &self.directory, to, AtFlags::EMPTY_PATH),
+            Linking::Process => {
+                let link = format!("/proc/self/fd/{}", file.as_raw_fd());
+                rustix::fs::linkat(CWD, link, &self.directory, to, AtFlags::SYMLINK_FOLLOW)
+            }
+            Linking::Not => Err(Errno::OPNOTSUPP),
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "sets the scene with a directory of its own")]
+mod tests {
+    use super::*;
+    use crate::store::resolve::Root;
+    use std::os::unix::ffi::OsStrExt;
+    use xdfs_proto::base::RelPath;
+
+    #[test]
+    fn both_ways_give_a_name_once_and_looking_for_them_leaves_nothing() {
+        let folder = std::env::temp_dir().join(format!("xdfs-unnamed-{}", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
+        let parent = Root::open(folder.as_os_str().as_bytes()).unwrap().hold_directory(&RelPath::default()).unwrap();
+        let mut ways = 0;
+        for how in [Linking::Descriptor, Linking::Process] {
+            let Some(file) = parent.create_unnamed().unwrap() else { continue };
+            rustix::io::write(&file, b"content").unwrap();
+            if parent.link_by(how, &file, b".") != Err(Errno::EXIST) {
+                continue;
+            }
+            assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
+            assert_eq!(parent.link_by(how, &file, b"name"), Ok(()), "{how:?}");
+            assert_eq!(parent.link_by(how, &file, b"name"), Err(Errno::EXIST));
+            assert_eq!(std::fs::read(folder.join("name")).unwrap(), b"content");
+            std::fs::remove_file(folder.join("name")).unwrap();
+            ways += 1;
+        }
+        assert!(ways > 0, "neither way works on {}", folder.display());
+        std::fs::remove_dir(folder).unwrap();
+    }
+}

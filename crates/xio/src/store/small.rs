@@ -1,0 +1,291 @@
+//! Small files in groups: their content is in memory, and a group shares the syncs that make it durable.
+//!
+//! A store offers the calls of one group ([`SmallGroup`]); which of them is made when is decided by the plan of
+//! [`xdfs_proto::base::commit`]. So nothing appears under its name before it is whole, and where that is asked for on stable
+//! storage; what fails for one file ends that file alone, unless it was done for several at once.
+//!
+//! Must not: decide about an order, touch a name.
+
+use super::words::{self, Verb};
+use super::{Attributes, Base, CommitRequest, Existing, Result, Source, Stage, StageRequest};
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use xdfs_proto::base::commit::{Commit, MEMBERS_MAX, Member, Step};
+use xdfs_proto::base::{Bugs, Error, ErrorKind, RelPath, Safety};
+
+/// A file that is put as a whole.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct SmallFile<'a> {
+    /// Where it gets its name.
+    pub target: RelPath,
+    /// Every byte of it.
+    pub content: &'a [u8],
+    /// Permission bits; only 0o777 count, less the process's umask.
+    pub mode: u32,
+    /// Modification time, where the source has one: seconds and nanoseconds since 1970.
+    pub modified: Option<(i64, u32)>,
+    /// What to do with an existing file.
+    pub existing: Existing,
+    /// What it may replace, besides a file with this very content, which is told as put. Without it, whatever is there.
+    pub base: Option<Base>,
+    /// Directories above it that are missing are made. They stay, whatever becomes of the file.
+    pub parents: bool,
+}
+
+/// What became of a file.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Placed {
+    /// What it is now.
+    pub attributes: Attributes,
+    /// How safe it is.
+    pub safety: Safety,
+}
+
+/// A file that was read as a whole.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Small {
+    /// Every byte of it.
+    pub content: Vec<u8>,
+    /// What it was before the first byte was read, and still was behind the last.
+    pub attributes: Attributes,
+}
+
+/// Files of one group on their way, by their numbers, and the calls of a plan. Dropped, it leaves nothing but what has its name,
+/// and directories that were made.
+///
+/// A file that could not be staged says so when it is finished.
+pub trait SmallGroup {
+    /// What the plan has to know of each file; `durable` says what is asked for, not what can be promised.
+    fn members(&self, durable: bool) -> Vec<Member>;
+
+    /// Whether one sync of the file system serves all of them, and is quicker than one for each.
+    fn at_once(&self) -> bool {
+        false
+    }
+
+    /// Gives the file its bytes, mode and time; `file` is what it was staged with.
+    fn finish(&mut self, member: usize, file: &SmallFile<'_>) -> Result<()>;
+
+    /// Waits until bytes and attributes are on stable storage. An error is final.
+    fn sync(&mut self, member: usize) -> Result<()>;
+
+    /// The same for everything that was written to the file system; asked for where [`Self::at_once`] says so.
+    fn sync_system(&mut self) -> Result<()> {
+        Err(Error::new(ErrorKind::Unsupported, "this store cannot sync everything at once"))
+    }
+
+    /// Gives the file its name, in one step. On failure what had the name keeps it.
+    fn name(&mut self, member: usize, file: &SmallFile<'_>) -> Result<Attributes>;
+
+    /// Waits until the names in a directory are on stable storage.
+    fn sync_directory(&mut self, directory: usize) -> Result<()>;
+}
+
+impl SmallFile<'_> {
+    fn commit_request(&self) -> CommitRequest {
+        CommitRequest { length: self.content.len() as u64, mode: self.mode, modified: self.modified }
+    }
+
+    fn stage_request(&self) -> StageRequest {
+        StageRequest {
+            target: self.target.clone(),
+            size: Some(self.content.len() as u64),
+            existing: self.existing,
+            transfer: fresh_id(),
+            resume: None,
+            base: self.base.clone(),
+        }
+    }
+}
+
+/// An id that no other file of any process has: it names a part file that nobody goes on with.
+pub(super) fn fresh_id() -> [u8; 16] {
+    let word = || RandomState::new().build_hasher().finish();
+    (u128::from(word()) << 64 | u128::from(word())).to_be_bytes()
+}
+
+/// Puts files in groups of at most [`MEMBERS_MAX`]; `stage` makes a group of those that it is given.
+pub(super) fn put<'s>(
+    files: &[SmallFile<'_>],
+    durable: bool,
+    mut stage: impl FnMut(&[SmallFile<'_>]) -> Box<dyn SmallGroup + 's>,
+) -> Vec<Result<Placed>> {
+    files.chunks(MEMBERS_MAX).flat_map(|files| carry_out(stage(files), files, durable)).collect()
+}
+
+fn carry_out(mut group: Box<dyn SmallGroup + '_>, files: &[SmallFile<'_>], durable: bool) -> Vec<Result<Placed>> {
+    let at_once = durable && group.at_once();
+    let plan = Commit::group(group.members(durable), at_once, Bugs::default());
+    let mut named: Vec<Option<Attributes>> = vec![None; files.len()];
+    let nobody = || Error::new(ErrorKind::Storage, "a group has no such member");
+    let outcomes = plan.run(|step| match step {
+        Step::Finish(member) => group.finish(member, files.get(member).ok_or_else(nobody)?),
+        Step::SyncFile(member) => group.sync(member),
+        Step::SyncSystem => group.sync_system(),
+        Step::Name(member) => {
+            let attributes = group.name(member, files.get(member).ok_or_else(nobody)?)?;
+            *named.get_mut(member).ok_or_else(nobody)? = Some(attributes);
+            Ok(())
+        }
+        Step::SyncDirectory(directory) => group.sync_directory(directory),
+    });
+    let placed = |(outcome, attributes): (Result<Safety>, Option<Attributes>)| {
+        let safety = outcome?;
+        Ok(Placed { attributes: attributes.ok_or_else(nobody)?, safety })
+    };
+    outcomes.into_iter().zip(named).map(placed).collect()
+}
+
+/// A group of any store: a stage for each file.
+pub(super) struct StageGroup {
+    stages: Vec<Result<Stage>>,
+    /// Directory of each file.
+    directories: Vec<usize>,
+}
+
+impl StageGroup {
+    pub(super) fn new(files: &[SmallFile<'_>], stage: impl Fn(&StageRequest) -> Result<Stage>) -> Self {
+        let mut known = BTreeMap::new();
+        let mut number = |file: &SmallFile<'_>| {
+            let next = known.len();
+            *known.entry(file.target.parent()).or_insert(next)
+        };
+        let directories = files.iter().map(&mut number).collect();
+        Self { stages: files.iter().map(|file| stage(&file.stage_request())).collect(), directories }
+    }
+
+    fn stage(&mut self, member: usize) -> Result<&mut Stage> {
+        match self.stages.get_mut(member) {
+            Some(Ok(stage)) => Ok(stage),
+            Some(Err(error)) => Err(error.clone()),
+            None => Err(Error::new(ErrorKind::Storage, "a group has no such member")),
+        }
+    }
+}
+
+impl SmallGroup for StageGroup {
+    fn members(&self, durable: bool) -> Vec<Member> {
+        let promised = |stage: &Result<Stage>| stage.as_ref().is_ok_and(|stage| stage.promises() == Safety::Durable);
+        let member = |(stage, directory): (&Result<Stage>, &usize)| Member {
+            durable: durable && promised(stage),
+            directories: vec![*directory],
+        };
+        self.stages.iter().zip(&self.directories).map(member).collect()
+    }
+
+    fn finish(&mut self, member: usize, file: &SmallFile<'_>) -> Result<()> {
+        let stage = self.stage(member)?;
+        stage.write(file.content, 0)?;
+        stage.finish(&file.commit_request())
+    }
+
+    fn sync(&mut self, member: usize) -> Result<()> {
+        self.stage(member)?.sync()
+    }
+
+    fn name(&mut self, member: usize, file: &SmallFile<'_>) -> Result<Attributes> {
+        self.stage(member)?.name(&file.commit_request())
+    }
+
+    fn sync_directory(&mut self, directory: usize) -> Result<()> {
+        let there = |stage: &Result<Stage>| stage.is_ok();
+        let mut of = self.stages.iter().zip(&self.directories).filter(|(_, number)| **number == directory);
+        let stage = of.find(|(stage, _)| there(stage)).map(|(stage, _)| stage);
+        match stage {
+            Some(Ok(stage)) => stage.sync_directory(),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Reads all of `source`, which must have at most `bytes_max` bytes and stay what it is.
+pub(super) fn whole(source: &Source, bytes_max: u64) -> Result<Small> {
+    let attributes = source.attributes().clone();
+    let because = match attributes.size {
+        Some(size) if size <= bytes_max => {
+            let mut content = vec![0; usize::try_from(size).unwrap_or(usize::MAX)];
+            source.read_exact_at(&mut content, 0)?;
+            source.revalidate()?;
+            return Ok(Small { content, attributes });
+        }
+        Some(size) => format!("it has {size} bytes, and at most {bytes_max} are read at once"),
+        None => "it has no size".to_owned(),
+    };
+    Err(words::refused(ErrorKind::TooLarge, Verb::Read, source.shown(), &because))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{FileKind, Version};
+    use std::cell::RefCell;
+
+    /// Two files in two directories that can be synced at once, and a call that fails.
+    #[derive(Debug)]
+    struct Told<'a> {
+        calls: &'a RefCell<Vec<String>>,
+        failing: &'static str,
+    }
+
+    impl Told<'_> {
+        fn call(&self, what: String) -> Result<()> {
+            let failed = what == self.failing;
+            self.calls.borrow_mut().push(what);
+            if failed { Err(Error::new(ErrorKind::Storage, "broken")) } else { Ok(()) }
+        }
+    }
+
+    impl SmallGroup for Told<'_> {
+        fn members(&self, durable: bool) -> Vec<Member> {
+            (0..2).map(|member| Member { durable, directories: vec![member] }).collect()
+        }
+
+        fn at_once(&self) -> bool {
+            true
+        }
+
+        fn finish(&mut self, member: usize, _: &SmallFile<'_>) -> Result<()> {
+            self.call(format!("finish {member}"))
+        }
+
+        fn sync(&mut self, member: usize) -> Result<()> {
+            self.call(format!("sync {member}"))
+        }
+
+        fn sync_system(&mut self) -> Result<()> {
+            self.call("sync all".into())
+        }
+
+        fn name(&mut self, member: usize, _: &SmallFile<'_>) -> Result<Attributes> {
+            self.call(format!("name {member}"))?;
+            let (kind, version) = (FileKind::Regular, Version::default());
+            Ok(Attributes { kind, size: None, mode: 0, modified: (0, 0), version })
+        }
+
+        fn sync_directory(&mut self, directory: usize) -> Result<()> {
+            self.call(format!("sync directory {directory}"))
+        }
+    }
+
+    /// The calls of a group, and what was told of each file.
+    fn calls(durable: bool, failing: &'static str) -> (String, Vec<Option<Safety>>) {
+        let target = RelPath::parse(b"x").unwrap();
+        let (existing, base, parents) = (Existing::Replace, None, false);
+        let file = SmallFile { target, content: b"", mode: 0, modified: None, existing, base, parents };
+        let calls = RefCell::default();
+        let placed = put(&[file.clone(), file], durable, |_| Box::new(Told { calls: &calls, failing }));
+        let told = placed.into_iter().map(|placed| placed.ok().map(|placed| placed.safety)).collect();
+        (calls.into_inner().join(", "), told)
+    }
+
+    #[test]
+    fn a_group_that_can_syncs_everything_at_once_and_fails_together() {
+        let (durable, written) = (Some(Safety::Durable), Some(Safety::Written));
+        let all = "finish 0, finish 1, sync all, name 0, name 1, sync directory 0, sync directory 1";
+        assert_eq!(calls(true, ""), (all.into(), vec![durable, durable]));
+        assert_eq!(calls(false, ""), ("finish 0, finish 1, name 0, name 1".into(), vec![written, written]));
+        assert_eq!(calls(true, "sync all"), ("finish 0, finish 1, sync all".into(), vec![None, None]));
+        assert_eq!(calls(true, "finish 0").1, [None, durable]);
+        assert_eq!(calls(true, "sync directory 0").1, [None, durable]);
+    }
+}

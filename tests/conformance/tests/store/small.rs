@@ -1,0 +1,335 @@
+//! Small files in groups: the rules for every member, each a function, and what the disk alone has to keep.
+
+use crate::bench::{Bench, FaultBench, LocalBench, Scratch, make_fifo, names_under, path};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use xdfs_proto::base::{Error, ErrorKind, Safety};
+use xdfs_xio::store::fault::{Call, Fault, Plan};
+use xdfs_xio::store::{Base, Existing, LocalStore, Placed, SmallFile, Store};
+
+const EIO: i32 = 5;
+
+fn file<'a>(target: &str, content: &'a [u8]) -> SmallFile<'a> {
+    let (existing, modified) = (Existing::Replace, Some((1_700_000_000, 123_456_789)));
+    SmallFile { target: path(target), content, mode: 0o640, modified, existing, base: None, parents: false }
+}
+
+fn new<'a>(target: &str, content: &'a [u8]) -> SmallFile<'a> {
+    SmallFile { existing: Existing::Keep, ..file(target, content) }
+}
+
+fn names(bench: &dyn Bench) -> Vec<String> {
+    bench.names().iter().map(|name| name.escape_ascii().to_string()).collect()
+}
+
+fn kinds(outcomes: Vec<Result<Placed, Error>>) -> Vec<Option<ErrorKind>> {
+    outcomes.into_iter().map(|outcome| outcome.err().map(|error| error.kind)).collect()
+}
+
+fn one(bench: &dyn Bench, file: SmallFile<'_>) -> Result<Placed, Error> {
+    bench.store().put_small(&[file], true).pop().unwrap()
+}
+
+pub(crate) fn groups_come_back_as_they_were_put(bench: &dyn Bench) {
+    bench.make_directory("d");
+    for durable in [false, true] {
+        // More than one group, in two directories, an empty file among them.
+        let contents: Vec<Vec<u8>> = (0..70u32).map(|number| number.to_be_bytes().repeat(number as usize)).collect();
+        let name = |number: usize| format!("{}f{number}-{durable}", if number.is_multiple_of(3) { "d/" } else { "" });
+        let targets: Vec<String> = (0..contents.len()).map(name).collect();
+        let files: Vec<_> = targets.iter().zip(&contents).map(|(target, content)| file(target, content)).collect();
+        let placed = bench.store().put_small(&files, durable);
+        let paths: Vec<_> = files.iter().map(|file| file.target.clone()).collect();
+        let found = bench.store().get_small(&paths, 4096);
+        assert_eq!((placed.len(), found.len()), (files.len(), files.len()));
+        for (((file, target), placed), found) in files.iter().zip(&targets).zip(placed).zip(found) {
+            let (placed, found) = (placed.unwrap(), found.unwrap());
+            assert_eq!(bench.content(target).unwrap(), file.content, "{target}");
+            assert_eq!(found.content, file.content);
+            assert_eq!(found.attributes, placed.attributes);
+            assert_eq!(placed.attributes.mode & !0o640, 0);
+            assert_eq!(placed.attributes.modified, file.modified.unwrap());
+            assert!(durable || placed.safety == Safety::Written);
+        }
+    }
+    assert_eq!(names(bench).len(), 141, "something was left: {:?}", names(bench));
+}
+
+pub(crate) fn what_fails_for_one_file_ends_that_one_alone(bench: &dyn Bench) {
+    bench.make_directory("d");
+    bench.make_special("s");
+    bench.put("taken", b"old");
+    let files = [
+        file("first", b"1"),
+        file("absent/x", b"2"),
+        new("taken", b"3"),
+        file("d", b"4"),
+        file("s", b"5"),
+        file("taken/x", b"6"),
+        SmallFile { target: Default::default(), ..file("x", b"7") },
+        file("last", b"8"),
+    ];
+    let expected = [
+        None,
+        Some(ErrorKind::NotFound),
+        Some(ErrorKind::AlreadyExists),
+        Some(ErrorKind::IsDirectory),
+        Some(ErrorKind::NotRegular),
+        Some(ErrorKind::NotDirectory),
+        Some(ErrorKind::IsDirectory),
+        None,
+    ];
+    for durable in [false, true] {
+        assert_eq!(kinds(bench.store().put_small(&files, durable)), expected);
+        assert_eq!(names(bench), ["d", "first", "last", "s", "taken"]);
+        assert_eq!(bench.content("taken").unwrap(), b"old");
+    }
+}
+
+pub(crate) fn missing_directories_are_made_where_that_is_asked_for(bench: &dyn Bench) {
+    bench.put("file", b"");
+    let deep = |target, content| SmallFile { parents: true, ..file(target, content) };
+    let files = [deep("a/b/c", b"1"), file("e/f", b"2"), deep("a/b/d", b"3"), deep("file/x/y", b"4"), deep("g", b"5")];
+    let expected = [None, Some(ErrorKind::NotFound), None, Some(ErrorKind::NotDirectory), None];
+    assert_eq!(kinds(bench.store().put_small(&files, true)), expected);
+    assert_eq!(names(bench), ["a", "a/b", "a/b/c", "a/b/d", "file", "g"]);
+    assert_eq!(bench.content("a/b/d").unwrap(), b"3");
+}
+
+pub(crate) fn of_two_with_one_name_the_last_replaces_and_the_first_is_kept(bench: &dyn Bench) {
+    bench.put("x", b"old");
+    for durable in [false, true] {
+        let files = [file("x", b"one"), file("x", b"other")];
+        assert_eq!(kinds(bench.store().put_small(&files, durable)), [None, None]);
+        assert_eq!(bench.content("x").unwrap(), b"other");
+    }
+    assert_eq!(
+        kinds(bench.store().put_small(&[new("y", b"1"), new("y", b"2")], true)),
+        [None, Some(ErrorKind::AlreadyExists)]
+    );
+    assert_eq!(bench.content("y").unwrap(), b"1");
+    assert_eq!(names(bench), ["x", "y"]);
+}
+
+pub(crate) fn a_base_is_replaced_and_nothing_else_unless_it_is_the_file_itself(bench: &dyn Bench) {
+    let based = |content, version: &[u8]| {
+        let copy = file("x", content);
+        let base = Some(Base { version: version.to_vec(), modified: copy.modified });
+        SmallFile { base, ..copy }
+    };
+    let nothing = based(b"first", b"");
+    let first = one(bench, nothing.clone()).unwrap().attributes.version;
+    // Its outcome was lost, and it comes again: it is what is there.
+    assert_eq!(one(bench, nothing).unwrap().attributes.version, first);
+    assert_eq!(one(bench, based(b"other", b"")).unwrap_err().kind, ErrorKind::TargetChanged);
+    let second = one(bench, based(b"second", &first.0)).unwrap().attributes.version;
+    assert_eq!(one(bench, based(b"second", &first.0)).unwrap().attributes.version, second);
+    let late = one(bench, based(b"thirds", &first.0)).unwrap_err();
+    assert_eq!(late.kind, ErrorKind::TargetChanged, "{late}");
+    assert_eq!(bench.content("x").unwrap(), b"second");
+    // What it was meant to replace is gone.
+    let absent = SmallFile { target: path("y"), ..based(b"first", &first.0) };
+    assert_eq!(one(bench, absent).unwrap_err().kind, ErrorKind::TargetChanged);
+    assert_eq!(names(bench), ["x"]);
+}
+
+pub(crate) fn only_whole_regular_files_of_the_asked_size_are_read(bench: &dyn Bench) {
+    bench.make_directory("d");
+    bench.make_special("s");
+    bench.put("d/x", b"0123456789");
+    bench.put("empty", b"");
+    let paths = ["d/x", "d", "s", "absent", "absent/x", "empty", ""].map(path);
+    let read = |bytes_max| -> Vec<_> {
+        let found = bench.store().get_small(&paths, bytes_max).into_iter();
+        found.map(|found| found.map(|small| small.content).map_err(|error| error.kind)).collect()
+    };
+    let others = [
+        Err(ErrorKind::IsDirectory),
+        Err(ErrorKind::NotRegular),
+        Err(ErrorKind::NotFound),
+        Err(ErrorKind::NotFound),
+        Ok(Vec::new()),
+        Err(ErrorKind::IsDirectory),
+    ];
+    assert_eq!(read(10), [&[Ok(b"0123456789".to_vec())][..], &others].concat());
+    assert_eq!(read(9), [&[Err(ErrorKind::TooLarge)][..], &others].concat());
+}
+
+pub(crate) fn special_mode_bits_of_small_files_are_never_set(bench: &dyn Bench) {
+    let placed = one(bench, SmallFile { mode: 0o7777, ..file("x", b"") }).unwrap();
+    assert_eq!(placed.attributes.mode & 0o7000, 0);
+    assert_eq!(bench.store().attributes(&path("x")).unwrap().mode & 0o7000, 0);
+}
+
+#[test]
+fn on_a_disk_small_files_are_durable_and_in_memory_they_are_not() {
+    for (bench, safety) in [(LocalBench::on_disk(), Safety::Durable), (LocalBench::on_tmpfs(), Safety::Written)] {
+        let files = [file("a", b"1"), file("b", b"2")];
+        for placed in bench.store.put_small(&files, true) {
+            assert_eq!(placed.unwrap().safety, safety);
+        }
+    }
+}
+
+#[test]
+fn each_directory_is_synced_once_and_one_that_was_made_in_the_one_above_it() {
+    let bench = FaultBench::of(LocalBench::on_disk(), Plan::none());
+    let syncs = |files: &[SmallFile<'_>], durable| {
+        let before = bench.faults().calls(Call::SyncDirectory);
+        assert!(bench.store().put_small(files, durable).iter().all(Result::is_ok));
+        bench.faults().calls(Call::SyncDirectory) - before
+    };
+    let deep = |target| SmallFile { parents: true, ..file(target, b"content") };
+    assert_eq!(syncs(&[deep("a/b/x"), deep("a/b/y"), deep("a/b/z")], true), 3, "a/b, a, and the root");
+    assert_eq!(syncs(&[deep("a/b/x"), deep("a/b/w")], true), 1, "what is durable stays so");
+    assert_eq!(syncs(&[deep("c/x")], false), 0);
+    assert_eq!(syncs(&[deep("c/d/y")], true), 3, "whoever made c did not sync it");
+    assert_eq!(syncs(&[deep("c/y"), file("z", b"")], true), 2);
+}
+
+#[test]
+fn an_error_at_any_call_of_one_file_leaves_its_old_content_and_lets_the_others_pass() {
+    for call in [Call::Stage, Call::Write, Call::Sync, Call::Commit] {
+        // No sync of the whole file system in place of the second call: two files are too few.
+        let bench = FaultBench::of(LocalBench::on_disk(), Plan::none().at(call, 2, Fault::Errno(EIO)));
+        bench.put("x", b"old");
+        bench.put("y", b"old");
+        let outcomes = bench.store().put_small(&[file("x", b"new"), file("y", b"new")], true);
+        assert_eq!(kinds(outcomes), [None, Some(ErrorKind::Storage)], "{call:?}");
+        assert_eq!((bench.content("x").unwrap(), bench.content("y").unwrap()), (b"new".to_vec(), b"old".to_vec()));
+        assert_eq!(names(&bench), ["x", "y"]);
+    }
+}
+
+#[test]
+fn a_directory_that_cannot_be_synced_fails_all_that_it_holds_and_nobody_else() {
+    let bench = FaultBench::of(LocalBench::on_disk(), Plan::none().at(Call::SyncDirectory, 1, Fault::Errno(EIO)));
+    bench.make_directory("d");
+    let outcomes = bench.store().put_small(&[file("x", b"1"), file("d/y", b"2"), file("z", b"3")], true);
+    assert_eq!(kinds(outcomes), [Some(ErrorKind::Storage), None, Some(ErrorKind::Storage)]);
+}
+
+#[test]
+fn a_disk_that_is_full_refuses_what_does_not_fit() {
+    let bench = FaultBench::of(LocalBench::on_disk(), Plan::none().room(6));
+    let outcomes = bench.store().put_small(&[file("x", b"1234"), file("y", b"5678"), file("z", b"9")], false);
+    assert_eq!(kinds(outcomes), [None, Some(ErrorKind::NoSpace), Some(ErrorKind::NoSpace)]);
+    assert_eq!(names(&bench), ["x"]);
+}
+
+#[test]
+fn no_link_is_followed_to_a_file_or_on_the_way_to_it() {
+    for bench in [LocalBench::on_tmpfs(), LocalBench::on_disk()] {
+        let top = bench.scratch.path().to_owned();
+        let store = LocalStore::open_root(&top.join("export"), true);
+        assert!(store.is_err());
+        std::fs::create_dir_all(top.join("export/d")).unwrap();
+        std::fs::create_dir(top.join("outside")).unwrap();
+        std::fs::write(top.join("outside/canary"), b"canary").unwrap();
+        symlink("../outside", top.join("export/out")).unwrap();
+        symlink("../outside/canary", top.join("export/link")).unwrap();
+        symlink("../outside/new", top.join("export/nothing")).unwrap();
+        make_fifo(&top.join("export/fifo"));
+        let store = LocalStore::open_root(&top.join("export"), true).unwrap();
+        for target in ["out/x", "out/a/x", "link", "nothing", "fifo", "out/canary", "link/x"] {
+            for (existing, parents) in [(Existing::Replace, true), (Existing::Keep, false)] {
+                let asked = SmallFile { existing, parents, ..file(target, b"evil") };
+                let error = store.put_small(&[asked], true).pop().unwrap().unwrap_err();
+                let expected = matches!(error.kind, ErrorKind::NotRegular | ErrorKind::NotDirectory);
+                assert!(expected, "{target}: {error:?}");
+                assert!(store.get_small(&[path(target)], 4096).pop().unwrap().is_err(), "{target} was read");
+            }
+        }
+        assert_eq!(std::fs::read(top.join("outside/canary")).unwrap(), b"canary");
+        assert_eq!(names_under(&top.join("outside")), [b"canary".to_vec()]);
+    }
+}
+
+#[test]
+fn of_many_groups_that_make_one_name_exactly_one_wins() {
+    // Whoever replaces nothing says so in one way or the other.
+    let nothing = Base { version: Vec::new(), modified: None };
+    let ways = [
+        (Existing::Keep, None, ErrorKind::AlreadyExists),
+        (Existing::Replace, Some(nothing), ErrorKind::TargetChanged),
+    ];
+    for (bench, (existing, base, lost)) in ways
+        .iter()
+        .flat_map(|way| [LocalBench::on_tmpfs(), LocalBench::without_unnamed()].map(|bench| (bench, way.clone())))
+    {
+        for round in 0..20 {
+            let target = format!("a{round}{existing:?}/b/x");
+            let put = |number: u8, store: &LocalStore| {
+                let content = [number; 100];
+                let asked = SmallFile { parents: true, existing, base: base.clone(), ..file(&target, &content) };
+                let outcome = store.put_small(&[asked], false).pop().unwrap();
+                outcome.map(drop).map_err(|error| assert_eq!(error.kind, lost)).is_ok()
+            };
+            let start = std::sync::Barrier::new(8);
+            let (store, start, put) = (&bench.store, &start, &put);
+            let run = |number| {
+                move || {
+                    start.wait();
+                    usize::from(put(number, store))
+                }
+            };
+            let wins: usize = std::thread::scope(|scope| {
+                let threads: Vec<_> = (0..8).map(|number| scope.spawn(run(number))).collect();
+                threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+            });
+            assert_eq!(wins, 1, "{existing:?}");
+            let content = bench.content(&target).unwrap();
+            assert!(content.len() == 100 && content.iter().all(|byte| *byte == content[0]));
+        }
+    }
+}
+
+#[test]
+fn until_they_have_their_own_names_small_files_have_none_or_those_of_part_files() {
+    for (bench, parts) in [(LocalBench::on_tmpfs(), 0), (LocalBench::on_disk(), 0), (LocalBench::without_unnamed(), 2)]
+    {
+        let files = [file("x", b"1"), file("y", b"2")];
+        let mut group = bench.store.stage_small(&files);
+        group.finish(0, &files[0]).unwrap();
+        assert_eq!(names_under(bench.scratch.path()).len(), parts);
+        assert!(names(&bench).iter().all(|name| name.starts_with('.') && name.ends_with(".part")));
+        group.name(0, &files[0]).unwrap();
+        drop(group);
+        assert_eq!(names(&bench), ["x"]);
+    }
+}
+
+/// Names its directory to the test that runs again without privileges.
+const AS_NOBODY: &str = "XDFS_TEST_SMALL_AS_NOBODY";
+
+#[test]
+fn without_privileges_new_files_get_their_names_all_the_same() {
+    const NOBODY: u32 = 65534;
+    if let Some(top) = std::env::var_os(AS_NOBODY) {
+        let bench = LocalStore::open_root(std::path::Path::new(&top), true).unwrap();
+        let outcomes = bench.put_small(&[new("x", b"1"), SmallFile { parents: true, ..file("d/y", b"2") }], true);
+        assert_eq!(kinds(outcomes), [None, None]);
+        assert_eq!(kinds(bench.put_small(&[file("x", b"3")], true)), [None]);
+        return;
+    }
+    let scratch = Scratch::on_tmpfs();
+    std::fs::set_permissions(scratch.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "small::without_privileges_new_files_get_their_names_all_the_same"]);
+    command.env(AS_NOBODY, scratch.path());
+    let root = rustix::process::geteuid().is_root();
+    if root {
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    let output = match command.output() {
+        // The program lies where nobody else may look.
+        Err(error) if root && error.kind() == std::io::ErrorKind::PermissionDenied => return,
+        output => output.unwrap(),
+    };
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    assert_eq!(names_under(scratch.path()), [&b"d"[..], b"d/y", b"x"]);
+    assert_eq!(std::fs::read(scratch.path().join("x")).unwrap(), b"3");
+    let owner = scratch.path().join("x").metadata().unwrap().uid();
+    assert!(!root || owner == NOBODY);
+}
