@@ -4,6 +4,8 @@
 //!   commits can run on it, every cut of each, judged by what was told;
 //! - [`loopback`]: a real ext4 in a file, whose power is cut around real commits, and [`markers`] beside real markers;
 //! - [`trace`]: the real binary under strace in every [`scenario`], killed at calls on the file system, or told that they failed;
+//! - [`small`]: a program that puts a group of small files, under strace, killed at each call or told that it failed, and
+//!   [`small_cuts`]: power cuts behind each step of such a group;
 //! - [`tamper`]: the real binary, whose writes take less than they say.
 //!
 //! Tests run a share that takes seconds and print how much; `cargo run -p xtask -- long crash` runs more.
@@ -12,6 +14,8 @@ pub mod disk;
 pub mod loopback;
 pub mod markers;
 pub mod scenario;
+pub mod small;
+pub mod small_cuts;
 pub mod states;
 pub mod tamper;
 pub mod trace;

@@ -229,6 +229,6 @@ mod tests {
         assert!(bad(|r| r.block = 1 << 15).is_err());
         assert!(bad(|r| r.block = 1 << 23).is_err());
         assert!(bad(|r| r.credit = limits::INITIAL_CREDIT_MAX + 1).is_err());
-        assert!(bad(|r| r.name = alloc::vec![b'a'; 4097]).is_err());
+        assert!(bad(|r| r.name = alloc::vec![b'a'; path::PATH_BYTES_MAX + 1]).is_err());
     }
 }

@@ -1,0 +1,49 @@
+//! Kills and errors at every call by which a group of small files is put, and power cuts behind each of its steps.
+
+use std::path::Path;
+use xdfs_proto::session::{Bug, Bugs};
+use xdfs_test_crash::loopback::Disk;
+use xdfs_test_crash::small::{Points, sweep};
+use xdfs_test_crash::small_cuts::series;
+use xdfs_test_crash::trace::Strike;
+
+const POINTS_MIN: usize = 250;
+const CUTS: usize = 400;
+
+fn points(strike: Strike) -> Points {
+    let points = sweep(Path::new(env!("CARGO_BIN_EXE_put-small")), strike);
+    let count: usize = points.struck.values().sum();
+    println!("{count} points ({:?}), everything was put behind {}", points.struck, points.completed);
+    assert!(count >= POINTS_MIN, "only {count} points");
+    for call in ["pwrite64", "linkat", "fsync", "syncfs", "sync_file_range", "renameat", "mkdirat"] {
+        assert!(points.struck.contains_key(call), "no {call} was struck");
+    }
+    points
+}
+
+#[test]
+fn a_kill_at_any_call_leaves_each_small_file_as_it_was_or_as_it_was_put() {
+    points(Strike::Kill);
+}
+
+#[test]
+fn an_error_of_any_call_is_told_of_whom_it_was_about_and_leaves_nothing_else() {
+    points(Strike::Error);
+}
+
+#[test]
+fn a_power_cut_at_any_step_of_a_group_leaves_whole_files_and_every_durable_one() {
+    let Some(mut disk) = Disk::new() else { return println!("left out: no root, loop device, ext4 tools or python3") };
+    let cuts = series(&mut disk, Bugs::default(), CUTS);
+    println!("{cuts:?}");
+    assert_eq!(cuts.broken, None);
+    assert!(cuts.new > 0 && cuts.inside * 10 >= cuts.all * 8, "{cuts:?}");
+}
+
+#[test]
+fn a_group_without_the_syncs_of_its_directories_is_caught() {
+    let Some(mut disk) = Disk::new() else { return println!("left out: no root, loop device, ext4 tools or python3") };
+    let cuts = series(&mut disk, Bugs::seeded(Bug::NoDirectorySync), 120);
+    println!("{:?}", cuts.broken);
+    assert!(cuts.broken.is_some(), "{cuts:?}");
+}
