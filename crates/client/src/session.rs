@@ -284,7 +284,9 @@ impl Session {
     pub fn put(&self, payload: Payload, remote: impl AsRef<[u8]>, options: &PutOptions) -> Result<Transfer, Error> {
         let attributes = payload.source.attributes();
         let length = if payload.source.is_sequential() { None } else { payload.length };
-        let long = length.filter(|length| options.resume && *length >= RESUME_BYTES_MIN);
+        let again = options.base.is_some();
+        // What is tried again may be there already, however short it is.
+        let long = length.filter(|length| options.resume && (again || *length >= RESUME_BYTES_MIN));
         let source = &payload.source;
         let identity = source.identity().zip(source.likeness()).zip(long);
         let identity = identity.map(|((version, like), length)| (version.to_vec(), like.to_vec(), length));

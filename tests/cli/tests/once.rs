@@ -29,18 +29,24 @@ fn replace(path: &Path, content: &[u8]) {
 
 #[test]
 fn a_copy_whose_outcome_was_lost_is_compared_and_not_sent_again() {
-    for (size, resumed) in [(SIZE, SIZE as u64), (300_000, 0)] {
+    // Also where it is short, or nothing at all, and where the name had to be a new one.
+    for (size, new) in [(SIZE, false), (300_000, false), (300_000, true), (1, true), (0, false)] {
         let scene = Scene::new();
         let server = scene.serve();
         let content = pattern(size, 1);
         scene.write("source", &content);
-        scene.write("server/file", b"old");
+        scene.directory("server");
+        if !new {
+            scene.write("server/file", b"old");
+        }
         let relay = Relay::losing(&server, &COMMITTED, || ());
-        let outcome = scene.run(["cp", "--json", "-P", "1", "source", &relay.url("file")]);
+        let url = relay.url("file");
+        let words = ["cp", "--json", "-P", "1", "source", &url, "-n"];
+        let outcome = scene.run(if new { &words[..] } else { &words[..6] });
         outcome.ends_with(0).says(&["trying again"]);
         let line = &outcome.objects()[0];
-        assert_eq!((number(&line["retries"]), number(&line["resumed_bytes"])), (1, resumed), "{line}");
-        assert_eq!(moved(line), size as u64 - resumed, "what is little is sent again: {line}");
+        assert_eq!((number(&line["retries"]), number(&line["resumed_bytes"])), (1, size as u64), "{line}");
+        assert_eq!(moved(line), 0, "it is sent again: {line}");
         assert_eq!(line["hash"], blake3::hash(&content).to_hex().to_string());
         assert_eq!(line["durability"], scene_promise(&scene));
         assert!(scene.read("server/file") == content);

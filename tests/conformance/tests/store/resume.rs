@@ -99,6 +99,45 @@ fn what_was_noted_is_gone_on_with_and_the_whole_file_appears() {
 }
 
 #[test]
+fn a_transfer_that_begins_anew_takes_what_the_same_user_left_of_another_source() {
+    let other = |name: &str, owner: &[u8], transfer: u8| {
+        let mut asked = request(b"v2");
+        asked.target = path(name);
+        asked.transfer = [transfer; 16];
+        asked.resume.as_mut().unwrap().owner = owner.to_vec();
+        asked
+    };
+    let folder = Folder::new();
+    left(&folder, b"v1");
+    let leave = |asked: &StageRequest| {
+        let stage = folder.store().stage(asked).unwrap();
+        write(&stage, [0, 1]);
+        stage.checkpoint().unwrap();
+        assert!(stage.keep());
+    };
+    leave(&other("target", b"bert", 2));
+    // Of another target whose name begins alike, and one that somebody writes.
+    leave(&other("target.x", b"anna", 3));
+    assert_eq!(folder.names().len(), 6);
+    let another = folder.store();
+    let written = another.stage(&other("target", b"anna", 4)).unwrap();
+    assert_eq!(folder.names().len(), 5, "what anna left is gone: {:?}", folder.names());
+    write(&written, [0]);
+    written.checkpoint().unwrap();
+    let stage = folder.store().stage(&other("target", b"anna", 5)).unwrap();
+    let names = folder.names();
+    let there = |digits: &str, end: &str| names.iter().any(|name| name.contains(digits) && name.ends_with(end));
+    for (digits, kept) in [("5a5a", false), ("0202", true), ("0303", true), ("0404", true)] {
+        assert_eq!((there(digits, ".part"), there(digits, ".journal")), (kept, kept), "{digits} of {names:?}");
+    }
+    // And in one program, where it is written through the same store.
+    drop(stage);
+    drop(another.stage(&other("target", b"anna", 6)).unwrap());
+    assert!(folder.names().iter().any(|name| name.contains("0404")));
+    written.commit(&commit(SIZE)).unwrap();
+}
+
+#[test]
 fn nothing_is_joined_with_another_source_length_or_owner() {
     for change in 0..3 {
         let folder = Folder::new();

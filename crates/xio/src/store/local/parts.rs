@@ -12,6 +12,7 @@ use super::{Kept, Same, boot};
 use crate::store::exact::read_full;
 use crate::store::noted::{self, Noted, usable};
 use crate::store::resolve::Parent;
+use crate::store::resolve::leftovers::is_held_by_nobody;
 use crate::store::words::{self, Verb};
 use crate::store::{Result, StageRequest};
 use rustix::fs::{FileType, FlockOperation, Stat};
@@ -63,6 +64,9 @@ impl Parts {
                     about.part = identity(&rustix::fs::fstat(&file).map_err(failed)?);
                     let key = about.part;
                     let progress = Arc::new(Progress::new(file, Some(about)).seeded(self.bugs));
+                    if let Some(about) = &progress.about {
+                        give_up_others(&table, place, about, part);
+                    }
                     table.insert(key, Arc::downgrade(&progress));
                     return Ok(OpenPart { progress, kept: Vec::new(), found: false });
                 }
@@ -121,6 +125,24 @@ fn fresh(place: &Place, part: &[u8]) -> Result<OwnedFd> {
         }
     }
     Err(taken(place, part))
+}
+
+/// A transfer begins at the beginning: what the same user's transfers of other sources to this target have left is of no use any
+/// more. Who is still writing keeps theirs.
+fn give_up_others(table: &Table, place: &Place, about: &About, part: &[u8]) {
+    for other in place.parent.other_parts(&place.name, part) {
+        let journal = [other.strip_suffix(b".part").unwrap_or(&other), b".journal"].concat();
+        let Ok(Some((file, stat))) = place.parent.open_own(&other) else { continue };
+        let live = table.get(&identity(&stat)).is_some_and(|progress| progress.strong_count() > 0);
+        if live || !is_held_by_nobody(&file) {
+            continue;
+        }
+        let noted = place.parent.open_own(&journal).ok().flatten().and_then(|(file, _)| read(&file).ok().flatten());
+        // What cannot be removed now expires, and so does what nobody can tell whose it is.
+        if noted.is_some_and(|noted| noted.about.owner == about.owner) && place.parent.remove(&other).is_ok() {
+            let _ = place.parent.remove(&journal);
+        }
+    }
 }
 
 /// A name that keeps coming back is somebody else's.

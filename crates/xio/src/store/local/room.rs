@@ -59,11 +59,30 @@ pub(super) fn lacking(file: &OwnedFd, shown: &str, needed: u64, errno: Errno) ->
 }
 
 fn words_of(shown: &str, needed: u64, free: u64, errno: Errno) -> Error {
-    let because = format!(
-        "no space left on device: {} needed, {} free, {} missing",
-        words::amount(needed),
-        words::amount(free),
-        words::amount(needed.saturating_sub(free))
-    );
+    let (needed_words, free_words) = (words::amount(needed), words::amount(free));
+    let because = match needed.checked_sub(free) {
+        Some(missing) if missing > 0 => {
+            let missing = words::amount(missing);
+            format!("no space left on device: {needed_words} needed, {free_words} free, {missing} missing")
+        }
+        // It says that there is room, and gives none: what is missing is not known.
+        _ => format!(
+            "no space left on device (quota, reserved blocks or inodes): {needed_words} needed, {free_words} free seen"
+        ),
+    };
     words::refused(ErrorKind::NoSpace, Verb::Create, shown, &because).with_errno(errno.raw_os_error() as u16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_told_where_it_is_known_and_else_what_was_seen() {
+        let told = |needed, free| words_of("x", needed, free, Errno::NOSPC).message;
+        let known = "cannot create 'x': no space left on device: 3 MiB needed, 1 MiB free, 2 MiB missing";
+        assert_eq!(told(3 << 20, 1 << 20), known);
+        let seen = "cannot create 'x': no space left on device (quota, reserved blocks or inodes): 3 MiB needed, 3 MiB free seen";
+        assert_eq!(told(3 << 20, 3 << 20), seen);
+    }
 }

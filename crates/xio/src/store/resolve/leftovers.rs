@@ -4,7 +4,7 @@
 use super::super::local::parts::resumable;
 use super::super::{FileKind, Recovered};
 use super::{Parent, Root};
-use rustix::fs::{Dir, FileType, FlockOperation, OFlags};
+use rustix::fs::{Dir, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
 use xdfs_proto::base::RelPath;
@@ -78,6 +78,35 @@ impl Root {
         }
         found
     }
+}
+
+/// So many names of a directory are looked at for part files of one target: about a millisecond. What is not found expires.
+const NAMES_MAX: usize = 16_384;
+
+impl Parent {
+    /// Part files of the target `name` besides `own`, as far as they can be told from those of others.
+    pub(in crate::store) fn other_parts(&self, name: &[u8], own: &[u8]) -> Vec<Vec<u8>> {
+        let stem = [b".", name, b"."].concat();
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        // A name that was cut is that of several targets, and a directory that may not be read has none to tell.
+        let cut = !own.starts_with(&stem);
+        let directory = rustix::fs::openat(&self.directory, ".", flags, Mode::empty());
+        let Some(entries) = directory.ok().filter(|_| !cut).and_then(|directory| Dir::new(directory).ok()) else {
+            return Vec::new();
+        };
+        let names = entries.take(NAMES_MAX).flatten().map(|entry| entry.file_name().to_bytes().to_vec());
+        let of_target = |name: &[u8]| {
+            kind_of(name).is_some_and(|(kind, of)| {
+                kind == Leftover::Part && of.len() == stem.len() + 32 && of.starts_with(&stem)
+            })
+        };
+        names.filter(|name| name != own && of_target(name)).collect()
+    }
+}
+
+/// Whether nobody writes it; then nobody else can begin to as long as `file` is open.
+pub(in crate::store) fn is_held_by_nobody(file: &OwnedFd) -> bool {
+    rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive).is_ok()
 }
 
 fn look(parent: &Parent, kind: Leftover, name: &[u8], stem: &[u8], expired: i64, found: &mut Recovered) {
