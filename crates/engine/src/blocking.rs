@@ -34,10 +34,12 @@ pub struct Blocking {
     inner: Arc<Inner>,
     /// Threads of their own for calls that read a whole file: the others do not wait behind them.
     long: Arc<Inner>,
+    /// And threads for batches of calls, which are many and short.
+    calls: Arc<Inner>,
     _closer: Arc<Closer>,
 }
 
-struct Closer([Arc<Inner>; 2]);
+struct Closer([Arc<Inner>; 3]);
 
 impl Drop for Closer {
     fn drop(&mut self) {
@@ -72,8 +74,10 @@ impl Blocking {
         let inner = |threads_max: usize| {
             Arc::new(Inner { state: Mutex::default(), changed: Condvar::new(), threads_max: threads_max.max(1) })
         };
-        let (inner, long) = (inner(threads_max), inner(bounds::LONG_THREADS));
-        Self { _closer: Arc::new(Closer([Arc::clone(&inner), Arc::clone(&long)])), inner, long }
+        let (long, calls) = (inner(bounds::LONG_THREADS), inner(crate::pump::call_threads()));
+        let inner = inner(threads_max);
+        let closer = Closer([Arc::clone(&inner), Arc::clone(&long), Arc::clone(&calls)]);
+        Self { _closer: Arc::new(closer), inner, long, calls }
     }
 
     /// Runs `task` on a thread of the pool. False when too many wait: the caller answers "busy".
@@ -86,6 +90,12 @@ impl Blocking {
     #[must_use]
     pub fn submit_long(&self, share: Share, task: Task) -> bool {
         submit(&self.long, share, task)
+    }
+
+    /// The same for a batch of calls.
+    #[must_use]
+    pub fn submit_calls(&self, share: Share, task: Task) -> bool {
+        submit(&self.calls, share, task)
     }
 }
 

@@ -14,6 +14,8 @@ pub const ORDERED_WINDOW_BLOCKS: u64 = 12;
 pub const MAILBOX: usize = 1024;
 /// Threads for storage calls that may block (open, stage, check, commit), for all pipelines of a process together.
 pub const BLOCKING_THREADS: usize = 4;
+/// Most threads of a process that do calls of one export, where it has more cores.
+pub const CALL_THREADS_MAX: usize = 16;
 /// Storage calls that may wait for such a thread.
 pub const BLOCKING_QUEUE: usize = 4096;
 /// A pipeline without an operation gives its thread back after this long, so that the next file of a tree finds it.

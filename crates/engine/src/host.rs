@@ -1,8 +1,11 @@
 //! What a pump asks of the side it runs on: the server resolves exports, the client knows its own files.
 
+use crate::blocking::Share;
 use crate::group::Group;
 use crate::transfer::Tally;
-use xdfs_proto::base::{Error, Level, OperationId};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use xdfs_proto::base::{Error, ErrorKind, Level, OperationId};
 use xdfs_proto::session::{Committed, SessionEvent, SourceFacts};
 use xdfs_proto::wire::control::Grant;
 use xdfs_proto::wire::request::Request;
@@ -42,6 +45,15 @@ pub trait Host: Send {
 
     /// The target of a transfer: an upload that the peer asked for, or a download of ours, which has a `grant`.
     fn stage(&mut self, operation: OperationId, request: Option<&Request>, grant: Option<&Grant>) -> Job<Staged>;
+
+    /// A batch of calls came: what does them, and answers with the payload of the reply, within the room that the batch names. It
+    /// runs under the share of what it is about; from the moment on that `stop` is set it begins no further call.
+    fn execute(&mut self, _operation: OperationId, _batch: Vec<u8>, _stop: Arc<AtomicBool>) -> (Share, Job<Vec<u8>>) {
+        (Share::default(), Box::new(|| Err(Error::new(ErrorKind::Unsupported, "no calls are done here"))))
+    }
+
+    /// The reply to a batch of ours; [`Host::settled`] follows.
+    fn replied(&mut self, _operation: OperationId, _reply: &[u8]) {}
 
     /// The lowest level at which the operation may run, asked after [`Host::open`] or [`Host::stage`]: an export may
     /// demand more than the client does.

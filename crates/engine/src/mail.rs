@@ -4,7 +4,7 @@ use crate::group::GroupChannel;
 use crate::host::{Opened, Staged};
 use crate::transfer::{Shared, SourceSide, Written};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use xdfs_proto::base::{Digest, Error, OperationId, PipelineId};
+use xdfs_proto::base::{ChannelId, Digest, Error, OperationId, PipelineId};
 use xdfs_proto::session::{Comparison, GroupMessage, SourceFacts, TargetFacts};
 use xdfs_proto::wire::control::ChannelGrant;
 use xdfs_proto::wire::request::Request;
@@ -19,6 +19,8 @@ pub enum Command {
     /// Open an upload from `source`, or a download (its target comes from the host). `ticket` names it until it has a
     /// number.
     Open { ticket: u64, request: Request, source: Option<SourceSide> },
+    /// Make the calls of this batch.
+    Calls { ticket: u64, batch: Vec<u8> },
     /// The session's first download was opened inside the handshake, as this operation.
     Opened { ticket: u64, operation: OperationId },
     /// Give an operation up.
@@ -51,6 +53,8 @@ pub enum Mail<L> {
     Checked(OperationId, Result<(), Error>),
     /// A target got its name.
     Committed(OperationId, Result<TargetFacts, Error>),
+    /// The calls of a batch that came on this channel were done.
+    Answered { operation: OperationId, channel: ChannelId, result: Result<Vec<u8>, Error> },
     /// The writer thread wrote a block.
     Written(Written),
     /// The writer thread holds nothing of the operation any more.

@@ -58,6 +58,8 @@ pub enum Bug {
     MarkerBeforeSync,
     /// What is gone on with is as much as the part file is long, whatever the journal says.
     ResumeBySize,
+    /// A batch of calls whose number came before is done again.
+    CallTwice,
 }
 
 impl Bug {
@@ -88,6 +90,9 @@ impl Bug {
         Bug::SilentAreFree,
         Bug::DeadlineFromFirstBytes,
     ];
+
+    /// Those of calls, which the model checker catches.
+    pub const OF_CALLS: [Bug; 1] = [Bug::CallTwice];
 
     /// Those of a commit, which the crash states catch.
     pub const OF_COMMIT: [Bug; 4] = [Bug::NameBeforeSync, Bug::NoDirectorySync, Bug::SyncAgain, Bug::ErrorIgnored];

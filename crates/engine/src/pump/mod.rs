@@ -10,6 +10,7 @@
 //! Two frames of ours lie above a system call that moves bytes: the pump's turn and the dispatcher. Per block there is
 //! no allocation, no lock and no log. What a record means is never decided here.
 
+mod calls;
 mod command;
 mod hashing;
 mod leaving;
@@ -26,6 +27,8 @@ use crate::group::{Group, GroupChannel};
 use crate::host::{Ending, Host};
 use crate::mail::{Mail, Post};
 use crate::transfer::{Tally, Transfer, Writer};
+use calls::Batches;
+pub(crate) use calls::threads as call_threads;
 use hashing::Wish;
 use leaving::Leaving;
 use line::{Arriving, Line, Sending};
@@ -123,6 +126,8 @@ pub struct Pump<D: Dispatch, H: Host> {
     closing: Vec<OperationId>,
     /// The session ends for this reason when a channel is free to say it, and at this time without.
     abandoned: Option<(Error, Instant)>,
+    /// Operations of calls.
+    batches: Batches,
     /// Hashes that are being computed, and how to stop them.
     sums: BTreeMap<OperationId, Arc<AtomicBool>>,
     /// Sockets of an ended session on which the reason still leaves.
@@ -181,6 +186,7 @@ where
             keeping: BTreeMap::new(),
             closing: Vec::new(),
             abandoned: None,
+            batches: Batches::default(),
             sums: BTreeMap::new(),
             last_words: BTreeMap::new(),
         };
@@ -231,7 +237,8 @@ where
         let busy = self.session.live_operations() > 0;
         self.idle_since = if busy || self.calls > 0 { None } else { self.idle_since.or(Some(now)) };
         let boundary = self.idle_since.is_none() || self.lines.values().all(Line::at_boundary);
-        let may_retire = self.retire && boundary && !self.session.is_closing();
+        // A reply that may have to be told again goes with the thread that holds it.
+        let may_retire = self.retire && boundary && self.batches.is_empty() && !self.session.is_closing();
         let retire = self.idle_since.filter(|_| may_retire).map(|since| since.after(bounds::IDLE_BEFORE_RETIRING));
         // Nothing is owed on an idle session: no tick wakes it.
         let tick = (busy || self.session.is_closing() || self.calls > 0 || !boundary).then_some(self.next_tick);
@@ -264,7 +271,8 @@ where
         }
         let now = self.dispatch.now();
         let due = self.idle_since.is_some_and(|since| now >= since.after(bounds::IDLE_BEFORE_RETIRING));
-        if !self.retire || !due || self.session.is_closing() || self.session.live_operations() > 0 || self.calls > 0 {
+        let works = self.session.live_operations() > 0 || self.calls > 0 || !self.batches.is_empty();
+        if !self.retire || !due || self.session.is_closing() || works {
             return None;
         }
         self.lines.values().all(Line::at_boundary).then(|| Ending::Idle(Box::new(self.take_group())))
@@ -367,6 +375,8 @@ where
             Output::Verify { operation, length, reread, sent } => self.on_verify(operation, length, reread, sent),
             Output::Again { operation, ranges } => self.on_again(operation, &ranges),
             Output::Commit { operation, length, durable } => self.on_commit(operation, length, durable),
+            Output::Execute { operation, channel } => self.on_execute(operation, channel),
+            Output::Forget { operation } => self.forget_calls(operation),
             Output::Abort { operation, keep } => self.abort_transfer(operation, keep),
             Output::Close { channel, .. } => self.close_line(channel),
             Output::Resume { channel } => self.on_resume(channel),
@@ -449,6 +459,7 @@ where
                 self.calls -= 1;
                 self.session.on_committed(operation, result);
             }
+            Mail::Answered { operation, channel, result } => self.on_answered(operation, channel, result),
             Mail::Hashed(operation, result) => self.on_hashed(operation, result),
             Mail::Verified(operation, result) => self.on_verified(operation, result),
             Mail::Summed(operation, result) => self.on_summed(operation, *result),

@@ -70,7 +70,7 @@ where
                 line.arriving = Arriving::Control(record);
                 self.dispatch.submit(Op::Small { socket, length: record.head.length as usize });
             }
-            Ok(Verdict::Block { .. }) => self.start_block(channel, record, true),
+            Ok(Verdict::Block { .. } | Verdict::Calls { .. }) => self.start_block(channel, record, true),
             Ok(Verdict::Skip) => self.start_block(channel, record, false),
             Ok(Verdict::Park) => line.arriving = Arriving::Parked(record),
             // Before the tag was checked nobody knows who wrote this: the channel goes, the session stays.
@@ -207,6 +207,9 @@ where
             self.receive_pool.give(buffer);
             self.skipped(channel);
             return self.serve_waiting();
+        }
+        if Event::from_code(record.head.event) == Some(Event::Path) {
+            return self.on_calls_filled(channel, &record.head, buffer);
         }
         match self.session.on_block(channel) {
             Ok(wanted) => {

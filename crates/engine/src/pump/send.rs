@@ -23,6 +23,7 @@ where
         match payload {
             Payload::Control(payload) => self.send_control(channel, &head, payload),
             Payload::Block(extent) => self.send_block(channel, head, extent),
+            Payload::Calls => self.send_calls(channel, head),
         }
     }
 
@@ -86,7 +87,7 @@ where
 
     /// A block whose transfer ended between the machine's decision and now: the record was counted, so the channel cannot
     /// go on without it.
-    fn abandon_send(&mut self, channel: ChannelId) {
+    pub(super) fn abandon_send(&mut self, channel: ChannelId) {
         self.lose(channel, Error::new(ErrorKind::Cancelled, "the transfer ended while a record was prepared"));
     }
 
@@ -129,7 +130,14 @@ where
         }
     }
 
-    fn send_buffer(&mut self, channel: ChannelId, head: &Head, extent: Extent, origin: Origin, mut buffer: Buffer) {
+    pub(super) fn send_buffer(
+        &mut self,
+        channel: ChannelId,
+        head: &Head,
+        extent: Extent,
+        origin: Origin,
+        mut buffer: Buffer,
+    ) {
         let sending = Sending { operation: head.operation, extent, origin };
         let length = extent.length() as usize;
         let Some(line) = self.lines.get_mut(&channel) else {
@@ -152,6 +160,9 @@ where
     }
 
     fn read_and_send(&mut self, channel: ChannelId, head: &Head, extent: Extent, mut buffer: Buffer) {
+        if Event::from_code(head.event) == Some(Event::Path) {
+            return self.fill_calls(channel, head, extent, buffer);
+        }
         let length = extent.length() as usize;
         let reading = self.transfers.get(&head.operation).and_then(|transfer| transfer.reading.as_ref());
         let result = match reading {

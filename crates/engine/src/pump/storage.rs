@@ -47,7 +47,7 @@ where
         self.call_in(Blocking::submit_long, job, letter);
     }
 
-    fn call_in<T: Send + 'static>(
+    pub(super) fn call_in<T: Send + 'static>(
         &mut self,
         submit: impl FnOnce(&Blocking, Share, Task) -> bool,
         job: impl FnOnce() -> Result<T, Error> + Send + 'static,
@@ -305,6 +305,9 @@ where
 
     /// An operation is given up: what it moved is told with its outcome, which comes later.
     pub(super) fn abort_transfer(&mut self, operation: OperationId, keep: bool) {
+        if self.stop_calls(operation) {
+            return;
+        }
         if let Some(transfer) = self.transfers.get_mut(&operation) {
             self.tallies.insert(operation, std::mem::take(&mut transfer.tally));
         }

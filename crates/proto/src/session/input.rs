@@ -54,10 +54,13 @@ impl Session {
         if head.level < self.limits.control_level {
             return Err(Fault::Level(head.level));
         }
+        if event == Event::Path {
+            return self.judge_calls(head);
+        }
         if head.length as usize > limits::CONTROL_BYTES_MAX {
             return Err(Fault::TooLong);
         }
-        if matches!(event, Event::Path | Event::File | Event::Hole) {
+        if matches!(event, Event::File | Event::Hole) {
             return Err(Fault::UnknownEvent(head.event));
         }
         if head.flags.has(Flags::REQUEST) && self.owes_many_marks() {
@@ -68,7 +71,7 @@ impl Session {
     }
 
     /// The operation was opened, as far as this pipeline can know.
-    fn check_opened(&self, operation: OperationId) -> Result<(), Fault> {
+    pub(super) fn check_opened(&self, operation: OperationId) -> Result<(), Fault> {
         let own = self.coordinates(operation);
         let unknown = own && (operation.0 > self.highest || self.skipped.contains(&operation));
         if operation.0 == 0 || unknown { Err(Fault::Operation) } else { Ok(()) }
@@ -83,6 +86,9 @@ impl Session {
             // Over long ago: a late repetition. A member that has not heard of the operation gave no credit for it.
             return Ok(Verdict::Skip);
         };
+        if operation.calls.is_some() {
+            return Err(Fault::WrongSide(event.name()));
+        }
         let (level, upload, round) = (operation.level, operation.upload, operation.round);
         let State::Receiving { life, receiver, .. } = &mut operation.state else {
             return Err(Fault::WrongSide(event.name()));
@@ -121,6 +127,10 @@ impl Session {
         let head = self.complete(channel)?;
         match Event::from_code(head.event) {
             Some(event) if event.carries_block() => self.count_block(channel, event, &head),
+            Some(Event::Path) if !head.flags.has(Flags::REQUEST) => {
+                self.outcome_again(channel, head.operation);
+                Ok(())
+            }
             _ => Ok(()),
         }
     }
@@ -143,7 +153,7 @@ impl Session {
         }
     }
 
-    fn complete(&mut self, channel: ChannelId) -> Result<Head, Fault> {
+    pub(super) fn complete(&mut self, channel: ChannelId) -> Result<Head, Fault> {
         let state = self.channels.get_mut(&channel).ok_or(Fault::Channel)?;
         let head = state.open.take().ok_or(Fault::Channel)?;
         state.receive.count();
@@ -260,6 +270,9 @@ impl Session {
         }
         operation.silence.on_word(now);
         let event = control.event();
+        if operation.calls.is_some() && !matches!(control, Control::Exception(_) | Control::Cancel) {
+            return Err(Fault::WrongSide(event.name()));
+        }
         match (&operation.state, control) {
             (State::Sending { .. }, Control::Ack(ack)) => self.on_ack(id, &ack, now),
             (State::Sending { .. }, Control::Credit(edge)) => self.on_credit(id, edge),
@@ -324,12 +337,12 @@ impl Session {
 
     /// The receiver has spoken: a sender that had failed before it was asked for bytes has nothing more to tell but that it
     /// heard, and its first EOFR may be lost.
-    fn answered(&mut self, channel: ChannelId, id: OperationId) {
+    pub(super) fn answered(&mut self, channel: ChannelId, id: OperationId) {
         let Some(operation) = self.operations.get(&id) else { return };
         if operation.is_sending() && operation.is_settled() {
             let blocks = operation.carried.get(&channel).copied().unwrap_or(0);
             self.push_end_of_range(channel, id, blocks);
-            self.operations.remove(&id);
+            self.forget(id);
             self.end_channels_when_done();
         }
     }
@@ -405,7 +418,7 @@ impl Session {
             if !operation.is_settled() {
                 return Err(Fault::WrongSide("EOFR"));
             }
-            self.operations.remove(&id);
+            self.forget(id);
             self.end_channels_when_done();
             return Ok(());
         }
@@ -436,7 +449,7 @@ impl Session {
             && !operation.ended.is_empty()
             && operation.carried.keys().all(gone)
         {
-            self.operations.remove(&id);
+            self.forget(id);
             self.end_channels_when_done();
         }
     }

@@ -153,7 +153,7 @@ impl Session {
             State::Receiving { life, abandoned, .. } => match life {
                 // Runs to its end: the name appears whole or not at all. The application hears then.
                 Receiving::Committing => {}
-                Receiving::Staging => *abandoned = Some(why.clone()),
+                Receiving::Staging if operation.calls.is_none() => *abandoned = Some(why.clone()),
                 _ => self.abandon(id, why.clone()),
             },
         }

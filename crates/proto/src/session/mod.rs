@@ -6,10 +6,10 @@
 //! One input, then every output, then wait:
 //!
 //! - a head arrived and its tag is right: [`Session::on_head`] says what the payload is. Then [`Session::on_control`],
-//!   [`Session::on_block`] or [`Session::on_skipped`] once it is complete (and checked);
+//!   [`Session::on_block`], [`Session::on_calls`] or [`Session::on_skipped`] once it is complete (and checked);
 //! - a record was handed to the transport: [`Session::on_sent`];
 //! - storage answered: `on_opened`, `on_staged`, `on_written`, `on_checked`, `on_verified`, `on_committed`,
-//!   `on_source`;
+//!   `on_source`; the calls of a batch were done: `on_answered`;
 //! - a channel came up, moved bytes, broke: `on_channel`, `on_progress`, `on_lost`;
 //! - time passed: [`Session::on_time`], at [`Session::deadline`] at the latest.
 //!
@@ -21,6 +21,7 @@
 //! loses its last channel before it heard reports the loss, not success. Bytes count after they were written; a target is
 //! committed at exact cover and FINISH, never before. Control messages tell states, so repetition and delay are harmless.
 
+mod calls;
 mod fault;
 mod group;
 mod input;
@@ -121,6 +122,8 @@ pub enum Verdict {
     Control,
     /// A block: write it to the operation's stage at `offset`, then `on_block`, and `on_written` when it is.
     Block { operation: OperationId, offset: u64, length: u32 },
+    /// Calls, or the reply to them: read the payload, and when it is complete and checked, `on_calls`.
+    Calls { operation: OperationId, length: u32 },
     /// Read and forget the payload, then `on_skipped`.
     Skip,
     /// Not now: leave the payload in the transport until `Output::Resume`.
@@ -280,6 +283,20 @@ impl Session {
 
     /// The client asks for a transfer: an upload sends, a download receives. The number names it from now on.
     pub fn open(&mut self, upload: bool, request: Request) -> Result<OperationId, Error> {
+        let id = self.next_operation()?;
+        let opening = self.first_up().unwrap_or_default();
+        let half = if upload { Half::Sending } else { Half::Receiving };
+        let mut operation = Operation::new(id, upload, half, opening);
+        operation.level = request.level;
+        (operation.durable, operation.hash, operation.reread) = (request.durable, request.hash, request.reread);
+        operation.request = Some(request);
+        operation.owes.add(operation::Owes::REQUEST);
+        self.operations.insert(id, operation);
+        Ok(id)
+    }
+
+    /// The number of a new operation, where there may be one.
+    fn next_operation(&mut self) -> Result<OperationId, Error> {
         if self.role != Role::Client {
             return Err(Error::new(ErrorKind::Protocol, "only the client opens operations"));
         }
@@ -293,16 +310,7 @@ impl Session {
             Error::new(ErrorKind::LimitExceeded, "this session has used up its operation numbers: open another")
         })?;
         self.highest = number;
-        let id = OperationId(number);
-        let opening = self.first_up().unwrap_or_default();
-        let half = if upload { Half::Sending } else { Half::Receiving };
-        let mut operation = Operation::new(id, upload, half, opening);
-        operation.level = request.level;
-        (operation.durable, operation.hash, operation.reread) = (request.durable, request.hash, request.reread);
-        operation.request = Some(request);
-        operation.owes.add(operation::Owes::REQUEST);
-        self.operations.insert(id, operation);
-        Ok(id)
+        Ok(OperationId(number))
     }
 
     /// The first operation travelled inside the handshake: it counts as asked on channel 1. (Client.)

@@ -1,5 +1,6 @@
 //! One operation as one pipeline sees it: which half it has, what it still has to tell the other end, how it ended.
 
+use super::calls::Calls;
 use super::group::{Half, Part};
 use super::receiver::Receiver;
 use super::sender::Sender;
@@ -100,6 +101,8 @@ pub struct Operation {
     pub(super) upload: bool,
     pub(super) state: State,
     pub(super) part: Part,
+    /// It is one of calls, and moves no block.
+    pub(super) calls: Option<Calls>,
     /// The request, as long as it may have to be told again.
     pub(super) request: Option<Request>,
     pub(super) opening: ChannelId,
@@ -161,6 +164,7 @@ impl Operation {
             upload,
             state,
             part: Part::Coordinator(Vec::new()),
+            calls: None,
             request: None,
             opening,
             level: Level::Clear,

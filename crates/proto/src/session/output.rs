@@ -14,6 +14,8 @@ use alloc::vec::Vec;
 pub enum Payload {
     /// A control message or a request.
     Control(Vec<u8>),
+    /// The operation's batch (with REQUEST) or reply, which the driver holds.
+    Calls,
     /// A range of the operation's source, counted from byte 0 of the transfer.
     Block(Extent),
 }
@@ -47,7 +49,12 @@ pub enum Output {
     Again { operation: OperationId, ranges: Vec<Extent> },
     /// Give the target its name, by the plan of [`crate::commit`]; then call `on_committed`.
     Commit { operation: OperationId, length: u64, durable: bool },
-    /// Drop stage or source: the operation failed here. `keep` leaves what arrived for the next attempt, where storage can.
+    /// A batch came on this channel, behind those that came on it before: do its calls; then call `on_answered`. (Server.)
+    Execute { operation: OperationId, channel: ChannelId },
+    /// Nothing will be told about these calls again: what is held of them may go.
+    Forget { operation: OperationId },
+    /// Drop stage or source: the operation failed here. `keep` leaves what arrived for the next attempt, where storage can. Of an
+    /// operation of calls: begin none of those that were not begun; `on_answered` is still called.
     Abort { operation: OperationId, keep: bool },
     /// Stop using the channel and close its socket. `error` is none after an orderly end.
     Close { channel: ChannelId, error: Option<Error> },

@@ -132,6 +132,7 @@ impl Session {
         operation.silence.on_word(now);
         let sent = match operation.message(owed) {
             Some(control) => self.send_control(channel, id, &control, false),
+            None if operation.calls.is_some() => self.send_calls(channel, id, owed == Owes::REQUEST),
             None => self.send_request(channel, id),
         };
         self.forget_if_over(id);
@@ -248,22 +249,28 @@ impl Session {
     }
 
     fn send(&mut self, channel: ChannelId, id: OperationId, event: Event, flags: Flags, payload: Vec<u8>) -> bool {
+        // Every encoder stays far below 64 KiB.
+        let length = payload.len() as u32;
+        self.send_record(channel, id, event, flags, length, Payload::Control(payload))
+    }
+
+    /// A record that is no block.
+    pub(super) fn send_record(
+        &mut self,
+        channel: ChannelId,
+        id: OperationId,
+        event: Event,
+        flags: Flags,
+        length: u32,
+        payload: Payload,
+    ) -> bool {
         let level: Level = self.limits.control_level;
         let Some(state) = self.channels.get_mut(&channel) else { return false };
-        let head = Head {
-            event: event as u8,
-            level,
-            epoch: state.send.epoch,
-            operation: id,
-            sequence: state.send.sequence,
-            offset: 0,
-            // Every encoder stays far below 64 KiB.
-            length: payload.len() as u32,
-            flags,
-        };
+        let (epoch, sequence) = (state.send.epoch, state.send.sequence);
+        let head = Head { event: event as u8, level, epoch, operation: id, sequence, offset: 0, length, flags };
         state.send.count_sent(&head, &self.limits.keys);
         state.busy = true;
-        self.outputs.push_back(Output::Send { channel, head, payload: Payload::Control(payload) });
+        self.outputs.push_back(Output::Send { channel, head, payload });
         true
     }
 }
@@ -312,7 +319,7 @@ mod smallest {
 }
 
 impl Operation {
-    /// The present state as a message; none for the request, which has a form of its own.
+    /// The present state as a message; none for the request and for calls, which have forms of their own.
     fn message(&mut self, owed: Owes) -> Option<Control> {
         let failed = || Error::new(ErrorKind::Cancelled, "cancelled");
         Some(match owed {
@@ -321,6 +328,8 @@ impl Operation {
                 (_, State::Sending { given_up: Some(error), .. }) => error.clone(),
                 _ => failed(),
             }),
+            // The reply itself.
+            Owes::COMMITTED if self.calls.is_some() => return None,
             Owes::COMMITTED => match &self.outcome {
                 Some(Ok(committed)) => Control::Committed {
                     length: committed.length,

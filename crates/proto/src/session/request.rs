@@ -75,7 +75,7 @@ impl Session {
     }
 
     /// Whether this request is the first with its number. Requests on different channels overtake each other.
-    fn is_new(&mut self, id: OperationId) -> Result<bool, Fault> {
+    pub(super) fn is_new(&mut self, id: OperationId) -> Result<bool, Fault> {
         if !self.coordinates(id) {
             return Err(Fault::Operation);
         }

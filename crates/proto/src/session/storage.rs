@@ -281,7 +281,7 @@ impl Session {
         }
         if operation.owes.has(Owes::REQUEST) && !operation.told.has(Owes::REQUEST) {
             // The server never heard of it, and will not.
-            self.operations.remove(&id);
+            self.forget(id);
             self.event(SessionEvent::Settled { operation: id, outcome: Err(error) });
             return self.end_channels_when_done();
         }
@@ -318,7 +318,12 @@ impl Session {
         match life {
             Receiving::Committing | Receiving::Settled => {}
             // The stage may come into being any moment: it is dropped when it has.
-            Receiving::Staging => *abandoned = Some(error),
+            Receiving::Staging => {
+                let first = abandoned.replace(error).is_none();
+                if first && operation.calls.is_some() {
+                    self.outputs.push_back(Output::Abort { operation: id, keep: false });
+                }
+            }
             Receiving::Asked => self.settle(id, Err(error)),
             Receiving::Moving | Receiving::Verifying => {
                 self.outputs.push_back(Output::Abort { operation: id, keep: error.kind.leaves_part() });
@@ -423,7 +428,7 @@ impl Session {
             self.push_end_of_range(channel, id, blocks);
         }
         if !keep {
-            self.operations.remove(&id);
+            self.forget(id);
         }
     }
 
@@ -454,7 +459,7 @@ impl Session {
         let lingering = self.operations.values().filter(settled).count();
         let oldest = self.operations.values().find(settled).map(Operation::id);
         if let Some(oldest) = oldest.filter(|_| lingering > most) {
-            self.operations.remove(&oldest);
+            self.forget(oldest);
         }
     }
 }

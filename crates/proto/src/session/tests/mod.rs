@@ -1,6 +1,8 @@
 //! Two sessions that talk to each other: the plain course of things, and each way of failing once. The orders in which
 //! things can happen are the model checker's.
 
+mod asserting;
+mod calls;
 mod failures;
 mod losses;
 mod pair;

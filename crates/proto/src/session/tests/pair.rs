@@ -15,6 +15,8 @@ use core::time::Duration;
 
 /// Block size of all tests here.
 pub(super) const BLOCK: u64 = 64 * 1024;
+/// Bytes of every reply.
+pub(super) const REPLY: u32 = 700;
 /// Which end: 0 is the client, 1 the server.
 pub(super) type Side = usize;
 pub(super) const CLIENT: Side = 0;
@@ -29,6 +31,8 @@ pub(super) enum Step {
     Commit,
     Verify,
     Write,
+    /// The calls of a batch.
+    Execute,
 }
 
 /// How storage answers.
@@ -47,6 +51,10 @@ pub(super) struct Story {
     pub(super) outcome: Option<Result<Committed, Error>>,
     pub(super) grant: Option<Grant>,
     pub(super) again: Vec<Vec<Extent>>,
+    /// How often its batch was done, its reply came, and it was forgotten.
+    pub(super) executed: usize,
+    pub(super) replied: usize,
+    pub(super) forgotten: usize,
 }
 
 struct Held {
@@ -192,6 +200,11 @@ impl Pair {
         self.client().open(false, Request { credit: 2 * BLOCK, hash, ..request() }).unwrap()
     }
 
+    /// The client makes calls on pipeline 0.
+    pub(super) fn calls(&mut self) -> OperationId {
+        self.client().open_calls(9000).unwrap()
+    }
+
     pub(super) fn hold(&mut self, side: Side, step: Step) {
         self.answers.insert((side, step), Answer::Hold);
     }
@@ -222,6 +235,19 @@ impl Pair {
         self.wires.remove(&(CLIENT, channel));
         self.wires.remove(&(SERVER, channel));
         self.session_of(side, channel).on_lost(channel, Error::new(ErrorKind::ConnectionLost, "cut"));
+    }
+
+    /// Storage refuses what it held.
+    pub(super) fn refuse_held(&mut self, side: Side, step: Step) {
+        self.refuse(side, step);
+        for held in core::mem::take(&mut self.held) {
+            self.answer(held);
+        }
+    }
+
+    /// Something is under way to that side on the channel.
+    pub(super) fn is_waiting(&self, side: Side, channel: ChannelId) -> bool {
+        self.wires.get(&(side, channel)).is_some_and(|queue| !queue.is_empty())
     }
 
     /// Delivers and answers until nothing moves, letting time pass where an end waits for it.
@@ -291,6 +317,13 @@ impl Pair {
                 }
                 result.map(|_| ())
             }
+            (Verdict::Calls { operation, .. }, Payload::Calls) => {
+                let taken = session.on_calls(channel, now);
+                if taken == Ok(true) && side == CLIENT {
+                    self.story(side, operation).replied += 1;
+                }
+                taken.map(|_| ())
+            }
             (verdict, payload) => panic!("{verdict:?} for {payload:?}"),
         };
         result.unwrap_or_else(|fault| panic!("{fault}: {head:?}"));
@@ -328,6 +361,11 @@ impl Pair {
                 self.story(side, operation).committed = Some(length);
                 self.ask(Held { side, pipeline, step: Step::Commit, operation, extent: none });
             }
+            Output::Execute { operation, .. } => {
+                self.story(side, operation).executed += 1;
+                self.ask(Held { side, pipeline, step: Step::Execute, operation, extent: none });
+            }
+            Output::Forget { operation } => self.story(side, operation).forgotten += 1,
             Output::Abort { operation, .. } => self.story(side, operation).aborted = true,
             Output::Send { channel, head, payload } => {
                 if let Some(event) = Event::from_code(head.event) {
@@ -336,6 +374,7 @@ impl Pair {
                 let expected = match &payload {
                     Payload::Control(bytes) => bytes.len() as u64,
                     Payload::Block(extent) => extent.length(),
+                    Payload::Calls => head.length.into(),
                 };
                 assert_eq!(u64::from(head.length), expected);
                 self.epochs.entry((side, channel)).or_default().check(&head, &self.keys);
@@ -405,6 +444,7 @@ impl Pair {
                 session.on_opened(operation, result.map(|()| facts));
             }
             Step::Stage => session.on_staged(operation, result.map(|()| kept)),
+            Step::Execute => session.on_answered(operation, result.map(|()| REPLY)),
             Step::Check => session.on_checked(operation, result),
             Step::Commit => session.on_committed(operation, result.map(|()| target)),
             Step::Write => {
@@ -416,26 +456,6 @@ impl Pair {
 
     pub(super) fn story(&mut self, side: Side, operation: OperationId) -> &mut Story {
         self.stories.entry((side, operation)).or_default()
-    }
-
-    /// Both ends committed `length` bytes, each of them written.
-    pub(super) fn assert_moved(&mut self, operation: OperationId, upload: bool, length: u64) {
-        let (source, target) = if upload { (CLIENT, SERVER) } else { (SERVER, CLIENT) };
-        for side in [source, target] {
-            let outcome = self.story(side, operation).outcome.clone();
-            let committed = outcome.expect("settled").expect("committed");
-            assert_eq!(committed.length, length);
-        }
-        let story = self.story(target, operation);
-        assert_eq!(story.committed, Some(length));
-        assert!(!story.aborted);
-        story.written.sort();
-        let mut end = 0;
-        for extent in &story.written {
-            assert!(extent.offset() <= end, "a gap at {end}");
-            end = end.max(extent.end());
-        }
-        assert_eq!(end, length);
     }
 
     /// Records move one by one, a step of time each, until `done`.
@@ -461,28 +481,6 @@ impl Pair {
         let now = self.now;
         self.ends.iter_mut().flatten().for_each(|session| session.on_time(now));
         self.turn();
-    }
-
-    /// Neither end committed, both know why.
-    pub(super) fn assert_failed(&mut self, operation: OperationId, kinds: [ErrorKind; 2]) {
-        for side in [CLIENT, SERVER] {
-            let outcome = self.story(side, operation).outcome.clone().expect("settled");
-            assert_eq!(outcome.expect_err("failed").kind, kinds[side], "side {side}");
-        }
-    }
-
-    /// Nothing is remembered about any operation, and both ends close in order.
-    pub(super) fn assert_closes(&mut self) {
-        self.run();
-        for session in self.ends.iter().flatten() {
-            assert_eq!(session.operations().count(), 0, "{session:?}");
-        }
-        self.ends[CLIENT].iter_mut().for_each(Session::close);
-        self.run();
-        for side in [CLIENT, SERVER] {
-            let pipelines = self.ends[side].len();
-            assert_eq!(self.over[side], alloc::vec![None; pipelines]);
-        }
     }
 }
 

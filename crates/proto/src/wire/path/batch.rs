@@ -38,8 +38,7 @@ impl<'a> Batch<'a> {
         }
         let mut reader = Reader::new(payload);
         let flags = flags(&mut reader, FLAGS, "flags of a batch")?;
-        // At most 256 KiB: fits.
-        let room = reader.integer_up_to(limits::CALL_BYTES_MAX as u64, "room")? as u32;
+        let room = room(&mut reader)?;
         let request = reader.array()?;
         let age_ms = if flags & REPEATED != 0 { Some(reader.integer()?) } else { None };
         if age_ms.is_some() && request == [0; 16] {
@@ -61,12 +60,24 @@ impl<'a> Batch<'a> {
         Ok(Self { stop, durable, room, request, age_ms, base, calls })
     }
 
+    /// The room that a batch names, without a look at its calls.
+    pub fn room_of(payload: &[u8]) -> Result<u32, WireError> {
+        let mut reader = Reader::new(payload);
+        flags(&mut reader, FLAGS, "flags of a batch")?;
+        room(&mut reader)
+    }
+
     /// The payload on the wire.
     pub fn encode(&self) -> Vec<u8> {
         let mut writer = BatchWriter::default();
         self.calls.iter().for_each(|call| writer.push(call));
         writer.finish(self)
     }
+}
+
+fn room(reader: &mut Reader<'_>) -> Result<u32, WireError> {
+    // At most 256 KiB: fits.
+    reader.integer_up_to(limits::CALL_BYTES_MAX as u64, "room").map(|room| room as u32)
 }
 
 /// Collects calls until a batch is full: the caller compares [`BatchWriter::bytes`] with what it may send.

@@ -1,0 +1,205 @@
+//! Batches of calls: held from their first word to their last, done by the pool one after the other per channel (P-70). What a
+//! call means is the host's affair.
+
+use super::{Host, Pump};
+use crate::blocking::{Blocking, Share};
+use crate::bounds;
+use crate::mail::Mail;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use xdfs_proto::base::{ChannelId, Error, ErrorKind, Extent, OperationId};
+use xdfs_proto::wire::path::Batch;
+use xdfs_proto::wire::{Flags, Head};
+use xdfs_xio::buf::Buffer;
+use xdfs_xio::dispatch::Dispatch;
+
+use super::line::Origin;
+
+/// What is held of one operation of calls.
+struct Held {
+    /// The batch; at the server, once it was done, the reply.
+    payload: Vec<u8>,
+    /// Longest reply that its client takes. (Server.)
+    room: usize,
+    /// Bytes that count against the session's share.
+    counted: usize,
+    /// Nothing more of it is to be begun.
+    stop: Arc<AtomicBool>,
+}
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Batches {
+    held: BTreeMap<OperationId, Held>,
+    /// Batches of each channel that are not done; the first one is being done.
+    queues: BTreeMap<ChannelId, VecDeque<OperationId>>,
+    /// What `held` counts.
+    bytes: usize,
+}
+
+impl Batches {
+    pub(super) fn is_empty(&self) -> bool {
+        self.held.is_empty()
+    }
+
+    fn hold(&mut self, operation: OperationId, payload: Vec<u8>, room: usize) {
+        let counted = payload.len() + room;
+        self.bytes += counted;
+        self.held.insert(operation, Held { payload, room, counted, stop: Arc::default() });
+    }
+
+    fn forget(&mut self, operation: OperationId) {
+        if let Some(held) = self.held.remove(&operation) {
+            self.bytes -= held.counted;
+        }
+    }
+
+    /// The batch is done: its reply takes its place.
+    fn answered(&mut self, operation: OperationId, payload: Vec<u8>) {
+        if let Some(held) = self.held.get_mut(&operation) {
+            self.bytes = self.bytes - held.counted + payload.len();
+            (held.counted, held.payload) = (payload.len(), payload);
+        }
+    }
+}
+
+impl<D, H> Pump<D, H>
+where
+    D: Dispatch,
+    D::Link: Send + 'static,
+    H: Host,
+{
+    /// The application makes calls. (Client.)
+    pub(super) fn open_calls(&mut self, ticket: u64, payload: Vec<u8>) {
+        let bytes = u32::try_from(payload.len()).unwrap_or(u32::MAX);
+        let result = self.session.open_calls(bytes);
+        if let Ok(operation) = result {
+            self.tickets.insert(ticket, operation);
+            self.batches.hold(operation, payload, 0);
+        }
+        self.host.numbered(ticket, result);
+    }
+
+    /// A batch, or a reply, is whole and proved.
+    pub(super) fn on_calls_filled(&mut self, channel: ChannelId, head: &Head, buffer: Buffer) {
+        let now = self.dispatch.now();
+        let taken = self.session.on_calls(channel, now);
+        if taken == Ok(true) {
+            // The record's length is bounded by its buffer.
+            let payload = &buffer.payload()[..head.length as usize];
+            self.host.moved(head.operation, head.length.into());
+            if head.flags.has(Flags::REQUEST) {
+                // A batch that cannot be read that far asks for nothing, and fails when it is read in full.
+                let room = Batch::room_of(payload).map_or(0, |room| room as usize);
+                self.batches.hold(head.operation, payload.to_vec(), room);
+            } else {
+                self.host.replied(head.operation, payload);
+            }
+        }
+        self.receive_pool.give(buffer);
+        match taken {
+            Ok(_) => {
+                self.next_head(channel);
+                self.serve_waiting();
+            }
+            Err(fault) => self.session.on_fault(fault),
+        }
+    }
+
+    /// A batch has its place behind those of its channel.
+    pub(super) fn on_execute(&mut self, operation: OperationId, channel: ChannelId) {
+        // Twice what a client may have under way: it may know of an outcome before this end knows that it does.
+        let most = 2 * xdfs_proto::limits::CALL_ROOM_MAX / usize::from(self.session.limits().pipelines.max(1));
+        if self.batches.bytes > most {
+            let text = "too many calls at a time in this session";
+            return self.session.on_answered(operation, Err(Error::new(ErrorKind::Busy, text)));
+        }
+        let queue = self.batches.queues.entry(channel).or_default();
+        queue.push_back(operation);
+        if queue.len() == 1 {
+            self.start_calls(channel, operation);
+        }
+    }
+
+    fn start_calls(&mut self, channel: ChannelId, operation: OperationId) {
+        let Some(held) = self.batches.held.get_mut(&operation) else { return };
+        let (payload, stop) = (std::mem::take(&mut held.payload), Arc::clone(&held.stop));
+        let (share, job) = self.host.execute(operation, payload, stop);
+        let submit = move |blocking: &Blocking, _: Share, task| blocking.submit_calls(share, task);
+        self.call_in(submit, job, move |result| Mail::Answered { operation, channel, result });
+    }
+
+    /// The calls of a batch were done, or it cannot be done at all.
+    pub(super) fn on_answered(&mut self, operation: OperationId, channel: ChannelId, result: Result<Vec<u8>, Error>) {
+        self.calls -= 1;
+        let room = self.batches.held.get(&operation).map_or(0, |held| held.room);
+        let most = room.min(self.session.calls_bytes_max() as usize);
+        let result = result.and_then(|reply| {
+            if reply.is_empty() || reply.len() > most {
+                return Err(Error::new(ErrorKind::LimitExceeded, "the reply is longer than its room"));
+            }
+            let bytes = reply.len() as u32;
+            self.batches.answered(operation, reply);
+            Ok(bytes)
+        });
+        self.session.on_answered(operation, result);
+        let Some(queue) = self.batches.queues.get_mut(&channel) else { return };
+        queue.pop_front();
+        match queue.front().copied() {
+            Some(next) => self.start_calls(channel, next),
+            None => drop(self.batches.queues.remove(&channel)),
+        }
+    }
+
+    /// Nothing more of the batch is to be begun; whether there is one of this number.
+    pub(super) fn stop_calls(&mut self, operation: OperationId) -> bool {
+        let Some(held) = self.batches.held.get(&operation) else { return false };
+        held.stop.store(true, Ordering::Relaxed);
+        let mut waited = false;
+        for queue in self.batches.queues.values_mut() {
+            if let Some(at) = queue.iter().skip(1).position(|waiting| *waiting == operation) {
+                queue.remove(at + 1);
+                waited = true;
+            }
+        }
+        if waited {
+            let error = Error::new(ErrorKind::Cancelled, "cancelled before it was begun");
+            self.session.on_answered(operation, Err(error));
+        }
+        true
+    }
+
+    pub(super) fn forget_calls(&mut self, operation: OperationId) {
+        self.batches.forget(operation);
+    }
+
+    /// A batch or reply leaves in a buffer, as a block does.
+    pub(super) fn send_calls(&mut self, channel: ChannelId, head: Head) {
+        let Ok(extent) = Extent::new(0, head.length.into()) else { return };
+        match self.want_send.is_empty().then(|| self.send_pool.take()).flatten() {
+            Some(buffer) => self.fill_calls(channel, &head, extent, buffer),
+            None => self.want_send.push_back((channel, head, extent)),
+        }
+    }
+
+    pub(super) fn fill_calls(&mut self, channel: ChannelId, head: &Head, extent: Extent, mut buffer: Buffer) {
+        let length = head.length as usize;
+        match self.batches.held.get(&head.operation) {
+            Some(held) if held.payload.len() == length => {
+                buffer.payload_mut()[..length].copy_from_slice(&held.payload);
+                self.send_buffer(channel, head, extent, Origin::Pool, buffer);
+            }
+            // Forgotten while it waited for a buffer: the record was counted, so the channel cannot go on without it.
+            _ => {
+                self.send_pool.give(buffer);
+                self.abandon_send(channel);
+            }
+        }
+    }
+}
+
+/// Threads that do calls: as many as cores for one export, and one more, so that an export which hangs leaves one to the others.
+pub(crate) fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get).clamp(2, bounds::CALL_THREADS_MAX) + 1
+}

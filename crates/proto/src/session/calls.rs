@@ -1,0 +1,169 @@
+//! Operations of calls (P-69): a batch from the client, a reply from the server. Their bytes never come in here: the driver
+//! holds the batch until its outcome is known, and the reply until the machine says that it is to be forgotten.
+//!
+//! At the client such an operation is an upload without blocks, which waits for its outcome; at the server it is one whose
+//! stage is the work itself. So requests and replies are told, fenced and told again by the rules of all others, and a number that
+//! came before is a repetition: what it asks for is done once.
+
+use super::group::Half;
+use super::operation::{Operation, Owes, State};
+use super::output::{Output, Payload};
+use super::request::OPERATIONS_UNHEARD;
+use super::{Bug, Committed, Fault, Role, Session, Verdict};
+use crate::base::{ChannelId, Error, ErrorKind, Instant, OperationId};
+use crate::channel::life::Receiving;
+use crate::limits;
+use crate::wire::control::Safety;
+use crate::wire::{Event, Flags, Head, WireError};
+use alloc::vec::Vec;
+
+/// What the machine knows of a batch or its reply.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Calls {
+    /// Bytes of what this end tells: the batch, or the reply once there is one.
+    pub(super) bytes: u32,
+}
+
+impl Session {
+    /// Longest batch or reply of this session.
+    pub fn calls_bytes_max(&self) -> u32 {
+        // 256 KiB: fits.
+        self.limits.block.min(limits::CALL_BYTES_MAX as u32)
+    }
+
+    /// The client has a batch of so many bytes, which the driver keeps under the number that comes back.
+    pub fn open_calls(&mut self, bytes: u32) -> Result<OperationId, Error> {
+        if bytes == 0 || bytes > self.calls_bytes_max() {
+            return Err(Error::new(ErrorKind::LimitExceeded, "a batch of calls is too long for this session"));
+        }
+        let id = self.next_operation()?;
+        let mut operation = Operation::new(id, true, Half::Sending, self.first_up().unwrap_or_default());
+        operation.level = self.limits.control_level;
+        operation.calls = Some(Calls { bytes });
+        operation.owes.add(Owes::REQUEST);
+        self.operations.insert(id, operation);
+        Ok(id)
+    }
+
+    pub(super) fn judge_calls(&self, head: &Head) -> Result<Verdict, Fault> {
+        if head.length == 0 {
+            return Err(Fault::Wire(WireError::Truncated));
+        }
+        if head.length > self.calls_bytes_max() {
+            return Err(Fault::TooLong);
+        }
+        let id = head.operation;
+        let take = Ok(Verdict::Calls { operation: id, length: head.length });
+        if head.flags.has(Flags::REQUEST) {
+            self.from(Role::Client, Event::Path)?;
+            if !self.coordinates(id) {
+                return Err(Fault::Operation);
+            }
+            if self.owes_many_marks() {
+                return Ok(Verdict::Park);
+            }
+            let repeated = id.0 <= self.highest && !self.skipped.contains(&id);
+            return if repeated && !self.bugs.has(Bug::CallTwice) { Ok(Verdict::Skip) } else { take };
+        }
+        self.from(Role::Server, Event::Path)?;
+        self.check_opened(id)?;
+        match self.operations.get(&id) {
+            Some(operation) if operation.calls.is_none() => Err(Fault::WrongSide(Event::Path.name())),
+            // The request has not left: nobody can have an answer to it.
+            Some(operation) if operation.owes.has(Owes::REQUEST) && !operation.told.has(Owes::REQUEST) => {
+                Err(Fault::Operation)
+            }
+            Some(operation) if !operation.is_settled() => take,
+            _ => Ok(Verdict::Skip),
+        }
+    }
+
+    /// The batch or reply that `on_head` announced is complete and checked. False where it is not wanted: a repetition.
+    /// Else the driver keeps a batch for [`Output::Execute`], and hands a reply over before it polls.
+    pub fn on_calls(&mut self, channel: ChannelId, now: Instant) -> Result<bool, Fault> {
+        let head = self.complete(channel)?;
+        let id = head.operation;
+        if head.flags.has(Flags::REQUEST) {
+            return self.on_batch(channel, id);
+        }
+        match self.operations.get_mut(&id) {
+            Some(operation) if !operation.is_settled() => {
+                operation.silence.on_word(now);
+                self.settle(id, Ok(done(head.length)));
+                self.answered(channel, id);
+                Ok(true)
+            }
+            _ => {
+                self.outcome_again(channel, id);
+                Ok(false)
+            }
+        }
+    }
+
+    fn on_batch(&mut self, channel: ChannelId, id: OperationId) -> Result<bool, Fault> {
+        if !self.is_new(id)? && !self.bugs.has(Bug::CallTwice) {
+            return Ok(false);
+        }
+        let busy = self.live_coordinated() >= 2 * self.limits.operations_max + OPERATIONS_UNHEARD;
+        let mut operation = Operation::new(id, true, Half::Receiving, channel);
+        operation.level = self.limits.control_level;
+        operation.calls = Some(Calls { bytes: 0 });
+        self.operations.insert(id, operation);
+        if busy {
+            self.settle(id, Err(Error::new(ErrorKind::Busy, "too many operations at a time in this session")));
+        } else if self.closing {
+            self.settle(id, Err(Error::new(ErrorKind::Draining, "the server is shutting down; try again later")));
+        } else {
+            self.outputs.push_back(Output::Execute { operation: id, channel });
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// The reply is there, so many bytes long, or the batch cannot be done at all. (Server.)
+    pub fn on_answered(&mut self, id: OperationId, result: Result<u32, Error>) {
+        let most = self.calls_bytes_max();
+        let Some(operation) = self.operations.get_mut(&id) else { return };
+        let State::Receiving { life: Receiving::Staging, .. } = operation.state else { return };
+        let Some(calls) = &mut operation.calls else { return };
+        let outcome = result.and_then(|bytes| {
+            calls.bytes = bytes;
+            // The driver holds it to the room, which is no longer.
+            assert!(bytes > 0 && bytes <= most, "a reply of {bytes} bytes");
+            Ok(done(bytes))
+        });
+        self.settle(id, outcome);
+    }
+
+    /// Tells the batch, or its reply.
+    pub(super) fn send_calls(&mut self, channel: ChannelId, id: OperationId, request: bool) -> bool {
+        let Some(operation) = self.operations.get_mut(&id) else { return false };
+        let Some(Calls { bytes }) = operation.calls else { return false };
+        if request {
+            operation.opening = channel;
+        }
+        let flags = if request { Flags::REQUEST } else { Flags::NONE };
+        self.send_record(channel, id, Event::Path, flags, bytes, Payload::Calls)
+    }
+
+    /// A reply has passed that nobody waits for: the peer has not heard that it arrived before.
+    pub(super) fn outcome_again(&mut self, channel: ChannelId, id: OperationId) {
+        if self.operations.contains_key(&id) {
+            return self.answered(channel, id);
+        }
+        if !self.owes_many_marks() {
+            self.push_end_of_range(channel, id, 0);
+        }
+    }
+
+    /// Nothing will be told about the operation again.
+    pub(super) fn forget(&mut self, id: OperationId) {
+        if self.operations.remove(&id).is_some_and(|operation| operation.calls.is_some()) {
+            self.outputs.push_back(Output::Forget { operation: id });
+        }
+    }
+}
+
+fn done(bytes: u32) -> Committed {
+    Committed { length: bytes.into(), safety: Safety::Written, version: Vec::new(), root: None, reread: false }
+}
