@@ -1,5 +1,6 @@
 //! What a pipeline asks of the client: targets of downloads, and somebody who waits for outcomes.
 
+use crate::calls::Queue;
 use crate::ends::Target;
 use crate::joining::Joiner;
 use crate::options::Verify;
@@ -53,16 +54,17 @@ impl Registry {
 
     /// A pipeline's thread is about to end. With the first one, which coordinates every transfer, whoever still waits
     /// hears so: a request may have been on its way to it.
-    pub(crate) fn pipeline_ended(&self, pipeline: PipelineId, error: Option<&Error>) {
+    pub(crate) fn pipeline_ended(&self, calls: &Queue, pipeline: PipelineId, error: Option<&Error>) {
         let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         if error.is_some() && ended.as_ref().is_none_or(Option::is_none) {
             *ended = Some(error.cloned());
         }
+        let closed = || Error::new(ErrorKind::ConnectionLost, "the session has ended");
         drop(ended);
+        calls.ended(pipeline, &error.cloned().unwrap_or_else(closed));
         if pipeline != PipelineId(0) {
             return;
         }
-        let closed = || Error::new(ErrorKind::ConnectionLost, "the session has ended");
         for pending in std::mem::take(&mut *self.pending()).into_values() {
             let _ = pending.outcome.try_send(Err(error.cloned().unwrap_or_else(closed)));
         }
@@ -75,6 +77,8 @@ pub(crate) struct ClientHost {
     pub joiner: Arc<Joiner>,
     /// Ticket of each operation, and its counter.
     pub operations: BTreeMap<OperationId, (u64, Arc<AtomicU64>)>,
+    /// Tickets of operations of calls.
+    pub calls: BTreeMap<OperationId, u64>,
     /// Channels that may still be replaced: a path that loses every new channel is left alone in the end.
     pub replacements: u16,
 }
@@ -102,7 +106,20 @@ impl Host for ClientHost {
         }
     }
 
+    fn replied(&mut self, operation: OperationId, reply: &[u8]) {
+        if let Some(ticket) = self.calls.get(&operation) {
+            self.joiner.calls.replied(*ticket, reply);
+        }
+    }
+
     fn numbered(&mut self, ticket: u64, operation: Result<OperationId, Error>) {
+        if self.joiner.calls.has(ticket) {
+            match operation {
+                Ok(operation) => drop(self.calls.insert(operation, ticket)),
+                Err(error) => drop(self.joiner.calls.leave(ticket, Err(error))),
+            }
+            return;
+        }
         let mut pending = self.registry.pending();
         match operation {
             Ok(operation) => {
@@ -125,6 +142,10 @@ impl Host for ClientHost {
     }
 
     fn settled(&mut self, operation: OperationId, outcome: Result<Committed, Error>, tally: Tally) {
+        if let Some(ticket) = self.calls.remove(&operation) {
+            self.joiner.calls.leave(ticket, outcome.map(drop));
+            return self.close_when_drained();
+        }
         let Some((ticket, _)) = self.operations.remove(&operation) else { return };
         let Some(pending) = self.registry.pending().remove(&ticket) else { return };
         let report = outcome.map(|committed| Report {
@@ -188,7 +209,8 @@ impl ClientHost {
     /// The server goes down and no transfer is left: every pipeline may end. (One pipeline alone does so by itself.)
     fn close_when_drained(&self) {
         let draining = self.registry.draining.load(Ordering::Relaxed);
-        if draining && self.joiner.posts.len() > 1 && self.registry.pending().is_empty() {
+        let idle = || self.registry.pending().is_empty() && self.joiner.calls.is_empty();
+        if draining && self.joiner.posts.len() > 1 && idle() {
             for post in &self.joiner.posts {
                 let _ = post.try_send(Mail::Command(Command::Close));
             }

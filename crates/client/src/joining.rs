@@ -1,6 +1,7 @@
 //! Channels 2..n: connected, proved and handed to their pipelines by a thread that lives only so long. Data moves on the
 //! channels that are up; nobody waits for the last one.
 
+use crate::calls::Queue;
 use crate::transfer::PumpPost;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -31,6 +32,8 @@ pub(crate) struct Joiner {
     pub key_limits: Limits,
     pub deadline: Duration,
     pub posts: Vec<PumpPost>,
+    /// Calls under way: a pipeline takes part in them from its first channel on.
+    pub calls: Queue,
     pub joined: AtomicUsize,
     pub stopped: AtomicBool,
     /// Why the last channel that failed did.
@@ -188,6 +191,7 @@ impl Joiner {
         if self.posts[pipeline].send(Mail::Attach(Box::new(channel))).is_ok() {
             // After the letter, so that whoever waits for it cannot close the session in front of it.
             self.joined.fetch_add(1, Ordering::Relaxed);
+            self.calls.opened(pipeline);
         }
     }
 }

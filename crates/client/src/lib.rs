@@ -50,6 +50,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod calls;
 mod connect;
 mod ends;
 mod host;
@@ -60,6 +61,7 @@ mod session;
 mod transfer;
 pub mod trust;
 
+pub use calls::{Batch, Facts, Page, Pages, PendingReply, Reply, failed};
 pub use connect::Offer;
 pub use ends::{Content, Payload, Staging, Target};
 pub use options::{ConnectOptions, GetOptions, PutOptions, Verify};
@@ -67,6 +69,7 @@ pub use session::{Session, SessionFacts};
 pub use transfer::{RemoteFile, Report, Transfer};
 pub use xdfs_engine::pump::DiskMode;
 pub use xdfs_proto::base::{Digest, Error, ErrorKind, Level, Retry, Safety, Suite};
+pub use xdfs_proto::wire::path as wire;
 pub use xdfs_secure::content::hexadecimal;
 pub use xdfs_secure::handshake::tls::{Certificates, read_roots};
 pub use xdfs_secure::handshake::{Chain, HostCheck, Pinned, Shown};

@@ -1,5 +1,6 @@
 //! A session: connected, opened, and served by one thread per pipeline.
 
+use crate::calls::Queue;
 use crate::connect;
 use crate::ends::{Payload, RESUME_BYTES_MIN, Target};
 use crate::host::{ClientHost, Pending, Registry};
@@ -168,6 +169,7 @@ impl Session {
             key_limits: options.key_limits,
             deadline: options.deadline,
             posts: posts.clone(),
+            calls: Queue::new(accept.pipelines),
             joined: AtomicUsize::new(1),
             stopped: AtomicBool::new(false),
             failure: Mutex::new(None),
@@ -218,6 +220,7 @@ impl Session {
                 registry: Arc::clone(&self.registry),
                 joiner: Arc::clone(&self.joiner),
                 operations: BTreeMap::new(),
+                calls: BTreeMap::new(),
                 replacements: limits.channels.min(64),
             };
             if let Some((request, moved)) = download.take() {
@@ -252,7 +255,7 @@ impl Session {
                     Ok(Err(error)) => Some(Error::new(ErrorKind::Resources, format!("cannot watch sockets: {error}"))),
                     Err(_) => Some(Error::new(ErrorKind::Resources, "a pipeline of the session has failed")),
                 };
-                registry.pipeline_ended(pipeline, error.as_ref());
+                registry.pipeline_ended(&others.calls, pipeline, error.as_ref());
                 if let Some(error) = error {
                     others.tell_others(pipeline, &error);
                 }
@@ -376,7 +379,19 @@ impl Session {
         Ok(Transfer { ticket, post, moved, resumed, replaces, outcome: receiver, length })
     }
 
-    fn why_ended(&self) -> Error {
+    pub(crate) fn next_ticket(&self) -> u64 {
+        self.tickets.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(crate) fn queue(&self) -> &Queue {
+        &self.joiner.calls
+    }
+
+    pub(crate) fn post(&self, pipeline: usize) -> PumpPost {
+        self.joiner.posts[pipeline].clone()
+    }
+
+    pub(crate) fn why_ended(&self) -> Error {
         let ended = self.registry.ended.lock().unwrap_or_else(PoisonError::into_inner).clone();
         ended.flatten().unwrap_or_else(|| Error::new(ErrorKind::ConnectionLost, "the session has ended"))
     }

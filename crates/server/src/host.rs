@@ -3,18 +3,22 @@
 //! It must not open a file but through an [`Authorized`] operation.
 
 use crate::authorise::{Authorized, Present, Want};
+use crate::calls;
 use crate::log::{Log, LogEvent};
 use crate::sessions::{Letter, Metrics};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::time::{SystemTime, UNIX_EPOCH};
+use xdfs_engine::blocking::Share;
 use xdfs_engine::host::{Host, Job, Opened, Staged};
 use xdfs_engine::transfer::Tally;
 use xdfs_proto::base::{Error, ErrorKind, Level, OperationId, SessionId};
 use xdfs_proto::session::{Committed, SessionEvent, SourceFacts};
+use xdfs_proto::wire::WireError;
 use xdfs_proto::wire::control::{Grant, Kind};
+use xdfs_proto::wire::path::Batch;
 use xdfs_proto::wire::request::Request;
 use xdfs_secure::naming;
 use xdfs_secure::policy::Principal;
@@ -45,6 +49,8 @@ pub(crate) struct Operation {
     name: String,
     upload: bool,
     level: Level,
+    /// It is one of calls, which are logged when they are done.
+    calls: bool,
 }
 
 fn facts(attributes: &Attributes) -> SourceFacts {
@@ -73,6 +79,11 @@ fn open(file: &Authorized, head_only: bool, offset: u64, before: Option<&[u8]>) 
     Ok(Opened { source: Some(source), offset, facts, resembles })
 }
 
+/// A batch that breaks its form costs its operation, and nothing was done.
+fn malformed(error: &WireError) -> Error {
+    Error::new(ErrorKind::Protocol, format!("malformed batch: {error}"))
+}
+
 /// Seconds since 1970; a clock before that is as good as none, and no token is good then.
 fn seconds_now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(u64::MAX, |since| since.as_secs())
@@ -86,7 +97,7 @@ impl ServerHost {
         let floor = judged.as_ref().map_or(Level::Clear, Authorized::floor).max(self.session_floor);
         self.metrics.live.fetch_add(1, Ordering::Relaxed);
         let name = request.name.escape_ascii().to_string();
-        self.operations.insert(operation, Operation { name, upload, level: request.level.max(floor) });
+        self.operations.insert(operation, Operation { name, upload, level: request.level.max(floor), calls: false });
         judged
     }
 
@@ -129,6 +140,40 @@ impl Host for ServerHost {
         })
     }
 
+    fn execute(&mut self, operation: OperationId, batch: Vec<u8>, stop: Arc<AtomicBool>) -> (Share, Job<Vec<u8>>) {
+        self.metrics.live.fetch_add(1, Ordering::Relaxed);
+        let known = Operation { name: String::new(), upload: false, level: Level::Private, calls: true };
+        self.operations.insert(operation, known);
+        let (authority, principal) = (self.authority.now(), Arc::clone(&self.principal));
+        let base = Batch::head_of(&batch).map_err(|error| malformed(&error)).and_then(|head| match head.base {
+            b"" => Ok(None),
+            base => authority.base(&principal, base, seconds_now()).map(Some),
+        });
+        // The exports' shares begin behind the one of everything else.
+        let share = Share(base.as_ref().ok().and_then(Option::as_ref).map_or(0, |base| base.share() + 1));
+        let (log, session) = (Arc::clone(&self.log), self.session);
+        let job = move || {
+            let batch = Batch::decode(&batch).map_err(|error| malformed(&error))?;
+            let done = base.and_then(|base| match base {
+                Some(base) => calls::execute(&batch, &base, &stop),
+                None => calls::exports(&batch, &authority.shown(&principal, seconds_now())?),
+            });
+            let lines = done.as_ref().map_or(Vec::new(), |done| done.lines.clone());
+            if done.is_err() || !lines.is_empty() {
+                log(&LogEvent::Calls {
+                    session,
+                    user: principal.user.escape_debug().to_string(),
+                    operation: operation.0,
+                    base: batch.base.escape_ascii().to_string(),
+                    calls: lines,
+                    error: done.as_ref().err().map(ToString::to_string),
+                });
+            }
+            done.map(|done| done.reply)
+        };
+        (share, Box::new(job))
+    }
+
     fn floor(&self, operation: OperationId) -> Level {
         self.operations.get(&operation).map_or(Level::Private, |known| known.level)
     }
@@ -141,8 +186,11 @@ impl Host for ServerHost {
 
     fn settled(&mut self, operation: OperationId, outcome: Result<Committed, Error>, tally: Tally) {
         self.metrics.operations.fetch_add(1, Ordering::Relaxed);
-        let Some(Operation { name, upload, level }) = self.operations.remove(&operation) else { return };
+        let Some(Operation { name, upload, level, calls }) = self.operations.remove(&operation) else { return };
         self.metrics.live.fetch_sub(1, Ordering::Relaxed);
+        if calls {
+            return;
+        }
         (self.log)(&LogEvent::Transfer {
             session: self.session,
             user: self.principal.user.escape_debug().to_string(),

@@ -8,6 +8,7 @@
 //! - `sessions`: the sessions that have begun, and their pipelines (who may join is [`xdfs_proto::roster`]'s to say);
 //! - `admit`: what bounds strangers (the table is [`xdfs_proto::admit`]);
 //! - `authorise`: from a name on the wire and a proved principal to a file of an export;
+//! - `calls`: what batches of calls do;
 //! - `host`: what a pipeline asks of the server;
 //! - `log`: what an administrator hears;
 //! - [`users`]: the state folder: the host's key and who may log in.
@@ -18,6 +19,7 @@
 mod admit;
 pub mod audit;
 mod authorise;
+mod calls;
 pub mod config;
 mod guest;
 mod host;
@@ -30,9 +32,9 @@ mod untold;
 pub mod users;
 
 pub use admit::ServerLimits;
-pub use authorise::{Access, Anonymous, Export, Users};
+pub use authorise::{Access, Anonymous, Export, Keep, Users};
 pub use listen::{Config, Handle, Server};
-pub use log::{Log, LogEvent};
+pub use log::{CallLine, Log, LogEvent};
 pub use xdfs_engine::pump::DiskMode;
 pub use xdfs_proto::base::KeyLimits;
 pub use xdfs_proto::negotiate::Policy;

@@ -2,7 +2,8 @@
 
 use std::fmt;
 use std::sync::Arc;
-use xdfs_proto::base::SessionId;
+use xdfs_proto::base::{Error, SessionId};
+use xdfs_proto::wire::path::{Call, Code};
 use xdfs_secure::policy::{Fingerprint, Method};
 
 /// Takes log events; called from several threads, must not block for long.
@@ -40,6 +41,15 @@ pub enum LogEvent {
         level: &'static str,
         error: Option<String>,
     },
+    /// A batch of calls ended: those that changed something or read a file, or why none was done.
+    Calls {
+        session: SessionId,
+        user: String,
+        operation: u32,
+        base: String,
+        calls: Vec<CallLine>,
+        error: Option<String>,
+    },
     /// Limits that have bitten since the last time this was told, and refusals that were not told one by one.
     Limits { drops: Vec<(&'static str, u64)>, untold: u64 },
     /// State of the server, one line each, on request.
@@ -55,6 +65,40 @@ pub enum LogEvent {
     Recovered { parts: u64, bytes: u64, others: u64, expired: u64 },
     /// The server takes no new connections and waits for so many sessions.
     Draining { sessions: usize },
+}
+
+/// One call, as the log tells it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CallLine {
+    /// Its word.
+    pub call: &'static str,
+    /// Its path below the base, escaped.
+    pub path: String,
+    /// Where a second name is meant: that one.
+    pub to: Option<String>,
+    /// Bytes of a small file.
+    pub bytes: Option<u64>,
+    /// Why it failed.
+    pub error: Option<String>,
+}
+
+impl CallLine {
+    pub(crate) fn of(call: &Call<'_>, error: Option<&Error>) -> Self {
+        let shown = |name: &[u8]| name.escape_ascii().to_string();
+        Self {
+            call: Code::from_number(call.code()).map_or("unknown", Code::name),
+            path: shown(call.path()),
+            to: match call {
+                Call::Rename { to, .. } | Call::Link { to, .. } | Call::Symlink { target: to, .. } => Some(shown(to)),
+                _ => None,
+            },
+            bytes: match call {
+                Call::Put(put) => Some(put.content.len() as u64),
+                _ => None,
+            },
+            error: error.map(ToString::to_string),
+        }
+    }
 }
 
 impl fmt::Display for LogEvent {
@@ -77,6 +121,15 @@ impl fmt::Display for LogEvent {
                 write!(f, "session {session} operation {operation}: {direction} '{name}', {bytes} bytes at {level}")?;
                 match error {
                     None => Ok(()),
+                    Some(error) => write!(f, ": failed: {error}"),
+                }
+            }
+            Self::Calls { session, operation, base, calls, error, .. } => {
+                let failed = calls.iter().filter(|call| call.error.is_some()).count();
+                write!(f, "session {session} operation {operation}: {} call(s) below '{base}'", calls.len())?;
+                match error {
+                    None if failed == 0 => Ok(()),
+                    None => write!(f, ", {failed} failed"),
                     Some(error) => write!(f, ": failed: {error}"),
                 }
             }

@@ -284,6 +284,7 @@ fn log(quiet: bool, json: bool, audit: Option<Arc<AuditLog>>) -> Log {
             _ if in_its_place => false,
             LogEvent::Started { .. } => false,
             LogEvent::SessionOpened { .. } | LogEvent::SessionEnded { error: None, .. } => !quiet,
+            LogEvent::Calls { error: None, calls, .. } if calls.iter().all(|call| call.error.is_none()) => !quiet,
             LogEvent::Transfer { error: None, .. } | LogEvent::Draining { .. } => !quiet,
             LogEvent::Recovered { parts: 0, others: 0, expired: 0, .. } => false,
             LogEvent::Recovered { .. } => !quiet,

@@ -91,7 +91,7 @@ where
             self.host.moved(head.operation, head.length.into());
             if head.flags.has(Flags::REQUEST) {
                 // A batch that cannot be read that far asks for nothing, and fails when it is read in full.
-                let room = Batch::room_of(payload).map_or(0, |room| room as usize);
+                let room = Batch::head_of(payload).map_or(0, |batch| batch.room as usize);
                 self.batches.hold(head.operation, payload.to_vec(), room);
             } else {
                 self.host.replied(head.operation, payload);

@@ -1,7 +1,7 @@
 //! From an event to its line.
 
 use super::time::rfc3339;
-use crate::log::LogEvent;
+use crate::log::{CallLine, LogEvent};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
 use std::time::SystemTime;
@@ -58,6 +58,27 @@ fn describe(event: &LogEvent) -> Option<(&'static str, Value)> {
                 "error": error,
             }),
         ),
+        LogEvent::Calls { session, user, operation, base, calls, error } => {
+            let call = |call: &CallLine| {
+                let mut fields = json!({"call": call.call, "path": call.path, "outcome": outcome(&call.error)});
+                if let Value::Object(fields) = &mut fields {
+                    fields.extend(call.to.as_ref().map(|to| ("to".to_owned(), json!(to))));
+                    fields.extend(call.bytes.map(|bytes| ("bytes".to_owned(), json!(bytes))));
+                    fields.extend(call.error.as_ref().map(|error| ("error".to_owned(), json!(error))));
+                }
+                fields
+            };
+            let fields = json!({
+                "session": session.to_string(),
+                "user": user,
+                "operation": operation,
+                "base": base,
+                "calls": calls.iter().map(call).collect::<Vec<_>>(),
+                "outcome": outcome(error),
+                "error": error,
+            });
+            ("calls", fields)
+        }
         LogEvent::Limits { drops, untold } => {
             let counts: Map<String, Value> = drops.iter().map(|(name, count)| ((*name).into(), json!(count))).collect();
             ("limits", json!({"dropped": counts, "refusals_not_told": untold}))

@@ -28,6 +28,22 @@ pub enum Anonymous {
     Write,
 }
 
+/// What copies may bring along besides bytes, plain permissions (0o777) and times: nothing, where an administrator says nothing
+/// (T4, T5).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct Keep {
+    /// The bits that run a program as its owner or group, and the sticky bit.
+    pub modes: bool,
+    /// Owner and group.
+    pub owner: bool,
+    /// Access control lists.
+    pub acl: bool,
+    /// Extended attributes.
+    pub xattr: bool,
+    /// Pipes, sockets and devices.
+    pub special: bool,
+}
+
 /// Who may use an export, and how.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Access {
@@ -39,6 +55,8 @@ pub struct Access {
     pub anonymous: Anonymous,
     /// The lowest protection level of its transfers.
     pub floor: Level,
+    /// What copies may bring along.
+    pub keep: Keep,
 }
 
 /// What somebody may do with an export.

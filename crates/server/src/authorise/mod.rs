@@ -7,13 +7,15 @@
 //! module can make one.
 
 mod access;
+mod base;
 mod export;
 
 #[cfg(test)]
 mod tests;
 
-pub use access::{Access, Anonymous, Users};
+pub use access::{Access, Anonymous, Keep, Users};
 pub(crate) use access::{Rights, rights_of};
+pub(crate) use base::Base;
 pub use export::Export;
 
 use std::sync::{Arc, PoisonError, RwLock};
@@ -31,6 +33,8 @@ pub(crate) enum Want {
         /// The client wants an existing file to stay.
         keep: bool,
     },
+    /// Change or remove something that is there, or make what is no file or directory.
+    Change,
 }
 
 /// An operation that may happen: on this export, at this path, to this extent. Only [`Authority::authorise`] makes one.
@@ -88,28 +92,17 @@ impl Authority {
     /// Judges one operation. `now` is in seconds since 1970, for the end of a token.
     pub fn authorise(&self, who: &Principal, name: &[u8], want: Want, now: u64) -> Result<Authorized, Error> {
         let (first, path) = split(name)?;
-        // One answer for an export that is not there and one that is not for them: a stranger learns no names.
-        let hidden = || {
-            let shown = first.escape_ascii();
-            let text = match who.method {
-                Method::Anonymous => {
-                    format!("no export '{shown}' on this server without a login; give a user in the URL")
-                }
-                _ => format!("no export '{shown}' on this server that '{}' may use", who.user.escape_debug()),
-            };
-            Error::new(ErrorKind::NotFound, text)
-        };
         let found = self.exports.iter().find(|export| export.name().as_bytes() == first.as_slice());
-        let export = found.ok_or_else(hidden)?;
+        let export = found.ok_or_else(|| hidden(who, &first))?;
         let rights = rights_of(export.access(), who);
         if !rights.read {
-            return Err(hidden());
+            return Err(hidden(who, &first));
         }
         let rights = match scope_of(who)? {
             Some(scope) => rights.and(within(scope, export, &path, now, self.bugs)?),
             None => rights,
         };
-        let existing = judge(rights, want, export, who)?;
+        let existing = judge(rights, want, export, &who.user)?;
         Ok(Authorized {
             #[cfg(test)]
             export: export.name().to_owned(),
@@ -119,6 +112,16 @@ impl Authority {
             floor: export.access().floor,
         })
     }
+}
+
+/// One answer for an export that is not there and one that is not for them: a stranger learns no names.
+fn hidden(who: &Principal, name: &[u8]) -> Error {
+    let shown = name.escape_ascii();
+    let text = match who.method {
+        Method::Anonymous => format!("no export '{shown}' on this server without a login; give a user in the URL"),
+        _ => format!("no export '{shown}' on this server that '{}' may use", who.user.escape_debug()),
+    };
+    Error::new(ErrorKind::NotFound, text)
 }
 
 /// Reads a wire name: the export's name and the path below it.
@@ -162,18 +165,23 @@ fn within(scope: &Scope, export: &Export, path: &RelPath, now: u64, bugs: Bugs) 
 }
 
 /// Whether `rights` allow it, and what they make of a file that exists.
-fn judge(rights: Rights, want: Want, export: &Export, who: &Principal) -> Result<Existing, Error> {
+fn judge(rights: Rights, want: Want, export: &Export, user: &str) -> Result<Existing, Error> {
     let name = export.name();
     match want {
         Want::Read if rights.read => Ok(Existing::Keep),
         Want::Read => Err(Error::new(ErrorKind::Refused, format!("export '{name}' may not be read"))),
-        Want::Write { .. } if !export.access().writable => {
+        Want::Write { .. } | Want::Change if !export.access().writable => {
             Err(Error::new(ErrorKind::ReadOnly, format!("export '{name}' is read-only")))
         }
         Want::Write { keep: false } if rights.replace => Ok(Existing::Replace),
         Want::Write { .. } if rights.create => Ok(Existing::Keep),
-        Want::Write { .. } => {
-            let text = format!("'{}' may read export '{name}' and not write to it", who.user.escape_debug());
+        Want::Change if rights.replace => Ok(Existing::Replace),
+        Want::Change if rights.create => {
+            let text = format!("'{}' may add files to export '{name}' and change nothing", user.escape_debug());
+            Err(Error::new(ErrorKind::Refused, text))
+        }
+        Want::Write { .. } | Want::Change => {
+            let text = format!("'{}' may read export '{name}' and not write to it", user.escape_debug());
             Err(Error::new(ErrorKind::Refused, text))
         }
     }

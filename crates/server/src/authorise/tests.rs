@@ -46,7 +46,8 @@ fn every_right_meets_every_operation_as_the_table_says() {
     let token = bearer("data", "", true, NOW + 1);
     let reading_token = bearer("data", "", false, NOW + 1);
     let named = || only(&["alice"]);
-    let access = |writable, users, anonymous| Access { writable, users, anonymous, floor: Level::Clear };
+    let access =
+        |writable, users, anonymous| Access { writable, users, anonymous, floor: Level::Clear, keep: Keep::default() };
     type Row<'a> = (Access, &'a Principal, [Result<Existing, ErrorKind>; 3]);
     let (keep, replace) = (Ok(Existing::Keep), Ok(Existing::Replace));
     let rows: Vec<Row<'_>> = vec![
@@ -201,6 +202,7 @@ fn any_access() -> impl Strategy<Value = Access> {
         users: users.map_or(Users::All, |users: BTreeSet<String>| Users::Only(users)),
         anonymous,
         floor: Level::Clear,
+        keep: Keep::default(),
     })
 }
 

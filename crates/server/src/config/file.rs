@@ -3,7 +3,7 @@
 use super::error::{ConfigError, Origin, line_of};
 use super::limits::{LimitsTable, within};
 use super::{Audit, Confinement, ExportSettings, LogSettings, Settings};
-use crate::authorise::{Access, Anonymous, Users};
+use crate::authorise::{Access, Anonymous, Keep, Users};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -52,6 +52,7 @@ struct ExportTable {
     users: Option<Vec<Word>>,
     anonymous: Option<Word>,
     min_protection: Option<Word>,
+    keep: Option<Vec<Word>>,
 }
 
 /// What an error needs: the file and its text.
@@ -159,6 +160,23 @@ fn suites(file: &Text<'_>, words: &Spanned<Vec<Word>>) -> Result<Vec<String>, Co
     words.get_ref().iter().map(|word| Ok(file.choose("suites", word, &known)?.to_owned())).collect()
 }
 
+/// What copies may bring along.
+fn keep(file: &Text<'_>, words: &[Word]) -> Result<Keep, ConfigError> {
+    let mut keep = Keep::default();
+    for word in words {
+        let names = [("modes", 0), ("owner", 1), ("acl", 2), ("xattr", 3), ("special", 4)];
+        let field = match file.choose("keep", word, &names)? {
+            0 => &mut keep.modes,
+            1 => &mut keep.owner,
+            2 => &mut keep.acl,
+            3 => &mut keep.xattr,
+            _ => &mut keep.special,
+        };
+        *field = true;
+    }
+    Ok(keep)
+}
+
 fn level(file: &Text<'_>, word: Option<&Word>) -> Result<Level, ConfigError> {
     let known = [Level::Clear, Level::Integrity, Level::Private].map(|level| (level.name(), level));
     word.map_or(Ok(Level::Clear), |word| file.choose("min-protection", word, &known))
@@ -223,6 +241,7 @@ fn export(file: &Text<'_>, name: &Word, table: &ExportTable) -> Result<ExportSet
             users: if table.users.is_some() { Users::Only(names) } else { Users::All },
             anonymous,
             floor: level(file, table.min_protection.as_ref())?,
+            keep: keep(file, table.keep.as_deref().unwrap_or_default())?,
         },
         line: line(&table.directory),
         users_lines: words.iter().map(|word| (word.get_ref().clone(), line(word))).collect(),

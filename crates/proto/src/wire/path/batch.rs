@@ -37,34 +37,37 @@ impl<'a> Batch<'a> {
             return Err(WireError::TooLong("batch"));
         }
         let mut reader = Reader::new(payload);
-        let flags = flags(&mut reader, FLAGS, "flags of a batch")?;
-        let room = room(&mut reader)?;
+        let mut batch = Self::read(&mut reader)?;
+        let count = reader.integer_up_to(limits::CALLS_MAX as u64, "calls")?;
+        if count == 0 {
+            return Err(WireError::Invalid("calls"));
+        }
+        for _ in 0..count {
+            let code = reader.integer()?;
+            let arguments = reader.bytes(limits::CALL_BYTES_MAX, "arguments")?;
+            batch.calls.push(Call::decode(code, arguments)?);
+        }
+        reader.end()?;
+        Ok(batch)
+    }
+
+    /// What a batch says before its calls.
+    pub fn head_of(payload: &'a [u8]) -> Result<Self, WireError> {
+        Self::read(&mut Reader::new(payload))
+    }
+
+    fn read(reader: &mut Reader<'a>) -> Result<Self, WireError> {
+        let flags = flags(reader, FLAGS, "flags of a batch")?;
+        // At most 256 KiB: fits.
+        let room = reader.integer_up_to(limits::CALL_BYTES_MAX as u64, "room")? as u32;
         let request = reader.array()?;
         let age_ms = if flags & REPEATED != 0 { Some(reader.integer()?) } else { None };
         if age_ms.is_some() && request == [0; 16] {
             return Err(WireError::Invalid("request id"));
         }
         let base = reader.bytes(limits::CALL_PATH_BYTES_MAX, "base")?;
-        let count = reader.integer_up_to(limits::CALLS_MAX as u64, "calls")?;
-        if count == 0 {
-            return Err(WireError::Invalid("calls"));
-        }
-        let mut calls = Vec::new();
-        for _ in 0..count {
-            let code = reader.integer()?;
-            let arguments = reader.bytes(limits::CALL_BYTES_MAX, "arguments")?;
-            calls.push(Call::decode(code, arguments)?);
-        }
-        reader.end()?;
         let (stop, durable) = (flags & STOP != 0, flags & DURABLE != 0);
-        Ok(Self { stop, durable, room, request, age_ms, base, calls })
-    }
-
-    /// The room that a batch names, without a look at its calls.
-    pub fn room_of(payload: &[u8]) -> Result<u32, WireError> {
-        let mut reader = Reader::new(payload);
-        flags(&mut reader, FLAGS, "flags of a batch")?;
-        room(&mut reader)
+        Ok(Self { stop, durable, room, request, age_ms, base, calls: Vec::new() })
     }
 
     /// The payload on the wire.
@@ -73,11 +76,6 @@ impl<'a> Batch<'a> {
         self.calls.iter().for_each(|call| writer.push(call));
         writer.finish(self)
     }
-}
-
-fn room(reader: &mut Reader<'_>) -> Result<u32, WireError> {
-    // At most 256 KiB: fits.
-    reader.integer_up_to(limits::CALL_BYTES_MAX as u64, "room").map(|room| room as u32)
 }
 
 /// Collects calls until a batch is full: the caller compares [`BatchWriter::bytes`] with what it may send.

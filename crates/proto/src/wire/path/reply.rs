@@ -231,6 +231,23 @@ impl ReplyWriter {
                 self.writer.bytes(content);
             }
         }
+        self.hold_to(before, most);
+    }
+
+    /// The next call, for names of extended attributes, succeeded with these.
+    pub fn names<'n>(&mut self, names: impl Iterator<Item = &'n [u8]>) {
+        let (before, most) = (self.writer.as_bytes().len(), self.most());
+        self.writer.integer(0);
+        // The kernel's list of them is bounded, and so is what is written before the look at the room.
+        for name in names {
+            self.writer.bytes(name);
+        }
+        self.writer.bytes(&[]);
+        self.hold_to(before, most);
+    }
+
+    /// What was written since `before` is a result, if it leaves the others their room.
+    fn hold_to(&mut self, before: usize, most: usize) {
         if self.writer.as_bytes().len() > most {
             self.writer.truncate(before);
             return self.fail(Failure { kind: ErrorKind::LimitExceeded, errno: 0 });

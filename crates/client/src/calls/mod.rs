@@ -1,0 +1,203 @@
+//! Calls on remote names (xPathM, PATHM-01 to PATHM-08): many to a batch, many batches at a time, over all channels of a session.
+//!
+//! [`Session::call`] sends a [`Batch`] and gives something to wait for; it waits itself only while the session has as much under
+//! way as it may. The methods of `verbs` and `pages` are single calls in ready-made form.
+
+mod pages;
+mod queue;
+mod verbs;
+
+pub use pages::{Page, Pages};
+pub(crate) use queue::Queue;
+pub use verbs::Facts;
+
+use crate::session::Session;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+use xdfs_engine::mail::{Command, Mail};
+use xdfs_proto::base::{Error, ErrorKind};
+use xdfs_proto::limits;
+use xdfs_proto::wire::path::{self, BatchWriter, Call, Failure, REPLY_BYTES, REPLY_CALL_BYTES};
+use xdfs_secure::random;
+
+/// Calls that go together. They are done in order; `base` is what their paths are below.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    base: Vec<u8>,
+    calls: BatchWriter,
+    stop: bool,
+    durable: bool,
+    room: usize,
+    request: [u8; 16],
+    age: Option<Duration>,
+}
+
+impl Batch {
+    /// No call yet, below `base` (`EXPORT/path`, nothing encoded).
+    pub fn new(base: impl Into<Vec<u8>>) -> Self {
+        Self {
+            base: base.into(),
+            calls: BatchWriter::default(),
+            stop: false,
+            durable: false,
+            room: REPLY_BYTES,
+            request: [0; 16],
+            age: None,
+        }
+    }
+
+    /// Appends a call whose answer has no bytes of its own.
+    pub fn push(&mut self, call: &Call<'_>) {
+        self.push_with_room(call, 0);
+    }
+
+    /// Appends a call whose answer may have so many bytes (attributes, a page, a file's content).
+    pub fn push_with_room(&mut self, call: &Call<'_>, bytes: usize) {
+        self.calls.push(call);
+        self.room += REPLY_CALL_BYTES + bytes;
+    }
+
+    /// After the first call that fails the others are not tried.
+    pub fn stop_at_failure(mut self) -> Self {
+        self.stop = true;
+        self
+    }
+
+    /// The reply comes when what changed is on stable storage, where the server can promise that.
+    pub fn durable(mut self) -> Self {
+        self.durable = true;
+        self
+    }
+
+    /// The server does it once, even where it is sent again in another session: [`Batch::again`].
+    pub fn once(mut self) -> Result<Self, Error> {
+        self.request = random::array()?;
+        Ok(self)
+    }
+
+    /// The same batch for another session, when its first attempt was this long ago at most. The server answers as it did then,
+    /// does it where it cannot have come, and else says that it does not know ([`ErrorKind::UnknownOutcome`]).
+    pub fn again(&self, since: Duration) -> Self {
+        Self { age: Some(since), ..self.clone() }
+    }
+
+    /// Calls in it.
+    pub fn len(&self) -> usize {
+        self.calls.codes().len()
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes of its calls so far, and room that their answers may take: neither may pass [`Session::batch_bytes_max`].
+    pub fn bytes(&self) -> (usize, usize) {
+        (self.calls.bytes() + self.base.len() + 64, self.room)
+    }
+
+    fn encode(&self, most: usize) -> Result<Vec<u8>, Error> {
+        let refused = |text: String| Err(Error::new(ErrorKind::LimitExceeded, text));
+        if self.is_empty() || self.len() > limits::CALLS_MAX {
+            return refused(format!("a batch has 1 to {} calls, not {}", limits::CALLS_MAX, self.len()));
+        }
+        // Fits: at most 256 KiB.
+        let room = self.room.min(most) as u32;
+        if self.len() * REPLY_CALL_BYTES + REPLY_BYTES > most {
+            return refused(format!("the answers to {} calls do not fit into one reply", self.len()));
+        }
+        let age_ms = self.age.map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX >> 2).saturating_add(1));
+        let (stop, durable, request) = (self.stop, self.durable, self.request);
+        let payload = self.calls.finish(&path::Batch {
+            stop,
+            durable,
+            room,
+            request,
+            age_ms,
+            base: &self.base,
+            calls: Vec::new(),
+        });
+        if payload.len() > most {
+            return refused(format!("a batch of {} bytes is longer than {most}", payload.len()));
+        }
+        Ok(payload)
+    }
+}
+
+/// What came back.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Reply {
+    payload: Vec<u8>,
+    codes: Vec<u64>,
+}
+
+impl Reply {
+    /// The results, one per call, borrowed from the reply.
+    pub fn read(&self) -> Result<path::Reply<'_>, Error> {
+        path::Reply::decode(&self.payload, &self.codes)
+            .map_err(|error| Error::new(ErrorKind::Protocol, format!("malformed reply: {error}")))
+    }
+}
+
+/// A batch under way. Dropping it leaves it running.
+#[derive(Debug)]
+pub struct PendingReply {
+    outcome: Receiver<Result<Vec<u8>, Error>>,
+    codes: Vec<u64>,
+    ticket: u64,
+    post: crate::transfer::PumpPost,
+}
+
+fn gone() -> Error {
+    Error::new(ErrorKind::ConnectionLost, "the session ended before the calls were answered")
+}
+
+impl PendingReply {
+    /// Waits for the reply. An error is one of the whole batch; those of single calls are in the reply.
+    pub fn wait(self) -> Result<Reply, Error> {
+        let payload = self.outcome.recv().unwrap_or_else(|_| Err(gone()))?;
+        Ok(Reply { payload, codes: self.codes })
+    }
+
+    /// The same for at most so long; none when nothing is known yet.
+    pub fn wait_for(&self, time: Duration) -> Option<Result<Reply, Error>> {
+        let outcome = match self.outcome.recv_timeout(time) {
+            Ok(outcome) => outcome,
+            Err(RecvTimeoutError::Timeout) => return None,
+            Err(RecvTimeoutError::Disconnected) => Err(gone()),
+        };
+        Some(outcome.map(|payload| Reply { payload, codes: self.codes.clone() }))
+    }
+
+    /// Asks the server to begin no further call of it; the reply still comes, and says which were not tried.
+    pub fn cancel(&self) {
+        let _ = self.post.send(Mail::Command(Command::Cancel { ticket: self.ticket }));
+    }
+}
+
+/// A failed call as an error of its own.
+pub fn failed(failure: Failure, what: &str) -> Error {
+    Error::new(failure.kind, format!("{what}: {}", failure.kind.text())).with_errno(failure.errno)
+}
+
+impl Session {
+    /// Longest batch, and longest reply, of this session.
+    pub fn batch_bytes_max(&self) -> usize {
+        (self.facts().block as usize).min(limits::CALL_BYTES_MAX)
+    }
+
+    /// Sends a batch. Waits only while as much is under way as the session may have (P-71).
+    pub fn call(&self, batch: &Batch) -> Result<PendingReply, Error> {
+        let payload = batch.encode(self.batch_bytes_max())?;
+        let bytes = payload.len() + batch.room.min(self.batch_bytes_max());
+        let ticket = self.next_ticket();
+        let queue = self.queue();
+        let (pipeline, outcome) = queue.enter(ticket, bytes).ok_or_else(|| self.why_ended())?;
+        let post = self.post(pipeline);
+        let command = Command::Calls { ticket, batch: payload };
+        if post.send(Mail::Command(command)).is_err() {
+            queue.leave(ticket, Err(self.why_ended()));
+        }
+        Ok(PendingReply { outcome, codes: batch.calls.codes().to_vec(), ticket, post })
+    }
+}

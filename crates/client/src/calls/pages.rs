@@ -1,0 +1,85 @@
+//! A remote directory, page by page: the next page is on its way while one is looked at, and no more than two are in memory.
+
+use super::{Batch, PendingReply, Reply, failed};
+use crate::session::Session;
+use xdfs_proto::base::{Error, ErrorKind};
+use xdfs_proto::wire::path::{Answer, Call, Entries, Listing, Wanted};
+
+/// Room of a page: some thousand entries, and less than the longest reply.
+const PAGE_BYTES: usize = 128 * 1024;
+
+/// One page of a directory.
+#[derive(Clone, Debug)]
+pub struct Page {
+    reply: Reply,
+}
+
+impl Page {
+    fn listing(&self) -> Result<Listing<'_>, Error> {
+        match self.reply.read()?.outcomes.into_iter().next() {
+            Some(Ok(Answer::Listing(listing))) => Ok(listing),
+            Some(Err(failure)) => Err(failed(failure, "cannot list the directory")),
+            _ => Err(Error::new(ErrorKind::Protocol, "the server answered something else")),
+        }
+    }
+
+    /// Its entries, in the directory's own order.
+    pub fn entries(&self) -> Option<Entries<'_>> {
+        self.listing().ok().map(|listing| listing.entries)
+    }
+}
+
+/// See the module. After an error there is nothing more.
+#[derive(Debug)]
+pub struct Pages<'s> {
+    session: &'s Session,
+    remote: Vec<u8>,
+    wanted: Wanted,
+    next: Option<PendingReply>,
+    complete: bool,
+}
+
+impl Pages<'_> {
+    /// Whether the directory was read to its end, without an error: then, and only then, what was not listed is not there.
+    pub fn is_complete(&self) -> bool {
+        self.complete
+    }
+
+    fn ask(&mut self, cursor: &[u8]) -> Result<(), Error> {
+        let mut batch = Batch::new(self.remote.clone());
+        let room = PAGE_BYTES.min(self.session.batch_bytes_max() - 1024);
+        batch.push_with_room(&Call::List { path: b"", wanted: self.wanted, cursor }, room);
+        self.next = Some(self.session.call(&batch)?);
+        Ok(())
+    }
+}
+
+impl Iterator for Pages<'_> {
+    type Item = Result<Page, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let page = match self.next.take()?.wait() {
+            Ok(reply) => Page { reply },
+            Err(error) => return Some(Err(error)),
+        };
+        let (complete, cursor) = match page.listing() {
+            Ok(listing) => (listing.complete, listing.cursor.to_vec()),
+            Err(error) => return Some(Err(error)),
+        };
+        self.complete = complete;
+        if !complete && let Err(error) = self.ask(&cursor) {
+            return Some(Err(error));
+        }
+        Some(Ok(page))
+    }
+}
+
+impl Session {
+    /// Lists the directory `remote` (`EXPORT/path`; empty: the exports), with these attributes of each entry.
+    pub fn list(&self, remote: impl AsRef<[u8]>, wanted: Wanted) -> Result<Pages<'_>, Error> {
+        let remote = remote.as_ref().to_vec();
+        let mut pages = Pages { session: self, remote, wanted, next: None, complete: false };
+        pages.ask(b"")?;
+        Ok(pages)
+    }
+}

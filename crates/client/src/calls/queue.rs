@@ -1,0 +1,164 @@
+//! Calls under way, and how many there may be: shared between the application, which waits for room, and the pipelines, which
+//! answer.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use xdfs_proto::base::{Error, PipelineId};
+use xdfs_proto::limits;
+
+type Outcome = Result<Vec<u8>, Error>;
+
+/// Batches of one pipeline at a time: the rest of what it may have under way is for transfers.
+const BATCHES_MAX: usize = limits::OPERATIONS_MAX / 2;
+
+struct Entry {
+    pipeline: usize,
+    bytes: usize,
+    outcome: SyncSender<Outcome>,
+    reply: Option<Vec<u8>>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Load {
+    bytes: usize,
+    batches: usize,
+    /// A channel of the pipeline is up, and it has not ended.
+    open: bool,
+}
+
+struct State {
+    entries: BTreeMap<u64, Entry>,
+    loads: Vec<Load>,
+    ended: bool,
+}
+
+/// See the module.
+pub(crate) struct Queue {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+impl Queue {
+    /// For a session of so many pipelines; the first one has a channel.
+    pub(crate) fn new(pipelines: u8) -> Self {
+        let mut loads = vec![Load::default(); usize::from(pipelines.max(1))];
+        loads[0].open = true;
+        Self { state: Mutex::new(State { entries: BTreeMap::new(), loads, ended: false }), changed: Condvar::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A place for a batch that takes so many bytes, batch and room together, on the pipeline that has the least to do. Waits for
+    /// one; none when the session has ended.
+    pub(crate) fn enter(&self, ticket: u64, bytes: usize) -> Option<(usize, Receiver<Outcome>)> {
+        let mut state = self.lock();
+        loop {
+            if state.ended {
+                return None;
+            }
+            let most = limits::CALL_ROOM_MAX / state.loads.len();
+            let free = |load: &Load| {
+                load.open && load.batches < BATCHES_MAX && (load.batches == 0 || load.bytes + bytes <= most)
+            };
+            let open = state.loads.iter().enumerate().filter(|(_, load)| free(load));
+            if let Some((pipeline, _)) = open.min_by_key(|(_, load)| (load.batches, load.bytes)) {
+                let (outcome, receiver) = sync_channel(1);
+                state.entries.insert(ticket, Entry { pipeline, bytes, outcome, reply: None });
+                state.loads[pipeline].bytes += bytes;
+                state.loads[pipeline].batches += 1;
+                return Some((pipeline, receiver));
+            }
+            // Whoever answers or ends wakes us: every operation ends, since channels have deadlines.
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// The reply is here; its outcome follows.
+    pub(crate) fn replied(&self, ticket: u64, reply: &[u8]) {
+        if let Some(entry) = self.lock().entries.get_mut(&ticket) {
+            entry.reply = Some(reply.to_vec());
+        }
+    }
+
+    /// The outcome of a batch is known; false where the ticket is none of ours.
+    pub(crate) fn leave(&self, ticket: u64, outcome: Result<(), Error>) -> bool {
+        let mut state = self.lock();
+        let Some(entry) = state.entries.remove(&ticket) else { return false };
+        state.loads[entry.pipeline].bytes -= entry.bytes;
+        state.loads[entry.pipeline].batches -= 1;
+        let reply = entry.reply.unwrap_or_default();
+        let _ = entry.outcome.try_send(outcome.map(|()| reply));
+        drop(state);
+        self.changed.notify_all();
+        true
+    }
+
+    pub(crate) fn has(&self, ticket: u64) -> bool {
+        self.lock().entries.contains_key(&ticket)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lock().entries.is_empty()
+    }
+
+    /// A pipeline has a channel.
+    pub(crate) fn opened(&self, pipeline: usize) {
+        if let Some(load) = self.lock().loads.get_mut(pipeline) {
+            load.open = true;
+        }
+        self.changed.notify_all();
+    }
+
+    /// A pipeline has ended, and with it the session: who waits for something of it hears why.
+    pub(crate) fn ended(&self, pipeline: PipelineId, error: &Error) {
+        let mut state = self.lock();
+        state.ended = true;
+        let its: Vec<u64> = state
+            .entries
+            .iter()
+            .filter(|(_, entry)| entry.pipeline == usize::from(pipeline.0))
+            .map(|(ticket, _)| *ticket)
+            .collect();
+        drop(state);
+        for ticket in its {
+            self.leave(ticket, Err(error.clone()));
+        }
+        self.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use xdfs_proto::base::ErrorKind;
+
+    #[test]
+    fn a_queue_that_is_full_waits_for_an_answer_and_an_ended_one_takes_nothing() {
+        let queue = Arc::new(Queue::new(1));
+        let half = limits::CALL_ROOM_MAX / 2;
+        let (pipeline, first) = queue.enter(1, half).unwrap();
+        assert_eq!(pipeline, 0);
+        let _second = queue.enter(2, half).unwrap();
+        let waiting = Arc::clone(&queue);
+        let third = std::thread::spawn(move || waiting.enter(3, 1).is_some());
+        queue.replied(1, b"reply");
+        assert!(queue.leave(1, Ok(())) && !queue.leave(1, Ok(())));
+        assert_eq!(first.recv().unwrap(), Ok(b"reply".to_vec()));
+        assert!(third.join().unwrap());
+        queue.ended(PipelineId(0), &Error::new(ErrorKind::ConnectionLost, "gone"));
+        assert!(queue.is_empty() && queue.enter(4, 1).is_none());
+    }
+
+    #[test]
+    fn batches_go_to_the_pipeline_that_has_the_least_to_do_of_those_that_have_a_channel() {
+        let queue = Queue::new(3);
+        let enter = |ticket| queue.enter(ticket, 10).unwrap().0;
+        assert_eq!((enter(1), enter(2)), (0, 0));
+        queue.opened(2);
+        assert_eq!((enter(3), enter(4), enter(5)), (2, 2, 0));
+    }
+}

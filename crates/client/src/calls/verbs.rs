@@ -1,0 +1,179 @@
+//! Single calls in ready-made form. Each is a batch of one: whoever has many to make puts them together.
+
+use super::{Batch, failed};
+use crate::session::Session;
+use xdfs_proto::base::{Digest, Error, ErrorKind};
+use xdfs_proto::wire::path::{Answer, Attributes, Call, FileSystem, FileType, NewTime, Owner, Wanted};
+
+/// Bytes that attributes may have in an answer, the target of a link and all names among them.
+const ATTRIBUTES_BYTES: usize = 5 * 1024;
+
+/// What the server tells of a name, as a value of its own.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "the fields are those of `Attributes`")]
+pub struct Facts {
+    pub kind: FileType,
+    pub mode: Option<u32>,
+    pub size: Option<u64>,
+    pub modified: Option<(i64, u32)>,
+    pub accessed: Option<(i64, u32)>,
+    pub links: Option<u64>,
+    pub inode: Option<[u8; 16]>,
+    pub owner: Option<(u32, u32)>,
+    pub names: Option<(Vec<u8>, Vec<u8>)>,
+    pub device: Option<(u32, u32)>,
+    pub allocated: Option<u64>,
+    pub change: Option<u64>,
+    pub version: Option<Vec<u8>>,
+    pub target: Option<Vec<u8>>,
+}
+
+impl From<&Attributes<'_>> for Facts {
+    fn from(told: &Attributes<'_>) -> Self {
+        Self {
+            kind: told.kind,
+            mode: told.mode,
+            size: told.size,
+            modified: told.modified,
+            accessed: told.accessed,
+            links: told.links,
+            inode: told.inode,
+            owner: told.owner,
+            names: told.names.map(|(user, group)| (user.to_vec(), group.to_vec())),
+            device: told.device,
+            allocated: told.allocated,
+            change: told.change,
+            version: told.version.map(<[u8]>::to_vec),
+            target: told.target.map(<[u8]>::to_vec),
+        }
+    }
+}
+
+fn unexpected() -> Error {
+    Error::new(ErrorKind::Protocol, "the server answered something else")
+}
+
+impl Session {
+    /// One call below `base`; `read` takes what it tells.
+    fn one<T>(
+        &self,
+        base: &[u8],
+        call: &Call<'_>,
+        room: usize,
+        read: impl FnOnce(&Answer<'_>) -> Option<T>,
+    ) -> Result<T, Error> {
+        let mut batch = Batch::new(base);
+        batch.push_with_room(call, room.min(self.batch_bytes_max() - 1024));
+        let reply = self.call(&batch)?.wait()?;
+        match reply.read()?.outcomes.first() {
+            Some(Ok(answer)) => read(answer).ok_or_else(unexpected),
+            Some(Err(failure)) => Err(failed(*failure, &format!("'{}'", base.escape_ascii()))),
+            None => Err(unexpected()),
+        }
+    }
+
+    fn done(&self, base: &[u8], call: &Call<'_>) -> Result<(), Error> {
+        self.one(base, call, 0, |answer| (*answer == Answer::Done).then_some(()))
+    }
+
+    /// What `remote` is; of a link, the link itself.
+    pub fn look(&self, remote: impl AsRef<[u8]>, wanted: Wanted) -> Result<Facts, Error> {
+        let call = Call::Stat { path: b"", wanted };
+        self.one(remote.as_ref(), &call, ATTRIBUTES_BYTES, |answer| match answer {
+            Answer::Attributes(told) => Some(Facts::from(told)),
+            _ => None,
+        })
+    }
+
+    /// Makes a directory; with `parents` also what is missing above it, and one that is there is fine.
+    pub fn make_directory(&self, remote: impl AsRef<[u8]>, mode: u32, parents: bool) -> Result<(), Error> {
+        self.done(remote.as_ref(), &Call::MakeDirectory { path: b"", parents, mode })
+    }
+
+    /// Removes an empty directory.
+    pub fn remove_directory(&self, remote: impl AsRef<[u8]>) -> Result<(), Error> {
+        self.done(remote.as_ref(), &Call::RemoveDirectory { path: b"" })
+    }
+
+    /// Removes a name that is no directory.
+    pub fn remove(&self, remote: impl AsRef<[u8]>) -> Result<(), Error> {
+        self.done(remote.as_ref(), &Call::Unlink { path: b"" })
+    }
+
+    /// Gives what is `from` below `base` the name `to` below it.
+    pub fn rename(
+        &self,
+        base: impl AsRef<[u8]>,
+        from: impl AsRef<[u8]>,
+        to: impl AsRef<[u8]>,
+        keep_existing: bool,
+    ) -> Result<(), Error> {
+        let (path, to) = (from.as_ref(), to.as_ref());
+        self.done(base.as_ref(), &Call::Rename { path, to, keep_existing })
+    }
+
+    /// Gives the file `of` below `base` one more name below it.
+    pub fn link(&self, base: impl AsRef<[u8]>, of: impl AsRef<[u8]>, name: impl AsRef<[u8]>) -> Result<(), Error> {
+        self.done(base.as_ref(), &Call::Link { path: of.as_ref(), to: name.as_ref() })
+    }
+
+    /// Makes a symbolic link.
+    pub fn symlink(&self, remote: impl AsRef<[u8]>, target: impl AsRef<[u8]>) -> Result<(), Error> {
+        self.done(remote.as_ref(), &Call::Symlink { path: b"", target: target.as_ref() })
+    }
+
+    /// Where a symbolic link points.
+    pub fn read_link(&self, remote: impl AsRef<[u8]>) -> Result<Vec<u8>, Error> {
+        self.one(remote.as_ref(), &Call::ReadLink { path: b"" }, ATTRIBUTES_BYTES, |answer| match answer {
+            Answer::Bytes(target) => Some(target.to_vec()),
+            _ => None,
+        })
+    }
+
+    /// Sets permission bits.
+    pub fn set_mode(&self, remote: impl AsRef<[u8]>, mode: u32) -> Result<(), Error> {
+        self.done(remote.as_ref(), &Call::SetMode { path: b"", mode })
+    }
+
+    /// Sets times; what is none stays.
+    pub fn set_times(
+        &self,
+        remote: impl AsRef<[u8]>,
+        modified: Option<NewTime>,
+        accessed: Option<NewTime>,
+    ) -> Result<(), Error> {
+        self.done(remote.as_ref(), &Call::SetTimes { path: b"", modified, accessed })
+    }
+
+    /// Cuts or extends a file.
+    pub fn truncate(&self, remote: impl AsRef<[u8]>, length: u64) -> Result<(), Error> {
+        self.done(remote.as_ref(), &Call::Truncate { path: b"", length })
+    }
+
+    /// Sets owner and group; what is none stays.
+    pub fn set_owner(
+        &self,
+        remote: impl AsRef<[u8]>,
+        user: Option<Owner<'_>>,
+        group: Option<Owner<'_>>,
+    ) -> Result<(), Error> {
+        self.done(remote.as_ref(), &Call::SetOwner { path: b"", user, group })
+    }
+
+    /// Room of the file system that holds `remote`.
+    pub fn space(&self, remote: impl AsRef<[u8]>) -> Result<FileSystem, Error> {
+        self.one(remote.as_ref(), &Call::FileSystem { path: b"" }, 0, |answer| match answer {
+            Answer::FileSystem(room) => Some(*room),
+            _ => None,
+        })
+    }
+
+    /// The hash of a file or a range of it, as its server reads it, and how long that is. For large files see
+    /// [`Session::sum`]: calls behind this one wait for it.
+    pub fn hash(&self, remote: impl AsRef<[u8]>, offset: u64, length: Option<u64>) -> Result<(u64, Digest), Error> {
+        self.one(remote.as_ref(), &Call::Hash { path: b"", offset, length }, 0, |answer| match answer {
+            Answer::Hash { length, digest } => Some((*length, *digest)),
+            _ => None,
+        })
+    }
+}

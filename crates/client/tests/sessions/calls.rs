@@ -1,0 +1,207 @@
+//! Calls on names, from end to end: what each does, what a page tells, how many may be under way, and that each is done once
+//! whatever becomes of channels.
+
+use super::support::serving::{Serving, Setup};
+use std::collections::BTreeSet;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use xdfs_client::wire::{Answer, Call, FileType, NewTime, Put, Wanted};
+use xdfs_client::{Batch, ErrorKind, Session};
+use xdfs_server::Policy;
+
+fn kind(error: &xdfs_client::Error) -> ErrorKind {
+    error.kind
+}
+
+/// Kinds of the failures of a batch's calls, none for those that succeeded.
+fn outcomes(session: &Session, batch: &Batch) -> Vec<Option<ErrorKind>> {
+    let reply = session.call(batch).unwrap().wait().unwrap();
+    let read = reply.read().unwrap();
+    read.outcomes.iter().map(|outcome| outcome.as_ref().err().map(|failure| failure.kind)).collect()
+}
+
+fn put<'a>(path: &'a [u8], content: &'a [u8]) -> Put<'a> {
+    let (modified, hash) = (Some((1_600_000_000, 7)), None);
+    Put { path, keep_existing: false, parents: true, mode: 0o640, modified, hash, content }
+}
+
+#[test]
+fn names_are_looked_at_made_changed_and_removed() {
+    let serving = Serving::start();
+    let session = serving.connect(2);
+    let at = |name: &str| serving.directory.path().join(name);
+    session.make_directory("data/a/b", 0o750, true).unwrap();
+    assert_eq!(kind(&session.make_directory("data/a/b", 0o750, false).unwrap_err()), ErrorKind::AlreadyExists);
+    std::fs::write(at("a/f"), b"0123456789").unwrap();
+    session.set_mode("data/a/f", 0o604).unwrap();
+    session.set_times("data/a/f", Some(NewTime::At((1_500_000_000, 123_456_789))), None).unwrap();
+    session.truncate("data/a/f", 4).unwrap();
+    let facts = session.look("data/a/f", Wanted::ALL).unwrap();
+    let on_disk = std::fs::metadata(at("a/f")).unwrap();
+    assert_eq!((facts.kind, facts.size), (FileType::Regular, Some(4)));
+    assert_eq!((facts.mode, on_disk.permissions().mode() & 0o7777), (Some(0o604), 0o604));
+    assert_eq!(facts.links, Some(1));
+    session.set_times("data/a/f", Some(NewTime::At((1_500_000_000, 123_456_789))), None).unwrap();
+    let facts = session.look("data/a/f", Wanted::MODIFIED).unwrap();
+    assert_eq!((facts.modified, facts.size), (Some((1_500_000_000, 123_456_789)), None));
+    session.link("data/a", "f", "b/g").unwrap();
+    let (one, two) = (session.look("data/a/f", Wanted::INODE), session.look("data/a/b/g", Wanted::INODE));
+    assert!(one.as_ref().unwrap().inode.is_some() && one.unwrap().inode == two.unwrap().inode);
+    session.symlink("data/a/l", "../nowhere").unwrap();
+    assert_eq!(session.read_link("data/a/l").unwrap(), b"../nowhere");
+    assert_eq!(session.look("data/a/l", Wanted::TARGET).unwrap().target.as_deref(), Some(&b"../nowhere"[..]));
+    assert_eq!(kind(&session.rename("data", "a/f", "a/b/g", true).unwrap_err()), ErrorKind::AlreadyExists);
+    session.rename("data", "a/f", "moved", false).unwrap();
+    assert_eq!(std::fs::metadata(at("moved")).unwrap().ino(), std::fs::metadata(at("a/b/g")).unwrap().ino());
+    assert_eq!(kind(&session.remove_directory("data/a").unwrap_err()), ErrorKind::NotEmpty);
+    session.remove("data/a/b/g").unwrap();
+    session.remove_directory("data/a/b").unwrap();
+    session.remove("data/a/l").unwrap();
+    session.remove_directory("data/a").unwrap();
+    assert!(!at("a").exists());
+    let (length, _) = session.hash("data/moved", 1, Some(2)).unwrap();
+    assert_eq!(length, 2);
+    assert!(session.space("data").unwrap().bytes > 0);
+    assert_eq!(kind(&session.look("data/absent", Wanted::ALL).unwrap_err()), ErrorKind::NotFound);
+    session.close().unwrap();
+}
+
+#[test]
+fn a_directory_comes_in_pages_each_entry_once_and_says_when_it_is_complete() {
+    let serving = Serving::start();
+    let session = serving.connect(1);
+    let names: BTreeSet<String> = (0..9000).map(|n| format!("file with a name of some length {n}")).collect();
+    let folder = serving.directory.path().join("many");
+    std::fs::create_dir(&folder).unwrap();
+    for name in &names {
+        std::fs::write(folder.join(name), b"x").unwrap();
+    }
+    let mut pages = session.list("data/many", Wanted::SIZE.and(Wanted::MODIFIED)).unwrap();
+    let (mut found, mut count) = (BTreeSet::new(), 0);
+    assert!(!pages.is_complete());
+    for page in &mut pages {
+        let page = page.unwrap();
+        count += 1;
+        for entry in page.entries().unwrap() {
+            assert_eq!((entry.attributes.kind, entry.attributes.size), (FileType::Regular, Some(1)));
+            assert!(found.insert(String::from_utf8(entry.name.to_vec()).unwrap()), "{:?} twice", entry.name);
+        }
+    }
+    assert!(pages.is_complete() && count > 1 && found == names, "{count} pages, {} names", found.len());
+    let mut absent = session.list("data/absent", Wanted::NOTHING).unwrap();
+    assert_eq!(kind(&absent.next().unwrap().unwrap_err()), ErrorKind::NotFound);
+    assert!(absent.next().is_none() && !absent.is_complete());
+    let exports: Vec<_> = session.list("", Wanted::NOTHING).unwrap().map(Result::unwrap).collect();
+    let exports: Vec<_> = exports.iter().flat_map(|page| page.entries().unwrap()).map(|entry| entry.name).collect();
+    assert!(exports.contains(&&b"data"[..]) && exports.contains(&&b"memory"[..]), "{exports:?}");
+    session.close().unwrap();
+}
+
+#[test]
+fn small_files_go_up_with_their_directories_and_come_down_again() {
+    let serving = Serving::start();
+    for durable in [false, true] {
+        let session = serving.connect(3);
+        let content: Vec<u8> = (0..5000).map(|n| n as u8).collect();
+        let mut batch = Batch::new(format!("data/tree-{durable}"));
+        let paths: Vec<String> = (0..40).map(|n| format!("d{}/e/f{n}", n % 7)).collect();
+        for path in &paths[..12] {
+            batch.push(&Call::Put(put(path.as_bytes(), &content)));
+        }
+        let batch = if durable { batch.durable() } else { batch };
+        let reply = session.call(&batch).unwrap().wait().unwrap();
+        let read = reply.read().unwrap();
+        assert!(read.outcomes.iter().all(|outcome| *outcome == Ok(Answer::Done)), "{read:?}");
+        assert_eq!(read.safety == xdfs_client::Safety::Durable, durable);
+        let on_disk = serving.directory.path().join(format!("tree-{durable}")).join(&paths[3]);
+        assert_eq!(std::fs::read(&on_disk).unwrap(), content);
+        let facts = std::fs::metadata(&on_disk).unwrap();
+        assert_eq!((facts.mtime(), facts.mtime_nsec(), facts.mode() & 0o777), (1_600_000_000, 7, 0o640));
+        let mut batch = Batch::new(format!("data/tree-{durable}"));
+        let call = |most| Call::Get { path: paths[3].as_bytes(), wanted: Wanted::SIZE, most };
+        batch.push_with_room(&call(5000), 6000);
+        batch.push(&call(4999));
+        batch.push(&Call::Put(Put { hash: Some([9; 32]), ..put(b"wrong", &content) }));
+        batch.push(&Call::Put(Put { keep_existing: true, ..put(paths[3].as_bytes(), b"other") }));
+        let reply = session.call(&batch).unwrap().wait().unwrap();
+        let read = reply.read().unwrap();
+        let Ok(Answer::File { attributes, content: found }) = &read.outcomes[0] else { panic!("{read:?}") };
+        assert_eq!((attributes.size, found), (Some(5000), &content.as_slice()));
+        let kinds: Vec<_> = read.outcomes[1..].iter().map(|one| one.as_ref().unwrap_err().kind).collect();
+        assert_eq!(kinds, [ErrorKind::TooLarge, ErrorKind::Corrupted, ErrorKind::AlreadyExists]);
+        assert_eq!(std::fs::read(&on_disk).unwrap(), content);
+        session.close().unwrap();
+    }
+}
+
+#[test]
+fn calls_of_a_batch_are_done_in_order_and_one_that_fails_stops_the_rest_where_that_is_wished() {
+    let serving = Serving::start();
+    let session = serving.connect(1);
+    let fill = |batch: &mut Batch| {
+        batch.push(&Call::MakeDirectory { path: b"d", parents: false, mode: 0o755 });
+        batch.push(&Call::Put(Put { parents: false, ..put(b"d/f", b"x") }));
+        batch.push(&Call::RemoveDirectory { path: b"d" });
+        batch.push(&Call::Unlink { path: b"d/f" });
+        batch.push(&Call::RemoveDirectory { path: b"d" });
+        batch.push(&Call::Unknown { code: 77 });
+    };
+    let mut all = Batch::new("data");
+    fill(&mut all);
+    let (empty, unknown) = (Some(ErrorKind::NotEmpty), Some(ErrorKind::Unsupported));
+    assert_eq!(outcomes(&session, &all), [None, None, empty, None, None, unknown]);
+    let mut stopping = Batch::new("data").stop_at_failure();
+    fill(&mut stopping);
+    let not_tried = Some(ErrorKind::NotTried);
+    assert_eq!(outcomes(&session, &stopping), [None, None, empty, not_tried, not_tried, not_tried]);
+    session.close().unwrap();
+}
+
+#[test]
+fn hundreds_of_batches_are_under_way_on_all_pipelines_and_each_is_answered() {
+    let serving = Serving::with(Setup { policy: Policy { pipelines_max: 2, ..Policy::default() }, ..Setup::default() });
+    let mut options = serving.options(4);
+    options.pipelines = 2;
+    let session = Session::connect(&options).unwrap();
+    let content = vec![7; 3000];
+    let pending: Vec<_> = (0..300)
+        .map(|n| {
+            let mut batch = Batch::new(format!("data/m/{}", n % 5));
+            let paths: Vec<String> = (0..15).map(|m| format!("{n}-{m}")).collect();
+            paths.iter().for_each(|path| batch.push(&Call::Put(put(path.as_bytes(), &content))));
+            session.call(&batch).unwrap()
+        })
+        .collect();
+    for one in pending {
+        let reply = one.wait().unwrap();
+        assert!(reply.read().unwrap().outcomes.iter().all(Result::is_ok));
+    }
+    let count: usize =
+        (0..5).map(|n| std::fs::read_dir(serving.directory.path().join(format!("m/{n}"))).unwrap().count()).sum();
+    assert_eq!(count, 300 * 15);
+    session.close().unwrap();
+}
+
+#[test]
+fn a_batch_that_cannot_be_done_at_all_is_an_error_of_its_own_and_the_session_lives_on() {
+    let serving = Serving::start();
+    let session = serving.connect(1);
+    let error = |base: &str, call: &Call<'_>| {
+        let mut batch = Batch::new(base);
+        batch.push(call);
+        session.call(&batch).unwrap().wait().unwrap_err().kind
+    };
+    let stat = Call::Stat { path: b"", wanted: Wanted::NOTHING };
+    assert_eq!(error("absent/x", &stat), ErrorKind::NotFound);
+    assert_eq!(error("data/../x", &stat), ErrorKind::InvalidPath);
+    for path in [&b"../x"[..], b"/x", b"a//b", b"a/", b".", b"a\0b"] {
+        let mut batch = Batch::new("data");
+        batch.push(&Call::Stat { path, wanted: Wanted::NOTHING });
+        assert_eq!(outcomes(&session, &batch), [Some(ErrorKind::InvalidPath)], "{}", path.escape_ascii());
+    }
+    assert!(session.call(&Batch::new("data")).is_err(), "an empty batch");
+    let mut large = Batch::new("data");
+    large.push(&Call::Put(put(b"f", &vec![0; session.batch_bytes_max()])));
+    assert_eq!(session.call(&large).unwrap_err().kind, ErrorKind::LimitExceeded);
+    assert!(session.look("data", Wanted::NOTHING).is_ok());
+    session.close().unwrap();
+}

@@ -1,0 +1,92 @@
+//! Calls: what a batch is about, judged once, and every name in it, judged each (PATHM-10).
+//!
+//! A name of a call is read, joined to the base and compared here; what comes out is an [`Authorized`] for that very path.
+
+use super::{Authority, Authorized, Keep, Want, hidden, judge, rights_of, scope_of, split, within};
+use super::{Export, Rights};
+use xdfs_proto::base::{Bugs, Error, ErrorKind, Level, RelPath};
+use xdfs_secure::policy::{Principal, Scope};
+
+/// The base of a batch for whom it was judged.
+#[derive(Clone, Debug)]
+pub(crate) struct Base {
+    export: Export,
+    /// Which of the server's exports it is.
+    index: u32,
+    rights: Rights,
+    scope: Option<Scope>,
+    /// The base, below the export.
+    path: RelPath,
+    user: String,
+    now: u64,
+    bugs: Bugs,
+}
+
+impl Authority {
+    /// Judges whether a batch may be about `name` at all: an export that is not for them is not there.
+    pub fn base(&self, who: &Principal, name: &[u8], now: u64) -> Result<Base, Error> {
+        let (first, path) = split(name)?;
+        let found = self.exports.iter().enumerate().find(|(_, export)| export.name().as_bytes() == first.as_slice());
+        let (index, export) = found.ok_or_else(|| hidden(who, &first))?;
+        let rights = rights_of(export.access(), who);
+        if !rights.read {
+            return Err(hidden(who, &first));
+        }
+        let scope = scope_of(who)?.cloned();
+        if let Some(scope) = scope.as_ref().filter(|scope| now >= scope.until || scope.export != export.name()) {
+            // Whatever its path: nothing below this base can be meant.
+            within(scope, export, &path, now, self.bugs)?;
+        }
+        let (user, bugs) = (who.user.clone(), self.bugs);
+        Ok(Base { export: export.clone(), index: index as u32, rights, scope, path, user, now, bugs })
+    }
+
+    /// Names of the exports that show themselves to `who`.
+    pub fn shown(&self, who: &Principal, now: u64) -> Result<Vec<&str>, Error> {
+        let scope = scope_of(who)?;
+        let open = |export: &&Export| {
+            let within = scope.is_none_or(|scope| scope.export == export.name() && now < scope.until);
+            within && rights_of(export.access(), who).read
+        };
+        Ok(self.exports.iter().filter(open).map(Export::name).collect())
+    }
+}
+
+impl Base {
+    /// Judges one call: `below` the base, and what it does there.
+    pub fn authorise(&self, below: &[u8], want: Want) -> Result<Authorized, Error> {
+        let invalid = |error| Error::new(ErrorKind::InvalidPath, format!("'{}': {error}", below.escape_ascii()));
+        let mut path = self.path.clone();
+        for component in below.split(|byte| *byte == b'/').filter(|_| !below.is_empty()) {
+            path.push(component).map_err(invalid)?;
+        }
+        let rights = match &self.scope {
+            Some(scope) => self.rights.and(within(scope, &self.export, &path, self.now, self.bugs)?),
+            None => self.rights,
+        };
+        let existing = judge(rights, want, &self.export, &self.user)?;
+        Ok(Authorized {
+            #[cfg(test)]
+            export: self.export.name().to_owned(),
+            store: self.export.store(),
+            path,
+            existing,
+            floor: Level::Private,
+        })
+    }
+
+    /// Waits until the names in a directory are on stable storage, which some [`Authorized`] of this base was about.
+    pub fn sync(&self, directory: &RelPath) -> Result<(), Error> {
+        self.export.store().tree()?.sync(directory)
+    }
+
+    /// Under which number of the server's exports calls of this base share their threads.
+    pub fn share(&self) -> u32 {
+        self.index
+    }
+
+    /// What of a file besides its bytes, kind, time and plain permissions may be set here.
+    pub fn keep(&self) -> Keep {
+        self.export.access().keep
+    }
+}

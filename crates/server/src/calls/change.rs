@@ -1,0 +1,179 @@
+//! Calls that change names and attributes.
+
+use super::Work;
+use crate::authorise::Want;
+use std::time::{SystemTime, UNIX_EPOCH};
+use xdfs_proto::base::{Error, ErrorKind, RelPath};
+use xdfs_proto::wire::path::{Call, FileType, NewTime, Owner, XattrRule};
+use xdfs_xio::store::Existing;
+use xdfs_xio::store::tree::{Change, NodeKind, Special};
+
+/// Permission bits that anybody may set.
+const PLAIN: u32 = 0o777;
+
+impl Work<'_> {
+    /// Does a call that changes something and is no small file.
+    pub(super) fn change(&mut self, call: &Call<'_>) -> Result<(), Error> {
+        match *call {
+            Call::MakeDirectory { path, parents, mode } => {
+                let at = self.at(path, Want::Write { keep: true })?;
+                at.store().tree()?.make_directory(at.path(), self.mode(mode), parents)?;
+                self.made(at.path(), parents);
+                Ok(())
+            }
+            Call::RemoveDirectory { path } => {
+                let at = self.at(path, Want::Change)?;
+                at.store().tree()?.remove_directory(at.path()).map_err(not_empty)?;
+                self.touched(at.path());
+                Ok(())
+            }
+            Call::Unlink { path } => {
+                let at = self.at(path, Want::Change)?;
+                at.store().tree()?.remove(at.path())?;
+                self.touched(at.path());
+                Ok(())
+            }
+            Call::Rename { path, to, keep_existing } => {
+                let (at, new) = (self.at(path, Want::Change)?, self.at(to, Want::Change)?);
+                let existing = if keep_existing { Existing::Keep } else { Existing::Replace };
+                at.store().tree()?.rename(at.path(), new.path(), existing)?;
+                self.touched(at.path());
+                self.touched(new.path());
+                Ok(())
+            }
+            Call::Link { path, to } => {
+                let (at, new) = (self.at(path, Want::Change)?, self.at(to, Want::Change)?);
+                at.store().tree()?.link(at.path(), new.path())?;
+                self.touched(new.path());
+                Ok(())
+            }
+            Call::Symlink { path, target } => {
+                let at = self.at(path, Want::Change)?;
+                at.store().tree()?.make_symlink(at.path(), target)?;
+                self.touched(at.path());
+                Ok(())
+            }
+            Call::MakeNode { path, kind, mode, device } => self.make_node(path, kind, mode, device),
+            _ => self.attribute(call),
+        }
+    }
+
+    /// Does a call that changes what something is like; nothing waits for that to be on stable storage.
+    fn attribute(&mut self, call: &Call<'_>) -> Result<(), Error> {
+        let at = self.at(call.path(), Want::Change)?;
+        let tree = at.store().tree()?;
+        match *call {
+            Call::SetMode { mode, .. } => {
+                if mode & !PLAIN != 0 && !self.base.keep().modes {
+                    return Err(refused("bits of a mode beyond 0777", "modes"));
+                }
+                tree.change(at.path(), &Change { mode: Some(mode), ..Change::default() })?;
+            }
+            Call::SetTimes { modified, accessed, .. } => {
+                let (modified, accessed) = (modified.map(moment), accessed.map(moment));
+                tree.change(at.path(), &Change { modified, accessed, ..Change::default() })?;
+            }
+            Call::Truncate { length, .. } => {
+                tree.change(at.path(), &Change { length: Some(length), ..Change::default() })?;
+            }
+            Call::SetOwner { user, group, .. } => {
+                if !self.base.keep().owner {
+                    return Err(refused("owners", "owner"));
+                }
+                let owner = (user.map(number).transpose()?, group.map(number).transpose()?);
+                tree.change(at.path(), &Change { owner, ..Change::default() })?;
+            }
+            Call::SetXattr { name, rule, value, .. } => {
+                self.xattr_may(name)?;
+                match (rule, tree.xattr(at.path(), name)) {
+                    (XattrRule::Any, _) | (XattrRule::Replace, Ok(_)) => {}
+                    (XattrRule::Create, Ok(_)) => {
+                        return Err(Error::new(ErrorKind::AlreadyExists, "the attribute is there"));
+                    }
+                    (XattrRule::Create, Err(error)) if error.kind == ErrorKind::NotFound => {}
+                    (_, Err(error)) => return Err(error),
+                }
+                tree.set_xattr(at.path(), name, value)?;
+            }
+            Call::RemoveXattr { name, .. } => {
+                self.xattr_may(name)?;
+                tree.remove_xattr(at.path(), name)?;
+            }
+            _ => return Err(Error::new(ErrorKind::Unsupported, "no such call")),
+        }
+        self.loose = true;
+        Ok(())
+    }
+
+    fn make_node(&mut self, path: &[u8], kind: FileType, mode: u32, device: (u32, u32)) -> Result<(), Error> {
+        let at = self.at(path, Want::Change)?;
+        if !self.base.keep().special {
+            return Err(refused("pipes, sockets and devices", "special"));
+        }
+        let kind = match kind {
+            FileType::Fifo => NodeKind::Fifo,
+            FileType::Socket => NodeKind::Socket,
+            FileType::CharacterDevice => NodeKind::CharacterDevice,
+            FileType::BlockDevice => NodeKind::BlockDevice,
+            _ => return Err(Error::new(ErrorKind::Unsupported, "it is no special file")),
+        };
+        at.store().tree()?.make_special(at.path(), &Special { kind, mode: self.mode(mode), device })?;
+        self.touched(at.path());
+        Ok(())
+    }
+
+    /// The mode that something new may have.
+    pub(super) fn mode(&self, mode: u32) -> u32 {
+        if self.base.keep().modes { mode } else { mode & PLAIN }
+    }
+
+    /// A directory was made, and perhaps those above it: each has its name in the next.
+    pub(super) fn made(&mut self, path: &RelPath, parents: bool) {
+        self.touched(path);
+        let mut above = path.parent().filter(|_| parents && self.durable);
+        while let Some(one) = above {
+            self.touched(&one);
+            above = one.parent();
+        }
+    }
+
+    /// Which extended attributes are extended attributes to a copy; an access control list is one only to the kernel.
+    fn xattr_may(&self, name: &[u8]) -> Result<(), Error> {
+        let keep = self.base.keep();
+        match name {
+            b"system.posix_acl_access" | b"system.posix_acl_default" if keep.acl => Ok(()),
+            b"system.posix_acl_access" | b"system.posix_acl_default" => Err(refused("access control lists", "acl")),
+            _ if name.starts_with(b"user.") && keep.xattr => Ok(()),
+            // What the kernel acts on (capabilities, labels) is worth as much as an owner.
+            _ if keep.xattr && keep.owner && keep.modes => Ok(()),
+            _ if name.starts_with(b"user.") => Err(refused("extended attributes", "xattr")),
+            _ => Err(refused("extended attributes that are not 'user.'", "xattr, owner and modes")),
+        }
+    }
+}
+
+fn refused(what: &str, grant: &str) -> Error {
+    Error::new(ErrorKind::Refused, format!("the export does not take {what} (keep = [...] without {grant})"))
+}
+
+fn not_empty(error: Error) -> Error {
+    if error.kind == ErrorKind::AlreadyExists { Error { kind: ErrorKind::NotEmpty, ..error } } else { error }
+}
+
+fn number(owner: Owner<'_>) -> Result<u32, Error> {
+    match owner {
+        Owner::Number(number) => Ok(number),
+        Owner::Name(_) => Err(Error::new(ErrorKind::Unsupported, "owners are set by number here")),
+    }
+}
+
+/// A time to set, in seconds and nanoseconds since 1970.
+fn moment(time: NewTime) -> (i64, u32) {
+    match time {
+        NewTime::At(time) => time,
+        NewTime::Now => {
+            let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            (i64::try_from(since.as_secs()).unwrap_or(0), since.subsec_nanos())
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Calls that look: attributes, pages of directories, hashes, room.
+
+use super::{Work, failure};
+use crate::authorise::{Authorized, Want};
+use std::time::{Duration, Instant};
+use xdfs_proto::base::{Error, ErrorKind};
+use xdfs_proto::wire::path::{Answer, Attributes, Entry, FileSystem, FileType, ReplyWriter, Wanted};
+use xdfs_xio::store::tree::{Node, NodeKind, Take};
+use xdfs_xio::store::{self, FileKind, Source};
+
+/// How long a page is gathered: the first entries of a large directory come soon (P-72).
+const PAGE_TIME: Duration = Duration::from_millis(20);
+/// Entries between two looks at the clock.
+const PAGE_STEP: u32 = 64;
+/// Bytes that a hash reads at a time.
+const HASH_BYTES: usize = 256 * 1024;
+
+/// What is told of a name.
+pub(super) fn attributes_of<'a>(node: &'a Node, wanted: Wanted, target: Option<&'a [u8]>) -> Attributes<'a> {
+    fn told<T>(wanted: bool, value: T) -> Option<T> {
+        wanted.then_some(value)
+    }
+    let kind = match node.kind {
+        NodeKind::Regular => FileType::Regular,
+        NodeKind::Directory => FileType::Directory,
+        NodeKind::Symlink => FileType::Symlink,
+        NodeKind::Fifo => FileType::Fifo,
+        NodeKind::Socket => FileType::Socket,
+        NodeKind::CharacterDevice => FileType::CharacterDevice,
+        NodeKind::BlockDevice => FileType::BlockDevice,
+    };
+    let device = matches!(node.kind, NodeKind::CharacterDevice | NodeKind::BlockDevice);
+    let mut inode = [0; 16];
+    inode[..8].copy_from_slice(&node.identity.0.to_be_bytes());
+    inode[8..].copy_from_slice(&node.identity.1.to_be_bytes());
+    // Every change moves the time of change on; what the file system's clock cannot tell apart, nobody can.
+    let change = (node.changed.0 as u64).wrapping_mul(1_000_000_000).wrapping_add(node.changed.1.into());
+    Attributes {
+        mode: told(wanted.has(Wanted::MODE), node.mode & 0o7777),
+        size: told(wanted.has(Wanted::SIZE), node.size),
+        modified: told(wanted.has(Wanted::MODIFIED), node.modified),
+        accessed: told(wanted.has(Wanted::ACCESSED), node.accessed),
+        links: told(wanted.has(Wanted::LINKS), node.links),
+        inode: told(wanted.has(Wanted::INODE), inode),
+        owner: told(wanted.has(Wanted::OWNER), node.owner),
+        device: told(device && wanted.has(Wanted::DEVICE), node.device),
+        allocated: told(wanted.has(Wanted::ALLOCATED), node.allocated),
+        change: told(wanted.has(Wanted::CHANGE), change),
+        version: told(wanted.has(Wanted::VERSION), node.version.0.as_slice()),
+        target: target.filter(|_| wanted.has(Wanted::TARGET)),
+        ..Attributes::of(kind)
+    }
+}
+
+/// The same of a store that has no tree.
+pub(super) fn plain(attributes: &store::Attributes, wanted: Wanted) -> Attributes<'_> {
+    let kind = match attributes.kind {
+        FileKind::Regular => FileType::Regular,
+        FileKind::Directory => FileType::Directory,
+        FileKind::Other => FileType::Other,
+    };
+    Attributes {
+        mode: wanted.has(Wanted::MODE).then_some(attributes.mode & 0o7777),
+        size: attributes.size.filter(|_| wanted.has(Wanted::SIZE)),
+        modified: wanted.has(Wanted::MODIFIED).then_some(attributes.modified),
+        version: wanted.has(Wanted::VERSION).then_some(attributes.version.0.as_slice()),
+        ..Attributes::of(kind)
+    }
+}
+
+impl Work<'_> {
+    pub(super) fn stat(&mut self, path: &[u8], wanted: Wanted, writer: &mut ReplyWriter) -> Result<(), Error> {
+        let told = self.at(path, Want::Read).and_then(|at| {
+            let Ok(tree) = at.store().tree() else {
+                let attributes = at.store().attributes(at.path())?;
+                writer.answer(&Answer::Attributes(plain(&attributes, wanted)));
+                return Ok(());
+            };
+            let node = tree.node(at.path())?;
+            let target = self.target(&at, &node, wanted);
+            writer.answer(&Answer::Attributes(attributes_of(&node, wanted, target.as_deref())));
+            Ok(())
+        });
+        told.inspect_err(|error| writer.fail(failure(error)))
+    }
+
+    /// The text of a link, where it was asked for; it may be another by now, and is not told then.
+    fn target(&self, at: &Authorized, node: &Node, wanted: Wanted) -> Option<Vec<u8>> {
+        if node.kind != NodeKind::Symlink || !wanted.has(Wanted::TARGET) {
+            return None;
+        }
+        at.store().tree().and_then(|tree| tree.read_symlink(at.path())).ok()
+    }
+
+    pub(super) fn list(
+        &mut self,
+        path: &[u8],
+        wanted: Wanted,
+        cursor: &[u8],
+        writer: &mut ReplyWriter,
+    ) -> Result<(), Error> {
+        let at = match self.at(path, Want::Read) {
+            Ok(at) => at,
+            Err(error) => {
+                writer.fail(failure(&error));
+                return Err(error);
+            }
+        };
+        let mut page = writer.listing();
+        let until = Instant::now() + PAGE_TIME;
+        let mut take = |name: &[u8], node: &Node| {
+            if page.entries() > 0 && page.entries().is_multiple_of(PAGE_STEP) && Instant::now() >= until {
+                return Take::Stop;
+            }
+            let target = match node.kind {
+                NodeKind::Symlink if wanted.has(Wanted::TARGET) => self.target_below(&at, name),
+                _ => None,
+            };
+            let attributes = attributes_of(node, wanted, target.as_deref());
+            if page.push(&Entry { name, attributes }) { Take::More } else { Take::Stop }
+        };
+        match at.store().tree().and_then(|tree| tree.list(at.path(), cursor, &mut take)) {
+            Ok(next) => {
+                page.finish(next.is_none(), next.as_deref().unwrap_or_default());
+                Ok(())
+            }
+            Err(error) => {
+                page.fail(failure(&error));
+                Err(error)
+            }
+        }
+    }
+
+    fn target_below(&self, at: &Authorized, name: &[u8]) -> Option<Vec<u8>> {
+        let mut path = at.path().clone();
+        path.push(name).ok()?;
+        at.store().tree().and_then(|tree| tree.read_symlink(&path)).ok()
+    }
+
+    pub(super) fn xattr_names(&mut self, path: &[u8], writer: &mut ReplyWriter) -> Result<(), Error> {
+        let names = self.at(path, Want::Read).and_then(|at| at.store().tree()?.xattrs(at.path()));
+        match names {
+            Ok(names) => {
+                writer.names(names.iter().map(Vec::as_slice));
+                Ok(())
+            }
+            Err(error) => {
+                writer.fail(failure(&error));
+                Err(error)
+            }
+        }
+    }
+
+    pub(super) fn space(&mut self, path: &[u8]) -> Result<Answer<'static>, Error> {
+        let at = self.at(path, Want::Read)?;
+        let space = at.store().tree()?.space(at.path())?;
+        let (bytes, free, available) = space.bytes;
+        let (files, files_free) = space.files;
+        Ok(Answer::FileSystem(FileSystem { block: 0, bytes, free, available, files, files_free }))
+    }
+
+    pub(super) fn hash(&mut self, path: &[u8], offset: u64, length: Option<u64>) -> Result<Answer<'static>, Error> {
+        let at = self.at(path, Want::Read)?;
+        let source = at.store().open(at.path())?;
+        let size = source.attributes().size;
+        let rest = size.map(|size| size.checked_sub(offset).filter(|rest| length.is_none_or(|length| length <= *rest)));
+        let length = match (rest, length) {
+            (Some(Some(rest)), wanted) => wanted.unwrap_or(rest),
+            (None, Some(wanted)) => wanted,
+            _ => return Err(Error::new(ErrorKind::OutOfRange, "the range lies outside of the file")),
+        };
+        let digest = hash(&source, offset, length)?;
+        source.revalidate()?;
+        Ok(Answer::Hash { length, digest })
+    }
+}
+
+fn hash(source: &Source, offset: u64, length: u64) -> Result<[u8; 32], Error> {
+    let mut hasher = xdfs_secure::content::Running::default();
+    let mut buffer = vec![0; HASH_BYTES.min(usize::try_from(length).unwrap_or(HASH_BYTES))];
+    let (mut at, mut left) = (offset, length);
+    while left > 0 {
+        let count = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        source.read_exact_at(&mut buffer[..count], at)?;
+        hasher.add(&buffer[..count]);
+        (at, left) = (at + count as u64, left - count as u64);
+    }
+    Ok(hasher.hash())
+}

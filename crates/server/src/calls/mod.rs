@@ -1,0 +1,168 @@
+//! Batches of calls (PATHM-01 to PATHM-07): read, judged call by call, done in their order on a thread of the pool.
+//!
+//! It must not reach a file but through an [`Authorized`]: every name goes through [`Base::authorise`].
+
+mod change;
+mod look;
+mod small;
+
+use crate::authorise::{Authorized, Base, Want};
+use crate::log::CallLine;
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety};
+use xdfs_proto::wire::path::{Answer, Attributes, Batch, Call, Entry, Failure, FileType, ReplyWriter};
+
+/// What became of a batch.
+#[derive(Debug)]
+pub(crate) struct Done {
+    /// The payload of the reply.
+    pub reply: Vec<u8>,
+    /// For the log: the calls that changed something or read a file.
+    pub lines: Vec<CallLine>,
+}
+
+/// What a batch does its calls with.
+struct Work<'b> {
+    base: &'b Base,
+    durable: bool,
+    /// Directories whose names changed.
+    touched: BTreeSet<RelPath>,
+    /// Something changed that is not known to be on stable storage.
+    loose: bool,
+}
+
+/// Why a call failed, as the reply tells it.
+fn failure(error: &Error) -> Failure {
+    Failure { kind: error.kind, errno: error.errno }
+}
+
+/// Does the calls of `batch`, in order, none after `stop` is set.
+pub(crate) fn execute(batch: &Batch<'_>, base: &Base, stop: &AtomicBool) -> Result<Done, Error> {
+    let mut writer = room(batch)?;
+    let mut lines = Vec::new();
+    let mut work = Work { base, durable: batch.durable, touched: BTreeSet::new(), loose: false };
+    for (index, call) in batch.calls.iter().enumerate() {
+        if stop.load(Ordering::Relaxed) {
+            if index == 0 {
+                return Err(Error::new(ErrorKind::Cancelled, "cancelled before it was begun"));
+            }
+            break;
+        }
+        let result = work.call(call, &mut writer);
+        if call.changes() || matches!(call, Call::Get { .. }) {
+            lines.push(CallLine::of(call, result.as_ref().err()));
+        }
+        if result.is_err() && batch.stop {
+            break;
+        }
+    }
+    let safety = work.settle();
+    Ok(Done { reply: writer.finish(safety), lines })
+}
+
+/// What the list of exports answers: it can be looked at, and nothing else.
+pub(crate) fn exports(batch: &Batch<'_>, shown: &[&str]) -> Result<Done, Error> {
+    let mut writer = room(batch)?;
+    let root = Attributes::of(FileType::Directory);
+    for call in &batch.calls {
+        match call {
+            Call::Stat { path: b"", .. } => writer.answer(&Answer::Attributes(root)),
+            Call::List { path: b"", cursor: b"", .. } => {
+                let mut page = writer.listing();
+                let all = shown.iter().all(|name| page.push(&Entry { name: name.as_bytes(), attributes: root }));
+                // A page of 256 KiB has room for more exports than a configuration has; a smaller one says that it is not all.
+                page.finish(all, b"");
+            }
+            Call::Unknown { .. } => writer.fail(Failure { kind: ErrorKind::Unsupported, errno: 0 }),
+            _ => writer.fail(Failure { kind: ErrorKind::Refused, errno: 0 }),
+        }
+    }
+    Ok(Done { reply: writer.finish(Safety::Written), lines: Vec::new() })
+}
+
+/// The reply's writer, where the room is enough for any outcome.
+pub(crate) fn room(batch: &Batch<'_>) -> Result<ReplyWriter, Error> {
+    ReplyWriter::new(batch.calls.len(), batch.room as usize).ok_or_else(|| {
+        let text = format!("{} bytes are too little room for the reply to {} calls", batch.room, batch.calls.len());
+        Error::new(ErrorKind::LimitExceeded, text)
+    })
+}
+
+impl Work<'_> {
+    /// Does one call and writes its result.
+    fn call(&mut self, call: &Call<'_>, writer: &mut ReplyWriter) -> Result<(), Error> {
+        let result = match call {
+            Call::List { path, wanted, cursor } => return self.list(path, *wanted, cursor, writer),
+            Call::Stat { path, wanted } => return self.stat(path, *wanted, writer),
+            Call::Get { path, wanted, most } => return self.get(path, *wanted, *most, writer),
+            Call::ReadLink { path } => {
+                return self.tell(writer, |work| {
+                    let at = work.at(path, Want::Read)?;
+                    at.store().tree()?.read_symlink(at.path())
+                });
+            }
+            Call::XattrValue { path, name } => {
+                return self.tell(writer, |work| {
+                    let at = work.at(path, Want::Read)?;
+                    at.store().tree()?.xattr(at.path(), name)
+                });
+            }
+            Call::XattrNames { path } => return self.xattr_names(path, writer),
+            Call::FileSystem { path } => self.space(path),
+            Call::Hash { path, offset, length } => self.hash(path, *offset, *length),
+            Call::Put(put) => self.put(put).map(|()| Answer::Done),
+            Call::Unknown { .. } => Err(Error::new(ErrorKind::Unsupported, "no such call")),
+            other => self.change(other).map(|()| Answer::Done),
+        };
+        match result {
+            Ok(answer) => {
+                writer.answer(&answer);
+                Ok(())
+            }
+            Err(error) => {
+                writer.fail(failure(&error));
+                Err(error)
+            }
+        }
+    }
+
+    /// A call that tells bytes.
+    fn tell(
+        &mut self,
+        writer: &mut ReplyWriter,
+        bytes: impl FnOnce(&mut Self) -> Result<Vec<u8>, Error>,
+    ) -> Result<(), Error> {
+        match bytes(self) {
+            Ok(bytes) => {
+                writer.answer(&Answer::Bytes(&bytes));
+                Ok(())
+            }
+            Err(error) => {
+                writer.fail(failure(&error));
+                Err(error)
+            }
+        }
+    }
+
+    fn at(&self, path: &[u8], want: Want) -> Result<Authorized, Error> {
+        self.base.authorise(path, want)
+    }
+
+    /// A name came or went in the directory that holds `path`.
+    fn touched(&mut self, path: &RelPath) {
+        if self.durable {
+            self.touched.extend(path.parent());
+        }
+    }
+
+    /// Waits for what changed where that was asked for, and says how safe it is.
+    fn settle(&mut self) -> Safety {
+        if !self.durable || self.loose {
+            return Safety::Written;
+        }
+        let directories = std::mem::take(&mut self.touched);
+        let synced = directories.iter().all(|path| self.base.sync(path).is_ok());
+        if synced { Safety::Durable } else { Safety::Written }
+    }
+}
