@@ -163,6 +163,7 @@ impl World {
                 }
                 result.map(|_| ())
             }
+            (Verdict::Calls { .. }, Payload::Calls) => session.on_calls(channel, NOW).map(|_| ()),
             (_, _) => Err(Fault::Channel),
         };
         if let Err(fault) = result {
@@ -285,6 +286,8 @@ impl World {
                 self.detach(side, operation);
                 self.ask(job(Step::Commit, operation));
             }
+            // No setting makes calls yet.
+            Output::Execute { .. } | Output::Forget { .. } => {}
             Output::Abort { operation, keep } => {
                 if setting.resumes && side == self.oracle.ledgers[plan_of(setting, operation)].target {
                     self.dropped = Some(keep);
@@ -320,6 +323,7 @@ impl World {
                     self.oracle.on_fence_sent(side, channel, processed);
                 }
             }
+            Payload::Calls => {}
         }
         let there = &mut self.lines[1 - side][index_of(channel)];
         if !there.closed {

@@ -80,6 +80,12 @@ pub(super) enum Step {
     Raw { channel: Back, operation: Back, event: u8, level: Level, flags: u16, skew: u8, offset: u64, payload: Vec<u8> },
     /// A request of the peer under the next number.
     Request { channel: Back, upload: bool, request: Request },
+    /// A batch of calls of the peer, under the next number.
+    Batch { channel: Back, length: u32 },
+    /// A reply of the peer.
+    Reply { channel: Back, operation: Back, length: u32 },
+    /// The application makes calls. (Client.)
+    Calls { length: u32 },
     /// A block of the peer.
     Block { channel: Back, operation: Back, event: u8, offset: u64, length: u32 },
     /// The application opens an operation. (Client.)
@@ -132,6 +138,15 @@ fn request(bytes: &mut Bytes<'_>) -> Request {
         resume: bytes.some(|bytes| Resume { source: vec![bytes.byte() % 3], kept: kept(bytes) }),
         base: bytes.some(|bytes| vec![bytes.byte() % 3]),
         ..Request::default()
+    }
+}
+
+/// Mostly one that may be.
+fn calls_length(bytes: &mut Bytes<'_>) -> u32 {
+    match bytes.byte() {
+        0 => 0,
+        length @ 1..=0xef => u32::from(length) * 270,
+        _ => BLOCK + 1,
     }
 }
 
@@ -197,6 +212,12 @@ impl Step {
     pub(super) fn read(bytes: &mut Bytes<'_>) -> Self {
         let kind = bytes.byte();
         let channel = bytes.byte();
+        match kind {
+            0xe9 | 0xea => return Self::Batch { channel, length: calls_length(bytes) },
+            0xeb => return Self::Reply { channel, operation: bytes.byte(), length: calls_length(bytes) },
+            0xef | 0xf0 => return Self::Calls { length: calls_length(bytes) },
+            _ => {}
+        }
         match kind % 32 {
             0..=7 => Self::Message { channel, operation: bytes.byte(), ask: bytes.bit(), control: control(bytes) },
             8 => {

@@ -56,6 +56,7 @@ enum Question {
     Check(OperationId),
     Verify(OperationId),
     Commit(OperationId),
+    Execute(OperationId),
 }
 
 /// See the module.
@@ -190,6 +191,23 @@ impl World {
                 let operation = self.operation(*operation);
                 self.block(*channel, *event, operation, *offset, *length);
             }
+            Step::Batch { channel, length } => {
+                let skipped = if self.session.limits().pipelines == 2 { self.latest % 2 } else { 0 };
+                self.latest = self.latest.saturating_add(1 + skipped);
+                self.calls(*channel, OperationId(self.latest), Flags::REQUEST, *length);
+            }
+            Step::Reply { channel, operation, length } => {
+                let operation = self.operation(*operation);
+                self.calls(*channel, operation, Flags::NONE, *length);
+            }
+            Step::Calls { length } => {
+                if let Ok(operation) = self.session.open_calls(*length) {
+                    assert_eq!(self.role, Role::Client);
+                    assert!(operation.0 > self.opened, "a number is used once");
+                    self.opened = operation.0;
+                    self.latest = operation.0.max(self.latest);
+                }
+            }
             Step::Open { upload, request } => {
                 if let Ok(operation) = self.session.open(*upload, request.clone()) {
                     assert_eq!(self.role, Role::Client);
@@ -298,6 +316,16 @@ impl World {
         self.arrive(channel, head, payload);
     }
 
+    fn calls(&mut self, channel: Back, operation: OperationId, flags: Flags, length: u32) {
+        let Some(channel) = self.channel(channel) else { return };
+        let wire = &self.wires[&channel];
+        if wire.parked.is_some() {
+            return;
+        }
+        let (level, sequence, epoch, event) = (Level::Integrity, wire.receive, wire.receive_epoch, Event::Path as u8);
+        self.arrive(channel, Head { event, level, epoch, operation, sequence, offset: 0, length, flags }, Vec::new());
+    }
+
     fn block(&mut self, channel: Back, event: u8, operation: OperationId, offset: u64, length: u32) {
         let Some(channel) = self.channel(channel) else { return };
         let wire = &self.wires[&channel];
@@ -326,6 +354,11 @@ impl World {
                     self.blocks.push_back((operation, extent));
                 }
                 result.map(|_| ())
+            }
+            Verdict::Calls { operation, length } => {
+                assert_eq!((operation, length), (head.operation, head.length));
+                assert!(length > 0 && length as usize <= limits::CALL_BYTES_MAX);
+                self.session.on_calls(channel, self.now).map(|_| ())
             }
             Verdict::Park => {
                 if let Some(wire) = self.wires.get_mut(&channel) {
@@ -403,6 +436,11 @@ impl World {
                 assert!(self.committing.insert(operation), "an operation commits once");
                 self.questions.push_back(Question::Commit(operation));
             }
+            Output::Execute { operation, .. } => self.questions.push_back(Question::Execute(operation)),
+            Output::Forget { operation } => {
+                let known = |known: &xdfs_proto::session::Operation| known.id() == operation;
+                assert!(!self.session.operations().any(known), "what is forgotten is not known any more");
+            }
             Output::Abort { operation, .. } => {
                 assert!(!self.committing.contains(&operation), "there is no way back from a commit");
                 self.blocks.retain(|(of, _)| *of != operation);
@@ -456,6 +494,10 @@ impl World {
                 assert_eq!(head.length as usize, bytes.len());
                 let control = Control::decode(event, &bytes);
                 assert!(matches!(control, Ok(Some(_))), "{event:?}: {control:?}");
+            }
+            Payload::Calls => {
+                assert!(event == Event::Path && head.length <= self.session.calls_bytes_max());
+                assert_eq!(head.flags.has(Flags::REQUEST), self.role == Role::Client);
             }
             Payload::Block(extent) => {
                 assert!(event.carries_block() && extent.length() > 0);

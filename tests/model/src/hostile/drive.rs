@@ -312,6 +312,7 @@ impl World {
                     }
                     taken.map(|_| ())
                 }
+                (Verdict::Calls { .. }, _) => session.on_calls(channel, NOW).map(|_| ()),
                 (_, _) => session.on_skipped(channel),
             };
         });
@@ -343,6 +344,8 @@ impl World {
             Output::Resume { channel } if who == Who::Ann => self.line(channel, end).parked = false,
             Output::Resume { .. } => self.eves.parked = false,
             Output::Event(event) => self.event(setting, who, end, event),
+            Output::Execute { .. } => self.oracle.on_effect(who),
+            Output::Forget { .. } => {}
             // Nothing is hashed here.
             Output::Hash { .. } | Output::Verify { .. } | Output::Again { .. } => {}
             Output::Close { .. } | Output::Abort { .. } | Output::Group { .. } => {}

@@ -283,6 +283,9 @@ impl World {
                 around.notice(self.who, Notice::Milestone(operation, Milestone::Commit));
                 around.job(self.who, Job::Commit(operation));
             }
+            Output::Execute { .. } | Output::Forget { .. } => {
+                around.oracle.violation(|| "nobody made calls".to_owned());
+            }
             Output::Abort { operation, keep } => {
                 around.disk(self.who).abort(operation, keep);
                 around.disk(self.who).close(operation);

@@ -182,7 +182,7 @@ impl World {
                 }
                 return;
             }
-            Ok(Verdict::Skip | Verdict::Control) => arriving.route = Route::Skip,
+            Ok(Verdict::Skip | Verdict::Control | Verdict::Calls { .. }) => arriving.route = Route::Skip,
             Ok(Verdict::Block { operation, offset, length }) => {
                 let extent = Extent::new(offset, length.into()).expect("the machine has checked it");
                 // What is hashed arrives whole, as in the engine.

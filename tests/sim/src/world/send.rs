@@ -98,6 +98,7 @@ impl World {
                 port.queue_record(head, &bytes, None, flip);
                 self.observe(head, &bytes, around);
             }
+            Payload::Calls => around.oracle.violation(|| "nobody made calls".to_owned()),
             // A source that is read in order is in memory, and may be forgotten while a repetition is under way.
             Payload::Block(extent) if flip.is_some_and(|bits| bits % 8 > 0) && may_alter(head, around) => {
                 // The tag says nothing about the payload: only the hash sees this.

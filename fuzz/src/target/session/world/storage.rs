@@ -38,6 +38,9 @@ impl World {
                     ),
                 );
             }
+            Some(Question::Execute(operation)) => {
+                self.session.on_answered(operation, answer(ok, (size % u64::from(BLOCK)) as u32 + 1));
+            }
             Some(Question::Check(operation)) => self.session.on_checked(operation, answer(ok, ())),
             Some(Question::Verify(operation)) => {
                 let bad = Extent::new(size % 7 * 9999, size % 100_000).into_iter().filter(|_| size % 3 == 0).collect();
