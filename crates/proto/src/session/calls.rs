@@ -126,11 +126,11 @@ impl Session {
         let Some(operation) = self.operations.get_mut(&id) else { return };
         let State::Receiving { life: Receiving::Staging, .. } = operation.state else { return };
         let Some(calls) = &mut operation.calls else { return };
-        let outcome = result.and_then(|bytes| {
+        let outcome = result.map(|bytes| {
             calls.bytes = bytes;
             // The driver holds it to the room, which is no longer.
             assert!(bytes > 0 && bytes <= most, "a reply of {bytes} bytes");
-            Ok(done(bytes))
+            done(bytes)
         });
         self.settle(id, outcome);
     }

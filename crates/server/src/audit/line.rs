@@ -19,9 +19,24 @@ pub fn line(event: &LogEvent, at: SystemTime) -> Option<String> {
     Some(ascii(&Value::Object(all).to_string()))
 }
 
+fn outcome(error: &Option<String>) -> &'static str {
+    if error.is_none() { "ok" } else { "failed" }
+}
+
+/// One call of a batch.
+fn call(call: &CallLine) -> Value {
+    let mut fields = Map::new();
+    fields.insert("call".into(), call.call.into());
+    fields.insert("path".into(), json!(call.path));
+    fields.extend(call.to.as_ref().map(|to| ("to".into(), json!(to))));
+    fields.extend(call.bytes.map(|bytes| ("bytes".into(), json!(bytes))));
+    fields.insert("outcome".into(), outcome(&call.error).into());
+    fields.extend(call.error.as_ref().map(|error| ("error".into(), json!(error))));
+    Value::Object(fields)
+}
+
 /// Name and fields of an event; none for what somebody asked to see.
 fn describe(event: &LogEvent) -> Option<(&'static str, Value)> {
-    let outcome = |error: &Option<String>| if error.is_none() { "ok" } else { "failed" };
     Some(match event {
         LogEvent::SessionOpened { session, peer, user, method, key, channels, asked, pipelines } => (
             "session_opened",
@@ -58,17 +73,9 @@ fn describe(event: &LogEvent) -> Option<(&'static str, Value)> {
                 "error": error,
             }),
         ),
-        LogEvent::Calls { session, user, operation, base, calls, error } => {
-            let call = |call: &CallLine| {
-                let mut fields = json!({"call": call.call, "path": call.path, "outcome": outcome(&call.error)});
-                if let Value::Object(fields) = &mut fields {
-                    fields.extend(call.to.as_ref().map(|to| ("to".to_owned(), json!(to))));
-                    fields.extend(call.bytes.map(|bytes| ("bytes".to_owned(), json!(bytes))));
-                    fields.extend(call.error.as_ref().map(|error| ("error".to_owned(), json!(error))));
-                }
-                fields
-            };
-            let fields = json!({
+        LogEvent::Calls { session, user, operation, base, calls, error } => (
+            "calls",
+            json!({
                 "session": session.to_string(),
                 "user": user,
                 "operation": operation,
@@ -76,9 +83,8 @@ fn describe(event: &LogEvent) -> Option<(&'static str, Value)> {
                 "calls": calls.iter().map(call).collect::<Vec<_>>(),
                 "outcome": outcome(error),
                 "error": error,
-            });
-            ("calls", fields)
-        }
+            }),
+        ),
         LogEvent::Limits { drops, untold } => {
             let counts: Map<String, Value> = drops.iter().map(|(name, count)| ((*name).into(), json!(count))).collect();
             ("limits", json!({"dropped": counts, "refusals_not_told": untold}))

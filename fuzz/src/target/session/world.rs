@@ -1,6 +1,7 @@
 //! The session and what its driver keeps: records on their way, questions to storage, heads that were parked. It checks
 //! what a driver relies on, and nothing about what the session decides.
 
+mod calls;
 mod storage;
 
 use super::step::{BLOCK, Back, Step};
@@ -179,11 +180,8 @@ impl World {
                 );
             }
             Step::Request { channel, upload, request } => {
-                // With two pipelines the odd numbers are this one's.
-                let skipped = if self.session.limits().pipelines == 2 { self.latest % 2 } else { 0 };
-                self.latest = self.latest.saturating_add(1 + skipped);
                 let event = if *upload { Event::Upload } else { Event::Download };
-                let operation = OperationId(self.latest);
+                let operation = self.next();
                 let payload = request.encode();
                 self.record(*channel, event as u8, operation, Level::Integrity, Flags::REQUEST, 0, 0, payload);
             }
@@ -191,30 +189,10 @@ impl World {
                 let operation = self.operation(*operation);
                 self.block(*channel, *event, operation, *offset, *length);
             }
-            Step::Batch { channel, length } => {
-                let skipped = if self.session.limits().pipelines == 2 { self.latest % 2 } else { 0 };
-                self.latest = self.latest.saturating_add(1 + skipped);
-                self.calls(*channel, OperationId(self.latest), Flags::REQUEST, *length);
-            }
-            Step::Reply { channel, operation, length } => {
-                let operation = self.operation(*operation);
-                self.calls(*channel, operation, Flags::NONE, *length);
-            }
-            Step::Calls { length } => {
-                if let Ok(operation) = self.session.open_calls(*length) {
-                    assert_eq!(self.role, Role::Client);
-                    assert!(operation.0 > self.opened, "a number is used once");
-                    self.opened = operation.0;
-                    self.latest = operation.0.max(self.latest);
-                }
-            }
+            Step::Batch { .. } | Step::Reply { .. } | Step::Calls { .. } => self.calls(step),
             Step::Open { upload, request } => {
-                if let Ok(operation) = self.session.open(*upload, request.clone()) {
-                    assert_eq!(self.role, Role::Client);
-                    assert!(operation.0 > self.opened, "a number is used once");
-                    self.opened = operation.0;
-                    self.latest = operation.0.max(self.latest);
-                }
+                let opened = self.session.open(*upload, request.clone());
+                self.opened(opened);
             }
             Step::Storage { ok, size, window } => self.storage(*ok, *size, *window),
             Step::Written { ok } => {
@@ -314,16 +292,6 @@ impl World {
         let length = payload.len() as u32;
         let head = Head { event, level, epoch, operation, sequence, offset, length, flags };
         self.arrive(channel, head, payload);
-    }
-
-    fn calls(&mut self, channel: Back, operation: OperationId, flags: Flags, length: u32) {
-        let Some(channel) = self.channel(channel) else { return };
-        let wire = &self.wires[&channel];
-        if wire.parked.is_some() {
-            return;
-        }
-        let (level, sequence, epoch, event) = (Level::Integrity, wire.receive, wire.receive_epoch, Event::Path as u8);
-        self.arrive(channel, Head { event, level, epoch, operation, sequence, offset: 0, length, flags }, Vec::new());
     }
 
     fn block(&mut self, channel: Back, event: u8, operation: OperationId, offset: u64, length: u32) {
