@@ -91,13 +91,27 @@ const FRAMES: &[Case] = &[
     }),
     ("an unknown event", "event 11 is unknown", |c| raw_event(c, 11)),
     ("event zero", "event 0 is unknown", |c| raw_event(c, 0)),
-    ("path calls", "event 4 is unknown or reserved", |c| raw_event(c, 4)),
+    ("a reply to nobody", "xPathM from the wrong side", |c| c.record(control(Event::Path), &[2, 0], |_| {})),
+    ("an empty batch", "malformed", |c| c.record(batch(), &[], |_| {})),
+    ("a batch that is too long", "payload longer", |c| c.record(batch(), &[0; BLOCK + 1], |_| {})),
+    ("a batch at level clear", "below what was granted", |c| {
+        c.record(Head { level: Level::Clear, ..batch() }, &[0; 9], |_| {});
+    }),
+    ("a block of an operation of calls", "xFTSMU from the wrong side", |c| {
+        c.record(batch(), &[0; 9], |_| {});
+        c.block(Event::Upload, 2, 0, &[0; BLOCK]);
+    }),
     ("file calls", "event 5 is unknown or reserved", |c| raw_event(c, 5)),
     ("a hole", "event 24 is unknown or reserved", |c| raw_event(c, 24)),
     ("a message that is too long", "payload longer", |c| c.record(control(Event::Ack), &[0; 65537], |_| {})),
     ("a message cut short", "malformed", |c| c.record(control(Event::Credit), &[0x80], |_| {})),
     ("a message with more behind it", "malformed", |c| c.record(control(Event::Nothing), &[1], |_| {})),
 ];
+
+/// A batch of calls as operation 2.
+fn batch() -> Head {
+    Head { flags: Flags::REQUEST, operation: OperationId(2), ..control(Event::Path) }
+}
 
 const BLOCKS: &[Case] = &[
     ("a block behind the range", "outside the range", |c| c.block(Event::Upload, 1, LENGTH, &[0; BLOCK])),
