@@ -25,7 +25,7 @@ use super::{
     Attributes, Capability, Existing, Order, Recovered, Result, Small, SmallFile, SmallGroup, Source, Stage,
     StageRequest, Store, Tree,
 };
-use fresh::Fresh;
+use fresh::{Fresh, Way};
 use named::NamedStage;
 use part::{LocalStage, Place};
 use parts::Parts;
@@ -141,7 +141,9 @@ impl LocalStore {
         })?;
         let (name, base) = (name.to_vec(), request.base.clone());
         let parent = Arc::new(parent);
-        Ok(Place { parent, name, shown, existing: request.existing, base, umask: self.umask })
+        let directory = target.parent().unwrap_or_default();
+        let way = Some(Way { root: Arc::clone(&self.root), fresh: self.fresh.clone(), directory });
+        Ok(Place { parent, name, shown, existing: request.existing, base, umask: self.umask, way })
     }
 }
 
@@ -201,5 +203,34 @@ fn must_admit(parent: &Parent, name: &[u8], existing: Existing, shown: &str) -> 
             let (error, what) = words::kind_words(kind);
             Err(words::refused(error, Verb::Create, shown, &format!("{what} is in the way")))
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "sets the scene with a directory of its own")]
+mod tests {
+    use super::*;
+    use crate::store::CommitRequest;
+
+    #[test]
+    fn a_file_that_is_durable_has_no_directory_above_it_that_is_not() {
+        let folder = std::env::temp_dir().join(format!("xdfs-way-{}", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
+        let store = LocalStore::open_root(&folder, true).unwrap();
+        let path = |text: &str| RelPath::parse(text.as_bytes()).unwrap();
+        store.make_directory(&path("a/b"), 0o755, true).unwrap();
+        store.make_directory(&path("other"), 0o755, false).unwrap();
+        assert_eq!(store.fresh.above(&path("a/b")).len(), 2);
+        let (target, existing) = (path("a/b/file"), Existing::Keep);
+        let request = StageRequest { target, size: None, existing, transfer: [1; 16], resume: None, base: None };
+        let mut stage = store.stage(&request).unwrap();
+        let commit = CommitRequest { length: 0, mode: 0o644, modified: None };
+        stage.finish(&commit).unwrap();
+        stage.sync().unwrap();
+        stage.name(&commit).unwrap();
+        assert_eq!(store.fresh.above(&path("a/b")).len(), 2, "nothing is synced that was not asked for");
+        stage.sync_directory().unwrap();
+        assert_eq!((store.fresh.above(&path("a/b")).len(), store.fresh.above(&path("other")).len()), (0, 1));
+        std::fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -1,7 +1,10 @@
 //! Directories that were made here and whose own name nobody has synced yet: what is put into them durably has to see to that, or
 //! a power cut takes the file with its directory (rule D8). The one who made a directory need not be the one who needs it.
 
+use crate::store::resolve::Root;
+use rustix::io::Errno;
 use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use xdfs_proto::base::RelPath;
 
@@ -83,6 +86,29 @@ impl Made {
     /// The directory in which it has its name.
     pub(super) fn place(&self) -> RelPath {
         self.path.parent().unwrap_or_default()
+    }
+}
+
+/// The way to a directory, for a file in it that is to be durable.
+#[derive(Clone, Debug)]
+pub(super) struct Way {
+    pub(super) root: Arc<Root>,
+    pub(super) fresh: Fresh,
+    pub(super) directory: RelPath,
+}
+
+impl Way {
+    /// Waits until every directory on the way has its own name on stable storage; `file` is in the last one.
+    pub(super) fn sync(&self, file: &OwnedFd) -> Result<(), Errno> {
+        for made in self.fresh.above(&self.directory) {
+            match self.root.hold_directory(&made.place()) {
+                Ok(above) => above.sync(file)?,
+                // It was renamed meanwhile: wherever it is, it is on the file's own file system.
+                Err(_) => rustix::io::retry_on_intr(|| rustix::fs::syncfs(file))?,
+            }
+            self.fresh.synced(&made);
+        }
+        Ok(())
     }
 }
 

@@ -119,7 +119,7 @@ impl NamedStage {
     }
 
     pub(in crate::store) fn sync_directory(&self) -> Result<()> {
-        let synced = self.place.parent.sync(&self.file);
+        let synced = self.place.sync(&self.file);
         synced.map_err(|errno| words::failed(Verb::Sync, &self.place.shown, errno))
     }
 

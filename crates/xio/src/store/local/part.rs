@@ -5,6 +5,7 @@
 //! one is believed, since the kernel marks pages that it could not write as clean and the next sync would succeed (rule D5).
 
 use super::back::ReadBack;
+use super::fresh::Way;
 use super::must_admit;
 use super::named::must_be_base;
 use super::parts::Parts;
@@ -45,6 +46,16 @@ pub(super) struct Place {
     pub(super) base: Option<Base>,
     /// Bits that the mode loses.
     pub(super) umask: u32,
+    /// How the directory is reached; none where a group sees to that.
+    pub(super) way: Option<Way>,
+}
+
+impl Place {
+    /// Waits until the name is on stable storage, and those of directories that were made for it; `file` has the name.
+    pub(super) fn sync(&self, file: &OwnedFd) -> std::result::Result<(), Errno> {
+        self.parent.sync(file)?;
+        self.way.as_ref().map_or(Ok(()), |way| way.sync(file))
+    }
 }
 
 /// A file on its way. Dropped without a name it takes the part file with it, unless it is kept.
@@ -271,7 +282,7 @@ impl LocalStage {
 
     /// Waits until the name is on stable storage.
     pub(in crate::store) fn sync_directory(&self) -> Result<()> {
-        self.place.parent.sync(&self.progress.file).map_err(|errno| {
+        self.place.sync(&self.progress.file).map_err(|errno| {
             let error = words::failed(Verb::Sync, &self.place.shown, errno);
             // The new content is there under its name; nobody may count on it.
             Error {

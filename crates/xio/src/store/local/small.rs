@@ -97,7 +97,7 @@ impl<'s> LocalGroup<'s> {
         }
         let parent = self.directories.get(own).map(|directory| directory.parent.clone()).ok_or_else(nobody)?;
         let (name, base, umask) = (name.to_vec(), file.base.clone(), self.store.umask);
-        let place = Place { parent, name, shown, existing: file.existing, base, umask };
+        let place = Place { parent, name, shown, existing: file.existing, base, umask, way: None };
         let (file, kind) = opened(&place, file, self.store.unnamed)?;
         Ok(LocalMember { in_memory: in_memory(&file), place, file, kind, spoilt: None, directories })
     }
