@@ -83,7 +83,7 @@ pub struct Args {
 
 /// What can be measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum Shape {
     /// Memory to memory, 1 to 1000 channels.
     Memory,
@@ -105,6 +105,10 @@ pub enum Shape {
     Login,
     /// Time to open a session and move one byte.
     Small,
+    /// A thousand small files that survive a power cut.
+    SmallFiles,
+    /// What the same command sends when it was killed at 90 %.
+    Resume,
     /// Rate while one channel of eight stops without closing.
     Stall,
     /// All of the above.

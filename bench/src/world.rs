@@ -93,6 +93,8 @@ pub struct World {
     pub tls_bound: PathBuf,
     /// Holds sessions that do nothing.
     pub holder: PathBuf,
+    /// Makes small files.
+    pub small_files: PathBuf,
     /// The system under test.
     pub xdfs: PathBuf,
     /// Number of names given out.
@@ -123,6 +125,7 @@ impl World {
             bound: own("bound")?,
             tls_bound: own("tls-bound")?,
             holder: own("holder")?,
+            small_files: own("small-files")?,
             xdfs: fs::canonicalize(&xdfs).unwrap_or(xdfs),
             args,
             names: AtomicU32::new(0),

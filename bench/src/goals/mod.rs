@@ -74,7 +74,7 @@ pub fn check(report: &Report) -> Vec<Goal> {
             Shape::Private => private::check(cell, &mut goals),
             Shape::Durable => durable::check(cell, &mut goals),
             Shape::Small => small(cell, &mut goals),
-            Shape::Clients | Shape::Idle | Shape::Sessions | Shape::Login | Shape::Stall | Shape::All => {}
+            _ => {}
         }
     }
     for one in &report.clients {
@@ -87,6 +87,8 @@ pub fn check(report: &Report) -> Vec<Goal> {
     report.sessions.iter().for_each(|one| sessions(one, &mut goals));
     report.logins.iter().for_each(|one| logins(one, &mut goals));
     report.stalls.iter().for_each(|one| stall(one, &mut goals));
+    report.small_files.iter().for_each(|one| durable::small_files(one, &mut goals));
+    report.resumes.iter().for_each(|one| durable::resumes(one, &mut goals));
     goals
 }
 

@@ -21,11 +21,13 @@ pub struct Xdfs {
     pub verify: &'static str,
     /// `written` or `durable`.
     pub durability: &'static str,
+    /// A copy that ends early can be gone on with: there are markers and a journal.
+    pub resume: bool,
 }
 
 impl Default for Xdfs {
     fn default() -> Self {
-        Self { protection: "clear", channels: None, verify: "none", durability: "written" }
+        Self { protection: "clear", channels: None, verify: "none", durability: "written", resume: true }
     }
 }
 
@@ -69,6 +71,7 @@ impl Xdfs {
         Command::new(&world.xdfs)
             .args(["cp", "-P", &channels.to_string(), "--protection", self.protection])
             .args(["--verify", self.verify, "--durability", self.durability, "--json"])
+            .args(if self.resume { &[][..] } else { &["--no-resume"] })
             .args(&world.args.cp_arg)
     }
 }
@@ -83,7 +86,8 @@ impl System for Xdfs {
         let other = |value: &str, usual: &str| if value == usual { String::new() } else { format!(" {value}") };
         let (level, verify) = (other(self.protection, "clear"), other(self.verify, "none"));
         let durability = other(self.durability, "written");
-        format!("xdfs{level}{verify}{durability}{channels}")
+        let without = if self.resume { "" } else { " --no-resume" };
+        format!("xdfs{level}{verify}{durability}{without}{channels}")
     }
 
     fn programs(&self) -> &'static [(&'static str, &'static str)] {

@@ -211,6 +211,16 @@ impl Running {
     }
 }
 
+impl Running {
+    /// Kills its whole process group, and reaps it: nothing that it would do at its end is done.
+    pub fn kill(&mut self) {
+        let _ = kill_process_group(self.pid, Signal::KILL);
+        if self.ended.is_none() {
+            self.ended = self.child.wait().ok();
+        }
+    }
+}
+
 impl Drop for Running {
     fn drop(&mut self) {
         self.stop();

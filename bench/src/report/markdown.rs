@@ -6,7 +6,7 @@ use std::fmt::Write;
 use super::{Report, table};
 use crate::args::{PeerName, Shape};
 use crate::cell::{CellReport, SystemReport};
-use crate::shapes::{clients, idle, login, sessions, stall};
+use crate::shapes::{clients, idle, login, resume, sessions, small_files, stall};
 
 /// Columns of the table of ratios.
 const PEERS: [(PeerName, &str); 6] = [
@@ -68,6 +68,12 @@ pub(super) fn render(report: &Report) -> String {
     }
     for one in &report.stalls {
         paragraph(&mut text, &stall::text(one));
+    }
+    for one in &report.small_files {
+        paragraph(&mut text, &small_files::text(one));
+    }
+    for one in &report.resumes {
+        paragraph(&mut text, &resume::text(one));
     }
     if !report.goals.is_empty() {
         let _ = writeln!(text, "\n**Goals**\n\n| goal | wanted | found | |\n|---|--:|--:|---|");

@@ -12,7 +12,9 @@ use crate::machine::Machine;
 use crate::shapes::clients::ClientsReport;
 use crate::shapes::idle::IdleReport;
 use crate::shapes::login::LoginReport;
+use crate::shapes::resume::ResumeReport;
 use crate::shapes::sessions::SessionsReport;
+use crate::shapes::small_files::SmallFilesReport;
 use crate::shapes::stall::StallReport;
 use crate::world::World;
 
@@ -37,6 +39,10 @@ pub struct Report {
     pub logins: Vec<LoginReport>,
     /// A channel that stops.
     pub stalls: Vec<StallReport>,
+    /// Many small files.
+    pub small_files: Vec<SmallFilesReport>,
+    /// Copies that go on.
+    pub resumes: Vec<ResumeReport>,
     /// The goals that these results say something about.
     pub goals: Vec<Goal>,
 }
@@ -54,6 +60,8 @@ impl Report {
             sessions: Vec::new(),
             logins: Vec::new(),
             stalls: Vec::new(),
+            small_files: Vec::new(),
+            resumes: Vec::new(),
             goals: Vec::new(),
         }
     }
@@ -82,6 +90,9 @@ impl Report {
         let sessions = self.sessions.iter().filter(|one| one.failure.is_some()).map(|_| "sessions".to_owned());
         let logins = self.logins.iter().filter(|one| one.failure.is_some()).map(|_| "login".to_owned());
         let stalls = self.stalls.iter().filter(|one| one.failure.is_some()).map(|_| "stall".to_owned());
-        cells.chain(clients).chain(idle).chain(sessions).chain(logins).chain(stalls).collect()
+        let small = self.small_files.iter().filter(|one| one.failure.is_some()).map(|_| "small files".to_owned());
+        let resumes = self.resumes.iter().filter(|one| one.failure.is_some()).map(|_| "resume".to_owned());
+        let others = clients.chain(idle).chain(sessions).chain(logins).chain(stalls).chain(small).chain(resumes);
+        cells.chain(others).collect()
     }
 }

@@ -37,6 +37,8 @@ fn systems(names: &[PeerName], filesystem: FileSystem) -> Vec<Box<dyn System>> {
         systems.push(Box::new(plain.clone()));
         if lasts {
             systems.push(Box::new(Xdfs { durability: "durable", ..plain.clone() }));
+            // What its markers and its journal cost.
+            systems.push(Box::new(Xdfs { durability: "durable", resume: false, ..plain.clone() }));
             systems.push(Box::new(Xdfs { protection: "private", verify: "hash", durability: "durable", ..plain }));
         }
     }

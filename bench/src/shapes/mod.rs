@@ -8,8 +8,10 @@ mod levels;
 pub mod login;
 mod memory;
 mod private;
+pub mod resume;
 pub mod sessions;
 mod small;
+pub mod small_files;
 pub mod stall;
 
 use crate::args::{Args, PeerName, Shape};
@@ -31,6 +33,8 @@ pub fn run(world: &World, shape: Shape, report: &mut Report) -> Result<()> {
         Shape::Sessions => sessions::run(world, report),
         Shape::Login => login::run(world, report),
         Shape::Small => small::run(world, report),
+        Shape::SmallFiles => small_files::run(world, report),
+        Shape::Resume => resume::run(world, report),
         Shape::Stall => stall::run(world, report),
         Shape::All => {
             let all = [
@@ -39,6 +43,8 @@ pub fn run(world: &World, shape: Shape, report: &mut Report) -> Result<()> {
                 Shape::Levels,
                 Shape::Private,
                 Shape::Durable,
+                Shape::SmallFiles,
+                Shape::Resume,
                 Shape::Small,
                 Shape::Clients,
                 Shape::Idle,

@@ -1,0 +1,117 @@
+//! A thousand small files that survive a power cut, each round in a fresh directory: the store that the server uses beside the loops
+//! that people write. Nothing is removed before the end: ext4 makes files ten times as slowly behind a mass deletion.
+
+use std::fs;
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::rounds;
+use crate::args::FileSystem;
+use crate::error::{Context, Error, Result};
+use crate::files;
+use crate::peers::json_events;
+use crate::process::{Account, Command};
+use crate::report::Report;
+use crate::stats::median;
+use crate::world::{ScratchDir, World};
+
+const FILES: u32 = 1000;
+const BYTES: u32 = 4096;
+
+/// The store, and the two loops: open, write, fsync, close; and with a temporary name, rename and fsync of the directory.
+pub const WAYS: [&str; 3] = ["store", "plain", "careful"];
+
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// What came out.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct SmallFilesReport {
+    /// Files of each run.
+    pub files: u32,
+    /// Bytes of each file.
+    pub size: u32,
+    /// Seconds of each round, by [`WAYS`].
+    pub seconds: [Vec<f64>; 3],
+    /// Why it ended early.
+    pub failure: Option<String>,
+}
+
+impl SmallFilesReport {
+    /// Median over the rounds of the time of a way over that of the store.
+    pub fn ratio(&self, way: usize) -> Option<f64> {
+        let pairs = self.seconds.first()?.iter().zip(self.seconds.get(way)?);
+        median(&pairs.map(|(store, other)| other / store).collect::<Vec<_>>())
+    }
+}
+
+pub(super) fn run(world: &World, report: &mut Report) -> Result<()> {
+    if !world.args.filesystems.contains(&FileSystem::Ext4) {
+        return Ok(());
+    }
+    let mut one = SmallFilesReport { files: FILES, size: BYTES, ..SmallFilesReport::default() };
+    match measure(world, &mut one) {
+        Err(Error::Interrupted) => return Err(Error::Interrupted),
+        Err(error) => {
+            eprintln!("xdfs-bench: small files: {error}");
+            one.failure = Some(error.to_string());
+        }
+        Ok(()) => {}
+    }
+    print!("{}", text(&one));
+    report.small_files.push(one);
+    Ok(())
+}
+
+/// Two lines for people.
+pub fn text(report: &SmallFilesReport) -> String {
+    let rate = |way: usize| {
+        let seconds = report.seconds.get(way).and_then(|seconds| median(seconds)).unwrap_or(f64::NAN);
+        format!("{} {:.0}/s", WAYS.get(way).unwrap_or(&""), f64::from(report.files) / seconds)
+    };
+    let ratio = |way: usize| report.ratio(way).unwrap_or(f64::NAN);
+    let failure = report.failure.as_ref().map(|failure| format!("\n  failed: {failure}")).unwrap_or_default();
+    format!(
+        "\n{} durable files of {} bytes on ext4\n  {}, {} ({:.2} of it), {} ({:.2} of it){failure}\n",
+        report.files,
+        report.size,
+        rate(0),
+        rate(1),
+        ratio(1),
+        rate(2),
+        ratio(2),
+    )
+}
+
+fn measure(world: &World, report: &mut SmallFilesReport) -> Result<()> {
+    files::check_file_system(&world.args.ext4_dir, FileSystem::Ext4)?;
+    let scratch = ScratchDir::create(&world.args.ext4_dir, "small-files")?;
+    for round in 0..rounds(&world.args) {
+        for turn in 0..WAYS.len() {
+            let way = (turn + round as usize) % WAYS.len();
+            let directory = scratch.path().join(format!("{round}-{}", WAYS[way]));
+            fs::create_dir(&directory).context(|| directory.display().to_string())?;
+            let mut account = Account::open("small-files");
+            let command = Command::new(&world.small_files).arg(WAYS[way]).arg("--directory").arg(&directory);
+            let command = command.args(["--files", &report.files.to_string(), "--size", &report.size.to_string()]);
+            let mut running = command.start(world.scratch.path(), "small-files", &mut account, Stdio::null())?;
+            running.wait(LIMIT, &world.interrupt)?;
+            running.finish()?;
+            report.seconds[way].push(seconds(&running.output())?);
+            // What one run left to be written is not the next one's.
+            rustix::fs::sync();
+            let made = fs::read_dir(&directory).context(|| directory.display().to_string())?.count();
+            if made != report.files as usize {
+                let detail = format!("{made} of {} files are there", report.files);
+                return Err(Error::Wrong { system: WAYS[way].to_owned(), detail });
+            }
+        }
+    }
+    Ok(())
+}
+
+fn seconds(output: &str) -> Result<f64> {
+    let unreadable = || Error::Unreadable { program: "small-files".to_owned(), detail: "no seconds".to_owned() };
+    json_events(output).iter().find_map(|event| event["seconds"].as_f64()).ok_or_else(unreadable)
+}
