@@ -96,6 +96,29 @@ fn exports_are_within_reach_and_nothing_else_is() {
 }
 
 #[test]
+fn a_confined_store_puts_small_files_without_part_files() {
+    use xdfs_xio::store::{Existing, LocalStore, SmallFile, Store};
+    let scene = Scene::new("small");
+    let store = LocalStore::open_root(&scene.at("write"), true).unwrap();
+    confined(&scene, move |scene| {
+        for (name, existing) in
+            [("new", Existing::Keep), ("file", Existing::Replace), ("made/on/the/way", Existing::Keep)]
+        {
+            let target = xdfs_proto::base::RelPath::parse(name.as_bytes()).unwrap();
+            let (content, base) = (b"small".as_slice(), None);
+            let file = SmallFile { target, content, mode: 0o600, modified: None, existing, base, parents: true };
+            let mut group = store.stage_small(std::slice::from_ref(&file));
+            group.finish(0, &file).unwrap();
+            let part = |entry: fs::DirEntry| entry.file_name().to_string_lossy().ends_with(".part");
+            assert!(!fs::read_dir(scene.at("write")).unwrap().flatten().any(part), "{name} has a part file");
+            drop(group);
+            assert!(store.put_small(&[file], true).iter().all(Result::is_ok), "{name}");
+            assert_eq!(fs::read(scene.at("write").join(name)).unwrap(), b"small");
+        }
+    });
+}
+
+#[test]
 fn a_confined_process_starts_no_program_and_makes_no_connection() {
     let scene = Scene::new("calls");
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -10,7 +10,7 @@ use proptest::test_runner::{Config, TestRunner};
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use xdfs_proto::base::RelPath;
-use xdfs_xio::store::{Existing, LocalStore, StageRequest, Store};
+use xdfs_xio::store::{Existing, LocalStore, SmallFile, StageRequest, Store};
 
 const DIRECTORIES: [&[u8]; 3] = [b"a", b"a/b", b"a/b/c"];
 const FILES: [&[u8]; 3] = [b"f", b"a/f", b"a/b/c/f"];
@@ -116,7 +116,8 @@ fn no_path_leads_out_of_an_export_and_every_honest_one_works() {
         let Ok(path) = parsed else { return Ok(()) };
         prop_assert_eq!(path.to_bytes(), &bytes[..]);
         check_read(&world, &path, &bytes)?;
-        check_write(&world, &path, &bytes)
+        check_write(&world, &path, &bytes)?;
+        check_small(&world, &path, &bytes)
     });
     result.unwrap();
     assert_eq!(world.outside(), outside, "a canary was touched");
@@ -172,6 +173,41 @@ fn check_write(world: &World, path: &RelPath, bytes: &[u8]) -> Result<(), TestCa
             std::fs::remove_file(made).unwrap();
         }
         Err(error) => prop_assert!(!allowed, "{}: {error}", bytes.escape_ascii()),
+    }
+    Ok(())
+}
+
+/// A small file, with the directories that it needs: made where no file and no link is on the way, and nowhere else.
+fn check_small(world: &World, path: &RelPath, bytes: &[u8]) -> Result<(), TestCaseError> {
+    // What is removed behind it is named by an absolute path, which the kernel bounds.
+    if bytes.len() > 3000 {
+        return Ok(());
+    }
+    use std::os::unix::ffi::OsStrExt;
+    let is_link = |name: &[u8]| LINKS.iter().any(|(link, _)| link.as_bytes() == name);
+    let blocked = |end: usize| FILES.contains(&&bytes[..end]) || is_link(&bytes[..end]);
+    let ends = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(end, _)| end);
+    let taken = bytes.is_empty() || DIRECTORIES.contains(&bytes) || blocked(bytes.len());
+    let allowed = !taken && !ends.into_iter().any(blocked);
+    let (target, content, base) = (path.clone(), b"small".as_slice(), None);
+    let (mode, modified, existing) = (0o600, None, Existing::Keep);
+    let file = SmallFile { target, content, mode, modified, existing, base, parents: true };
+    let placed = world.store.put_small(&[file], false).pop().expect("one file");
+    prop_assert_eq!(placed.is_ok(), allowed, "{}: {:?}", bytes.escape_ascii(), placed);
+    if allowed {
+        let top = world.scratch.path().join("export");
+        let made = top.join(Path::new(std::ffi::OsStr::from_bytes(bytes)));
+        prop_assert_eq!(std::fs::read(&made).expect("it is there"), content);
+        std::fs::remove_file(&made).expect("it is ours");
+        let mut above = made.parent();
+        while let Some(folder) = above.filter(|folder| *folder != top) {
+            let name = folder.strip_prefix(&top).expect("it is below").as_os_str().as_bytes();
+            if DIRECTORIES.contains(&name) {
+                break;
+            }
+            std::fs::remove_dir(folder).expect("it was made");
+            above = folder.parent();
+        }
     }
     Ok(())
 }
