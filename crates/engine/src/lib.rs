@@ -5,6 +5,7 @@
 //! - [`transfer`]: what an operation reads from or writes to, and the threads that help with it;
 //! - [`blocking`]: the bounded pool for storage calls that may take long;
 //! - [`opening`]: the handshake and JOIN of both sides, without input or output;
+//! - [`control`]: the sealing and opening of records without a block;
 //! - [`group`]: a pipeline's channels and machine as a plain value that moves between threads.
 //!
 //! Nothing here opens a socket or a file by name: links come from `client` and `server`, files from their hosts.
@@ -12,6 +13,7 @@
 
 pub mod blocking;
 pub mod bounds;
+pub mod control;
 pub mod group;
 pub mod host;
 pub mod mail;

@@ -4,6 +4,7 @@
 mod guests;
 mod joining;
 mod keeping;
+mod parting;
 mod revoking;
 
 use crate::admit::{Admission, Drop, ServerLimits};
@@ -31,7 +32,7 @@ use xdfs_secure::handshake::tls::{Farewell, HostIdentity, ServerIdentity};
 use xdfs_secure::keys::JoinSecret;
 use xdfs_secure::policy::{Directory, Fingerprint, Principal};
 use xdfs_secure::random;
-use xdfs_xio::dispatch::{Completion, DescriptorWaker, Dispatch, Dispatcher, HEAD_BYTES, Op, SocketId, Wake};
+use xdfs_xio::dispatch::{Completion, DescriptorWaker, Dispatch, Dispatcher, Op, SocketId, Wake};
 use xdfs_xio::transport::{self, Address, Link, TransportOptions};
 
 /// What a server is told.
@@ -87,8 +88,6 @@ pub struct Server {
     pub(crate) untold: Untold,
     /// Idle channels by their socket.
     pub(crate) idle: BTreeMap<SocketId, (SessionId, ChannelId)>,
-    /// Heads that arrived on idle channels and wait for their pipeline's thread.
-    pub(crate) pending_heads: BTreeMap<SocketId, [u8; HEAD_BYTES]>,
     /// Commands that crossed with the end of a pipeline's thread.
     pub(crate) late_commands: Vec<(SessionId, usize, xdfs_engine::mail::Command)>,
     next_sweep: Instant,
@@ -204,7 +203,6 @@ impl Server {
             sessions: BTreeMap::new(),
             untold: Untold::default(),
             idle: BTreeMap::new(),
-            pending_heads: BTreeMap::new(),
             late_commands: Vec::new(),
             next_sweep: Instant(0),
             draining: None,
@@ -273,7 +271,7 @@ impl Server {
             }
             Completion::Small { socket, bytes } => self.on_bytes(socket, &bytes),
             Completion::Sent { socket, .. } => self.on_sent(socket),
-            Completion::Head { socket, head } => self.wake_pipeline(socket, &head),
+            Completion::Head { socket, head } => self.on_idle_head(socket, head),
             Completion::Ended { socket, cause, .. } if Some(socket) == self.listener => self.on_accept_failed(cause),
             Completion::Ended { socket, .. } => self.on_ended(socket),
             Completion::Woken => self.read_letters(),
@@ -283,7 +281,7 @@ impl Server {
 
     fn on_bytes(&mut self, socket: SocketId, bytes: &[u8]) {
         if self.idle.contains_key(&socket) {
-            return self.on_farewell(socket, bytes);
+            return self.on_idle_bytes(socket, bytes);
         }
         if self.admission.is_silent(socket) && !self.classify(socket, bytes) {
             return;
@@ -383,7 +381,7 @@ impl Server {
     }
 
     fn on_sent(&mut self, socket: SocketId) {
-        let Some(guest) = self.guests.get_mut(&socket) else { return };
+        let Some(guest) = self.guests.get_mut(&socket) else { return self.on_last_word(socket) };
         if guest.on_sent(&mut self.dispatch) {
             return;
         }
@@ -405,7 +403,7 @@ impl Server {
         if self.guests.contains_key(&socket) {
             return self.cut(socket, "the peer closed the connection during the opening");
         }
-        self.idle_ended(socket);
+        self.idle_ended(socket, Error::new(ErrorKind::ConnectionLost, "the peer closed the connection"));
     }
 
     fn read_letters(&mut self) {
@@ -477,6 +475,7 @@ impl Server {
                 (self.config.log)(&LogEvent::Limits { drops, untold });
             }
             self.end_expired_sessions();
+            self.end_leaving_sessions(now);
             self.end_idle_sessions(now);
         }
     }

@@ -6,17 +6,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::Receiver;
+use xdfs_engine::group::GroupChannel;
 use xdfs_engine::host::Ending;
 use xdfs_engine::mail::{Mail, Post};
 use xdfs_proto::base::{ChannelId, Error, Instant, SessionId};
 use xdfs_proto::negotiate::Policy;
 use xdfs_proto::session::Session;
 use xdfs_proto::wire::control::ChannelGrant;
-use xdfs_secure::handshake::tls::{Farewell, ServerIdentity};
+use xdfs_secure::handshake::tls::{FAREWELL_BYTES, Farewell, ServerIdentity};
 use xdfs_secure::keys::{ChannelKeys, Grant, JoinSecret, Role, RoleKeys};
 use xdfs_secure::policy::Principal;
 use xdfs_secure::record::{Limits, Opener, Sealer};
-use xdfs_xio::dispatch::{DescriptorWaker, SocketId};
+use xdfs_xio::dispatch::{DescriptorWaker, Detached, HEAD_BYTES, Op, SocketId};
 use xdfs_xio::transport::Link;
 
 pub(crate) type PumpPost = Post<Link, DescriptorWaker>;
@@ -65,14 +66,64 @@ pub(crate) enum Pipe {
     Over,
 }
 
+impl Pipe {
+    /// Whether it is idle with nothing on the way, so that a thread can take it over.
+    pub fn may_move(&self) -> bool {
+        matches!(self, Self::Idle { channels, .. } if channels.values().all(|idle| !idle.sending))
+    }
+}
+
 /// A channel that the listener watches.
 pub(crate) struct IdleChannel {
     pub socket: SocketId,
     pub sealer: Sealer,
     pub opener: Opener,
     pub known: bool,
-    /// Channel 1: the client's leave of the handshake has still to come.
-    pub farewell: Option<Farewell>,
+    pub arriving: Arriving,
+    /// A record is with the transport.
+    pub sending: bool,
+}
+
+/// What comes next on a channel that the listener watches.
+pub(crate) enum Arriving {
+    /// Channel 1: the client's leave of the handshake.
+    Farewell(Farewell),
+    /// The next head.
+    Head,
+    /// The payload of the EOFT with this head.
+    End([u8; HEAD_BYTES]),
+    /// Nothing: this head has come, and a thread of the pipeline reads what belongs to it.
+    Work([u8; HEAD_BYTES]),
+    /// Nothing more: the client's last record has come.
+    Nothing,
+}
+
+impl IdleChannel {
+    /// A channel whose next head is waited for.
+    pub fn new(socket: SocketId, sealer: Sealer, opener: Opener, known: bool, farewell: Option<Farewell>) -> Self {
+        let arriving = farewell.map_or(Arriving::Head, Arriving::Farewell);
+        Self { socket, sealer, opener, known, arriving, sending: false }
+    }
+
+    /// Bytes to read next.
+    pub fn read_on(&self) -> Op {
+        match &self.arriving {
+            Arriving::Farewell(_) => Op::Small { socket: self.socket, length: FAREWELL_BYTES },
+            _ => Op::Head { socket: self.socket },
+        }
+    }
+
+    /// The channel for a thread, with `unread` behind the head that has come already.
+    pub fn into_group(self, channel: ChannelId, detached: Detached<Link>) -> GroupChannel<Link> {
+        let Self { sealer, opener, known, arriving, .. } = self;
+        let (farewell, mut unread) = match arriving {
+            Arriving::Farewell(farewell) => (Some(farewell), Vec::new()),
+            Arriving::End(head) | Arriving::Work(head) => (None, head.to_vec()),
+            Arriving::Head | Arriving::Nothing => (None, Vec::new()),
+        };
+        unread.extend(detached.unread);
+        GroupChannel { channel, link: detached.link, unread, sealer, opener, known, farewell }
+    }
 }
 
 /// One session.
@@ -82,6 +133,8 @@ pub(crate) struct Entry {
     pub principal: Arc<Principal>,
     pub opened: Instant,
     pub quiet_since: Instant,
+    /// Its client ends it, and has so long to take the last words.
+    pub leaving_until: Option<Instant>,
     pub channels: u16,
     /// Socket window that was granted, 0 for none.
     pub window: u32,
@@ -107,6 +160,7 @@ impl Entry {
             principal,
             opened: now,
             quiet_since: now,
+            leaving_until: None,
             channels,
             window: 0,
             seen: 0,

@@ -9,6 +9,7 @@ mod joins;
 mod liar;
 mod noise;
 mod openings;
+mod parting;
 mod raw;
 mod records;
 mod replay;

@@ -3,8 +3,8 @@
 use super::hashing::{hash_arriving, is_hashed};
 use super::line::{Arriving, Record};
 use super::{Host, Pump};
-use crate::bounds;
 use crate::transfer::Writing;
+use crate::{bounds, control};
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, Extent, Level};
 use xdfs_proto::session::{Fault, Verdict};
 use xdfs_proto::wire::{Event, Head};
@@ -44,7 +44,7 @@ where
         let mut record = Record { raw, head, proved: false };
         if head.level == Level::Clear {
             if let Err(error) = line.opener.open_clear(&bytes, &record.tag()) {
-                return self.lose(channel, wrong_tag(error));
+                return self.lose(channel, control::wrong_tag(error));
             }
             record.proved = true;
         }
@@ -94,13 +94,12 @@ where
 
     fn on_control(&mut self, channel: ChannelId, record: Record, payload: &[u8]) {
         let Some(line) = self.lines.get_mut(&channel) else { return };
-        let mut headed = record.head_bytes().to_vec();
-        headed.extend_from_slice(payload);
-        if let Err(error) = line.opener.open(record.head.level, &mut headed, &record.tag()) {
-            return self.lose(channel, wrong_tag(error));
-        }
+        let payload = match control::open(&mut line.opener, &record.head, &record.raw, payload) {
+            Ok(payload) => payload,
+            Err(error) => return self.lose(channel, error),
+        };
         let now = self.dispatch.now();
-        let heard = self.session.on_control(channel, &headed[32..], now);
+        let heard = self.session.on_control(channel, &payload, now);
         if heard.is_ok() && Event::from_code(record.head.event) == Some(Event::Rekey) {
             // What follows is sealed with the next key.
             let Some(line) = self.lines.get_mut(&channel) else { return };
@@ -156,7 +155,7 @@ where
         if !record.proved {
             let mut headed = record.head_bytes();
             if let Err(error) = line.opener.open(record.head.level, &mut headed, &record.tag()) {
-                return self.lose(channel, wrong_tag(error));
+                return self.lose(channel, control::wrong_tag(error));
             }
         }
         self.skipped(channel);
@@ -200,7 +199,7 @@ where
             headed[..32].copy_from_slice(&record.raw[..32]);
             if let Err(error) = line.opener.open(record.head.level, headed, &record.tag()) {
                 self.receive_pool.give(buffer);
-                return self.lose(channel, wrong_tag(error));
+                return self.lose(channel, control::wrong_tag(error));
             }
         }
         if !wanted {
@@ -366,9 +365,4 @@ fn write_pages(
     }
     carry.extend_from_slice(&piece[whole..]);
     Ok(())
-}
-
-fn wrong_tag(error: xdfs_secure::Error) -> Error {
-    let text = format!("a record's tag is wrong ({error}): bytes were altered or lost on the way");
-    Error::new(ErrorKind::ConnectionLost, text)
 }

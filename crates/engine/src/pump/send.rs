@@ -3,12 +3,13 @@
 use super::hashing::{hash_leaving, passed};
 use super::line::{Arriving, Origin, Sending};
 use super::{Host, Pump};
+use crate::control;
 use crate::transfer::Reading;
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, Extent, Level, OperationId};
 use xdfs_proto::session::Payload;
-use xdfs_proto::wire::{Event, Head};
+use xdfs_proto::wire::Head;
 use xdfs_xio::buf::Buffer;
-use xdfs_xio::dispatch::{Body, Dispatch, HEAD_BYTES, Op, Side, SocketId};
+use xdfs_xio::dispatch::{Body, Dispatch, Op, Side, SocketId};
 
 impl<D, H> Pump<D, H>
 where
@@ -21,27 +22,18 @@ where
             line.busy = true;
         }
         match payload {
-            Payload::Control(payload) => self.send_control(channel, &head, payload),
+            Payload::Control(payload) => self.send_control(channel, &head, &payload),
             Payload::Block(extent) => self.send_block(channel, head, extent),
             Payload::Calls => self.send_calls(channel, head),
         }
     }
 
-    fn send_control(&mut self, channel: ChannelId, head: &Head, payload: Vec<u8>) {
-        let mut headed = head.encode().to_vec();
-        headed.extend_from_slice(&payload);
+    fn send_control(&mut self, channel: ChannelId, head: &Head, payload: &[u8]) {
         let Some(line) = self.lines.get_mut(&channel) else { return };
-        let tag = match line.sealer.seal(head.level, &mut headed) {
-            Ok(tag) => tag,
-            Err(error) => return self.lose(channel, error.into()),
+        let (sealed, body) = match control::seal(&mut line.sealer, head, payload) {
+            Ok(sealed) => sealed,
+            Err(error) => return self.lose(channel, error),
         };
-        if Event::from_code(head.event) == Some(Event::Rekey)
-            && let Err(error) = line.sealer.rekey()
-        {
-            return self.lose(channel, error.into());
-        }
-        let sealed = joined(&headed[..32], &tag);
-        let body = if payload.is_empty() { Body::None } else { Body::Bytes(headed.split_off(32)) };
         self.dispatch.submit(Op::Send { socket: line.socket, head: Some(sealed), body });
     }
 
@@ -99,7 +91,7 @@ where
             Err(error) => return self.lose(channel, error.into()),
         };
         line.sending = Some(Sending { operation: head.operation, extent, origin: Origin::Nowhere });
-        self.dispatch.submit(Op::Send { socket: line.socket, head: Some(joined(&bytes, &tag)), body });
+        self.dispatch.submit(Op::Send { socket: line.socket, head: Some(control::with_tag(&bytes, &tag)), body });
         if let Some(transfer) = self.transfers.get(&head.operation) {
             passed(transfer, extent);
         }
@@ -124,7 +116,11 @@ where
             Ok(tag) => {
                 line.sending = Some(Sending { operation: head.operation, extent, origin: Origin::Nowhere });
                 let body = Body::Zero { length: extent.length() };
-                self.dispatch.submit(Op::Send { socket: line.socket, head: Some(joined(&bytes, &tag)), body });
+                self.dispatch.submit(Op::Send {
+                    socket: line.socket,
+                    head: Some(control::with_tag(&bytes, &tag)),
+                    body,
+                });
             }
             Err(error) => self.lose(channel, error.into()),
         }
@@ -150,7 +146,11 @@ where
             Ok(tag) => {
                 line.sending = Some(sending);
                 let body = Body::Buffer { buffer, from: 0, to: length };
-                self.dispatch.submit(Op::Send { socket: line.socket, head: Some(joined(&bytes, &tag)), body });
+                self.dispatch.submit(Op::Send {
+                    socket: line.socket,
+                    head: Some(control::with_tag(&bytes, &tag)),
+                    body,
+                });
             }
             Err(error) => {
                 self.return_sent(sending, buffer);
@@ -264,11 +264,4 @@ where
             }
         }
     }
-}
-
-fn joined(head: &[u8], tag: &[u8; 16]) -> [u8; HEAD_BYTES] {
-    let mut bytes = [0; HEAD_BYTES];
-    bytes[..32].copy_from_slice(&head[..32]);
-    bytes[32..].copy_from_slice(tag);
-    bytes
 }

@@ -17,9 +17,8 @@ use xdfs_engine::mail::{Mail, Post};
 use xdfs_engine::pump::{Parts, Pump};
 use xdfs_proto::base::{ChannelId, Error, PipelineId, SessionId};
 use xdfs_proto::session::{Bugs, Role, Session, SessionLimits};
-use xdfs_secure::handshake::tls::FAREWELL_BYTES;
 use xdfs_secure::keys::RoleKeys;
-use xdfs_xio::dispatch::{Dispatch, Dispatcher, HEAD_BYTES, Op, SocketId, Wake};
+use xdfs_xio::dispatch::{Dispatch, Dispatcher, SocketId, Wake};
 use xdfs_xio::transport::{self, Link};
 
 impl Server {
@@ -77,31 +76,18 @@ impl Server {
             if let Some((event, payload)) = &open.first {
                 first_failed = session.on_first_operation(*event, payload).err();
             }
-            let farewell = Some(farewell);
-            channels.insert(ChannelId(1), IdleChannel { socket, sealer, opener, known: true, farewell });
+            // Behind our leave of TLS records may go out at once; the client's leave stands before its first record.
+            let idle = IdleChannel::new(socket, sealer, opener, true, Some(farewell));
+            self.dispatch.submit(idle.read_on());
+            channels.insert(ChannelId(1), idle);
         }
         self.idle.insert(socket, (id, ChannelId(1)));
         self.sessions.insert(id, entry);
-        // Behind our leave of TLS records may go out at once; the client's leave stands before its first record.
-        self.dispatch.submit(Op::Small { socket, length: FAREWELL_BYTES });
         if let Some(fault) = first_failed {
             return self.drop_session(id, Some(Error::from(fault)));
         }
         if open.first.is_some() || granted.pipelines > 1 {
             self.start_pipelines(id);
-        }
-    }
-
-    /// The client has left the handshake too: records follow.
-    pub(super) fn on_farewell(&mut self, socket: SocketId, bytes: &[u8]) {
-        let Some((id, channel)) = self.idle.get(&socket).copied() else { return };
-        let Some(entry) = self.sessions.get_mut(&id) else { return };
-        let pipeline = entry.pipeline_of(channel);
-        let Some(Pipe::Idle { channels, .. }) = entry.pipes.get_mut(pipeline) else { return };
-        let farewell = channels.get_mut(&channel).and_then(|idle| idle.farewell.take());
-        match farewell.map(|farewell| farewell.check(bytes)) {
-            Some(Ok(())) => self.dispatch.submit(Op::Head { socket }),
-            _ => self.idle_ended(socket),
         }
     }
 
@@ -129,10 +115,11 @@ impl Server {
         let Some(entry) = self.sessions.get_mut(&id) else { return };
         match entry.pipes.get_mut(pipeline) {
             Some(Pipe::Idle { channels, .. }) => {
-                channels.insert(channel, IdleChannel { socket, sealer, opener, known: false, farewell: None });
+                let idle = IdleChannel::new(socket, sealer, opener, false, None);
+                self.dispatch.submit(idle.read_on());
+                channels.insert(channel, idle);
                 self.leave(socket);
                 self.idle.insert(socket, (id, channel));
-                self.dispatch.submit(Op::Head { socket });
             }
             Some(Pipe::Running(post)) => {
                 let (post, metrics) = (post.clone(), Arc::clone(&entry.metrics));
@@ -162,17 +149,10 @@ impl Server {
         self.guests.remove(&socket);
     }
 
-    /// A head arrived on an idle channel: its pipeline gets a thread, which finds the head unread.
-    pub(super) fn wake_pipeline(&mut self, socket: SocketId, head: &[u8; HEAD_BYTES]) {
-        let Some((id, _)) = self.idle.get(&socket).copied() else { return };
-        self.pending_heads.insert(socket, *head);
-        self.start_pipelines(id);
-    }
-
-    /// Starts a thread for every idle pipeline of the session.
+    /// Starts a thread for every idle pipeline of the session. One whose last words are on their way goes on without.
     pub(super) fn start_pipelines(&mut self, id: SessionId) {
         let Some(count) = self.sessions.get(&id).map(|entry| entry.pipes.len()) else { return };
-        let idle = |entry: &Entry, index: usize| matches!(entry.pipes[index], Pipe::Idle { .. });
+        let idle = |entry: &Entry, index: usize| entry.pipes[index].may_move();
         let mut waiting = Vec::new();
         for index in 0..count {
             if self.sessions.get(&id).is_some_and(|entry| idle(entry, index)) {
@@ -215,17 +195,7 @@ impl Server {
         for (channel, idle) in channels {
             self.idle.remove(&idle.socket);
             let detached = self.dispatch.detach(idle.socket, &mut Vec::new());
-            let mut unread = self.pending_heads.remove(&idle.socket).map_or_else(Vec::new, |head| head.to_vec());
-            unread.extend(detached.unread);
-            group.channels.push(GroupChannel {
-                channel,
-                link: detached.link,
-                unread,
-                sealer: idle.sealer,
-                opener: idle.opener,
-                known: idle.known,
-                farewell: idle.farewell,
-            });
+            group.channels.push(idle.into_group(channel, detached));
         }
         Ok(Prepared { index, dispatch, post, mailbox, group })
     }

@@ -12,7 +12,7 @@ use xdfs_engine::mail::{Command, Mail};
 use xdfs_proto::base::{Error, ErrorKind, Instant, SessionId};
 use xdfs_proto::limits;
 use xdfs_secure::random;
-use xdfs_xio::dispatch::{Dispatch, Op, SocketId};
+use xdfs_xio::dispatch::{Dispatch, SocketId};
 use xdfs_xio::transport::Link;
 
 impl Server {
@@ -53,13 +53,14 @@ impl Server {
         }
         for channel in attach {
             let Ok(socket) = self.dispatch.attach(channel.link, &channel.unread) else { continue };
-            self.dispatch.submit(Op::Head { socket });
-            self.idle.insert(socket, (id, channel.channel));
-            let GroupChannel { sealer, opener, known, farewell, .. } = channel;
-            let idle = IdleChannel { socket, sealer, opener, known, farewell };
-            channels.insert(channel.channel, idle);
+            let GroupChannel { channel, sealer, opener, known, farewell, .. } = channel;
+            let idle = IdleChannel::new(socket, sealer, opener, known, farewell);
+            self.dispatch.submit(idle.read_on());
+            self.idle.insert(socket, (id, channel));
+            channels.insert(channel, idle);
         }
         let Some(entry) = self.sessions.get_mut(&id) else { return };
+        entry.leaving_until = None;
         entry.pipes[index] = Pipe::Idle { session: Box::new(group.session), channels };
         if again || self.draining.is_some() {
             self.start_pipelines(id);
@@ -79,10 +80,9 @@ impl Server {
         }
     }
 
-    /// An idle channel ended without a word.
-    pub(super) fn idle_ended(&mut self, socket: SocketId) {
+    /// An idle channel ended without its last word.
+    pub(super) fn idle_ended(&mut self, socket: SocketId, error: Error) {
         let Some((id, channel)) = self.idle.remove(&socket) else { return };
-        self.pending_heads.remove(&socket);
         self.dispatch.detach(socket, &mut Vec::new());
         let Some(entry) = self.sessions.get_mut(&id) else { return };
         let pipeline = entry.pipeline_of(channel);
@@ -92,13 +92,16 @@ impl Server {
             // Of the others the machine tells.
             entry.metrics.channels.fetch_sub(1, Ordering::Relaxed);
         }
-        let error = Error::new(ErrorKind::ConnectionLost, "the peer closed the connection");
-        if channels.is_empty() {
+        let leaving = session.is_closing();
+        if channels.is_empty() && !leaving {
             return self.drop_session(id, Some(error));
         }
         if known {
             // The machine owes a fence: it is told when the pipeline has work again.
             session.on_lost(channel, error);
+        }
+        if leaving {
+            self.say_last_words(id, pipeline);
         }
     }
 
@@ -111,7 +114,6 @@ impl Server {
                 Pipe::Idle { channels, .. } => {
                     for idle in channels.into_values() {
                         self.idle.remove(&idle.socket);
-                        self.pending_heads.remove(&idle.socket);
                         self.dispatch.detach(idle.socket, &mut Vec::new());
                     }
                 }
