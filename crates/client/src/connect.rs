@@ -68,15 +68,24 @@ impl HostCheck for Nobody {
     }
 }
 
-/// Channel 1 after its opening: the connection, what was read of it beyond the opening, and what was agreed.
-pub(crate) type Opened = (Link, Vec<u8>, Box<ClientOpened>);
+/// Channel 1 after its opening.
+pub(crate) struct Connected {
+    /// The dispatcher that carried it, which has no socket any more.
+    pub dispatch: Dispatcher,
+    /// The connection.
+    pub link: Link,
+    /// What was read of it beyond the opening.
+    pub unread: Vec<u8>,
+    /// What was agreed.
+    pub opened: Box<ClientOpened>,
+}
 
 /// Connects channel 1 and carries its opening to the end. `first` is an operation that OPEN carries.
 pub(crate) fn open(
     options: &ConnectOptions,
     transport: &TransportOptions,
     first: Option<(Event, Vec<u8>)>,
-) -> Result<Opened, Error> {
+) -> Result<Connected, Error> {
     let resources = |error: std::io::Error| Error::new(ErrorKind::Resources, format!("cannot connect: {error}"));
     let mut dispatch = Dispatcher::new().map_err(resources)?;
     let link = transport::connect(&options.address, transport)
@@ -87,7 +96,7 @@ pub(crate) fn open(
     let mut carrying = Carrying { dispatch: &mut dispatch, socket, opening, options, until, ahead: None };
     let opened = carrying.run(step)?;
     let detached = dispatch.detach(socket, &mut Vec::new());
-    Ok((detached.link, detached.unread, opened))
+    Ok(Connected { dispatch, link: detached.link, unread: detached.unread, opened })
 }
 
 fn wishes(options: &ConnectOptions, first: Option<(Event, Vec<u8>)>) -> Result<Wishes, Error> {
@@ -151,7 +160,9 @@ impl Carrying<'_> {
         loop {
             step = match step {
                 ClientStep::Go { send, want } => {
-                    self.send(send)?;
+                    if !send.is_empty() {
+                        self.send(Body::Bytes(send))?;
+                    }
                     if let Some(stretching) = self.opening.take_ahead() {
                         // Where no thread can be had the work is done when it is asked for.
                         let thread = std::thread::Builder::new().name("xdfs-password".into());
@@ -181,18 +192,16 @@ impl Carrying<'_> {
                     self.opening.on_stretched(&stretched)?
                 }
                 ClientStep::Done { send, opened } => {
-                    self.send(send)?;
+                    // The first record follows soon.
+                    self.send(Body::Lead(send))?;
                     return Ok(opened);
                 }
             };
         }
     }
 
-    fn send(&mut self, bytes: Vec<u8>) -> Result<(), Error> {
-        if bytes.is_empty() {
-            return Ok(());
-        }
-        self.dispatch.submit(Op::Send { socket: self.socket, head: None, body: Body::Bytes(bytes) });
+    fn send(&mut self, body: Body) -> Result<(), Error> {
+        self.dispatch.submit(Op::Send { socket: self.socket, head: None, body });
         self.wait().map(drop)
     }
 

@@ -14,7 +14,7 @@ use xdfs_engine::host::{Host, Job, Opened, Staged};
 use xdfs_engine::mail::{Command, Mail};
 use xdfs_engine::transfer::Tally;
 use xdfs_proto::base::{Error, ErrorKind, Level, OperationId, PipelineId};
-use xdfs_proto::session::{Committed, SessionEvent};
+use xdfs_proto::session::{Committed, SessionEvent, SessionLimits};
 use xdfs_proto::wire::control::Grant;
 use xdfs_proto::wire::request::Request;
 
@@ -52,15 +52,25 @@ impl Registry {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A pipeline's thread is about to end. With the first one, which coordinates every transfer, whoever still waits
-    /// hears so: a request may have been on its way to it.
-    pub(crate) fn pipeline_ended(&self, calls: &Queue, pipeline: PipelineId, error: Option<&Error>) {
+    /// What whoever comes too late hears.
+    pub(crate) fn why_ended(&self) -> Error {
+        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        ended.flatten().unwrap_or_else(|| Error::new(ErrorKind::ConnectionLost, "the session has ended"))
+    }
+
+    /// The session has ended; the first error is kept.
+    pub(crate) fn has_ended(&self, error: Option<&Error>) {
         let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         if error.is_some() && ended.as_ref().is_none_or(Option::is_none) {
             *ended = Some(error.cloned());
         }
+    }
+
+    /// A pipeline's thread is about to end. With the first one, which coordinates every transfer, whoever still waits
+    /// hears so: a request may have been on its way to it.
+    pub(crate) fn pipeline_ended(&self, calls: &Queue, pipeline: PipelineId, error: Option<&Error>) {
+        self.has_ended(error);
         let closed = || Error::new(ErrorKind::ConnectionLost, "the session has ended");
-        drop(ended);
         calls.ended(pipeline, &error.cloned().unwrap_or_else(closed));
         if pipeline != PipelineId(0) {
             return;
@@ -84,6 +94,16 @@ pub(crate) struct ClientHost {
 }
 
 impl ClientHost {
+    pub(crate) fn new(registry: &Arc<Registry>, joiner: &Arc<Joiner>, limits: &SessionLimits) -> Self {
+        Self {
+            registry: Arc::clone(registry),
+            joiner: Arc::clone(joiner),
+            operations: BTreeMap::new(),
+            calls: BTreeMap::new(),
+            replacements: limits.channels.min(64),
+        }
+    }
+
     fn with<T>(&self, operation: OperationId, act: impl FnOnce(&mut Pending) -> T) -> Option<T> {
         let (ticket, _) = self.operations.get(&operation)?;
         self.registry.pending().get_mut(ticket).map(act)

@@ -23,14 +23,20 @@ use xdfs_xio::transport::{self, Address, Link, TransportOptions};
 /// Connections that are opened at a time: enough to fill a long path, few enough for any backlog.
 const AT_A_TIME: usize = 128;
 
-/// See the module.
-pub(crate) struct Joiner {
+/// Where a session's channels connect to, and what proves that they belong to it.
+pub(crate) struct Access {
     pub address: Address,
     pub transport: TransportOptions,
     pub session: SessionId,
     pub secret: JoinSecret,
     pub key_limits: Limits,
     pub deadline: Duration,
+}
+
+/// See the module.
+pub(crate) struct Joiner {
+    access: Access,
+    /// The mailboxes of the pipelines.
     pub posts: Vec<PumpPost>,
     /// Calls under way: a pipeline takes part in them from its first channel on.
     pub calls: Queue,
@@ -51,6 +57,13 @@ struct Coming {
 }
 
 impl Joiner {
+    /// Channel 1 is up; the others go to these mailboxes.
+    pub(crate) fn new(access: Access, posts: Vec<PumpPost>) -> Self {
+        let (joined, stopped, failure) = (AtomicUsize::new(1), AtomicBool::new(false), Mutex::new(None));
+        let calls = Queue::new(posts.len() as u8);
+        Self { access, posts, calls, joined, stopped, failure }
+    }
+
     /// A letter to the first pipeline. Sent without waiting: this may run on that pipeline's own thread.
     pub(crate) fn tell(&self, mail: Mail<Link>) {
         if let Some(post) = self.posts.first() {
@@ -89,7 +102,7 @@ impl Joiner {
         let mut dispatch = Dispatcher::new().map_err(resources)?;
         let mut left = (grant.first..grant.first + grant.count).filter(|channel| *channel > 1);
         let mut coming: BTreeMap<SocketId, Coming> = BTreeMap::new();
-        let until = dispatch.now().after(self.deadline);
+        let until = dispatch.now().after(self.access.deadline);
         loop {
             while coming.len() < AT_A_TIME && !self.stopped.load(Ordering::Relaxed) {
                 let Some(channel) = left.next() else { break };
@@ -112,18 +125,19 @@ impl Joiner {
     }
 
     fn begin(&self, channel: ChannelId, grant: &ChannelGrant) -> Result<(Link, Coming), Error> {
-        let keys = ChannelKeys::derive(&self.secret, &Grant::new(&grant.secret), self.session, channel)?;
+        let Access { address, transport, session, secret, key_limits, .. } = &self.access;
+        let keys = ChannelKeys::derive(secret, &Grant::new(&grant.secret), *session, channel)?;
         let keys = keys.for_role(Role::Client);
-        let join = Join { session: self.session, channel, nonce: random::array()?, mac: [0; 32] };
+        let join = Join { session: *session, channel, nonce: random::array()?, mac: [0; 32] };
         let (joining, step) = ClientJoining::start(join, keys.join);
         let first = match step {
             Step::Go { send, want } => Some((send, want)),
             Step::Done(()) => None,
         };
-        let link = transport::connect(&self.address, &self.transport)
+        let link = transport::connect(address, transport)
             .map_err(|error| Error::new(ErrorKind::ConnectionLost, error.to_string()))?;
-        let sealer = Sealer::new(keys.seal, self.key_limits)?;
-        let opener = Opener::new(keys.open, self.key_limits)?;
+        let sealer = Sealer::new(keys.seal, *key_limits)?;
+        let opener = Opener::new(keys.open, *key_limits)?;
         Ok((link, Coming { channel, joining, first, want: 0, sealer, opener }))
     }
 

@@ -57,6 +57,7 @@ mod host;
 pub mod identity;
 mod joining;
 mod options;
+mod pipelines;
 mod session;
 mod transfer;
 pub mod trust;

@@ -1,29 +1,23 @@
 //! A session: connected, opened, and served by one thread per pipeline.
 
-use crate::calls::Queue;
-use crate::connect;
+use crate::connect::{self, Connected};
 use crate::ends::{Payload, RESUME_BYTES_MIN, Target};
-use crate::host::{ClientHost, Pending, Registry};
-use crate::joining::Joiner;
+use crate::host::{Pending, Registry};
+use crate::joining::{Access, Joiner};
 use crate::options::{ConnectOptions, GetOptions, PutOptions, Verify};
-use crate::transfer::{PumpPost, RemoteFile, Transfer};
-use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use crate::pipelines::{First, Opened, Pipelines};
+use crate::transfer::{RemoteFile, Transfer};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-use xdfs_engine::blocking::{Blocking, Share};
 use xdfs_engine::bounds;
-use xdfs_engine::group::{Group, GroupChannel};
-use xdfs_engine::host::Ending;
-use xdfs_engine::mail::{Command, Mail, Post};
+use xdfs_engine::group::GroupChannel;
+use xdfs_engine::mail::{Command, Mail};
 use xdfs_engine::opening::ClientOpened;
-use xdfs_engine::pump::{DiskMode, Parts, Pump};
-use xdfs_proto::base::{ChannelId, Digest, Error, ErrorKind, Level, PipelineId, Suite};
+use xdfs_proto::base::{ChannelId, Digest, Error, ErrorKind, Level, Suite};
 use xdfs_proto::limits;
-use xdfs_proto::session::{Bugs, Role, Session as Machine, SessionLimits};
+use xdfs_proto::session::SessionLimits;
 use xdfs_proto::wire::Event;
 use xdfs_proto::wire::handshake::Accept;
 use xdfs_proto::wire::request::{Request, Resume};
@@ -31,9 +25,8 @@ use xdfs_secure::keys::{self, ChannelKeys, Grant};
 use xdfs_secure::policy::{Fingerprint, Method, PublicKey};
 use xdfs_secure::record::{Limits as KeyLimits, Opener, Sealer};
 use xdfs_secure::{naming, random};
-use xdfs_xio::dispatch::{Dispatch, Dispatcher};
 use xdfs_xio::store::noted;
-use xdfs_xio::transport::{self, Link, TransportOptions};
+use xdfs_xio::transport::{self, TransportOptions};
 
 /// Bytes that a server may send before the first CREDIT: a small file arrives without waiting for it.
 const INITIAL_CREDIT: u64 = 4 << 20;
@@ -75,8 +68,7 @@ pub struct Session {
     facts: SessionFacts,
     level: Level,
     registry: Arc<Registry>,
-    joiner: Arc<Joiner>,
-    threads: Vec<JoinHandle<()>>,
+    pipelines: Pipelines,
     tickets: AtomicU64,
     started: Mutex<Option<Instant>>,
 }
@@ -88,7 +80,8 @@ impl std::fmt::Debug for Session {
 }
 
 impl Session {
-    /// Connects channel 1, opens the session, and starts the others on their way.
+    /// Connects channel 1, opens the session, and starts the others on their way. A session of one channel is served, and
+    /// hears of its server, from its first operation on.
     pub fn connect(options: &ConnectOptions) -> Result<Self, Error> {
         Self::connect_with(options, None)
     }
@@ -123,7 +116,7 @@ impl Session {
         };
         let length = request.length;
         let session = Self::connect_with(options, Some((request, pending)))?;
-        let post = session.joiner.posts[0].clone();
+        let post = session.served()?.posts[0].clone();
         Ok((session, Transfer { ticket: FIRST_TICKET, post, moved, resumed, replaces, outcome: receiver, length }))
     }
 
@@ -131,7 +124,7 @@ impl Session {
         let started = Instant::now();
         let transport = transport_options(options);
         let carried = first.as_ref().map(|(request, _)| (Event::Download, request.encode()));
-        let (link, unread, opened) = connect::open(options, &transport, carried)?;
+        let Connected { dispatch, link, unread, opened } = connect::open(options, &transport, carried)?;
         let ClientOpened { accept, join_secret, shown, method, key, farewell } = *opened;
         let facts = SessionFacts {
             channels: accept.channels,
@@ -158,114 +151,42 @@ impl Session {
             known: false,
             farewell: Some(farewell),
         };
-        let (dispatchers, posts, mailboxes) = pipelines(accept.pipelines)?;
         // Channel 1 was connected with what was wished; the others with what was granted.
         let granted = u32::try_from(accept.window).ok().filter(|window| *window > 0);
-        let joiner = Arc::new(Joiner {
+        let access = Access {
             address: options.address.clone(),
             transport: TransportOptions { window: granted.or(transport.window), ..transport },
             session: accept.session,
             secret: join_secret,
             key_limits: options.key_limits,
             deadline: options.deadline,
-            posts: posts.clone(),
-            calls: Queue::new(accept.pipelines),
-            joined: AtomicUsize::new(1),
-            stopped: AtomicBool::new(false),
-            failure: Mutex::new(None),
-        });
+        };
+        let several = accept.channels > 1 || accept.pipelines > 1;
         let registry = Arc::new(Registry::default());
         let limits = session_limits(&accept, facts.stall, options.key_limits);
-        let mut session = Self {
+        let opened = Opened { dispatch, channel, limits, disk: options.disk, grant: accept.grant, access };
+        let session = Self {
             facts,
             level: options.level,
+            pipelines: Pipelines::new(Arc::clone(&registry), opened),
             registry,
-            joiner,
-            threads: Vec::new(),
             tickets: AtomicU64::new(FIRST_TICKET),
             started: Mutex::new(Some(started)),
         };
         let first = first.map(|first| session.adopt_first(first, started));
-        session.serve(dispatchers, &posts, mailboxes, (channel, first), &limits, options.disk)?;
-        if accept.channels > 1 {
-            Joiner::start(&session.joiner, accept.grant);
+        if several || first.is_some() {
+            session.pipelines.start(first)?;
         }
         Ok(session)
     }
 
     /// The download that was asked for in OPEN is the session's first transfer.
-    fn adopt_first(&self, (request, pending): (Request, Pending), started: Instant) -> (Request, Arc<AtomicU64>) {
+    fn adopt_first(&self, (request, pending): (Request, Pending), started: Instant) -> First {
         self.tickets.fetch_add(1, Ordering::Relaxed);
         *self.started.lock().unwrap_or_else(PoisonError::into_inner) = None;
         let moved = Arc::clone(&pending.moved);
         self.registry.pending().insert(FIRST_TICKET, Pending { started, ..pending });
-        (request, moved)
-    }
-
-    fn serve(
-        &mut self,
-        dispatchers: Vec<Dispatcher>,
-        posts: &[PumpPost],
-        mailboxes: Vec<std::sync::mpsc::Receiver<Mail<Link>>>,
-        (first, mut download): (GroupChannel<Link>, Option<(Request, Arc<AtomicU64>)>),
-        limits: &SessionLimits,
-        disk: DiskMode,
-    ) -> Result<(), Error> {
-        let blocking = Blocking::default();
-        let mut first = Some(first);
-        for (index, (dispatch, mailbox)) in dispatchers.into_iter().zip(mailboxes).enumerate() {
-            let pipeline = PipelineId(index as u8);
-            let mut session = Machine::new(Role::Client, pipeline, limits.clone(), Bugs::default());
-            let mut host = ClientHost {
-                registry: Arc::clone(&self.registry),
-                joiner: Arc::clone(&self.joiner),
-                operations: BTreeMap::new(),
-                calls: BTreeMap::new(),
-                replacements: limits.channels.min(64),
-            };
-            if let Some((request, moved)) = download.take() {
-                let operation = session.open(false, request)?;
-                session.opened_in_handshake(operation);
-                host.operations.insert(operation, (FIRST_TICKET, moved));
-                let _ = posts[index].send(Mail::Command(Command::Opened { ticket: FIRST_TICKET, operation }));
-            }
-            let mut peers: Vec<_> = posts.iter().cloned().map(Some).collect();
-            peers[index] = None;
-            let parts = Parts {
-                dispatch,
-                host,
-                mailbox,
-                post: posts[index].clone(),
-                peers,
-                pipeline,
-                blocking: blocking.clone(),
-                share: Share(0),
-                disk,
-                retire: false,
-            };
-            let group = Group { session, channels: first.take().into_iter().collect() };
-            let name = format!("xdfs-pipeline-{index}");
-            let (registry, others) = (Arc::clone(&self.registry), Arc::clone(&self.joiner));
-            let run = move || {
-                // A mistake of ours ends the session, and nobody waits for it.
-                let run = AssertUnwindSafe(|| Pump::new(parts, group).map(Pump::run).map(|(ending, ..)| ending));
-                let error = match catch_unwind(run) {
-                    Ok(Ok(Ending::Over(error))) => error,
-                    Ok(Ok(Ending::Idle(_))) => None,
-                    Ok(Err(error)) => Some(Error::new(ErrorKind::Resources, format!("cannot watch sockets: {error}"))),
-                    Err(_) => Some(Error::new(ErrorKind::Resources, "a pipeline of the session has failed")),
-                };
-                registry.pipeline_ended(&others.calls, pipeline, error.as_ref());
-                if let Some(error) = error {
-                    others.tell_others(pipeline, &error);
-                }
-            };
-            let thread = thread::Builder::new().name(name).spawn(run);
-            self.threads.push(thread.map_err(|error| {
-                Error::new(ErrorKind::Resources, format!("cannot start a pipeline's thread: {error}"))
-            })?);
-        }
-        Ok(())
+        (FIRST_TICKET, request, moved)
     }
 
     /// What was granted.
@@ -275,12 +196,12 @@ impl Session {
 
     /// Channels that have joined so far.
     pub fn joined(&self) -> usize {
-        self.joiner.joined.load(Ordering::Relaxed)
+        self.pipelines.joiner().map_or(1, |joiner| joiner.joined.load(Ordering::Relaxed))
     }
 
     /// Why the last channel that could not join could not.
     pub fn join_failure(&self) -> Option<Error> {
-        self.joiner.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.pipelines.joiner()?.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Uploads `payload` to `remote` (`EXPORT/path`, nothing encoded).
@@ -369,8 +290,8 @@ impl Session {
             hash: request.hash,
             remote: None,
         };
+        let post = self.served()?.posts[0].clone();
         self.registry.pending().insert(ticket, pending);
-        let post = self.joiner.posts[0].clone();
         let command = Command::Open { ticket, request, source: payload.map(Payload::into_side) };
         if post.send(Mail::Command(command)).is_err() {
             self.registry.pending().remove(&ticket);
@@ -383,17 +304,13 @@ impl Session {
         self.tickets.fetch_add(1, Ordering::Relaxed)
     }
 
-    pub(crate) fn queue(&self) -> &Queue {
-        &self.joiner.calls
-    }
-
-    pub(crate) fn post(&self, pipeline: usize) -> PumpPost {
-        self.joiner.posts[pipeline].clone()
+    /// The threads that serve it, which are started where they have not been.
+    pub(crate) fn served(&self) -> Result<Arc<Joiner>, Error> {
+        self.pipelines.served()
     }
 
     pub(crate) fn why_ended(&self) -> Error {
-        let ended = self.registry.ended.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        ended.flatten().unwrap_or_else(|| Error::new(ErrorKind::ConnectionLost, "the session has ended"))
+        self.registry.why_ended()
     }
 
     /// Ends the session in order: transfers under way are finished first.
@@ -401,28 +318,12 @@ impl Session {
     /// An error is one that ended the session before, or that cost an outcome. Once every outcome is known nothing is owed
     /// but the server's last word (EOFT): a server that vanishes in its place takes nothing with it, and that is no error
     /// (P-46).
-    pub fn close(mut self) -> Result<(), Error> {
-        self.joiner.stopped.store(true, Ordering::Relaxed);
-        // The first pipeline coordinates every transfer, and the others are needed until it has ended.
-        for (post, thread) in self.joiner.posts.iter().zip(std::mem::take(&mut self.threads)) {
-            let _ = post.send(Mail::Command(Command::Close));
-            let _ = thread.join();
-        }
+    pub fn close(self) -> Result<(), Error> {
+        self.pipelines.close();
         let ended = self.registry.ended.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match ended.flatten() {
             Some(error) => Err(error),
             None => Ok(()),
-        }
-    }
-}
-
-impl Drop for Session {
-    /// A session that was not closed is abandoned: what runs fails at both ends.
-    fn drop(&mut self) {
-        self.joiner.stopped.store(true, Ordering::Relaxed);
-        for post in &self.joiner.posts {
-            let error = Error::new(ErrorKind::Cancelled, "the session was dropped");
-            let _ = post.try_send(Mail::Command(Command::Abandon(error)));
         }
     }
 }
@@ -467,21 +368,6 @@ fn download(fresh: Request, remote: &[u8], target: &mut Target, options: &GetOpt
         }
     }
     (request, resume)
-}
-
-type Pipelines = (Vec<Dispatcher>, Vec<PumpPost>, Vec<std::sync::mpsc::Receiver<Mail<Link>>>);
-
-fn pipelines(count: u8) -> Result<Pipelines, Error> {
-    let (mut dispatchers, mut posts, mut mailboxes) = (Vec::new(), Vec::new(), Vec::new());
-    for _ in 0..count {
-        let dispatch = Dispatcher::new()
-            .map_err(|error| Error::new(ErrorKind::Resources, format!("cannot watch sockets: {error}")))?;
-        let (post, mailbox) = Post::new(bounds::MAILBOX, dispatch.waker());
-        dispatchers.push(dispatch);
-        posts.push(post);
-        mailboxes.push(mailbox);
-    }
-    Ok((dispatchers, posts, mailboxes))
 }
 
 fn transport_options(options: &ConnectOptions) -> TransportOptions {

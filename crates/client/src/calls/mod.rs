@@ -191,9 +191,10 @@ impl Session {
         let payload = batch.encode(self.batch_bytes_max())?;
         let bytes = payload.len() + batch.room.min(self.batch_bytes_max());
         let ticket = self.next_ticket();
-        let queue = self.queue();
+        let served = self.served()?;
+        let queue = &served.calls;
         let (pipeline, outcome) = queue.enter(ticket, bytes).ok_or_else(|| self.why_ended())?;
-        let post = self.post(pipeline);
+        let post = served.posts[pipeline].clone();
         let command = Command::Calls { ticket, batch: payload };
         if post.send(Mail::Command(command)).is_err() {
             queue.leave(ticket, Err(self.why_ended()));

@@ -7,7 +7,7 @@ use crate::control;
 use crate::transfer::Reading;
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, Extent, Level, OperationId};
 use xdfs_proto::session::Payload;
-use xdfs_proto::wire::Head;
+use xdfs_proto::wire::{Event, Head};
 use xdfs_xio::buf::Buffer;
 use xdfs_xio::dispatch::{Body, Dispatch, Op, Side, SocketId};
 

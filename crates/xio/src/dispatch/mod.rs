@@ -12,7 +12,8 @@
 //!   tenth of a millisecond with a socket that blocks in the middle of it
 //!   (an edge-triggered loop "until it blocks" was measured to leave half of the sockets with nothing at half time);
 //! - bytes of a socket are delivered in order and none is read beyond what was asked for, but for the 48 bytes of the
-//!   next head behind an [`Op::Fill`], which the member keeps for the following [`Op::Head`];
+//!   next head behind an [`Op::Fill`] and [`AHEAD_BYTES`] behind an [`Op::Small`], which the member keeps for the operations
+//!   that follow and gives back on [`Dispatch::detach`];
 //! - an end or error of the receiving side is reported once, as the completion of the outstanding receiving operation
 //!   or of the next one submitted.
 //!
@@ -53,6 +54,10 @@ use xdfs_proto::base::Instant;
 /// Bytes of a record's head and tag, which every record starts with.
 pub const HEAD_BYTES: usize = 48;
 
+/// Bytes that an [`Op::Small`] may read beyond its own: what small messages are followed by is small too, and a call costs more
+/// than a copy. A hello of TLS fits.
+pub const AHEAD_BYTES: usize = 2048;
+
 /// A socket attached to a dispatcher; reused after `detach`, so it is a name inside one dispatcher and nothing more.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SocketId(pub u32);
@@ -90,6 +95,9 @@ pub enum Body {
     None,
     /// A small payload: control messages and handshake bytes.
     Bytes(Vec<u8>),
+    /// The same in front of what follows soon: a transport may hold it back for a moment (TCP: a fifth of a second) to send
+    /// both at once.
+    Lead(Vec<u8>),
     /// `buffer[from..to]` of the payload area.
     Buffer { buffer: Buffer, from: usize, to: usize },
     /// A range of a registered file, moved by the kernel without a copy of ours (the direct route).

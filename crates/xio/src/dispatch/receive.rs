@@ -76,7 +76,10 @@ fn head<L: Driver>(line: &mut Line<L>, unread: &mut Unread, now: Instant) -> Ste
         }
         match line.pull(&mut [IoSliceMut::new(unread.space())], now) {
             Moved::Bytes(count) => unread.filled(count),
-            Moved::Blocked => return Step::Blocked,
+            Moved::Blocked => {
+                unread.shrink();
+                return Step::Blocked;
+            }
             Moved::Ended(end) => return Step::Ended(end),
         }
         if !line.receive.ready && unread.length() < HEAD_BYTES {
@@ -93,8 +96,12 @@ fn small<L: Driver>(line: &mut Line<L>, unread: &mut Unread, bytes: &mut [u8], a
         if let Some(end) = line.receive.ended {
             return Step::Ended(end);
         }
-        match line.pull(&mut [IoSliceMut::new(&mut bytes[*at..])], now) {
-            Moved::Bytes(count) => *at += count,
+        match line.pull(&mut [IoSliceMut::new(&mut bytes[*at..]), IoSliceMut::new(unread.ahead())], now) {
+            Moved::Bytes(count) => {
+                let own = count.min(bytes.len() - *at);
+                *at += own;
+                unread.filled(count - own);
+            }
             Moved::Blocked => return Step::Blocked,
             Moved::Ended(end) => return Step::Ended(end),
         }

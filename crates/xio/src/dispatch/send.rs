@@ -95,7 +95,7 @@ pub(super) fn memory<L: Driver>(
             return Step::Again;
         }
         let (slices, count, bytes) = slices(outgoing, zeros, left);
-        let more = outgoing.rest() > bytes as u64;
+        let more = outgoing.rest() > bytes as u64 || matches!(outgoing.body, Body::Lead(_));
         match line.push(&slices[..count], more, now) {
             Moved::Bytes(moved) => {
                 outgoing.advance(moved);
@@ -131,7 +131,7 @@ fn slices<'a>(
     let cut = |body: &'a [u8]| &body[at..body.len().min(at.saturating_add(budget))];
     match &outgoing.body {
         Body::None | Body::File { .. } => {}
-        Body::Bytes(body) => add(cut(body)),
+        Body::Bytes(body) | Body::Lead(body) => add(cut(body)),
         Body::Buffer { buffer, from, to } => add(cut(&buffer.payload()[*from..*to])),
         Body::Zero { length } => {
             let mut rest = (length - outgoing.at).min(budget as u64) as usize;

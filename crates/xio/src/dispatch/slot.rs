@@ -2,7 +2,7 @@
 
 use super::linger::Patience;
 use super::wait::Interest;
-use super::{End, HEAD_BYTES, Instant, Op, Progress, Side, SocketId};
+use super::{AHEAD_BYTES, End, HEAD_BYTES, Instant, Op, Progress, Side, SocketId};
 use crate::buf::Buffer;
 use crate::dispatch::Body;
 use crate::stack::Driver;
@@ -293,7 +293,24 @@ impl Unread {
         &mut self.bytes[self.to..HEAD_BYTES.max(self.to)]
     }
 
-    /// The first `count` bytes of [`Unread::space`] were filled.
+    /// Room for [`AHEAD_BYTES`], where nothing is here.
+    pub(super) fn ahead(&mut self) -> &mut [u8] {
+        debug_assert_eq!(self.length(), 0, "what is here comes first");
+        (self.from, self.to) = (0, 0);
+        if self.bytes.len() < AHEAD_BYTES {
+            self.bytes.resize(AHEAD_BYTES, 0);
+        }
+        &mut self.bytes[..AHEAD_BYTES]
+    }
+
+    /// Room that nothing needs for now is given back: a socket may wait for long.
+    pub(super) fn shrink(&mut self) {
+        if self.length() == 0 && self.bytes.len() > HEAD_BYTES {
+            *self = Self::new(&[]);
+        }
+    }
+
+    /// The first `count` bytes of [`Unread::space`] or [`Unread::ahead`] were filled.
     pub(super) fn filled(&mut self, count: usize) {
         self.to += count;
     }
@@ -309,7 +326,7 @@ impl Outgoing {
     pub(super) fn length(&self) -> u64 {
         match &self.body {
             Body::None => 0,
-            Body::Bytes(bytes) => bytes.len() as u64,
+            Body::Bytes(bytes) | Body::Lead(bytes) => bytes.len() as u64,
             Body::Buffer { from, to, .. } => (to - from) as u64,
             Body::File { length, .. } | Body::Zero { length } => *length,
         }

@@ -27,6 +27,7 @@ over_all_members! {
     receive::the_head_behind_a_fill_is_kept_for_the_next_head,
     receive::a_head_in_two_parts_survives_detach_and_attach,
     receive::a_head_read_ahead_survives_detach_and_attach,
+    receive::what_a_small_read_takes_ahead_is_bounded_and_goes_to_whatever_comes_next,
     receive::bytes_in_front_of_the_end_come_first,
     receive::the_end_is_told_once_for_each_operation,
     receive::a_reset_is_a_failure_and_gives_the_buffer_back,

@@ -4,7 +4,7 @@ use crate::harness::{Member, Scene, head, pattern};
 use rustix::io::Errno;
 use xdfs_xio::buf::Buffer;
 use xdfs_xio::dispatch::sim::Random;
-use xdfs_xio::dispatch::{Body, Completion, Dispatch, End, HEAD_BYTES, Op, Side};
+use xdfs_xio::dispatch::{AHEAD_BYTES, Body, Completion, Dispatch, End, HEAD_BYTES, Op, Side};
 
 pub(crate) fn bytes_arrive_in_order_whatever_operation_takes_them<M: Member>() {
     const TOTAL: usize = 700_000;
@@ -94,6 +94,26 @@ pub(crate) fn a_head_read_ahead_survives_detach_and_attach<M: Member>() {
     assert_eq!(detached.unread, pattern(1000, ahead));
     let to = scene.dispatcher.attach(detached.link, &detached.unread).unwrap();
     assert_eq!(scene.head(to).to_vec(), pattern(1000, HEAD_BYTES));
+}
+
+pub(crate) fn what_a_small_read_takes_ahead_is_bounded_and_goes_to_whatever_comes_next<M: Member>() {
+    const TOTAL: usize = 3 * AHEAD_BYTES;
+    let mut scene = Scene::<M>::new();
+    let (from, to) = scene.pair();
+    scene.send(from, None, Body::Bytes(pattern(0, TOTAL)));
+    assert_eq!(scene.small(to, 5), pattern(0, 5));
+    let detached = scene.dispatcher.detach(to, &mut Vec::new());
+    assert!(detached.unread.len() <= AHEAD_BYTES, "{} bytes were read ahead", detached.unread.len());
+    assert_eq!(detached.unread, pattern(5, detached.unread.len()));
+    let to = scene.dispatcher.attach(detached.link, &detached.unread).unwrap();
+    assert_eq!(scene.head(to).to_vec(), pattern(5, HEAD_BYTES));
+    assert_eq!(scene.fill(to, 1000).payload()[..1000], pattern(53, 1000));
+    // In part from what was read ahead, in part from the socket.
+    assert_eq!(scene.small(to, AHEAD_BYTES), pattern(1053, AHEAD_BYTES));
+    assert_eq!(scene.head(to).to_vec(), pattern((1053 + AHEAD_BYTES) as u64, HEAD_BYTES));
+    let rest = 1053 + AHEAD_BYTES + HEAD_BYTES;
+    assert_eq!(scene.fill(to, TOTAL - rest).payload()[..TOTAL - rest], pattern(rest as u64, TOTAL - rest));
+    assert_eq!(scene.dispatcher.progress(to).received, (TOTAL - 5 - detached.unread.len()) as u64);
 }
 
 pub(crate) fn bytes_in_front_of_the_end_come_first<M: Member>() {

@@ -54,6 +54,7 @@ pub(crate) fn every_kind_of_body_arrives_exactly<M: Member>() {
         (Body::File { file: source, offset: 12_345, length: LENGTH as u64 }, pattern(12_345, LENGTH)),
         (Body::File { file: source, offset: 0, length: 0 }, Vec::new()),
         (Body::Zero { length: 3 * LENGTH as u64 }, vec![0; 3 * LENGTH]),
+        (Body::Lead(pattern(5, LENGTH)), pattern(5, LENGTH)),
     ];
     for (place, (body, expected)) in bodies.into_iter().enumerate() {
         let (with_head, front) = match place % 2 {

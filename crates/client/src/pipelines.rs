@@ -1,0 +1,217 @@
+//! The pipelines of a session and their threads. A session of one channel has no thread before its first operation: whatever
+//! its server says can wait until then, and one that is closed before needs none at all.
+//!
+//! It must not choose what a session gets: that was granted when the channel was opened.
+
+use crate::host::{ClientHost, Registry};
+use crate::joining::{Access, Joiner};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::Receiver;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use xdfs_engine::blocking::{Blocking, Share};
+use xdfs_engine::bounds;
+use xdfs_engine::group::{Group, GroupChannel};
+use xdfs_engine::host::Ending;
+use xdfs_engine::mail::{Command, Mail, Post};
+use xdfs_engine::pump::{DiskMode, Parts, Pump};
+use xdfs_proto::base::{Error, ErrorKind, PipelineId};
+use xdfs_proto::session::{Bugs, Role, Session as Machine, SessionLimits};
+use xdfs_proto::wire::control::ChannelGrant;
+use xdfs_proto::wire::request::Request;
+use xdfs_xio::dispatch::{Dispatch, Dispatcher};
+use xdfs_xio::transport::Link;
+
+/// A session that was opened and is served by nobody yet.
+pub(crate) struct Opened {
+    /// That of the opening, which the first pipeline goes on with.
+    pub dispatch: Dispatcher,
+    /// Channel 1.
+    pub channel: GroupChannel<Link>,
+    pub limits: SessionLimits,
+    pub disk: DiskMode,
+    pub grant: ChannelGrant,
+    pub access: Access,
+}
+
+/// The download that was asked for while the session was opened: its ticket, its request and its counter.
+pub(crate) type First = (u64, Request, Arc<AtomicU64>);
+
+/// See the module.
+pub(crate) struct Pipelines {
+    registry: Arc<Registry>,
+    state: Mutex<State>,
+}
+
+enum State {
+    Waiting(Box<Opened>),
+    Served { joiner: Arc<Joiner>, threads: Vec<JoinHandle<()>> },
+    Closed,
+}
+
+impl Pipelines {
+    pub(crate) fn new(registry: Arc<Registry>, opened: Opened) -> Self {
+        Self { registry, state: Mutex::new(State::Waiting(Box::new(opened))) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whoever joins the channels of a session that is served; none before.
+    pub(crate) fn joiner(&self) -> Option<Arc<Joiner>> {
+        match &*self.state() {
+            State::Served { joiner, .. } => Some(Arc::clone(joiner)),
+            State::Waiting(_) | State::Closed => None,
+        }
+    }
+
+    /// The same, with the threads started where they have not been.
+    pub(crate) fn served(&self) -> Result<Arc<Joiner>, Error> {
+        let mut state = self.state();
+        if let State::Waiting(_) = &*state {
+            self.start_in(&mut state, None)?;
+        }
+        match &*state {
+            State::Served { joiner, .. } => Ok(Arc::clone(joiner)),
+            State::Waiting(_) | State::Closed => Err(self.registry.why_ended()),
+        }
+    }
+
+    /// Starts the threads: of a session with other channels to join, or with a `first` operation.
+    pub(crate) fn start(&self, first: Option<First>) -> Result<(), Error> {
+        self.start_in(&mut self.state(), first)
+    }
+
+    fn start_in(&self, state: &mut State, first: Option<First>) -> Result<(), Error> {
+        let State::Waiting(opened) = std::mem::replace(state, State::Closed) else { return Ok(()) };
+        let served = serve(&self.registry, *opened, first);
+        let (joiner, threads) = served.inspect_err(|error| self.registry.has_ended(Some(error)))?;
+        *state = State::Served { joiner, threads };
+        Ok(())
+    }
+
+    /// Ends the session in order; returns when it has ended.
+    pub(crate) fn close(&self) {
+        let state = std::mem::replace(&mut *self.state(), State::Closed);
+        match state {
+            State::Waiting(opened) => part(&self.registry, *opened),
+            State::Served { joiner, threads } => {
+                joiner.stopped.store(true, Ordering::Relaxed);
+                // The first pipeline coordinates every transfer, and the others are needed until it has ended.
+                for (post, thread) in joiner.posts.iter().zip(threads) {
+                    let _ = post.send(Mail::Command(Command::Close));
+                    let _ = thread.join();
+                }
+            }
+            State::Closed => {}
+        }
+    }
+}
+
+impl Drop for Pipelines {
+    /// What was not closed is abandoned: what runs fails at both ends.
+    fn drop(&mut self) {
+        if let State::Served { joiner, .. } = &*self.state() {
+            joiner.stopped.store(true, Ordering::Relaxed);
+            for post in &joiner.posts {
+                let error = Error::new(ErrorKind::Cancelled, "the session was dropped");
+                let _ = post.try_send(Mail::Command(Command::Abandon(error)));
+            }
+        }
+    }
+}
+
+/// One thread per pipeline, and one for the channels that are to join.
+fn serve(
+    registry: &Arc<Registry>,
+    opened: Opened,
+    mut first: Option<First>,
+) -> Result<(Arc<Joiner>, Vec<JoinHandle<()>>), Error> {
+    let (mut dispatchers, mut posts, mut mailboxes) = (vec![opened.dispatch], Vec::new(), Vec::new());
+    for _ in 1..opened.limits.pipelines {
+        let cannot = |error| Error::new(ErrorKind::Resources, format!("cannot watch sockets: {error}"));
+        dispatchers.push(Dispatcher::new().map_err(cannot)?);
+    }
+    for dispatch in &dispatchers {
+        let (post, mailbox) = Post::new(bounds::MAILBOX, dispatch.waker());
+        posts.push(post);
+        mailboxes.push(mailbox);
+    }
+    let joiner = Arc::new(Joiner::new(opened.access, posts));
+    let blocking = Blocking::default();
+    let mut channel = Some(opened.channel);
+    let mut threads = Vec::new();
+    for (index, (dispatch, mailbox)) in dispatchers.into_iter().zip(mailboxes).enumerate() {
+        let pipeline = PipelineId(index as u8);
+        let mut session = Machine::new(Role::Client, pipeline, opened.limits.clone(), Bugs::default());
+        let mut host = ClientHost::new(registry, &joiner, &opened.limits);
+        if let Some((ticket, request, moved)) = first.take() {
+            let operation = session.open(false, request)?;
+            session.opened_in_handshake(operation);
+            host.operations.insert(operation, (ticket, moved));
+            let _ = joiner.posts[index].send(Mail::Command(Command::Opened { ticket, operation }));
+        }
+        let group = Group { session, channels: channel.take().into_iter().collect() };
+        let parts = parts(dispatch, host, mailbox, pipeline, blocking.clone(), opened.disk);
+        let thread = thread::Builder::new().name(format!("xdfs-pipeline-{index}"));
+        match thread.spawn(move || run(parts, group)) {
+            Ok(thread) => threads.push(thread),
+            Err(error) => {
+                let error = Error::new(ErrorKind::Resources, format!("cannot start a pipeline's thread: {error}"));
+                joiner.tell_others(pipeline, &error);
+                return Err(error);
+            }
+        }
+    }
+    if opened.limits.channels > 1 {
+        Joiner::start(&joiner, opened.grant);
+    }
+    Ok((joiner, threads))
+}
+
+/// Ends a session that has done nothing, on the caller's thread: EOFT goes out, and the server's is waited for.
+fn part(registry: &Arc<Registry>, opened: Opened) {
+    let (post, mailbox) = Post::new(1, opened.dispatch.waker());
+    let joiner = Arc::new(Joiner::new(opened.access, vec![post]));
+    joiner.stopped.store(true, Ordering::Relaxed);
+    let pipeline = PipelineId(0);
+    let mut session = Machine::new(Role::Client, pipeline, opened.limits.clone(), Bugs::default());
+    session.close();
+    let host = ClientHost::new(registry, &joiner, &opened.limits);
+    let parts = parts(opened.dispatch, host, mailbox, pipeline, Blocking::default(), opened.disk);
+    run(parts, Group { session, channels: vec![opened.channel] });
+}
+
+fn parts(
+    dispatch: Dispatcher,
+    host: ClientHost,
+    mailbox: Receiver<Mail<Link>>,
+    pipeline: PipelineId,
+    blocking: Blocking,
+    disk: DiskMode,
+) -> Parts<Dispatcher, ClientHost> {
+    let own = usize::from(pipeline.0);
+    let post = host.joiner.posts[own].clone();
+    let mut peers: Vec<_> = host.joiner.posts.iter().cloned().map(Some).collect();
+    peers[own] = None;
+    Parts { dispatch, host, mailbox, post, peers, pipeline, blocking, share: Share(0), disk, retire: false }
+}
+
+/// Serves a pipeline to its end. A mistake of ours ends the session, and nobody waits for it.
+fn run(parts: Parts<Dispatcher, ClientHost>, group: Group<Link>) {
+    let (pipeline, registry, others) =
+        (parts.pipeline, Arc::clone(&parts.host.registry), Arc::clone(&parts.host.joiner));
+    let run = AssertUnwindSafe(|| Pump::new(parts, group).map(Pump::run).map(|(ending, ..)| ending));
+    let error = match catch_unwind(run) {
+        Ok(Ok(Ending::Over(error))) => error,
+        Ok(Ok(Ending::Idle(_))) => None,
+        Ok(Err(error)) => Some(Error::new(ErrorKind::Resources, format!("cannot watch sockets: {error}"))),
+        Err(_) => Some(Error::new(ErrorKind::Resources, "a pipeline of the session has failed")),
+    };
+    registry.pipeline_ended(&others.calls, pipeline, error.as_ref());
+    if let Some(error) = error {
+        others.tell_others(pipeline, &error);
+    }
+}
