@@ -102,5 +102,6 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 /// A message for a person, on standard error. A terminal that went away is no reason to stop a transfer.
 pub(crate) fn complain(message: &str) {
     use std::io::Write;
-    let _ = writeln!(std::io::stderr().lock(), "xdfs: {message}");
+    // In one piece: standard error has no buffer, and a busy server writes many lines.
+    let _ = std::io::stderr().write_all(format!("xdfs: {message}\n").as_bytes());
 }

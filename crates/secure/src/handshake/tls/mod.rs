@@ -34,13 +34,14 @@ pub(super) const PROTOCOL: &[u8] = b"xdfs/1";
 /// Most application data that is taken, and sent, in one direction: an OPEN or ACCEPT and a few short messages.
 pub const DATA_BYTES_MAX: usize = 64 * 1024;
 
-/// The hybrid post-quantum group first; suites with hardware in front.
+/// The hybrid post-quantum group first, and of the suites with keys of 256 bits the one whose hash is SHA-256: a login is a few
+/// hundred bytes to seal and some forty hashes, and for SHA-384 processors have no instructions (docs/decisions/0005-login.md).
 pub(super) fn provider() -> Arc<CryptoProvider> {
     Arc::new(CryptoProvider {
         cipher_suites: vec![
+            cipher_suite::TLS13_CHACHA20_POLY1305_SHA256,
             cipher_suite::TLS13_AES_256_GCM_SHA384,
             cipher_suite::TLS13_AES_128_GCM_SHA256,
-            cipher_suite::TLS13_CHACHA20_POLY1305_SHA256,
         ],
         kx_groups: vec![kx_group::X25519MLKEM768, kx_group::X25519, kx_group::SECP256R1],
         ..aws_lc_rs::default_provider()
