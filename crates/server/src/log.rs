@@ -63,6 +63,8 @@ pub enum LogEvent {
     /// What earlier servers left: part files that can be gone on with, their bytes, others, and those that were removed
     /// because they were too old.
     Recovered { parts: u64, bytes: u64, others: u64, expired: u64 },
+    /// The site's certificate runs out soon at `until` (UTC), or has run `out` and is shown on: who checks it refuses.
+    Certificate { until: String, out: bool },
     /// The server takes no new connections and waits for so many sessions.
     Draining { sessions: usize },
 }
@@ -148,6 +150,15 @@ impl fmt::Display for LogEvent {
             Self::Recovered { parts, bytes, others, expired } => write!(
                 f,
                 "{parts} part file(s) can be gone on with ({bytes} bytes), {others} cannot, {expired} were too old and are removed"
+            ),
+            Self::Certificate { until, out: false } => write!(
+                f,
+                "the certificate runs out at {until} UTC; renew it, and send SIGHUP to the server to have it shown"
+            ),
+            Self::Certificate { until, out: true } => write!(
+                f,
+                "the certificate ran out at {until} UTC, and clients that believe its authority refuse this server; renew it, \
+                 and send SIGHUP to the server to have it shown"
             ),
             Self::Draining { sessions } => write!(f, "draining: {sessions} session(s) left"),
         }

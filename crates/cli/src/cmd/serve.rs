@@ -26,6 +26,7 @@ use xdfs_server::{
 
 use super::key::failed;
 use super::notify;
+use crate::calendar;
 use crate::descriptors;
 use crate::exit::{Exit, Failure};
 use crate::output::{JsonLines, Ready, Recovered, complain, print};
@@ -33,6 +34,7 @@ use crate::plan::ServePlan;
 use crate::signal::{Asked, Signals};
 use offer::Offer;
 use reach::Reach;
+use site::Shown;
 use standby::{Predecessor, Standby};
 
 /// A change of the users holds within this time.
@@ -64,6 +66,8 @@ pub(crate) fn run(plan: ServePlan) -> Result<Exit, Failure> {
     let key = offer.state.host_key().map_err(|error| failed(&error))?;
     let visitors = offer.visitors();
     let accounts = Arc::new(offer.state.live(visitors).map_err(|error| failed(&error))?);
+    let shown = Arc::new(Shown::default());
+    shown.replace(offer.site.as_ref(), calendar::now());
     let config = Config {
         identity: Arc::new(identity(key, offer.site)),
         directory: Arc::<LiveAccounts>::clone(&accounts),
@@ -100,11 +104,11 @@ pub(crate) fn run(plan: ServePlan) -> Result<Exit, Failure> {
     let socket = server.listening_socket().ok().filter(|_| standby.is_some());
     let reach = Reach::of(&offer.needs);
     // Ends with the server: nobody listens then. Started here, confined as the rest is.
-    let _watching = watch(Arc::clone(&accounts), handle.clone());
+    let _watching = watch(Arc::clone(&accounts), handle.clone(), (Arc::clone(&shown), Arc::clone(&tell)));
     let host_key = server.host_key();
     conduct(
         server,
-        Serving { plan, handle, accounts, host_key, socket, standby, confined, reach, audit, tell },
+        Serving { plan, handle, accounts, host_key, shown, socket, standby, confined, reach, audit, tell },
         signals,
     )
 }
@@ -133,6 +137,8 @@ struct Serving {
     accounts: Arc<LiveAccounts>,
     /// What clients pin.
     host_key: Fingerprint,
+    /// What it shows to clients that ask for certificates.
+    shown: Arc<Shown>,
     /// The listening socket once more, for the process that takes over.
     socket: Option<OwnedFd>,
     standby: Option<Standby>,
@@ -177,7 +183,10 @@ impl Serving {
         if self.confined.files && !self.reach.covers(&Reach::of(&offer.needs)) {
             return self.hand_over();
         }
-        let shown = identity(offer.state.host_key().map_err(|error| error.message)?, offer.site.take());
+        let site = offer.site.take();
+        let validity = Shown::default();
+        validity.replace(site.as_ref(), calendar::now());
+        let shown = identity(offer.state.host_key().map_err(|error| error.message)?, site);
         if shown.fingerprint() != self.host_key {
             return Err(
                 "the host key is another one than at the start, which clients would refuse; restart the server \
@@ -186,6 +195,7 @@ impl Serving {
             );
         }
         self.handle.present(ServerIdentity::new(&shown).map_err(|error| error.message)?);
+        self.shown.take(validity);
         self.accounts.allow_anonymous(offer.visitors());
         self.handle.reload(offer.exports, offer.limits, offer.policy);
         Ok(())
@@ -248,8 +258,9 @@ fn audit(wanted: &Audit) -> Result<Option<Arc<AuditLog>>, Failure> {
     })
 }
 
-/// Looks once a second whether the users changed, and ends the sessions that the change would not let in. The thread ends when the value that is returned goes.
-fn watch(accounts: Arc<LiveAccounts>, handle: Handle) -> SyncSender<()> {
+/// Looks once a second whether the users changed, and ends the sessions that the change would not let in; and whether the
+/// certificate has run out, which is told. The thread ends when the value that is returned goes.
+fn watch(accounts: Arc<LiveAccounts>, handle: Handle, (shown, tell): (Arc<Shown>, Log)) -> SyncSender<()> {
     let (running, ended) = sync_channel(0);
     std::thread::spawn(move || {
         while ended.recv_timeout(LOOK_AT_USERS) == Err(RecvTimeoutError::Timeout) {
@@ -260,6 +271,9 @@ fn watch(accounts: Arc<LiveAccounts>, handle: Handle) -> SyncSender<()> {
                     complain("the users have changed; the change holds from now on");
                 }
                 Err(error) => complain(&format!("{error}; what was known before holds on")),
+            }
+            if let Some(event) = shown.look(calendar::now()) {
+                tell(&event);
             }
         }
     });

@@ -95,6 +95,9 @@ fn describe(event: &LogEvent) -> Option<(&'static str, Value)> {
         LogEvent::Recovered { parts, bytes, others, expired } => {
             ("recovered", json!({"parts": parts, "bytes": bytes, "others": others, "expired": expired}))
         }
+        LogEvent::Certificate { until, out } => {
+            ("certificate", json!({"until": until, "state": if *out { "run out" } else { "runs out soon" }}))
+        }
         LogEvent::Draining { sessions } => ("draining", json!({"sessions": sessions})),
         LogEvent::Status { .. } => return None,
     })

@@ -3,9 +3,10 @@
 //! It must not judge who signed it: that is the clients' business, who name the authorities that they believe.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use xdfs_secure::Zeroizing;
-use xdfs_server::{SiteCertificate, SiteError, Validity};
+use xdfs_server::{LogEvent, SiteCertificate, SiteError, Validity};
 use xdfs_xio::store::{Secrecy, leads_to, read_named};
 
 use super::super::key::failed;
@@ -28,6 +29,60 @@ pub(super) fn folders(path: &Path) -> impl Iterator<Item = PathBuf> {
 
 /// Somebody has this long to renew a certificate once it is complained about: a holiday.
 const SOON: u64 = 14 * 86_400;
+
+/// How often a certificate that has run out is complained about while it is shown.
+const AGAIN: u64 = 86_400;
+
+/// The certificate that a server shows, and what of its end has been told. It is shown on when it has run out: whoever trusts the
+/// authority refuses it with the reason, whoever knows its key loses nothing, and another key in its place would be an alarm.
+#[derive(Default)]
+pub(super) struct Shown(Mutex<Option<Told>>);
+
+struct Told {
+    validity: Validity,
+    /// Its end was announced.
+    soon: bool,
+    /// From this second on it is to be told that it has run out.
+    next: u64,
+}
+
+impl Shown {
+    /// Another certificate, or none, is shown from now on; `read` has told whatever there was to tell of it.
+    pub(super) fn replace(&self, site: Option<&SiteCertificate>, now: u64) {
+        let told = site.map(|site| Told {
+            validity: site.validity().clone(),
+            soon: runs_out_soon(site.validity(), now),
+            next: 0,
+        });
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = told;
+    }
+
+    /// Shows what `other` shows.
+    pub(super) fn take(&self, other: Self) {
+        let other = other.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = other;
+    }
+
+    /// What is to be told at this second since 1970.
+    pub(super) fn look(&self, now: u64) -> Option<LogEvent> {
+        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let told = told.as_mut()?;
+        let event = |out| LogEvent::Certificate { until: told.validity.until.clone(), out };
+        if told.validity.until < calendar::shown_unsigned(now) {
+            return (now >= told.next).then(|| {
+                told.next = now.saturating_add(AGAIN);
+                event(true)
+            });
+        }
+        let soon = !told.soon && runs_out_soon(&told.validity, now);
+        told.soon |= soon;
+        soon.then(|| event(false))
+    }
+}
+
+fn runs_out_soon(validity: &Validity, now: u64) -> bool {
+    validity.until < calendar::shown_unsigned(now.saturating_add(SOON))
+}
 
 /// Reads both files, which belong together. A certificate that nobody would take now is an error, and one that runs out soon
 /// is complained about.
@@ -66,8 +121,8 @@ fn judge(validity: &Validity, now: u64) -> Result<Option<String>, String> {
             at(now)
         ));
     }
-    let soon = *until < at(now.saturating_add(SOON));
-    Ok(soon.then(|| format!("it runs out at {until} UTC; renew it, and send SIGHUP to the server to have it shown")))
+    Ok(runs_out_soon(validity, now)
+        .then(|| format!("it runs out at {until} UTC; renew it, and send SIGHUP to the server to have it shown")))
 }
 
 fn bytes(option: &str, path: &Path, secrecy: Secrecy) -> Result<Zeroizing<Vec<u8>>, Failure> {
@@ -103,5 +158,42 @@ mod tests {
         assert!(over.contains("ran out at 2023-11-14 22:13:19 UTC") && over.contains("renew"), "{over}");
         let early = judged("2023-11-14 22:13:21", "2030-01-01 00:00:00").unwrap_err();
         assert!(early.contains("2023-11-14 22:13:20") && early.contains("clock"), "{early}");
+    }
+
+    #[test]
+    fn a_certificate_that_runs_out_while_it_is_shown_is_told_in_time_at_its_end_and_every_day_after() {
+        // 2023-11-28 22:13:20, in two weeks.
+        let until = NOW + SOON;
+        let validity = Validity { from: calendar::shown_unsigned(0), until: calendar::shown_unsigned(until) };
+        let shown = Shown::default();
+        assert_eq!(shown.look(until + 1), None, "there is none");
+        let told = Told { soon: runs_out_soon(&validity, NOW), validity, next: 0 };
+        *shown.0.lock().unwrap() = Some(told);
+        let mut heard = Vec::new();
+        for now in [
+            NOW - 1,
+            NOW,
+            NOW + 1,
+            NOW + 2,
+            until,
+            until + 1,
+            until + 2,
+            until + AGAIN,
+            until + AGAIN + 1,
+            until + AGAIN + 2,
+        ] {
+            if let Some(LogEvent::Certificate { until, out }) = shown.look(now) {
+                assert_eq!(until, "2023-11-28 22:13:20");
+                heard.push((now, out));
+            }
+        }
+        // In its last second it is good.
+        assert_eq!(heard, [(NOW + 1, false), (until + 1, true), (until + AGAIN + 1, true)]);
+        // What was told when it was read is not told again.
+        let validity = Validity { from: calendar::shown_unsigned(0), until: calendar::shown_unsigned(until) };
+        *shown.0.lock().unwrap() = Some(Told { soon: runs_out_soon(&validity, NOW + 1), validity, next: 0 });
+        assert_eq!(shown.look(NOW + 5), None);
+        shown.replace(None, NOW);
+        assert_eq!(shown.look(until + 1), None, "it is shown no more");
     }
 }
