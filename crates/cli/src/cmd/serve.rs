@@ -66,8 +66,7 @@ pub(crate) fn run(plan: ServePlan) -> Result<Exit, Failure> {
     let key = offer.state.host_key().map_err(|error| failed(&error))?;
     let visitors = offer.visitors();
     let accounts = Arc::new(offer.state.live(visitors).map_err(|error| failed(&error))?);
-    let shown = Arc::new(Shown::default());
-    shown.replace(offer.site.as_ref(), calendar::now());
+    let shown = Arc::new(Shown::of(offer.site.as_ref(), calendar::now()));
     let config = Config {
         identity: Arc::new(identity(key, offer.site)),
         directory: Arc::<LiveAccounts>::clone(&accounts),
@@ -184,8 +183,7 @@ impl Serving {
             return self.hand_over();
         }
         let site = offer.site.take();
-        let validity = Shown::default();
-        validity.replace(site.as_ref(), calendar::now());
+        let validity = Shown::of(site.as_ref(), calendar::now());
         let shown = identity(offer.state.host_key().map_err(|error| error.message)?, site);
         if shown.fingerprint() != self.host_key {
             return Err(

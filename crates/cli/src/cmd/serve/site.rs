@@ -35,7 +35,6 @@ const AGAIN: u64 = 86_400;
 
 /// The certificate that a server shows, and what of its end has been told. It is shown on when it has run out: whoever trusts the
 /// authority refuses it with the reason, whoever knows its key loses nothing, and another key in its place would be an alarm.
-#[derive(Default)]
 pub(super) struct Shown(Mutex<Option<Told>>);
 
 struct Told {
@@ -47,14 +46,14 @@ struct Told {
 }
 
 impl Shown {
-    /// Another certificate, or none, is shown from now on; `read` has told whatever there was to tell of it.
-    pub(super) fn replace(&self, site: Option<&SiteCertificate>, now: u64) {
+    /// This certificate, or none, is shown; `read` has told whatever there was to tell of it.
+    pub(super) fn of(site: Option<&SiteCertificate>, now: u64) -> Self {
         let told = site.map(|site| Told {
             validity: site.validity().clone(),
             soon: runs_out_soon(site.validity(), now),
             next: 0,
         });
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = told;
+        Self(Mutex::new(told))
     }
 
     /// Shows what `other` shows.
@@ -165,7 +164,7 @@ mod tests {
         // 2023-11-28 22:13:20, in two weeks.
         let until = NOW + SOON;
         let validity = Validity { from: calendar::shown_unsigned(0), until: calendar::shown_unsigned(until) };
-        let shown = Shown::default();
+        let shown = Shown::of(None, NOW);
         assert_eq!(shown.look(until + 1), None, "there is none");
         let told = Told { soon: runs_out_soon(&validity, NOW), validity, next: 0 };
         *shown.0.lock().unwrap() = Some(told);
@@ -193,7 +192,7 @@ mod tests {
         let validity = Validity { from: calendar::shown_unsigned(0), until: calendar::shown_unsigned(until) };
         *shown.0.lock().unwrap() = Some(Told { soon: runs_out_soon(&validity, NOW + 1), validity, next: 0 });
         assert_eq!(shown.look(NOW + 5), None);
-        shown.replace(None, NOW);
+        shown.take(Shown::of(None, NOW));
         assert_eq!(shown.look(until + 1), None, "it is shown no more");
     }
 }
