@@ -5,12 +5,13 @@
 use crate::authorise::{Authorized, Present, Want};
 use crate::calls;
 use crate::log::{Log, LogEvent};
+use crate::repeats::{Repeats, Verdict};
 use crate::sessions::{Letter, Metrics};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::SyncSender;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use xdfs_engine::blocking::Share;
 use xdfs_engine::host::{Host, Job, Opened, Staged};
 use xdfs_engine::transfer::Tally;
@@ -39,6 +40,8 @@ pub(crate) struct ServerHost {
     pub pipeline: u8,
     /// The lowest level of every transfer of the session.
     pub session_floor: Level,
+    /// Batches that may come again in another session.
+    pub repeats: Arc<Repeats>,
     /// The present operations.
     pub operations: BTreeMap<OperationId, Operation>,
 }
@@ -151,13 +154,25 @@ impl Host for ServerHost {
         });
         // The exports' shares begin behind the one of everything else.
         let share = Share(base.as_ref().ok().and_then(Option::as_ref).map_or(0, |base| base.share() + 1));
-        let (log, session) = (Arc::clone(&self.log), self.session);
+        let (log, session, repeats) = (Arc::clone(&self.log), self.session, Arc::clone(&self.repeats));
         let job = move || {
             let batch = Batch::decode(&batch).map_err(|error| malformed(&error))?;
+            let once = if batch.request == [0; 16] {
+                None
+            } else {
+                let age = batch.age_ms.map(Duration::from_millis);
+                match repeats.begin(&principal.user, batch.request, age, Instant::now())? {
+                    Verdict::Told(reply) => return Ok(reply),
+                    Verdict::Do(doing) => Some(doing),
+                }
+            };
             let done = base.and_then(|base| match base {
                 Some(base) => calls::execute(&batch, &base, &stop),
                 None => calls::exports(&batch, &authority.shown(&principal, seconds_now())?),
             });
+            if let Some(doing) = once {
+                doing.end(done.as_ref().ok().map(|done| done.reply.as_slice()));
+            }
             let lines = done.as_ref().map_or(Vec::new(), |done| done.lines.clone());
             if done.is_err() || !lines.is_empty() {
                 log(&LogEvent::Calls {

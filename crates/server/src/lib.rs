@@ -10,6 +10,7 @@
 //! - `authorise`: from a name on the wire and a proved principal to a file of an export;
 //! - `calls`: what batches of calls do;
 //! - `host`: what a pipeline asks of the server;
+//! - `repeats`: batches of calls that come again;
 //! - `log`: what an administrator hears;
 //! - [`users`]: the state folder: the host's key and who may log in.
 //!
@@ -27,6 +28,7 @@ mod listen;
 mod log;
 pub mod privilege;
 mod recovery;
+mod repeats;
 mod sessions;
 mod untold;
 pub mod users;

@@ -12,6 +12,7 @@ use crate::authorise::{Authority, Export, Present};
 use crate::guest::{Guest, Outcome, Then};
 use crate::log::{Log, LogEvent};
 use crate::recovery;
+use crate::repeats::Repeats;
 use crate::sessions::{Entry, Letter, Pipe};
 use crate::untold::Untold;
 use std::collections::BTreeMap;
@@ -68,6 +69,7 @@ pub struct Server {
     pub(super) gate: Gate,
     pub(crate) authority: Present,
     pub(crate) blocking: Blocking,
+    pub(crate) repeats: Arc<Repeats>,
     pub(crate) letters: SyncSender<Letter>,
     mailbox: Receiver<Letter>,
     listener: Option<SocketId>,
@@ -190,6 +192,7 @@ impl Server {
             authority: Present::new(Authority::new(config.exports.clone())),
             config,
             blocking: Blocking::default(),
+            repeats: Arc::new(Repeats::new(std::time::Instant::now())),
             letters,
             mailbox,
             listener: Some(listener),

@@ -1,9 +1,12 @@
 //! Calls on names, from end to end: what each does, what a page tells, how many may be under way, and that each is done once
 //! whatever becomes of channels.
 
+use super::loss::through;
+use super::support::relay::{Cut, Relay};
 use super::support::serving::{Serving, Setup};
 use std::collections::BTreeSet;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::time::Duration;
 use xdfs_client::wire::{Answer, Call, FileType, NewTime, Put, Wanted};
 use xdfs_client::{Batch, ErrorKind, Session};
 use xdfs_server::Policy;
@@ -204,4 +207,55 @@ fn a_batch_that_cannot_be_done_at_all_is_an_error_of_its_own_and_the_session_liv
     assert_eq!(session.call(&large).unwrap_err().kind, ErrorKind::LimitExceeded);
     assert!(session.look("data", Wanted::NOTHING).is_ok());
     session.close().unwrap();
+}
+
+#[test]
+fn a_batch_that_is_sent_again_in_another_session_is_done_once() {
+    let serving = Serving::start();
+    let mut batch = Batch::new("data");
+    batch.push(&Call::MakeDirectory { path: b"once", parents: false, mode: 0o755 });
+    let batch = batch.once().unwrap();
+    let first = serving.connect(1);
+    assert_eq!(outcomes(&first, &batch), [None]);
+    let again = serving.connect(1);
+    assert_eq!(outcomes(&again, &batch.again(Duration::from_millis(1))), [None], "not AlreadyExists");
+    let mut other = Batch::new("data");
+    other.push(&Call::RemoveDirectory { path: b"once" });
+    let other = other.once().unwrap().again(Duration::from_secs(3600));
+    let unknown = again.call(&other).unwrap().wait().unwrap_err();
+    assert_eq!(unknown.kind, ErrorKind::UnknownOutcome);
+    assert!(serving.directory.path().join("once").is_dir());
+    first.close().unwrap();
+    again.close().unwrap();
+}
+
+#[test]
+fn channels_that_break_while_calls_run_cost_none_and_repeat_none() {
+    let serving = Serving::start();
+    for (round, cut) in [Cut::Fin, Cut::Rst, Cut::Fin, Cut::Rst].into_iter().enumerate() {
+        let relay = Relay::to(&serving.address);
+        let session = through(&serving, &relay, serving.options(4));
+        relay.hold_after(40_000);
+        let content = vec![5; 2000];
+        let pending: Vec<_> = (0..60)
+            .map(|n| {
+                let mut batch = Batch::new("data");
+                // Whatever is done twice fails the second time.
+                let name = format!("r{round}-{n}");
+                let file = format!("{name}/f");
+                batch.push(&Call::MakeDirectory { path: name.as_bytes(), parents: false, mode: 0o755 });
+                batch.push(&Call::Put(Put { keep_existing: true, ..put(file.as_bytes(), &content) }));
+                session.call(&batch).unwrap()
+            })
+            .collect();
+        relay.wait_held();
+        (0..4).filter(|line| *line != round).for_each(|line| relay.cut(line, cut));
+        relay.release();
+        for (n, one) in pending.into_iter().enumerate() {
+            let reply = one.wait().unwrap();
+            let read = reply.read().unwrap();
+            assert!(read.outcomes.iter().all(|outcome| *outcome == Ok(Answer::Done)), "{round}, {n}: {read:?}");
+        }
+        session.close().unwrap();
+    }
 }

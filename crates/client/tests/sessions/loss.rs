@@ -14,7 +14,7 @@ use xdfs_server::LogEvent;
 const BYTES: usize = 16 << 20;
 
 /// A session through a relay, whose channels are all there.
-fn through(serving: &Serving, relay: &Relay, options: ConnectOptions) -> Session {
+pub(crate) fn through(serving: &Serving, relay: &Relay, options: ConnectOptions) -> Session {
     let session = Session::connect(&ConnectOptions { address: relay.address.clone(), ..options }).unwrap();
     let until = Instant::now() + PATIENCE;
     while session.joined() < usize::from(session.facts().channels) {

@@ -4,6 +4,7 @@ use super::*;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use std::collections::BTreeSet;
+use xdfs_proto::wire::path::{Batch, Call, Code, FileType, NewTime, Owner, Put, Reply, Wanted, XattrRule};
 use xdfs_secure::policy::Scope;
 use xdfs_xio::store::MemoryExport;
 
@@ -249,4 +250,125 @@ proptest! {
             prop_assert!(name == b"data" || name == expected);
         }
     }
+}
+
+/// Kinds of the failures of one call of every kind, below `data/a`, in the order of their numbers; none for what may happen.
+fn calls(access: &Access, who: &Principal) -> Vec<(Code, Option<ErrorKind>)> {
+    let path = b"b".as_slice();
+    let times = Some(NewTime::Now);
+    let put = Put { path, keep_existing: false, parents: false, mode: 0o644, modified: None, hash: None, content: b"" };
+    let all = vec![
+        Call::Stat { path, wanted: Wanted::ALL },
+        Call::List { path, wanted: Wanted::ALL, cursor: b"" },
+        Call::MakeDirectory { path, parents: false, mode: 0o755 },
+        Call::RemoveDirectory { path },
+        Call::Unlink { path },
+        Call::Rename { path, to: b"c", keep_existing: true },
+        Call::Link { path, to: b"c" },
+        Call::Symlink { path, target: b"c" },
+        Call::ReadLink { path },
+        Call::SetMode { path, mode: 0o600 },
+        Call::SetTimes { path, modified: times, accessed: times },
+        Call::Truncate { path, length: 0 },
+        Call::SetOwner { path, user: Some(Owner::Number(1)), group: None },
+        Call::MakeNode { path, kind: FileType::Fifo, mode: 0o600, device: (0, 0) },
+        Call::XattrValue { path, name: b"user.a" },
+        Call::SetXattr { path, name: b"user.a", rule: XattrRule::Any, value: b"" },
+        Call::XattrNames { path },
+        Call::RemoveXattr { path, name: b"user.a" },
+        Call::FileSystem { path },
+        Call::Hash { path, offset: 0, length: None },
+        Call::Put(put),
+        Call::Get { path, wanted: Wanted::ALL, most: 9 },
+    ];
+    let codes: Vec<u64> = all.iter().map(Call::code).collect();
+    let batch = Batch { room: 60_000, base: b"data/a", calls: all, ..Batch::default() };
+    // Nothing is there: whatever is let through finds that, or that a store of zeros has no directories.
+    let let_through = |kind| matches!(kind, ErrorKind::NotFound | ErrorKind::Unsupported);
+    let base = match authority(access.clone()).base(who, batch.base, NOW) {
+        Ok(base) => base,
+        Err(error) => {
+            let hidden = |code: &u64| (Code::from_number(*code).unwrap(), Some(error.kind));
+            return codes.iter().map(hidden).collect();
+        }
+    };
+    let done = crate::calls::execute(&batch, &base, &Default::default()).unwrap();
+    let reply = Reply::decode(&done.reply, &codes).unwrap();
+    let told = reply.outcomes.iter().map(|outcome| outcome.as_ref().err().map(|failure| failure.kind));
+    let judged = codes
+        .iter()
+        .zip(told)
+        .map(|(code, kind)| (Code::from_number(*code).unwrap(), kind.filter(|kind| !let_through(*kind))));
+    judged.collect()
+}
+
+/// B23: every call against every right. What nobody granted is refused, and what it is refused with says whether there is an
+/// export at all.
+#[test]
+fn every_right_meets_every_call_as_the_table_says() {
+    use ErrorKind::{NotFound, ReadOnly, Refused};
+    let adds = [Code::MakeDirectory, Code::Put];
+    let granted_by_name = [Code::SetOwner, Code::MakeNode, Code::SetXattr, Code::RemoveXattr];
+    let access = |writable, users, anonymous, keep| Access { writable, users, anonymous, floor: Level::Clear, keep };
+    let (none, all) = (Keep::default(), Keep { modes: true, owner: true, acl: true, xattr: true, special: true });
+    let named = || only(&["alice"]);
+    let key = who("alice", Method::Key);
+    let other = who("mallory", Method::Key);
+    let visitor = who("anonymous@192.0.2.1", Method::Anonymous);
+    let (writing, reading) = (bearer("data", "a", true, NOW + 1), bearer("data", "", false, NOW + 1));
+    let (beside, late) = (bearer("data", "b", true, NOW + 1), bearer("data", "", true, NOW));
+    // What reading, adding, changing and what an export grants by name end in.
+    type Row<'a> = (Access, &'a Principal, [Option<ErrorKind>; 4]);
+    let rows: Vec<Row<'_>> = vec![
+        (access(true, named(), Anonymous::Nothing, none), &key, [None, None, None, Some(Refused)]),
+        (access(true, named(), Anonymous::Nothing, all), &key, [None; 4]),
+        (access(true, named(), Anonymous::Nothing, all), &other, [Some(NotFound); 4]),
+        (access(true, named(), Anonymous::Nothing, all), &visitor, [Some(NotFound); 4]),
+        (access(false, named(), Anonymous::Nothing, all), &key, [None, Some(ReadOnly), Some(ReadOnly), Some(ReadOnly)]),
+        (access(true, Users::All, Anonymous::Nothing, all), &writing, [None; 4]),
+        (
+            access(true, Users::All, Anonymous::Nothing, all),
+            &reading,
+            [None, Some(Refused), Some(Refused), Some(Refused)],
+        ),
+        (access(true, Users::All, Anonymous::Nothing, all), &beside, [Some(Refused); 4]),
+        (access(true, Users::All, Anonymous::Nothing, all), &late, [Some(Refused); 4]),
+        (access(true, Users::All, Anonymous::Read, all), &visitor, [None, Some(Refused), Some(Refused), Some(Refused)]),
+        (access(true, Users::All, Anonymous::Create, all), &visitor, [None, None, Some(Refused), Some(Refused)]),
+        (access(true, Users::All, Anonymous::Write, none), &visitor, [None, None, None, Some(Refused)]),
+    ];
+    for (access, who, [reads, adding, changes, by_name]) in rows {
+        for (code, found) in calls(&access, who) {
+            let expected = match code {
+                code if !code.changes() => reads,
+                code if adds.contains(&code) => adding,
+                code if granted_by_name.contains(&code) => by_name,
+                _ => changes,
+            };
+            assert_eq!(found, expected, "{} by {who:?} with {access:?}", code.name());
+        }
+    }
+}
+
+#[test]
+fn a_path_of_a_call_leads_nowhere_but_below_its_base_and_its_token() {
+    let authority = authority(Access { writable: true, ..Access::default() });
+    let key = who("alice", Method::Key);
+    let base = authority.base(&key, b"data/a", NOW).unwrap();
+    assert_eq!(base.authorise(b"", READ).unwrap().path().to_bytes(), b"a");
+    assert_eq!(base.authorise(b"b/c", READ).unwrap().path().to_bytes(), b"a/b/c");
+    for path in [&b".."[..], b"../b", b"b/../c", b"/b", b"b/", b"b//c", b".", b"b\0"] {
+        let refused = base.authorise(path, READ).unwrap_err();
+        assert_eq!(refused.kind, ErrorKind::InvalidPath, "{}", path.escape_ascii());
+    }
+    let token = bearer("data", "a/b", true, NOW + 1);
+    let base = authority.base(&token, b"data/a", NOW).unwrap();
+    assert!(base.authorise(b"b/c", Want::Change).is_ok() && base.authorise(b"b", READ).is_ok());
+    for path in [&b"bc"[..], b"c", b""] {
+        assert_eq!(base.authorise(path, READ).unwrap_err().kind, ErrorKind::Refused, "{}", path.escape_ascii());
+    }
+    assert_eq!(authority.base(&bearer("other", "", true, NOW + 1), b"data", NOW).unwrap_err().kind, ErrorKind::Refused);
+    assert_eq!(authority.shown(&key, NOW).unwrap(), ["data"]);
+    assert!(authority.shown(&bearer("data", "", true, NOW), NOW).unwrap().is_empty());
+    assert!(authority.shown(&who("anonymous@::1", Method::Anonymous), NOW).unwrap().is_empty());
 }

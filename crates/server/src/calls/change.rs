@@ -61,12 +61,10 @@ impl Work<'_> {
     /// Does a call that changes what something is like; nothing waits for that to be on stable storage.
     fn attribute(&mut self, call: &Call<'_>) -> Result<(), Error> {
         let at = self.at(call.path(), Want::Change)?;
+        self.granted(call)?;
         let tree = at.store().tree()?;
         match *call {
             Call::SetMode { mode, .. } => {
-                if mode & !PLAIN != 0 && !self.base.keep().modes {
-                    return Err(refused("bits of a mode beyond 0777", "modes"));
-                }
                 tree.change(at.path(), &Change { mode: Some(mode), ..Change::default() })?;
             }
             Call::SetTimes { modified, accessed, .. } => {
@@ -77,14 +75,10 @@ impl Work<'_> {
                 tree.change(at.path(), &Change { length: Some(length), ..Change::default() })?;
             }
             Call::SetOwner { user, group, .. } => {
-                if !self.base.keep().owner {
-                    return Err(refused("owners", "owner"));
-                }
                 let owner = (user.map(number).transpose()?, group.map(number).transpose()?);
                 tree.change(at.path(), &Change { owner, ..Change::default() })?;
             }
             Call::SetXattr { name, rule, value, .. } => {
-                self.xattr_may(name)?;
                 match (rule, tree.xattr(at.path(), name)) {
                     (XattrRule::Any, _) | (XattrRule::Replace, Ok(_)) => {}
                     (XattrRule::Create, Ok(_)) => {
@@ -96,13 +90,25 @@ impl Work<'_> {
                 tree.set_xattr(at.path(), name, value)?;
             }
             Call::RemoveXattr { name, .. } => {
-                self.xattr_may(name)?;
                 tree.remove_xattr(at.path(), name)?;
             }
             _ => return Err(Error::new(ErrorKind::Unsupported, "no such call")),
         }
         self.loose = true;
         Ok(())
+    }
+
+    /// Whether the export takes what the call brings along.
+    fn granted(&self, call: &Call<'_>) -> Result<(), Error> {
+        let keep = self.base.keep();
+        match *call {
+            Call::SetMode { mode, .. } if mode & !PLAIN != 0 && !keep.modes => {
+                Err(refused("bits of a mode beyond 0777", "modes"))
+            }
+            Call::SetOwner { .. } if !keep.owner => Err(refused("owners", "owner")),
+            Call::SetXattr { name, .. } | Call::RemoveXattr { name, .. } => self.xattr_may(name),
+            _ => Ok(()),
+        }
     }
 
     fn make_node(&mut self, path: &[u8], kind: FileType, mode: u32, device: (u32, u32)) -> Result<(), Error> {

@@ -42,18 +42,30 @@ pub(crate) fn execute(batch: &Batch<'_>, base: &Base, stop: &AtomicBool) -> Resu
     let mut writer = room(batch)?;
     let mut lines = Vec::new();
     let mut work = Work { base, durable: batch.durable, touched: BTreeSet::new(), loose: false };
-    for (index, call) in batch.calls.iter().enumerate() {
+    let mut left = batch.calls.as_slice();
+    while let Some(call) = left.first() {
         if stop.load(Ordering::Relaxed) {
-            if index == 0 {
+            if left.len() == batch.calls.len() {
                 return Err(Error::new(ErrorKind::Cancelled, "cancelled before it was begun"));
             }
             break;
         }
-        let result = work.call(call, &mut writer);
-        if call.changes() || matches!(call, Call::Get { .. }) {
-            lines.push(CallLine::of(call, result.as_ref().err()));
+        let puts = small::group(left, batch.stop);
+        let results = if puts.is_empty() { vec![work.call(call, &mut writer)] } else { work.put(&puts) };
+        let (done, rest) = left.split_at(results.len());
+        left = rest;
+        for (call, result) in done.iter().zip(&results) {
+            if !puts.is_empty() {
+                match result {
+                    Ok(()) => writer.answer(&Answer::Done),
+                    Err(error) => writer.fail(failure(error)),
+                }
+            }
+            if call.changes() || matches!(call, Call::Get { .. }) {
+                lines.push(CallLine::of(call, result.as_ref().err()));
+            }
         }
-        if result.is_err() && batch.stop {
+        if batch.stop && results.iter().any(Result::is_err) {
             break;
         }
     }
@@ -111,7 +123,6 @@ impl Work<'_> {
             Call::XattrNames { path } => return self.xattr_names(path, writer),
             Call::FileSystem { path } => self.space(path),
             Call::Hash { path, offset, length } => self.hash(path, *offset, *length),
-            Call::Put(put) => self.put(put).map(|()| Answer::Done),
             Call::Unknown { .. } => Err(Error::new(ErrorKind::Unsupported, "no such call")),
             other => self.change(other).map(|()| Answer::Done),
         };

@@ -1,51 +1,68 @@
-//! Small files: their bytes travel in the call (PATHM-05, PATHM-06).
+//! Small files: their bytes travel in the call (PATHM-05, PATHM-06). Neighbours in a batch go to storage together, so that they
+//! share what makes them durable (rule 22).
 
 use super::look::{attributes_of, plain};
 use super::{Work, failure};
 use crate::authorise::{Authorized, Want};
-use xdfs_engine::transfer::commit;
 use xdfs_proto::base::{Error, ErrorKind, Safety};
-use xdfs_proto::wire::path::{Answer, FileType, Put, ReplyWriter, Wanted};
-use xdfs_secure::random;
-use xdfs_xio::store::{CommitRequest, StageRequest};
+use xdfs_proto::wire::path::{Answer, Call, Put, ReplyWriter, Wanted};
+use xdfs_xio::store::SmallFile;
 
-/// Permission bits of directories that are made on the way; the umask takes its part.
-const PARENT_MODE: u32 = 0o777;
+/// Files that go to storage together: as many as share one commit.
+const GROUP_MAX: usize = 64;
+
+/// The small files at the front of `calls` that go together.
+pub(super) fn group<'c, 'b>(calls: &'c [Call<'b>], stop_at_failure: bool) -> Vec<&'c Put<'b>> {
+    // Where a failure stops the rest, the rest must not have been begun.
+    let most = if stop_at_failure { 1 } else { GROUP_MAX };
+    let put = |call: &'c Call<'b>| match call {
+        Call::Put(put) => Some(put),
+        _ => None,
+    };
+    calls.iter().map_while(put).take(most).collect()
+}
 
 impl Work<'_> {
-    pub(super) fn put(&mut self, put: &Put<'_>) -> Result<(), Error> {
+    /// Puts files; one outcome each.
+    pub(super) fn put(&mut self, puts: &[&Put<'_>]) -> Vec<Result<(), Error>> {
+        let judged: Vec<Result<Authorized, Error>> = puts.iter().map(|put| self.judge(put)).collect();
+        let files: Vec<SmallFile<'_>> = judged
+            .iter()
+            .zip(puts)
+            .filter_map(|(at, put)| {
+                let at = at.as_ref().ok()?;
+                Some(SmallFile {
+                    target: at.path().clone(),
+                    content: put.content,
+                    mode: put.mode,
+                    modified: put.modified,
+                    existing: at.existing(),
+                    base: None,
+                    parents: put.parents,
+                })
+            })
+            .collect();
+        // All of a batch are below one base, and so in one store.
+        let store = judged.iter().find_map(|at| at.as_ref().ok().map(Authorized::store));
+        let mut placed = store.map_or(Vec::new(), |store| store.put_small(&files, self.durable)).into_iter();
+        let lost = || Error::new(ErrorKind::Storage, "storage told no outcome");
+        judged
+            .into_iter()
+            .map(|at| {
+                at?;
+                let safety = placed.next().ok_or_else(lost)??.safety;
+                self.loose |= self.durable && safety < Safety::Durable;
+                Ok(())
+            })
+            .collect()
+    }
+
+    fn judge(&self, put: &Put<'_>) -> Result<Authorized, Error> {
         let at = self.at(put.path, Want::Write { keep: put.keep_existing })?;
         if put.hash.is_some_and(|hash| hash != xdfs_secure::content::hash(put.content)) {
             return Err(Error::new(ErrorKind::Corrupted, "what arrived is not what was sent"));
         }
-        let safety = match self.put_at(&at, put) {
-            Err(error) if error.kind == ErrorKind::NotFound && put.parents => {
-                let above = at.path().parent().unwrap_or_default();
-                at.store().tree()?.make_directory(&above, PARENT_MODE, true)?;
-                self.made(&above, true);
-                self.put_at(&at, put)?
-            }
-            other => other?,
-        };
-        self.loose |= self.durable && safety < Safety::Durable;
-        Ok(())
-    }
-
-    fn put_at(&self, at: &Authorized, put: &Put<'_>) -> Result<Safety, Error> {
-        let length = put.content.len() as u64;
-        let stage = at.store().stage(&StageRequest {
-            target: at.path().clone(),
-            size: Some(length),
-            existing: at.existing(),
-            transfer: random::array()?,
-            resume: None,
-            base: None,
-        })?;
-        if length > 0 {
-            stage.write(put.content, 0)?;
-        }
-        let request = CommitRequest { length, mode: put.mode, modified: put.modified };
-        commit::carry_out(stage, &request, self.durable).map(|target| target.safety)
+        Ok(at)
     }
 
     pub(super) fn get(
@@ -56,23 +73,22 @@ impl Work<'_> {
         writer: &mut ReplyWriter,
     ) -> Result<(), Error> {
         let told = self.at(path, Want::Read).and_then(|at| {
-            let source = at.store().open(at.path())?;
-            let size = source.attributes().size.unwrap_or(u64::MAX);
-            let room = writer.room().min(most as usize);
-            let Some(size) = usize::try_from(size).ok().filter(|size| *size <= room) else {
-                return Err(Error::new(ErrorKind::TooLarge, "the file is larger than the room for it"));
+            let most = writer.room().min(most as usize) as u64;
+            let small = at.store().get_small(std::slice::from_ref(at.path()), most).pop();
+            let small = small.ok_or_else(|| Error::new(ErrorKind::Storage, "storage told no outcome"))??;
+            // Most files are asked for with what their own descriptor tells; what only a name has is looked up.
+            let told = Wanted::MODE.and(Wanted::SIZE).and(Wanted::MODIFIED).and(Wanted::VERSION);
+            let node = match told.has(wanted) {
+                true => None,
+                false => at.store().tree().and_then(|tree| tree.node(at.path())).ok(),
             };
-            let mut content = vec![0; size];
-            source.read_exact_at(&mut content, 0)?;
-            source.revalidate()?;
-            let node = at.store().tree().and_then(|tree| tree.node(at.path()));
+            // What has the name now may be another file.
+            let node = node.filter(|node| node.version == small.attributes.version);
             let attributes = match &node {
-                // What has the name now may be another file.
-                Ok(node) if node.version == source.attributes().version => attributes_of(node, wanted, None),
-                _ => plain(source.attributes(), wanted),
+                Some(node) => attributes_of(node, wanted, None),
+                None => plain(&small.attributes, wanted),
             };
-            debug_assert_eq!(attributes.kind, FileType::Regular);
-            writer.answer(&Answer::File { attributes, content: &content });
+            writer.answer(&Answer::File { attributes, content: &small.content });
             Ok(())
         });
         told.inspect_err(|error| writer.fail(failure(error)))

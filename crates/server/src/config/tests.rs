@@ -89,6 +89,7 @@ fn every_mistake_is_an_error_that_names_its_line() {
         ("[limits]\nlogins-soft = 300", 2, "raise logins"),
         ("[limits]\nlogins = 10", 2, "raise logins"),
         ("listen = \"example.org:2799\"", 1, "no host names"),
+        ("[exports.d]\ndirectory = \"/tmp\"\nkeep = [\"all\"]", 3, "modes, owner, acl, xattr, special"),
         ("min-protection = \"Private\"", 1, "clear, integrity, private"),
         ("suites = [\"aes-256-gcm\",\n \"rc4\"]", 2, "chacha20-poly1305"),
         ("suites = []", 1, "nobody can connect"),

@@ -214,6 +214,7 @@ impl Server {
             waker: self.dispatch.waker(),
             pipeline,
             session_floor: group.session.limits().floor,
+            repeats: Arc::clone(&self.repeats),
             operations: BTreeMap::new(),
         };
         let mut peers = posts.to_vec();

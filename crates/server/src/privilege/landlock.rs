@@ -20,9 +20,10 @@ fn extending() -> BitFlags<AccessFs> {
     AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::MakeReg
 }
 
-/// Files and directories; no links, devices, sockets or programs.
+/// Files, directories and links, and names that move between directories; no devices, sockets or programs.
 fn writing() -> BitFlags<AccessFs> {
-    reading() | extending() | AccessFs::Truncate | AccessFs::MakeDir | AccessFs::RemoveFile | AccessFs::RemoveDir
+    let names = AccessFs::MakeDir | AccessFs::MakeSym | AccessFs::Refer | AccessFs::RemoveFile | AccessFs::RemoveDir;
+    reading() | extending() | AccessFs::Truncate | names
 }
 
 /// Whether the service manager is told through a name that the scope of abstract sockets would close.
