@@ -27,6 +27,9 @@ const KILLED_AT: f64 = 0.9;
 /// The command sends when so much has crossed; the opening of a session is a few KiB.
 const SENDS_OCTETS: u64 = 1 << 20;
 
+/// The sockets are empty when nothing has crossed for so long.
+const CALM: Duration = Duration::from_millis(100);
+
 /// Rounds at most: each moves 5 GiB and makes them durable.
 const ROUNDS_MAX: u32 = 4;
 
@@ -151,11 +154,28 @@ impl Attempts<'_> {
         Ok(1.0 - (sockets::octets() - before) as f64 / bytes as f64)
     }
 
+    /// Waits until what the sockets of the killed program still held has crossed; the octets so far.
+    fn calm(&self) -> Result<u64> {
+        let mut before = sockets::octets();
+        loop {
+            self.world.interrupt.check()?;
+            std::thread::sleep(CALM);
+            let now = sockets::octets();
+            if now - before < SENDS_OCTETS / 16 {
+                return Ok(now);
+            }
+            before = now;
+        }
+    }
+
     /// The second attempt: bytes that it sent, and seconds until it did.
     fn again(&mut self) -> Result<(f64, f64)> {
-        let before = sockets::octets();
+        let before = self.calm()?;
         let (mut running, _account) = self.start()?;
-        self.crossed(&mut running, before + SENDS_OCTETS)?;
+        if !self.crossed(&mut running, before + SENDS_OCTETS)? {
+            let detail = format!("the second attempt sent nothing: {}", running.complaint());
+            return Err(Error::Wrong { system: "xdfs".to_owned(), detail });
+        }
         let seconds = running.started().elapsed().as_secs_f64();
         running.wait(LIMIT, &self.world.interrupt)?;
         running.finish()?;
