@@ -6,11 +6,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use xdfs_proto::base::Level;
-use xdfs_server::Anonymous;
 use xdfs_server::config::Confinement;
+use xdfs_server::{Anonymous, Keep};
 
 use super::{PlanError, level_of, show};
-use crate::args::{ConfinementArg, Rights, ServeArgs};
+use crate::args::{ConfinementArg, KeepArg, Rights, ServeArgs};
 use crate::url::is_export_name;
 
 /// A server to be.
@@ -51,6 +51,8 @@ pub(crate) struct ExportPlan {
     pub(crate) writable: bool,
     /// What visitors may do without a login.
     pub(crate) anonymous: Anonymous,
+    /// What copies may bring along besides content.
+    pub(crate) keep: Keep,
 }
 
 /// What an export holds.
@@ -70,10 +72,18 @@ pub(super) fn resolve(args: ServeArgs) -> Result<ServePlan, PlanError> {
         Some(Rights::Create) => Anonymous::Create,
         Some(Rights::Rw) => Anonymous::Write,
     };
+    let wanted = |kind: KeepArg| args.keep.contains(&kind);
+    let keep = Keep {
+        modes: wanted(KeepArg::Modes),
+        owner: wanted(KeepArg::Owner),
+        acl: wanted(KeepArg::Acl),
+        xattr: wanted(KeepArg::Xattr),
+        special: wanted(KeepArg::Special),
+    };
     let mut exports: Vec<ExportPlan> = Vec::with_capacity(args.export.len());
     for text in &args.export {
         let mut export = parse_export(text)?;
-        export.anonymous = anonymous;
+        (export.anonymous, export.keep) = (anonymous, keep);
         if exports.iter().any(|other| other.name == export.name) {
             return Err(PlanError::ExportTwice(export.name));
         }
@@ -118,7 +128,7 @@ fn parse_export(text: &OsStr) -> Result<ExportPlan, PlanError> {
         b"memory" if root.len() < bytes.len() - equals - 1 => Root::Memory,
         directory => Root::Directory(PathBuf::from(OsStr::from_bytes(directory))),
     };
-    Ok(ExportPlan { name, root, writable, anonymous: Anonymous::Nothing })
+    Ok(ExportPlan { name, root, writable, anonymous: Anonymous::Nothing, keep: Keep::default() })
 }
 
 /// An address with a port; `localhost` is the one name that needs no look-up.
@@ -141,7 +151,7 @@ mod tests {
 
     fn directory(name: &str, path: &str, writable: bool) -> Result<ExportPlan, PlanError> {
         let root = Root::Directory(path.into());
-        Ok(ExportPlan { name: name.to_owned(), root, writable, anonymous: Anonymous::Nothing })
+        Ok(ExportPlan { name: name.to_owned(), root, writable, anonymous: Anonymous::Nothing, keep: Keep::default() })
     }
 
     #[test]
@@ -159,7 +169,9 @@ mod tests {
     #[test]
     fn a_memory_export_may_be_read_only_too() {
         let anonymous = Anonymous::Nothing;
-        let memory = |writable| Ok(ExportPlan { name: "m".to_owned(), root: Root::Memory, writable, anonymous });
+        let memory = |writable| {
+            Ok(ExportPlan { name: "m".to_owned(), root: Root::Memory, writable, anonymous, keep: Keep::default() })
+        };
         assert_eq!(export("m=memory:"), memory(true));
         assert_eq!(export("m=memory:ro"), memory(false));
         assert_eq!(export("m=memory:rw"), memory(true));

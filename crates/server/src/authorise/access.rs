@@ -44,6 +44,19 @@ pub struct Keep {
     pub special: bool,
 }
 
+impl Keep {
+    /// What either of them takes.
+    pub const fn or(self, other: Self) -> Self {
+        Self {
+            modes: self.modes || other.modes,
+            owner: self.owner || other.owner,
+            acl: self.acl || other.acl,
+            xattr: self.xattr || other.xattr,
+            special: self.special || other.special,
+        }
+    }
+}
+
 /// Who may use an export, and how.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Access {

@@ -4,6 +4,7 @@
 //! not break a server at night. What is listed either leaves the process (exec), reaches into others (ptrace), changes
 //! the machine (mount, modules, clocks), or goes around this very filter (io_uring, whose operations seccomp never sees).
 
+use crate::authorise::Keep;
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, SeccompRule};
 use std::collections::BTreeMap;
 
@@ -45,7 +46,6 @@ const DENIED: &[libc::c_long] = &[
     libc::SYS_chroot,
     libc::SYS_unshare,
     libc::SYS_setns,
-    libc::SYS_mknodat,
     // The machine.
     libc::SYS_init_module,
     libc::SYS_finit_module,
@@ -83,7 +83,6 @@ const DENIED: &[libc::c_long] = &[
 const DENIED_HERE: &[libc::c_long] = &[
     libc::SYS_fork,
     libc::SYS_vfork,
-    libc::SYS_mknod,
     libc::SYS_iopl,
     libc::SYS_ioperm,
     libc::SYS_modify_ldt,
@@ -95,16 +94,24 @@ const DENIED_HERE: &[libc::c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const DENIED_HERE: &[libc::c_long] = &[];
 
+/// Denied where no export takes special files.
+const SPECIAL: &[libc::c_long] = &[
+    libc::SYS_mknodat,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_mknod,
+];
+
 /// On x86-64 the numbers of the x32 form reach the same calls; they are denied with them.
 #[cfg(target_arch = "x86_64")]
 const OTHER_FORM: Option<libc::c_long> = Some(0x4000_0000);
 #[cfg(not(target_arch = "x86_64"))]
 const OTHER_FORM: Option<libc::c_long> = None;
 
-fn program() -> Result<BpfProgram, String> {
+fn program(keep: Keep) -> Result<BpfProgram, String> {
     let always: Vec<SeccompRule> = Vec::new();
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
-    for number in DENIED.iter().chain(DENIED_HERE) {
+    let special = if keep.special { &[] } else { SPECIAL };
+    for number in DENIED.iter().chain(DENIED_HERE).chain(special) {
         rules.insert(*number, always.clone());
         rules.extend(OTHER_FORM.map(|bit| (*number | bit, always.clone())));
     }
@@ -115,6 +122,6 @@ fn program() -> Result<BpfProgram, String> {
 }
 
 /// Binds this thread and those that it starts; sets `no_new_privs`.
-pub(super) fn install() -> Result<(), String> {
-    seccompiler::apply_filter(&program()?).map_err(|error| error.to_string())
+pub(super) fn install(keep: Keep) -> Result<(), String> {
+    seccompiler::apply_filter(&program(keep)?).map_err(|error| error.to_string())
 }

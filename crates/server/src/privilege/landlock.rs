@@ -1,6 +1,7 @@
 //! The files that the process may reach from now on, and no connection of its own (Landlock).
 
 use super::Needs;
+use crate::authorise::Keep;
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, LandlockStatus, PathBeneath, PathFd, RestrictionStatus, Ruleset,
     RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
@@ -20,10 +21,15 @@ fn extending() -> BitFlags<AccessFs> {
     AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::MakeReg
 }
 
-/// Files, directories and links, and names that move between directories; no devices, sockets or programs.
-fn writing() -> BitFlags<AccessFs> {
-    let names = AccessFs::MakeDir | AccessFs::MakeSym | AccessFs::Refer | AccessFs::RemoveFile | AccessFs::RemoveDir;
-    reading() | extending() | AccessFs::Truncate | names
+/// Files, directories and links; no programs, and devices, pipes and sockets only where an export takes them. (A link can be made to
+/// lead anywhere: nobody here follows it, and it reaches no further than what may be reached without it.)
+fn writing(keep: Keep) -> BitFlags<AccessFs> {
+    let names = AccessFs::MakeDir | AccessFs::RemoveFile | AccessFs::RemoveDir | AccessFs::MakeSym | AccessFs::Refer;
+    let usual = reading() | extending() | AccessFs::Truncate | names;
+    if !keep.special {
+        return usual;
+    }
+    usual | AccessFs::MakeFifo | AccessFs::MakeSock | AccessFs::MakeChar | AccessFs::MakeBlock
 }
 
 /// Whether the service manager is told through a name that the scope of abstract sockets would close.
@@ -50,7 +56,7 @@ pub(super) fn restrict(needs: &Needs) -> Result<Option<String>, String> {
 
 fn restrict_to(needs: &Needs) -> Result<RestrictionStatus, String> {
     let mut rules = Vec::new();
-    let rows = [(&needs.readable, reading()), (&needs.writable, writing()), (&needs.appendable, extending())];
+    let rows = [(&needs.readable, reading()), (&needs.writable, writing(needs.keep)), (&needs.appendable, extending())];
     for (paths, access) in rows {
         for path in paths {
             let held = PathFd::new(path).map_err(|error| error.to_string())?;

@@ -13,6 +13,7 @@ mod landlock;
 #[cfg(test)]
 mod tests;
 
+use crate::authorise::Keep;
 use crate::config::Confinement;
 use std::path::PathBuf;
 use xdfs_proto::base::{Error, ErrorKind};
@@ -26,6 +27,8 @@ pub struct Needs {
     pub writable: Vec<PathBuf>,
     /// Directories in which files are made and extended: the folder of the audit log.
     pub appendable: Vec<PathBuf>,
+    /// What any of the exports takes besides content: owners and special files need more of the system.
+    pub keep: Keep,
 }
 
 /// What binds the process now.
@@ -47,7 +50,7 @@ pub fn confine(needs: &Needs, how: Confinement) -> Result<Confined, Error> {
         return Ok(confined);
     }
     if rustix::process::geteuid().is_root() {
-        capabilities::drop_most()?;
+        capabilities::drop_most(needs.keep)?;
         confined.notes.push(
             "it runs as root: every file of this machine's users is within reach of its exports; run it as a user of \
              its own where that is possible"
@@ -61,7 +64,7 @@ pub fn confine(needs: &Needs, how: Confinement) -> Result<Confined, Error> {
     let answer = landlock::restrict(needs).map_err(|error| denied("Landlock", error))?;
     confined.files = answer.is_none();
     confined.notes.extend(answer);
-    match filter::install() {
+    match filter::install(needs.keep) {
         Ok(()) => confined.calls = true,
         Err(error) => confined.notes.push(format!("system calls are not filtered: {error}")),
     }

@@ -28,7 +28,13 @@ impl Scene {
     }
 
     fn needs(&self) -> Needs {
-        Needs { readable: vec![self.at("read")], writable: vec![self.at("write")], appendable: vec![self.at("log")] }
+        let keep = Keep::default();
+        Needs {
+            readable: vec![self.at("read")],
+            writable: vec![self.at("write")],
+            appendable: vec![self.at("log")],
+            keep,
+        }
     }
 }
 
@@ -87,9 +93,12 @@ fn exports_are_within_reach_and_nothing_else_is() {
         denied(fs::remove_file(scene.at("log/file")), "removing the log");
         denied(fs::write(scene.at("outside/new"), b""), "writing beside the exports");
         denied(fs::rename(scene.at("write/file"), scene.at("outside/moved")), "moving a file out");
-        // A link leads nobody anywhere: it is never followed here, and what it names is denied.
         symlink("/etc", scene.at("write/etc")).unwrap();
-        denied(std::fs::read_dir(scene.at("write/etc")).map(drop), "following a link");
+        denied(fs::read_dir(scene.at("write/etc")), "listing /etc through a link of its own");
+        fs::rename(scene.at("write/below/file"), scene.at("write/moved")).unwrap();
+        fs::hard_link(scene.at("write/moved"), scene.at("write/below/second")).unwrap();
+        denied(fs::hard_link(scene.at("read/file"), scene.at("write/stolen")), "linking a read-only file");
+        denied(make_fifo(&scene.at("write/fifo")), "making a pipe");
         // What runs later is bound as well.
         std::thread::scope(|threads| {
             threads.spawn(|| denied(File::open("/etc/passwd"), "reading on a later thread"));
@@ -146,6 +155,28 @@ fn root_keeps_what_concerns_files_and_nothing_else() {
         let kept = CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH | CapabilitySet::FOWNER;
         assert!(kept.contains(left.permitted) && left.effective == left.permitted, "{left:?}");
     });
+}
+
+#[test]
+fn an_export_that_takes_owners_and_special_files_gets_what_they_need() {
+    let scene = Scene::new("keep");
+    std::thread::scope(|threads| {
+        let inside = threads.spawn(|| {
+            let keep = Keep { owner: true, special: true, ..Keep::default() };
+            confine(&Needs { keep, ..scene.needs() }, Confinement::Automatic).unwrap();
+            make_fifo(&scene.at("write/fifo")).unwrap();
+            denied(make_fifo(&scene.at("outside/fifo")), "making a pipe beside the exports");
+            if rustix::process::geteuid().is_root() {
+                std::os::unix::fs::chown(scene.at("write/fifo"), Some(4711), None).unwrap();
+            }
+        });
+        inside.join().unwrap();
+    });
+}
+
+fn make_fifo(path: &Path) -> std::io::Result<()> {
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    Ok(rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, mode, 0)?)
 }
 
 #[test]

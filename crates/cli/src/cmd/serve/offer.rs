@@ -8,7 +8,7 @@ use xdfs_proto::base::Level;
 use xdfs_server::config::{Audit, Confinement, Settings};
 use xdfs_server::privilege::Needs;
 use xdfs_server::users::State;
-use xdfs_server::{Access, Anonymous, Export, Policy, ServerLimits, SiteCertificate};
+use xdfs_server::{Access, Anonymous, Export, Keep, Policy, ServerLimits, SiteCertificate};
 use xdfs_xio::store::{LocalStore, MemoryExport, Store};
 
 use super::super::key::failed;
@@ -79,6 +79,8 @@ impl Offer {
             }
         }
         exports.append(&mut of_file);
+        let granted = exports.iter().map(Export::access).filter(|access| access.writable);
+        needs.keep = granted.fold(Keep::default(), |all, access| all.or(access.keep));
         if exports.is_empty() {
             let text = "nothing is offered; add an export to the configuration file, or give --export NAME=DIR";
             return Err(Failure::new(Exit::Usage, text.to_owned()));
@@ -132,7 +134,8 @@ fn need(needs: &mut Needs, path: &Path, writable: bool) {
 }
 
 fn open(plan: &ExportPlan) -> Result<Export, Failure> {
-    let access = Access { writable: plan.writable, anonymous: plan.anonymous, ..Access::default() };
+    let (writable, anonymous, keep) = (plan.writable, plan.anonymous, plan.keep);
+    let access = Access { writable, anonymous, keep, ..Access::default() };
     let store: Arc<dyn Store> = match &plan.root {
         Root::Memory => Arc::new(MemoryExport),
         Root::Directory(path) => Arc::new(LocalStore::open_root(path, plan.writable).map_err(|error| {

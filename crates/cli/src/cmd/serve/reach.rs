@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use xdfs_server::Keep;
 use xdfs_server::privilege::Needs;
 
 /// A directory, as the kernel tells it from others.
@@ -14,13 +15,15 @@ pub(super) struct Reach {
     readable: Vec<Identity>,
     writable: Vec<Identity>,
     appendable: Vec<Identity>,
+    keep: Keep,
 }
 
 impl Reach {
     /// What `needs` lead to now.
     pub(super) fn of(needs: &Needs) -> Self {
         let all = |paths: &[PathBuf]| paths.iter().map(|path| identity(path)).collect();
-        Self { readable: all(&needs.readable), writable: all(&needs.writable), appendable: all(&needs.appendable) }
+        let (readable, writable, appendable) = (all(&needs.readable), all(&needs.writable), all(&needs.appendable));
+        Self { readable, writable, appendable, keep: needs.keep }
     }
 
     /// Whether who may reach this may also reach `other`.
@@ -29,6 +32,7 @@ impl Reach {
         other.readable.iter().all(read)
             && other.writable.iter().all(|one| self.writable.contains(one))
             && other.appendable.iter().all(|one| self.appendable.contains(one) || self.writable.contains(one))
+            && self.keep.or(other.keep) == self.keep
     }
 }
 
