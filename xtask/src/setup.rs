@@ -27,6 +27,7 @@ const NEEDS: &[Need] = &[
     need("iproute2", Sign::Program("ip"), "network namespaces, and ss to see a socket's options"),
     need("strace", Sign::Program("strace"), "counts the system calls of a transfer"),
     need("e2fsprogs", Sign::Program("mkfs.ext4"), "a file system whose power is cut"),
+    need("rsync", Sign::Program("rsync"), "judges what a copy of a tree kept"),
     need("openssh-client", Sign::Program("ssh-keygen"), "keys in the format that users have"),
     need("systemd", Sign::Program("systemd-analyze"), "judges how exposed the service is"),
     need("python3", Sign::Program("python3"), "the minimal client in another language"),

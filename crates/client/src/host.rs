@@ -4,10 +4,10 @@ use crate::calls::Queue;
 use crate::ends::Target;
 use crate::joining::Joiner;
 use crate::options::Verify;
+use crate::teller::Teller;
 use crate::transfer::{RemoteFile, Report};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 use xdfs_engine::host::{Host, Job, Opened, Staged};
@@ -28,7 +28,7 @@ pub(crate) struct Pending {
     pub resumed: Arc<AtomicU64>,
     /// Upload: version of what it replaces.
     pub replaces: Arc<OnceLock<Vec<u8>>>,
-    pub outcome: SyncSender<Result<Report, Error>>,
+    pub outcome: Teller<Report>,
     pub moved: Arc<AtomicU64>,
     pub started: Instant,
     pub level: Level,
@@ -76,7 +76,7 @@ impl Registry {
             return;
         }
         for pending in std::mem::take(&mut *self.pending()).into_values() {
-            let _ = pending.outcome.try_send(Err(error.cloned().unwrap_or_else(closed)));
+            pending.outcome.tell(Err(error.cloned().unwrap_or_else(closed)));
         }
     }
 }
@@ -149,7 +149,7 @@ impl Host for ClientHost {
             }
             Err(error) => {
                 if let Some(one) = pending.remove(&ticket) {
-                    let _ = one.outcome.try_send(Err(error));
+                    one.outcome.tell(Err(error));
                 }
             }
         }
@@ -184,7 +184,7 @@ impl Host for ClientHost {
             remote: pending.remote,
             resumed: pending.resumed.load(Ordering::Relaxed),
         });
-        let _ = pending.outcome.try_send(report);
+        pending.outcome.tell(report);
         self.close_when_drained();
     }
 

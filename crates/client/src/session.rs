@@ -1,35 +1,35 @@
 //! A session: connected, opened, and served by one thread per pipeline.
 
 use crate::connect::{self, Connected};
-use crate::ends::{Payload, RESUME_BYTES_MIN, Target};
+use crate::ends::{Payload, Target};
 use crate::host::{Pending, Registry};
 use crate::joining::{Access, Joiner};
-use crate::options::{ConnectOptions, GetOptions, PutOptions, Verify};
+use crate::options::{ConnectOptions, GetOptions};
 use crate::pipelines::{First, Opened, Pipelines};
-use crate::transfer::{RemoteFile, Transfer};
+use crate::requests::download;
+use crate::teller::Teller;
+use crate::transfer::{Report, Transfer};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use xdfs_engine::bounds;
 use xdfs_engine::group::GroupChannel;
 use xdfs_engine::mail::{Command, Mail};
 use xdfs_engine::opening::ClientOpened;
-use xdfs_proto::base::{ChannelId, Digest, Error, ErrorKind, Level, Suite};
+use xdfs_proto::base::{ChannelId, Error, Level, Suite};
 use xdfs_proto::limits;
 use xdfs_proto::session::SessionLimits;
 use xdfs_proto::wire::Event;
 use xdfs_proto::wire::handshake::Accept;
-use xdfs_proto::wire::request::{Request, Resume};
+use xdfs_proto::wire::request::Request;
 use xdfs_secure::keys::{self, ChannelKeys, Grant};
 use xdfs_secure::policy::{Fingerprint, Method, PublicKey};
+use xdfs_secure::random;
 use xdfs_secure::record::{Limits as KeyLimits, Opener, Sealer};
-use xdfs_secure::{naming, random};
-use xdfs_xio::store::noted;
 use xdfs_xio::transport::{self, TransportOptions};
 
 /// Bytes that a server may send before the first CREDIT: a small file arrives without waiting for it.
-const INITIAL_CREDIT: u64 = 4 << 20;
+pub(crate) const INITIAL_CREDIT: u64 = 4 << 20;
 
 /// Ticket of a session's first transfer.
 const FIRST_TICKET: u64 = 1;
@@ -66,7 +66,7 @@ pub struct SessionFacts {
 /// See the module.
 pub struct Session {
     facts: SessionFacts,
-    level: Level,
+    pub(crate) level: Level,
     registry: Arc<Registry>,
     pipelines: Pipelines,
     tickets: AtomicU64,
@@ -98,7 +98,7 @@ impl Session {
         let fresh = Request { transfer: random::array()?, level: options.level, credit, ..Request::default() };
         let mut target = target;
         let (request, resume) = download(fresh, remote.as_ref(), &mut target, get);
-        let (outcome, receiver) = sync_channel(1);
+        let (outcome, receiver) = Teller::waiting();
         let (moved, resumed) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         let replaces = Arc::new(OnceLock::new());
         let pending = Pending {
@@ -204,75 +204,17 @@ impl Session {
         self.pipelines.joiner()?.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Uploads `payload` to `remote` (`EXPORT/path`, nothing encoded).
-    pub fn put(&self, payload: Payload, remote: impl AsRef<[u8]>, options: &PutOptions) -> Result<Transfer, Error> {
-        let attributes = payload.source.attributes();
-        let length = if payload.source.is_sequential() { None } else { payload.length };
-        let again = options.base.is_some();
-        // What is tried again may be there already, however short it is.
-        let long = length.filter(|length| options.resume && (again || *length >= RESUME_BYTES_MIN));
-        let source = &payload.source;
-        let identity = source.identity().zip(source.likeness()).zip(long);
-        let identity = identity.map(|((version, like), length)| (version.to_vec(), like.to_vec(), length));
-        let mut request = Request {
-            name: remote.as_ref().to_vec(),
-            label: options.label.clone(),
-            keep_existing: options.keep_existing,
-            durable: options.durable,
-            hash: options.verify >= Verify::Hash,
-            reread: options.verify >= Verify::Reread,
-            // What a pipe gives is known when it has given it; its reader holds it to the length.
-            length,
-            mode: options.mode.unwrap_or(attributes.mode & 0o777),
-            modified: payload.source.modified(),
-            base: options.base.clone().filter(|_| payload.source.modified().is_some()),
-            ..self.request()?
-        };
-        if let Some((source, like, length)) = identity {
-            let range = [payload.offset.to_be_bytes(), length.to_be_bytes()].concat();
-            // Not of the version: another client's copy of the file may go on with what this one leaves.
-            request.transfer = naming::transfer_id(&[b"up", remote.as_ref(), &like, &range]);
-            request.resume = Some(Resume { source, kept: Vec::new() });
-        }
-        self.start(request, Some(payload), None, options.resume)
-    }
-
-    /// Downloads `remote` (`EXPORT/path`, nothing encoded) to `target`.
-    pub fn get(&self, remote: impl AsRef<[u8]>, mut target: Target, options: &GetOptions) -> Result<Transfer, Error> {
-        // Never more than an ordered target can hold.
-        let credit = INITIAL_CREDIT.min(bounds::ORDERED_WINDOW_BLOCKS * u64::from(self.facts.block));
-        let (request, resume) = download(Request { credit, ..self.request()? }, remote.as_ref(), &mut target, options);
-        self.start(request, None, Some(target), resume)
-    }
-
-    /// What `remote` is.
-    pub fn stat(&self, remote: impl AsRef<[u8]>) -> Result<RemoteFile, Error> {
-        let request = Request { name: remote.as_ref().to_vec(), head_only: true, ..self.request()? };
-        let report = self.start(request, None, None, false)?.wait()?;
-        report.remote.ok_or_else(|| Error::new(ErrorKind::Protocol, "the server told no attributes"))
-    }
-
-    /// The hash of `remote`, or of a range of it, as its server reads it.
-    pub fn sum(&self, remote: impl AsRef<[u8]>, offset: u64, length: Option<u64>) -> Result<Digest, Error> {
-        let request = Request { name: remote.as_ref().to_vec(), sum: true, offset, length, ..self.request()? };
-        let report = self.start(request, None, None, false)?.wait()?;
-        report.hash.ok_or_else(|| Error::new(ErrorKind::Protocol, "the server told no hash"))
-    }
-
-    fn request(&self) -> Result<Request, Error> {
-        Ok(Request { transfer: random::array()?, level: self.level, ..Request::default() })
-    }
-
-    fn start(
+    /// Has a request sent, and registers who waits for its outcome.
+    pub(crate) fn start(
         &self,
         request: Request,
         payload: Option<Payload>,
         target: Option<Target>,
         resume: bool,
+        outcome: Teller<Report>,
     ) -> Result<Transfer, Error> {
         let first =
             self.started.lock().unwrap_or_else(PoisonError::into_inner).take().filter(|_| !request.moves_nothing());
-        let (outcome, receiver) = sync_channel(1);
         let (moved, resumed) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         let replaces = Arc::new(OnceLock::new());
         let ticket = self.tickets.fetch_add(1, Ordering::Relaxed);
@@ -297,7 +239,9 @@ impl Session {
             self.registry.pending().remove(&ticket);
             return Err(self.why_ended());
         }
-        Ok(Transfer { ticket, post, moved, resumed, replaces, outcome: receiver, length })
+        // Whoever waits puts the right one in its place.
+        let outcome = Teller::waiting().1;
+        Ok(Transfer { ticket, post, moved, resumed, replaces, outcome, length })
     }
 
     pub(crate) fn next_ticket(&self) -> u64 {
@@ -341,33 +285,6 @@ fn session_limits(accept: &Accept, stall: Duration, keys: KeyLimits) -> SessionL
         keys,
         ..SessionLimits::default()
     }
-}
-
-/// The request for a download, and whether it goes on where an earlier attempt ended.
-fn download(fresh: Request, remote: &[u8], target: &mut Target, options: &GetOptions) -> (Request, bool) {
-    let resume = options.resume && target.is_resumable();
-    let mut request = Request {
-        name: remote.to_vec(),
-        label: options.label.clone(),
-        offset: options.offset,
-        length: options.length,
-        durable: options.durable,
-        hash: options.verify >= Verify::Hash,
-        reread: options.verify >= Verify::Reread,
-        ..fresh
-    };
-    if resume {
-        let range = format!("{} {:?}", options.offset, options.length);
-        request.transfer = naming::transfer_id(&[b"down", remote, range.as_bytes()]);
-        if let Some(mut kept) = target.look(&request.transfer) {
-            // Without a hash nothing is compared.
-            kept.noted.retain(|one| one.proved || request.hash);
-            request.doubt = request.hash && kept.noted.iter().any(|one| !one.proved || one.value.is_none());
-            let kept = Resume { source: kept.source, kept: noted::ranges(&kept.noted) };
-            request.resume = Some(kept).filter(|resume| !resume.kept.is_empty());
-        }
-    }
-    (request, resume)
 }
 
 fn transport_options(options: &ConnectOptions) -> TransportOptions {

@@ -52,7 +52,8 @@ pub(super) const CRATES: &[CrateRule] = &[
     CrateRule {
         name: "xdfs-client",
         ours: &["xdfs-proto", "xdfs-secure", "xdfs-xio", "xdfs-engine"],
-        foreign: &["thiserror"],
+        // tempfile: lists of a tree that have to wait for its end.
+        foreign: &["tempfile", "thiserror"],
         why: "the client stands on the engine and does not know the server",
     },
     CrateRule {
@@ -70,6 +71,8 @@ pub(super) const CRATES: &[CrateRule] = &[
             "clap",
             "clap_complete",
             "clap_mangen",
+            // Patterns of names, as people know them.
+            "ignore",
             "indicatif",
             "rustix",
             "serde",

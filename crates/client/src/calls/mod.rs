@@ -12,6 +12,8 @@ pub(crate) use queue::Queue;
 pub use verbs::Facts;
 
 use crate::session::Session;
+use crate::teller::Teller;
+use crate::transfer::PumpPost;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 use xdfs_engine::mail::{Command, Mail};
@@ -145,7 +147,7 @@ pub struct PendingReply {
     outcome: Receiver<Result<Vec<u8>, Error>>,
     codes: Vec<u64>,
     ticket: u64,
-    post: crate::transfer::PumpPost,
+    post: PumpPost,
 }
 
 fn gone() -> Error {
@@ -189,16 +191,28 @@ impl Session {
     /// Sends a batch. Waits only while as much is under way as the session may have (P-71).
     pub fn call(&self, batch: &Batch) -> Result<PendingReply, Error> {
         let payload = batch.encode(self.batch_bytes_max())?;
-        let bytes = payload.len() + batch.room.min(self.batch_bytes_max());
+        let (teller, outcome) = Teller::waiting();
+        let (ticket, post) = self.send_calls(payload, batch.room, teller)?;
+        Ok(PendingReply { outcome, codes: batch.calls.codes().to_vec(), ticket, post })
+    }
+
+    /// The same for the payload of a batch that names this room; `outcome` is told from a thread of the session.
+    pub(crate) fn send_calls(
+        &self,
+        payload: Vec<u8>,
+        room: usize,
+        outcome: Teller<Vec<u8>>,
+    ) -> Result<(u64, PumpPost), Error> {
+        let bytes = payload.len() + room.min(self.batch_bytes_max());
         let ticket = self.next_ticket();
         let served = self.served()?;
         let queue = &served.calls;
-        let (pipeline, outcome) = queue.enter(ticket, bytes).ok_or_else(|| self.why_ended())?;
+        let pipeline = queue.enter(ticket, bytes, outcome).map_err(|_| self.why_ended())?;
         let post = served.posts[pipeline].clone();
         let command = Command::Calls { ticket, batch: payload };
         if post.send(Mail::Command(command)).is_err() {
             queue.leave(ticket, Err(self.why_ended()));
         }
-        Ok(PendingReply { outcome, codes: batch.calls.codes().to_vec(), ticket, post })
+        Ok((ticket, post))
     }
 }

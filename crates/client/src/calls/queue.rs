@@ -1,13 +1,11 @@
 //! Calls under way, and how many there may be: shared between the application, which waits for room, and the pipelines, which
 //! answer.
 
+use crate::teller::Teller;
 use std::collections::BTreeMap;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use xdfs_proto::base::{Error, PipelineId};
 use xdfs_proto::limits;
-
-type Outcome = Result<Vec<u8>, Error>;
 
 /// Batches of one pipeline at a time: the rest of what it may have under way is for transfers.
 const BATCHES_MAX: usize = limits::OPERATIONS_MAX / 2;
@@ -15,7 +13,7 @@ const BATCHES_MAX: usize = limits::OPERATIONS_MAX / 2;
 struct Entry {
     pipeline: usize,
     bytes: usize,
-    outcome: SyncSender<Outcome>,
+    outcome: Teller<Vec<u8>>,
     reply: Option<Vec<u8>>,
 }
 
@@ -52,12 +50,12 @@ impl Queue {
     }
 
     /// A place for a batch that takes so many bytes, batch and room together, on the pipeline that has the least to do. Waits for
-    /// one; none when the session has ended.
-    pub(crate) fn enter(&self, ticket: u64, bytes: usize) -> Option<(usize, Receiver<Outcome>)> {
+    /// one; the teller comes back when the session has ended.
+    pub(crate) fn enter(&self, ticket: u64, bytes: usize, outcome: Teller<Vec<u8>>) -> Result<usize, Teller<Vec<u8>>> {
         let mut state = self.lock();
         loop {
             if state.ended {
-                return None;
+                return Err(outcome);
             }
             let most = limits::CALL_ROOM_MAX / state.loads.len();
             let free = |load: &Load| {
@@ -65,11 +63,10 @@ impl Queue {
             };
             let open = state.loads.iter().enumerate().filter(|(_, load)| free(load));
             if let Some((pipeline, _)) = open.min_by_key(|(_, load)| (load.batches, load.bytes)) {
-                let (outcome, receiver) = sync_channel(1);
                 state.entries.insert(ticket, Entry { pipeline, bytes, outcome, reply: None });
                 state.loads[pipeline].bytes += bytes;
                 state.loads[pipeline].batches += 1;
-                return Some((pipeline, receiver));
+                return Ok(pipeline);
             }
             // Whoever answers or ends wakes us: every operation ends, since channels have deadlines.
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -90,8 +87,8 @@ impl Queue {
         state.loads[entry.pipeline].bytes -= entry.bytes;
         state.loads[entry.pipeline].batches -= 1;
         let reply = entry.reply.unwrap_or_default();
-        let _ = entry.outcome.try_send(outcome.map(|()| reply));
         drop(state);
+        entry.outcome.tell(outcome.map(|()| reply));
         self.changed.notify_all();
         true
     }
@@ -136,27 +133,31 @@ mod tests {
     use std::sync::Arc;
     use xdfs_proto::base::ErrorKind;
 
+    fn nobody() -> Teller<Vec<u8>> {
+        Teller::waiting().0
+    }
+
     #[test]
     fn a_queue_that_is_full_waits_for_an_answer_and_an_ended_one_takes_nothing() {
         let queue = Arc::new(Queue::new(1));
         let half = limits::CALL_ROOM_MAX / 2;
-        let (pipeline, first) = queue.enter(1, half).unwrap();
-        assert_eq!(pipeline, 0);
-        let _second = queue.enter(2, half).unwrap();
+        let (teller, first) = Teller::waiting();
+        assert!(matches!(queue.enter(1, half, teller), Ok(0)));
+        assert!(queue.enter(2, half, nobody()).is_ok());
         let waiting = Arc::clone(&queue);
-        let third = std::thread::spawn(move || waiting.enter(3, 1).is_some());
+        let third = std::thread::spawn(move || waiting.enter(3, 1, nobody()).is_ok());
         queue.replied(1, b"reply");
         assert!(queue.leave(1, Ok(())) && !queue.leave(1, Ok(())));
         assert_eq!(first.recv().unwrap(), Ok(b"reply".to_vec()));
         assert!(third.join().unwrap());
         queue.ended(PipelineId(0), &Error::new(ErrorKind::ConnectionLost, "gone"));
-        assert!(queue.is_empty() && queue.enter(4, 1).is_none());
+        assert!(queue.is_empty() && queue.enter(4, 1, nobody()).is_err());
     }
 
     #[test]
     fn batches_go_to_the_pipeline_that_has_the_least_to_do_of_those_that_have_a_channel() {
         let queue = Queue::new(3);
-        let enter = |ticket| queue.enter(ticket, 10).unwrap().0;
+        let enter = |ticket| queue.enter(ticket, 10, nobody()).ok().unwrap();
         assert_eq!((enter(1), enter(2)), (0, 0));
         queue.opened(2);
         assert_eq!((enter(3), enter(4), enter(5)), (2, 2, 0));

@@ -1,0 +1,130 @@
+//! What a session is asked for: uploads, downloads, attributes, hashes, as requests.
+
+use crate::ends::{Payload, RESUME_BYTES_MIN, Target};
+use crate::options::{GetOptions, PutOptions, Verify};
+use crate::session::{INITIAL_CREDIT, Session};
+use crate::teller::Teller;
+use crate::transfer::{RemoteFile, Report, Transfer};
+use xdfs_engine::bounds;
+use xdfs_proto::base::{Digest, Error, ErrorKind};
+use xdfs_proto::wire::request::{Request, Resume};
+use xdfs_secure::{naming, random};
+use xdfs_xio::store::noted;
+
+impl Session {
+    /// Uploads `payload` to `remote` (`EXPORT/path`, nothing encoded).
+    pub fn put(&self, payload: Payload, remote: impl AsRef<[u8]>, options: &PutOptions) -> Result<Transfer, Error> {
+        let (outcome, receiver) = Teller::waiting();
+        Ok(Transfer { outcome: receiver, ..self.upload(payload, remote.as_ref(), options, outcome)? })
+    }
+
+    /// The same; `outcome` is told from a thread of the session.
+    pub(crate) fn upload(
+        &self,
+        payload: Payload,
+        remote: &[u8],
+        options: &PutOptions,
+        outcome: Teller<Report>,
+    ) -> Result<Transfer, Error> {
+        let attributes = payload.source.attributes();
+        let length = if payload.source.is_sequential() { None } else { payload.length };
+        let again = options.base.is_some();
+        // What is tried again may be there already, however short it is.
+        let long = length.filter(|length| options.resume && (again || *length >= RESUME_BYTES_MIN));
+        let source = &payload.source;
+        let identity = source.identity().zip(source.likeness()).zip(long);
+        let identity = identity.map(|((version, like), length)| (version.to_vec(), like.to_vec(), length));
+        let mut request = Request {
+            name: remote.to_vec(),
+            label: options.label.clone(),
+            keep_existing: options.keep_existing,
+            durable: options.durable,
+            hash: options.verify >= Verify::Hash,
+            reread: options.verify >= Verify::Reread,
+            // What a pipe gives is known when it has given it; its reader holds it to the length.
+            length,
+            mode: options.mode.unwrap_or(attributes.mode & 0o777),
+            modified: payload.source.modified(),
+            base: options.base.clone().filter(|_| payload.source.modified().is_some()),
+            ..self.request()?
+        };
+        if let Some((source, like, length)) = identity {
+            let range = [payload.offset.to_be_bytes(), length.to_be_bytes()].concat();
+            // Not of the version: another client's copy of the file may go on with what this one leaves.
+            request.transfer = naming::transfer_id(&[b"up", remote, &like, &range]);
+            request.resume = Some(Resume { source, kept: Vec::new() });
+        }
+        self.start(request, Some(payload), None, options.resume, outcome)
+    }
+
+    /// Downloads `remote` (`EXPORT/path`, nothing encoded) to `target`.
+    pub fn get(&self, remote: impl AsRef<[u8]>, target: Target, options: &GetOptions) -> Result<Transfer, Error> {
+        let (outcome, receiver) = Teller::waiting();
+        Ok(Transfer { outcome: receiver, ..self.download(remote.as_ref(), target, options, outcome)? })
+    }
+
+    /// The same; `outcome` is told from a thread of the session.
+    pub(crate) fn download(
+        &self,
+        remote: &[u8],
+        mut target: Target,
+        options: &GetOptions,
+        outcome: Teller<Report>,
+    ) -> Result<Transfer, Error> {
+        // Never more than an ordered target can hold.
+        let credit = INITIAL_CREDIT.min(bounds::ORDERED_WINDOW_BLOCKS * u64::from(self.facts().block));
+        let (request, resume) = download(Request { credit, ..self.request()? }, remote, &mut target, options);
+        self.start(request, None, Some(target), resume, outcome)
+    }
+
+    /// What `remote` is.
+    pub fn stat(&self, remote: impl AsRef<[u8]>) -> Result<RemoteFile, Error> {
+        let request = Request { name: remote.as_ref().to_vec(), head_only: true, ..self.request()? };
+        let report = self.ask(request)?;
+        report.remote.ok_or_else(|| Error::new(ErrorKind::Protocol, "the server told no attributes"))
+    }
+
+    /// The hash of `remote`, or of a range of it, as its server reads it.
+    pub fn sum(&self, remote: impl AsRef<[u8]>, offset: u64, length: Option<u64>) -> Result<Digest, Error> {
+        let request = Request { name: remote.as_ref().to_vec(), sum: true, offset, length, ..self.request()? };
+        let report = self.ask(request)?;
+        report.hash.ok_or_else(|| Error::new(ErrorKind::Protocol, "the server told no hash"))
+    }
+
+    /// A request that is answered without a block.
+    fn ask(&self, request: Request) -> Result<Report, Error> {
+        let (outcome, receiver) = Teller::waiting();
+        Transfer { outcome: receiver, ..self.start(request, None, None, false, outcome)? }.wait()
+    }
+
+    fn request(&self) -> Result<Request, Error> {
+        Ok(Request { transfer: random::array()?, level: self.level, ..Request::default() })
+    }
+}
+
+/// The request for a download, and whether it goes on where an earlier attempt ended.
+pub(crate) fn download(fresh: Request, remote: &[u8], target: &mut Target, options: &GetOptions) -> (Request, bool) {
+    let resume = options.resume && target.is_resumable();
+    let mut request = Request {
+        name: remote.to_vec(),
+        label: options.label.clone(),
+        offset: options.offset,
+        length: options.length,
+        durable: options.durable,
+        hash: options.verify >= Verify::Hash,
+        reread: options.verify >= Verify::Reread,
+        ..fresh
+    };
+    if resume {
+        let range = format!("{} {:?}", options.offset, options.length);
+        request.transfer = naming::transfer_id(&[b"down", remote, range.as_bytes()]);
+        if let Some(mut kept) = target.look(&request.transfer) {
+            // Without a hash nothing is compared.
+            kept.noted.retain(|one| one.proved || request.hash);
+            request.doubt = request.hash && kept.noted.iter().any(|one| !one.proved || one.value.is_none());
+            let kept = Resume { source: kept.source, kept: noted::ranges(&kept.noted) };
+            request.resume = Some(kept).filter(|resume| !resume.kept.is_empty());
+        }
+    }
+    (request, resume)
+}

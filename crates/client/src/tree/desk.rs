@@ -1,0 +1,298 @@
+//! What both directions of a tree have in common: tasks, the batch that is being filled, what is under way, and the loop around them.
+
+use super::events::{Event, Events, Observer};
+use super::pending::{Filling, Flight};
+use super::{Ended, Summary};
+use crate::session::Session;
+use std::collections::VecDeque;
+use xdfs_proto::base::{Error, ErrorKind};
+use xdfs_proto::wire::path::{Answer, Call, Failure, Outcome, Reply};
+
+/// Large files that wait for their turn, while small ones go on.
+const LARGE_WAITING_MAX: usize = 512;
+
+/// Bytes of a page of a listing, beside those of its names: enough for thousands of entries.
+pub(super) const LIST_ROOM: usize = 128 << 10;
+
+/// Whether a task could be taken on.
+pub(super) enum Turn<T> {
+    Taken,
+    /// Something has to be answered first.
+    Later(T),
+}
+
+/// Why a run stops before its end.
+pub(super) enum Halt {
+    Stopped,
+    Lost(Error),
+}
+
+pub(super) type Flow<T> = Result<T, Halt>;
+
+/// What an answer belongs to: tasks, one for each call of a batch, or a large file.
+#[derive(Debug)]
+pub(super) enum Job<T, L> {
+    Batch { codes: Vec<u64>, tasks: Vec<T> },
+    Transfer(L),
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Desk<T, L> {
+    /// `EXPORT/path` of the top.
+    pub(super) base: Vec<u8>,
+    durable: bool,
+    /// The next one is the last.
+    pub(super) tasks: Vec<T>,
+    /// Large files that wait for a place among the transfers.
+    pub(super) large: VecDeque<L>,
+    pub(super) filling: Filling<T>,
+    pub(super) flight: Flight<Job<T, L>>,
+    pub(super) events: Events,
+    /// Batches that were sent.
+    pub(super) sent: u64,
+}
+
+/// One direction.
+pub(super) trait Course {
+    type Task;
+    type Large;
+
+    fn desk(&mut self) -> &mut Desk<Self::Task, Self::Large>;
+
+    fn summary(&self) -> Summary;
+
+    /// Takes on a task, or says that something has to be answered first.
+    fn take(&mut self, session: &Session, observer: &mut dyn Observer, task: Self::Task) -> Flow<Turn<Self::Task>>;
+
+    /// Begins the transfer of a large file; it comes back where its turn has not come.
+    fn begin(
+        &mut self,
+        session: &Session,
+        observer: &mut dyn Observer,
+        large: Self::Large,
+    ) -> Flow<Option<Self::Large>>;
+
+    /// An answer to a call, which is in words where it failed.
+    fn answered(&mut self, observer: &mut dyn Observer, tasks: Vec<Self::Task>, answers: Vec<Told<'_>>);
+
+    /// The end of a transfer.
+    fn moved(
+        &mut self,
+        observer: &mut dyn Observer,
+        large: Self::Large,
+        report: Result<crate::transfer::Report, Error>,
+    );
+
+    /// Takes up what waits behind everything else; false when nothing is left.
+    fn next_phase(&mut self, observer: &mut dyn Observer) -> bool;
+
+    /// What becomes of a task that was under way when the session was lost: it may have been done.
+    fn again(&self, task: Self::Task) -> Self::Task;
+
+    /// The same for a large file.
+    fn large_again(&self, large: Self::Large) -> Self::Task;
+}
+
+/// What a call came to.
+pub(super) struct Told<'a> {
+    pub(super) outcome: Result<Answer<'a>, Error>,
+    /// How safe what it changed is.
+    pub(super) safety: xdfs_proto::base::Safety,
+}
+
+impl<T, L> Desk<T, L> {
+    pub(super) fn new(base: Vec<u8>, durable: bool, first: T) -> Self {
+        Self {
+            base,
+            durable,
+            tasks: vec![first],
+            large: VecDeque::new(),
+            filling: Filling::default(),
+            flight: Flight::default(),
+            events: Events::new(),
+            sent: 0,
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.flight.is_empty() && self.tasks.is_empty() && self.large.is_empty() && self.filling.is_empty()
+    }
+
+    /// Whether one more large file may wait.
+    pub(super) fn takes_large(&self) -> bool {
+        self.large.len() < LARGE_WAITING_MAX
+    }
+
+    /// Puts one call into the batch. A `room` above that of every result is for an answer that somebody waits for: it goes at once.
+    pub(super) fn ask(&mut self, session: &Session, call: &Call<'_>, room: usize, task: T) -> Flow<Turn<T>> {
+        let room = room.min(session.batch_bytes_max() / 2);
+        if !self.make_room(session, 1, call.path().len(), room)? {
+            return Ok(Turn::Later(task));
+        }
+        self.filling.push(call, room, task);
+        if room > 0 {
+            self.flush(session)?;
+        }
+        Ok(Turn::Taken)
+    }
+
+    /// Whether calls of this size fit into the batch, which is sent first where they would not.
+    pub(super) fn make_room(&mut self, session: &Session, calls: usize, bytes: usize, room: usize) -> Flow<bool> {
+        let most = session.batch_bytes_max().saturating_sub(self.base.len() + 64);
+        if self.filling.fits(calls, bytes, room, most) {
+            return Ok(true);
+        }
+        self.flush(session)?;
+        Ok(self.filling.is_empty())
+    }
+
+    /// Sends the batch, where there is one and it may go.
+    pub(super) fn flush(&mut self, session: &Session) -> Flow<()> {
+        if self.filling.is_empty() || !self.flight.has_room(self.filling.room()) {
+            return Ok(());
+        }
+        self.sent += 1;
+        let filled = self.filling.take(&self.base, self.durable);
+        let job = Job::Batch { codes: filled.codes, tasks: filled.items };
+        match self.flight.call(session, self.events.sender(), filled.payload, filled.room, job) {
+            Ok(()) => Ok(()),
+            Err((job, error)) => {
+                if let Job::Batch { tasks, .. } = job {
+                    self.tasks.extend(tasks.into_iter().rev());
+                }
+                Err(Halt::Lost(error))
+            }
+        }
+    }
+}
+
+/// Goes on over this session until everything was tried, the application stops it, or the session is lost.
+pub(super) fn run<C: Course>(course: &mut C, session: &Session, observer: &mut dyn Observer) -> Ended {
+    let halt = match work(course, session, observer) {
+        Ok(()) => return Ended::Complete(course.summary()),
+        Err(halt) => halt,
+    };
+    if matches!(halt, Halt::Stopped) {
+        course.desk().flight.cancel();
+    }
+    // In the order in which it was begun. What was sent may have been done.
+    for job in course.desk().flight.give_up().into_iter().rev() {
+        let tasks: Vec<_> = match job {
+            Job::Batch { tasks, .. } => tasks.into_iter().rev().map(|task| course.again(task)).collect(),
+            Job::Transfer(large) => vec![course.large_again(large)],
+        };
+        course.desk().tasks.extend(tasks);
+    }
+    // What still answers belongs to nobody.
+    course.desk().events = Events::new();
+    match halt {
+        Halt::Stopped => Ended::Stopped(course.summary()),
+        Halt::Lost(error) => Ended::Lost(error),
+    }
+}
+
+fn work<C: Course>(course: &mut C, session: &Session, observer: &mut dyn Observer) -> Flow<()> {
+    loop {
+        begin_transfers(course, session, observer)?;
+        while let Some(task) = course.desk().tasks.pop() {
+            if let Turn::Later(task) = course.take(session, observer, task)? {
+                course.desk().tasks.push(task);
+                break;
+            }
+            // What was answered meanwhile makes room, and tells of losses.
+            while let Some(event) = course.desk().events.ready() {
+                hear(course, observer, event)?;
+            }
+            begin_transfers(course, session, observer)?;
+        }
+        course.desk().flush(session)?;
+        if course.desk().is_idle() {
+            if !course.next_phase(observer) {
+                return Ok(());
+            }
+            continue;
+        }
+        if let Some(event) = course.desk().events.next() {
+            hear(course, observer, event)?;
+        }
+        let moving = course.desk().flight.moving();
+        if !observer.goes_on(&course.summary(), moving) {
+            return Err(Halt::Stopped);
+        }
+    }
+}
+
+/// Begins transfers of large files, as many as may be.
+fn begin_transfers<C: Course>(course: &mut C, session: &Session, observer: &mut dyn Observer) -> Flow<()> {
+    let mut waiting = course.desk().large.len();
+    while waiting > 0 && course.desk().flight.has_transfer() {
+        waiting -= 1;
+        let Some(large) = course.desk().large.pop_front() else { break };
+        if let Some(later) = course.begin(session, observer, large)? {
+            course.desk().large.push_back(later);
+        }
+    }
+    Ok(())
+}
+
+fn hear<C: Course>(course: &mut C, observer: &mut dyn Observer, event: Event) -> Flow<()> {
+    match event {
+        Event::Reply(number, reply) => match course.desk().flight.take(number) {
+            Some(Job::Batch { codes, tasks }) => replied(course, observer, &codes, tasks, reply),
+            _ => Ok(()),
+        },
+        Event::Report(number, report) => match (course.desk().flight.take(number), report) {
+            (Some(Job::Transfer(large)), Err(error)) if passes(error.kind) => {
+                let task = course.large_again(large);
+                course.desk().tasks.push(task);
+                Err(Halt::Lost(error))
+            }
+            (Some(Job::Transfer(large)), report) => {
+                course.moved(observer, large, report);
+                Ok(())
+            }
+            _ => Ok(()),
+        },
+    }
+}
+
+fn replied<C: Course>(
+    course: &mut C,
+    observer: &mut dyn Observer,
+    codes: &[u64],
+    tasks: Vec<C::Task>,
+    reply: Result<Vec<u8>, Error>,
+) -> Flow<()> {
+    let lost = match &reply {
+        Ok(payload) => match Reply::decode(payload, codes) {
+            Ok(reply) => {
+                let safety = reply.safety;
+                let told = |outcome| Told { outcome: in_words(outcome), safety };
+                course.answered(observer, tasks, reply.outcomes.into_iter().map(told).collect());
+                return Ok(());
+            }
+            Err(error) => Error::new(ErrorKind::Protocol, format!("the server's reply makes no sense: {error}")),
+        },
+        Err(error) if passes(error.kind) => error.clone(),
+        Err(error) => {
+            let safety = xdfs_proto::base::Safety::Written;
+            let told = tasks.iter().map(|_| Told { outcome: Err(error.clone()), safety }).collect();
+            course.answered(observer, tasks, told);
+            return Ok(());
+        }
+    };
+    let again: Vec<_> = tasks.into_iter().rev().map(|task| course.again(task)).collect();
+    course.desk().tasks.extend(again);
+    Err(Halt::Lost(lost))
+}
+
+/// What passes by itself: another session takes it up.
+fn passes(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::ConnectionLost | ErrorKind::TimedOut | ErrorKind::Draining | ErrorKind::Busy)
+}
+
+/// A result with words: on the wire it has none.
+fn in_words(outcome: Outcome<'_>) -> Result<Answer<'_>, Error> {
+    outcome.map_err(|Failure { kind, errno }| Error::new(kind, kind.text().to_owned()).with_errno(errno))
+}

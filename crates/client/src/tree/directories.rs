@@ -1,0 +1,138 @@
+//! Directories between the walk and what is still under way: each gets its mode and time when nothing in it is missing any more.
+
+use std::collections::BTreeMap;
+
+/// Number of a directory in this copy.
+pub(super) type DirectoryId = u64;
+
+/// A directory of the target that is not complete.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Directory {
+    /// Below the top of the tree.
+    pub(super) path: Vec<u8>,
+    pub(super) parent: Option<DirectoryId>,
+    /// Permission bits and modification time that it is to have.
+    pub(super) mode: u32,
+    pub(super) modified: Option<(i64, u32)>,
+    /// Owner and group, where they are to be kept.
+    pub(super) owner: Option<(u32, u32)>,
+    /// It was not there before: nothing in it has to be compared.
+    pub(super) fresh: bool,
+    /// The other side has said that it is there.
+    pub(super) made: bool,
+    /// What of it is still on its way: its own walk, files, directories in it.
+    open: u64,
+    /// Something in it failed or was changed, so its time is not that of the source by itself.
+    pub(super) touched: bool,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Directories {
+    all: BTreeMap<DirectoryId, Directory>,
+    next: DirectoryId,
+}
+
+impl Directories {
+    /// A directory that is about to be walked.
+    pub(super) fn enter(&mut self, directory: Directory) -> DirectoryId {
+        if let Some(parent) = directory.parent {
+            self.hold(parent);
+        }
+        let id = self.next;
+        self.next += 1;
+        self.all.insert(id, Directory { open: 1, ..directory });
+        id
+    }
+
+    pub(super) fn get(&self, id: DirectoryId) -> Option<&Directory> {
+        self.all.get(&id)
+    }
+
+    pub(super) fn get_mut(&mut self, id: DirectoryId) -> Option<&mut Directory> {
+        self.all.get_mut(&id)
+    }
+
+    /// One thing more is on its way.
+    pub(super) fn hold(&mut self, id: DirectoryId) {
+        if let Some(directory) = self.all.get_mut(&id) {
+            directory.open += 1;
+        }
+    }
+
+    /// One thing less is on its way; the directory, where that was the last, which then holds its parent no longer than until it
+    /// got its attributes ([`Self::leave`]).
+    pub(super) fn settle(&mut self, id: DirectoryId) -> Option<DirectoryId> {
+        let directory = self.all.get_mut(&id)?;
+        directory.open = directory.open.saturating_sub(1);
+        (directory.open == 0).then_some(id)
+    }
+
+    /// Forgets a complete directory; its parent, where that is complete now.
+    pub(super) fn leave(&mut self, id: DirectoryId) -> Option<DirectoryId> {
+        let parent = self.all.remove(&id)?.parent?;
+        self.settle(parent)
+    }
+
+    /// What of a directory and of those above it has not been said to be there, outermost first.
+    pub(super) fn missing(&self, id: DirectoryId) -> Vec<DirectoryId> {
+        let mut chain = Vec::new();
+        let mut at = Some(id);
+        while let Some((id, directory)) = at.and_then(|id| Some((id, self.all.get(&id)?))) {
+            if directory.made {
+                break;
+            }
+            chain.push(id);
+            at = directory.parent;
+        }
+        chain.reverse();
+        chain
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+}
+
+impl Directory {
+    pub(super) fn new(path: Vec<u8>, parent: Option<DirectoryId>, mode: u32, modified: Option<(i64, u32)>) -> Self {
+        Self { path, parent, mode, modified, owner: None, fresh: true, made: false, open: 0, touched: false }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn directory(path: &str, parent: Option<DirectoryId>) -> Directory {
+        Directory::new(path.as_bytes().to_vec(), parent, 0o755, None)
+    }
+
+    #[test]
+    fn a_directory_is_complete_when_all_that_is_in_it_is() {
+        let mut all = Directories::default();
+        let top = all.enter(directory("", None));
+        let inner = all.enter(directory("a", Some(top)));
+        all.hold(inner);
+        assert_eq!(all.settle(top), None, "the walk of the top");
+        assert_eq!(all.settle(inner), None, "the walk of the inner one");
+        assert_eq!(all.settle(inner), Some(inner), "its file");
+        assert_eq!(all.leave(inner), Some(top));
+        assert_eq!(all.leave(top), None);
+        assert_eq!(all.len(), 0);
+    }
+
+    #[test]
+    fn what_is_missing_is_told_outermost_first() {
+        let mut all = Directories::default();
+        let top = all.enter(directory("", None));
+        let inner = all.enter(directory("a", Some(top)));
+        let innermost = all.enter(directory("a/b", Some(inner)));
+        assert_eq!(all.missing(innermost), [top, inner, innermost]);
+        all.get_mut(top).unwrap().made = true;
+        assert_eq!(all.missing(innermost), [inner, innermost]);
+        all.get_mut(innermost).unwrap().made = true;
+        assert_eq!(all.missing(innermost), [] as [DirectoryId; 0]);
+    }
+}

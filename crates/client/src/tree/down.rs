@@ -1,0 +1,368 @@
+//! A tree on its way from a server.
+//!
+//! What the server lists is looked at with suspicion (T2): a name is one component, checked when it is read; it comes once; what it
+//! stands for is made below the held directory of the target through no link; and in a directory that this copy made, nothing is
+//! there before it, so that two names which the file system takes for one (T7) are found out.
+
+mod answers;
+mod home;
+mod links;
+
+use super::compare::Names;
+use super::desk::{self, Course, Desk, Flow, Halt, LIST_ROOM, Told, Turn};
+use super::directories::{Directories, Directory, DirectoryId};
+use super::events::{Deed, Event, Observer};
+use super::spill::Spill;
+use super::{Ended, Summary, TreeOptions};
+use crate::ends::Target;
+use crate::options::GetOptions;
+use crate::session::Session;
+use crate::teller::Teller;
+use crate::transfer::Report;
+use links::{Firsts, Late};
+use std::collections::BTreeMap;
+use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety};
+use xdfs_proto::wire::path::{Attributes, Call, FileType, Wanted};
+use xdfs_xio::store::{Existing, LocalStore, StageRequest, Store};
+
+/// Larger files are transfers of their own: up to here a batch takes several.
+const SMALL_BYTES_MAX: usize = 96 << 10;
+/// Bytes of an extended attribute that a result has room for at first; nearly all are shorter.
+const XATTR_ROOM: usize = 4 << 10;
+
+/// Something to be done, or under way.
+#[derive(Clone, Debug)]
+pub(super) enum Task {
+    /// A directory comes next.
+    Enter { parent: Option<DirectoryId>, path: Vec<u8>, source: Box<Source> },
+    /// The next page of a directory of the source.
+    List { id: DirectoryId, cursor: Vec<u8> },
+    /// A file, symbolic link or special file.
+    Entry(Entry),
+    /// Its content is compared first.
+    Check(Entry),
+    /// Names of the extended attributes of something that is there.
+    Xattrs(Vec<u8>),
+    /// One of them, in so much room.
+    Xattr { path: Vec<u8>, name: Vec<u8>, room: usize },
+    /// A directory has all its entries: its mode and time come last.
+    Finish(DirectoryId),
+}
+
+/// A name that is no directory.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    directory: DirectoryId,
+    path: Vec<u8>,
+    source: Box<Source>,
+    /// Nothing may be there: it is found out where something is.
+    alone: bool,
+}
+
+/// What the server tells of something.
+#[derive(Clone, Debug)]
+pub(super) struct Source {
+    kind: FileType,
+    mode: u32,
+    size: u64,
+    modified: Option<(i64, u32)>,
+    owner: Option<(u32, u32)>,
+    device: (u32, u32),
+    text: Vec<u8>,
+}
+
+impl Source {
+    fn of(told: &Attributes<'_>) -> Self {
+        Self {
+            kind: told.kind,
+            mode: told.mode.unwrap_or(0o644),
+            size: told.size.unwrap_or(0),
+            modified: told.modified,
+            owner: told.owner,
+            device: told.device.unwrap_or((0, 0)),
+            text: told.target.unwrap_or_default().to_vec(),
+        }
+    }
+}
+
+/// See the module. It outlives a session: what one lost the next one takes up.
+#[derive(Debug)]
+pub struct Download {
+    store: LocalStore,
+    options: TreeOptions,
+    desk: Desk<Task, Entry>,
+    directories: Directories,
+    /// The names that were listed, of directories that are not listed to their end.
+    listed: BTreeMap<DirectoryId, Names>,
+    firsts: Firsts,
+    late: Late,
+    /// Names to delete.
+    surplus: Spill,
+    /// Part of the source could not be read: nothing may be concluded from what is missing.
+    incomplete: bool,
+    summary: Summary,
+}
+
+impl Download {
+    /// The tree at `base` (`EXPORT/path`) into the directory of `store`, which is there. With `fresh` it was made for this copy.
+    pub fn new(store: LocalStore, base: impl Into<Vec<u8>>, fresh: bool, options: TreeOptions) -> Self {
+        let source = Source {
+            kind: FileType::Directory,
+            mode: 0o755,
+            size: 0,
+            modified: None,
+            owner: None,
+            device: (0, 0),
+            text: Vec::new(),
+        };
+        let mut directories = Directories::default();
+        let mut top = Directory::new(Vec::new(), None, source.mode, None);
+        top.fresh = fresh;
+        top.made = true;
+        let id = directories.enter(top);
+        Self {
+            store,
+            desk: Desk::new(base.into(), options.durable, Task::List { id, cursor: Vec::new() }),
+            options,
+            directories,
+            listed: BTreeMap::new(),
+            firsts: Firsts::default(),
+            late: Late::default(),
+            surplus: Spill::default(),
+            incomplete: false,
+            summary: Summary::default(),
+        }
+    }
+
+    /// Mode, time and owner of the top, where the application knows them.
+    #[must_use]
+    pub fn with_top(mut self, mode: u32, modified: Option<(i64, u32)>) -> Self {
+        if let Some(top) = self.directories.get_mut(0) {
+            let bits = if self.options.keep.modes { 0o7777 } else { 0o777 };
+            (top.mode, top.modified, top.touched) = (mode & bits, modified, true);
+        }
+        self
+    }
+
+    /// Goes on over this session until everything was tried, the application stops it, or the session is lost.
+    pub fn run(&mut self, session: &Session, observer: &mut dyn Observer) -> Ended {
+        desk::run(self, session, observer)
+    }
+}
+
+impl Course for Download {
+    type Task = Task;
+    type Large = Entry;
+
+    fn desk(&mut self) -> &mut Desk<Task, Entry> {
+        &mut self.desk
+    }
+
+    fn summary(&self) -> Summary {
+        self.summary
+    }
+
+    fn again(&self, task: Task) -> Task {
+        // Nothing was done at home before the answer came.
+        task
+    }
+
+    fn large_again(&self, large: Entry) -> Task {
+        Task::Entry(large)
+    }
+
+    fn answered(&mut self, observer: &mut dyn Observer, tasks: Vec<Task>, answers: Vec<Told<'_>>) {
+        let mut small = Vec::new();
+        for (task, Told { outcome, .. }) in tasks.into_iter().zip(answers) {
+            self.answer(observer, task, outcome, &mut small);
+        }
+        self.place(observer, &small);
+    }
+
+    fn moved(&mut self, observer: &mut dyn Observer, entry: Entry, report: Result<Report, Error>) {
+        match report {
+            Ok(report) => {
+                self.add_extras(observer, &entry);
+                self.done(observer, &entry, Deed::Copied { bytes: report.length, safety: report.safety });
+            }
+            Err(error) if error.kind == ErrorKind::AlreadyExists && self.options.keep_existing => {
+                self.done(observer, &entry, Deed::Skipped);
+            }
+            Err(error) => self.failed(observer, &entry, &error),
+        }
+    }
+
+    fn next_phase(&mut self, observer: &mut dyn Observer) -> bool {
+        self.take_up_late(observer);
+        false
+    }
+
+    fn take(&mut self, session: &Session, observer: &mut dyn Observer, task: Task) -> Flow<Turn<Task>> {
+        match task {
+            Task::Enter { parent, path, source } => {
+                self.enter(observer, parent, path, &source);
+                Ok(Turn::Taken)
+            }
+            Task::List { id, ref cursor } => {
+                let Some(path) = self.directories.get(id).map(|directory| directory.path.clone()) else {
+                    return Ok(Turn::Taken);
+                };
+                let call = Call::List { path: &path, wanted: self.wanted(), cursor: &cursor.clone() };
+                self.desk.ask(session, &call, LIST_ROOM, task)
+            }
+            Task::Entry(entry) => self.entry(session, observer, entry),
+            Task::Check(ref entry) => {
+                let path = entry.path.clone();
+                self.desk.ask(session, &Call::Hash { path: &path, offset: 0, length: None }, 0, task)
+            }
+            Task::Xattrs(ref path) => {
+                let path = path.clone();
+                self.desk.ask(session, &Call::XattrNames { path: &path }, XATTR_ROOM, task)
+            }
+            Task::Xattr { ref path, ref name, room } => {
+                let (path, name) = (path.clone(), name.clone());
+                self.desk.ask(session, &Call::XattrValue { path: &path, name: &name }, room, task)
+            }
+            Task::Finish(id) => {
+                self.finish(observer, id);
+                Ok(Turn::Taken)
+            }
+        }
+    }
+
+    fn begin(&mut self, session: &Session, observer: &mut dyn Observer, entry: Entry) -> Flow<Option<Entry>> {
+        let target = match RelPath::parse(&entry.path) {
+            Ok(target) => target,
+            Err(error) => {
+                self.failed(observer, &entry, &Error::new(ErrorKind::InvalidPath, error.to_string()));
+                return Ok(None);
+            }
+        };
+        let (looked, store, at) = (self.store.clone(), self.store.clone(), target.clone());
+        let existing = self.existing(&entry);
+        let target = Target::resumable(
+            move |transfer| looked.kept(&target, transfer, b""),
+            move |staging| {
+                store.stage(&StageRequest {
+                    target: at,
+                    size: staging.size,
+                    existing,
+                    transfer: staging.transfer,
+                    resume: staging.resume,
+                    base: None,
+                })
+            },
+        );
+        let options = GetOptions {
+            durable: self.options.durable,
+            resume: true,
+            verify: self.options.verify,
+            ..GetOptions::default()
+        };
+        let (number, events) = (self.desk.flight.number(), self.desk.events.sender());
+        let answer = Teller::new(move |report| drop(events.try_send(Event::Report(number, report))));
+        match session.download(&super::join(&self.desk.base, &entry.path), target, &options, answer) {
+            Ok(transfer) => {
+                self.desk.flight.moves(transfer, desk::Job::Transfer(entry));
+                Ok(None)
+            }
+            Err(error) => {
+                self.desk.large.push_front(entry);
+                Err(Halt::Lost(error))
+            }
+        }
+    }
+}
+
+impl Download {
+    /// What is asked about every entry.
+    fn wanted(&self) -> Wanted {
+        let keep = self.options.keep;
+        let wish = |wished: bool, wanted: Wanted| if wished { wanted } else { Wanted::NOTHING };
+        let usual = Wanted::MODE.and(Wanted::SIZE).and(Wanted::MODIFIED).and(Wanted::TARGET);
+        usual
+            .and(wish(keep.links, Wanted::LINKS.and(Wanted::INODE)))
+            .and(wish(keep.owners, Wanted::OWNER))
+            .and(wish(keep.specials, Wanted::DEVICE))
+    }
+
+    fn existing(&self, entry: &Entry) -> Existing {
+        if entry.alone || self.options.keep_existing { Existing::Keep } else { Existing::Replace }
+    }
+
+    /// Makes a directory, or goes into the one that is there.
+    fn enter(&mut self, observer: &mut dyn Observer, parent: Option<DirectoryId>, path: Vec<u8>, source: &Source) {
+        let alone = parent.and_then(|id| self.directories.get(id)).is_some_and(|above| above.fresh);
+        let made = self.make_directory(&path, source, alone);
+        let settled = |this: &mut Self| parent.into_iter().for_each(|id| this.settle(id));
+        let fresh = match made {
+            Ok(fresh) => fresh,
+            Err(error) => {
+                self.summary.failed += 1;
+                self.incomplete = true;
+                observer.failed(&path, &error);
+                return settled(self);
+            }
+        };
+        if fresh {
+            self.summary.directories += 1;
+            observer.done(&path, Deed::Made);
+        }
+        let bits = if self.options.keep.modes { 0o7777 } else { 0o777 };
+        let mut directory = Directory::new(path.clone(), parent, source.mode & bits, source.modified);
+        directory.fresh = fresh;
+        directory.made = true;
+        directory.owner = source.owner.filter(|_| self.options.keep.owners);
+        // One that is there already gets the time of its source, too.
+        directory.touched = true;
+        let id = self.directories.enter(directory);
+        // It holds its parent itself now.
+        settled(self);
+        if self.options.keep.xattrs && !self.options.dry_run {
+            self.desk.tasks.push(Task::Xattrs(path));
+        }
+        self.desk.tasks.push(Task::List { id, cursor: Vec::new() });
+    }
+
+    fn entry(&mut self, session: &Session, observer: &mut dyn Observer, entry: Entry) -> Flow<Turn<Task>> {
+        if self.options.dry_run {
+            let deed = match entry.source.kind {
+                FileType::Regular => Deed::Copied { bytes: entry.source.size, safety: Safety::Written },
+                _ => Deed::Made,
+            };
+            self.done(observer, &entry, deed);
+            return Ok(Turn::Taken);
+        }
+        if entry.source.kind != FileType::Regular {
+            match self.make(&entry) {
+                Ok(()) => {
+                    self.add_extras(observer, &entry);
+                    self.done(observer, &entry, Deed::Made);
+                }
+                Err(error) => self.failed(observer, &entry, &error),
+            }
+            return Ok(Turn::Taken);
+        }
+        let small = SMALL_BYTES_MAX.min(session.batch_bytes_max() / 2);
+        if entry.source.size > small as u64 {
+            if !self.desk.takes_large() {
+                return Ok(Turn::Later(Task::Entry(entry)));
+            }
+            self.desk.large.push_back(entry);
+            return Ok(Turn::Taken);
+        }
+        let room = entry.source.size as usize;
+        if !self.desk.make_room(session, 1, entry.path.len(), room)? {
+            return Ok(Turn::Later(Task::Entry(entry)));
+        }
+        let (path, wanted) = (entry.path.clone(), Wanted::MODE.and(Wanted::SIZE).and(Wanted::MODIFIED));
+        // Its size is at most that of a batch.
+        let call = Call::Get { path: &path, wanted, most: room as u32 };
+        self.desk.filling.push(&call, room, Task::Entry(entry));
+        Ok(Turn::Taken)
+    }
+}
+
+fn parse(path: &[u8]) -> Result<RelPath, Error> {
+    RelPath::parse(path).map_err(|error| Error::new(ErrorKind::InvalidPath, error.to_string()))
+}

@@ -1,0 +1,272 @@
+//! What the server answered, and what is made of it at home.
+
+use super::{Download, Entry, Source, Task, parse};
+use crate::tree::compare::{Names, There};
+use crate::tree::directories::DirectoryId;
+use crate::tree::events::{Deed, Observer};
+use crate::tree::join;
+use std::collections::btree_map;
+use xdfs_proto::base::{Error, ErrorKind, RelPath};
+use xdfs_proto::limits;
+use xdfs_proto::wire::path::{Answer, Entry as Listed, FileType, Listing};
+use xdfs_xio::store::tree::Take;
+use xdfs_xio::store::{SmallFile, Store, Tree};
+
+/// A small file that has come.
+pub(super) struct Arrived<'a> {
+    entry: Entry,
+    target: RelPath,
+    mode: u32,
+    modified: Option<(i64, u32)>,
+    content: &'a [u8],
+}
+
+impl Download {
+    pub(super) fn answer<'a>(
+        &mut self,
+        observer: &mut dyn Observer,
+        task: Task,
+        outcome: Result<Answer<'a>, Error>,
+        small: &mut Vec<Arrived<'a>>,
+    ) {
+        match (task, outcome) {
+            (Task::List { id, .. }, Ok(Answer::Listing(listing))) => self.listed(observer, id, &listing),
+            (Task::List { id, .. }, outcome) => {
+                let error = outcome.err().unwrap_or_else(|| Error::new(ErrorKind::Protocol, "no listing"));
+                let path = self.directories.get(id).map(|directory| directory.path.clone()).unwrap_or_default();
+                self.incomplete = true;
+                self.summary.failed += 1;
+                observer.failed(&path, &error);
+                self.listed.remove(&id);
+                self.settle(id);
+            }
+            (Task::Entry(entry), Ok(Answer::File { attributes, content })) => match parse(&entry.path) {
+                Ok(target) => small.push(Arrived {
+                    target,
+                    mode: attributes.mode.unwrap_or(entry.source.mode) & 0o777,
+                    modified: attributes.modified.or(entry.source.modified),
+                    content,
+                    entry,
+                }),
+                Err(error) => self.failed(observer, &entry, &error),
+            },
+            // It grew since it was listed.
+            (Task::Entry(entry), Err(error)) if error.kind == ErrorKind::TooLarge => self.desk.large.push_back(entry),
+            (Task::Entry(entry), outcome) => {
+                let error = outcome.err().unwrap_or_else(|| Error::new(ErrorKind::Protocol, "no content"));
+                self.failed(observer, &entry, &error);
+            }
+            (Task::Check(entry), outcome) => self.checked(observer, entry, outcome),
+            (Task::Xattrs(path), Ok(Answer::Names(names))) => {
+                let of = |name: &[u8]| Task::Xattr { path: path.clone(), name: name.to_vec(), room: super::XATTR_ROOM };
+                self.desk.tasks.extend(names.map(of));
+            }
+            (Task::Xattr { path, name, .. }, Ok(Answer::Bytes(value))) => {
+                let set = parse(&path).and_then(|at| self.store.set_xattr(&at, &name, value));
+                if let Err(error) = set {
+                    self.reduced(observer, &path, &error);
+                }
+            }
+            (Task::Xattr { path, name, room }, Err(error))
+                if error.kind == ErrorKind::LimitExceeded && room < limits::XATTR_BYTES_MAX =>
+            {
+                self.desk.tasks.push(Task::Xattr { path, name, room: limits::XATTR_BYTES_MAX + 16 });
+            }
+            (Task::Xattrs(path) | Task::Xattr { path, .. }, outcome) => {
+                let error = outcome.err().unwrap_or_else(|| Error::new(ErrorKind::Protocol, "no attributes"));
+                self.reduced(observer, &path, &error);
+            }
+            (Task::Enter { .. } | Task::Finish(_), _) => {}
+        }
+    }
+
+    /// Gives the small files of one reply their names, together.
+    pub(super) fn place(&mut self, observer: &mut dyn Observer, arrived: &[Arrived<'_>]) {
+        let files: Vec<SmallFile<'_>> = arrived
+            .iter()
+            .map(|one| SmallFile {
+                target: one.target.clone(),
+                content: one.content,
+                mode: one.mode,
+                modified: one.modified,
+                existing: self.existing(&one.entry),
+                base: None,
+                parents: false,
+            })
+            .collect();
+        let placed = if files.is_empty() { Vec::new() } else { self.store.put_small(&files, self.options.durable) };
+        for (one, outcome) in arrived.iter().zip(placed) {
+            match outcome {
+                Ok(placed) => {
+                    self.add_extras(observer, &one.entry);
+                    let bytes = one.content.len() as u64;
+                    self.done(observer, &one.entry, Deed::Copied { bytes, safety: placed.safety });
+                }
+                Err(error) if error.kind == ErrorKind::AlreadyExists && self.options.keep_existing => {
+                    self.done(observer, &one.entry, Deed::Skipped);
+                }
+                Err(error) => self.failed(observer, &one.entry, &error),
+            }
+        }
+    }
+
+    fn listed(&mut self, observer: &mut dyn Observer, id: DirectoryId, listing: &Listing<'_>) {
+        let Some(directory) = self.directories.get(id) else { return };
+        let (above, fresh) = (directory.path.clone(), directory.fresh);
+        let more = !listing.complete;
+        if more {
+            if listing.cursor.is_empty() {
+                // Going on would be beginning again, for ever.
+                let error = Error::new(ErrorKind::Protocol, "the server ended a page without saying where it goes on");
+                self.incomplete = true;
+                self.summary.failed += 1;
+                observer.failed(&above, &error);
+            } else {
+                self.desk.tasks.push(Task::List { id, cursor: listing.cursor.to_vec() });
+            }
+        }
+        let mut files = Vec::new();
+        for entry in listing.entries.clone() {
+            self.sort(observer, id, &above, fresh, &entry, &mut files);
+        }
+        self.desk.tasks.append(&mut files);
+        if !more || listing.cursor.is_empty() {
+            let names = self.listed.remove(&id).unwrap_or_default();
+            if !fresh {
+                self.find_surplus(observer, &above, &names);
+            }
+            self.settle(id);
+        }
+    }
+
+    /// Decides what becomes of one entry.
+    fn sort(
+        &mut self,
+        observer: &mut dyn Observer,
+        id: DirectoryId,
+        above: &[u8],
+        fresh: bool,
+        entry: &Listed<'_>,
+        files: &mut Vec<Task>,
+    ) {
+        let (path, told) = (join(above, entry.name), &entry.attributes);
+        if !self.options.takes(&path, told.kind == FileType::Directory) {
+            return;
+        }
+        let mut fail = |this: &mut Self, error: &Error| {
+            this.incomplete = true;
+            this.summary.failed += 1;
+            observer.failed(&path, error);
+        };
+        let at = match parse(&path) {
+            Ok(at) => at,
+            Err(error) => return fail(self, &error),
+        };
+        let there = if fresh { Ok(None) } else { self.judge(&at, told) };
+        let there = match there {
+            Ok(there) => there,
+            Err(error) => return fail(self, &error),
+        };
+        // For a listing in which a name comes twice nobody can say what it stands for.
+        let seen = match self.listed.entry(id) {
+            btree_map::Entry::Vacant(none) => none.insert(Names::default()),
+            btree_map::Entry::Occupied(some) => some.into_mut(),
+        };
+        if !seen.insert(entry.name, there.unwrap_or(There::Older)) {
+            return fail(self, &Error::new(ErrorKind::Protocol, "the server listed this name twice"));
+        }
+        let source = Box::new(Source::of(told));
+        match (told.kind, there) {
+            (FileType::Directory, _) => {
+                self.directories.hold(id);
+                self.desk.tasks.push(Task::Enter { parent: Some(id), path, source });
+            }
+            (_, Some(There::Same)) => {
+                self.summary.skipped += 1;
+                observer.done(&path, Deed::Skipped);
+            }
+            (_, Some(There::Directory)) => {
+                fail(self, &Error::new(ErrorKind::IsDirectory, "a directory is in the way; remove it first"));
+            }
+            (kind, _) if !self.options.keep.specials && !matches!(kind, FileType::Regular | FileType::Symlink) => {
+                self.summary.passed_over += 1;
+            }
+            (kind, there) => {
+                if there == Some(There::OtherKind)
+                    && !self.options.dry_run
+                    && let Err(error) = self.store.remove(&at)
+                {
+                    return fail(self, &error);
+                }
+                if self.options.keep.links && told.links.is_some_and(|links| links > 1) && self.is_second(&path, told) {
+                    return;
+                }
+                self.directories.hold(id);
+                let alone = fresh || there.is_none();
+                let entry = Entry { directory: id, path, source, alone };
+                let checked = self.options.checksum && there == Some(There::Older) && kind == FileType::Regular;
+                files.push(if checked { Task::Check(entry) } else { Task::Entry(entry) });
+            }
+        }
+    }
+
+    /// Both sides have hashed what may be the same.
+    fn checked(&mut self, observer: &mut dyn Observer, entry: Entry, outcome: Result<Answer<'_>, Error>) {
+        let theirs = match outcome {
+            Ok(Answer::Hash { length, digest }) if length == entry.source.size => Some(digest),
+            _ => None,
+        };
+        let ours = || crate::ends::Payload::source(self.store.open(&parse(&entry.path)?)?, 0, None)?.sum();
+        if theirs.is_some_and(|theirs| ours().is_ok_and(|ours| ours == theirs)) {
+            return self.done(observer, &entry, Deed::Skipped);
+        }
+        self.desk.tasks.push(Task::Entry(entry));
+    }
+
+    /// What the target has and the source does not.
+    fn find_surplus(&mut self, observer: &mut dyn Observer, above: &[u8], names: &Names) {
+        if self.options.delete.is_none() || self.incomplete {
+            return;
+        }
+        let Ok(at) = parse(above) else { return };
+        let (options, surplus, mut kept) = (&self.options, &mut self.surplus, Ok(()));
+        let listed = self.store.list(&at, b"", &mut |name, node| {
+            let path = join(above, name);
+            let directory = node.kind == xdfs_xio::store::tree::NodeKind::Directory;
+            if names.get(name).is_none() && options.takes(&path, directory) {
+                let kind: &[u8] = if directory { b"d" } else { b"" };
+                kept = surplus.push(&path, kind).map(drop);
+            }
+            if kept.is_ok() { Take::More } else { Take::Stop }
+        });
+        if let Err(error) = listed.map(drop).and(kept) {
+            self.incomplete = true;
+            observer.note(&error.message);
+        }
+    }
+
+    pub(super) fn done(&mut self, observer: &mut dyn Observer, entry: &Entry, deed: Deed) {
+        self.summary.count(deed);
+        observer.done(&entry.path, deed);
+        self.settle(entry.directory);
+    }
+
+    pub(super) fn failed(&mut self, observer: &mut dyn Observer, entry: &Entry, error: &Error) {
+        self.summary.failed += 1;
+        observer.failed(&entry.path, error);
+        self.settle(entry.directory);
+    }
+
+    pub(super) fn settle(&mut self, id: DirectoryId) {
+        if let Some(complete) = self.directories.settle(id) {
+            self.desk.tasks.push(Task::Finish(complete));
+        }
+    }
+
+    /// Nothing is left to be done about a directory.
+    pub(super) fn left(&mut self, id: DirectoryId) {
+        if let Some(parent) = self.directories.leave(id) {
+            self.desk.tasks.push(Task::Finish(parent));
+        }
+    }
+}

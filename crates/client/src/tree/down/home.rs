@@ -1,0 +1,159 @@
+//! What is done at home: directories, links, attributes, and what is there already.
+
+use super::{Download, Entry, Source, Task, parse};
+use crate::tree::compare::There;
+use crate::tree::directories::DirectoryId;
+use crate::tree::events::Observer;
+use crate::tree::{same_time, wire_kind};
+use xdfs_proto::base::{Error, ErrorKind, RelPath};
+use xdfs_proto::wire::path::{Attributes, FileType};
+use xdfs_xio::store::tree::{Change, Node, NodeKind, Special};
+use xdfs_xio::store::{Existing, Tree};
+
+impl Download {
+    /// Whether it had to be made.
+    pub(super) fn make_directory(&mut self, path: &[u8], source: &Source, alone: bool) -> Result<bool, Error> {
+        let at = parse(path)?;
+        if !alone {
+            match self.store.node(&at) {
+                Ok(node) if node.kind == NodeKind::Directory => return Ok(false),
+                Ok(_) if self.options.dry_run => {}
+                Ok(_) if self.options.keep_existing => {
+                    return Err(Error::new(ErrorKind::NotDirectory, "something else is there, and is to be kept"));
+                }
+                Ok(_) => self.store.remove(&at)?,
+                Err(error) if error.kind == ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if !self.options.dry_run {
+            self.store.make_directory(&at, source.mode & 0o777 | 0o700, false)?;
+        }
+        Ok(true)
+    }
+
+    /// Makes a symbolic link or special file.
+    pub(super) fn make(&self, entry: &Entry) -> Result<(), Error> {
+        let (at, source) = (parse(&entry.path)?, &entry.source);
+        let kind = match source.kind {
+            FileType::Symlink => NodeKind::Symlink,
+            FileType::Fifo => NodeKind::Fifo,
+            FileType::Socket => NodeKind::Socket,
+            FileType::CharacterDevice => NodeKind::CharacterDevice,
+            FileType::BlockDevice => NodeKind::BlockDevice,
+            FileType::Regular | FileType::Directory | FileType::Other => {
+                return Err(Error::new(ErrorKind::Unsupported, "the server does not say what it is"));
+            }
+        };
+        let make = || match kind {
+            NodeKind::Symlink => self.store.make_symlink(&at, &source.text),
+            _ => self.store.make_special(&at, &Special { kind, mode: source.mode & 0o777, device: source.device }),
+        };
+        match make() {
+            Err(error) if error.kind == ErrorKind::AlreadyExists && self.existing(entry) == Existing::Replace => {
+                self.store.remove(&at)?;
+                make()?;
+            }
+            other => other?,
+        }
+        self.store.change(&at, &Change { modified: source.modified, ..Change::default() })
+    }
+
+    /// What else a name gets, as far as it was asked for: owner and mode at once, extended attributes when they have come.
+    pub(super) fn add_extras(&mut self, observer: &mut dyn Observer, entry: &Entry) {
+        let keep = self.options.keep;
+        let mode = (keep.modes && entry.source.kind != FileType::Symlink).then_some(entry.source.mode);
+        let owner = entry.source.owner.filter(|_| keep.owners);
+        self.change(observer, &entry.path, owner, mode);
+        if keep.xattrs {
+            self.desk.tasks.push(Task::Xattrs(entry.path.clone()));
+        }
+    }
+
+    pub(super) fn change(
+        &mut self,
+        observer: &mut dyn Observer,
+        path: &[u8],
+        owner: Option<(u32, u32)>,
+        mode: Option<u32>,
+    ) {
+        let Ok(at) = parse(path) else { return };
+        let owner = owner.map(|(user, group)| (Some(user), Some(group))).unwrap_or_default();
+        for change in [Change { owner, ..Change::default() }, Change { mode, ..Change::default() }] {
+            if change != Change::default()
+                && let Err(error) = self.store.change(&at, &change)
+            {
+                self.reduced(observer, path, &error);
+            }
+        }
+    }
+
+    /// The last that happens to a directory.
+    pub(super) fn finish(&mut self, observer: &mut dyn Observer, id: DirectoryId) {
+        let Some(directory) = self.directories.get(id).cloned() else { return };
+        if !self.options.dry_run && directory.touched {
+            let keep = self.options.keep;
+            let mode = (keep.modes || directory.mode & 0o700 != 0o700).then_some(directory.mode);
+            self.change(observer, &directory.path, directory.owner, mode);
+            self.set_time(observer, &directory.path, directory.modified);
+            let synced = parse(&directory.path).and_then(|at| match self.options.durable {
+                true => self.store.sync(&at),
+                false => Ok(()),
+            });
+            if let Err(error) = synced {
+                self.summary.failed += 1;
+                observer.failed(&directory.path, &error);
+            }
+        }
+        self.left(id);
+    }
+
+    pub(super) fn set_time(&mut self, observer: &mut dyn Observer, path: &[u8], modified: Option<(i64, u32)>) {
+        let change = Change { modified, ..Change::default() };
+        if modified.is_some()
+            && let Err(error) = parse(path).and_then(|at| self.store.change(&at, &change))
+        {
+            self.reduced(observer, path, &error);
+        }
+    }
+
+    pub(super) fn reduced(&mut self, observer: &mut dyn Observer, path: &[u8], error: &Error) {
+        self.summary.reduced += 1;
+        if self.summary.reduced == 1 {
+            observer.note(&format!("{}: {error}; more of the kind is counted", path.escape_ascii()));
+        }
+    }
+
+    /// Compares what is here under a name with what the server has there; none where nothing is.
+    pub(super) fn judge(&mut self, path: &RelPath, told: &Attributes<'_>) -> Result<Option<There>, Error> {
+        let node = match self.store.node(path) {
+            Ok(node) => node,
+            Err(error) if error.kind == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        Ok(Some(if node.kind == NodeKind::Directory {
+            There::Directory
+        } else if self.options.keep_existing || self.is_same(path, &node, told) {
+            There::Same
+        } else if wire_kind(node.kind) == told.kind {
+            There::Older
+        } else {
+            There::OtherKind
+        }))
+    }
+
+    fn is_same(&self, path: &RelPath, node: &Node, told: &Attributes<'_>) -> bool {
+        if wire_kind(node.kind) != told.kind {
+            return false;
+        }
+        match node.kind {
+            NodeKind::Regular => {
+                let time = told.modified.is_some_and(|time| same_time(time, node.modified));
+                let links = !self.options.keep.links || told.links.is_none_or(|links| links == node.links);
+                told.size == Some(node.size) && time && links && self.options.skip_same && !self.options.checksum
+            }
+            NodeKind::Symlink => self.store.read_symlink(path).is_ok_and(|text| told.target == Some(&text)),
+            _ => told.device.is_none_or(|device| device == node.device),
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Trees: many files of many sizes over one session, up or down (PATHM-08..13, CLI-10..19).
+//!
+//! One thread, the application's own, is the papers' manager and worker in one: it walks the source, puts small files into batches
+//! and large ones on their way as transfers of their own, and hears from all of them through one queue. Nothing waits for a
+//! round trip per file: calls and transfers are under way by the dozen, and the walk goes on beside them.
+//!
+//! What is remembered does not grow with the number of files: the directories between the walk and what is still under way, and
+//! eight bytes for each name of a directory that exists on both sides. Lists that have to wait for the end (second names of files,
+//! names to delete) go to a temporary file.
+//!
+//! A copy that was interrupted is made again by the same call: what has the size and the modification time of its source is there
+//! already, and is left alone.
+
+mod compare;
+mod desk;
+mod directories;
+mod down;
+mod events;
+mod pending;
+mod spill;
+mod up;
+
+pub use down::Download;
+pub use events::{Deed, Observer};
+pub use up::Upload;
+
+use std::sync::Arc;
+use xdfs_proto::base::{Error, ErrorKind, RelPath};
+use xdfs_proto::wire::path::FileType;
+use xdfs_xio::store::tree::NodeKind;
+use xdfs_xio::store::{Small, Store};
+
+/// Which names are taken: path below the top of the tree, and whether it is a directory.
+pub type Filter = Arc<dyn Fn(&[u8], bool) -> bool + Send + Sync>;
+
+/// What of a file goes along besides its bytes, permissions and modification time.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Keep {
+    /// All bits of the mode, set-id and sticky ones too, and exactly: no umask takes any.
+    pub modes: bool,
+    /// Owner and group.
+    pub owners: bool,
+    /// Extended attributes, access control lists among them.
+    pub xattrs: bool,
+    /// Pipes, sockets and devices.
+    pub specials: bool,
+    /// Several names of one file.
+    pub links: bool,
+}
+
+impl Keep {
+    /// All of it.
+    pub const ALL: Self = Self { modes: true, owners: true, xattrs: true, specials: true, links: true };
+}
+
+/// How a tree is copied.
+#[derive(Clone)]
+pub struct TreeOptions {
+    /// Files are told as copied when they are on stable storage.
+    pub durable: bool,
+    /// How the content of files is checked.
+    pub verify: crate::Verify,
+    /// A name that is there is left alone, whatever it is.
+    pub keep_existing: bool,
+    /// A file that has the size and modification time of its source is left alone.
+    pub skip_same: bool,
+    /// The same is decided by content: both sides hash what has the same size.
+    pub checksum: bool,
+    /// Nothing is changed; what would be is told.
+    pub dry_run: bool,
+    /// What the source does not have is removed from the target, at most so many names.
+    pub delete: Option<u64>,
+    /// What goes along.
+    pub keep: Keep,
+    /// Which names are taken; all without.
+    pub filter: Option<Filter>,
+}
+
+impl Default for TreeOptions {
+    fn default() -> Self {
+        Self {
+            durable: false,
+            verify: crate::Verify::default(),
+            keep_existing: false,
+            skip_same: true,
+            checksum: false,
+            dry_run: false,
+            delete: None,
+            keep: Keep::default(),
+            filter: None,
+        }
+    }
+}
+
+impl std::fmt::Debug for TreeOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("TreeOptions");
+        shown.field("durable", &self.durable).field("verify", &self.verify).field("keep", &self.keep);
+        shown.field("dry_run", &self.dry_run).field("delete", &self.delete).finish_non_exhaustive()
+    }
+}
+
+impl TreeOptions {
+    fn takes(&self, path: &[u8], directory: bool) -> bool {
+        // A file on its way to its name is nobody's.
+        let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
+        !xdfs_xio::store::tree::is_part(name) && self.filter.as_ref().is_none_or(|filter| filter(path, directory))
+    }
+}
+
+/// What a copy came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Summary {
+    /// Files that were copied, and their bytes.
+    pub files: u64,
+    /// See `files`.
+    pub bytes: u64,
+    /// Directories that were made.
+    pub directories: u64,
+    /// Symbolic links, second names and special files that were made.
+    pub others: u64,
+    /// What was the same already, or was to be left alone.
+    pub skipped: u64,
+    /// Names that were removed.
+    pub deleted: u64,
+    /// Names that failed; each was told.
+    pub failed: u64,
+    /// Special files that were passed over since nobody asked for them.
+    pub passed_over: u64,
+    /// Files that lost something on the way which the other side did not grant (owner, extended attributes, mode bits).
+    pub reduced: u64,
+}
+
+impl Summary {
+    fn count(&mut self, deed: Deed) {
+        match deed {
+            Deed::Copied { bytes, .. } => {
+                self.files += 1;
+                self.bytes += bytes;
+            }
+            Deed::Made => self.others += 1,
+            Deed::Skipped => self.skipped += 1,
+            Deed::Deleted => self.deleted += 1,
+        }
+    }
+}
+
+/// How a run over one session ended.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Ended {
+    /// Everything was tried.
+    Complete(Summary),
+    /// The application asked to stop.
+    Stopped(Summary),
+    /// The session is over: another one takes it up where it was.
+    Lost(Error),
+}
+
+/// A path in a tree: components joined by slashes; empty is the top.
+pub(crate) fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
+    if directory.is_empty() { name.to_vec() } else { [directory, b"/", name].concat() }
+}
+
+/// What counts as equal times: the coarsest file systems round to two seconds, but only where they have no fractions at all.
+pub(crate) fn same_time(one: (i64, u32), other: (i64, u32)) -> bool {
+    one == other || ((one.1 == 0 || other.1 == 0) && one.0 == other.0)
+}
+
+/// The number that a kind has on the wire.
+pub(crate) fn wire_kind(kind: NodeKind) -> FileType {
+    match kind {
+        NodeKind::Regular => FileType::Regular,
+        NodeKind::Directory => FileType::Directory,
+        NodeKind::Symlink => FileType::Symlink,
+        NodeKind::Fifo => FileType::Fifo,
+        NodeKind::Socket => FileType::Socket,
+        NodeKind::CharacterDevice => FileType::CharacterDevice,
+        NodeKind::BlockDevice => FileType::BlockDevice,
+    }
+}
+
+/// A small file, whole: it may have grown a little since it was listed.
+pub(crate) fn walk_small(store: &dyn Store, path: &RelPath, size: u64) -> Result<Small, Error> {
+    store
+        .get_small(std::slice::from_ref(path), size)
+        .pop()
+        .unwrap_or_else(|| Err(Error::new(ErrorKind::Storage, "the store answered nothing")))
+}

@@ -1,0 +1,184 @@
+//! What is under way: batches of calls and transfers, within the bounds that a session has, and the batch that is being filled.
+
+use super::events::Event;
+use crate::session::Session;
+use crate::teller::Teller;
+use crate::transfer::Transfer;
+use std::collections::BTreeMap;
+use std::sync::mpsc::SyncSender;
+use xdfs_proto::base::Error;
+use xdfs_proto::limits;
+use xdfs_proto::wire::path::{Batch, BatchWriter, Call, REPLY_BYTES, REPLY_CALL_BYTES};
+
+/// Operations of one copy at a time: others of the session have their share (P-20).
+const OPERATIONS_MAX: usize = 96;
+/// Transfers of one copy at a time: what hides the round trips of files that take less than one.
+const TRANSFERS_MAX: usize = 32;
+/// Batches at a time.
+const BATCHES_MAX: usize = 32;
+/// Calls in a batch: files that become durable together.
+pub(super) const CALLS_MAX: usize = 64;
+
+/// One thing under way.
+#[derive(Debug)]
+struct Flying<J> {
+    job: J,
+    room: usize,
+    content: usize,
+    transfer: Option<Transfer>,
+}
+
+/// See the module. `J` is what has to be known when the answer comes, and when none comes.
+#[derive(Debug)]
+pub(super) struct Flight<J> {
+    all: BTreeMap<u64, Flying<J>>,
+    next: u64,
+    rooms: usize,
+    content: usize,
+    transfers: usize,
+}
+
+impl<J> Default for Flight<J> {
+    fn default() -> Self {
+        Self { all: BTreeMap::new(), next: 0, rooms: 0, content: 0, transfers: 0 }
+    }
+}
+
+impl<J> Flight<J> {
+    pub(super) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// Whether a batch with such a reply may go.
+    pub(super) fn has_room(&self, room: usize) -> bool {
+        self.all.len() < OPERATIONS_MAX
+            && self.all.len() - self.transfers < BATCHES_MAX
+            // Else the session would have this thread wait (P-71).
+            && self.rooms + room + self.content + limits::CALL_BYTES_MAX <= limits::CALL_ROOM_MAX
+    }
+
+    /// Whether a transfer may go.
+    pub(super) fn has_transfer(&self) -> bool {
+        self.all.len() < OPERATIONS_MAX && self.transfers < TRANSFERS_MAX
+    }
+
+    /// Sends a batch.
+    pub(super) fn call(
+        &mut self,
+        session: &Session,
+        events: SyncSender<Event>,
+        payload: Vec<u8>,
+        room: usize,
+        job: J,
+    ) -> Result<(), (J, Error)> {
+        let (number, content) = (self.next, payload.len());
+        let answer = Teller::new(move |reply| drop(events.try_send(Event::Reply(number, reply))));
+        if let Err(error) = session.send_calls(payload, room, answer) {
+            return Err((job, error));
+        }
+        self.next += 1;
+        self.rooms += room;
+        self.content += content;
+        self.all.insert(number, Flying { job, room, content, transfer: None });
+        Ok(())
+    }
+
+    /// The number under which a transfer is to answer.
+    pub(super) fn number(&self) -> u64 {
+        self.next
+    }
+
+    /// A transfer was begun under [`Self::number`].
+    pub(super) fn moves(&mut self, transfer: Transfer, job: J) {
+        self.transfers += 1;
+        self.all.insert(self.next, Flying { job, room: 0, content: 0, transfer: Some(transfer) });
+        self.next += 1;
+    }
+
+    /// What an answer belongs to.
+    pub(super) fn take(&mut self, number: u64) -> Option<J> {
+        let flying = self.all.remove(&number)?;
+        self.rooms -= flying.room;
+        self.content -= flying.content;
+        self.transfers -= usize::from(flying.transfer.is_some());
+        Some(flying.job)
+    }
+
+    /// Everything that was not answered; nothing is under way then.
+    pub(super) fn give_up(&mut self) -> Vec<J> {
+        (self.rooms, self.content, self.transfers) = (0, 0, 0);
+        std::mem::take(&mut self.all).into_values().map(|flying| flying.job).collect()
+    }
+
+    /// Has every transfer cancelled.
+    pub(super) fn cancel(&self) {
+        self.all.values().filter_map(|flying| flying.transfer.as_ref()).for_each(Transfer::cancel);
+    }
+
+    /// Bytes that the transfers under way have moved.
+    pub(super) fn moving(&self) -> u64 {
+        self.all.values().filter_map(|flying| flying.transfer.as_ref()).map(Transfer::moved).sum()
+    }
+}
+
+/// A batch that is being filled, with what has to be known about each of its calls.
+#[derive(Debug)]
+pub(super) struct Filling<I> {
+    calls: BatchWriter,
+    items: Vec<I>,
+    /// Bytes that the results may take, besides what every result takes.
+    room: usize,
+}
+
+/// Bytes of a call's numbers beside its paths and content, and of a batch's head: more than they ever are.
+const CALL_OVERHEAD: usize = 128;
+
+impl<I> Default for Filling<I> {
+    fn default() -> Self {
+        Self { calls: BatchWriter::default(), items: Vec::new(), room: 0 }
+    }
+}
+
+/// A batch that is ready to go.
+#[derive(Debug)]
+pub(super) struct Filled<I> {
+    pub(super) payload: Vec<u8>,
+    pub(super) codes: Vec<u64>,
+    pub(super) items: Vec<I>,
+    pub(super) room: usize,
+}
+
+impl<I> Filling<I> {
+    pub(super) fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// Whether calls with so many bytes of paths and content, and so many bytes of results, still fit.
+    pub(super) fn fits(&self, calls: usize, bytes: usize, room: usize, most: usize) -> bool {
+        let count = self.items.len() + calls;
+        count <= CALLS_MAX
+            && self.calls.bytes() + bytes + (calls + 1) * CALL_OVERHEAD <= most
+            && REPLY_BYTES + count * REPLY_CALL_BYTES + self.room + room <= most
+    }
+
+    /// Appends a call whose result takes `room` bytes besides the usual.
+    pub(super) fn push(&mut self, call: &Call<'_>, room: usize, item: I) {
+        self.calls.push(call);
+        self.room += room;
+        self.items.push(item);
+    }
+
+    /// Longest reply that it asks for.
+    pub(super) fn room(&self) -> usize {
+        REPLY_BYTES + self.items.len() * REPLY_CALL_BYTES + self.room
+    }
+
+    /// The batch as it is, and an empty one in its place.
+    pub(super) fn take(&mut self, base: &[u8], durable: bool) -> Filled<I> {
+        let room = self.room();
+        let Self { calls, items, .. } = std::mem::take(self);
+        // A repetition in another session does no harm: every call here says how things are to be in the end.
+        let batch = Batch { durable, room: u32::try_from(room).unwrap_or(u32::MAX), base, ..Batch::default() };
+        Filled { payload: calls.finish(&batch), codes: calls.codes().to_vec(), items, room }
+    }
+}

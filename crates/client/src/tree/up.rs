@@ -1,0 +1,365 @@
+//! A tree on its way to a server.
+
+mod answers;
+mod links;
+mod sending;
+mod walk;
+
+use super::compare::Names;
+use super::desk::{self, Course, Desk, Flow, Halt, LIST_ROOM, Told, Turn};
+use super::directories::{Directories, Directory, DirectoryId};
+use super::events::{Deed, Event, Observer};
+use super::spill::Spill;
+use super::{Ended, Summary, TreeOptions};
+use crate::ends::Payload;
+use crate::options::PutOptions;
+use crate::session::Session;
+use crate::teller::Teller;
+use crate::transfer::Report;
+use links::{Firsts, Late};
+use std::collections::{BTreeMap, BTreeSet};
+use xdfs_proto::base::{Error, ErrorKind, RelPath};
+use xdfs_proto::wire::path::{Call, NewTime, Wanted};
+use xdfs_xio::store::tree::{Node, NodeKind};
+use xdfs_xio::store::{LocalStore, Store, Tree};
+
+/// Larger files are transfers of their own. A batch takes several of the largest that it takes at all, and up to here the bytes of
+/// a file cost less than a transfer does.
+const SMALL_BYTES_MAX: usize = 96 << 10;
+
+/// Something to be done, or under way.
+#[derive(Clone, Debug)]
+pub(super) enum Task {
+    /// A directory comes next.
+    Enter { parent: Option<DirectoryId>, path: Vec<u8>, node: Box<Node>, fresh: bool, touched: bool },
+    /// The next page of what the target has of a directory.
+    Compare { id: DirectoryId, cursor: Vec<u8> },
+    /// The next page of a directory of the source.
+    Walk { id: DirectoryId, cursor: Vec<u8> },
+    /// A directory is to be made at the target.
+    Make(DirectoryId),
+    /// A file, symbolic link or special file.
+    Entry(Entry),
+    /// The same, once what is in its place is removed.
+    Clear(Entry),
+    /// Its content is compared first.
+    Check(Entry),
+    /// It was under way when a session was lost: it may be there.
+    Look(Entry),
+    /// What is set besides, of a file that is there: nobody waits for it.
+    Extra,
+    /// The same, of a file that went as a transfer: it is still to be done.
+    Extras(Entry),
+    /// A step of several that belong to one entry; the last one tells.
+    Step,
+    /// A directory has all its entries: its mode and time come last.
+    Finish(DirectoryId),
+    /// A second name of a file.
+    Link { first: Vec<u8>, path: Vec<u8>, again: bool },
+    /// The time of a directory that got a second name after it was finished.
+    Retouch(Vec<u8>),
+    /// A name that the source does not have.
+    Remove(Vec<u8>),
+    /// A directory that the source does not have, and all in it. The second value says how many names had been removed when it was
+    /// listed before.
+    RemoveAll(Vec<u8>, Option<u64>),
+    /// The same, now empty.
+    RemoveEmpty(Vec<u8>),
+}
+
+/// A name that is no directory.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    directory: DirectoryId,
+    path: Vec<u8>,
+    node: Box<Node>,
+}
+
+/// See the module. It outlives a session: what one lost the next one takes up.
+#[derive(Debug)]
+pub struct Upload {
+    store: LocalStore,
+    desk: Desk<Task, Entry>,
+    options: TreeOptions,
+    directories: Directories,
+    /// Directories that the batch of this number makes.
+    making: (u64, BTreeSet<DirectoryId>),
+    /// What the target has, of directories that are not walked yet.
+    there: BTreeMap<DirectoryId, Names>,
+    firsts: Firsts,
+    late: Late,
+    /// Names to delete.
+    surplus: Spill,
+    /// Part of the source could not be read: nothing may be concluded from what is missing.
+    incomplete: bool,
+    summary: Summary,
+}
+
+impl Upload {
+    /// The tree below `store` to `base` (`EXPORT/path`). With `fresh` there is nothing at `base` yet, and nothing is compared.
+    pub fn new(store: LocalStore, base: impl Into<Vec<u8>>, fresh: bool, options: TreeOptions) -> Result<Self, Error> {
+        let node = Box::new(store.node(&RelPath::default())?);
+        if node.kind != NodeKind::Directory {
+            return Err(Error::new(ErrorKind::NotDirectory, "the top of a tree has to be a directory"));
+        }
+        Ok(Self {
+            store,
+            desk: Desk::new(
+                base.into(),
+                options.durable,
+                Task::Enter { parent: None, path: Vec::new(), node, fresh, touched: true },
+            ),
+            options,
+            directories: Directories::default(),
+            making: (0, BTreeSet::new()),
+            there: BTreeMap::new(),
+            firsts: Firsts::default(),
+            late: Late::default(),
+            surplus: Spill::default(),
+            incomplete: false,
+            summary: Summary::default(),
+        })
+    }
+
+    /// Goes on over this session until everything was tried, the application stops it, or the session is lost.
+    pub fn run(&mut self, session: &Session, observer: &mut dyn Observer) -> Ended {
+        desk::run(self, session, observer)
+    }
+}
+
+impl Course for Upload {
+    type Task = Task;
+    type Large = Entry;
+
+    fn desk(&mut self) -> &mut Desk<Task, Entry> {
+        &mut self.desk
+    }
+
+    fn summary(&self) -> Summary {
+        self.summary
+    }
+
+    fn again(&self, task: Task) -> Task {
+        if let Task::Entry(entry) = task { Task::Look(entry) } else { task }
+    }
+
+    fn large_again(&self, large: Entry) -> Task {
+        Task::Look(large)
+    }
+
+    fn answered(&mut self, observer: &mut dyn Observer, tasks: Vec<Task>, answers: Vec<Told<'_>>) {
+        for (task, Told { outcome, safety }) in tasks.into_iter().zip(answers) {
+            self.answer(observer, task, outcome, safety);
+        }
+    }
+
+    fn moved(&mut self, observer: &mut dyn Observer, entry: Entry, report: Result<Report, Error>) {
+        match report {
+            Ok(report) => {
+                if self.extras(&entry.path, &entry.node).count() > 0 {
+                    self.desk.tasks.push(Task::Extras(entry.clone()));
+                }
+                self.done(observer, &entry, Deed::Copied { bytes: report.length, safety: report.safety });
+            }
+            Err(error) if error.kind == ErrorKind::AlreadyExists && self.options.keep_existing => {
+                self.done(observer, &entry, Deed::Skipped);
+            }
+            Err(error) => self.failed(observer, &entry, &error),
+        }
+    }
+
+    fn next_phase(&mut self, observer: &mut dyn Observer) -> bool {
+        self.take_up_late(observer)
+    }
+
+    /// Takes on a task, or says that something has to be answered first.
+    fn take(&mut self, session: &Session, observer: &mut dyn Observer, task: Task) -> Flow<Turn<Task>> {
+        match task {
+            Task::Enter { parent, path, node, fresh, touched } => {
+                self.enter(parent, path, &node, (fresh, touched));
+                Ok(Turn::Taken)
+            }
+            Task::Walk { id, cursor } => {
+                self.walk(observer, id, &cursor);
+                Ok(Turn::Taken)
+            }
+            Task::Compare { id, ref cursor } => {
+                let Some(path) = self.directories.get(id).map(|directory| directory.path.clone()) else {
+                    return Ok(Turn::Taken);
+                };
+                let wanted = Wanted::SIZE.and(Wanted::MODIFIED).and(Wanted::MODE).and(Wanted::TARGET);
+                let wanted = if self.options.keep.links { wanted.and(Wanted::LINKS) } else { wanted };
+                let cursor = cursor.clone();
+                self.desk.ask(session, &Call::List { path: &path, wanted, cursor: &cursor }, LIST_ROOM, task)
+            }
+            Task::Make(id) => self.make(session, id),
+            Task::Entry(entry) => self.entry(session, observer, entry),
+            Task::Clear(ref entry) => {
+                let path = entry.path.clone();
+                self.desk.ask(session, &Call::Unlink { path: &path }, 0, task)
+            }
+            Task::Check(ref entry) => {
+                let path = entry.path.clone();
+                self.desk.ask(session, &Call::Hash { path: &path, offset: 0, length: None }, 0, task)
+            }
+            Task::Look(ref entry) => {
+                let (path, wanted) = (entry.path.clone(), Wanted::SIZE.and(Wanted::MODIFIED).and(Wanted::TARGET));
+                self.desk.ask(session, &Call::Stat { path: &path, wanted }, path.len(), task)
+            }
+            Task::Extras(entry) => {
+                let calls = self.extras(&entry.path, &entry.node);
+                if !self.desk.make_room(session, calls.count(), calls.bytes(), 0)? {
+                    return Ok(Turn::Later(Task::Extras(entry)));
+                }
+                calls.push(&mut self.desk.filling, &entry.path);
+                Ok(Turn::Taken)
+            }
+            Task::Extra | Task::Step => Ok(Turn::Taken),
+            Task::Finish(id) => self.finish(session, id),
+            late => self.take_late(session, late),
+        }
+    }
+
+    /// Begins the transfer of a large file, once its directory is there.
+    fn begin(&mut self, session: &Session, observer: &mut dyn Observer, entry: Entry) -> Flow<Option<Entry>> {
+        if self.directories.get(entry.directory).is_some_and(|directory| !directory.made) {
+            return Ok(Some(entry));
+        }
+        self.begin_transfer(session, observer, entry).map(|()| None)
+    }
+}
+
+impl Upload {
+    fn enter(&mut self, parent: Option<DirectoryId>, path: Vec<u8>, node: &Node, (fresh, touched): (bool, bool)) {
+        let bits = if self.options.keep.modes { 0o7777 } else { 0o777 };
+        let mut directory = Directory::new(path, parent, node.mode & bits, Some(node.modified));
+        directory.fresh = fresh;
+        directory.made = !fresh;
+        directory.touched = touched;
+        let id = self.directories.enter(directory);
+        // It holds its parent itself now.
+        if let Some(parent) = parent {
+            self.settle(parent);
+        }
+        self.desk.tasks.push(match fresh {
+            true => Task::Walk { id, cursor: Vec::new() },
+            false => Task::Compare { id, cursor: Vec::new() },
+        });
+    }
+
+    /// Directories above something that nobody has said to be there, as calls of this batch in front of it.
+    fn make_above(&mut self, id: DirectoryId) {
+        for missing in self.directories.missing(id) {
+            let Some(directory) = self.directories.get(missing) else { continue };
+            if self.making.0 != self.desk.sent {
+                self.making = (self.desk.sent, BTreeSet::new());
+            }
+            if !self.making.1.insert(missing) {
+                continue;
+            }
+            // Its owner has to get in until it is finished.
+            let mode = directory.mode & 0o777 | 0o700;
+            let path = directory.path.clone();
+            self.desk.filling.push(&Call::MakeDirectory { path: &path, parents: true, mode }, 0, Task::Make(missing));
+        }
+    }
+
+    /// Calls and bytes of what [`Self::make_above`] would add.
+    fn above(&self, id: DirectoryId) -> (usize, usize) {
+        let missing = self.directories.missing(id);
+        let bytes = missing.iter().filter_map(|id| self.directories.get(*id)).map(|one| one.path.len()).sum();
+        (missing.len(), bytes)
+    }
+
+    fn make(&mut self, session: &Session, id: DirectoryId) -> Flow<Turn<Task>> {
+        let (calls, bytes) = self.above(id);
+        if self.options.dry_run {
+            return Ok(Turn::Taken);
+        }
+        if !self.desk.make_room(session, calls, bytes, 0)? {
+            return Ok(Turn::Later(Task::Make(id)));
+        }
+        self.make_above(id);
+        Ok(Turn::Taken)
+    }
+
+    fn entry(&mut self, session: &Session, observer: &mut dyn Observer, entry: Entry) -> Flow<Turn<Task>> {
+        if self.options.dry_run {
+            let deed = match entry.node.kind {
+                NodeKind::Regular => Deed::Copied { bytes: entry.node.size, safety: xdfs_proto::base::Safety::Written },
+                _ => Deed::Made,
+            };
+            self.done(observer, &entry, deed);
+            return Ok(Turn::Taken);
+        }
+        match entry.node.kind {
+            NodeKind::Regular => self.file(session, observer, entry),
+            NodeKind::Symlink => self.symlink(session, observer, entry),
+            _ => self.special(session, entry),
+        }
+    }
+
+    fn begin_transfer(&mut self, session: &Session, observer: &mut dyn Observer, entry: Entry) -> Flow<()> {
+        let opened = RelPath::parse(&entry.path)
+            .map_err(|error| Error::new(ErrorKind::InvalidPath, error.to_string()))
+            .and_then(|path| Payload::source(self.store.open(&path)?, 0, None));
+        let payload = match opened {
+            Ok(payload) => payload,
+            Err(error) => {
+                self.failed(observer, &entry, &error);
+                return Ok(());
+            }
+        };
+        let options = PutOptions {
+            keep_existing: self.options.keep_existing,
+            mode: Some(entry.node.mode & 0o777),
+            label: Vec::new(),
+            durable: self.options.durable,
+            resume: true,
+            verify: self.options.verify,
+            base: None,
+        };
+        let (number, events) = (self.desk.flight.number(), self.desk.events.sender());
+        let answer = Teller::new(move |report| drop(events.try_send(Event::Report(number, report))));
+        let remote = super::join(&self.desk.base, &entry.path);
+        match session.upload(payload, &remote, &options, answer) {
+            Ok(transfer) => {
+                self.desk.flight.moves(transfer, desk::Job::Transfer(entry));
+                Ok(())
+            }
+            Err(error) => {
+                self.desk.large.push_front(entry);
+                Err(Halt::Lost(error))
+            }
+        }
+    }
+
+    /// The last calls about a directory.
+    fn finish(&mut self, session: &Session, id: DirectoryId) -> Flow<Turn<Task>> {
+        let Some(directory) = self.directories.get(id).cloned() else { return Ok(Turn::Taken) };
+        if !directory.touched || self.options.dry_run {
+            self.left(id);
+            return Ok(Turn::Taken);
+        }
+        let (calls, bytes) = self.above(id);
+        let node = RelPath::parse(&directory.path).ok().and_then(|path| self.store.node(&path).ok());
+        let mut extras = node.as_ref().map(|node| self.extras(&directory.path, node)).unwrap_or_default();
+        if !self.options.keep.modes && directory.mode & 0o700 != 0o700 {
+            extras.mode(directory.mode & 0o777);
+        }
+        if !self.desk.make_room(
+            session,
+            calls + 1 + extras.count(),
+            2 * directory.path.len() + bytes + extras.bytes(),
+            0,
+        )? {
+            return Ok(Turn::Later(Task::Finish(id)));
+        }
+        self.make_above(id);
+        extras.push(&mut self.desk.filling, &directory.path);
+        let modified = directory.modified.map(NewTime::At);
+        let call = Call::SetTimes { path: &directory.path, modified, accessed: None };
+        self.desk.filling.push(&call, 0, Task::Finish(id));
+        Ok(Turn::Taken)
+    }
+}

@@ -1,0 +1,264 @@
+//! What becomes of calls and transfers.
+
+use super::walk::is_special;
+use super::{Entry, Task, Upload};
+
+use crate::tree::directories::DirectoryId;
+use crate::tree::events::{Deed, Observer};
+use crate::tree::{join, same_time, wire_kind};
+use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety};
+use xdfs_proto::wire::path::{Answer, FileType, Listing};
+use xdfs_xio::store::Tree;
+use xdfs_xio::store::tree::NodeKind;
+
+impl Upload {
+    pub(super) fn answer(
+        &mut self,
+        observer: &mut dyn Observer,
+        task: Task,
+        outcome: Result<Answer<'_>, Error>,
+        safety: Safety,
+    ) {
+        match (task, outcome) {
+            (Task::Make(id), outcome) => self.was_made(observer, id, outcome.err()),
+            (Task::Compare { id, .. }, Ok(Answer::Listing(listing))) => self.compared(observer, id, &listing),
+            (Task::Compare { id, .. }, outcome) => {
+                // What is there is not known: everything is sent, nothing is removed.
+                self.incomplete = true;
+                if let Some(error) = outcome.err() {
+                    let path = self.directories.get(id).map(|directory| directory.path.clone()).unwrap_or_default();
+                    observer.note(&format!("{}: {error}", path.escape_ascii()));
+                }
+                self.desk.tasks.push(Task::Walk { id, cursor: Vec::new() });
+            }
+            (Task::Entry(entry), Ok(_)) => {
+                let deed = match entry.node.kind {
+                    NodeKind::Regular => Deed::Copied { bytes: entry.node.size, safety },
+                    _ => Deed::Made,
+                };
+                self.done(observer, &entry, deed);
+            }
+            (Task::Entry(entry), Err(error)) => match error.kind {
+                ErrorKind::AlreadyExists if self.options.keep_existing => self.done(observer, &entry, Deed::Skipped),
+                // What was not granted is counted, as for attributes.
+                ErrorKind::Refused if is_special(entry.node.kind) => {
+                    self.summary.reduced += 1;
+                    self.settle(entry.directory);
+                }
+                _ => self.failed(observer, &entry, &error),
+            },
+            (Task::Clear(entry), outcome) => match outcome {
+                Err(error) if error.kind != ErrorKind::NotFound => self.failed(observer, &entry, &error),
+                _ => self.desk.tasks.push(Task::Entry(entry)),
+            },
+            (Task::Check(entry), outcome) => self.checked(observer, entry, outcome),
+            (Task::Extra, Err(_)) => self.summary.reduced += 1,
+            (Task::Finish(id), outcome) => {
+                // Its content is there; the time of a directory is a nicety, but one that is told.
+                if let Err(error) = outcome {
+                    let path = self.directories.get(id).map(|directory| directory.path.clone()).unwrap_or_default();
+                    self.summary.reduced += 1;
+                    observer.note(&format!("{}: {error}", path.escape_ascii()));
+                }
+                self.left(id);
+            }
+            (Task::Link { first, path, again }, outcome) => self.linked(observer, first, path, again, outcome.err()),
+            (Task::Look(entry), outcome) => self.looked(observer, entry, outcome, safety),
+            (Task::Remove(path) | Task::RemoveEmpty(path), outcome) => self.removed(observer, &path, outcome.err()),
+            (Task::RemoveAll(path, before), outcome) => self.emptied(observer, path, before, outcome),
+            (Task::Extra | Task::Step | Task::Retouch(_) | Task::Extras(_), _)
+            | (Task::Enter { .. } | Task::Walk { .. }, _) => {}
+        }
+    }
+
+    fn was_made(&mut self, observer: &mut dyn Observer, id: DirectoryId, error: Option<Error>) {
+        let Some(directory) = self.directories.get_mut(id) else { return };
+        if std::mem::replace(&mut directory.made, true) {
+            return;
+        }
+        let path = directory.path.clone();
+        match error {
+            // What is below it fails by itself then, each with its reason.
+            Some(error) => {
+                self.summary.failed += 1;
+                observer.failed(&path, &error);
+            }
+            None => {
+                self.summary.directories += 1;
+                observer.done(&path, Deed::Made);
+            }
+        }
+    }
+
+    fn compared(&mut self, observer: &mut dyn Observer, id: DirectoryId, listing: &Listing<'_>) {
+        let Some(path) = self.directories.get(id).map(|directory| directory.path.clone()) else { return };
+        let mut names = self.there.remove(&id).unwrap_or_default();
+        for entry in listing.entries.clone() {
+            if let Some(there) = self.judge(&path, entry.name, &entry.attributes) {
+                names.insert(entry.name, there);
+            }
+        }
+        self.there.insert(id, names);
+        self.desk.tasks.push(match listing.complete {
+            true => Task::Walk { id, cursor: Vec::new() },
+            false if listing.cursor.is_empty() => {
+                observer.note("the server ended a page of a directory without saying where it goes on");
+                self.incomplete = true;
+                Task::Walk { id, cursor: Vec::new() }
+            }
+            false => Task::Compare { id, cursor: listing.cursor.to_vec() },
+        });
+    }
+
+    /// Both sides have hashed what may be the same.
+    fn checked(&mut self, observer: &mut dyn Observer, entry: Entry, outcome: Result<Answer<'_>, Error>) {
+        let theirs = match outcome {
+            Ok(Answer::Hash { length, digest }) if length == entry.node.size => Some(digest),
+            _ => None,
+        };
+        let ours = theirs.and_then(|_| {
+            let path = RelPath::parse(&entry.path).ok()?;
+            let source = xdfs_xio::store::Store::open(&self.store, &path).ok()?;
+            crate::ends::Payload::source(source, 0, None).ok()?.sum().ok()
+        });
+        match (ours, theirs) {
+            (Some(ours), Some(theirs)) if ours == theirs => self.done(observer, &entry, Deed::Skipped),
+            _ => self.desk.tasks.push(Task::Entry(entry)),
+        }
+    }
+
+    fn linked(
+        &mut self,
+        observer: &mut dyn Observer,
+        first: Vec<u8>,
+        path: Vec<u8>,
+        again: bool,
+        error: Option<Error>,
+    ) {
+        match error {
+            None => {
+                self.summary.others += 1;
+                self.touch_late(&path);
+                observer.done(&path, Deed::Made);
+            }
+            // The name stands for something of its own there.
+            Some(error) if error.kind == ErrorKind::AlreadyExists && !again => {
+                self.desk.tasks.push(Task::Link { first, path, again: true });
+            }
+            Some(error) => {
+                self.summary.failed += 1;
+                observer.failed(&path, &error);
+            }
+        }
+    }
+
+    fn removed(&mut self, observer: &mut dyn Observer, path: &[u8], error: Option<Error>) {
+        match error {
+            None => {
+                self.summary.deleted += 1;
+                self.touch_late(path);
+                observer.done(path, Deed::Deleted);
+            }
+            // Somebody else was faster.
+            Some(error) if error.kind == ErrorKind::NotFound => {}
+            Some(error) => {
+                self.summary.failed += 1;
+                observer.failed(path, &error);
+            }
+        }
+    }
+
+    /// What is in a directory that is to go: it goes first.
+    fn emptied(
+        &mut self,
+        observer: &mut dyn Observer,
+        path: Vec<u8>,
+        before: Option<u64>,
+        outcome: Result<Answer<'_>, Error>,
+    ) {
+        let listing = match outcome {
+            Ok(Answer::Listing(listing)) => listing,
+            Ok(_) => return,
+            Err(error) => return self.removed(observer, &path, Some(error)),
+        };
+        let mut entries = listing.entries.peekable();
+        if entries.peek().is_none() {
+            return self.desk.tasks.push(Task::RemoveEmpty(path));
+        }
+        if before == Some(self.summary.deleted) {
+            // Nothing of what is left could be removed, and each was told.
+            return self.removed(observer, &path, Some(Error::new(ErrorKind::NotEmpty, "directory not empty")));
+        }
+        self.desk.tasks.push(Task::RemoveAll(path.clone(), Some(self.summary.deleted)));
+        for entry in entries {
+            let inner = join(&path, entry.name);
+            self.desk.tasks.push(match entry.attributes.kind {
+                FileType::Directory => Task::RemoveAll(inner, None),
+                _ => Task::Remove(inner),
+            });
+        }
+    }
+
+    /// Whether what was under way when a session was lost has arrived.
+    fn looked(
+        &mut self,
+        observer: &mut dyn Observer,
+        entry: Entry,
+        outcome: Result<Answer<'_>, Error>,
+        safety: Safety,
+    ) {
+        let node = &entry.node;
+        let arrived = match &outcome {
+            Ok(Answer::Attributes(told)) if told.kind == wire_kind(node.kind) => match node.kind {
+                NodeKind::Regular => {
+                    told.size == Some(node.size) && told.modified.is_some_and(|time| same_time(time, node.modified))
+                }
+                // Made anew where its text is another one.
+                NodeKind::Symlink => self.has_text(&entry, told.target),
+                _ => true,
+            },
+            _ => false,
+        };
+        if !arrived {
+            return self.desk.tasks.push(Task::Entry(entry));
+        }
+        let deed = match node.kind {
+            NodeKind::Regular => Deed::Copied { bytes: node.size, safety },
+            _ => Deed::Made,
+        };
+        if self.extras(&entry.path, &entry.node).count() > 0 {
+            self.desk.tasks.push(Task::Extras(entry.clone()));
+        }
+        self.done(observer, &entry, deed);
+    }
+
+    fn has_text(&self, entry: &Entry, told: Option<&[u8]>) -> bool {
+        let text = RelPath::parse(&entry.path).ok().and_then(|path| self.store.read_symlink(&path).ok());
+        text.as_deref() == told
+    }
+
+    pub(super) fn done(&mut self, observer: &mut dyn Observer, entry: &Entry, deed: Deed) {
+        self.summary.count(deed);
+        observer.done(&entry.path, deed);
+        self.settle(entry.directory);
+    }
+
+    pub(super) fn failed(&mut self, observer: &mut dyn Observer, entry: &Entry, error: &Error) {
+        self.summary.failed += 1;
+        observer.failed(&entry.path, error);
+        self.settle(entry.directory);
+    }
+
+    pub(super) fn settle(&mut self, id: DirectoryId) {
+        if let Some(complete) = self.directories.settle(id) {
+            self.desk.tasks.push(Task::Finish(complete));
+        }
+    }
+
+    /// Nothing is left to be done about a directory.
+    pub(super) fn left(&mut self, id: DirectoryId) {
+        if let Some(parent) = self.directories.leave(id) {
+            self.desk.tasks.push(Task::Finish(parent));
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Entries as calls of a batch.
+
+use super::{Entry, SMALL_BYTES_MAX, Task, Upload};
+use crate::session::Session;
+use crate::tree::desk::{Flow, Turn};
+use crate::tree::events::Observer;
+use crate::tree::pending::Filling;
+use crate::tree::{walk_small, wire_kind};
+use xdfs_proto::base::{Error, ErrorKind, RelPath};
+use xdfs_proto::wire::path::{Call, NewTime, Owner, Put, XattrRule};
+use xdfs_xio::store::Tree;
+
+impl Upload {
+    pub(super) fn file(&mut self, session: &Session, observer: &mut dyn Observer, entry: Entry) -> Flow<Turn<Task>> {
+        let small = SMALL_BYTES_MAX.min(session.batch_bytes_max() / 2);
+        if entry.node.size > small as u64 {
+            if !self.desk.takes_large() {
+                return Ok(Turn::Later(Task::Entry(entry)));
+            }
+            if self.directories.get(entry.directory).is_some_and(|directory| !directory.made) {
+                self.desk.tasks.push(Task::Make(entry.directory));
+            }
+            self.desk.large.push_back(entry);
+            return Ok(Turn::Taken);
+        }
+        let (calls, bytes) = self.above(entry.directory);
+        let extras = self.extras(&entry.path, &entry.node);
+        let size = entry.path.len() + entry.node.size as usize + bytes + extras.bytes();
+        if !self.desk.make_room(session, calls + 1 + extras.count(), size, 0)? {
+            return Ok(Turn::Later(Task::Entry(entry)));
+        }
+        let read = RelPath::parse(&entry.path)
+            .map_err(|error| Error::new(ErrorKind::InvalidPath, error.to_string()))
+            .and_then(|path| walk_small(&self.store, &path, entry.node.size));
+        let small = match read {
+            Ok(small) => small,
+            Err(error) => {
+                self.failed(observer, &entry, &error);
+                return Ok(Turn::Taken);
+            }
+        };
+        self.make_above(entry.directory);
+        let hash = (self.options.verify >= crate::Verify::Hash).then(|| xdfs_secure::content::hash(&small.content));
+        let put = Put {
+            path: &entry.path,
+            keep_existing: self.options.keep_existing,
+            parents: false,
+            mode: entry.node.mode & 0o777,
+            modified: Some(small.attributes.modified),
+            hash,
+            content: &small.content,
+        };
+        let path = entry.path.clone();
+        let call = Call::Put(put);
+        self.desk.filling.push(&call, 0, Task::Entry(entry.clone()));
+        extras.push(&mut self.desk.filling, &path);
+        Ok(Turn::Taken)
+    }
+
+    pub(super) fn symlink(&mut self, session: &Session, observer: &mut dyn Observer, entry: Entry) -> Flow<Turn<Task>> {
+        let text = RelPath::parse(&entry.path)
+            .map_err(|error| Error::new(ErrorKind::InvalidPath, error.to_string()))
+            .and_then(|path| self.store.read_symlink(&path));
+        let text = match text {
+            Ok(text) => text,
+            Err(error) => {
+                self.failed(observer, &entry, &error);
+                return Ok(Turn::Taken);
+            }
+        };
+        let (calls, bytes) = self.above(entry.directory);
+        let extras = self.extras(&entry.path, &entry.node);
+        let size = 2 * entry.path.len() + text.len() + bytes + extras.bytes();
+        if !self.desk.make_room(session, calls + 2 + extras.count(), size, 0)? {
+            return Ok(Turn::Later(Task::Entry(entry)));
+        }
+        self.make_above(entry.directory);
+        let (path, modified) = (entry.path.clone(), Some(NewTime::At(entry.node.modified)));
+        self.desk.filling.push(&Call::Symlink { path: &path, target: &text }, 0, Task::Entry(entry));
+        extras.push(&mut self.desk.filling, &path);
+        self.desk.filling.push(&Call::SetTimes { path: &path, modified, accessed: None }, 0, Task::Step);
+        Ok(Turn::Taken)
+    }
+
+    pub(super) fn special(&mut self, session: &Session, entry: Entry) -> Flow<Turn<Task>> {
+        let (calls, bytes) = self.above(entry.directory);
+        let extras = self.extras(&entry.path, &entry.node);
+        let size = 2 * entry.path.len() + bytes + extras.bytes();
+        if !self.desk.make_room(session, calls + 2 + extras.count(), size, 0)? {
+            return Ok(Turn::Later(Task::Entry(entry)));
+        }
+        self.make_above(entry.directory);
+        let (path, node) = (entry.path.clone(), entry.node.clone());
+        let (kind, device) = (wire_kind(node.kind), node.device);
+        let call = Call::MakeNode { path: &path, kind, mode: node.mode & 0o777, device };
+        self.desk.filling.push(&call, 0, Task::Entry(entry));
+        extras.push(&mut self.desk.filling, &path);
+        let modified = Some(NewTime::At(node.modified));
+        self.desk.filling.push(&Call::SetTimes { path: &path, modified, accessed: None }, 0, Task::Step);
+        Ok(Turn::Taken)
+    }
+}
+
+/// What is set besides of one name, in the order in which it has to be: a new owner takes bits of the mode away.
+#[derive(Debug, Default)]
+pub(super) struct Extras {
+    pub(super) owner: Option<(u32, u32)>,
+    pub(super) mode: Option<u32>,
+    pub(super) xattrs: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+impl Extras {
+    pub(super) fn mode(&mut self, mode: u32) {
+        self.mode = Some(mode);
+    }
+
+    pub(super) fn count(&self) -> usize {
+        usize::from(self.owner.is_some()) + usize::from(self.mode.is_some()) + self.xattrs.len()
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.xattrs.iter().map(|(name, value)| name.len() + value.len()).sum()
+    }
+
+    pub(super) fn push(&self, filling: &mut Filling<Task>, path: &[u8]) {
+        if let Some((user, group)) = self.owner {
+            let (user, group) = (Some(Owner::Number(user)), Some(Owner::Number(group)));
+            filling.push(&Call::SetOwner { path, user, group }, 0, Task::Extra);
+        }
+        if let Some(mode) = self.mode {
+            filling.push(&Call::SetMode { path, mode }, 0, Task::Extra);
+        }
+        for (name, value) in &self.xattrs {
+            let rule = XattrRule::Any;
+            filling.push(&Call::SetXattr { path, name, rule, value }, 0, Task::Extra);
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! The source, page by page, beside what the target has.
+
+use super::sending::Extras;
+use super::{Entry, Task, Upload};
+use crate::tree::compare::There;
+use crate::tree::directories::DirectoryId;
+use crate::tree::events::{Deed, Observer};
+use crate::tree::{join, same_time};
+use xdfs_proto::base::{Error, ErrorKind, RelPath};
+use xdfs_proto::wire::path::{Attributes, FileType};
+use xdfs_xio::store::Tree;
+use xdfs_xio::store::tree::{Node, NodeKind, Take};
+
+/// Entries of a directory that are looked at together: what is remembered of a tree is so many for each level of it.
+const PAGE_ENTRIES: usize = 256;
+
+impl Upload {
+    /// Takes up the next page of a directory of the source.
+    pub(super) fn walk(&mut self, observer: &mut dyn Observer, id: DirectoryId, cursor: &[u8]) {
+        let Some(path) = self.directories.get(id).map(|directory| directory.path.clone()) else { return };
+        let mut page = Vec::new();
+        let listed = RelPath::parse(&path)
+            .map_err(|error| Error::new(ErrorKind::InvalidPath, error.to_string()))
+            .and_then(|at| {
+                self.store.list(&at, cursor, &mut |name, node| {
+                    if page.len() == PAGE_ENTRIES {
+                        return Take::Stop;
+                    }
+                    page.push((name.to_vec(), node.clone()));
+                    Take::More
+                })
+            });
+        let next = match listed {
+            Ok(next) => next,
+            Err(error) => {
+                self.incomplete = true;
+                self.summary.failed += 1;
+                observer.failed(&path, &error);
+                None
+            }
+        };
+        let more = next.is_some();
+        if let Some(cursor) = next {
+            self.desk.tasks.push(Task::Walk { id, cursor });
+        }
+        let mut files = Vec::new();
+        for (name, node) in page {
+            self.sort(observer, id, join(&path, &name), &name, node, &mut files);
+        }
+        // Files before what is below: their directory is complete sooner.
+        self.desk.tasks.append(&mut files);
+        if !more {
+            self.there.remove(&id);
+            self.settle(id);
+        }
+    }
+
+    /// Decides what becomes of one entry.
+    fn sort(
+        &mut self,
+        observer: &mut dyn Observer,
+        id: DirectoryId,
+        path: Vec<u8>,
+        name: &[u8],
+        node: Node,
+        files: &mut Vec<Task>,
+    ) {
+        if !self.options.takes(&path, node.kind == NodeKind::Directory) {
+            return;
+        }
+        let there = self.there.get(&id).and_then(|names| names.get(name));
+        let node = Box::new(node);
+        match (node.kind, there) {
+            (NodeKind::Directory, there) => {
+                // What is in its way is found out when it is made.
+                let fresh = !matches!(there, Some(There::Directory | There::OlderDirectory));
+                let touched = there != Some(There::Directory);
+                self.directories.hold(id);
+                self.desk.tasks.push(Task::Enter { parent: Some(id), path, node, fresh, touched });
+            }
+            (_, Some(There::Same)) => self.skip(observer, &path),
+            (kind, _) if !self.options.keep.specials && is_special(kind) => self.summary.passed_over += 1,
+            (_, there) => {
+                self.directories.hold(id);
+                if let Some(directory) = self.directories.get_mut(id) {
+                    directory.touched = true;
+                }
+                if self.options.keep.links && node.links > 1 && self.is_second(&path, &node, observer) {
+                    self.settle(id);
+                    return;
+                }
+                let checked = self.options.checksum && there == Some(There::Older);
+                let entry = Entry { directory: id, path, node };
+                let replaced = match there {
+                    Some(There::OtherKind) => true,
+                    // A symbolic link or special file is not written over but made anew.
+                    Some(There::Older) => entry.node.kind != NodeKind::Regular,
+                    _ => false,
+                };
+                files.push(match (replaced && !self.options.dry_run, checked) {
+                    (true, _) => Task::Clear(entry),
+                    (false, true) if entry.node.kind == NodeKind::Regular => Task::Check(entry),
+                    _ => Task::Entry(entry),
+                });
+            }
+        }
+    }
+
+    fn skip(&mut self, observer: &mut dyn Observer, path: &[u8]) {
+        self.summary.skipped += 1;
+        observer.done(path, Deed::Skipped);
+    }
+
+    /// Compares what the target has under a name with what the source has there.
+    pub(super) fn judge(&mut self, directory: &[u8], name: &[u8], told: &Attributes<'_>) -> Option<There> {
+        let path = join(directory, name);
+        let at = RelPath::parse(&path).ok()?;
+        let node = match self.store.node(&at) {
+            Ok(node) => node,
+            Err(error) => {
+                let absent = error.kind == ErrorKind::NotFound;
+                self.incomplete |= !absent;
+                if absent
+                    && self.options.delete.is_some()
+                    && self.options.takes(&path, told.kind == FileType::Directory)
+                {
+                    let kind: &[u8] = if told.kind == FileType::Directory { b"d" } else { b"" };
+                    self.incomplete |= self.surplus.push(&path, kind).is_err();
+                }
+                return None;
+            }
+        };
+        if told.kind == FileType::Directory {
+            let equal = told.modified.is_some_and(|time| same_time(time, node.modified));
+            return Some(if equal { There::Directory } else { There::OlderDirectory });
+        }
+        if self.options.keep_existing {
+            return Some(There::Same);
+        }
+        if told.kind != crate::tree::wire_kind(node.kind) {
+            return Some(There::OtherKind);
+        }
+        let unlike_links = self.options.keep.links && told.links.is_some_and(|links| links != node.links);
+        let same = match node.kind {
+            NodeKind::Regular => {
+                let equal = told.size == Some(node.size);
+                let time = told.modified.is_some_and(|time| same_time(time, node.modified));
+                equal && time && self.options.skip_same && !self.options.checksum && !unlike_links
+            }
+            NodeKind::Symlink => self.store.read_symlink(&at).is_ok_and(|text| told.target == Some(&text)),
+            _ => told.device.unwrap_or(node.device) == node.device,
+        };
+        Some(if same { There::Same } else { There::Older })
+    }
+
+    /// What else the target is to get, as far as it was asked for.
+    pub(super) fn extras(&self, path: &[u8], node: &Node) -> Extras {
+        let keep = self.options.keep;
+        let mut extras = Extras { owner: keep.owners.then_some(node.owner), ..Extras::default() };
+        if keep.modes && node.kind != NodeKind::Symlink {
+            extras.mode(node.mode);
+        }
+        if keep.xattrs
+            && let Ok(at) = RelPath::parse(path)
+        {
+            for name in self.store.xattrs(&at).unwrap_or_default() {
+                // Gone meanwhile, or nobody's to read.
+                if let Ok(value) = self.store.xattr(&at, &name) {
+                    extras.xattrs.push((name, value));
+                }
+            }
+        }
+        extras
+    }
+}
+
+pub(super) fn is_special(kind: NodeKind) -> bool {
+    !matches!(kind, NodeKind::Regular | NodeKind::Directory | NodeKind::Symlink)
+}
