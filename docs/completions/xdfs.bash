@@ -40,6 +40,9 @@ _xdfs() {
             xdfs,sum)
                 cmd="xdfs__subcmd__sum"
                 ;;
+            xdfs,sync)
+                cmd="xdfs__subcmd__sync"
+                ;;
             xdfs,trust)
                 cmd="xdfs__subcmd__trust"
                 ;;
@@ -69,6 +72,9 @@ _xdfs() {
                 ;;
             xdfs__subcmd__help,sum)
                 cmd="xdfs__subcmd__help__subcmd__sum"
+                ;;
+            xdfs__subcmd__help,sync)
+                cmd="xdfs__subcmd__help__subcmd__sync"
                 ;;
             xdfs__subcmd__help,trust)
                 cmd="xdfs__subcmd__help__subcmd__trust"
@@ -236,7 +242,7 @@ _xdfs() {
 
     case "${cmd}" in
         xdfs)
-            opts="-h -V --help --version serve cp stat sum demo user key trust generate help"
+            opts="-h -V --help --version serve cp sync stat sum demo user key trust generate help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -250,7 +256,7 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__cp)
-            opts="-n -r -a -P -w -b -q -h --no-clobber --recursive --archive --offset --length --no-resume --retry --channels --window --block --congestion --protection --verify --durability --json --quiet --progress --identity --password-file --ca --state --help"
+            opts="-n -r -a -P -w -b -q -h --no-clobber --recursive --archive --offset --length --no-resume --include --exclude --files-from --failures --retry --channels --window --block --congestion --protection --verify --durability --json --quiet --progress --identity --password-file --ca --state --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -261,6 +267,22 @@ _xdfs() {
                     return 0
                     ;;
                 --length)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --include)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --exclude)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --files-from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --failures)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -384,7 +406,7 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__help)
-            opts="serve cp stat sum demo user key trust generate help"
+            opts="serve cp sync stat sum demo user key trust generate help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -566,6 +588,20 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__help__subcmd__sum)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        xdfs__subcmd__help__subcmd__sync)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -978,7 +1014,7 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__serve)
-            opts="-q -h --export --listen --json --quiet --state --config --allow-anonymous --min-protection --max-channels --confinement --certificate --certificate-key --standby --help"
+            opts="-q -h --export --listen --json --quiet --state --config --allow-anonymous --keep --min-protection --max-channels --confinement --certificate --certificate-key --standby --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1002,6 +1038,10 @@ _xdfs() {
                     ;;
                 --allow-anonymous)
                     COMPREPLY=($(compgen -W "ro create rw" -- "${cur}"))
+                    return 0
+                    ;;
+                --keep)
+                    COMPREPLY=($(compgen -W "modes owner acl xattr special" -- "${cur}"))
                     return 0
                     ;;
                 --min-protection)
@@ -1074,6 +1114,104 @@ _xdfs() {
                     ;;
                 --length)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --identity)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --password-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ca)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --state)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        xdfs__subcmd__sync)
+            opts="-n -c -a -P -w -b -q -h --dry-run --checksum --delete --max-delete --archive --include --exclude --files-from --failures --retry --channels --window --block --congestion --protection --verify --durability --json --quiet --progress --identity --password-file --ca --state --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --max-delete)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --include)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --exclude)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --files-from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --failures)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --retry)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --channels)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -P)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --window)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -w)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --block)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -b)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --congestion)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --protection)
+                    COMPREPLY=($(compgen -W "private integrity clear" -- "${cur}"))
+                    return 0
+                    ;;
+                --verify)
+                    COMPREPLY=($(compgen -W "none wire hash reread" -- "${cur}"))
+                    return 0
+                    ;;
+                --durability)
+                    COMPREPLY=($(compgen -W "written durable" -- "${cur}"))
+                    return 0
+                    ;;
+                --progress)
+                    COMPREPLY=($(compgen -W "none total channels" -- "${cur}"))
                     return 0
                     ;;
                 --identity)

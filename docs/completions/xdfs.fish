@@ -28,6 +28,7 @@ complete -c xdfs -n "__fish_xdfs_needs_command" -s h -l help -d 'Print help'
 complete -c xdfs -n "__fish_xdfs_needs_command" -s V -l version -d 'Print version'
 complete -c xdfs -n "__fish_xdfs_needs_command" -f -a "serve" -d 'Offer directories to clients'
 complete -c xdfs -n "__fish_xdfs_needs_command" -f -a "cp" -d 'Copy files to or from a server'
+complete -c xdfs -n "__fish_xdfs_needs_command" -f -a "sync" -d 'Make a directory like another one, here or on a server'
 complete -c xdfs -n "__fish_xdfs_needs_command" -f -a "stat" -d 'Show what a file on a server is'
 complete -c xdfs -n "__fish_xdfs_needs_command" -f -a "sum" -d 'Show the BLAKE3 hashes of files, here or on a server'
 complete -c xdfs -n "__fish_xdfs_needs_command" -f -a "demo" -d 'Start a server and a client here, send a large file both ways, verify it, show the speed'
@@ -43,6 +44,11 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l config -d 'Configura
 complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l allow-anonymous -d 'What visitors may do who did not log in: read, make new files too, or read and write. Without it nothing: they do not come in' -r -f -a "ro\t'Read'
 create\t'Read, and make new files'
 rw\t'Read and write'"
+complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l keep -d 'What \'xdfs cp -a\' may bring along to the exports given here, besides content, permissions and times: set-id and sticky bits, owners, access control lists, extended attributes, pipes and devices. Only for people whom you trust with root\'s files' -r -f -a "modes\t'All bits of the mode'
+owner\t'Owner and group'
+acl\t'Access control lists'
+xattr\t'Extended attributes'
+special\t'Pipes, sockets and devices'"
 complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l min-protection -d 'Protect transfers at least at this level, even where the client asks for less [default: clear]' -r -f -a "private\t'Encrypted and authenticated'
 integrity\t'Authenticated'
 clear\t'Only the heads of blocks are authenticated'"
@@ -58,6 +64,10 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l standby -d 'Take the
 complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l offset -d 'Copy the source from byte N on; the target holds exactly the range' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l length -d 'Copy N bytes' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l include -d 'Of a tree, take what fits PATTERN, whatever a later --exclude says' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l exclude -d 'Of a tree, leave out what fits PATTERN (\'xdfs sync --help\' explains patterns)' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l files-from -d 'Of a tree, take only the names in FILE: one a line, below the top; \'-\' reads standard input' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l failures -d 'Write the names that failed to FILE, for --files-from' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l retry -d 'After a lost connection, try again until nothing has moved for SECONDS; 0 gives up at once' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s P -l channels -d 'Parallel TCP channels' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s w -l window -d 'TCP window (socket buffer) of each channel; without it the system tunes it, which is nearly always faster' -r
@@ -80,12 +90,45 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l password-file -d 'Log i
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l ca -d 'Believe servers whose certificate is good for their name under the authorities in FILE (PEM), or under those of this machine where FILE is \'system\'; XDFS_CA says the same. A server whose key is known is known by its key' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s n -l no-clobber -d 'Keep a target file that exists (said, not an error); without it an existing file is replaced'
-complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s r -l recursive -d 'Copy directories with all they hold (comes with trees)'
-complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s a -l archive -d 'Like -r, with owners, times and links (comes with trees)'
-complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l no-resume -d 'Start from the beginning even where an earlier attempt left something, and leave nothing to go on with'
+complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s r -l recursive -d 'Copy directories with all they hold: files, directories, symbolic links; permissions and modification times go along'
+complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s a -l archive -d 'Like -r, and keep all that the server\'s export grants: owners, all mode bits, hard links, access control lists and extended attributes, special files'
+complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l no-resume -d 'Start from the beginning even where an earlier attempt left something, and leave nothing to go on with; of a tree, send what is there already, too'
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l json -d 'One JSON object a line on standard output, for every file copied and for every failure'
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s q -l quiet -d 'Only errors'
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l max-delete -d 'Remove nothing where more than N names would go' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l include -d 'Of a tree, take what fits PATTERN, whatever a later --exclude says' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l exclude -d 'Of a tree, leave out what fits PATTERN (\'xdfs sync --help\' explains patterns)' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l files-from -d 'Of a tree, take only the names in FILE: one a line, below the top; \'-\' reads standard input' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l failures -d 'Write the names that failed to FILE, for --files-from' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l retry -d 'After a lost connection, try again until nothing has moved for SECONDS; 0 gives up at once' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -s P -l channels -d 'Parallel TCP channels' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -s w -l window -d 'TCP window (socket buffer) of each channel; without it the system tunes it, which is nearly always faster' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -s b -l block -d 'Block size: a power of two from 64KiB to 4MiB; without it xdfs chooses' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l congestion -d 'TCP congestion control, such as cubic or bbr; without it xdfs chooses' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l protection -d 'What is done to the data on the way: \'private\' encrypts and authenticates every block, \'integrity\' authenticates it, \'clear\' authenticates its head alone' -r -f -a "private\t'Encrypted and authenticated'
+integrity\t'Authenticated'
+clear\t'Only the heads of blocks are authenticated'"
+complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l verify -d 'How the copy is checked before it gets its name: \'hash\' by the hash of what was sent (the default), \'reread\' by that of what the target\'s disk gives back, \'wire\' by every block\'s tag alone (needs integrity or private), \'none\'' -r -f -a "none\t'Not at all'
+wire\t'By the tag of every block'
+hash\t'What arrived has the hash of what was sent'
+reread\t'What the target\'s disk gives back has it'"
+complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l durability -d 'When a file counts as copied: \'durable\' on its disk (the default), so that a power cut right after does not take it back, or \'written\' to its file system, which is quicker' -r -f -a "written\t'All bytes are in the file system'
+durable\t'All bytes are on the disk'"
+complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l progress -d 'What a terminal shows: a bar, a bar and each channel\'s share when a file is done, or nothing' -r -f -a "none\t'Nothing'
+total\t'A bar'
+channels\t'A bar, and the channels\' shares at the end'"
+complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered, where the URL names a user' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l password-file -d 'Log in with the password in the first line of FILE, which nobody else may read; XDFS_PASSWORD_FILE says the same' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l ca -d 'Believe servers whose certificate is good for their name under the authorities in FILE (PEM), or under those of this machine where FILE is \'system\'; XDFS_CA says the same. A server whose key is known is known by its key' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -s n -l dry-run -d 'Change nothing; print what would be done'
+complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -s c -l checksum -d 'Compare files of the same size by content, not by modification time; both sides read them'
+complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l delete -d 'Remove from TARGET what SOURCE does not have, when everything else went well. What is excluded stays'
+complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -s a -l archive -d 'Keep all that the server\'s export grants: owners, all mode bits, hard links, access control lists and extended attributes, special files'
+complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l json -d 'One JSON object a line on standard output, for every file copied and for every failure'
+complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -s q -l quiet -d 'Only errors'
+complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c xdfs -n "__fish_xdfs_using_subcommand stat" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered, where the URL names a user' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand stat" -l password-file -d 'Log in with the password in the first line of FILE, which nobody else may read; XDFS_PASSWORD_FILE says the same' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand stat" -l ca -d 'Believe servers whose certificate is good for their name under the authorities in FILE (PEM), or under those of this machine where FILE is \'system\'; XDFS_CA says the same. A server whose key is known is known by its key' -r -F
@@ -204,16 +247,17 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand trust; and __fish_seen_subcomm
 complete -c xdfs -n "__fish_xdfs_using_subcommand trust; and __fish_seen_subcommand_from help" -f -a "forget" -d 'Forget a server\'s key'
 complete -c xdfs -n "__fish_xdfs_using_subcommand trust; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c xdfs -n "__fish_xdfs_using_subcommand generate" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp stat sum demo user key trust generate help" -f -a "serve" -d 'Offer directories to clients'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp stat sum demo user key trust generate help" -f -a "cp" -d 'Copy files to or from a server'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp stat sum demo user key trust generate help" -f -a "stat" -d 'Show what a file on a server is'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp stat sum demo user key trust generate help" -f -a "sum" -d 'Show the BLAKE3 hashes of files, here or on a server'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp stat sum demo user key trust generate help" -f -a "demo" -d 'Start a server and a client here, send a large file both ways, verify it, show the speed'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp stat sum demo user key trust generate help" -f -a "user" -d 'Say who may log in to a server here'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp stat sum demo user key trust generate help" -f -a "key" -d 'Make, show and convert keys'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp stat sum demo user key trust generate help" -f -a "trust" -d 'Show and change whose keys you believe'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp stat sum demo user key trust generate help" -f -a "generate" -d 'Write the man page and the shells\' completions'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp stat sum demo user key trust generate help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum demo user key trust generate help" -f -a "serve" -d 'Offer directories to clients'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum demo user key trust generate help" -f -a "cp" -d 'Copy files to or from a server'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum demo user key trust generate help" -f -a "sync" -d 'Make a directory like another one, here or on a server'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum demo user key trust generate help" -f -a "stat" -d 'Show what a file on a server is'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum demo user key trust generate help" -f -a "sum" -d 'Show the BLAKE3 hashes of files, here or on a server'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum demo user key trust generate help" -f -a "demo" -d 'Start a server and a client here, send a large file both ways, verify it, show the speed'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum demo user key trust generate help" -f -a "user" -d 'Say who may log in to a server here'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum demo user key trust generate help" -f -a "key" -d 'Make, show and convert keys'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum demo user key trust generate help" -f -a "trust" -d 'Show and change whose keys you believe'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum demo user key trust generate help" -f -a "generate" -d 'Write the man page and the shells\' completions'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum demo user key trust generate help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c xdfs -n "__fish_xdfs_using_subcommand help; and __fish_seen_subcommand_from user" -f -a "add" -d 'Add a user'
 complete -c xdfs -n "__fish_xdfs_using_subcommand help; and __fish_seen_subcommand_from user" -f -a "key" -d 'Add keys to a user'
 complete -c xdfs -n "__fish_xdfs_using_subcommand help; and __fish_seen_subcommand_from user" -f -a "password" -d 'Set a user\'s password'

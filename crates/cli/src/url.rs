@@ -169,6 +169,11 @@ impl Url {
         self.path.name()
     }
 
+    /// The URL of the directory that it lies in; none for the top of an export.
+    pub(crate) fn parent(&self) -> Option<Self> {
+        Some(Self { path: self.path.parent()?, directory: true, ..self.clone() })
+    }
+
     /// The URL of `name` in this directory.
     pub(crate) fn join(&self, name: &[u8]) -> Result<Self, PathError> {
         let mut joined = Self { directory: false, ..self.clone() };

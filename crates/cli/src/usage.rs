@@ -14,7 +14,7 @@ use crate::text::printable;
 
 /// Commands of the design that no version has yet, and what each comes with.
 const LATER: &[(&str, &[&str])] = &[
-    ("trees", &["ls", "mkdir", "rm", "mv", "ln", "chmod", "touch", "cat", "du", "df", "sync"]),
+    ("trees", &["ls", "mkdir", "rm", "mv", "ln", "chmod", "touch", "cat", "du", "df"]),
     ("tuning", &["tune"]),
     ("the mount", &["mount"]),
 ];
@@ -112,9 +112,9 @@ mod tests {
         for (line, part) in [
             (
                 "xdfs frobnicate",
-                "no command 'frobnicate' in this version; it has serve, cp, stat, sum, demo, user, key, trust",
+                "no command 'frobnicate' in this version; it has serve, cp, sync, stat, sum, demo, user, key, trust",
             ),
-            ("xdfs ls xdfs://h/e", "no command 'ls' in this version (it comes with trees); it has serve, cp"),
+            ("xdfs ls xdfs://h/e", "no command 'ls' in this version (it comes with trees); it has serve, cp, sync"),
         ] {
             let failure = failure(line);
             assert_eq!(failure.exit, Exit::Usage);

@@ -114,6 +114,12 @@ impl Running {
         kill_process(self.process, signal).expect("the process is there");
     }
 
+    /// Ends it at once, where it has not ended by itself, and waits until it is gone.
+    pub fn kill(self) -> Outcome {
+        let _ = kill_process(self.process, Signal::KILL);
+        self.wait()
+    }
+
     /// Sends a signal to it and all that it started, as Ctrl-C in a shell does; it must lead a process group.
     pub fn signal_group(&self, signal: Signal) {
         kill_process_group(self.process, signal).expect("the process group is there");

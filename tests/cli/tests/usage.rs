@@ -38,9 +38,12 @@ fn an_unknown_command_is_told_which_exist() {
 
 #[test]
 fn what_comes_later_is_refused_by_name() {
-    for (options, part, with) in [("-r", "-r", "trees"), ("-a", "-a", "trees")] {
-        refused(&format!("cp {options} a xdfs://localhost/data/x"), &[part, &format!("comes with {with}")]);
-    }
+    refused("cp xdfs://localhost/data/x xdfs://localhost/data/y", &["comes with third-party transfers"]);
+    refused("cp -r --offset 5 a xdfs://localhost/data/x", &["--offset", "-r"]);
+    refused("sync a b", &["neither side is on a server"]);
+    refused("sync - xdfs://localhost/data/x", &["-", "name a directory"]);
+    refused("sync --max-delete 5 a xdfs://localhost/data/x", &["--delete"]);
+    refused("sync --delete --files-from list a xdfs://localhost/data/x", &["--files-from"]);
     refused("serve --export d=. --config c", &["--config"]);
 }
 

@@ -5,6 +5,7 @@
 
 mod key;
 mod sum;
+mod tree;
 mod user;
 
 use std::ffi::OsString;
@@ -17,6 +18,7 @@ pub(crate) use key::{
     TrustForgetArgs, TrustListArgs,
 };
 pub(crate) use sum::SumArgs;
+pub(crate) use tree::{Pattern, SyncArgs, TreeArgs};
 pub(crate) use user::{
     UserAddArgs, UserArgs, UserCommand, UserKeyArgs, UserListArgs, UserPasswordArgs, UserRestoreArgs, UserRevokeArgs,
     UserTokenArgs,
@@ -33,6 +35,8 @@ Examples:
   xdfs user add anna --key anna.pub                    let somebody in, on the server
   xdfs cp image.bin xdfs://anna@host/data/             send a file
   xdfs cp xdfs://anna@host/data/image.bin .            fetch it
+  xdfs cp -r photos xdfs://anna@host/data/             send a directory
+  xdfs sync photos xdfs://anna@host/data/photos        send what changed in it
   xdfs stat xdfs://anna@host/data/image.bin            look at it
   xdfs sum image.bin xdfs://anna@host/data/image.bin   compare it
 
@@ -55,6 +59,8 @@ pub(crate) enum Command {
     Serve(ServeArgs),
     /// Copy files to or from a server
     Cp(Box<CopyArgs>),
+    /// Make a directory like another one, here or on a server
+    Sync(Box<SyncArgs>),
     /// Show what a file on a server is
     Stat(StatArgs),
     /// Show the BLAKE3 hashes of files, here or on a server
@@ -130,6 +136,11 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "RIGHTS", value_enum, help_heading = "Limits and rights")]
     pub(crate) allow_anonymous: Option<Rights>,
 
+    /// What 'xdfs cp -a' may bring along to the exports given here, besides content, permissions and times: set-id and sticky bits,
+    /// owners, access control lists, extended attributes, pipes and devices. Only for people whom you trust with root's files
+    #[arg(long, value_name = "KINDS", value_enum, value_delimiter = ',', help_heading = "Limits and rights")]
+    pub(crate) keep: Vec<KeepArg>,
+
     /// Protect transfers at least at this level, even where the client asks for less [default: clear]
     #[arg(long, value_name = "LEVEL", value_enum, help_heading = "Limits and rights")]
     pub(crate) min_protection: Option<Protection>,
@@ -179,6 +190,9 @@ Examples:
   xdfs cp xdfs://localhost/data/a 'xdfs://[::1]:40001/data/b' .
       from two servers into this directory
 
+  xdfs cp -r photos xdfs://localhost/data/
+      a directory with all it holds; the same again sends what is missing
+
   xdfs cp --offset 1GiB --length 16MiB xdfs://localhost/data/image.bin part.bin
       a part of a file; part.bin holds exactly that part
 
@@ -209,11 +223,12 @@ pub(crate) struct CopyArgs {
     #[arg(short = 'n', long)]
     pub(crate) no_clobber: bool,
 
-    /// Copy directories with all they hold (comes with trees)
+    /// Copy directories with all they hold: files, directories, symbolic links; permissions and modification times go along
     #[arg(short, long)]
     pub(crate) recursive: bool,
 
-    /// Like -r, with owners, times and links (comes with trees)
+    /// Like -r, and keep all that the server's export grants: owners, all mode bits, hard links, access control lists and
+    /// extended attributes, special files
     #[arg(short, long)]
     pub(crate) archive: bool,
 
@@ -225,10 +240,21 @@ pub(crate) struct CopyArgs {
     #[arg(long, value_name = "N", value_parser = size::parse)]
     pub(crate) length: Option<u64>,
 
-    /// Start from the beginning even where an earlier attempt left something, and leave nothing to go on with
+    /// Start from the beginning even where an earlier attempt left something, and leave nothing to go on with; of a tree, send
+    /// what is there already, too
     #[arg(long)]
     pub(crate) no_resume: bool,
 
+    #[command(flatten)]
+    pub(crate) tree: TreeArgs,
+
+    #[command(flatten)]
+    pub(crate) moving: MovingArgs,
+}
+
+/// How data move, whatever they are.
+#[derive(Args, Debug)]
+pub(crate) struct MovingArgs {
     /// After a lost connection, try again until nothing has moved for SECONDS; 0 gives up at once
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     pub(crate) retry: u32,
@@ -407,6 +433,21 @@ pub(crate) enum Rights {
     Create,
     /// Read and write
     Rw,
+}
+
+/// What copies may bring along.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum KeepArg {
+    /// All bits of the mode
+    Modes,
+    /// Owner and group
+    Owner,
+    /// Access control lists
+    Acl,
+    /// Extended attributes
+    Xattr,
+    /// Pipes, sockets and devices
+    Special,
 }
 
 /// What binds a server's process.

@@ -12,6 +12,7 @@ mod remote;
 mod serve;
 mod stat;
 mod sum;
+mod sync;
 mod trust;
 mod user;
 
@@ -23,6 +24,7 @@ pub(crate) fn run(plan: Plan) -> Result<Exit, Failure> {
     match plan {
         Plan::Serve(plan) => serve::run(plan),
         Plan::Copy(plan) => cp::run(plan),
+        Plan::Sync(plan) => sync::run(plan),
         Plan::Stat(plan) => stat::run(&plan),
         Plan::Sum(plan) => sum::run(&plan),
         Plan::Demo(plan) => demo::run(&plan),

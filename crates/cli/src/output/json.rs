@@ -4,11 +4,13 @@
 use std::io::Write;
 
 use serde::Serialize;
+use xdfs_client::tree::Deed;
 use xdfs_proto::base::ErrorKind;
 
-use super::plain::{Plain, kept_message};
-use super::{Item, Output, Transfer};
+use super::plain::{Plain, kept_message, tree_notes};
+use super::{Item, Output, Transfer, Tree};
 use crate::exit::Failure;
+use crate::text::printable;
 
 /// A server is ready.
 #[derive(Serialize, Debug)]
@@ -104,6 +106,59 @@ struct KeptLine<'a> {
     ok: bool,
 }
 
+/// A name of a tree that is settled.
+#[derive(Serialize, Debug)]
+#[serde(tag = "event", rename = "name")]
+struct NameLine<'a> {
+    #[serde(flatten)]
+    path: JsonName<'a>,
+    action: &'static str,
+    bytes: Option<u64>,
+    durability: Option<&'static str>,
+    dry_run: bool,
+}
+
+/// A name: UTF-8 as it is, anything else escaped and marked so.
+#[derive(Serialize, Debug)]
+pub(crate) struct JsonName<'a> {
+    path: std::borrow::Cow<'a, str>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    path_escaped: bool,
+}
+
+impl<'a> JsonName<'a> {
+    /// The name of these bytes.
+    pub(crate) fn of(bytes: &'a [u8]) -> Self {
+        match std::str::from_utf8(bytes) {
+            Ok(text) => Self { path: text.into(), path_escaped: false },
+            Err(_) => Self { path: printable(bytes).into(), path_escaped: true },
+        }
+    }
+}
+
+/// A tree that is done.
+#[derive(Serialize, Debug)]
+#[serde(tag = "event", rename = "tree")]
+struct TreeLine<'a> {
+    source: &'a str,
+    target: &'a str,
+    files: u64,
+    bytes: u64,
+    directories: u64,
+    others: u64,
+    skipped: u64,
+    deleted: u64,
+    passed_over: u64,
+    reduced: u64,
+    failed: u64,
+    seconds: f64,
+    channels: u16,
+    protection: &'static str,
+    retries: u64,
+    dry_run: bool,
+    ok: bool,
+}
+
 /// Something that failed.
 #[derive(Serialize, Debug)]
 #[serde(tag = "event", rename = "error")]
@@ -145,6 +200,42 @@ impl Json {
 }
 
 impl Output for Json {
+    fn name_done(&mut self, path: &[u8], deed: Deed, dry_run: bool) -> Result<(), Failure> {
+        let (action, bytes, durability) = match deed {
+            Deed::Copied { bytes, safety } => ("copied", Some(bytes), Some(safety.name())),
+            Deed::Made => ("made", None, None),
+            Deed::Skipped => ("skipped", None, None),
+            Deed::Deleted => ("deleted", None, None),
+        };
+        let path = JsonName::of(path);
+        JsonLines.write(&NameLine { path, action, bytes, durability, dry_run })
+    }
+
+    fn tree_finished(&mut self, tree: &Tree) -> Result<(), Failure> {
+        let summary = &tree.summary;
+        JsonLines.write(&TreeLine {
+            source: &tree.source,
+            target: &tree.target,
+            files: summary.files,
+            bytes: summary.bytes,
+            directories: summary.directories,
+            others: summary.others,
+            skipped: summary.skipped,
+            deleted: summary.deleted,
+            passed_over: summary.passed_over,
+            reduced: summary.reduced,
+            failed: summary.failed,
+            seconds: tree.elapsed.as_secs_f64(),
+            channels: tree.channels,
+            protection: tree.level.name(),
+            retries: tree.retries,
+            dry_run: tree.dry_run,
+            ok: tree.ok,
+        })?;
+        tree_notes(tree).iter().for_each(|note| self.note(note));
+        Ok(())
+    }
+
     fn begin(&mut self, _item: &Item) {}
 
     fn progress(&mut self, _bytes: u64, _size: Option<u64>) {}

@@ -9,6 +9,7 @@ mod terminal;
 use std::io::IsTerminal;
 use std::time::Duration;
 
+use xdfs_client::tree::{Deed, Summary};
 use xdfs_proto::base::{ErrorKind, Level, Safety};
 
 pub(crate) use json::{JsonLines, Ready, Recovered, Stat, Sum};
@@ -56,6 +57,29 @@ pub(crate) struct Transfer {
     pub(crate) channel_bytes: Vec<u64>,
 }
 
+/// A tree that was copied.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Tree {
+    /// The source as it is shown.
+    pub(crate) source: String,
+    /// The target as it is shown.
+    pub(crate) target: String,
+    /// What was done.
+    pub(crate) summary: Summary,
+    /// From the first connect to the last acknowledgement.
+    pub(crate) elapsed: Duration,
+    /// Channels of the session.
+    pub(crate) channels: u16,
+    /// Protection granted.
+    pub(crate) level: Level,
+    /// Sessions that were lost before.
+    pub(crate) retries: u64,
+    /// Nothing was changed.
+    pub(crate) dry_run: bool,
+    /// Everything was tried, and nothing failed.
+    pub(crate) ok: bool,
+}
+
 /// Where a copy's news go.
 pub(crate) trait Output {
     /// A file starts.
@@ -74,6 +98,20 @@ pub(crate) trait Output {
         let more = if parts == 0 { String::new() } else { format!("; {parts} younger can still be gone on with") };
         let files = if expired == 1 { "part file" } else { "part files" };
         self.note(&format!("{directory}: removed {expired} {files} that nobody went on with for seven days{more}"));
+        Ok(())
+    }
+    /// A name of a tree is settled. A dry run tells each on standard output, whatever the form.
+    fn name_done(&mut self, path: &[u8], deed: Deed, dry_run: bool) -> Result<(), Failure> {
+        match (dry_run, plain::deed_word(deed)) {
+            (true, Some(word)) => print(&format!("{word} {}\n", crate::text::printable(path))),
+            _ => Ok(()),
+        }
+    }
+    /// So far a tree is.
+    fn tree_progress(&mut self, _names: (&str, &str), _summary: &Summary, _bytes_moving: u64) {}
+    /// A tree is done.
+    fn tree_finished(&mut self, tree: &Tree) -> Result<(), Failure> {
+        plain::tree_notes(tree).iter().for_each(|note| self.note(note));
         Ok(())
     }
     /// Something worth knowing that stops nothing.

@@ -1,8 +1,9 @@
 //! For pipes, logs and `-q`: silence, but for what a person has to know.
 
+use xdfs_client::tree::Deed;
 use xdfs_proto::base::ErrorKind;
 
-use super::{Item, Output, Transfer, complain};
+use super::{Item, Output, Transfer, Tree, complain};
 use crate::exit::Failure;
 
 /// No progress, no success: errors and, unless quiet, notes.
@@ -46,4 +47,40 @@ impl Output for Plain {
 /// The words for a target that was kept.
 pub(super) fn kept_message(item: &Item) -> String {
     format!("{}: it exists and was kept (-n)", item.target)
+}
+
+/// What a dry run says of a name; nothing of what is left alone.
+pub(super) const fn deed_word(deed: Deed) -> Option<&'static str> {
+    match deed {
+        Deed::Copied { .. } => Some("copy"),
+        Deed::Made => Some("make"),
+        Deed::Deleted => Some("delete"),
+        Deed::Skipped => None,
+    }
+}
+
+/// What a person has to know of a tree that was copied.
+pub(super) fn tree_notes(tree: &Tree) -> Vec<String> {
+    let summary = &tree.summary;
+    let plural = |count: u64| if count == 1 { "" } else { "s" };
+    let mut notes = Vec::new();
+    if summary.passed_over > 0 {
+        let (count, s) = (summary.passed_over, plural(summary.passed_over));
+        notes.push(format!(
+            "{}: passed over {count} special file{s} (pipes, sockets, devices); -a takes them",
+            tree.source
+        ));
+    }
+    if summary.reduced > 0 {
+        let (count, s) = (summary.reduced, plural(summary.reduced));
+        notes.push(format!(
+            "{}: {count} attribute{s} or special file{s} could not be kept: see 'keep' of the server's export",
+            tree.target
+        ));
+    }
+    if summary.failed > 0 {
+        let (count, s) = (summary.failed, plural(summary.failed));
+        notes.push(format!("{}: {count} name{s} failed; the same command again tries them again", tree.target));
+    }
+    notes
 }

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use xdfs_client::tree::Summary;
 use xdfs_proto::base::ErrorKind;
 
 use super::plain::kept_message;
-use super::{Item, Output, Transfer};
+use super::{Item, Output, Transfer, Tree};
 use crate::exit::Failure;
 use crate::size::{human, human_rate};
 
@@ -93,6 +94,23 @@ impl Output for Terminal {
         Ok(())
     }
 
+    fn tree_progress(&mut self, (source, _): (&str, &str), summary: &Summary, bytes_moving: u64) {
+        let bar = self.file.get_or_insert_with(|| {
+            let bar = self.bars.add(ProgressBar::no_length().with_style(style(WITHOUT_SIZE)));
+            bar.set_message(source.to_owned());
+            bar
+        });
+        bar.set_prefix(format!("{} files ", summary.files + summary.skipped));
+        bar.set_position(summary.bytes + bytes_moving);
+    }
+
+    fn tree_finished(&mut self, tree: &Tree) -> Result<(), Failure> {
+        self.clear();
+        self.say(&tree_line(tree));
+        super::plain::tree_notes(tree).iter().for_each(|note| self.note(note));
+        Ok(())
+    }
+
     fn note(&mut self, message: &str) {
         self.say(&format!("xdfs: {message}"));
     }
@@ -108,6 +126,22 @@ fn finished_line(item: &Item, transfer: &Transfer) -> String {
         transfer.channels,
         if transfer.channels == 1 { "," } else { "s," },
         transfer.level.name(),
+    )
+}
+
+fn tree_line(tree: &Tree) -> String {
+    let Tree { summary, elapsed, .. } = tree;
+    let counted = |count: u64, words: &str| if count == 0 { String::new() } else { format!(", {count} {words}") };
+    format!(
+        "{}  {} files  {}  {}  {}{}{}{}",
+        tree.source,
+        summary.files,
+        human(summary.bytes),
+        duration(*elapsed),
+        human_rate(summary.bytes, *elapsed),
+        counted(summary.skipped, "the same"),
+        counted(summary.deleted, "deleted"),
+        counted(summary.failed, "failed"),
     )
 }
 

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use xdfs_proto::base::{Extent, Level};
 
+use super::tree::TreePlan;
 use super::{Later, LoginPlan, PlanError, is_empty, level_of, parse_url, show};
-use crate::args::{CopyArgs, Durability, Verify};
+use crate::args::{CopyArgs, Durability, MovingArgs, Verify};
 use crate::size;
 use crate::url::{Url, looks_like_url};
 
@@ -38,6 +39,8 @@ pub(crate) struct CopyPlan {
     pub(crate) format: Format,
     /// Who logs in.
     pub(crate) login: LoginPlan,
+    /// Directories are copied, too, and how.
+    pub(crate) tree: Option<TreePlan>,
 }
 
 /// From where to where; at least one source.
@@ -161,34 +164,38 @@ pub(crate) use crate::args::Progress;
 
 /// Resolves the arguments of `cp`.
 pub(super) fn resolve(args: CopyArgs) -> Result<CopyPlan, PlanError> {
-    refuse_what_comes_later(&args)?;
-    let copies = resolve_copies(&args.sources, &args.target)?;
-    let options = resolve_options(&args)?;
+    let trees = args.recursive || args.archive;
+    let copies = resolve_copies(&args.sources, &args.target, trees)?;
+    let options = Options {
+        offset: args.offset,
+        length: args.length,
+        keep_existing: args.no_clobber,
+        resume: !args.no_resume,
+        ..resolve_options(&args.moving)?
+    };
+    Extent::new(args.offset, args.length.unwrap_or(0)).map_err(|_| PlanError::Range)?;
+    if trees && (args.offset > 0 || args.length.is_some()) {
+        return Err(PlanError::RangeOfTree);
+    }
     if options.offset > 0
         && let Copies::Upload { sources, .. } = &copies
         && let Some(at) = sources.iter().position(|source| !matches!(source, Local::File(_)))
     {
         return Err(PlanError::OffsetOfStream(show(&args.sources[at])));
     }
-    if args.json && matches!(copies, Copies::Download { target: LocalTarget::Stdout, .. }) {
+    if args.moving.json && matches!(copies, Copies::Download { target: LocalTarget::Stdout, .. }) {
         return Err(PlanError::JsonIntoTarget);
     }
-    let format = Format { json: args.json, quiet: args.quiet, progress: args.progress };
-    Ok(CopyPlan { copies, options, format, login: args.login.into() })
+    let format = format_of(&args.moving);
+    let tree = trees.then(|| TreePlan::of(args.tree, args.archive)).transpose()?;
+    Ok(CopyPlan { copies, options, format, login: args.moving.login.into(), tree })
 }
 
-fn refuse_what_comes_later(args: &CopyArgs) -> Result<(), PlanError> {
-    let later = |what: &str, later, instead| Err(PlanError::Later { what: what.to_owned(), later, instead });
-    if args.recursive {
-        return later("-r", Later::Trees, "name the files");
-    }
-    if args.archive {
-        return later("-a", Later::Trees, "name the files; mode and modification time are always carried");
-    }
-    Ok(())
+pub(super) fn format_of(args: &MovingArgs) -> Format {
+    Format { json: args.json, quiet: args.quiet, progress: args.progress }
 }
 
-fn resolve_options(args: &CopyArgs) -> Result<Options, PlanError> {
+pub(super) fn resolve_options(args: &MovingArgs) -> Result<Options, PlanError> {
     let level = level_of(args.protection);
     let check = match (args.verify, level) {
         (Some(Verify::Wire), Level::Clear) => return Err(PlanError::WireAtClear),
@@ -217,7 +224,6 @@ fn resolve_options(args: &CopyArgs) -> Result<Options, PlanError> {
             return Err(PlanError::Congestion(show(name.as_ref())));
         }
     }
-    Extent::new(args.offset, args.length.unwrap_or(0)).map_err(|_| PlanError::Range)?;
     Ok(Options {
         channels: args.channels,
         window,
@@ -225,10 +231,10 @@ fn resolve_options(args: &CopyArgs) -> Result<Options, PlanError> {
         congestion: args.congestion.clone(),
         level,
         check,
-        offset: args.offset,
-        length: args.length,
-        keep_existing: args.no_clobber,
-        resume: !args.no_resume,
+        offset: 0,
+        length: None,
+        keep_existing: false,
+        resume: true,
         retry: Duration::from_secs(args.retry.into()),
         durability: match args.durability {
             None => WhenDone::Durable,
@@ -238,7 +244,7 @@ fn resolve_options(args: &CopyArgs) -> Result<Options, PlanError> {
     })
 }
 
-fn resolve_copies(sources: &[OsString], target: &OsString) -> Result<Copies, PlanError> {
+fn resolve_copies(sources: &[OsString], target: &OsString, trees: bool) -> Result<Copies, PlanError> {
     if sources.iter().chain([target]).any(is_empty) {
         return Err(PlanError::Empty);
     }
@@ -264,7 +270,8 @@ fn resolve_copies(sources: &[OsString], target: &OsString) -> Result<Copies, Pla
     if sources.len() > 1 && local_target == LocalTarget::Stdout {
         return Err(PlanError::ManyIntoOne { target: show(target) });
     }
-    let urls = sources.iter().map(|source| remote_source(source)).collect::<Result<Vec<_>, _>>()?;
+    let urls = sources.iter().map(|source| if trees { parse_url(source) } else { remote_source(source) });
+    let urls = urls.collect::<Result<Vec<_>, _>>()?;
     Ok(Copies::Download { sources: urls, target: local_target })
 }
 

@@ -6,6 +6,7 @@
 mod copy;
 mod serve;
 mod sum;
+mod tree;
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -17,6 +18,7 @@ pub(crate) use copy::{
 };
 pub(crate) use serve::{ExportPlan, Root, ServePlan};
 pub(crate) use sum::{SumOf, SumPlan};
+pub(crate) use tree::{Sides, SyncPlan, TreePlan};
 
 use crate::args::{
     Command, DemoArgs, Generated, KeyCommand, LoginArgs, Protection, StatArgs, TrustCommand, Typed, UserCommand,
@@ -33,6 +35,8 @@ pub(crate) enum Plan {
     Serve(ServePlan),
     /// Move files.
     Copy(CopyPlan),
+    /// Make a directory like another one.
+    Sync(SyncPlan),
     /// Show what files are.
     Stat(StatPlan),
     /// Show what files hold, by their hashes.
@@ -95,8 +99,6 @@ pub(crate) struct DemoPlan {
 /// With which later part of xdfs something comes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Later {
-    /// Directories with all they hold, and path operations.
-    Trees,
     /// Copies between two servers.
     ThirdParty,
 }
@@ -104,7 +106,6 @@ pub(crate) enum Later {
 impl Later {
     const fn name(self) -> &'static str {
         match self {
-            Self::Trees => "trees",
             Self::ThirdParty => "third-party transfers",
         }
     }
@@ -189,7 +190,7 @@ pub(crate) enum PlanError {
         example: String,
     },
     /// The root of an export as a source, or a URL that ends in a slash.
-    #[error("{0}: this names a directory; directories come with trees, name a file")]
+    #[error("{0}: this names a directory; copy it with -r, or name a file")]
     SourceIsDirectory(String),
     /// A block size that cannot be.
     #[error("--block {0}: a block is a power of two from 64KiB to 4MiB (65536 to 4194304 bytes), such as 1MiB")]
@@ -205,6 +206,23 @@ pub(crate) enum PlanError {
     /// A range that ends beyond all files.
     #[error("--offset and --length: the range ends beyond the largest file there can be")]
     Range,
+    /// A range of a tree.
+    #[error("--offset and --length: a directory has no range; leave -r out, or the range")]
+    RangeOfTree,
+    /// A pattern that fits nothing.
+    #[error("--{0}: an empty pattern fits nothing; is a shell variable unset?")]
+    Pattern(&'static str),
+    /// Deleting what was not listed.
+    #[error("--delete: with --files-from nobody knows what the source does not have; leave one of them out")]
+    DeleteOfSome,
+    /// Something that is no directory.
+    #[error("{what}: this cannot be a {side} of sync; name a directory")]
+    NoDirectory {
+        /// As it was typed.
+        what: String,
+        /// Its side.
+        side: &'static str,
+    },
     /// An offset into a stream of zeros or standard input.
     #[error("--offset: {0} cannot be entered in its middle; leave the option out")]
     OffsetOfStream(String),
@@ -229,6 +247,7 @@ pub(crate) fn resolve(typed: Typed) -> Result<Plan, PlanError> {
     match typed.command {
         Command::Serve(args) => serve::resolve(args).map(Plan::Serve),
         Command::Cp(args) => copy::resolve(*args).map(Plan::Copy),
+        Command::Sync(args) => tree::resolve(*args).map(Plan::Sync),
         Command::Stat(args) => resolve_stat(args).map(Plan::Stat),
         Command::Sum(args) => sum::resolve(args).map(Plan::Sum),
         Command::Demo(args) => resolve_demo(args).map(Plan::Demo),

@@ -37,6 +37,11 @@ impl Failed {
         Self { path: path.to_owned(), kind: Some(kind), failure, connected: false }
     }
 
+    /// Noticed by the server.
+    pub(super) fn of_peer(path: &str, error: Error) -> Self {
+        Self::new(path, error, Side::Peer)
+    }
+
     /// During an upload the server notices everything but a source that changed while it was read.
     pub(super) fn of_upload(item: &Item, error: Error) -> Self {
         match error.kind {
@@ -77,7 +82,7 @@ fn advice(kind: ErrorKind, side: Side) -> &'static str {
         (ErrorKind::NoSpace | ErrorKind::QuotaExceeded, Side::Peer) => "the server needs more room",
         (ErrorKind::SourceChanged, _) => "copy the file again when nobody writes to it",
         (ErrorKind::ReadOnly, Side::Peer) => "ask for an export that may be written",
-        (ErrorKind::IsDirectory, Side::Peer) => "directories come with trees: name a file",
+        (ErrorKind::IsDirectory, _) => "copy it with -r, or name a file",
         (ErrorKind::Busy | ErrorKind::Draining, _) => "try again later",
         _ => "",
     }

@@ -50,7 +50,7 @@ fn upload_into<'a>(source: &'a Local, directory: &Url, taken: &mut Vec<&'a [u8]>
         return Err(Failure::new(Exit::Usage, message));
     };
     let name = path.file_name().map(OsStr::as_bytes).ok_or_else(|| {
-        let message = format!("{}: this names a directory; directories come with trees", printable_path(path));
+        let message = format!("{}: this names a directory; copy it with -r", printable_path(path));
         Failure::new(Exit::LocalStorage, message)
     })?;
     take(name, taken, || (printable_path(path), directory.to_string()))?;
@@ -74,9 +74,9 @@ pub(super) fn downloads(sources: &[Url], target: &LocalTarget, into_directory: b
 }
 
 fn download_into<'a>(source: &'a Url, directory: &Path, taken: &mut Vec<&'a [u8]>) -> Result<Download, Failure> {
-    let name = source.name().ok_or_else(|| {
-        Failure::new(Exit::Usage, format!("{source}: this names a directory; directories come with trees"))
-    })?;
+    let name = source
+        .name()
+        .ok_or_else(|| Failure::new(Exit::Usage, format!("{source}: this names a directory; copy it with -r")))?;
     take(name, taken, || (source.to_string(), printable_path(directory)))?;
     // One component without a slash and not '..': `RelPath` holds nothing else, so it stays in the directory.
     let target = LocalTarget::Path(directory.join(OsStr::from_bytes(name)));

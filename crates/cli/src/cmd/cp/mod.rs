@@ -5,13 +5,15 @@ mod input;
 mod items;
 mod moving;
 mod retry;
+mod tree;
 
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use xdfs_client::{Error, ErrorKind, Existing, GetOptions, Payload, PutOptions, Verify};
+use xdfs_client::{Error, ErrorKind, Existing, GetOptions, Payload, PutOptions, RemoteKind, Verify};
 use xdfs_xio::store::{Base, FileKind, LocalPlace, Source, Stage, expired_before};
 
 use self::failure::Failed;
@@ -22,20 +24,37 @@ use super::remote::{Sessions, Wishes, check_congestion, wire_name};
 use crate::descriptors;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Item};
-use crate::plan::{Check, Copies, CopyPlan, Local, LocalTarget, Options, WhenDone};
+use crate::plan::{Check, Copies, CopyPlan, Format, Local, LocalTarget, LoginPlan, Options, TreePlan, WhenDone};
 use crate::signal;
 use crate::text::printable_path;
 use crate::url::Url;
 
+pub(super) use tree::sync;
+
 /// Carries out a copy; failed files are told and do not stop the others.
 pub(crate) fn run(plan: CopyPlan) -> Result<Exit, Failure> {
+    with_sessions(&plan.options, plan.format, &plan.login, |copy| {
+        let exits = match &plan.copies {
+            Copies::Upload { sources, target } => copy.upload_all(sources, target, plan.tree.as_ref())?,
+            Copies::Download { sources, target } => copy.download_all(sources, target, plan.tree.as_ref())?,
+        };
+        Ok(Exit::of_all(&exits))
+    })
+}
+
+/// Does something with sessions as they are wished, and ends them in order.
+fn with_sessions(
+    options: &Options,
+    format: Format,
+    login: &LoginPlan,
+    act: impl FnOnce(&mut Copy<'_>) -> Result<Exit, Failure>,
+) -> Result<Exit, Failure> {
     let stop = signal::stop_flag()?;
-    let mut output = output::choose(plan.format);
-    let (channels, note) = descriptors::channels_that_fit(plan.options.channels, descriptors::raise_limit());
+    let mut output = output::choose(format);
+    let (channels, note) = descriptors::channels_that_fit(options.channels, descriptors::raise_limit());
     if let Some(note) = note {
         output.note(&note);
     }
-    let options = &plan.options;
     options.congestion.as_deref().map_or(Ok(()), check_congestion)?;
     let wishes = Wishes {
         channels,
@@ -44,13 +63,9 @@ pub(crate) fn run(plan: CopyPlan) -> Result<Exit, Failure> {
         congestion: options.congestion.clone(),
         level: options.level,
     };
-    let sessions = Sessions::new(wishes, plan.login.clone());
+    let sessions = Sessions::new(wishes, login.clone());
     let mut copy = Copy { sessions, options, moving: Moving::new(output.as_mut(), stop), base: None };
-    let exits = match &plan.copies {
-        Copies::Upload { sources, target } => copy.upload_all(sources, target)?,
-        Copies::Download { sources, target } => copy.download_all(sources, target)?,
-    };
-    let exit = Exit::of_all(&exits);
+    let exit = act(&mut copy)?;
     if exit != Exit::Cancelled {
         copy.sessions.close();
     }
@@ -67,7 +82,7 @@ struct Copy<'a> {
 }
 
 impl Copy<'_> {
-    fn upload_all(&mut self, sources: &[Local], target: &Url) -> Result<Vec<Exit>, Failure> {
+    fn upload_all(&mut self, sources: &[Local], target: &Url, tree: Option<&TreePlan>) -> Result<Vec<Exit>, Failure> {
         let either = items::target_may_be_either(sources, target);
         let pairs = items::uploads(sources, target, false);
         let mut exits = Vec::with_capacity(pairs.len());
@@ -75,6 +90,12 @@ impl Copy<'_> {
             if self.moving.stopped() {
                 exits.push(Exit::Cancelled);
                 break;
+            }
+            if let (Some(tree), Local::File(path)) = (tree, source)
+                && path.is_dir()
+            {
+                exits.push(self.directory_up(path, target, tree, sources.len() > 1)?);
+                continue;
             }
             let mut outcome = match pair {
                 Ok(pair) => self.upload_with_patience(&pair, numbered(index, sources.len())),
@@ -92,6 +113,24 @@ impl Copy<'_> {
             exits.push(self.moving.tell(outcome)?);
         }
         Ok(exits)
+    }
+
+    /// A directory becomes the target, or goes into it where that is there, as cp does.
+    fn directory_up(&mut self, path: &Path, target: &Url, tree: &TreePlan, several: bool) -> Result<Exit, Failure> {
+        let into = several || target.directory || target.path.is_root() || {
+            match self.look(target) {
+                Ok(found) => found.is_some_and(|file| file.kind == RemoteKind::Directory),
+                Err(failed) => return self.moving.tell(Err(failed)),
+            }
+        };
+        // Of '.', '..' and '/' the content goes into the target, as of what has no name of its own.
+        let target = match path.file_name().filter(|_| into) {
+            Some(name) => target.join(name.as_bytes()).map_err(|error| {
+                Failure::new(Exit::Usage, format!("{}: the server could not name it: {error}", printable_path(path)))
+            })?,
+            None => target.clone(),
+        };
+        self.tree_up(path, &target, tree)
     }
 
     fn upload_with_patience(&mut self, pair: &Upload, number: (usize, usize)) -> Result<Outcome, Failed> {
@@ -178,7 +217,12 @@ impl Copy<'_> {
         })
     }
 
-    fn download_all(&mut self, sources: &[Url], target: &LocalTarget) -> Result<Vec<Exit>, Failure> {
+    fn download_all(
+        &mut self,
+        sources: &[Url],
+        target: &LocalTarget,
+        tree: Option<&TreePlan>,
+    ) -> Result<Vec<Exit>, Failure> {
         let into_directory = match target {
             LocalTarget::Path(path) => is_directory(path)?,
             LocalTarget::Stdout | LocalTarget::Null => false,
@@ -194,6 +238,21 @@ impl Copy<'_> {
             if self.moving.stopped() {
                 exits.push(Exit::Cancelled);
                 break;
+            }
+            if let (Some(tree), LocalTarget::Path(path)) = (tree, target) {
+                match self.look(source) {
+                    Ok(Some(file)) if file.kind == RemoteKind::Directory => {
+                        let into = into_directory.then(|| source.name()).flatten();
+                        let path = into.map_or_else(|| path.clone(), |name| path.join(OsStr::from_bytes(name)));
+                        exits.push(self.tree_down(source, &path, tree)?);
+                        continue;
+                    }
+                    Ok(_) => {}
+                    Err(failed) => {
+                        exits.push(self.moving.tell(Err(failed))?);
+                        continue;
+                    }
+                }
             }
             let outcome = match pair {
                 Ok(pair) => self.download_with_patience(&pair, numbered(index, sources.len())),

@@ -83,6 +83,23 @@ impl<'a> Moving<'a> {
         }
     }
 
+    /// The present tree is so far.
+    pub(super) fn reach(&mut self, reached: u64) {
+        if reached > self.reached {
+            (self.reached, self.told_loss) = (reached, false);
+        }
+    }
+
+    /// Where the news go.
+    pub(super) fn output(&mut self) -> &mut dyn Output {
+        self.output
+    }
+
+    /// Tells what a tree came to.
+    pub(super) fn tell_tree(&mut self, tree: &output::Tree) -> Result<(), Failure> {
+        self.output.tree_finished(tree)
+    }
+
     /// Ctrl-C was pressed.
     pub(super) fn stopped(&self) -> bool {
         self.stop.load(Ordering::Acquire)
@@ -120,9 +137,7 @@ impl<'a> Moving<'a> {
         let report = loop {
             let outcome = transfer.wait_for(LOOK_EVERY);
             let reached = transfer.resumed() + transfer.moved();
-            if reached > self.reached {
-                (self.reached, self.told_loss) = (reached, false);
-            }
+            self.reach(reached);
             if !told && transfer.resumed() > 0 {
                 told = true;
                 self.tell_resumed(item, transfer.resumed(), size());

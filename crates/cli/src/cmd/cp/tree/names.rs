@@ -1,0 +1,256 @@
+//! Which names of a tree are taken, and the list of those that failed.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{BufWriter, Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use ignore::Match;
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use xdfs_client::tree::Filter;
+
+use crate::exit::{Exit, Failure};
+use crate::plan::TreePlan;
+use crate::text::printable_path;
+
+/// Longest list of names: a hundred million bytes are more than a million names.
+const LIST_BYTES_MAX: u64 = 256 << 20;
+
+/// What the patterns and the list of names leave; none where that is everything.
+pub(super) fn filter(plan: &TreePlan) -> Result<Option<Filter>, Failure> {
+    let patterns = if plan.patterns.is_empty() { None } else { Some(patterns(plan)?) };
+    let only = plan.files_from.as_deref().map(read_list).transpose()?;
+    if patterns.is_none() && only.is_none() {
+        return Ok(None);
+    }
+    Ok(Some(Arc::new(move |path: &[u8], directory: bool| {
+        let listed = only.as_ref().is_none_or(|only| only.takes(path, directory));
+        listed && patterns.as_ref().is_none_or(|patterns| takes(patterns, path, directory))
+    })))
+}
+
+/// In .gitignore the last line that fits decides, on a command line the first: so they go in backwards.
+fn patterns(plan: &TreePlan) -> Result<Gitignore, Failure> {
+    let mut builder = GitignoreBuilder::new("");
+    for pattern in plan.patterns.iter().rev() {
+        let (mark, option) = if pattern.include { ("!", "include") } else { ("", "exclude") };
+        // A line of a file may be a comment or begin with a mark; what was typed is a pattern.
+        let quote = if pattern.text.starts_with(['#', '!']) { "\\" } else { "" };
+        let line = format!("{mark}{quote}{}", pattern.text);
+        let failed = |error| Failure::new(Exit::Usage, format!("--{option} {:?}: {error}", pattern.text));
+        builder.add_line(None, &line).map_err(failed)?;
+    }
+    builder.build().map_err(|error| Failure::new(Exit::Usage, format!("--include, --exclude: {error}")))
+}
+
+fn takes(patterns: &Gitignore, path: &[u8], directory: bool) -> bool {
+    let path = Path::new(std::ffi::OsStr::from_bytes(path));
+    // What lies in a directory that is left out is never asked about.
+    !matches!(patterns.matched(path, directory), Match::Ignore(_))
+}
+
+/// The names of a list and the directories above them.
+#[derive(Debug, Default)]
+struct Only {
+    names: BTreeSet<Vec<u8>>,
+    above: BTreeSet<Vec<u8>>,
+}
+
+impl Only {
+    fn takes(&self, path: &[u8], directory: bool) -> bool {
+        if self.names.contains(path) || (directory && self.above.contains(path)) {
+            return true;
+        }
+        // A directory that is listed is taken with all it holds.
+        let mut at = path;
+        while let Some(slash) = at.iter().rposition(|&byte| byte == b'/') {
+            at = at.get(..slash).unwrap_or_default();
+            if self.names.contains(at) {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+fn read_list(path: &Path) -> Result<Only, Failure> {
+    let fail = |error: &std::io::Error| {
+        Failure::new(Exit::LocalStorage, format!("--files-from {}: {error}", printable_path(path)))
+    };
+    let mut text = Vec::new();
+    let read = if path.as_os_str() == "-" {
+        std::io::stdin().lock().take(LIST_BYTES_MAX + 1).read_to_end(&mut text)
+    } else {
+        File::open(path).and_then(|file| file.take(LIST_BYTES_MAX + 1).read_to_end(&mut text))
+    };
+    let bytes = read.map_err(|error| fail(&error))?;
+    if bytes as u64 > LIST_BYTES_MAX {
+        let message = format!("--files-from {}: it has more than {LIST_BYTES_MAX} bytes", printable_path(path));
+        return Err(Failure::new(Exit::LocalStorage, message));
+    }
+    let mut only = Only::default();
+    for line in text.split(|&byte| byte == b'\n') {
+        let name = unescaped(line.strip_suffix(b"\r").unwrap_or(line));
+        let name = name.strip_prefix(b"./").unwrap_or(&name);
+        let name = name.strip_suffix(b"/").unwrap_or(name);
+        if name.is_empty() {
+            continue;
+        }
+        let slashes = name.iter().enumerate().filter(|(_, byte)| **byte == b'/');
+        only.above.extend(slashes.map(|(at, _)| name.get(..at).unwrap_or_default().to_vec()));
+        only.names.insert(name.to_vec());
+    }
+    Ok(only)
+}
+
+/// A name as a line: a line break and a backslash in it are escaped.
+fn escaped(name: &[u8]) -> Vec<u8> {
+    let mut line = Vec::with_capacity(name.len());
+    for byte in name {
+        match byte {
+            b'\n' => line.extend(b"\\n"),
+            b'\r' => line.extend(b"\\r"),
+            b'\\' => line.extend(b"\\\\"),
+            byte => line.push(*byte),
+        }
+    }
+    line
+}
+
+fn unescaped(line: &[u8]) -> Vec<u8> {
+    let mut name = Vec::with_capacity(line.len());
+    let mut bytes = line.iter();
+    while let Some(&byte) = bytes.next() {
+        name.push(match byte {
+            b'\\' => match bytes.next() {
+                Some(b'n') => b'\n',
+                Some(b'r') => b'\r',
+                Some(&other) => other,
+                None => b'\\',
+            },
+            byte => byte,
+        });
+    }
+    name
+}
+
+/// Where names go that failed.
+#[derive(Debug)]
+pub(super) struct Failures {
+    file: Option<(BufWriter<File>, String)>,
+}
+
+impl Failures {
+    /// The file is there, empty, when nothing failed.
+    pub(super) fn open(path: Option<&Path>) -> Result<Self, Failure> {
+        let Some(path) = path else { return Ok(Self { file: None }) };
+        let shown = printable_path(path);
+        let file = File::create(path).map_err(|error| failed(&shown, &error))?;
+        Ok(Self { file: Some((BufWriter::new(file), shown)) })
+    }
+
+    pub(super) fn add(&mut self, name: &[u8]) -> Result<(), Failure> {
+        let Some((file, shown)) = &mut self.file else { return Ok(()) };
+        let mut line = escaped(name);
+        line.push(b'\n');
+        file.write_all(&line).map_err(|error| failed(shown, &error))
+    }
+
+    pub(super) fn close(self) -> Result<(), Failure> {
+        let Some((mut file, shown)) = self.file else { return Ok(()) };
+        file.flush().map_err(|error| failed(&shown, &error))
+    }
+}
+
+fn failed(shown: &str, error: &std::io::Error) -> Failure {
+    Failure::new(Exit::LocalStorage, format!("--failures {shown}: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Pattern;
+
+    fn plan(patterns: &[(bool, &str)]) -> TreePlan {
+        TreePlan {
+            keep: xdfs_client::tree::Keep::default(),
+            patterns: patterns
+                .iter()
+                .map(|(include, text)| Pattern { include: *include, text: (*text).to_owned() })
+                .collect(),
+            files_from: None,
+            failures: None,
+            dry_run: false,
+            checksum: false,
+            delete: None,
+        }
+    }
+
+    fn taken(patterns: &[(bool, &str)], path: &str, directory: bool) -> bool {
+        filter(&plan(patterns)).unwrap().is_none_or(|filter| filter(path.as_bytes(), directory))
+    }
+
+    #[test]
+    fn the_first_pattern_that_fits_decides() {
+        let only_c = [(true, "*.c"), (true, "*/"), (false, "*")];
+        for (path, directory, expected) in [
+            ("a.c", false, true),
+            ("a.h", false, false),
+            ("d", true, true),
+            ("d/b.c", false, true),
+            ("d/b", false, false),
+        ] {
+            assert_eq!(taken(&only_c, path, directory), expected, "{path}");
+        }
+        assert!(!taken(&[(false, "*"), (true, "*.c")], "a.c", false));
+        assert!(taken(&[], "a", false));
+    }
+
+    #[test]
+    fn patterns_are_those_of_gitignore() {
+        for (pattern, path, directory, left_out) in [
+            ("*.tmp", "a/b/x.tmp", false, true),
+            ("/x.tmp", "x.tmp", false, true),
+            ("/x.tmp", "a/x.tmp", false, false),
+            ("cache/", "a/cache", true, true),
+            ("cache/", "a/cache", false, false),
+            ("a/**/z", "a/b/c/z", false, true),
+            ("#x", "#x", false, true),
+            ("!x", "!x", false, true),
+            ("[ab]?", "a1", false, true),
+        ] {
+            assert_eq!(!taken(&[(false, pattern)], path, directory), left_out, "{pattern} {path}");
+        }
+        assert!(filter(&plan(&[(false, "[z-a]")])).is_err());
+    }
+
+    #[test]
+    fn a_list_takes_its_names_what_is_in_them_and_the_way_there() {
+        let mut only = Only::default();
+        only.names.extend([b"a/b/file".to_vec(), b"whole".to_vec()]);
+        only.above.extend([b"a".to_vec(), b"a/b".to_vec()]);
+        for (path, directory, expected) in [
+            ("a", true, true),
+            ("a/b", true, true),
+            ("a/b", false, false),
+            ("a/b/file", false, true),
+            ("a/b/other", false, false),
+            ("whole", true, true),
+            ("whole/in/it", false, true),
+            ("wholesome", false, false),
+        ] {
+            assert_eq!(only.takes(path.as_bytes(), directory), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_name_survives_its_way_through_a_list() {
+        for name in [&b"plain"[..], b"two\nlines", b"back\\slash", b"\\n", b"\xff\r"] {
+            let line = escaped(name);
+            assert!(!line.contains(&b'\n') && !line.contains(&b'\r'));
+            assert_eq!(unescaped(&line), name);
+        }
+    }
+}

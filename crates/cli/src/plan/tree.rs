@@ -1,0 +1,105 @@
+//! How a tree will be copied, and what `xdfs sync` will make like what.
+
+use std::ffi::OsStr;
+use std::path::PathBuf;
+
+use xdfs_client::tree::Keep;
+
+use super::copy::{format_of, resolve_options};
+use super::{Format, Later, LoginPlan, Options, PlanError, is_empty, parse_url, show};
+use crate::args::{Pattern, SyncArgs, TreeArgs};
+use crate::url::{Url, looks_like_url};
+
+/// How a tree is copied, beside what every copy has.
+#[derive(Clone, Debug)]
+pub(crate) struct TreePlan {
+    /// What goes along.
+    pub(crate) keep: Keep,
+    /// Which names are taken; the first that fits decides.
+    pub(crate) patterns: Vec<Pattern>,
+    /// The only names that are taken.
+    pub(crate) files_from: Option<PathBuf>,
+    /// Where names go that failed.
+    pub(crate) failures: Option<PathBuf>,
+    /// Nothing is changed.
+    pub(crate) dry_run: bool,
+    /// Contents are compared.
+    pub(crate) checksum: bool,
+    /// What the source does not have is removed, at most so many names.
+    pub(crate) delete: Option<u64>,
+}
+
+impl TreePlan {
+    pub(super) fn of(args: TreeArgs, archive: bool) -> Result<Self, PlanError> {
+        if let Some(pattern) = args.patterns.0.iter().find(|pattern| pattern.text.is_empty()) {
+            return Err(PlanError::Pattern(if pattern.include { "include" } else { "exclude" }));
+        }
+        Ok(Self {
+            keep: if archive { Keep::ALL } else { Keep::default() },
+            patterns: args.patterns.0,
+            files_from: args.files_from,
+            failures: args.failures,
+            dry_run: false,
+            checksum: false,
+            delete: None,
+        })
+    }
+}
+
+/// A directory to be made like another one.
+#[derive(Debug)]
+pub(crate) struct SyncPlan {
+    /// From where to where.
+    pub(crate) sides: Sides,
+    /// How the session is made and the data go.
+    pub(crate) options: Options,
+    /// What is shown and written about it.
+    pub(crate) format: Format,
+    /// Who logs in.
+    pub(crate) login: LoginPlan,
+    /// How.
+    pub(crate) tree: TreePlan,
+}
+
+/// One side is on a server.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Sides {
+    /// From here to there.
+    Up(PathBuf, Url),
+    /// From there to here.
+    Down(Url, PathBuf),
+}
+
+/// Resolves the arguments of `sync`.
+pub(super) fn resolve(args: SyncArgs) -> Result<SyncPlan, PlanError> {
+    if is_empty(&args.source) || is_empty(&args.target) {
+        return Err(PlanError::Empty);
+    }
+    let sides = match (looks_like_url(&args.source), looks_like_url(&args.target)) {
+        (false, true) => Sides::Up(directory(&args.source, "source")?, parse_url(&args.target)?),
+        (true, false) => Sides::Down(parse_url(&args.source)?, directory(&args.target, "target")?),
+        (false, false) => return Err(PlanError::NothingRemote { target: show(&args.target) }),
+        (true, true) => {
+            let what = format!("{} to {}", show(&args.source), show(&args.target));
+            return Err(PlanError::Later { what, later: Later::ThirdParty, instead: "copy to this machine first" });
+        }
+    };
+    let options = resolve_options(&args.moving)?;
+    let format = format_of(&args.moving);
+    let delete = args.delete.then(|| args.max_delete.unwrap_or(u64::MAX));
+    let tree =
+        TreePlan { dry_run: args.dry_run, checksum: args.checksum, delete, ..TreePlan::of(args.tree, args.archive)? };
+    if delete.is_some() && tree.files_from.is_some() {
+        return Err(PlanError::DeleteOfSome);
+    }
+    Ok(SyncPlan { sides, options, format, login: args.moving.login.into(), tree })
+}
+
+/// A directory here; what only `cp` can read or write is none.
+fn directory(text: &OsStr, side: &'static str) -> Result<PathBuf, PlanError> {
+    let bytes = text.as_encoded_bytes();
+    if matches!(bytes, b"-" | b"null:") || bytes.starts_with(b"zero:") {
+        return Err(PlanError::NoDirectory { what: show(text), side });
+    }
+    Ok(PathBuf::from(text))
+}

@@ -1,0 +1,240 @@
+//! What a copy of a tree keeps: by default, and with all that an export can grant.
+
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
+use std::time::{Duration, SystemTime};
+
+use rustix::fs::{CWD, FileType, Mode, XattrFlags};
+use xdfs_test_cli::{Scene, pattern};
+
+use super::judge::{differences, plant, same};
+
+const EVERYTHING: &str = "modes,owner,acl,xattr,special";
+
+fn set_mode(scene: &Scene, name: &str, mode: u32) {
+    std::fs::set_permissions(scene.path(name), std::fs::Permissions::from_mode(mode)).expect("a mode can be set");
+}
+
+fn set_time(scene: &Scene, name: &str, seconds: u64, nanoseconds: u32) {
+    let file = std::fs::File::open(scene.path(name)).expect("it can be opened");
+    file.set_modified(SystemTime::UNIX_EPOCH + Duration::new(seconds, nanoseconds)).expect("a time can be set");
+}
+
+/// A tree with every kind of inode and every byte that a name may have.
+fn everything(scene: &Scene) {
+    plant(scene, "tree", 60, 1);
+    for byte in (1..=255).filter(|byte| *byte != b'/') {
+        let name = std::ffi::OsString::from_vec_of(vec![b't', b'r', b'e', b'e', b'/', b'n', byte]);
+        scene.write(name, &[byte]);
+    }
+    scene.write(format!("tree/{}", "x".repeat(255)), b"the longest name");
+    let root = rustix::process::geteuid().is_root();
+    for (name, mode) in [("set-user", 0o4755), ("set-group", 0o2711), ("none", 0), ("all", 0o777), ("odd", 0o153)] {
+        scene.write(format!("tree/{name}"), name.as_bytes());
+        set_mode(scene, &format!("tree/{name}"), mode);
+    }
+    scene.directory("tree/sticky/inner");
+    set_mode(scene, "tree/sticky", 0o1777);
+    if root {
+        scene.write("tree/closed/file", b"in a directory that its owner may not write");
+        set_mode(scene, "tree/closed", 0o500);
+    } else {
+        set_mode(scene, "tree/none", 0o400);
+    }
+    for link in ["one", "two", "d0/e0/three"] {
+        std::fs::hard_link(scene.path("tree/all"), scene.path(format!("tree/{link}"))).expect("a second name");
+    }
+    symlink("/nowhere/at all", scene.path("tree/dangling")).expect("a link");
+    symlink(std::ffi::OsStr::new("."), scene.path("tree/here")).expect("a link");
+    let holes = std::fs::File::create(scene.path("tree/holes")).expect("a file");
+    holes.set_len(8 << 20).expect("a length");
+    holes.write_all_at(b"middle", 5 << 20).expect("bytes");
+    for (name, kind) in [("fifo", FileType::Fifo), ("socket", FileType::Socket)] {
+        rustix::fs::mknodat(CWD, scene.path(format!("tree/{name}")), kind, Mode::from_raw_mode(0o640), 0)
+            .expect("a special file");
+    }
+    if root {
+        let device = rustix::fs::makedev(1, 3);
+        rustix::fs::mknodat(CWD, scene.path("tree/null"), FileType::CharacterDevice, Mode::RUSR, device)
+            .expect("a device");
+        for (name, owner) in [("tree/d2/e2/file-2", 4711), ("tree/sticky", 4712), ("tree/dangling", 4713)] {
+            std::os::unix::fs::lchown(scene.path(name), Some(owner), Some(owner + 1)).expect("an owner");
+        }
+    }
+    for (name, value) in [("user.short", &b"value"[..]), ("user.long", &[0xa5; 3000]), ("user.empty", b"")] {
+        for file in ["tree/all", "tree/sticky"] {
+            rustix::fs::setxattr(scene.path(file), name, value, XattrFlags::empty()).expect("an attribute");
+        }
+    }
+    // An access control list: owner rw-, user 1234 r--, group r--, mask r--, others nothing.
+    let entry =
+        |tag: u16, bits: u16, id: u32| [&tag.to_le_bytes()[..], &bits.to_le_bytes(), &id.to_le_bytes()].concat();
+    let none = u32::MAX;
+    let entries = [entry(1, 6, none), entry(2, 4, 1234), entry(4, 4, none), entry(16, 4, none), entry(32, 0, none)];
+    let list = [&2u32.to_le_bytes()[..], &entries.concat()].concat();
+    rustix::fs::setxattr(scene.path("tree/d3/e0/file-3"), "system.posix_acl_access", &list, XattrFlags::empty())
+        .expect("an access control list");
+    set_time(scene, "tree/d4/e1/file-4", 1, 999_999_999);
+    set_time(scene, "tree/d4/e1", 1_000_000_000, 123_456_789);
+    set_time(scene, "tree/empty", 7, 0);
+}
+
+trait FromVec {
+    fn from_vec_of(bytes: Vec<u8>) -> Self;
+}
+
+impl FromVec for std::ffi::OsString {
+    fn from_vec_of(bytes: Vec<u8>) -> Self {
+        std::os::unix::ffi::OsStringExt::from_vec(bytes)
+    }
+}
+
+#[test]
+fn with_every_grant_everything_goes_up_and_comes_down() {
+    let scene = Scene::new();
+    everything(&scene);
+    let server = scene.serve_with(&["--keep", EVERYTHING]);
+    for channels in ["1", "4"] {
+        let name = format!("copy{channels}");
+        scene.run(["cp", "-a", "-P", channels, "tree", &server.url(&name)]).ends_with(0).is_silent();
+        same(&scene, "tree", &format!("server/{name}"), true);
+        let back = format!("back{channels}");
+        scene.run(["cp", "-a", "-P", channels, &server.url(&name), &back]).ends_with(0).is_silent();
+        same(&scene, "tree", &back, true);
+    }
+    // The judge can tell: what is altered, in content or besides, is seen.
+    set_mode(&scene, "back4/all", 0o640);
+    scene.write("back1/d2/e2/file-2", b"other");
+    assert!(differences(&scene.path("tree"), &scene.path("back4"), true).contains("all"));
+    assert!(differences(&scene.path("tree"), &scene.path("back1"), true).contains("file-2"));
+}
+
+#[test]
+fn without_grants_files_directories_and_links_arrive_and_the_rest_is_counted() {
+    let scene = Scene::new();
+    everything(&scene);
+    let server = scene.serve();
+    let outcome = scene.run(["cp", "-r", "--json", "tree", &server.url("plain")]);
+    outcome.ends_with(0);
+    let tree = outcome.objects().pop().expect("a line about the tree");
+    assert_eq!((&tree["event"], &tree["failed"], &tree["reduced"]), (&"tree".into(), &0.into(), &0.into()), "{tree}");
+    assert!(tree["passed_over"].as_u64() >= Some(2), "{tree}");
+    assert!(!scene.path("server/plain/fifo").exists() && !scene.path("server/plain/socket").exists());
+    let kind = |name: &str| std::fs::symlink_metadata(scene.path(format!("server/plain/{name}"))).expect("it is there");
+    assert!(kind("dangling").is_symlink() && kind("empty").is_dir() && kind("holes").len() == 8 << 20);
+    assert_eq!((kind("d4/e1/file-4").mtime(), kind("d4/e1/file-4").mtime_nsec()), (1, 999_999_999));
+    assert_eq!((kind("d4/e1").mtime(), kind("d4/e1").mtime_nsec()), (1_000_000_000, 123_456_789));
+    // -a asks for all of it: what the export did not grant is said, and nothing fails for it.
+    let outcome = scene.run(["cp", "-a", "--json", "tree", &server.url("reduced")]);
+    let tree = outcome.objects().pop().expect("a line about the tree");
+    assert!(tree["reduced"].as_u64() > Some(0), "{tree}");
+    outcome.says(&["could not be kept", "'keep'"]);
+}
+
+/// B06: special bits, owners and the like never come in by a manifest alone.
+#[test]
+fn b06_no_mode_from_0_to_7777_gets_a_special_bit_without_a_grant() {
+    let scene = Scene::new();
+    for mode in (0..=0o7777).step_by(37).chain([0o4755, 0o2755, 0o1777, 0o7777, 0o6000]) {
+        scene.write(format!("tree/{mode:04o}"), b"x");
+        set_mode(&scene, &format!("tree/{mode:04o}"), mode);
+    }
+    if !rustix::process::geteuid().is_root() {
+        // Only root reads what its mode closes.
+        return;
+    }
+    let server = scene.serve();
+    let check = |directory: &str, expected: &dyn Fn(u32) -> u32| {
+        let mut seen = 0;
+        for entry in std::fs::read_dir(scene.path(directory)).expect("a directory") {
+            let entry = entry.expect("an entry");
+            let mode = entry.metadata().expect("it is there").mode() & 0o7777;
+            let asked = u32::from_str_radix(&entry.file_name().to_string_lossy(), 8).expect("its name is a mode");
+            assert_eq!(mode, expected(asked), "{asked:04o} in {directory}");
+            seen += 1;
+        }
+        assert!(seen > 100);
+    };
+    scene.run(["cp", "-r", "tree", &server.url("up")]).ends_with(0);
+    let usual = |asked| asked & 0o755;
+    check("server/up", &usual);
+    // -a asks for the mode as it is: nothing of it comes where a bit is not granted.
+    scene.run(["cp", "-a", "tree", &server.url("asked")]);
+    check("server/asked", &|asked| if asked > 0o777 { usual(asked) } else { asked });
+    // A client asks for no more than -r says, whatever a server lists.
+    std::fs::remove_dir_all(scene.path("server/up")).expect("it can be removed");
+    std::process::Command::new("cp")
+        .args(["-a", "tree", "server/up"])
+        .current_dir(scene.path(""))
+        .status()
+        .expect("cp");
+    scene.run(["cp", "-r", &server.url("up"), "down"]).ends_with(0);
+    check("down", &usual);
+}
+
+#[test]
+fn a_directory_goes_where_cp_would_put_it() {
+    let scene = Scene::new();
+    plant(&scene, "tree", 20, 5);
+    let server = scene.serve();
+    // Nothing there: it becomes that. A directory there: it goes into it. A slash at the end, and the top: the same.
+    scene.run(["cp", "-r", "tree", &server.url("new")]).ends_with(0).is_silent();
+    same(&scene, "tree", "server/new", false);
+    scene.run(["cp", "-r", "tree", &server.url("new")]).ends_with(0).is_silent();
+    same(&scene, "tree", "server/new/tree", false);
+    scene.run(["cp", "-r", "tree", &server.url("")]).ends_with(0).is_silent();
+    same(&scene, "tree", "server/tree", false);
+    // What has no name of its own gives its content.
+    scene.run(["cp", "-r", "tree/.", &server.url("content")]).ends_with(0).is_silent();
+    same(&scene, "tree", "server/content", false);
+    scene.run(["cp", "-r", &server.url("tree"), "down"]).ends_with(0).is_silent();
+    same(&scene, "tree", "down", false);
+    scene.run(["cp", "-r", &server.url("tree"), "down"]).ends_with(0).is_silent();
+    same(&scene, "tree", "down/tree", false);
+    // Files and directories together.
+    scene.write("single", &pattern(1000, 3));
+    scene.directory("server/both");
+    scene.run(["cp", "-r", "single", "tree", &server.url("both/")]).ends_with(0).is_silent();
+    same(&scene, "tree", "server/both/tree", false);
+    assert_eq!(scene.read("server/both/single"), pattern(1000, 3));
+    scene.directory("gets");
+    let (file, tree) = (server.url("both/single"), server.url("both/tree"));
+    scene.run(["cp", "-r", &file, &tree, "gets"]).ends_with(0).is_silent();
+    same(&scene, "server/both", "gets", false);
+    // Without -r a directory is no file, and what is no directory takes none.
+    scene.run(["cp", "tree", &server.url("x")]).says(&["-r"]);
+    scene.run(["cp", "-r", "tree", &server.url("both/single")]).ends_with(3).says(&["not a directory"]);
+    scene.run(["cp", "-r", "tree", &server.url("missing/inside")]).ends_with(3).says(&["no such directory"]);
+    scene.run(["cp", "-r", &server.url("nothing"), "y"]).ends_with(3).says(&["nothing"]);
+    assert!(!scene.path("y").exists() && !scene.path("server/missing").exists());
+}
+
+#[test]
+fn a_file_that_fails_stops_no_other_and_the_list_of_failures_can_be_fed_back() {
+    let scene = Scene::new();
+    plant(&scene, "tree", 30, 9);
+    // In their way: directories where files are to be, in names that need care.
+    scene.write("tree/odd\nname", b"odd");
+    scene.write("tree/back\\slash", b"slash");
+    for name in ["server/copy/odd\nname/x", "server/copy/back\\slash/x", "server/copy/d1/e1/file-1/x"] {
+        scene.write(name, b"");
+    }
+    let server = scene.serve();
+    let url = server.url("copy");
+    let outcome = scene.run(["sync", "--failures", "failed", "tree", &url]);
+    outcome.ends_with(1).says(&["file-1", "odd\\nname", "3 names failed"]);
+    for name in ["odd\nname", "back\\slash", "d1/e1/file-1"] {
+        std::fs::remove_dir_all(scene.path(format!("server/copy/{name}"))).expect("it can be removed");
+    }
+    let mut lines: Vec<_> = scene.read("failed").split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
+    lines.sort();
+    assert_eq!(lines, [&b""[..], b"back\\\\slash", b"d1/e1/file-1", b"odd\\nname"].map(<[u8]>::to_vec));
+    // Only these are looked at: another one that was changed stays as it is.
+    scene.write("server/copy/d2/e2/file-2", b"altered there");
+    let outcome = scene.run(["sync", "--json", "--files-from", "failed", "tree", &url]);
+    outcome.ends_with(0);
+    let tree = outcome.objects().pop().expect("a line about the tree");
+    assert_eq!((&tree["files"], &tree["skipped"]), (&3.into(), &0.into()), "{tree}");
+    assert_eq!(scene.read("server/copy/d2/e2/file-2"), b"altered there");
+    scene.run(["sync", "tree", &url]).ends_with(0).is_silent();
+    same(&scene, "tree", "server/copy", false);
+}

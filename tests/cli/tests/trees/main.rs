@@ -1,0 +1,6 @@
+//! Whole trees: up, down, again, in part, and after every kind of end. rsync is the judge of what a copy kept.
+
+mod judge;
+mod killed;
+mod kinds;
+mod sync;
