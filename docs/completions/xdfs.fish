@@ -31,6 +31,16 @@ complete -c xdfs -n "__fish_xdfs_needs_command" -f -a "cp" -d 'Copy files to or 
 complete -c xdfs -n "__fish_xdfs_needs_command" -f -a "sync" -d 'Make a directory like another one, here or on a server'
 complete -c xdfs -n "__fish_xdfs_needs_command" -f -a "stat" -d 'Show what a file on a server is'
 complete -c xdfs -n "__fish_xdfs_needs_command" -f -a "sum" -d 'Show the BLAKE3 hashes of files, here or on a server'
+complete -c xdfs -n "__fish_xdfs_needs_command" -f -a "ls" -d 'List directories on a server'
+complete -c xdfs -n "__fish_xdfs_needs_command" -f -a "mkdir" -d 'Make directories on a server'
+complete -c xdfs -n "__fish_xdfs_needs_command" -f -a "rm" -d 'Remove files and directories on a server'
+complete -c xdfs -n "__fish_xdfs_needs_command" -f -a "mv" -d 'Give a file on a server another name'
+complete -c xdfs -n "__fish_xdfs_needs_command" -f -a "ln" -d 'Give a file on a server one more name, or make a symbolic link'
+complete -c xdfs -n "__fish_xdfs_needs_command" -f -a "chmod" -d 'Set permission bits on a server'
+complete -c xdfs -n "__fish_xdfs_needs_command" -f -a "touch" -d 'Set times on a server to now'
+complete -c xdfs -n "__fish_xdfs_needs_command" -f -a "cat" -d 'Write files of a server to standard output'
+complete -c xdfs -n "__fish_xdfs_needs_command" -f -a "du" -d 'Show how much room files on a server take'
+complete -c xdfs -n "__fish_xdfs_needs_command" -f -a "df" -d 'Show how much room a server has'
 complete -c xdfs -n "__fish_xdfs_needs_command" -f -a "demo" -d 'Start a server and a client here, send a large file both ways, verify it, show the speed'
 complete -c xdfs -n "__fish_xdfs_needs_command" -f -a "user" -d 'Say who may log in to a server here'
 complete -c xdfs -n "__fish_xdfs_needs_command" -f -a "key" -d 'Make, show and convert keys'
@@ -143,6 +153,78 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand sum" -l ca -d 'Believe servers
 complete -c xdfs -n "__fish_xdfs_using_subcommand sum" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand sum" -l json -d 'One JSON object a line'
 complete -c xdfs -n "__fish_xdfs_using_subcommand sum" -s h -l help -d 'Print help'
+complete -c xdfs -n "__fish_xdfs_using_subcommand ls" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered, where the URL names a user' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand ls" -l password-file -d 'Log in with the password in the first line of FILE, which nobody else may read; XDFS_PASSWORD_FILE says the same' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand ls" -l ca -d 'Believe servers whose certificate is good for their name under the authorities in FILE (PEM), or under those of this machine where FILE is \'system\'; XDFS_CA says the same. A server whose key is known is known by its key' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand ls" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand ls" -s l -l long -d 'Type, mode, owner, size and time of each'
+complete -c xdfs -n "__fish_xdfs_using_subcommand ls" -s R -l recursive -d 'With all that is below'
+complete -c xdfs -n "__fish_xdfs_using_subcommand ls" -s H -l human -d 'Sizes such as 12.3 MB'
+complete -c xdfs -n "__fish_xdfs_using_subcommand ls" -l sort -d 'Sort by name whatever the number of entries'
+complete -c xdfs -n "__fish_xdfs_using_subcommand ls" -l json -d 'One JSON object a line'
+complete -c xdfs -n "__fish_xdfs_using_subcommand ls" -s h -l help -d 'Print help'
+complete -c xdfs -n "__fish_xdfs_using_subcommand mkdir" -s m -l mode -d 'Permission bits, in octal, less the server\'s umask' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand mkdir" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered, where the URL names a user' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand mkdir" -l password-file -d 'Log in with the password in the first line of FILE, which nobody else may read; XDFS_PASSWORD_FILE says the same' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand mkdir" -l ca -d 'Believe servers whose certificate is good for their name under the authorities in FILE (PEM), or under those of this machine where FILE is \'system\'; XDFS_CA says the same. A server whose key is known is known by its key' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand mkdir" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand mkdir" -s p -l parents -d 'Make what is missing above them, and be content with one that is there'
+complete -c xdfs -n "__fish_xdfs_using_subcommand mkdir" -l json -d 'One JSON object a line'
+complete -c xdfs -n "__fish_xdfs_using_subcommand mkdir" -s h -l help -d 'Print help'
+complete -c xdfs -n "__fish_xdfs_using_subcommand rm" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered, where the URL names a user' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand rm" -l password-file -d 'Log in with the password in the first line of FILE, which nobody else may read; XDFS_PASSWORD_FILE says the same' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand rm" -l ca -d 'Believe servers whose certificate is good for their name under the authorities in FILE (PEM), or under those of this machine where FILE is \'system\'; XDFS_CA says the same. A server whose key is known is known by its key' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand rm" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand rm" -s r -l recursive -d 'Directories with all they hold; asks on a terminal'
+complete -c xdfs -n "__fish_xdfs_using_subcommand rm" -s f -l force -d 'Ask nothing, and be content where nothing is there'
+complete -c xdfs -n "__fish_xdfs_using_subcommand rm" -l json -d 'One JSON object a line'
+complete -c xdfs -n "__fish_xdfs_using_subcommand rm" -s h -l help -d 'Print help'
+complete -c xdfs -n "__fish_xdfs_using_subcommand mv" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered, where the URL names a user' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand mv" -l password-file -d 'Log in with the password in the first line of FILE, which nobody else may read; XDFS_PASSWORD_FILE says the same' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand mv" -l ca -d 'Believe servers whose certificate is good for their name under the authorities in FILE (PEM), or under those of this machine where FILE is \'system\'; XDFS_CA says the same. A server whose key is known is known by its key' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand mv" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand mv" -s n -l no-clobber -d 'Replace nothing'
+complete -c xdfs -n "__fish_xdfs_using_subcommand mv" -l json -d 'One JSON object a line'
+complete -c xdfs -n "__fish_xdfs_using_subcommand mv" -s h -l help -d 'Print help'
+complete -c xdfs -n "__fish_xdfs_using_subcommand ln" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered, where the URL names a user' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand ln" -l password-file -d 'Log in with the password in the first line of FILE, which nobody else may read; XDFS_PASSWORD_FILE says the same' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand ln" -l ca -d 'Believe servers whose certificate is good for their name under the authorities in FILE (PEM), or under those of this machine where FILE is \'system\'; XDFS_CA says the same. A server whose key is known is known by its key' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand ln" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand ln" -s s -l symbolic -d 'A symbolic link'
+complete -c xdfs -n "__fish_xdfs_using_subcommand ln" -l json -d 'One JSON object a line'
+complete -c xdfs -n "__fish_xdfs_using_subcommand ln" -s h -l help -d 'Print help'
+complete -c xdfs -n "__fish_xdfs_using_subcommand chmod" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered, where the URL names a user' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand chmod" -l password-file -d 'Log in with the password in the first line of FILE, which nobody else may read; XDFS_PASSWORD_FILE says the same' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand chmod" -l ca -d 'Believe servers whose certificate is good for their name under the authorities in FILE (PEM), or under those of this machine where FILE is \'system\'; XDFS_CA says the same. A server whose key is known is known by its key' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand chmod" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand chmod" -l json -d 'One JSON object a line'
+complete -c xdfs -n "__fish_xdfs_using_subcommand chmod" -s h -l help -d 'Print help'
+complete -c xdfs -n "__fish_xdfs_using_subcommand touch" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered, where the URL names a user' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand touch" -l password-file -d 'Log in with the password in the first line of FILE, which nobody else may read; XDFS_PASSWORD_FILE says the same' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand touch" -l ca -d 'Believe servers whose certificate is good for their name under the authorities in FILE (PEM), or under those of this machine where FILE is \'system\'; XDFS_CA says the same. A server whose key is known is known by its key' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand touch" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand touch" -s c -l no-create -d 'Make none'
+complete -c xdfs -n "__fish_xdfs_using_subcommand touch" -l json -d 'One JSON object a line'
+complete -c xdfs -n "__fish_xdfs_using_subcommand touch" -s h -l help -d 'Print help'
+complete -c xdfs -n "__fish_xdfs_using_subcommand cat" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered, where the URL names a user' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand cat" -l password-file -d 'Log in with the password in the first line of FILE, which nobody else may read; XDFS_PASSWORD_FILE says the same' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand cat" -l ca -d 'Believe servers whose certificate is good for their name under the authorities in FILE (PEM), or under those of this machine where FILE is \'system\'; XDFS_CA says the same. A server whose key is known is known by its key' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand cat" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand cat" -s h -l help -d 'Print help'
+complete -c xdfs -n "__fish_xdfs_using_subcommand du" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered, where the URL names a user' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand du" -l password-file -d 'Log in with the password in the first line of FILE, which nobody else may read; XDFS_PASSWORD_FILE says the same' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand du" -l ca -d 'Believe servers whose certificate is good for their name under the authorities in FILE (PEM), or under those of this machine where FILE is \'system\'; XDFS_CA says the same. A server whose key is known is known by its key' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand du" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand du" -s H -l human -d 'Sizes such as 12.3 MB'
+complete -c xdfs -n "__fish_xdfs_using_subcommand du" -l json -d 'One JSON object a line'
+complete -c xdfs -n "__fish_xdfs_using_subcommand du" -s h -l help -d 'Print help'
+complete -c xdfs -n "__fish_xdfs_using_subcommand df" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered, where the URL names a user' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand df" -l password-file -d 'Log in with the password in the first line of FILE, which nobody else may read; XDFS_PASSWORD_FILE says the same' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand df" -l ca -d 'Believe servers whose certificate is good for their name under the authorities in FILE (PEM), or under those of this machine where FILE is \'system\'; XDFS_CA says the same. A server whose key is known is known by its key' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand df" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand df" -s H -l human -d 'Sizes such as 12.3 MB'
+complete -c xdfs -n "__fish_xdfs_using_subcommand df" -l json -d 'One JSON object a line'
+complete -c xdfs -n "__fish_xdfs_using_subcommand df" -s h -l help -d 'Print help'
 complete -c xdfs -n "__fish_xdfs_using_subcommand demo" -l size -d 'Size of the file' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand demo" -s P -l channels -d 'Parallel TCP channels' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand demo" -l protection -d 'Protection level of the transfers' -r -f -a "private\t'Encrypted and authenticated'
@@ -247,17 +329,27 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand trust; and __fish_seen_subcomm
 complete -c xdfs -n "__fish_xdfs_using_subcommand trust; and __fish_seen_subcommand_from help" -f -a "forget" -d 'Forget a server\'s key'
 complete -c xdfs -n "__fish_xdfs_using_subcommand trust; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c xdfs -n "__fish_xdfs_using_subcommand generate" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum demo user key trust generate help" -f -a "serve" -d 'Offer directories to clients'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum demo user key trust generate help" -f -a "cp" -d 'Copy files to or from a server'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum demo user key trust generate help" -f -a "sync" -d 'Make a directory like another one, here or on a server'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum demo user key trust generate help" -f -a "stat" -d 'Show what a file on a server is'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum demo user key trust generate help" -f -a "sum" -d 'Show the BLAKE3 hashes of files, here or on a server'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum demo user key trust generate help" -f -a "demo" -d 'Start a server and a client here, send a large file both ways, verify it, show the speed'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum demo user key trust generate help" -f -a "user" -d 'Say who may log in to a server here'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum demo user key trust generate help" -f -a "key" -d 'Make, show and convert keys'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum demo user key trust generate help" -f -a "trust" -d 'Show and change whose keys you believe'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum demo user key trust generate help" -f -a "generate" -d 'Write the man page and the shells\' completions'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum demo user key trust generate help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls mkdir rm mv ln chmod touch cat du df demo user key trust generate help" -f -a "serve" -d 'Offer directories to clients'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls mkdir rm mv ln chmod touch cat du df demo user key trust generate help" -f -a "cp" -d 'Copy files to or from a server'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls mkdir rm mv ln chmod touch cat du df demo user key trust generate help" -f -a "sync" -d 'Make a directory like another one, here or on a server'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls mkdir rm mv ln chmod touch cat du df demo user key trust generate help" -f -a "stat" -d 'Show what a file on a server is'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls mkdir rm mv ln chmod touch cat du df demo user key trust generate help" -f -a "sum" -d 'Show the BLAKE3 hashes of files, here or on a server'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls mkdir rm mv ln chmod touch cat du df demo user key trust generate help" -f -a "ls" -d 'List directories on a server'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls mkdir rm mv ln chmod touch cat du df demo user key trust generate help" -f -a "mkdir" -d 'Make directories on a server'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls mkdir rm mv ln chmod touch cat du df demo user key trust generate help" -f -a "rm" -d 'Remove files and directories on a server'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls mkdir rm mv ln chmod touch cat du df demo user key trust generate help" -f -a "mv" -d 'Give a file on a server another name'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls mkdir rm mv ln chmod touch cat du df demo user key trust generate help" -f -a "ln" -d 'Give a file on a server one more name, or make a symbolic link'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls mkdir rm mv ln chmod touch cat du df demo user key trust generate help" -f -a "chmod" -d 'Set permission bits on a server'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls mkdir rm mv ln chmod touch cat du df demo user key trust generate help" -f -a "touch" -d 'Set times on a server to now'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls mkdir rm mv ln chmod touch cat du df demo user key trust generate help" -f -a "cat" -d 'Write files of a server to standard output'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls mkdir rm mv ln chmod touch cat du df demo user key trust generate help" -f -a "du" -d 'Show how much room files on a server take'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls mkdir rm mv ln chmod touch cat du df demo user key trust generate help" -f -a "df" -d 'Show how much room a server has'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls mkdir rm mv ln chmod touch cat du df demo user key trust generate help" -f -a "demo" -d 'Start a server and a client here, send a large file both ways, verify it, show the speed'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls mkdir rm mv ln chmod touch cat du df demo user key trust generate help" -f -a "user" -d 'Say who may log in to a server here'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls mkdir rm mv ln chmod touch cat du df demo user key trust generate help" -f -a "key" -d 'Make, show and convert keys'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls mkdir rm mv ln chmod touch cat du df demo user key trust generate help" -f -a "trust" -d 'Show and change whose keys you believe'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls mkdir rm mv ln chmod touch cat du df demo user key trust generate help" -f -a "generate" -d 'Write the man page and the shells\' completions'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls mkdir rm mv ln chmod touch cat du df demo user key trust generate help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c xdfs -n "__fish_xdfs_using_subcommand help; and __fish_seen_subcommand_from user" -f -a "add" -d 'Add a user'
 complete -c xdfs -n "__fish_xdfs_using_subcommand help; and __fish_seen_subcommand_from user" -f -a "key" -d 'Add keys to a user'
 complete -c xdfs -n "__fish_xdfs_using_subcommand help; and __fish_seen_subcommand_from user" -f -a "password" -d 'Set a user\'s password'

@@ -4,6 +4,7 @@
 //! decided by `plan`.
 
 mod key;
+mod names;
 mod sum;
 mod tree;
 mod user;
@@ -16,6 +17,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 pub(crate) use key::{
     KeepArgs, KeyArgs, KeyCommand, KeyCreateArgs, KeyExportArgs, KeyImportArgs, KeyShowArgs, TrustArgs, TrustCommand,
     TrustForgetArgs, TrustListArgs,
+};
+pub(crate) use names::{
+    CatArgs, ChmodArgs, DfArgs, DuArgs, LnArgs, LsArgs, MkdirArgs, MvArgs, NamesArgs, RmArgs, StatArgs, TouchArgs,
 };
 pub(crate) use sum::SumArgs;
 pub(crate) use tree::{Pattern, SyncArgs, TreeArgs};
@@ -37,6 +41,7 @@ Examples:
   xdfs cp xdfs://anna@host/data/image.bin .            fetch it
   xdfs cp -r photos xdfs://anna@host/data/             send a directory
   xdfs sync photos xdfs://anna@host/data/photos        send what changed in it
+  xdfs ls -l xdfs://anna@host/data/                    see what is there
   xdfs stat xdfs://anna@host/data/image.bin            look at it
   xdfs sum image.bin xdfs://anna@host/data/image.bin   compare it
 
@@ -65,6 +70,26 @@ pub(crate) enum Command {
     Stat(StatArgs),
     /// Show the BLAKE3 hashes of files, here or on a server
     Sum(SumArgs),
+    /// List directories on a server
+    Ls(LsArgs),
+    /// Make directories on a server
+    Mkdir(MkdirArgs),
+    /// Remove files and directories on a server
+    Rm(RmArgs),
+    /// Give a file on a server another name
+    Mv(MvArgs),
+    /// Give a file on a server one more name, or make a symbolic link
+    Ln(LnArgs),
+    /// Set permission bits on a server
+    Chmod(ChmodArgs),
+    /// Set times on a server to now
+    Touch(TouchArgs),
+    /// Write files of a server to standard output
+    Cat(CatArgs),
+    /// Show how much room files on a server take
+    Du(DuArgs),
+    /// Show how much room a server has
+    Df(DfArgs),
     /// Start a server and a client here, send a large file both ways, verify it, show the speed
     Demo(DemoArgs),
     /// Say who may log in to a server here
@@ -301,26 +326,6 @@ pub(crate) struct MovingArgs {
     /// What a terminal shows: a bar, a bar and each channel's share when a file is done, or nothing
     #[arg(long, value_name = "WHAT", value_enum, default_value = "total", help_heading = "Output")]
     pub(crate) progress: Progress,
-
-    #[command(flatten)]
-    pub(crate) login: LoginArgs,
-}
-
-const STAT_EXAMPLES: &str = "\
-Example:
-  xdfs stat xdfs://localhost/data/image.bin";
-
-/// Shows name, type, size, mode and modification time of files on servers.
-#[derive(Args, Debug)]
-#[command(after_help = STAT_EXAMPLES)]
-pub(crate) struct StatArgs {
-    /// Files to look at: xdfs://[user@]host[:port]/EXPORT/path[#SHA256:key]
-    #[arg(required = true, value_name = "URL")]
-    pub(crate) urls: Vec<OsString>,
-
-    /// One JSON object a line
-    #[arg(long)]
-    pub(crate) json: bool,
 
     #[command(flatten)]
     pub(crate) login: LoginArgs,

@@ -7,6 +7,7 @@ mod demo;
 mod generate;
 mod key;
 mod login;
+mod names;
 mod notify;
 mod remote;
 mod serve;
@@ -26,6 +27,7 @@ pub(crate) fn run(plan: Plan) -> Result<Exit, Failure> {
         Plan::Copy(plan) => cp::run(plan),
         Plan::Sync(plan) => sync::run(plan),
         Plan::Stat(plan) => stat::run(&plan),
+        Plan::Names(plan) => names::run(&plan),
         Plan::Sum(plan) => sum::run(&plan),
         Plan::Demo(plan) => demo::run(&plan),
         Plan::User(command) => user::run(command),

@@ -80,7 +80,7 @@ fn describe(stat: &Stat) -> String {
 }
 
 /// `rw-r-----` for 0640, with s and t for the three bits above.
-fn letters(mode: u32) -> String {
+pub(super) fn letters(mode: u32) -> String {
     let mut letters = String::with_capacity(9);
     for (shift, special, letter) in [(6, 0o4000, 's'), (3, 0o2000, 's'), (0, 0o1000, 't')] {
         let bits = mode >> shift;

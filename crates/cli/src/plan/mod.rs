@@ -4,6 +4,7 @@
 //! typed with; the refusal says what it comes with.
 
 mod copy;
+mod names;
 mod serve;
 mod sum;
 mod tree;
@@ -16,6 +17,7 @@ use xdfs_proto::base::Level;
 pub(crate) use copy::{
     CHANNELS_DEFAULT, Check, Copies, CopyPlan, Format, Local, LocalTarget, Options, Progress, WhenDone,
 };
+pub(crate) use names::{NamesPlan, Verb};
 pub(crate) use serve::{ExportPlan, Root, ServePlan};
 pub(crate) use sum::{SumOf, SumPlan};
 pub(crate) use tree::{Sides, SyncPlan, TreePlan};
@@ -39,6 +41,8 @@ pub(crate) enum Plan {
     Sync(SyncPlan),
     /// Show what files are.
     Stat(StatPlan),
+    /// Do something to names.
+    Names(NamesPlan),
     /// Show what files hold, by their hashes.
     Sum(SumPlan),
     /// Show that it works.
@@ -160,6 +164,15 @@ pub(crate) enum PlanError {
         /// The side where it may stand.
         side: &'static str,
     },
+    /// The root of an export, where a name is needed.
+    #[error("{0}: this is the top of an export, which stays; name something in it")]
+    TopOfExport(String),
+    /// Two exports where there can be one.
+    #[error("{0}: a name moves within one export of one server; copy the file and remove it")]
+    OtherExport(String),
+    /// Too deep for a path.
+    #[error("{0}: the path would be too deep or too long")]
+    TooDeep(String),
     /// An empty argument.
     #[error("an empty name was given; is a shell variable unset?")]
     Empty,
@@ -249,6 +262,16 @@ pub(crate) fn resolve(typed: Typed) -> Result<Plan, PlanError> {
         Command::Cp(args) => copy::resolve(*args).map(Plan::Copy),
         Command::Sync(args) => tree::resolve(*args).map(Plan::Sync),
         Command::Stat(args) => resolve_stat(args).map(Plan::Stat),
+        Command::Ls(args) => names::ls(args).map(Plan::Names),
+        Command::Mkdir(args) => names::mkdir(args).map(Plan::Names),
+        Command::Rm(args) => names::rm(args).map(Plan::Names),
+        Command::Mv(args) => names::mv(args).map(Plan::Names),
+        Command::Ln(args) => names::ln(args).map(Plan::Names),
+        Command::Chmod(args) => names::chmod(args).map(Plan::Names),
+        Command::Touch(args) => names::touch(args).map(Plan::Names),
+        Command::Cat(args) => names::cat(args).map(Plan::Names),
+        Command::Du(args) => names::du(args).map(Plan::Names),
+        Command::Df(args) => names::df(args).map(Plan::Names),
         Command::Sum(args) => sum::resolve(args).map(Plan::Sum),
         Command::Demo(args) => resolve_demo(args).map(Plan::Demo),
         Command::User(args) => Ok(Plan::User(args.command)),

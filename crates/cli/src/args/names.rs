@@ -1,0 +1,232 @@
+//! What was typed behind the commands on names of servers: ls, stat, mkdir, rm, mv, ln, chmod, touch, cat, du, df.
+
+use std::ffi::OsString;
+
+use clap::Args;
+
+use super::LoginArgs;
+
+const LS_EXAMPLES: &str = "\
+A directory with more than 10000 entries is shown in its own order, as it comes;
+--sort sorts it, whatever memory that takes.
+
+Examples:
+  xdfs ls xdfs://localhost/data/
+  xdfs ls -lh xdfs://localhost/data/run7
+  xdfs ls -R --json xdfs://localhost/data/
+
+A name that is no UTF-8 stands in JSON with \\xff for each such byte, and with
+\"name_escaped\":true behind it.";
+
+/// What all of them have.
+#[derive(Args, Debug)]
+pub(crate) struct NamesArgs {
+    /// One JSON object a line
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) login: LoginArgs,
+}
+
+/// Lists directories on servers, hidden names too.
+#[derive(Args, Debug)]
+#[command(after_help = LS_EXAMPLES)]
+pub(crate) struct LsArgs {
+    /// Directories and files: xdfs://[user@]host[:port]/EXPORT/path[#SHA256:key]
+    #[arg(required = true, value_name = "URL")]
+    pub(crate) urls: Vec<OsString>,
+
+    /// Type, mode, owner, size and time of each
+    #[arg(short, long)]
+    pub(crate) long: bool,
+
+    /// With all that is below
+    #[arg(short = 'R', long)]
+    pub(crate) recursive: bool,
+
+    /// Sizes such as 12.3 MB
+    #[arg(short = 'H', long)]
+    pub(crate) human: bool,
+
+    /// Sort by name whatever the number of entries
+    #[arg(long)]
+    pub(crate) sort: bool,
+
+    #[command(flatten)]
+    pub(crate) names: NamesArgs,
+}
+
+const STAT_EXAMPLES: &str = "\
+Example:
+  xdfs stat xdfs://localhost/data/image.bin";
+
+/// Shows name, type, size, mode and modification time of files on servers.
+#[derive(Args, Debug)]
+#[command(after_help = STAT_EXAMPLES)]
+pub(crate) struct StatArgs {
+    /// Files to look at: xdfs://[user@]host[:port]/EXPORT/path[#SHA256:key]
+    #[arg(required = true, value_name = "URL")]
+    pub(crate) urls: Vec<OsString>,
+
+    /// One JSON object a line
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) login: LoginArgs,
+}
+
+/// Makes directories on servers.
+#[derive(Args, Debug)]
+pub(crate) struct MkdirArgs {
+    /// Directories to make
+    #[arg(required = true, value_name = "URL")]
+    pub(crate) urls: Vec<OsString>,
+
+    /// Make what is missing above them, and be content with one that is there
+    #[arg(short, long)]
+    pub(crate) parents: bool,
+
+    /// Permission bits, in octal, less the server's umask
+    #[arg(short, long, value_name = "MODE", value_parser = octal, default_value = "777")]
+    pub(crate) mode: u32,
+
+    #[command(flatten)]
+    pub(crate) names: NamesArgs,
+}
+
+/// Removes files, and with -r directories with all they hold, on servers.
+#[derive(Args, Debug)]
+pub(crate) struct RmArgs {
+    /// What to remove
+    #[arg(required = true, value_name = "URL")]
+    pub(crate) urls: Vec<OsString>,
+
+    /// Directories with all they hold; asks on a terminal
+    #[arg(short, long)]
+    pub(crate) recursive: bool,
+
+    /// Ask nothing, and be content where nothing is there
+    #[arg(short, long)]
+    pub(crate) force: bool,
+
+    #[command(flatten)]
+    pub(crate) names: NamesArgs,
+}
+
+/// Gives a file or directory another name, within an export.
+#[derive(Args, Debug)]
+pub(crate) struct MvArgs {
+    /// What to move
+    #[arg(value_name = "SOURCE")]
+    pub(crate) source: OsString,
+
+    /// Its new name, or a directory of that export (a URL that ends in a slash) where it keeps its name
+    #[arg(value_name = "TARGET")]
+    pub(crate) target: OsString,
+
+    /// Replace nothing
+    #[arg(short = 'n', long)]
+    pub(crate) no_clobber: bool,
+
+    #[command(flatten)]
+    pub(crate) names: NamesArgs,
+}
+
+/// Gives a file one more name, or with -s makes a symbolic link.
+#[derive(Args, Debug)]
+pub(crate) struct LnArgs {
+    /// The file; with -s the text of the link, which may lead anywhere
+    #[arg(value_name = "TARGET")]
+    pub(crate) target: OsString,
+
+    /// The new name
+    #[arg(value_name = "URL")]
+    pub(crate) url: OsString,
+
+    /// A symbolic link
+    #[arg(short, long)]
+    pub(crate) symbolic: bool,
+
+    #[command(flatten)]
+    pub(crate) names: NamesArgs,
+}
+
+/// Sets permission bits of files and directories on servers.
+#[derive(Args, Debug)]
+pub(crate) struct ChmodArgs {
+    /// Permission bits, in octal: 640
+    #[arg(value_name = "MODE", value_parser = octal)]
+    pub(crate) mode: u32,
+
+    /// Whose
+    #[arg(required = true, value_name = "URL")]
+    pub(crate) urls: Vec<OsString>,
+
+    #[command(flatten)]
+    pub(crate) names: NamesArgs,
+}
+
+/// Sets the times of files on servers to now; makes files that are missing.
+#[derive(Args, Debug)]
+pub(crate) struct TouchArgs {
+    /// Which
+    #[arg(required = true, value_name = "URL")]
+    pub(crate) urls: Vec<OsString>,
+
+    /// Make none
+    #[arg(short = 'c', long)]
+    pub(crate) no_create: bool,
+
+    #[command(flatten)]
+    pub(crate) names: NamesArgs,
+}
+
+/// Writes files of servers to standard output, one after the other.
+#[derive(Args, Debug)]
+pub(crate) struct CatArgs {
+    /// Which
+    #[arg(required = true, value_name = "URL")]
+    pub(crate) urls: Vec<OsString>,
+
+    #[command(flatten)]
+    pub(crate) login: LoginArgs,
+}
+
+/// Shows how many bytes files and directories take on their server's disk, and how many they have. A file with several names
+/// counts once.
+#[derive(Args, Debug)]
+pub(crate) struct DuArgs {
+    /// Which
+    #[arg(required = true, value_name = "URL")]
+    pub(crate) urls: Vec<OsString>,
+
+    /// Sizes such as 12.3 MB
+    #[arg(short = 'H', long)]
+    pub(crate) human: bool,
+
+    #[command(flatten)]
+    pub(crate) names: NamesArgs,
+}
+
+/// Shows the room of the file systems that hold exports or directories.
+#[derive(Args, Debug)]
+pub(crate) struct DfArgs {
+    /// Which
+    #[arg(required = true, value_name = "URL")]
+    pub(crate) urls: Vec<OsString>,
+
+    /// Sizes such as 12.3 MB
+    #[arg(short = 'H', long)]
+    pub(crate) human: bool,
+
+    #[command(flatten)]
+    pub(crate) names: NamesArgs,
+}
+
+fn octal(text: &str) -> Result<u32, String> {
+    let digits = text.bytes().all(|byte| (b'0'..=b'7').contains(&byte));
+    let mode = u32::from_str_radix(text, 8).ok().filter(|mode| digits && *mode <= 0o7777);
+    mode.ok_or_else(|| "write permission bits in octal, such as 640 or 0755".to_owned())
+}

@@ -1,0 +1,182 @@
+//! `xdfs ls`: names in order where they are few, as they come where they are many.
+
+use super::{Done, Trouble, amount, json_name, trouble, wire_name};
+use crate::calendar;
+use crate::cmd::stat::letters;
+use crate::output::{JsonLines, print};
+use crate::plan::{NamesPlan, Verb};
+use crate::text::printable;
+use crate::url::Url;
+use serde::Serialize;
+use xdfs_client::wire::{FileType, Wanted};
+use xdfs_client::{Facts, Session};
+
+/// Entries of a directory that are sorted unasked.
+const SORTED_MAX: usize = 10_000;
+
+#[derive(Serialize)]
+#[serde(tag = "event", rename = "entry")]
+struct Line {
+    directory: String,
+    name: String,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    name_escaped: bool,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    size: Option<u64>,
+    mode: Option<String>,
+    mtime: Option<i64>,
+    mtime_nanoseconds: Option<u32>,
+    uid: Option<u32>,
+    gid: Option<u32>,
+    links: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target: Option<String>,
+}
+
+struct Entry {
+    name: Vec<u8>,
+    facts: Facts,
+}
+
+struct Listing<'p> {
+    plan: &'p NamesPlan,
+    long: bool,
+    recursive: bool,
+    human: bool,
+    sort: bool,
+    wanted: Wanted,
+}
+
+pub(super) fn run(plan: &NamesPlan, session: &Session, url: &Url) -> Done {
+    let Verb::Ls { long, recursive, human, sort } = plan.verb else { return Ok(()) };
+    let told = Wanted::MODE.and(Wanted::SIZE).and(Wanted::MODIFIED).and(Wanted::OWNER);
+    let all = told.and(Wanted::LINKS).and(Wanted::TARGET);
+    let wanted = if long || plan.json { all } else { Wanted::NOTHING };
+    let listing = Listing { plan, long, recursive, human, sort, wanted };
+    let facts = session.look(wire_name(url), wanted).map_err(|error| trouble(url, &error))?;
+    if facts.kind != FileType::Directory {
+        return listing.show(url, &[Entry { name: url.name().unwrap_or_default().to_vec(), facts }]);
+    }
+    let heads = plan.urls.len() > 1 || recursive;
+    let mut way = vec![url.clone()];
+    let mut first = true;
+    while let Some(directory) = way.pop() {
+        if heads && !plan.json {
+            let gap = if first { "" } else { "\n" };
+            print(&format!("{gap}{directory}:\n"))?;
+        }
+        first = false;
+        let mut below = listing.directory(session, &directory)?;
+        below.reverse();
+        way.append(&mut below);
+    }
+    Ok(())
+}
+
+impl Listing<'_> {
+    /// Shows one directory, and tells those in it where they are to be shown, too.
+    fn directory(&self, session: &Session, url: &Url) -> Result<Vec<Url>, Trouble> {
+        let mut pages = session.list(wire_name(url), self.wanted).map_err(|error| trouble(url, &error))?;
+        let (mut held, mut below, mut many) = (Vec::new(), Vec::new(), false);
+        for page in &mut pages {
+            let page = page.map_err(|error| trouble(url, &error))?;
+            for entry in page.entries().into_iter().flatten() {
+                if self.recursive && entry.attributes.kind == FileType::Directory {
+                    below.extend(url.join(entry.name).ok());
+                }
+                held.push(Entry { name: entry.name.to_vec(), facts: Facts::from(&entry.attributes) });
+            }
+            many |= !self.sort && held.len() > SORTED_MAX;
+            if many {
+                self.show(url, &held)?;
+                held.clear();
+            }
+        }
+        if !many {
+            held.sort_by(|one, other| one.name.cmp(&other.name));
+            below.sort_by(|one: &Url, other: &Url| one.path.cmp(&other.path));
+        }
+        self.show(url, &held)?;
+        Ok(below)
+    }
+
+    fn show(&self, url: &Url, entries: &[Entry]) -> Done {
+        let mut text = String::new();
+        for entry in entries {
+            if self.plan.json {
+                JsonLines.write(&line(url, entry))?;
+            } else if self.long {
+                text.push_str(&self.row(entry));
+            } else {
+                text.push_str(&printable(&entry.name));
+                text.push('\n');
+            }
+        }
+        if !text.is_empty() {
+            print(&text)?;
+        }
+        Ok(())
+    }
+
+    fn row(&self, Entry { name, facts }: &Entry) -> String {
+        let (user, group) = facts.owner.unwrap_or_default();
+        let arrow = facts.target.as_ref().map_or(String::new(), |target| format!(" -> {}", printable(target)));
+        format!(
+            "{kind}{mode} {links:>3} {user:>5} {group:>5} {size:>12} {time} {name}{arrow}\n",
+            kind = letter(facts.kind),
+            mode = letters(facts.mode.unwrap_or(0)),
+            links = facts.links.unwrap_or(1),
+            size = amount(facts.size.unwrap_or(0), self.human),
+            time = facts.modified.map_or("-".to_owned(), |(seconds, _)| calendar::shown(seconds)),
+            name = printable(name),
+        )
+    }
+}
+
+fn letter(kind: FileType) -> char {
+    match kind {
+        FileType::Regular => '-',
+        FileType::Directory => 'd',
+        FileType::Symlink => 'l',
+        FileType::Fifo => 'p',
+        FileType::Socket => 's',
+        FileType::CharacterDevice => 'c',
+        FileType::BlockDevice => 'b',
+        FileType::Other => '?',
+    }
+}
+
+/// The word of a kind in JSON.
+pub(super) fn word(kind: FileType) -> &'static str {
+    match kind {
+        FileType::Regular => "file",
+        FileType::Directory => "directory",
+        FileType::Symlink => "symlink",
+        FileType::Fifo => "fifo",
+        FileType::Socket => "socket",
+        FileType::CharacterDevice => "character_device",
+        FileType::BlockDevice => "block_device",
+        FileType::Other => "other",
+    }
+}
+
+fn line(url: &Url, Entry { name, facts }: &Entry) -> Line {
+    let (mtime, mtime_nanoseconds) = facts.modified.unzip();
+    let (uid, gid) = facts.owner.unzip();
+    let (name, name_escaped) = json_name(name);
+    Line {
+        directory: url.to_string(),
+        name,
+        name_escaped,
+        kind: word(facts.kind),
+        size: facts.size,
+        mode: facts.mode.map(|mode| format!("{mode:04o}")),
+        mtime,
+        mtime_nanoseconds,
+        uid,
+        gid,
+        links: facts.links,
+        target: facts.target.as_ref().map(|target| printable(target)),
+    }
+}

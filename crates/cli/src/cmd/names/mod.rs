@@ -1,0 +1,123 @@
+//! The commands on names of servers: one file for each, and what they have in common.
+
+mod cat;
+mod chmod;
+mod df;
+mod du;
+mod ln;
+mod ls;
+mod mkdir;
+mod mv;
+mod rm;
+mod touch;
+
+use serde::Serialize;
+use xdfs_client::{Error, ErrorKind, Session};
+
+use super::remote::{Sessions, Wishes, wire_name};
+use crate::exit::{Exit, Failure, Side};
+use crate::output::{JsonLines, complain};
+use crate::plan::{NamesPlan, Verb};
+use crate::text::printable;
+use crate::url::Url;
+
+/// Channels of a session that makes many calls at a time.
+const CHANNELS: u16 = 4;
+
+/// Why something could not be done to a name.
+enum Trouble {
+    /// The server's answer, or a connection that is lost: told, and the next name has its turn.
+    Told(Failure, ErrorKind),
+    /// Standard output takes nothing any more: the command ends.
+    Output(Failure),
+}
+
+impl From<Failure> for Trouble {
+    fn from(failure: Failure) -> Self {
+        Self::Output(failure)
+    }
+}
+
+type Done = Result<(), Trouble>;
+
+/// What went wrong at a URL, in words.
+fn trouble(url: &Url, error: &Error) -> Trouble {
+    // The words of a kind alone: the error of a call names the remote name as the wire has it.
+    let said = match error.errno {
+        0 => error.to_string(),
+        _ => error.kind.text().to_owned(),
+    };
+    Trouble::Told(Failure::new(Exit::of_error(error, Side::Peer), format!("{url}: {said}")), error.kind)
+}
+
+/// Does what was planned to every name that it can be done to; the others are told and do not stop it.
+pub(crate) fn run(plan: &NamesPlan) -> Result<Exit, Failure> {
+    let many = matches!(plan.verb, Verb::Ls { .. } | Verb::Rm { .. } | Verb::Du { .. } | Verb::Cat);
+    let channels = if many { CHANNELS } else { 1 };
+    let mut sessions = Sessions::new(Wishes { channels, ..Wishes::default() }, plan.login.clone());
+    let mut exits = Vec::with_capacity(plan.urls.len());
+    for url in &plan.urls {
+        let done = sessions
+            .with(url)
+            .map_err(|(failure, kind)| Trouble::Told(failure, kind))
+            .and_then(|(session, _)| one(plan, session, url));
+        exits.push(match done {
+            Ok(()) => Exit::Done,
+            Err(Trouble::Output(failure)) => return Err(failure),
+            Err(Trouble::Told(failure, kind)) => {
+                if !failure.message.is_empty() {
+                    complain(&failure.message);
+                    if plan.json {
+                        JsonLines.error(&url.to_string(), kind, &failure.message)?;
+                    }
+                }
+                failure.exit
+            }
+        });
+    }
+    sessions.close();
+    Ok(Exit::of_all(&exits))
+}
+
+fn one(plan: &NamesPlan, session: &Session, url: &Url) -> Done {
+    match &plan.verb {
+        Verb::Ls { .. } => ls::run(plan, session, url),
+        Verb::Mkdir { parents, mode } => mkdir::run(plan, session, url, (*parents, *mode)),
+        Verb::Rm { recursive, force } => rm::run(plan, session, url, (*recursive, *force)),
+        Verb::Mv { target, no_clobber } => mv::run(plan, session, url, (target, *no_clobber)),
+        Verb::Ln { of } => ln::hard(plan, session, url, of),
+        Verb::Symlink { text } => ln::symbolic(plan, session, url, text),
+        Verb::Chmod { mode } => chmod::run(plan, session, url, *mode),
+        Verb::Touch { create } => touch::run(plan, session, url, *create),
+        Verb::Cat => cat::run(session, url),
+        Verb::Du { human } => du::run(plan, session, url, *human),
+        Verb::Df { human } => df::run(plan, session, url, *human),
+    }
+}
+
+/// Something was done to a name: a line of JSON, and nothing for a person.
+fn did(plan: &NamesPlan, event: &'static str, url: &Url) -> Done {
+    #[derive(Serialize)]
+    struct Line {
+        event: &'static str,
+        url: String,
+        ok: bool,
+    }
+    if plan.json {
+        JsonLines.write(&Line { event, url: url.to_string(), ok: true })?;
+    }
+    Ok(())
+}
+
+/// A name for JSON, and whether it is escaped since it is no UTF-8.
+fn json_name(name: &[u8]) -> (String, bool) {
+    match std::str::from_utf8(name) {
+        Ok(name) => (name.to_owned(), false),
+        Err(_) => (printable(name), true),
+    }
+}
+
+/// A number of bytes for a person.
+fn amount(bytes: u64, human: bool) -> String {
+    if human { crate::size::human(bytes) } else { bytes.to_string() }
+}

@@ -1,0 +1,33 @@
+//! `xdfs touch`: times, and a file where there is none.
+
+use super::{Done, did, trouble, wire_name};
+use crate::plan::NamesPlan;
+use crate::url::Url;
+use xdfs_client::wire::{Call, NewTime, Put};
+use xdfs_client::{Batch, ErrorKind, Session, failed};
+
+pub(super) fn run(plan: &NamesPlan, session: &Session, url: &Url, create: bool) -> Done {
+    let now = Some(NewTime::Now);
+    match session.set_times(wire_name(url), now, now) {
+        Ok(()) => {}
+        Err(error) if error.kind == ErrorKind::NotFound => {
+            if create {
+                make(session, url).map_err(|error| trouble(url, &error))?;
+            }
+        }
+        Err(error) => return Err(trouble(url, &error)),
+    }
+    did(plan, "touch", url)
+}
+
+fn make(session: &Session, url: &Url) -> Result<(), xdfs_client::Error> {
+    let mut batch = Batch::new(wire_name(url));
+    let (mode, modified, hash) = (0o666, None, None);
+    batch.push(&Call::Put(Put { path: b"", keep_existing: true, parents: false, mode, modified, hash, content: b"" }));
+    let reply = session.call(&batch)?.wait()?;
+    match reply.read()?.outcomes.first() {
+        // Somebody else made it in between: its times are new.
+        Some(Err(failure)) if failure.kind != ErrorKind::AlreadyExists => Err(failed(*failure, &url.to_string())),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,122 @@
+//! What the commands on names of servers will do.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+
+use super::{LoginPlan, PlanError, is_empty, parse_url, show};
+use crate::args::{
+    CatArgs, ChmodArgs, DfArgs, DuArgs, LnArgs, LsArgs, MkdirArgs, MvArgs, NamesArgs, RmArgs, TouchArgs,
+};
+use crate::url::Url;
+
+/// A command on names.
+#[derive(Debug)]
+pub(crate) struct NamesPlan {
+    /// What is done.
+    pub(crate) verb: Verb,
+    /// To what.
+    pub(crate) urls: Vec<Url>,
+    /// JSON instead of text.
+    pub(crate) json: bool,
+    /// Who logs in.
+    pub(crate) login: LoginPlan,
+}
+
+/// What is done to each URL.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Verb {
+    /// List.
+    Ls { long: bool, recursive: bool, human: bool, sort: bool },
+    /// Make a directory.
+    Mkdir { parents: bool, mode: u32 },
+    /// Remove.
+    Rm { recursive: bool, force: bool },
+    /// Give this name, below the same export.
+    Mv { target: Url, no_clobber: bool },
+    /// Give one more name to the file at this URL.
+    Ln { of: Url },
+    /// Make a symbolic link with this text.
+    Symlink { text: Vec<u8> },
+    /// Set permission bits.
+    Chmod { mode: u32 },
+    /// Set times to now.
+    Touch { create: bool },
+    /// Write to standard output.
+    Cat,
+    /// Count bytes.
+    Du { human: bool },
+    /// Tell the room.
+    Df { human: bool },
+}
+
+fn plan(verb: Verb, urls: &[OsString], names: NamesArgs) -> Result<NamesPlan, PlanError> {
+    if urls.iter().any(is_empty) {
+        return Err(PlanError::Empty);
+    }
+    let urls = urls.iter().map(|text| parse_url(text)).collect::<Result<_, _>>()?;
+    Ok(NamesPlan { verb, urls, json: names.json, login: names.login.into() })
+}
+
+pub(super) fn ls(args: LsArgs) -> Result<NamesPlan, PlanError> {
+    let verb = Verb::Ls { long: args.long, recursive: args.recursive, human: args.human, sort: args.sort };
+    plan(verb, &args.urls, args.names)
+}
+
+pub(super) fn mkdir(args: MkdirArgs) -> Result<NamesPlan, PlanError> {
+    plan(Verb::Mkdir { parents: args.parents, mode: args.mode }, &args.urls, args.names)
+}
+
+pub(super) fn rm(args: RmArgs) -> Result<NamesPlan, PlanError> {
+    let planned = plan(Verb::Rm { recursive: args.recursive, force: args.force }, &args.urls, args.names)?;
+    match planned.urls.iter().find(|url| url.path.is_root()) {
+        Some(url) => Err(PlanError::TopOfExport(url.to_string())),
+        None => Ok(planned),
+    }
+}
+
+pub(super) fn mv(args: MvArgs) -> Result<NamesPlan, PlanError> {
+    let (source, mut target) = (parse_url(&args.source)?, parse_url(&args.target)?);
+    same_export(&source, &target, &args.target)?;
+    if target.directory || target.path.is_root() {
+        let name = source.name().ok_or_else(|| PlanError::TopOfExport(source.to_string()))?;
+        target = target.join(name).map_err(|_| PlanError::TooDeep(show(&args.target)))?;
+    }
+    plan(Verb::Mv { target, no_clobber: args.no_clobber }, &[args.source], args.names)
+}
+
+pub(super) fn ln(args: LnArgs) -> Result<NamesPlan, PlanError> {
+    let verb = if args.symbolic {
+        Verb::Symlink { text: args.target.into_vec() }
+    } else {
+        let of = parse_url(&args.target)?;
+        same_export(&of, &parse_url(&args.url)?, &args.url)?;
+        Verb::Ln { of }
+    };
+    plan(verb, &[args.url], args.names)
+}
+
+pub(super) fn chmod(args: ChmodArgs) -> Result<NamesPlan, PlanError> {
+    plan(Verb::Chmod { mode: args.mode }, &args.urls, args.names)
+}
+
+pub(super) fn touch(args: TouchArgs) -> Result<NamesPlan, PlanError> {
+    plan(Verb::Touch { create: !args.no_create }, &args.urls, args.names)
+}
+
+pub(super) fn cat(args: CatArgs) -> Result<NamesPlan, PlanError> {
+    plan(Verb::Cat, &args.urls, NamesArgs { json: false, login: args.login })
+}
+
+pub(super) fn du(args: DuArgs) -> Result<NamesPlan, PlanError> {
+    plan(Verb::Du { human: args.human }, &args.urls, args.names)
+}
+
+pub(super) fn df(args: DfArgs) -> Result<NamesPlan, PlanError> {
+    plan(Verb::Df { human: args.human }, &args.urls, args.names)
+}
+
+/// A name moves within one export: between two it would be a copy.
+fn same_export(one: &Url, other: &Url, typed: &OsString) -> Result<(), PlanError> {
+    let same = one.host == other.host && one.port == other.port && one.user == other.user && one.export == other.export;
+    if same { Ok(()) } else { Err(PlanError::OtherExport(show(typed))) }
+}

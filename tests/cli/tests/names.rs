@@ -1,0 +1,131 @@
+//! The commands on names of a server: what each does there, what it says, and what it does where it cannot.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+use xdfs_test_cli::{Outcome, Scene, pattern};
+
+fn lines(outcome: &Outcome) -> Vec<&str> {
+    outcome.text().lines().collect()
+}
+
+#[test]
+fn directories_are_made_listed_and_removed_with_all_they_hold() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    scene.run(["mkdir", &server.url("a/b")]).ends_with(3);
+    scene.run(["mkdir", "-p", "-m", "750", &server.url("a/b/c"), &server.url("a/b")]).ends_with(0);
+    assert_eq!(std::fs::metadata(scene.path("server/a/b/c")).unwrap().permissions().mode() & 0o777, 0o750);
+    for name in ["one", "two", ".hidden", "b/three"] {
+        scene.write(format!("server/a/{name}"), b"12345");
+    }
+    std::os::unix::fs::symlink("one", scene.path("server/a/link")).unwrap();
+    let listed = scene.run(["ls", &server.url("a")]);
+    assert_eq!(lines(listed.ends_with(0)), [".hidden", "b", "link", "one", "two"]);
+    let long = scene.run(["ls", "-l", &server.url("a")]);
+    let row = |name: &str| lines(&long).into_iter().find(|line| line.contains(name)).unwrap().to_owned();
+    assert!(row("link").starts_with('l') && row("link").ends_with("link -> one"), "{}", row("link"));
+    assert!(row("two").starts_with("-rw") && row("two").contains(" 5 "), "{}", row("two"));
+    let all = scene.run(["ls", "-R", "--json", &server.url("a")]);
+    let names: Vec<String> = all.objects().iter().map(|line| line["name"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(names, [".hidden", "b", "link", "one", "two", "c", "three"]);
+    let one = &all.objects()[3];
+    assert_eq!(
+        (one["type"].as_str(), one["size"].as_u64(), one["event"].as_str()),
+        (Some("file"), Some(5), Some("entry"))
+    );
+    scene.run(["rm", &server.url("a")]).ends_with(3).says(&["is a directory", "-r"]);
+    scene.run(["rm", &server.url("a/one"), &server.url("a/absent")]).ends_with(1).says(&["absent", "no such file"]);
+    scene.run(["rm", "-r", &server.url("a")]).ends_with(0);
+    assert!(!scene.path("server/a").exists());
+    scene.run(["rm", "-rf", &server.url("a")]).ends_with(0);
+    scene.run(["rm", "-rf", &server.url("")]).ends_with(2).says(&["top of an export"]);
+}
+
+#[test]
+fn names_move_and_multiply_and_their_attributes_change() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    let content = pattern(100_000, 3);
+    scene.write("server/f", &content);
+    scene.directory("server/d");
+    scene.run(["chmod", "604", &server.url("f")]).ends_with(0).is_silent();
+    assert_eq!(std::fs::metadata(scene.path("server/f")).unwrap().permissions().mode() & 0o7777, 0o604);
+    scene.run(["chmod", "4755", &server.url("f")]).ends_with(3).says(&["refused by policy"]);
+    scene.run(["chmod", "u+x", &server.url("f")]).ends_with(2).says(&["octal"]);
+    scene.run(["ln", &server.url("f"), &server.url("d/g")]).ends_with(0);
+    scene.run(["ln", "-s", "../f", &server.url("d/s")]).ends_with(0);
+    let inode = |name: &str| std::fs::symlink_metadata(scene.path(name)).unwrap().ino();
+    assert_eq!(inode("server/f"), inode("server/d/g"));
+    assert_eq!(std::fs::read_link(scene.path("server/d/s")).unwrap(), OsStr::new("../f"));
+    scene.run(["mv", &server.url("f"), &server.url("d/")]).ends_with(0);
+    assert!(scene.path("server/d/f").exists() && !scene.path("server/f").exists());
+    scene.run(["mv", "-n", &server.url("d/f"), &server.url("d/g")]).ends_with(3).says(&["exists"]);
+    scene.run(["mv", &server.url("d/f"), &server.url_in("other", "f")]).ends_with(2).says(&["one export"]);
+    let before = std::fs::metadata(scene.path("server/d/g")).unwrap().mtime();
+    scene.run(["touch", &server.url("d/g"), &server.url("new")]).ends_with(0);
+    scene.run(["touch", "-c", &server.url("none")]).ends_with(0);
+    assert!(std::fs::metadata(scene.path("server/d/g")).unwrap().mtime() >= before);
+    assert_eq!((scene.read("server/new"), scene.path("server/none").exists()), (Vec::new(), false));
+    let shown = scene.run(["cat", &server.url("d/g"), &server.url("new"), &server.url("d/f")]);
+    assert!(shown.ends_with(0).output == [&content[..], &content[..]].concat());
+}
+
+#[test]
+fn room_is_told_and_a_file_with_two_names_takes_it_once() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    for number in 0..50 {
+        scene.write(format!("server/t/{}/f{number}", number % 40), &[1; 1000]);
+    }
+    std::fs::hard_link(scene.path("server/t/0/f0"), scene.path("server/t/1/again")).unwrap();
+    let counted = scene.run(["du", "--json", &server.url("t")]);
+    let line = &counted.ends_with(0).objects()[0];
+    let number = |name: &str| line[name].as_u64().unwrap();
+    assert_eq!((number("bytes"), number("files"), number("directories"), number("unread")), (50_000, 50, 41, 0));
+    assert!(number("allocated") >= 50_000);
+    scene.run(["du", "-H", &server.url("t")]).ends_with(0);
+    let room = scene.run(["df", "--json", &server.url("")]);
+    assert!(room.ends_with(0).objects()[0]["bytes"].as_u64().unwrap() > 0);
+    scene.run(["df", &server.url("absent")]).ends_with(3).says(&["no such file"]);
+}
+
+#[test]
+fn a_name_commands_no_terminal_and_says_in_json_when_it_is_escaped() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    scene.directory("server/n");
+    for name in [&b"\x1b[2Jx"[..], b"line\nbreak", b"\xff\xfe", "gr\u{fc}n".as_bytes()] {
+        std::fs::write(scene.path("server/n").join(OsStr::from_bytes(name)), b"").unwrap();
+    }
+    for words in [vec!["ls"], vec!["ls", "-l"], vec!["ls", "--json"]] {
+        let url = server.url("n");
+        let outcome = scene.run(words.iter().copied().chain([url.as_str()]));
+        let text = outcome.ends_with(0).text();
+        assert!(!text.chars().any(|c| c.is_control() && c != '\n'), "{text:?}");
+        assert_eq!(text.lines().count(), 4, "{text:?}");
+    }
+    let listed = scene.run(["ls", "--json", &server.url("n")]);
+    let of = |name: &str| listed.objects().into_iter().find(|line| line["name"] == name).unwrap();
+    assert_eq!(of("\\xff\\xfe")["name_escaped"], true);
+    assert!(of("gr\u{fc}n").get("name_escaped").is_none() && of("line\nbreak").get("name_escaped").is_none());
+}
+
+#[test]
+fn a_large_directory_is_listed_as_it_comes_and_removed() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    scene.directory("server/large");
+    for number in 0..12_000 {
+        std::fs::write(scene.path("server/large").join(format!("{number}")), b"").unwrap();
+    }
+    let mut names: Vec<String> =
+        scene.run(["ls", &server.url("large")]).ends_with(0).text().lines().map(str::to_owned).collect();
+    names.sort();
+    let sorted = scene.run(["ls", "--sort", &server.url("large")]);
+    assert_eq!(names.len(), 12_000);
+    assert_eq!(lines(sorted.ends_with(0)), names.iter().map(String::as_str).collect::<Vec<_>>());
+    scene.run(["rm", "-r", &server.url("large")]).ends_with(0);
+    assert!(!scene.path("server/large").exists());
+}
