@@ -4,12 +4,13 @@
 //!   commits can run on it, every cut of each, judged by what was told;
 //! - [`loopback`]: a real ext4 in a file, whose power is cut around real commits, and [`markers`] beside real markers;
 //! - [`trace`]: the real binary under strace in every [`scenario`], killed at calls on the file system, or told that they failed;
-//! - [`small`]: a program that puts a group of small files, under strace, killed at each call or told that it failed, and
-//!   [`small_cuts`]: power cuts behind each step of such a group;
+//! - [`small`]: a program that puts a group of small files, under strace, killed at each call or told that it failed, [`batch`]: the same through the
+//!   real server, and [`small_cuts`]: power cuts behind each step of such a group;
 //! - [`tamper`]: the real binary, whose writes take less than they say.
 //!
 //! Tests run a share that takes seconds and print how much; `cargo run -p xtask -- long crash` runs more.
 
+pub mod batch;
 pub mod disk;
 pub mod loopback;
 pub mod markers;

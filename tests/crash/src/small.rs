@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use xdfs_client::wire::Put;
 use xdfs_proto::base::commit::Member;
 use xdfs_proto::base::{Error, RelPath};
 use xdfs_test_cli::{Scene, pattern};
@@ -17,7 +18,7 @@ use xdfs_xio::store::{
 pub const MARK: i32 = 0x3fff_fff1;
 
 /// Calls that only small files make, and their errors; the others are those of [`CALLS`].
-const OWN_CALLS: &[(&str, &[&str])] = &[
+pub(crate) const OWN_CALLS: &[(&str, &[&str])] = &[
     ("syncfs", &["error=EIO", "error=ENOSPC"]),
     ("sync_file_range", &["error=EIO", "error=ENOSPC"]),
     ("linkat", &["error=EIO", "error=ENOSPC", "error=EDQUOT"]),
@@ -65,6 +66,12 @@ impl File {
         let target = RelPath::parse(self.name.as_bytes()).expect("a name");
         let (modified, existing) = (Some((1_700_000_000, 7)), self.existing);
         SmallFile { target, content: &self.content, mode: 0o644, modified, existing, base: None, parents: true }
+    }
+
+    /// As a call has it.
+    pub(crate) fn as_put(&self) -> Put<'_> {
+        let (path, content, keep_existing) = (self.name.as_bytes(), &self.content[..], self.existing == Existing::Keep);
+        Put { path, keep_existing, parents: true, mode: 0o644, modified: Some((1_700_000_000, 7)), hash: None, content }
     }
 
     /// It can never be put.
@@ -170,11 +177,11 @@ impl SmallGroup for SyncedGroup<'_> {
 
 /// What is done where: which of the calls of one name, from 1.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Point {
-    way: Way,
-    call: &'static str,
-    index: usize,
-    injection: &'static str,
+pub(crate) struct Point {
+    pub(crate) way: Way,
+    pub(crate) call: &'static str,
+    pub(crate) index: usize,
+    pub(crate) injection: &'static str,
 }
 
 /// What was looked at.
@@ -258,23 +265,30 @@ impl Point {
             String::from_utf8_lossy(&output.stderr)
         );
         room.judge(self, killed, &told);
-        let completed = told.iter().filter(|told| **told == self.way.durability).count() + 1 == group().len();
-        let sync = ["fsync", "syncfs", "sync_file_range"].contains(&self.call) && self.injection != "error=EINTR";
-        assert!(!(sync && completed), "{self:?}: everything was told, and a sync had failed");
+        let completed = self.completed(&told);
         // Whatever was left is not in the way of those who come later.
         room.judge_again(self, program);
         Some(completed)
     }
+
+    /// Whether everything was put, but for what is refused; then no sync can have failed.
+    pub(crate) fn completed(&self, told: &[&str]) -> bool {
+        let completed = told.iter().filter(|told| **told == self.way.durability).count() + 1 == group().len();
+        let sync = ["fsync", "syncfs", "sync_file_range"].contains(&self.call);
+        let failed = self.injection.starts_with("error=") && self.injection != "error=EINTR";
+        assert!(!(sync && failed && completed), "{self:?}: everything was told, and a sync had failed");
+        completed
+    }
 }
 
 /// A fresh directory with what is there before.
-struct Room {
-    scene: Scene,
+pub(crate) struct Room {
+    pub(crate) scene: Scene,
     folder: PathBuf,
 }
 
 impl Room {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let scene = Scene::new();
         let folder = scene.directory("data");
         std::fs::create_dir(folder.join("there")).expect("a directory can be made");
@@ -289,7 +303,7 @@ impl Room {
         command.arg(&self.folder).args(way.words()).output().expect("strace runs")
     }
 
-    fn judge(&self, point: &Point, killed: bool, told: &[&str]) {
+    pub(crate) fn judge(&self, point: &Point, killed: bool, told: &[&str]) {
         for (number, file) in group().iter().enumerate() {
             let found = std::fs::read(self.folder.join(file.name)).ok();
             let is_new = found.as_deref() == Some(&file.content);
@@ -326,13 +340,17 @@ impl Room {
 
     fn judge_again(&self, point: &Point, program: &Path) {
         let output = self.put(Command::new(program), point.way);
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        for (told, file) in text.lines().zip(group()) {
-            let kept = file.existing == Existing::Keep && told == "AlreadyExists";
-            assert!(told == point.way.durability || kept, "{point:?}, again: {} is {told}", file.name);
+        self.judge_told_again(point, &String::from_utf8_lossy(&output.stdout).lines().collect::<Vec<_>>());
+    }
+
+    /// What was told of a second attempt, in which nothing went wrong.
+    pub(crate) fn judge_told_again(&self, point: &Point, told: &[&str]) {
+        for (told, file) in told.iter().zip(group()) {
+            let kept = file.existing == Existing::Keep && *told == "AlreadyExists";
+            assert!(*told == point.way.durability || kept, "{point:?}, again: {} is {told}", file.name);
             let found = std::fs::read(self.folder.join(file.name)).ok();
             assert!(found.as_deref() == Some(&file.content) || file.is_refused(), "{point:?}, again: {}", file.name);
         }
-        assert_eq!(text.lines().count(), group().len(), "{point:?}, again");
+        assert_eq!(told.len(), group().len(), "{point:?}, again");
     }
 }

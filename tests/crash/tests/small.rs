@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use xdfs_proto::session::{Bug, Bugs};
+use xdfs_test_crash::batch;
 use xdfs_test_crash::loopback::Disk;
 use xdfs_test_crash::small::{Points, sweep};
 use xdfs_test_crash::small_cuts::series;
@@ -9,6 +10,7 @@ use xdfs_test_crash::trace::Strike;
 
 const POINTS_MIN: usize = 250;
 const CUTS: usize = 400;
+const SERVER_POINTS_MIN: usize = 36;
 
 fn points(strike: Strike) -> Points {
     let points = sweep(Path::new(env!("CARGO_BIN_EXE_put-small")), strike);
@@ -29,6 +31,16 @@ fn a_kill_at_any_call_leaves_each_small_file_as_it_was_or_as_it_was_put() {
 #[test]
 fn an_error_of_any_call_is_told_of_whom_it_was_about_and_leaves_nothing_else() {
     points(Strike::Error);
+}
+
+#[test]
+fn a_batch_of_small_files_keeps_the_same_promises_through_the_server() {
+    for strike in [Strike::Kill, Strike::Error] {
+        let points = batch::sweep(strike, 5);
+        let count: usize = points.struck.values().sum();
+        println!("{count} points ({:?}), everything was put behind {}", points.struck, points.completed);
+        assert!(count >= SERVER_POINTS_MIN, "only {count} points");
+    }
 }
 
 #[test]
