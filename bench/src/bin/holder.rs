@@ -39,6 +39,20 @@ enum Command {
         #[arg(long)]
         count: u32,
     },
+    /// Puts small files, durably, in batches.
+    PutSmall {
+        #[command(flatten)]
+        login: Login,
+        /// What they are below, EXPORT/path.
+        #[arg(long)]
+        base: String,
+        /// How many.
+        #[arg(long, default_value_t = 1000)]
+        files: u32,
+        /// Bytes of each.
+        #[arg(long, default_value_t = 4096)]
+        size: usize,
+    },
     /// Times the first byte through a relay that delays each direction.
     FirstByte {
         #[command(flatten)]
@@ -63,6 +77,8 @@ fn run(command: Command) -> Result<()> {
         }),
         Command::Logins { login, count } => holder::logins(&login, count)
             .map(|seconds| println!("{}", json!({"event": "logins", "count": count, "seconds": seconds}))),
+        Command::PutSmall { login, base, files, size } => holder::put_small(&login, &base, files, size)
+            .map(|seconds| println!("{}", json!({"event": "files", "files": files, "seconds": seconds}))),
         Command::FirstByte { login, count, delay_ms } => {
             let times = holder::first_bytes(&login, count, Duration::from_millis(delay_ms))?;
             println!("{}", json!({"event": "first_byte", "milliseconds": times}));

@@ -13,7 +13,10 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use xdfs_client::identity::{Places, identities};
-use xdfs_client::{Address, ConnectOptions, GetOptions, Level, Offer, Password, Pinned, Session, Target};
+use xdfs_client::wire::{Call, Put};
+use xdfs_client::{
+    Address, Batch, ConnectOptions, GetOptions, Level, Offer, Password, Pinned, Safety, Session, Target,
+};
 use xdfs_secure::Zeroizing;
 use xdfs_secure::identity::read_token;
 
@@ -25,6 +28,12 @@ const FILE: &str = "m/zero";
 
 /// Time for all channels of a session, and for one step of a transfer.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Files of a batch: as many become durable together.
+const GROUP: usize = 64;
+
+/// What a call has besides its name and its bytes: less than this.
+const CALL_BYTES: usize = 128;
 
 /// How often the first byte is looked for: well below the milliseconds that are asked about.
 const LOOK: Duration = Duration::from_micros(200);
@@ -144,4 +153,42 @@ fn first_byte(options: &ConnectOptions) -> Result<f64> {
     let report = outcome.unwrap_or_else(|| transfer.wait())?;
     session.close()?;
     if report.length == 1 { Ok(milliseconds) } else { Err(Error::Bound("moved another number of bytes than asked")) }
+}
+
+/// Puts `files` files of `size` bytes below `base`, durably, in batches as large as the session takes, and waits for them all.
+/// Returns the seconds from connect to the last answer.
+pub fn put_small(login: &Login, base: &str, files: u32, size: usize) -> Result<f64> {
+    let options = login.options(1)?;
+    let content = vec![0x5a; size];
+    let started = Instant::now();
+    let session = Session::connect(&options)?;
+    let most = session.batch_bytes_max();
+    let mut pending = Vec::new();
+    let mut batch = Batch::new(base).durable();
+    for number in 0..files {
+        let name = format!("file-{number:06}");
+        let hash = Some(xdfs_secure::content::hash(&content));
+        let (path, mode, modified) = (name.as_bytes(), 0o644, Some((1_700_000_000, 0)));
+        let call = Put { path, keep_existing: true, parents: true, mode, modified, hash, content: &content };
+        if batch.bytes().0 + size + name.len() + CALL_BYTES > most || batch.len() == GROUP {
+            pending.push(session.call(&std::mem::replace(&mut batch, Batch::new(base).durable()))?);
+        }
+        batch.push(&Call::Put(call));
+    }
+    pending.push(session.call(&batch)?);
+    for reply in pending {
+        let reply = reply.wait()?;
+        let reply = reply.read()?;
+        let lost = reply.outcomes.iter().find_map(|outcome| outcome.as_ref().err());
+        if let Some(failure) = lost {
+            let detail = format!("a file was not put: {:?}", failure.kind);
+            return Err(Error::Wrong { system: "holder".to_owned(), detail });
+        }
+        if reply.safety != Safety::Durable {
+            return Err(Error::Bound("the server promises nothing"));
+        }
+    }
+    let seconds = started.elapsed().as_secs_f64();
+    session.close()?;
+    Ok(seconds)
 }

@@ -1,5 +1,5 @@
-//! A thousand small files that survive a power cut, each round in a fresh directory: the store that the server uses beside the loops
-//! that people write. Nothing is removed before the end: ext4 makes files ten times as slowly behind a mass deletion.
+//! A thousand small files that survive a power cut, each round in a fresh directory: in one session of xdfs, and through the store that
+//! its server uses, beside the loops that people write. Nothing is removed before the end: ext4 makes files ten times as slowly behind a mass deletion.
 
 use std::fs;
 use std::process::Stdio;
@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::login::holder;
 use super::rounds;
 use crate::args::FileSystem;
 use crate::error::{Context, Error, Result};
 use crate::files;
-use crate::peers::json_events;
+use crate::peers::{System, Xdfs, json_events};
 use crate::process::{Account, Command};
 use crate::report::Report;
 use crate::stats::median;
@@ -20,8 +21,9 @@ use crate::world::{ScratchDir, World};
 const FILES: u32 = 1000;
 const BYTES: u32 = 4096;
 
-/// The store, and the two loops: open, write, fsync, close; and with a temporary name, rename and fsync of the directory.
-pub const WAYS: [&str; 3] = ["store", "plain", "careful"];
+/// A session; the store alone; and the two loops: open, write, fsync, close; and with a temporary name, rename and fsync of the
+/// directory.
+pub const WAYS: [&str; 4] = ["session", "store", "plain", "careful"];
 
 const LIMIT: Duration = Duration::from_secs(300);
 
@@ -33,16 +35,16 @@ pub struct SmallFilesReport {
     /// Bytes of each file.
     pub size: u32,
     /// Seconds of each round, by [`WAYS`].
-    pub seconds: [Vec<f64>; 3],
+    pub seconds: [Vec<f64>; 4],
     /// Why it ended early.
     pub failure: Option<String>,
 }
 
 impl SmallFilesReport {
-    /// Median over the rounds of the time of a way over that of the store.
+    /// Median over the rounds of the time of a way over that of the session.
     pub fn ratio(&self, way: usize) -> Option<f64> {
         let pairs = self.seconds.first()?.iter().zip(self.seconds.get(way)?);
-        median(&pairs.map(|(store, other)| other / store).collect::<Vec<_>>())
+        median(&pairs.map(|(session, other)| other / session).collect::<Vec<_>>())
     }
 }
 
@@ -68,32 +70,30 @@ pub(super) fn run(world: &World, report: &mut Report) -> Result<()> {
 pub fn text(report: &SmallFilesReport) -> String {
     let rate = |way: usize| {
         let seconds = report.seconds.get(way).and_then(|seconds| median(seconds)).unwrap_or(f64::NAN);
-        format!("{} {:.0}/s", WAYS.get(way).unwrap_or(&""), f64::from(report.files) / seconds)
+        let ratio = report.ratio(way).unwrap_or(f64::NAN);
+        let of_it = if way == 0 { String::new() } else { format!(" ({ratio:.2} of it)") };
+        format!("{} {:.0}/s{of_it}", WAYS.get(way).unwrap_or(&""), f64::from(report.files) / seconds)
     };
-    let ratio = |way: usize| report.ratio(way).unwrap_or(f64::NAN);
+    let rates: Vec<String> = (0..WAYS.len()).map(rate).collect();
     let failure = report.failure.as_ref().map(|failure| format!("\n  failed: {failure}")).unwrap_or_default();
-    format!(
-        "\n{} durable files of {} bytes on ext4\n  {}, {} ({:.2} of it), {} ({:.2} of it){failure}\n",
-        report.files,
-        report.size,
-        rate(0),
-        rate(1),
-        ratio(1),
-        rate(2),
-        ratio(2),
-    )
+    format!("\n{} durable files of {} bytes on ext4\n  {}{failure}\n", report.files, report.size, rates.join(", "))
 }
 
 fn measure(world: &World, report: &mut SmallFilesReport) -> Result<()> {
     files::check_file_system(&world.args.ext4_dir, FileSystem::Ext4)?;
     let scratch = ScratchDir::create(&world.args.ext4_dir, "small-files")?;
+    let server = Xdfs::default().serve(world, Some(scratch.path()))?;
     for round in 0..rounds(&world.args) {
         for turn in 0..WAYS.len() {
             let way = (turn + round as usize) % WAYS.len();
-            let directory = scratch.path().join(format!("{round}-{}", WAYS[way]));
+            let name = format!("{round}-{}", WAYS[way]);
+            let directory = scratch.path().join(&name);
             fs::create_dir(&directory).context(|| directory.display().to_string())?;
             let mut account = Account::open("small-files");
-            let command = Command::new(&world.small_files).arg(WAYS[way]).arg("--directory").arg(&directory);
+            let command = match &server {
+                Some(server) if way == 0 => holder(world, server, "put-small").arg("--base").arg(format!("f/{name}")),
+                _ => Command::new(&world.small_files).arg(WAYS[way]).arg("--directory").arg(&directory),
+            };
             let command = command.args(["--files", &report.files.to_string(), "--size", &report.size.to_string()]);
             let mut running = command.start(world.scratch.path(), "small-files", &mut account, Stdio::null())?;
             running.wait(LIMIT, &world.interrupt)?;
