@@ -4,7 +4,7 @@ use crate::action::{ACK_IS_DUE, Action, PATIENCE_IS_OUT};
 use crate::marked::Marked;
 use crate::oracle::{Told, Violation, length_of};
 use crate::setting::Setting;
-use crate::world::{BLOCK, CLIENT, Job, NOW, Record, SERVER, SOURCE, Side, Step, World, plan_of};
+use crate::world::{BLOCK, CALLS_BYTES, CLIENT, Job, NOW, Record, SERVER, SOURCE, Side, Step, World, plan_of};
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, Extent, Instant, OperationId};
 use xdfs_proto::session::{
     Fault, Output, Payload, Proof, Session, SessionEvent, SourceFacts, StageFacts, TargetFacts, Verdict,
@@ -188,13 +188,17 @@ impl World {
     fn storage(&mut self, setting: &Setting, job: Job, well: bool) {
         let Some(at) = self.jobs.iter().position(|other| *other == job) else { return };
         self.jobs.remove(at);
+        if matches!(job.step, Step::Execute | Step::Spare) {
+            // One of the two happens.
+            self.jobs.retain(|other| other.operation != job.operation);
+        }
         self.storage_faults -= u8::from(!well);
         let Job { side, pipeline, step, operation, extent } = job;
         let plan = plan_of(setting, operation);
         let result = if well { Ok(()) } else { Err(Error::new(ErrorKind::NoSpace, "full")) };
         match step {
             Step::Write if well => self.oracle.on_written(plan, extent, false),
-            Step::Commit if well => self.oracle.on_committed(plan),
+            Step::Commit | Step::Execute if well => self.oracle.on_committed(plan),
             _ => {}
         }
         let size = Some(length_of(setting.plans[plan].blocks));
@@ -220,6 +224,8 @@ impl World {
                 let target = TargetFacts { safety, version: Vec::new() };
                 session.on_committed(operation, result.map(|()| target));
             }
+            Step::Execute => session.on_answered(operation, result.map(|()| CALLS_BYTES)),
+            Step::Spare => session.on_answered(operation, Err(Error::new(ErrorKind::Cancelled, "not begun"))),
             Step::Write => session.on_written(operation, extent, result, NOW),
         });
     }
@@ -286,11 +292,17 @@ impl World {
                 self.detach(side, operation);
                 self.ask(job(Step::Commit, operation));
             }
-            // No setting makes calls yet.
-            Output::Execute { .. } | Output::Forget { .. } => {}
+            Output::Execute { operation, .. } => {
+                self.oracle.on_commit(plan_of(setting, operation), side, 0);
+                self.ask(job(Step::Execute, operation));
+            }
+            Output::Forget { .. } => {}
             Output::Abort { operation, keep } => {
                 if setting.resumes && side == self.oracle.ledgers[plan_of(setting, operation)].target {
                     self.dropped = Some(keep);
+                }
+                if self.jobs.contains(&job(Step::Execute, operation)) {
+                    self.ask(job(Step::Spare, operation));
                 }
                 self.detach(side, operation);
             }

@@ -13,17 +13,24 @@ pub struct Plan {
     pub known: bool,
     /// Which pipeline's client opens it.
     pub coordinator: u8,
+    /// Calls: a batch and its reply, no block. What they do is done once, as a commit is.
+    pub calls: bool,
 }
 
 impl Plan {
     /// An upload of known length, opened in the first pipeline.
     pub const fn upload(blocks: u64) -> Self {
-        Self { upload: true, blocks, known: true, coordinator: 0 }
+        Self { upload: true, blocks, known: true, coordinator: 0, calls: false }
+    }
+
+    /// A batch of calls, opened in the first pipeline.
+    pub const fn calls() -> Self {
+        Self { calls: true, ..Self::upload(0) }
     }
 
     /// A download, opened in the first pipeline.
     pub const fn download(blocks: u64) -> Self {
-        Self { upload: false, blocks, known: true, coordinator: 0 }
+        Self { upload: false, blocks, known: true, coordinator: 0, calls: false }
     }
 }
 

@@ -11,6 +11,8 @@ const DOWNLOAD_2: &[Plan] = &[Plan::download(2)];
 const DOWNLOAD_3: &[Plan] = &[Plan::download(3)];
 const UNKNOWN_2: &[Plan] = &[Plan { known: false, ..Plan::upload(2) }];
 const BOTH: &[Plan] = &[Plan::upload(1), Plan::download(1)];
+const CALLS: &[Plan] = &[Plan::calls()];
+const CALLS_BESIDE: &[Plan] = &[Plan::calls(), Plan::calls(), Plan::upload(1)];
 const EMPTY: &[Plan] = &[Plan::upload(0), Plan::download(0)];
 
 /// One block over two channels: every fault there is, up to the orderly or disorderly end.
@@ -58,6 +60,16 @@ const UNKNOWN: Setting = Setting { breaks: 1, cancels: 1, ..Setting::plain("uplo
 const TWO: Setting = Setting { breaks: 1, ..Setting::plain("both directions", BOTH) };
 /// A server that goes down while requests are under way; nothing but ends.
 const DRAIN: Setting = Setting { breaks: 1, drain: true, close: true, ..Setting::plain("empty, drained", EMPTY) };
+/// Calls: every fault there is, and several batches beside a transfer.
+const EVERY_CALL: Setting = Setting {
+    breaks: 4,
+    cut_all: true,
+    cancels: 2,
+    storage_faults: 1,
+    close: true,
+    ..Setting::plain("calls, every fault", CALLS)
+};
+const CALLS_AND_UPLOAD: Setting = Setting { breaks: 1, ..Setting::plain("calls beside an upload", CALLS_BESIDE) };
 /// Three channels.
 const THREE_UPLOAD: Setting = Setting { breaks: 1, channels: 3, ..Setting::plain("upload, 3 channels", UPLOAD_3) };
 const THREE_DOWNLOAD: Setting =
@@ -104,6 +116,8 @@ pub const USUAL: &[Setting] = &[
     UNKNOWN,
     TWO,
     DRAIN,
+    EVERY_CALL,
+    CALLS_AND_UPLOAD,
     THREE_UPLOAD,
     THREE_DOWNLOAD,
     EPOCHS_UPLOAD,
@@ -145,6 +159,7 @@ pub const fn for_bug(bug: Bug) -> Setting {
         Bug::EndOfRangeIsEnd | Bug::CancelDecides => CANCELS_UPLOAD,
         Bug::FenceOfOneEpoch => EPOCHS_UPLOAD,
         Bug::RootNotCompared => ALTERED_UPLOAD,
+        Bug::CallTwice => EVERY_CALL,
         _ => panic!("no mistake of the session: the crash states catch it"),
     };
     setting.with_bug(bug)

@@ -62,6 +62,10 @@ pub enum Step {
     Commit,
     /// Write a block.
     Write,
+    /// Do the calls of a batch.
+    Execute,
+    /// Begin none of them: that was asked in time.
+    Spare,
 }
 
 /// A call to storage that has not returned.
@@ -121,6 +125,9 @@ pub struct World {
 /// The moment at which everything happens: time is no part of the search.
 pub const NOW: Instant = Instant(0);
 
+/// Bytes of a batch, and of a reply.
+pub const CALLS_BYTES: u32 = 9;
+
 impl World {
     /// Every channel up, every operation opened, nothing sent.
     pub fn new(setting: &Setting) -> Self {
@@ -150,7 +157,11 @@ impl World {
             }
         }
         for (index, plan) in setting.plans.iter().enumerate() {
-            let opened = ends[CLIENT][usize::from(plan.coordinator)].open(plan.upload, request(setting, plan, kept));
+            let client = &mut ends[CLIENT][usize::from(plan.coordinator)];
+            let opened = match plan.calls {
+                true => client.open_calls(CALLS_BYTES),
+                false => client.open(plan.upload, request(setting, plan, kept)),
+            };
             assert_eq!(opened.ok(), Some(number(setting, index)), "the plans of a setting fit its session");
         }
         let lines = vec![Line::default(); usize::from(setting.channels)];

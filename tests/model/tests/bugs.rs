@@ -7,10 +7,10 @@ use xdfs_test_model::settings::for_bug;
 #[test]
 fn every_seeded_bug_is_caught_by_its_property() {
     println!("{:<24}{:<74}{:>8}{:>7}", "mistake", "caught by", "states", "steps");
-    for bug in Bug::ALL {
+    for bug in Bug::ALL.into_iter().chain(Bug::OF_CALLS) {
         let property = match bug {
             Bug::ForgetLostBlocks | Bug::AckAcrossGap | Bug::EndWithoutMark => ENDS,
-            Bug::CountDuplicates | Bug::EndOfRangeIsEnd => PLACE,
+            Bug::CountDuplicates | Bug::EndOfRangeIsEnd | Bug::CallTwice => PLACE,
             Bug::SuccessWithoutOutcome | Bug::CancelDecides => OUTCOME,
             Bug::FenceOfOneEpoch => FENCE,
             Bug::RootNotCompared => CONTENT,

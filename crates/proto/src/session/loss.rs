@@ -131,6 +131,7 @@ impl Session {
 
     fn end_operation(&mut self, id: OperationId, why: &Error) {
         let Some(operation) = self.operations.get_mut(&id) else { return };
+        let calls = operation.calls.is_some();
         if operation.is_member() {
             if !self.peer_ended {
                 self.fail_member(id, why.clone());
@@ -144,8 +145,8 @@ impl Session {
                 .settle(id, Ok(super::Committed { length, safety, version: Vec::new(), root: None, reread: false }));
         }
         match &mut operation.state {
-            // FINISH may have arrived, and what this end wished since then may not: nobody here knows.
-            State::Sending { life: Sending::Finishing, given_up, .. } => {
+            // FINISH, or a batch, may have arrived, and what this end wished since then may not: nobody here knows.
+            State::Sending { life, given_up, .. } if calls || *life == Sending::Finishing => {
                 *given_up = None;
                 self.settle(id, Err(why.clone()));
             }

@@ -124,6 +124,19 @@ fn a_session_that_ends_fails_what_was_not_answered_at_the_client_and_waits_for_i
     assert_eq!(pair.server().live_operations(), 0);
 }
 
+#[test]
+fn a_cancel_that_nobody_may_have_heard_is_no_outcome() {
+    let mut pair = Pair::new(1, 1);
+    pair.hold(SERVER, Step::Execute);
+    let id = pair.calls();
+    pair.run();
+    pair.release(SERVER, Step::Execute);
+    pair.client().fail(id, crate::base::Error::new(ErrorKind::Cancelled, "by the test"));
+    pair.cut(ChannelId(1));
+    pair.turn();
+    assert_eq!(pair.story(CLIENT, id).outcome.clone().unwrap().unwrap_err().kind, ErrorKind::ConnectionLost);
+}
+
 fn head(event: Event, flags: Flags, operation: u32, length: u32, session: &Session) -> Head {
     let (level, operation) = (session.limits().control_level, OperationId(operation));
     Head { event: event as u8, level, epoch: 0, operation, sequence: 0, offset: 0, length, flags }
