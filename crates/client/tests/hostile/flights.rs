@@ -1,15 +1,19 @@
 //! Round trips to the first byte of a file at the client, counted: what the client would say in a further turn is held
 //! back, and the byte arrives all the same. Through a relay with a delay the time is told too.
 
+use super::raw::{connect, wishes};
 use super::support::middle::Middle;
 use super::support::people::{PASSWORD, People, by_key, by_password, by_token};
 use super::support::serving::{Serving, Setup};
 use super::support::{finish, pipe_target};
-use std::io::Read;
+use std::io::{Read, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use xdfs_client::{GetOptions, Offer, Session};
+use xdfs_client::{Certificates, GetOptions, Offer, Session};
+use xdfs_engine::opening::{ClientOpening, ClientStep, Wishes};
+use xdfs_secure::handshake::tls::FAREWELL_BYTES;
 use xdfs_secure::identity::password::{ROUNDS, verifier};
+use xdfs_secure::login::Offered;
 
 /// Each login, and the turns that the client has until the first byte is there. With that of TCP's own handshake they are
 /// as many round trips as the protocol promises: 3, and 4 with a password.
@@ -54,6 +58,40 @@ fn the_first_byte_takes_three_round_trips_and_four_with_a_password() {
     let middle = Middle::before(&serving.address);
     for (_, offer, turns) in logins() {
         first_byte(&serving, &middle, offer, turns);
+    }
+}
+
+/// Every piece that is sent by itself wakes the other end once more.
+#[test]
+fn a_login_leaves_in_three_pieces_its_hello_the_login_and_the_end_of_tls() {
+    let serving = serving();
+    let mut stream = connect(&serving);
+    let wishes = Wishes {
+        open: wishes(1),
+        host: "localhost".into(),
+        certificates: Certificates::Raw,
+        user: String::new(),
+        offers: vec![Offered::Anonymous],
+        nonce: [7; 18],
+    };
+    let (mut opening, mut step) = ClientOpening::start(wishes).unwrap();
+    let mut pieces = 0;
+    loop {
+        step = match step {
+            ClientStep::Go { send, want } => {
+                pieces += usize::from(!send.is_empty());
+                stream.write_all(&send).unwrap();
+                let mut bytes = vec![0; want];
+                stream.read_exact(&mut bytes).unwrap();
+                opening.on_bytes(&bytes).unwrap()
+            }
+            ClientStep::Judge(_) => opening.on_judged().unwrap(),
+            ClientStep::Done { send, .. } => {
+                assert_eq!((pieces, send.len()), (2, FAREWELL_BYTES));
+                return;
+            }
+            other => panic!("{other:?}"),
+        };
     }
 }
 

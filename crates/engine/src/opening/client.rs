@@ -79,8 +79,13 @@ pub struct ClientOpening {
     logins: u64,
     salts: Option<Salts>,
     ahead: Option<Stretching>,
+    /// What TLS has ready and goes out with what is said next.
+    held: Vec<u8>,
     state: State,
 }
+
+/// A record that means nothing and that old middle boxes like to see in front of a sealed one (RFC 8446, section D.4).
+const CHANGE_OF_CIPHERS_BYTES: usize = 6;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
@@ -111,6 +116,7 @@ impl ClientOpening {
             logins: 0,
             salts: None,
             ahead: None,
+            held: Vec::new(),
             state: State::Preface,
         };
         Ok((opening, ClientStep::Go { send, want: PREFACE_BYTES }))
@@ -127,8 +133,22 @@ impl ClientOpening {
 
     /// Sends what TLS has ready and reads on.
     fn go(&mut self) -> Result<ClientStep, Error> {
+        let mut send = std::mem::take(&mut self.held);
         let stream = self.stream()?;
-        Ok(ClientStep::Go { send: stream.output(), want: stream.want() })
+        let want = stream.want();
+        send.extend(stream.output());
+        Ok(ClientStep::Go { send, want })
+    }
+
+    /// Reads on; what TLS has ready waits, unless the server waits for it.
+    fn read_on(&mut self) -> Result<ClientStep, Error> {
+        let output = self.stream()?.output();
+        self.held.extend(output);
+        // More than that in the middle of a handshake is a second hello.
+        if self.state == State::Handshake && self.held.len() > CHANGE_OF_CIPHERS_BYTES {
+            return self.go();
+        }
+        Ok(ClientStep::Go { send: Vec::new(), want: self.stream()?.want() })
     }
 
     /// The wanted bytes have come.
@@ -144,7 +164,7 @@ impl ClientOpening {
                 let stream = self.stream()?;
                 stream.on_bytes(bytes)?;
                 if stream.is_handshaking() {
-                    return self.go();
+                    return self.read_on();
                 }
                 let tls = self.tls.take().ok_or_else(out_of_turn)?;
                 let stream = self.stream()?;
@@ -158,7 +178,7 @@ impl ClientOpening {
                 stream.on_bytes(bytes)?;
                 match next_message(stream)? {
                     Some((message, payload)) => self.on_message(message, &payload),
-                    None => self.go(),
+                    None => self.read_on(),
                 }
             }
             State::Judging | State::Signing | State::Stretching | State::Done => Err(out_of_turn()),
@@ -181,8 +201,7 @@ impl ClientOpening {
         self.binding = Some(binding);
         self.state = State::Hello;
         // The end of our handshake goes out with the first OPEN, not before HELLO has confirmed the prefaces.
-        let want = self.stream()?.want();
-        Ok(ClientStep::Go { send: Vec::new(), want })
+        self.read_on()
     }
 
     fn on_message(&mut self, message: MessageType, payload: &[u8]) -> Result<ClientStep, Error> {

@@ -170,7 +170,7 @@ pub(super) fn step<L: Driver>(
     let mut left = budget;
     loop {
         let Body::File { file, offset, length } = outgoing.body else {
-            return memory(line, outgoing, &tools.zeros, left, now);
+            return memory(line, outgoing, &mut tools.zeros, left, now);
         };
         if outgoing.at == length {
             return Step::Done;
@@ -310,7 +310,10 @@ fn by_reading<L: Driver>(
     more: bool,
     now: Instant,
 ) -> FileMoved {
-    let room = tools.scratch.payload_mut();
+    let room = match tools.scratch.payload() {
+        Ok(room) => room,
+        Err(step) => return FileMoved::Stopped(step),
+    };
     let ask = ask.min(room.len());
     match rustix::io::pread(&tools.files.file(file).descriptor, &mut room[..ask], from) {
         Ok(0) => FileMoved::SourceEnd,

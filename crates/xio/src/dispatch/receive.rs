@@ -1,5 +1,6 @@
 //! The receiving operations, one turn at a time: how bytes get from a driver to where an operation wants them.
 
+use super::send::Late;
 use super::slot::{Line, Moved, Receiving, SMALL_BYTES_MAX, Slot, Step, Unread, error_number};
 use super::{Completion, End, HEAD_BYTES, Instant, Side, SocketId};
 use crate::stack::Driver;
@@ -21,7 +22,7 @@ pub(super) enum Turn<L> {
 pub(super) fn turn<L: Driver>(
     slot: &mut Slot<L>,
     socket: SocketId,
-    scratch: &mut [u8],
+    scratch: &mut Late,
     budget: usize,
     now: Instant,
 ) -> Turn<L> {
@@ -31,7 +32,10 @@ pub(super) fn turn<L: Driver>(
         Receiving::Head => head(line, unread, now),
         Receiving::Small { bytes, at } => small(line, unread, bytes, at, now),
         Receiving::Fill { buffer, at, to } => fill(line, unread, &mut buffer.payload_mut()[..*to], at, budget, now),
-        Receiving::Some { limit, length } => some(line, unread, scratch, *limit, length, now),
+        Receiving::Some { limit, length } => match scratch.payload() {
+            Ok(scratch) => some(line, unread, scratch, *limit, length, now),
+            Err(step) => step,
+        },
         Receiving::Accept => match accept(line) {
             Ok(link) => {
                 *receiving = None;

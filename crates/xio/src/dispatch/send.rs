@@ -2,8 +2,8 @@
 
 use super::direct::{self, Files, PipeRoute};
 use super::receive::Turn;
-use super::slot::{Line, Moved, Outgoing, Sending, Slot, Step};
-use super::{Body, Completion, HEAD_BYTES, Instant, Side, SocketId};
+use super::slot::{Line, Moved, Outgoing, Sending, Slot, Step, error_number};
+use super::{Body, Completion, End, HEAD_BYTES, Instant, Side, SocketId};
 use crate::buf::Buffer;
 use crate::stack::Driver;
 use std::io::{self, IoSlice};
@@ -17,9 +17,35 @@ pub(super) struct Tools {
     pub(super) files: Files,
     pub(super) pipe: PipeRoute,
     /// Never written to.
-    pub(super) zeros: Buffer,
+    pub(super) zeros: Late,
     /// Where received bytes wait for their caller; between two completions it is free for file bytes.
-    pub(super) scratch: Buffer,
+    pub(super) scratch: Late,
+}
+
+/// A buffer that is made when it is first needed: many dispatchers live shortly and never need theirs.
+pub(super) struct Late {
+    bytes: usize,
+    buffer: Option<Buffer>,
+}
+
+impl Late {
+    pub(super) fn new(bytes: usize) -> Self {
+        Self { bytes, buffer: None }
+    }
+
+    /// Its payload area; the socket that needs it ends where there is no memory.
+    pub(super) fn payload(&mut self) -> Result<&mut [u8], Step> {
+        if self.buffer.is_none() {
+            let made = Buffer::new(self.bytes).map_err(|error| Step::Ended(End::Failed(error_number(&error))))?;
+            self.buffer = Some(made);
+        }
+        Ok(self.made())
+    }
+
+    /// The same of one that was needed before; empty where it was not.
+    pub(super) fn made(&mut self) -> &mut [u8] {
+        self.buffer.as_mut().map(Buffer::payload_mut).unwrap_or_default()
+    }
 }
 
 /// Gives the sending operation of `slot` one turn of about `budget` bytes.
@@ -39,7 +65,7 @@ pub(super) fn turn<L: Driver>(
         (None, Sending::Send(outgoing)) if matches!(outgoing.body, Body::File { .. }) => {
             direct::step(line, outgoing, socket, tools, budget, told, now)
         }
-        (None, Sending::Send(outgoing)) => memory(line, outgoing, &tools.zeros, budget, now),
+        (None, Sending::Send(outgoing)) => memory(line, outgoing, &mut tools.zeros, budget, now),
     };
     if matches!(step, Step::Done | Step::Ended(_)) {
         tools.pipe.release(socket);
@@ -85,7 +111,7 @@ fn connect<L: Driver>(line: &mut Line<L>) -> Step {
 pub(super) fn memory<L: Driver>(
     line: &mut Line<L>,
     outgoing: &mut Outgoing,
-    zeros: &Buffer,
+    zeros: &mut Late,
     budget: usize,
     now: Instant,
 ) -> Step {
@@ -94,6 +120,13 @@ pub(super) fn memory<L: Driver>(
         if left == 0 {
             return Step::Again;
         }
+        let zeros = match outgoing.body {
+            Body::Zero { .. } => match zeros.payload() {
+                Ok(zeros) => zeros,
+                Err(step) => return step,
+            },
+            _ => &mut [],
+        };
         let (slices, count, bytes) = slices(outgoing, zeros, left);
         let more = outgoing.rest() > bytes as u64 || matches!(outgoing.body, Body::Lead(_));
         match line.push(&slices[..count], more, now) {
@@ -114,7 +147,7 @@ pub(super) fn memory<L: Driver>(
 /// What the next call sends: the slices, how many, and their bytes. The head goes along whatever the budget is.
 fn slices<'a>(
     outgoing: &'a Outgoing,
-    zeros: &'a Buffer,
+    zeros: &'a [u8],
     budget: usize,
 ) -> ([IoSlice<'a>; 1 + ZERO_SLICES], usize, usize) {
     let mut slices = [IoSlice::new(&[]); 1 + ZERO_SLICES];
@@ -137,7 +170,7 @@ fn slices<'a>(
             let mut rest = (length - outgoing.at).min(budget as u64) as usize;
             for _ in 0..ZERO_SLICES {
                 let part = rest.min(ZERO_BLOCK_BYTES);
-                add(&zeros.payload()[..part]);
+                add(&zeros[..part]);
                 rest -= part;
             }
         }

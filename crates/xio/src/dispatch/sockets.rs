@@ -6,7 +6,7 @@
 
 use super::direct::{Files, PipeRoute};
 use super::receive::{self, Turn};
-use super::send::{self, Tools, ZERO_BLOCK_BYTES};
+use super::send::{self, Late, Tools, ZERO_BLOCK_BYTES};
 use super::slot::{Receiving, Sending, Slot, error_number};
 use super::wait::{Event, Interest, Until, Wait, Waited};
 use super::{Completion, Detached, Dispatch, End, FileId, Instant, Op, Progress, Side, SocketId};
@@ -54,8 +54,8 @@ impl<W: Wait> Sockets<W> {
         let tools = Tools {
             files: Files::default(),
             pipe: PipeRoute::default(),
-            zeros: Buffer::new(ZERO_BLOCK_BYTES)?,
-            scratch: Buffer::new(SCRATCH_BYTES)?,
+            zeros: Late::new(ZERO_BLOCK_BYTES),
+            scratch: Late::new(SCRATCH_BYTES),
         };
         let now = back.now();
         Ok(Self {
@@ -138,7 +138,7 @@ impl<W: Wait> Sockets<W> {
         let turn = loop {
             let budget = BUDGET_BYTES.saturating_sub(slot.line.way(side).spent).max(TURN_BYTES_MIN);
             let turn = match side {
-                Side::Receive => receive::turn(slot, socket, self.tools.scratch.payload_mut(), budget, now),
+                Side::Receive => receive::turn(slot, socket, &mut self.tools.scratch, budget, now),
                 Side::Send => send::turn(slot, socket, &mut self.tools, budget, now),
             };
             // A side that is alone waits with all the others.
@@ -329,7 +329,7 @@ impl<W: Wait> Dispatch for Sockets<W> {
     }
 
     fn scratch(&mut self) -> &mut [u8] {
-        &mut self.tools.scratch.payload_mut()[..self.scratch_length]
+        &mut self.tools.scratch.made()[..self.scratch_length]
     }
 
     fn progress(&self, socket: SocketId) -> Progress {
