@@ -14,6 +14,15 @@ const LARGE_WAITING_MAX: usize = 512;
 /// Bytes of a page of a listing, beside those of its names: enough for thousands of entries.
 pub(super) const LIST_ROOM: usize = 128 << 10;
 
+/// Bytes of extended attributes that go in the batch of their file; more of them follow it.
+pub(super) const EXTRAS_BYTES_MAX: usize = 8 << 10;
+
+/// Why a name that is longer than a session's records can carry is not copied.
+pub(super) fn too_long() -> Error {
+    let text = "its path is too long for the blocks of this session; ask for fewer channels, or larger blocks";
+    Error::new(ErrorKind::LimitExceeded, text)
+}
+
 /// Whether a task could be taken on.
 pub(super) enum Turn<T> {
     Taken,
@@ -122,6 +131,11 @@ impl<T, L> Desk<T, L> {
     /// Whether one more large file may wait.
     pub(super) fn takes_large(&self) -> bool {
         self.large.len() < LARGE_WAITING_MAX
+    }
+
+    /// Whether calls about a name of this length fit into an empty batch, several times and with some attributes.
+    pub(super) fn takes_path(&self, session: &Session, length: usize) -> bool {
+        4 * length + self.base.len() + EXTRAS_BYTES_MAX + 8192 <= session.batch_bytes_max()
     }
 
     /// Puts one call into the batch. A `room` above that of every result is for an answer that somebody waits for: it goes at once.

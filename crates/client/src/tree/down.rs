@@ -343,6 +343,10 @@ impl Download {
             }
             return Ok(Turn::Taken);
         }
+        if !self.desk.takes_path(session, entry.path.len()) {
+            self.failed(observer, &entry, &desk::too_long());
+            return Ok(Turn::Taken);
+        }
         let small = SMALL_BYTES_MAX.min(session.batch_bytes_max() / 2);
         if entry.source.size > small as u64 {
             if !self.desk.takes_large() {

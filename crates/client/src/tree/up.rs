@@ -6,7 +6,7 @@ mod sending;
 mod walk;
 
 use super::compare::Names;
-use super::desk::{self, Course, Desk, Flow, Halt, LIST_ROOM, Told, Turn};
+use super::desk::{self, Course, Desk, EXTRAS_BYTES_MAX, Flow, Halt, LIST_ROOM, Told, Turn};
 use super::directories::{Directories, Directory, DirectoryId};
 use super::events::{Deed, Event, Observer};
 use super::spill::Spill;
@@ -17,6 +17,7 @@ use crate::session::Session;
 use crate::teller::Teller;
 use crate::transfer::Report;
 use links::{Firsts, Late};
+use sending::Extras;
 use std::collections::{BTreeMap, BTreeSet};
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
 use xdfs_proto::wire::path::{Call, NewTime, Wanted};
@@ -26,6 +27,9 @@ use xdfs_xio::store::{LocalStore, Store, Tree};
 /// Larger files are transfers of their own. A batch takes several of the largest that it takes at all, and up to here the bytes of
 /// a file cost less than a transfer does.
 const SMALL_BYTES_MAX: usize = 96 << 10;
+
+/// Directories that are made in front of something in one batch; of a deeper one the outermost are made first.
+const ABOVE_MAX: usize = 16;
 
 /// Something to be done, or under way.
 #[derive(Clone, Debug)]
@@ -206,17 +210,10 @@ impl Course for Upload {
                 let (path, wanted) = (entry.path.clone(), Wanted::SIZE.and(Wanted::MODIFIED).and(Wanted::TARGET));
                 self.desk.ask(session, &Call::Stat { path: &path, wanted }, path.len(), task)
             }
-            Task::Extras(entry) => {
-                let calls = self.extras(&entry.path, &entry.node);
-                if !self.desk.make_room(session, calls.count(), calls.bytes(), 0)? {
-                    return Ok(Turn::Later(Task::Extras(entry)));
-                }
-                calls.push(&mut self.desk.filling, &entry.path);
-                Ok(Turn::Taken)
-            }
+            Task::Extras(entry) => self.extras_alone(session, entry),
             Task::Extra | Task::Step => Ok(Turn::Taken),
             Task::Finish(id) => self.finish(session, id),
-            late => self.take_late(session, late),
+            late => self.take_late(session, observer, late),
         }
     }
 
@@ -250,32 +247,54 @@ impl Upload {
     /// Directories above something that nobody has said to be there, as calls of this batch in front of it.
     fn make_above(&mut self, id: DirectoryId) {
         for missing in self.directories.missing(id) {
-            let Some(directory) = self.directories.get(missing) else { continue };
-            if self.making.0 != self.desk.sent {
-                self.making = (self.desk.sent, BTreeSet::new());
-            }
-            if !self.making.1.insert(missing) {
-                continue;
-            }
-            // Its owner has to get in until it is finished.
-            let mode = directory.mode & 0o777 | 0o700;
-            let path = directory.path.clone();
-            self.desk.filling.push(&Call::MakeDirectory { path: &path, parents: true, mode }, 0, Task::Make(missing));
+            self.make_one(missing);
         }
     }
 
-    /// Calls and bytes of what [`Self::make_above`] would add.
-    fn above(&self, id: DirectoryId) -> (usize, usize) {
+    fn make_one(&mut self, id: DirectoryId) {
+        let Some(directory) = self.directories.get(id) else { return };
+        if self.making.0 != self.desk.sent {
+            self.making = (self.desk.sent, BTreeSet::new());
+        }
+        if !self.making.1.insert(id) {
+            return;
+        }
+        // Its owner has to get in until it is finished.
+        let mode = directory.mode & 0o777 | 0o700;
+        let path = directory.path.clone();
+        self.desk.filling.push(&Call::MakeDirectory { path: &path, parents: true, mode }, 0, Task::Make(id));
+    }
+
+    /// Calls and bytes of what [`Self::make_above`] would add; none where that is more than fits in front of something else: then
+    /// the outermost ones are on their way, and have to be there first.
+    fn above(&mut self, session: &Session, id: DirectoryId) -> Flow<Option<(usize, usize)>> {
         let missing = self.directories.missing(id);
-        let bytes = missing.iter().filter_map(|id| self.directories.get(*id)).map(|one| one.path.len()).sum();
-        (missing.len(), bytes)
+        let length = |this: &Self, id: &DirectoryId| this.directories.get(*id).map_or(0, |one| one.path.len());
+        let bytes = missing.iter().map(|id| length(self, id)).sum();
+        let most = session.batch_bytes_max() / 4;
+        if missing.len() <= ABOVE_MAX && bytes <= most {
+            return Ok(Some((missing.len(), bytes)));
+        }
+        if self.desk.flight.is_empty() {
+            self.desk.flush(session)?;
+            let mut sum = 0;
+            for (index, id) in missing.iter().take(ABOVE_MAX).enumerate() {
+                sum += length(self, id);
+                if index > 0 && sum > most {
+                    break;
+                }
+                self.make_one(*id);
+            }
+            self.desk.flush(session)?;
+        }
+        Ok(None)
     }
 
     fn make(&mut self, session: &Session, id: DirectoryId) -> Flow<Turn<Task>> {
-        let (calls, bytes) = self.above(id);
         if self.options.dry_run {
             return Ok(Turn::Taken);
         }
+        let Some((calls, bytes)) = self.above(session, id)? else { return Ok(Turn::Later(Task::Make(id))) };
         if !self.desk.make_room(session, calls, bytes, 0)? {
             return Ok(Turn::Later(Task::Make(id)));
         }
@@ -290,6 +309,10 @@ impl Upload {
                 _ => Deed::Made,
             };
             self.done(observer, &entry, deed);
+            return Ok(Turn::Taken);
+        }
+        if !self.desk.takes_path(session, entry.path.len()) {
+            self.failed(observer, &entry, &desk::too_long());
             return Ok(Turn::Taken);
         }
         match entry.node.kind {
@@ -341,9 +364,16 @@ impl Upload {
             self.left(id);
             return Ok(Turn::Taken);
         }
-        let (calls, bytes) = self.above(id);
+        let Some((calls, bytes)) = self.above(session, id)? else { return Ok(Turn::Later(Task::Finish(id))) };
         let node = RelPath::parse(&directory.path).ok().and_then(|path| self.store.node(&path).ok());
         let mut extras = node.as_ref().map(|node| self.extras(&directory.path, node)).unwrap_or_default();
+        if extras.bytes() > EXTRAS_BYTES_MAX
+            && let Some(node) = node
+        {
+            extras = Extras::default();
+            let (path, node) = (directory.path.clone(), Box::new(node));
+            self.desk.tasks.push(Task::Extras(Entry { directory: id, path, node }));
+        }
         if !self.options.keep.modes && directory.mode & 0o700 != 0o700 {
             extras.mode(directory.mode & 0o777);
         }

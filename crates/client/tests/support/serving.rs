@@ -38,6 +38,8 @@ pub struct Setup {
     pub disk: DiskMode,
     pub unix: bool,
     pub directory: Arc<dyn Directory>,
+    /// Exports besides the usual ones.
+    pub more: Vec<Export>,
 }
 
 impl Default for Setup {
@@ -50,6 +52,7 @@ impl Default for Setup {
             disk: DiskMode::default(),
             unix: false,
             directory: Arc::new(VisitorsOnly(true)),
+            more: Vec::new(),
         }
     }
 }
@@ -79,13 +82,16 @@ impl Serving {
             listen: if setup.unix { socket } else { Address::Tcp(([127, 0, 0, 1], 0).into()) },
             inherited: None,
             transport: TransportOptions::default(),
-            exports: vec![
+            exports: [
                 export("data", true),
                 export("fixed", false),
                 above("integrity", Level::Integrity),
                 above("private", Level::Private),
                 memory,
-            ],
+            ]
+            .into_iter()
+            .chain(setup.more)
+            .collect(),
             policy: setup.policy,
             limits: setup.limits,
             key_limits: setup.key_limits,

@@ -114,10 +114,14 @@ impl Download {
         let Some(directory) = self.directories.get(id) else { return };
         let (above, fresh) = (directory.path.clone(), directory.fresh);
         let more = !listing.complete;
+        // Going on would be beginning again, or waiting for nothing, for ever (P-72).
+        let stuck = more && (listing.cursor.is_empty() || listing.entries.clone().next().is_none());
         if more {
-            if listing.cursor.is_empty() {
-                // Going on would be beginning again, for ever.
-                let error = Error::new(ErrorKind::Protocol, "the server ended a page without saying where it goes on");
+            if stuck {
+                let error = Error::new(
+                    ErrorKind::Protocol,
+                    "the server ended a page without an entry, or without saying where it goes on",
+                );
                 self.incomplete = true;
                 self.summary.failed += 1;
                 observer.failed(&above, &error);
@@ -130,7 +134,7 @@ impl Download {
             self.sort(observer, id, &above, fresh, &entry, &mut files);
         }
         self.desk.tasks.append(&mut files);
-        if !more || listing.cursor.is_empty() {
+        if !more || stuck {
             let names = self.listed.remove(&id).unwrap_or_default();
             if !fresh {
                 self.find_surplus(observer, &above, &names);

@@ -3,6 +3,7 @@
 use super::walk::is_special;
 use super::{Entry, Task, Upload};
 
+use crate::tree::desk::EXTRAS_BYTES_MAX;
 use crate::tree::directories::DirectoryId;
 use crate::tree::events::{Deed, Observer};
 use crate::tree::{join, same_time, wire_kind};
@@ -32,6 +33,9 @@ impl Upload {
                 self.desk.tasks.push(Task::Walk { id, cursor: Vec::new() });
             }
             (Task::Entry(entry), Ok(_)) => {
+                if self.extras(&entry.path, &entry.node).bytes() > EXTRAS_BYTES_MAX {
+                    self.desk.tasks.push(Task::Extras(entry.clone()));
+                }
                 let deed = match entry.node.kind {
                     NodeKind::Regular => Deed::Copied { bytes: entry.node.size, safety },
                     _ => Deed::Made,
@@ -101,8 +105,11 @@ impl Upload {
         self.there.insert(id, names);
         self.desk.tasks.push(match listing.complete {
             true => Task::Walk { id, cursor: Vec::new() },
-            false if listing.cursor.is_empty() => {
-                observer.note("the server ended a page of a directory without saying where it goes on");
+            // Going on would be beginning again, or waiting for nothing, for ever (P-72).
+            false if listing.cursor.is_empty() || listing.entries.clone().next().is_none() => {
+                observer.note(
+                    "the server ended a page of a directory without an entry, or without saying where it goes on",
+                );
                 self.incomplete = true;
                 Task::Walk { id, cursor: Vec::new() }
             }
@@ -127,7 +134,7 @@ impl Upload {
         }
     }
 
-    fn linked(
+    pub(super) fn linked(
         &mut self,
         observer: &mut dyn Observer,
         first: Vec<u8>,

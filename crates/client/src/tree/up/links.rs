@@ -2,7 +2,7 @@
 
 use super::{Task, Upload};
 use crate::session::Session;
-use crate::tree::desk::{Flow, LIST_ROOM, Turn};
+use crate::tree::desk::{Flow, LIST_ROOM, Turn, too_long};
 use crate::tree::events::{Deed, Observer};
 use crate::tree::spill::{Drain, Spill};
 use std::collections::HashMap;
@@ -90,10 +90,14 @@ impl Upload {
     }
 
     /// Takes on what comes behind everything else.
-    pub(super) fn take_late(&mut self, session: &Session, task: Task) -> Flow<Turn<Task>> {
+    pub(super) fn take_late(&mut self, session: &Session, observer: &mut dyn Observer, task: Task) -> Flow<Turn<Task>> {
         match task {
             Task::Link { ref first, ref path, again } => {
                 let (first, path) = (first.clone(), path.clone());
+                if !self.desk.takes_path(session, first.len().max(path.len())) {
+                    self.linked(observer, first, path, again, Some(too_long()));
+                    return Ok(Turn::Taken);
+                }
                 if !self.desk.make_room(session, 2, first.len() + 2 * path.len(), 0)? {
                     return Ok(Turn::Later(task));
                 }

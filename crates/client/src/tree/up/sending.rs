@@ -2,7 +2,7 @@
 
 use super::{Entry, SMALL_BYTES_MAX, Task, Upload};
 use crate::session::Session;
-use crate::tree::desk::{Flow, Turn};
+use crate::tree::desk::{EXTRAS_BYTES_MAX, Flow, Turn};
 use crate::tree::events::Observer;
 use crate::tree::pending::Filling;
 use crate::tree::{walk_small, wire_kind};
@@ -23,8 +23,10 @@ impl Upload {
             self.desk.large.push_back(entry);
             return Ok(Turn::Taken);
         }
-        let (calls, bytes) = self.above(entry.directory);
-        let extras = self.extras(&entry.path, &entry.node);
+        let Some((calls, bytes)) = self.above(session, entry.directory)? else {
+            return Ok(Turn::Later(Task::Entry(entry)));
+        };
+        let extras = self.extras(&entry.path, &entry.node).few();
         let size = entry.path.len() + entry.node.size as usize + bytes + extras.bytes();
         if !self.desk.make_room(session, calls + 1 + extras.count(), size, 0)? {
             return Ok(Turn::Later(Task::Entry(entry)));
@@ -68,8 +70,10 @@ impl Upload {
                 return Ok(Turn::Taken);
             }
         };
-        let (calls, bytes) = self.above(entry.directory);
-        let extras = self.extras(&entry.path, &entry.node);
+        let Some((calls, bytes)) = self.above(session, entry.directory)? else {
+            return Ok(Turn::Later(Task::Entry(entry)));
+        };
+        let extras = self.extras(&entry.path, &entry.node).few();
         let size = 2 * entry.path.len() + text.len() + bytes + extras.bytes();
         if !self.desk.make_room(session, calls + 2 + extras.count(), size, 0)? {
             return Ok(Turn::Later(Task::Entry(entry)));
@@ -83,8 +87,10 @@ impl Upload {
     }
 
     pub(super) fn special(&mut self, session: &Session, entry: Entry) -> Flow<Turn<Task>> {
-        let (calls, bytes) = self.above(entry.directory);
-        let extras = self.extras(&entry.path, &entry.node);
+        let Some((calls, bytes)) = self.above(session, entry.directory)? else {
+            return Ok(Turn::Later(Task::Entry(entry)));
+        };
+        let extras = self.extras(&entry.path, &entry.node).few();
         let size = 2 * entry.path.len() + bytes + extras.bytes();
         if !self.desk.make_room(session, calls + 2 + extras.count(), size, 0)? {
             return Ok(Turn::Later(Task::Entry(entry)));
@@ -101,6 +107,29 @@ impl Upload {
     }
 }
 
+impl Upload {
+    /// What is set besides of something that is there.
+    pub(super) fn extras_alone(&mut self, session: &Session, entry: Entry) -> Flow<Turn<Task>> {
+        let Extras { owner, mode, xattrs } = self.extras(&entry.path, &entry.node);
+        let first = Extras { owner, mode, xattrs: Vec::new() };
+        let each = xattrs.into_iter().map(|xattr| Extras { xattrs: vec![xattr], ..Extras::default() });
+        for extras in std::iter::once(first).chain(each) {
+            let bytes = extras.count() * entry.path.len() + extras.bytes();
+            // A value may be as long as a whole record.
+            if bytes + self.desk.base.len() + 1024 > session.batch_bytes_max() {
+                self.summary.reduced += 1;
+                continue;
+            }
+            // From the beginning again: to set twice does no harm.
+            if !self.desk.make_room(session, extras.count(), bytes, 0)? {
+                return Ok(Turn::Later(Task::Extras(entry)));
+            }
+            extras.push(&mut self.desk.filling, &entry.path);
+        }
+        Ok(Turn::Taken)
+    }
+}
+
 /// What is set besides of one name, in the order in which it has to be: a new owner takes bits of the mode away.
 #[derive(Debug, Default)]
 pub(super) struct Extras {
@@ -112,6 +141,11 @@ pub(super) struct Extras {
 impl Extras {
     pub(super) fn mode(&mut self, mode: u32) {
         self.mode = Some(mode);
+    }
+
+    /// The same where it fits beside its file, else nothing: it follows.
+    fn few(self) -> Self {
+        if self.bytes() > EXTRAS_BYTES_MAX { Self::default() } else { self }
     }
 
     pub(super) fn count(&self) -> usize {

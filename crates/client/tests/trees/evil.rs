@@ -1,0 +1,176 @@
+//! A store that lists whatever a script says, behind a real server.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use xdfs_client::{Error, ErrorKind};
+use xdfs_proto::base::RelPath;
+use xdfs_xio::store::tree::{Change, Cursor, Node, NodeKind, Space, Special, Take};
+use xdfs_xio::store::{
+    Attributes, Capability, Existing, MemoryStore, Source, Stage, StageRequest, Store, Tree, Version,
+};
+
+/// One entry of a listing.
+#[derive(Clone, Debug)]
+pub struct Line {
+    pub name: Vec<u8>,
+    pub node: Node,
+}
+
+pub fn node(kind: NodeKind) -> Node {
+    Node {
+        kind,
+        mode: 0o644,
+        size: 7,
+        allocated: 0,
+        links: 1,
+        identity: (1, 1),
+        owner: (0, 0),
+        device: (1, 3),
+        accessed: (0, 0),
+        modified: (1_000_000_000, 0),
+        changed: (0, 0),
+        version: Version(b"v".to_vec()),
+    }
+}
+
+pub fn line(name: &[u8], kind: NodeKind) -> Line {
+    Line { name: name.to_vec(), node: node(kind) }
+}
+
+/// What a hostile server tells.
+#[derive(Clone, Debug, Default)]
+pub struct Script {
+    /// Listings by the path of their directory.
+    pub listings: BTreeMap<Vec<u8>, Vec<Line>>,
+    /// The listing of every directory that has none.
+    pub everywhere: Vec<Line>,
+    /// Pages never end: each says that more follows, and has nothing.
+    pub endless: bool,
+    /// The text of every symbolic link.
+    pub text: Vec<u8>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct EvilStore {
+    script: Script,
+    content: Arc<MemoryStore>,
+}
+
+impl EvilStore {
+    pub fn new(script: Script) -> Self {
+        let content = Arc::new(MemoryStore::new(1 << 20));
+        content.put(&RelPath::parse(b"content").unwrap(), b"payload").unwrap();
+        Self { script, content }
+    }
+}
+
+fn refused<T>() -> Result<T, Error> {
+    Err(Error::new(ErrorKind::Unsupported, "only lists"))
+}
+
+impl Store for EvilStore {
+    fn capability(&self) -> Capability {
+        self.content.capability()
+    }
+
+    fn attributes(&self, _: &RelPath) -> Result<Attributes, Error> {
+        refused()
+    }
+
+    /// Every file has seven bytes.
+    fn open(&self, _: &RelPath) -> Result<Source, Error> {
+        self.content.open(&RelPath::parse(b"content").unwrap())
+    }
+
+    fn stage(&self, _: &StageRequest) -> Result<Stage, Error> {
+        refused()
+    }
+
+    fn tree(&self) -> Result<&dyn Tree, Error> {
+        Ok(self)
+    }
+}
+
+impl Tree for EvilStore {
+    fn node(&self, _: &RelPath) -> Result<Node, Error> {
+        Ok(node(NodeKind::Directory))
+    }
+
+    fn list(
+        &self,
+        path: &RelPath,
+        _: &[u8],
+        take: &mut dyn FnMut(&[u8], &Node) -> Take,
+    ) -> Result<Option<Cursor>, Error> {
+        if self.script.endless {
+            return Ok(Some(b"again".to_vec()));
+        }
+        for line in self.script.listings.get(&path.to_bytes()).unwrap_or(&self.script.everywhere) {
+            if take(&line.name, &line.node) == Take::Stop {
+                break;
+            }
+        }
+        Ok(None)
+    }
+
+    fn make_directory(&self, _: &RelPath, _: u32, _: bool) -> Result<(), Error> {
+        refused()
+    }
+
+    fn remove_directory(&self, _: &RelPath) -> Result<(), Error> {
+        refused()
+    }
+
+    fn remove(&self, _: &RelPath) -> Result<(), Error> {
+        refused()
+    }
+
+    fn rename(&self, _: &RelPath, _: &RelPath, _: Existing) -> Result<(), Error> {
+        refused()
+    }
+
+    fn link(&self, _: &RelPath, _: &RelPath) -> Result<(), Error> {
+        refused()
+    }
+
+    fn make_symlink(&self, _: &RelPath, _: &[u8]) -> Result<(), Error> {
+        refused()
+    }
+
+    fn read_symlink(&self, _: &RelPath) -> Result<Vec<u8>, Error> {
+        Ok(self.script.text.clone())
+    }
+
+    fn make_special(&self, _: &RelPath, _: &Special) -> Result<(), Error> {
+        refused()
+    }
+
+    fn change(&self, _: &RelPath, _: &Change) -> Result<(), Error> {
+        refused()
+    }
+
+    fn xattrs(&self, _: &RelPath) -> Result<Vec<Vec<u8>>, Error> {
+        Ok(vec![b"security.capability".to_vec(), b"trusted.x".to_vec(), b"../x".to_vec(), b"user.fine".to_vec()])
+    }
+
+    fn xattr(&self, _: &RelPath, _: &[u8]) -> Result<Vec<u8>, Error> {
+        Ok(b"value".to_vec())
+    }
+
+    fn set_xattr(&self, _: &RelPath, _: &[u8], _: &[u8]) -> Result<(), Error> {
+        refused()
+    }
+
+    fn remove_xattr(&self, _: &RelPath, _: &[u8]) -> Result<(), Error> {
+        refused()
+    }
+
+    fn space(&self, _: &RelPath) -> Result<Space, Error> {
+        refused()
+    }
+
+    fn sync(&self, _: &RelPath) -> Result<(), Error> {
+        refused()
+    }
+}

@@ -1,0 +1,234 @@
+//! B03: more than sixty manifests of a server that wants to write outside of the target, or to overwrite what it was not asked
+//! for. Whatever it lists, nothing outside of the target changes, and the copy ends.
+
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::sync::Arc;
+use std::time::SystemTime;
+use xdfs_client::ErrorKind;
+use xdfs_client::tree::{Download, Ended, Keep, TreeOptions};
+use xdfs_server::Export;
+use xdfs_xio::store::LocalStore;
+use xdfs_xio::store::tree::NodeKind;
+
+use super::evil::{EvilStore, Line, Script, line, node};
+use super::heard::Heard;
+use super::support::Scratch;
+use super::support::serving::{Serving, Setup};
+
+/// A target with canaries around it.
+struct World {
+    scratch: Scratch,
+}
+
+type Seen = Vec<(Vec<u8>, u32, u64, SystemTime, Vec<u8>)>;
+
+impl World {
+    fn new() -> Self {
+        let scratch = Scratch::new();
+        for directory in ["target", "outside/inner"] {
+            std::fs::create_dir_all(scratch.file(directory)).unwrap();
+        }
+        for name in ["canary", "outside/canary", "outside/inner/canary", "x", "outside/x"] {
+            scratch.write(name, b"CANARY");
+        }
+        Self { scratch }
+    }
+
+    /// Names, modes, inodes, times and contents outside of the target.
+    fn outside(&self) -> Seen {
+        let mut seen = Vec::new();
+        let mut open = vec![self.scratch.path().to_owned()];
+        while let Some(directory) = open.pop() {
+            for entry in std::fs::read_dir(&directory).unwrap() {
+                let path = entry.unwrap().path();
+                if path == self.scratch.file("target") {
+                    continue;
+                }
+                let meta = path.symlink_metadata().unwrap();
+                let content = if meta.is_file() { std::fs::read(&path).unwrap() } else { Vec::new() };
+                let name = path.as_os_str().as_encoded_bytes().to_vec();
+                seen.push((name, meta.mode(), meta.ino(), meta.modified().unwrap(), content));
+                if meta.is_dir() {
+                    open.push(path);
+                }
+            }
+        }
+        seen.sort();
+        seen
+    }
+
+    /// Downloads what a script lists.
+    fn copy(&self, script: Script, options: TreeOptions, fresh: bool) -> (Ended, Heard) {
+        let export = Export::open_to_all("evil", Arc::new(EvilStore::new(script)), false);
+        let serving = Serving::with(Setup { more: vec![export], ..Setup::default() });
+        let session = serving.connect(2);
+        let store = LocalStore::open_root(&self.scratch.file("target"), true).unwrap();
+        let mut heard = Heard::default();
+        let ended = Download::new(store, "evil", fresh, options).run(&session, &mut heard);
+        (ended, heard)
+    }
+}
+
+/// Names that are no names, and such as only look dangerous.
+const NAMES: [&[u8]; 25] = [
+    b"/etc/xdfs-evil",
+    b"/",
+    b"..",
+    b".",
+    b"../x",
+    b"../outside/x",
+    b"a/../../x",
+    b"a/b",
+    b"a//b",
+    b"a/",
+    b"./a",
+    b"..\\x",
+    b"C:",
+    b"C:\\x",
+    b"CON",
+    b"nul",
+    b"a\0b",
+    b"a\r\nb",
+    b"\x1b[2J",
+    b"\xe2\x80\xaegnp.exe",
+    b"-rf",
+    b"~root",
+    b"$(id)",
+    b"%2e%2e%2fx",
+    b".x.0123456789abcdef0123456789abcdef.part",
+];
+
+fn options() -> TreeOptions {
+    TreeOptions::default()
+}
+
+#[test]
+fn b03_whatever_a_server_names_nothing_outside_of_the_target_changes() {
+    let long = [vec![b'n'; 255], vec![b'n'; 256], vec![b'/'; 300]];
+    let names: Vec<Vec<u8>> = NAMES.iter().map(|name| name.to_vec()).chain(long).collect();
+    let mut manifests = 0;
+    for name in &names {
+        for kind in [NodeKind::Regular, NodeKind::Directory, NodeKind::Symlink] {
+            let world = World::new();
+            let before = world.outside();
+            let script = Script {
+                listings: [(Vec::new(), vec![line(name, kind), line(b"x", NodeKind::Regular)])].into(),
+                text: b"../outside".to_vec(),
+                ..Script::default()
+            };
+            let (ended, _) = world.copy(script, options(), true);
+            assert_eq!(world.outside(), before, "{} {kind:?}: {ended:?}", name.escape_ascii());
+            manifests += 1;
+        }
+    }
+    assert!(manifests >= 60, "{manifests}");
+}
+
+/// A link first, then something of its name that would go through it.
+#[test]
+fn b03_a_name_that_comes_twice_never_goes_through_what_came_first() {
+    let kinds = [NodeKind::Regular, NodeKind::Directory, NodeKind::Symlink, NodeKind::Fifo];
+    for first in kinds {
+        for second in kinds {
+            for text in [&b"../outside"[..], b"../outside/canary", b"/etc", b"."] {
+                let world = World::new();
+                let before = world.outside();
+                let inside = vec![line(b"canary", NodeKind::Regular), line(b"x", NodeKind::Regular)];
+                let script = Script {
+                    listings: [(Vec::new(), vec![line(b"d", first), line(b"d", second)]), (b"d".to_vec(), inside)]
+                        .into(),
+                    text: text.to_vec(),
+                    ..Script::default()
+                };
+                let (ended, heard) = world.copy(script, TreeOptions { keep: Keep::ALL, ..options() }, true);
+                assert_eq!(world.outside(), before, "{first:?} {second:?}: {ended:?}");
+                assert!(heard.failed.contains(&(b"d".to_vec(), ErrorKind::Protocol)), "{:?}", heard.failed);
+            }
+        }
+    }
+}
+
+#[test]
+fn b03_links_that_are_in_the_target_already_lead_nowhere() {
+    for name in ["d", "x", "canary"] {
+        for kind in [NodeKind::Regular, NodeKind::Directory] {
+            let world = World::new();
+            let target = if kind == NodeKind::Directory { "outside" } else { "outside/x" };
+            symlink(world.scratch.file(target), world.scratch.file(&format!("target/{name}"))).unwrap();
+            let before = world.outside();
+            let below = vec![line(b"canary", NodeKind::Regular), line(b"inner", NodeKind::Directory)];
+            let script = Script {
+                listings: [(Vec::new(), vec![line(name.as_bytes(), kind)]), (name.as_bytes().to_vec(), below)].into(),
+                ..Script::default()
+            };
+            let delete = TreeOptions { delete: Some(u64::MAX), ..options() };
+            let (ended, _) = world.copy(script, delete, false);
+            assert_eq!(world.outside(), before, "{name} {kind:?}: {ended:?}");
+        }
+    }
+}
+
+#[test]
+fn b03_a_tree_without_an_end_is_left_at_the_deepest_path() {
+    let world = World::new();
+    let before = world.outside();
+    let script = Script { everywhere: vec![line(b"d", NodeKind::Directory)], ..Script::default() };
+    let (ended, heard) = world.copy(script, options(), true);
+    assert!(matches!(ended, Ended::Complete(summary) if summary.failed == 1), "{ended:?}");
+    assert_eq!(heard.failed[0].1, ErrorKind::InvalidPath);
+    assert_eq!(world.outside(), before);
+    let removed = std::process::Command::new("rm").args(["-rf", "target"]).current_dir(world.scratch.path()).status();
+    assert!(removed.unwrap().success());
+}
+
+/// P-72, and T8: nothing is concluded from a listing that does not end.
+#[test]
+fn b09_a_listing_that_says_nothing_ends_the_directory_and_removes_nothing() {
+    let world = World::new();
+    world.scratch.write("target/mine", b"mine");
+    let script = Script { endless: true, ..Script::default() };
+    let delete = TreeOptions { delete: Some(u64::MAX), ..options() };
+    let (ended, heard) = world.copy(script, delete, false);
+    assert!(matches!(ended, Ended::Complete(summary) if summary.failed == 1 && summary.deleted == 0), "{ended:?}");
+    assert_eq!(heard.failed, [(Vec::new(), ErrorKind::Protocol)]);
+    assert_eq!(world.scratch.read("target/mine"), b"mine");
+}
+
+/// B17, and numbers from both ends of what they can be.
+#[test]
+fn b17_numbers_that_no_file_has_are_refused_and_the_rest_arrives() {
+    let world = World::new();
+    let before = world.outside();
+    let huge = |size, modified| {
+        let node = super::evil::Line { name: b"huge".to_vec(), node: node(NodeKind::Regular) };
+        Line { node: xdfs_xio::store::tree::Node { size, modified, ..node.node }, ..node }
+    };
+    for (size, modified) in [((1 << 62) - 1, (0, 0)), (1 << 61, (i64::MAX >> 2, 0)), (7, (i64::MIN >> 2, 999_999_999))]
+    {
+        let lines = vec![huge(size, modified), line(b"fine", NodeKind::Regular)];
+        let script = Script { listings: [(Vec::new(), lines)].into(), ..Script::default() };
+        let (ended, heard) = world.copy(script, TreeOptions { skip_same: false, ..options() }, false);
+        assert!(matches!(ended, Ended::Complete(_)), "{ended:?} {:?}", heard.failed);
+        assert_eq!(world.scratch.read("target/fine"), b"payload");
+        assert!(world.outside() == before);
+    }
+}
+
+/// T5: set-id bits, owners and what the kernel acts on come only where they are asked for.
+#[test]
+fn b06_a_manifest_alone_sets_no_special_bit_and_no_owner() {
+    let world = World::new();
+    let mut special = line(b"tool", NodeKind::Regular);
+    (special.node.mode, special.node.owner) = (0o6755, (u32::MAX - 1, 4711));
+    let lines = vec![special, line(b"fifo", NodeKind::Fifo), line(b"device", NodeKind::BlockDevice)];
+    let script = Script { listings: [(Vec::new(), lines)].into(), ..Script::default() };
+    let (ended, _) = world.copy(script, options(), true);
+    assert!(matches!(ended, Ended::Complete(summary) if summary.passed_over == 2), "{ended:?}");
+    let meta = std::fs::metadata(world.scratch.file("target/tool")).unwrap();
+    assert_eq!((meta.mode() & 0o7000, meta.uid()), (0, rustix::process::geteuid().as_raw()));
+    let names: Vec<_> = std::fs::read_dir(world.scratch.file("target")).unwrap().flatten().collect();
+    assert_eq!(names.len(), 1, "{names:?}");
+    // No file capability came by a list of attributes that nobody asked for.
+    let mut list = [0; 256];
+    assert_eq!(rustix::fs::listxattr(world.scratch.file("target/tool"), &mut list).unwrap(), 0);
+}
