@@ -31,8 +31,11 @@ fn dig(top: &Path, name: &[u8], depth: usize) {
     }
 }
 
-/// Depth, name, kind, mode, time and content of everything, however long its path.
-fn walk(top: &Path) -> BTreeMap<(usize, Vec<u8>), (FileType, u32, i64, Vec<u8>)> {
+/// Kind, mode, time and content by depth and name.
+type Everything = BTreeMap<(usize, Vec<u8>), (FileType, u32, i64, Vec<u8>)>;
+
+/// Everything, however long its path.
+fn walk(top: &Path) -> Everything {
     let mut seen = BTreeMap::new();
     let mut open = vec![(0, enter(CWD, top.as_os_str().as_encoded_bytes()))];
     while let Some((depth, directory)) = open.pop() {
