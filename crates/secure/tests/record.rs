@@ -87,15 +87,8 @@ fn the_calls_per_level_do_what_the_common_call_does() -> Outcome {
     let mut headed = plain(3);
     assert_eq!(private.tag, single.seal_private(&mut headed)?);
     assert_eq!(private.headed, headed);
-    let apart = seal(&mut common, Level::Private, 4)?;
-    let (payload, mut sealed) = (plain(4), vec![0; PAYLOAD_BYTES]);
-    let head: [u8; HEAD_BYTES] = std::array::from_fn(|index| payload[index]);
-    assert_eq!(apart.tag, single.seal_private_from(&head, &payload[HEAD_BYTES..], &mut sealed)?);
-    assert_eq!(apart.headed[HEAD_BYTES..], sealed);
-    assert_eq!(payload, plain(4), "what is sealed from stays as it is");
     assert_eq!(integrity.open(&mut opener, Level::Integrity)?, plain(2));
     assert_eq!(private.open(&mut opener, Level::Private)?, plain(3));
-    assert_eq!(apart.open(&mut opener, Level::Private)?, plain(4));
     Ok(())
 }
 

@@ -8,7 +8,6 @@ use crate::transfer::Reading;
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, Extent, Level, OperationId};
 use xdfs_proto::session::Payload;
 use xdfs_proto::wire::{Event, Head};
-use xdfs_secure::record::Tag;
 use xdfs_xio::buf::Buffer;
 use xdfs_xio::dispatch::{Body, Dispatch, Op, Side, SocketId};
 
@@ -100,8 +99,14 @@ where
 
     /// Zeros under a tag: the tag is made over a block that is always there, and the transport has zeros of its own.
     fn send_zeros(&mut self, channel: ChannelId, head: &Head, extent: Extent) {
-        let Some(mut zeros) = self.take_zeros(channel) else { return };
         let Some(line) = self.lines.get_mut(&channel) else { return };
+        let made = match self.zeros.take() {
+            Some(zeros) => Ok(zeros),
+            None => Buffer::new(self.send_pool.payload_bytes()),
+        };
+        let Ok(mut zeros) = made else {
+            return self.lose(channel, Error::new(ErrorKind::Resources, "no memory for a block of zeros"));
+        };
         let bytes = head.encode();
         let headed = zeros.headed(extent.length() as usize);
         headed[..32].copy_from_slice(&bytes);
@@ -121,35 +126,6 @@ where
         }
     }
 
-    /// A block of zeros, to be put back; the channel is lost where there is no memory for one.
-    fn take_zeros(&mut self, channel: ChannelId) -> Option<Buffer> {
-        let zeros = self.zeros.take().or_else(|| Buffer::new(self.send_pool.payload_bytes()).ok());
-        if zeros.is_none() {
-            self.lose(channel, Error::new(ErrorKind::Resources, "no memory for a block of zeros"));
-        }
-        zeros
-    }
-
-    /// Zeros under a cipher: read where they always are, encrypted into the buffer.
-    fn send_zeros_private(&mut self, channel: ChannelId, head: &Head, extent: Extent, mut buffer: Buffer) {
-        let sending = Sending { operation: head.operation, extent, origin: Origin::Pool };
-        let Some(zeros) = self.take_zeros(channel) else { return self.return_sent(sending, buffer) };
-        let (bytes, length) = (head.encode(), extent.length() as usize);
-        let plain = &zeros.payload()[..length];
-        if let Some(Err(error)) =
-            self.transfers.get(&head.operation).map(|transfer| hash_leaving(transfer, extent, plain))
-        {
-            self.session.on_checked(head.operation, Err(error));
-        }
-        let into = &mut buffer.payload_mut()[..length];
-        let sealed = self.lines.get_mut(&channel).map(|line| line.sealer.seal_private_from(&bytes, plain, into));
-        self.zeros = Some(zeros);
-        match sealed {
-            Some(sealed) => self.submit_block(channel, sending, buffer, &bytes, sealed),
-            None => self.return_sent(sending, buffer),
-        }
-    }
-
     pub(super) fn send_buffer(
         &mut self,
         channel: ChannelId,
@@ -166,30 +142,19 @@ where
         let bytes = head.encode();
         let headed = buffer.headed(length);
         headed[..32].copy_from_slice(&bytes);
-        let sealed = line.sealer.seal(head.level, headed);
-        self.submit_block(channel, sending, buffer, &bytes, sealed);
-    }
-
-    fn submit_block(
-        &mut self,
-        channel: ChannelId,
-        sending: Sending,
-        buffer: Buffer,
-        head: &[u8],
-        sealed: Result<Tag, xdfs_secure::Error>,
-    ) {
-        match (sealed, self.lines.get_mut(&channel)) {
-            (Ok(tag), Some(line)) => {
+        match line.sealer.seal(head.level, headed) {
+            Ok(tag) => {
                 line.sending = Some(sending);
-                let body = Body::Buffer { buffer, from: 0, to: sending.extent.length() as usize };
-                let head = Some(control::with_tag(head, &tag));
-                self.dispatch.submit(Op::Send { socket: line.socket, head, body });
+                let body = Body::Buffer { buffer, from: 0, to: length };
+                self.dispatch.submit(Op::Send {
+                    socket: line.socket,
+                    head: Some(control::with_tag(&bytes, &tag)),
+                    body,
+                });
             }
-            (sealed, _) => {
+            Err(error) => {
                 self.return_sent(sending, buffer);
-                if let Err(error) = sealed {
-                    self.lose(channel, error.into());
-                }
+                self.lose(channel, error.into());
             }
         }
     }
@@ -200,9 +165,6 @@ where
         }
         let length = extent.length() as usize;
         let reading = self.transfers.get(&head.operation).and_then(|transfer| transfer.reading.as_ref());
-        if matches!(reading, Some(Reading::Zero)) && head.level == Level::Private {
-            return self.send_zeros_private(channel, head, extent, buffer);
-        }
         let result = match reading {
             Some(Reading::Buffered { source, offset } | Reading::Direct { source, offset, .. }) => {
                 source.read_exact_at(&mut buffer.payload_mut()[..length], *offset + extent.offset())

@@ -5,8 +5,7 @@
 
 use core::fmt;
 
-use aws_lc_rs::aead::{Aad, LessSafeKey, Nonce};
-use aws_lc_rs::error::Unspecified;
+use aws_lc_rs::aead::Aad;
 use xdfs_proto::base::Level;
 
 use super::epoch::{Epoch, split};
@@ -79,45 +78,24 @@ impl Sealer {
         self.seal_parts(head, payload)
     }
 
-    /// The tag of a record at `private` whose payload stays where it is: `sealed`, of the same length, gets it encrypted.
-    pub fn seal_private_from(
-        &mut self,
-        head: &[u8; HEAD_BYTES],
-        payload: &[u8],
-        sealed: &mut [u8],
-    ) -> Result<Tag, Error> {
-        self.seal_with(head.len() + payload.len(), |cipher, nonce| {
-            let mut tag = [0; TAG_BYTES];
-            cipher.seal_out_of_place_scatter(nonce, Aad::from(head), payload, sealed, &[], &mut tag).map(|()| tag)
-        })
-    }
-
     fn seal_parts(&mut self, authenticated: &[u8], encrypted: &mut [u8]) -> Result<Tag, Error> {
-        self.seal_with(authenticated.len() + encrypted.len(), |cipher, nonce| {
-            let sealed = cipher.seal_in_place_separate_tag(nonce, Aad::from(authenticated), encrypted)?;
-            let mut tag = [0; TAG_BYTES];
-            tag.copy_from_slice(sealed.as_ref());
-            Ok(tag)
-        })
-    }
-
-    fn seal_with(
-        &mut self,
-        bytes: usize,
-        seal: impl FnOnce(&LessSafeKey, Nonce) -> Result<Tag, Unspecified>,
-    ) -> Result<Tag, Error> {
         if self.poisoned {
             return Err(Error::Poisoned);
         }
-        if !self.epoch.fits(1, bytes as u64) {
+        let bytes = authenticated.len() as u64 + encrypted.len() as u64;
+        if !self.epoch.fits(1, bytes) {
             return Err(Error::EpochFull);
         }
+        let nonce = self.epoch.nonce();
+        let sealed = self.epoch.cipher.seal_in_place_separate_tag(nonce, Aad::from(authenticated), encrypted);
         // Whether a failed call used the nonce is not known, so it never serves again.
-        let tag = seal(&self.epoch.cipher, self.epoch.nonce()).map_err(|_| {
+        let sealed = sealed.map_err(|_| {
             self.poisoned = true;
             Error::Library
         })?;
-        self.epoch.spend(bytes as u64);
+        self.epoch.spend(bytes);
+        let mut tag = [0; TAG_BYTES];
+        tag.copy_from_slice(sealed.as_ref());
         Ok(tag)
     }
 
