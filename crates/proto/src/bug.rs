@@ -91,7 +91,7 @@ impl Bug {
         Bug::DeadlineFromFirstBytes,
     ];
 
-    /// Those of calls, which the model checker catches as well.
+    /// Those of calls, which the model checker and the simulation catch.
     pub const OF_CALLS: [Bug; 1] = [Bug::CallTwice];
 
     /// Those of a commit, which the crash states catch.

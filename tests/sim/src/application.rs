@@ -64,6 +64,15 @@ impl Simulation {
                     self.tell_stream(index, operation);
                 }
             }
+            SessionEvent::Settled { operation, outcome } if self.around.calls.has(operation) => {
+                if let Err(wrong) = self.around.calls.settled(who.side, operation, &outcome) {
+                    self.around.oracle.violation(|| wrong);
+                }
+                if who.side == Side::Client {
+                    let waiting: Vec<_> = self.application.waiting.drain(..).collect();
+                    waiting.into_iter().for_each(|next| self.open(next));
+                }
+            }
             SessionEvent::Settled { operation, outcome } => {
                 let Some(index) = self.around.ids.get(&operation).copied() else {
                     return self.around.oracle.violation(|| format!("operation {operation} was never opened"));

@@ -16,6 +16,7 @@
 //! | `tally.rs` | many runs, counted |
 
 pub mod application;
+pub mod calls;
 pub mod content;
 pub mod disk;
 pub mod network;

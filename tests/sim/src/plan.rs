@@ -1,5 +1,6 @@
 //! What happens in one run, drawn from a seed before anything runs. A plan can be printed; two runs of one are equal.
 
+use crate::calls::CallsPlan;
 use crate::network::Side;
 use crate::random::Random;
 use crate::transition::{
@@ -30,6 +31,8 @@ pub struct Plan {
     pub replacements: u16,
     /// Operations in the order of their numbers here.
     pub operations: Vec<OperationPlan>,
+    /// Calls beside them.
+    pub calls: Vec<CallsPlan>,
     /// Faults that wait.
     pub actions: Vec<ActionPlan>,
     /// Storage answers late.
@@ -71,6 +74,7 @@ impl Plan {
             links: Vec::new(),
             replacements: if options.draw(Fault::Replaced, random) { 6 } else { 0 },
             operations,
+            calls: CallsPlan::draw(&mut Random::new(seed).fork(20), pipelines),
             actions: Vec::new(),
             slow_disk: options.draw(Fault::SlowDisk, random),
             writer_thread: random.chance(500),
@@ -92,6 +96,7 @@ impl Plan {
             (operation.done, operation.disk) = (*done, None);
         }
         plan.first_in_handshake = false;
+        plan.calls.clear();
         plan.actions.clear();
         plan.links.clear();
         plan.draw_links(options, random);

@@ -19,6 +19,10 @@ impl Simulation {
         self.lose_all(survivor);
         self.around.disks[side.index()].restart(power);
         let around = &mut self.around;
+        // An end that is gone has no outcome; what both said before must be true.
+        if let Err(wrong) = std::mem::take(&mut around.calls).finish(false) {
+            around.oracle.violation(|| wrong);
+        }
         around.oracle.check_restart(&around.plan, &around.disks, survivor);
         // Of the survivor nothing but sources is left open.
         around.disks[survivor.index()].restart(false);

@@ -28,6 +28,7 @@ pub enum Job {
     Check(OperationId),
     Verify(OperationId, u64),
     Commit(OperationId),
+    Execute(OperationId),
 }
 
 /// Something that happens.
@@ -52,6 +53,8 @@ pub enum Event {
     Join(ChannelId, [u8; 32]),
     /// The client opens the operation with this place in the plan.
     Open(usize),
+    /// The client makes the calls with this place in the plan.
+    Calls(usize),
     /// A source that is read in order delivers more.
     Stream(usize),
     /// A planned fault strikes.

@@ -1,6 +1,7 @@
 //! A run: both ends, the wire between them, the application above them, from the first connection to the last word.
 
 use crate::application::Application;
+use crate::calls::Calls;
 use crate::disk::Disk;
 use crate::network::{Network, Side, Wake};
 use crate::oracle::Oracle;
@@ -80,6 +81,7 @@ impl Simulation {
             trace: Trace::new(print),
             notices: VecDeque::new(),
             ids: BTreeMap::new(),
+            calls: Calls::default(),
             closing: false,
             plan,
         };
@@ -106,6 +108,7 @@ impl Simulation {
                 self.around.schedule.add(operation.at, Event::Open(index));
             }
         }
+        self.schedule_calls();
         for side in Side::BOTH {
             for pipeline in 0..self.around.plan.pipelines {
                 self.around.schedule.add(Instant(0), Event::Tick(Who { side, pipeline }));
@@ -152,6 +155,9 @@ impl Simulation {
         }
         let ended = self.worlds.iter().all(World::is_done);
         self.around.oracle.finish(&self.around.plan, &self.around.disks, ended);
+        if let Err(wrong) = self.around.calls.finish(ended) {
+            self.around.oracle.violation(|| wrong);
+        }
         let mut hasher = crate::trace::Mixer(self.around.trace.hash());
         self.worlds.iter().for_each(|world| world.session.hash(&mut hasher));
         Report {
@@ -204,6 +210,7 @@ impl Simulation {
             Event::Timer(who) => self.with(who, World::on_timer),
             Event::Join(channel, secret) => self.join(channel, &secret),
             Event::Open(index) => self.open(index),
+            Event::Calls(index) => self.make_calls(index),
             Event::Stream(index) => self.deliver(index),
             Event::Act(index) => {
                 let action = around.plan.actions[index].action;

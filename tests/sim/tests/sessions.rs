@@ -106,7 +106,7 @@ fn seeds_that_failed_once_do_not_fail_again() {
 #[test]
 fn each_seeded_bug_is_caught() {
     let mut missed = Vec::new();
-    for bug in Bug::ALL {
+    for bug in Bug::ALL.into_iter().chain(Bug::OF_CALLS) {
         let caught = (0..BUG_SEEDS_MAX).find_map(|seed| {
             let report = run_caught(seed, &Options::default(), Bugs::seeded(bug));
             report.violation.map(|violation| (seed, violation))

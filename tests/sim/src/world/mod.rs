@@ -4,6 +4,7 @@
 mod receive;
 mod send;
 
+use crate::calls::Calls;
 use crate::disk::{self, Disk};
 use crate::network::{Network, Side};
 use crate::oracle::Oracle;
@@ -47,6 +48,8 @@ pub struct Around {
     pub notices: VecDeque<(Who, Notice)>,
     /// The application makes no more connections.
     pub closing: bool,
+    /// Operations of calls.
+    pub calls: Calls,
     /// Place in the plan of every operation.
     pub ids: BTreeMap<OperationId, usize>,
 }
@@ -207,6 +210,11 @@ impl World {
                 let facts = result.map(|(window, kept)| StageFacts { window, kept, ..StageFacts::default() });
                 self.session.on_staged(id, facts);
             }
+            Job::Execute(id) => {
+                let begun = around.random.chance(500);
+                let result = around.calls.answer(id, begun);
+                self.session.on_answered(id, result);
+            }
             Job::Write(id, extent, bytes) => return self.write(id, extent, bytes, around),
             Job::Check(id) => {
                 let result = around.disk(self.who).check(id);
@@ -283,9 +291,14 @@ impl World {
                 around.notice(self.who, Notice::Milestone(operation, Milestone::Commit));
                 around.job(self.who, Job::Commit(operation));
             }
-            Output::Execute { .. } | Output::Forget { .. } => {
-                around.oracle.violation(|| "nobody made calls".to_owned());
+            Output::Execute { operation, .. } => {
+                if let Err(wrong) = around.calls.on_execute(operation) {
+                    around.oracle.violation(|| wrong);
+                }
+                around.job(self.who, Job::Execute(operation));
             }
+            Output::Forget { .. } => {}
+            Output::Abort { operation, .. } if around.calls.has(operation) => around.calls.abort(operation),
             Output::Abort { operation, keep } => {
                 around.disk(self.who).abort(operation, keep);
                 around.disk(self.who).close(operation);

@@ -1,6 +1,7 @@
 //! Bytes in: heads judged, payloads checked and written, each at the moment at which a driver has to.
 
 use super::{Around, Notice, World};
+use crate::calls;
 use crate::network::Side;
 use crate::port::{Arriving, Incoming, Route};
 use crate::schedule::{Event, Job};
@@ -288,6 +289,17 @@ impl World {
                 return self.pump(around);
             }
             Ok(Verdict::Skip) => self.session.on_skipped(channel),
+            Ok(Verdict::Calls { operation, length }) => {
+                let request = arriving.head.flags.has(Flags::REQUEST);
+                if arriving.payload() != calls::content(operation, request, length) {
+                    around.oracle.violation(|| format!("calls of operation {operation} arrive as others"));
+                }
+                let taken = self.session.on_calls(channel, around.now);
+                if taken == Ok(true) && !request {
+                    around.calls.on_reply(operation);
+                }
+                taken.map(drop)
+            }
             Ok(_) => {
                 port.ended |= arriving.head.event == WireEvent::EndOfTransfer as u8;
                 let result = self.session.on_control(channel, arriving.payload(), around.now);

@@ -1,6 +1,7 @@
 //! Bytes out: records sealed, sources read, what the transport takes.
 
 use super::{Around, Notice, World};
+use crate::calls;
 use crate::disk;
 use crate::port::Outgoing;
 use crate::schedule::Event;
@@ -98,7 +99,10 @@ impl World {
                 port.queue_record(head, &bytes, None, flip);
                 self.observe(head, &bytes, around);
             }
-            Payload::Calls => around.oracle.violation(|| "nobody made calls".to_owned()),
+            Payload::Calls => {
+                let bytes = calls::content(head.operation, head.flags.has(Flags::REQUEST), head.length);
+                port.queue_record(head, &bytes, None, flip);
+            }
             // A source that is read in order is in memory, and may be forgotten while a repetition is under way.
             Payload::Block(extent) if flip.is_some_and(|bits| bits % 8 > 0) && may_alter(head, around) => {
                 // The tag says nothing about the payload: only the hash sees this.
