@@ -107,6 +107,8 @@ pub enum Shape {
     Small,
     /// A thousand small files that survive a power cut.
     SmallFiles,
+    /// Directory trees, copied and compared.
+    Trees,
     /// What the same command sends when it was killed at 90 %.
     Resume,
     /// Rate while one channel of eight stops without closing.
@@ -133,6 +135,10 @@ pub enum PeerName {
     CpSync,
     /// rsync daemon.
     Rsync,
+    /// rsync daemon, each file synced.
+    RsyncFsync,
+    /// tar into tar over TCP.
+    TarNc,
     /// scp to an own sshd.
     Scp,
     /// rsync through ssh.

@@ -178,13 +178,20 @@ fn admit<'a>(world: &World, cell: &Cell, system: &'a dyn System) -> Result<Conte
 
 fn run_once(world: &World, cell: &Cell, contestant: &mut Contestant<'_>, round: u32) -> Result<Run> {
     let label = contestant.report.label.clone();
-    if let Work::File { target, .. } = &cell.work {
-        files::remove(target)?;
+    match &cell.work {
+        Work::File { target, .. } => files::remove(target)?,
+        Work::Tree { target, .. } => files::remove_tree(target)?,
+        Work::Memory { .. } => {}
     }
     if let Some((directory, bytes)) = &cell.warm {
         files::warm_memory(directory, *bytes)?;
     }
     let run = measure::run(world, contestant.system, contestant.server.as_ref(), &cell.work, round)?;
+    if let Work::Tree { source, target, .. } = &cell.work {
+        files::check_tree(&label, source, target)?;
+        files::remove_tree(target)?;
+        return Ok(run);
+    }
     let Work::File { source, target, bytes, .. } = &cell.work else { return Ok(run) };
     files::check_length(&label, target, *bytes)?;
     if !contestant.report.compared {

@@ -91,6 +91,60 @@ pub fn remove(path: &Path) -> Result<()> {
     }
 }
 
+/// Removes a directory with all it holds, that may not be there.
+pub fn remove_tree(path: &Path) -> Result<()> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error).context(|| path.display().to_string()),
+        _ => Ok(()),
+    }
+}
+
+/// Compares every file of two trees byte by byte; neither may have a name that the other has not.
+pub fn check_tree(system: &str, source: &Path, target: &Path) -> Result<()> {
+    let names = |path: &Path| -> Result<Vec<_>> {
+        let entries = fs::read_dir(path).context(|| path.display().to_string())?;
+        let mut names: Vec<_> = entries.flatten().map(|entry| entry.file_name()).collect();
+        names.sort();
+        Ok(names)
+    };
+    let expected = names(source)?;
+    if expected != names(target)? {
+        let detail = format!("other names in {} than in {}", target.display(), source.display());
+        return Err(Error::Wrong { system: system.to_owned(), detail });
+    }
+    for name in expected {
+        let (one, other) = (source.join(&name), target.join(&name));
+        if one.is_dir() { check_tree(system, &one, &other)? } else { check_equal(system, &one, &other)? }
+    }
+    Ok(())
+}
+
+/// Makes directories of files whose sizes `size` says, by their number, from a seed: so many of each. Their bytes.
+pub fn create_tree(top: &Path, directories: u32, files: u32, size: impl Fn(f64) -> u64) -> Result<u64> {
+    let mut generator = Generator(0x9e37_79b9_7f4a_7c15);
+    let mut content = vec![0_u8; CHUNK];
+    generator.fill(&mut content);
+    let mut bytes = 0;
+    for directory in 0..directories {
+        let path = top.join(format!("d{directory}"));
+        fs::create_dir_all(&path).context(|| path.display().to_string())?;
+        for file in 0..files {
+            let mut word = [0; 8];
+            generator.fill(&mut word);
+            // Fits: 53 bits.
+            let share = (u64::from_ne_bytes(word) >> 11) as f64 / (1_u64 << 53) as f64;
+            let length = size(share).min(CHUNK as u64);
+            let name = path.join(format!("f{file}"));
+            content[..8].copy_from_slice(&word);
+            let part = content.get(..length as usize).unwrap_or_default();
+            fs::write(&name, part).context(|| name.display().to_string())?;
+            bytes += length;
+        }
+    }
+    rustix::fs::sync();
+    Ok(bytes)
+}
+
 /// Checks that `directory` is on the file system it is taken for.
 pub fn check_file_system(directory: &Path, expected: FileSystem) -> Result<()> {
     let found = rustix::fs::statfs(directory).context(|| directory.display().to_string())?;

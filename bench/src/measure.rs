@@ -92,7 +92,7 @@ pub fn run(world: &World, system: &dyn System, server: Option<&Server>, work: &W
     let wall_seconds = ended.duration_since(client.started()).as_secs_f64();
     let seconds = match work {
         Work::Memory { .. } => outcome.seconds.unwrap_or(wall_seconds),
-        Work::File { .. } => wall_seconds,
+        Work::File { .. } | Work::Tree { .. } => wall_seconds,
     };
     let own_cpu = client_cpu + server_cpu.unwrap_or_default();
     let Sampled { client: client_sample, server: server_sample, socket_kib } = sampled;

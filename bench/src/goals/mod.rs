@@ -3,6 +3,7 @@
 
 mod durable;
 mod private;
+mod trees;
 
 use serde::Serialize;
 
@@ -74,6 +75,7 @@ pub fn check(report: &Report) -> Vec<Goal> {
             Shape::Private => private::check(cell, &mut goals),
             Shape::Durable => durable::check(cell, &mut goals),
             Shape::Small => small(cell, &mut goals),
+            Shape::Trees => trees::check(cell, &mut goals),
             _ => {}
         }
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::{Outcome, Server, System, Work, file_name, port_of, read_transfer, start_ready};
 use crate::args::PeerName;
 use crate::bound::Direction;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::process::Command;
 use crate::world::World;
 
@@ -26,8 +26,8 @@ impl System for Bound {
         &[]
     }
 
-    fn can(&self, _work: &Work) -> bool {
-        true
+    fn can(&self, work: &Work) -> bool {
+        !matches!(work, Work::Tree { .. })
     }
 
     fn serve(&self, world: &World, directory: Option<&Path>) -> Result<Option<Server>> {
@@ -49,6 +49,9 @@ impl System for Bound {
         Ok(match work {
             Work::Memory { channels, bytes, .. } => {
                 command.args(["-P", &channels.to_string(), "--bytes", &bytes.to_string()])
+            }
+            Work::Tree { .. } => {
+                return Err(Error::Unreadable { program: "bound".to_owned(), detail: "copies no trees".to_owned() });
             }
             // Files always go over one stream: the receiving core is the limit, and this is a bound.
             Work::File { direction, source, target, .. } => {

@@ -38,7 +38,10 @@ impl System for Cp {
     }
 
     fn can(&self, work: &Work) -> bool {
-        matches!(work, Work::File { .. })
+        match self {
+            Self::Written => matches!(work, Work::File { .. } | Work::Tree { .. }),
+            Self::Synced => matches!(work, Work::File { .. }),
+        }
     }
 
     fn uses_network(&self) -> bool {
@@ -50,6 +53,9 @@ impl System for Cp {
     }
 
     fn command(&self, _world: &World, _server: Option<&Server>, work: &Work) -> Result<Command> {
+        if let Work::Tree { source, target, .. } = work {
+            return Ok(program("cp").args(["-r", "--reflink=never"]).arg(source).arg(target));
+        }
         let Work::File { source, target, .. } = work else {
             return Err(Error::Unreadable { program: "cp".to_owned(), detail: "copies files only".to_owned() });
         };

@@ -12,6 +12,7 @@ mod nginx;
 mod rsync;
 mod rustls;
 mod ssh;
+mod tar;
 mod xdfs;
 
 use std::path::{Path, PathBuf};
@@ -50,27 +51,40 @@ pub enum Work {
         /// Length of the source.
         bytes: u64,
     },
+    /// A directory to an absent one. Both are in the directory that the server serves.
+    Tree {
+        /// Which way.
+        direction: Direction,
+        /// Parallel channels, or parallel files, as the system has them.
+        channels: u32,
+        /// Existing directory.
+        source: PathBuf,
+        /// Directory that does not exist yet.
+        target: PathBuf,
+        /// Bytes in all files.
+        bytes: u64,
+    },
 }
 
 impl Work {
     /// Bytes to move.
     pub fn bytes(&self) -> u64 {
         match self {
-            Self::Memory { bytes, .. } | Self::File { bytes, .. } => *bytes,
+            Self::Memory { bytes, .. } | Self::File { bytes, .. } | Self::Tree { bytes, .. } => *bytes,
         }
     }
 
     /// Channels asked for.
     pub fn channels(&self) -> u32 {
         match self {
-            Self::Memory { channels, .. } | Self::File { channels, .. } => *channels,
+            Self::Memory { channels, .. } | Self::File { channels, .. } | Self::Tree { channels, .. } => *channels,
         }
     }
 
     /// Which way.
     pub fn direction(&self) -> Direction {
         match self {
-            Self::Memory { direction, .. } | Self::File { direction, .. } => *direction,
+            Self::Memory { direction, .. } | Self::File { direction, .. } | Self::Tree { direction, .. } => *direction,
         }
     }
 }
@@ -147,10 +161,12 @@ pub fn systems(names: &[PeerName]) -> Vec<Box<dyn System>> {
             PeerName::GridftpPrivate => Box::new(gridftp::GridFtp::Private),
             PeerName::Cp => Box::new(cp::Cp::Written),
             PeerName::CpSync => Box::new(cp::Cp::Synced),
-            PeerName::Rsync => Box::new(rsync::Rsync),
+            PeerName::Rsync => Box::new(rsync::Rsync::Written),
+            PeerName::RsyncFsync => Box::new(rsync::Rsync::Synced),
             PeerName::Rustls => Box::new(Rustls),
             PeerName::Nginx => Box::new(nginx::Nginx::default()),
             PeerName::Ssh => Box::new(ssh::Ssh::Zeros),
+            PeerName::TarNc => Box::new(tar::TarNc),
             PeerName::Scp => Box::new(ssh::Ssh::Scp),
             PeerName::RsyncSsh => Box::new(ssh::Ssh::Rsync),
         }

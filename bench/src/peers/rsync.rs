@@ -12,15 +12,35 @@ use crate::world::World;
 
 /// Daemon protocol, no ssh.
 #[derive(Debug)]
-pub(super) struct Rsync;
+pub(super) enum Rsync {
+    /// What the file system has taken.
+    Written,
+    /// Each file is synced.
+    Synced,
+}
+
+impl Rsync {
+    fn extra(&self) -> &'static [&'static str] {
+        match self {
+            Self::Written => &[],
+            Self::Synced => &["--fsync"],
+        }
+    }
+}
 
 impl System for Rsync {
     fn name(&self) -> PeerName {
-        PeerName::Rsync
+        match self {
+            Self::Written => PeerName::Rsync,
+            Self::Synced => PeerName::RsyncFsync,
+        }
     }
 
     fn label(&self) -> String {
-        "rsync".to_owned()
+        match self {
+            Self::Written => "rsync".to_owned(),
+            Self::Synced => "rsync --fsync".to_owned(),
+        }
     }
 
     fn programs(&self) -> &'static [(&'static str, &'static str)] {
@@ -28,7 +48,7 @@ impl System for Rsync {
     }
 
     fn can(&self, work: &Work) -> bool {
-        matches!(work, Work::File { channels: 1, .. })
+        matches!(work, Work::File { channels: 1, .. } | Work::Tree { .. })
     }
 
     fn serve(&self, world: &World, directory: Option<&Path>) -> Result<Option<Server>> {
@@ -48,10 +68,21 @@ impl System for Rsync {
     }
 
     fn command(&self, _world: &World, server: Option<&Server>, work: &Work) -> Result<Command> {
-        let Work::File { direction, source, target, .. } = work else {
-            return Err(Error::Unreadable { program: "rsync".to_owned(), detail: "copies files only".to_owned() });
-        };
         let module = format!("rsync://127.0.0.1:{}/f", port_of(server, "rsync")?);
+        let (direction, source, target) = match work {
+            Work::File { direction, source, target, .. } => (direction, source, target),
+            Work::Tree { direction, source, target, .. } => {
+                let command = program("rsync").args(["-a", "-W"]).args(self.extra());
+                let below = |path: &Path| format!("{}/", path.display());
+                return Ok(match direction {
+                    Direction::Down => command.arg(format!("{module}/{}/", file_name(source))).arg(below(target)),
+                    Direction::Up => command.arg(below(source)).arg(format!("{module}/{}/", file_name(target))),
+                });
+            }
+            Work::Memory { .. } => {
+                return Err(Error::Unreadable { program: "rsync".to_owned(), detail: "copies files only".to_owned() });
+            }
+        };
         let command = program("rsync").arg("-W");
         Ok(match direction {
             Direction::Down => command.arg(format!("{module}/{}", file_name(source))).arg(target),

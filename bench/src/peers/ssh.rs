@@ -65,6 +65,9 @@ impl System for Ssh {
     }
 
     fn can(&self, work: &Work) -> bool {
+        if matches!(work, Work::Tree { .. }) {
+            return *self == Self::Scp;
+        }
         let of_memory = *self == Self::Zeros;
         work.channels() == 1 && of_memory == matches!(work, Work::Memory { .. })
     }
@@ -114,6 +117,10 @@ impl System for Ssh {
         let path = configuration.display();
         match (self, work) {
             (Self::Zeros, Work::Memory { direction, bytes, .. }) => Ok(zeros(&path.to_string(), *direction, *bytes)),
+            (Self::Scp, Work::Tree { direction, source, target, .. }) => {
+                let command = program("scp").args(["-q", "-r", "-F"]).arg(&configuration);
+                Ok(ends(command, *direction, source, target))
+            }
             (Self::Scp, Work::File { direction, source, target, .. }) => {
                 let command = program("scp").args(["-q", "-F"]).arg(&configuration);
                 Ok(ends(command, *direction, source, target))

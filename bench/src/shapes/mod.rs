@@ -13,6 +13,7 @@ pub mod sessions;
 mod small;
 pub mod small_files;
 pub mod stall;
+mod trees;
 
 use crate::args::{Args, PeerName, Shape};
 use crate::cell::{self, Cell, CellReport};
@@ -36,6 +37,7 @@ pub fn run(world: &World, shape: Shape, report: &mut Report) -> Result<()> {
         Shape::SmallFiles => small_files::run(world, report),
         Shape::Resume => resume::run(world, report),
         Shape::Stall => stall::run(world, report),
+        Shape::Trees => trees::run(world, report),
         Shape::All => {
             let all = [
                 Shape::Memory,
@@ -44,6 +46,7 @@ pub fn run(world: &World, shape: Shape, report: &mut Report) -> Result<()> {
                 Shape::Private,
                 Shape::Durable,
                 Shape::SmallFiles,
+                Shape::Trees,
                 Shape::Resume,
                 Shape::Small,
                 Shape::Clients,

@@ -98,6 +98,15 @@ impl System for GridFtp {
             (command, format!("gsiftp://localhost:{port}"))
         };
         Ok(match work {
+            Work::Tree { direction, channels, source, target, .. } => {
+                let command = program("globus-url-copy").args(["-q", "-r", "-cd", "-fast", "-pp", "-cc"]);
+                let command = command.arg(channels.to_string());
+                let (source, target) = (source.display(), target.display());
+                match direction {
+                    Direction::Down => command.arg(format!("{remote}{source}/")).arg(format!("file://{target}/")),
+                    Direction::Up => command.arg(format!("file://{source}/")).arg(format!("{remote}{target}/")),
+                }
+            }
             Work::Memory { direction, bytes, .. } => {
                 let command = command.args(["-len", &bytes.to_string()]);
                 match direction {
