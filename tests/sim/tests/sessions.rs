@@ -40,6 +40,8 @@ const REGRESSIONS: &[(u64, &str)] = &[
     (2920, "a repetition offered to a channel that carries no blocks"),
     (5934, "two fences told on each other's channels"),
     (10468, "a fence of a channel whose JOIN was under way"),
+    (216688, "a connection in JOIN that nobody gave up, of a session that was over, with an outcome told on it"),
+    (863044, "the same, with nothing told"),
 ];
 
 fn number(name: &str) -> Option<u64> {

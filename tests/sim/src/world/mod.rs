@@ -165,8 +165,10 @@ impl World {
         for channel in late {
             self.lose(channel, ErrorKind::TimedOut, "JOIN takes too long", around);
         }
-        let unused = around.closing && !self.connected && self.ports.is_empty();
-        if !self.session.is_over() && !unused {
+        // A connection in JOIN outlives its session until its deadline: the other end may have it up, and hears of the end
+        // by its close alone.
+        let unused = around.closing && !self.connected;
+        if !self.ports.is_empty() || !(self.session.is_over() || unused) {
             around.schedule.add(around.now.after(around.plan.stall / 8), Event::Tick(self.who));
         }
     }
