@@ -2,7 +2,7 @@
 //! transactions among it. Needs root and loop devices; where they are not, nothing is tried and the caller says so.
 
 use std::ffi::OsStr;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use xdfs_proto::base::commit::{Commit, Step};
@@ -21,13 +21,25 @@ import ctypes, errno, fcntl, os, struct, sys, time
 libc = ctypes.CDLL(None, use_errno=True)
 device, folder = os.fsencode(sys.argv[1]), os.fsencode(sys.argv[2])
 # A process that the test beside is just starting holds for a moment what is open here.
-def call(name, *arguments):
+def retry(name, attempt):
     until = time.monotonic() + 10
-    while getattr(libc, name)(*arguments):
-        if ctypes.get_errno() != errno.EBUSY or time.monotonic() > until:
-            print(name, os.strerror(ctypes.get_errno()), flush=True)
-            libc.umount2(folder, 2)
-            sys.exit(1)
+    while True:
+        try:
+            return attempt()
+        except OSError as error:
+            if error.errno != errno.EBUSY or time.monotonic() > until:
+                print(name, error.strerror, flush=True)
+                libc.umount2(folder, 2)
+                sys.exit(1)
+def call(name, *arguments):
+    def attempt():
+        if getattr(libc, name)(*arguments):
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    retry(name, attempt)
+# A mount namespace of its own, private (CLONE_NEWNS; MS_REC and MS_PRIVATE): one that another program makes meanwhile would
+# hold a copy of this mount, and with it the file system that was shut down, which the next mount would then get again.
+call('unshare', 0x20000)
+call('mount', None, b'/', None, 1 << 14 | 1 << 18, None)
 call('mount', device, folder, b'ext4', 0, None)
 print('mounted', flush=True)
 for line in sys.stdin:
@@ -35,8 +47,9 @@ for line in sys.stdin:
     fcntl.ioctl(root, 0x8004587d, struct.pack('I', 2))
     os.close(root)
     call('umount2', folder, 0)
-    # Nothing of what was never written may be read back from memory: BLKFLSBUF.
-    disk = os.open(device, os.O_RDONLY)
+    # Opened alone, which tells that nobody has it mounted any more; and nothing of what was never written may be read back
+    # from memory: BLKFLSBUF.
+    disk = retry('open', lambda: os.open(device, os.O_RDONLY | os.O_EXCL))
     fcntl.ioctl(disk, 0x1261)
     os.close(disk)
     call('mount', device, folder, b'ext4', 0, None)
@@ -48,6 +61,7 @@ call('umount2', folder, 2)
 pub struct Disk {
     /// The loop device.
     device: String,
+    /// As this process sees it: the mount is in the cutter's namespace alone.
     folder: PathBuf,
     cutter: Option<Child>,
     answers: Option<BufReader<std::process::ChildStdout>>,
@@ -74,10 +88,11 @@ impl Disk {
         let options = "lazy_itable_init=0,lazy_journal_init=0";
         run("mkfs.ext4", &["-q".as_ref(), "-F".as_ref(), "-E".as_ref(), options.as_ref(), image.as_ref()])?;
         let device = run("losetup", &["--find".as_ref(), "--show".as_ref(), image.as_ref()])?;
-        let mut disk = Self { device, folder, cutter: None, answers: None, _scene: scene };
+        let mut disk = Self { device, folder: PathBuf::new(), cutter: None, answers: None, _scene: scene };
         let mut cutter = Command::new("python3");
-        cutter.args(["-c", CUTTER, &disk.device]).arg(&disk.folder).stdin(Stdio::piped()).stdout(Stdio::piped());
+        cutter.args(["-c", CUTTER, &disk.device]).arg(&folder).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut cutter = cutter.spawn().ok()?;
+        disk.folder = PathBuf::from(format!("/proc/{}/root{}", cutter.id(), folder.display()));
         disk.answers = cutter.stdout.take().map(BufReader::new);
         disk.cutter = Some(cutter);
         (disk.answer() == "mounted\n").then_some(disk)
@@ -93,6 +108,15 @@ impl Disk {
         let answers = self.answers.as_mut().expect("the helper was started");
         answers.read_line(&mut answer).expect("the helper answers");
         answer
+    }
+
+    /// What a name stands for; none where it is absent, which a file system that cannot be read does not show.
+    pub fn read(&self, name: &str) -> Option<Vec<u8>> {
+        match std::fs::read(self.folder.join(name)) {
+            Ok(bytes) => Some(bytes),
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => panic!("{name} cannot be read behind a cut: {error}"),
+        }
     }
 
     /// The power is cut, and comes back.
@@ -139,7 +163,7 @@ pub fn series(disk: &mut Disk, bugs: Bugs, mut more: impl FnMut(usize) -> bool) 
         disk.cut();
         cuts.all += 1;
         cuts.inside += usize::from(told.is_none());
-        let found = std::fs::read(disk.folder.join("target")).ok();
+        let found = disk.read("target");
         let is_new = found.as_deref() == Some(&content);
         cuts.new += usize::from(is_new);
         if !is_new && (found != before || told == Some(Safety::Durable)) {

@@ -28,7 +28,7 @@ pub fn series(disk: &mut Disk, bugs: Bugs, count: usize) -> Cuts {
         cuts.all += 1;
         cuts.inside += usize::from(told.contains(&None));
         for (((target, content), told), file) in targets.iter().zip(&contents).zip(&told).zip(0..) {
-            let found = std::fs::read(disk.folder().join(target)).ok();
+            let found = disk.read(target);
             let is_new = found.as_ref() == Some(content);
             cuts.new += usize::from(is_new);
             let old = if file == 0 { &before } else { &None };
@@ -38,7 +38,7 @@ pub fn series(disk: &mut Disk, bugs: Bugs, count: usize) -> Cuts {
                     Some(format!("cut {number} behind step {steps}, {target}, told {told:?}: {length:?} bytes"));
             }
         }
-        before = std::fs::read(disk.folder().join("target")).ok();
+        before = disk.read("target");
         clear(disk.folder(), &targets);
     }
     cuts

@@ -1,5 +1,7 @@
 //! Power cuts of a real ext4 around real commits.
 
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use xdfs_proto::session::{Bug, Bugs};
 use xdfs_test_crash::loopback::{Disk, series};
@@ -28,4 +30,21 @@ fn a_commit_without_the_sync_of_its_directory_is_caught() {
     let cuts = series(&mut disk, Bugs::seeded(Bug::NoDirectorySync), |done| done < 60);
     println!("{:?}", cuts.broken);
     assert!(cuts.broken.is_some(), "{cuts:?}");
+}
+
+#[test]
+fn a_mount_namespace_that_somebody_makes_meanwhile_does_not_keep_what_was_cut() {
+    let Some(mut disk) = Disk::new() else { return println!("left out: no root, loop device, ext4 tools or python3") };
+    let mut other = Command::new("unshare");
+    other.args(["--mount", "sh", "-c", "echo made; read word"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut other = other.spawn().expect("util-linux is there");
+    let mut made = String::new();
+    let output = other.stdout.take().expect("it is ours");
+    BufReader::new(output).read_line(&mut made).expect("it answers");
+    assert_eq!(made, "made\n");
+    let cuts = series(&mut disk, Bugs::default(), |done| done < 12);
+    drop(other.stdin.take());
+    other.wait().expect("it ends behind its input");
+    assert_eq!(cuts.broken, None);
+    assert_eq!(cuts.new, 2, "{cuts:?}");
 }
