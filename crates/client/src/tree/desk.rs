@@ -1,6 +1,7 @@
 //! What both directions of a tree have in common: tasks, the batch that is being filled, what is under way, and the loop around them.
 
-use super::events::{Event, Events, Observer};
+use super::directories::{Directories, DirectoryId};
+use super::events::{Deed, Event, Events, Observer};
 use super::pending::{Filling, Flight};
 use super::{Ended, Summary};
 use crate::session::Session;
@@ -62,14 +63,63 @@ pub(super) struct Desk<T, L> {
     pub(super) sent: u64,
 }
 
+/// A name that is no directory.
+pub(super) trait Named {
+    /// In which it lies.
+    fn directory(&self) -> DirectoryId;
+
+    /// Below the top of the tree.
+    fn path(&self) -> &[u8];
+}
+
+/// What a copy has done so far, and the directories that are not complete.
+#[derive(Debug, Default)]
+pub(super) struct Books {
+    pub(super) directories: Directories,
+    pub(super) summary: Summary,
+    /// Part of the source could not be read: nothing may be concluded from what is missing.
+    pub(super) incomplete: bool,
+}
+
 /// One direction.
 pub(super) trait Course {
     type Task;
-    type Large;
+    type Large: Named;
+
+    fn books(&mut self) -> &mut Books;
+
+    /// The task that ends a directory.
+    fn finish_of(id: DirectoryId) -> Self::Task;
+
+    /// A name is settled.
+    fn done(&mut self, observer: &mut dyn Observer, entry: &Self::Large, deed: Deed) {
+        self.books().summary.count(deed);
+        observer.done(entry.path(), deed);
+        self.settle(entry.directory());
+    }
+
+    /// A name failed.
+    fn failed(&mut self, observer: &mut dyn Observer, entry: &Self::Large, error: &Error) {
+        self.books().summary.failed += 1;
+        observer.failed(entry.path(), error);
+        self.settle(entry.directory());
+    }
+
+    /// One thing less is on its way in a directory, which may be complete by that.
+    fn settle(&mut self, id: DirectoryId) {
+        if let Some(complete) = self.books().directories.settle(id) {
+            self.desk().tasks.push(Self::finish_of(complete));
+        }
+    }
+
+    /// Nothing is left to be done about a directory.
+    fn left(&mut self, id: DirectoryId) {
+        if let Some(parent) = self.books().directories.leave(id) {
+            self.desk().tasks.push(Self::finish_of(parent));
+        }
+    }
 
     fn desk(&mut self) -> &mut Desk<Self::Task, Self::Large>;
-
-    fn summary(&self) -> Summary;
 
     /// Takes on a task, or says that something has to be answered first.
     fn take(&mut self, session: &Session, observer: &mut dyn Observer, task: Self::Task) -> Flow<Turn<Self::Task>>;
@@ -184,7 +234,7 @@ impl<T, L> Desk<T, L> {
 /// Goes on over this session until everything was tried, the application stops it, or the session is lost.
 pub(super) fn run<C: Course>(course: &mut C, session: &Session, observer: &mut dyn Observer) -> Ended {
     let halt = match work(course, session, observer) {
-        Ok(()) => return Ended::Complete(course.summary()),
+        Ok(()) => return Ended::Complete(course.books().summary),
         Err(halt) => halt,
     };
     if matches!(halt, Halt::Stopped) {
@@ -201,7 +251,7 @@ pub(super) fn run<C: Course>(course: &mut C, session: &Session, observer: &mut d
     // What still answers belongs to nobody.
     course.desk().events = Events::new();
     match halt {
-        Halt::Stopped => Ended::Stopped(course.summary()),
+        Halt::Stopped => Ended::Stopped(course.books().summary),
         Halt::Lost(error) => Ended::Lost(error),
     }
 }
@@ -230,8 +280,8 @@ fn work<C: Course>(course: &mut C, session: &Session, observer: &mut dyn Observe
         if let Some(event) = course.desk().events.next() {
             hear(course, observer, event)?;
         }
-        let moving = course.desk().flight.moving();
-        if !observer.goes_on(&course.summary(), moving) {
+        let (moving, summary) = (course.desk().flight.moving(), course.books().summary);
+        if !observer.goes_on(&summary, moving) {
             return Err(Halt::Stopped);
         }
     }

@@ -9,11 +9,11 @@ mod home;
 mod links;
 
 use super::compare::Names;
-use super::desk::{self, Course, Desk, Flow, Halt, LIST_ROOM, Told, Turn};
-use super::directories::{Directories, Directory, DirectoryId};
+use super::desk::{self, Books, Course, Desk, Flow, Halt, LIST_ROOM, Named, Told, Turn};
+use super::directories::{Directory, DirectoryId};
 use super::events::{Deed, Event, Observer};
 use super::spill::Spill;
-use super::{Ended, Summary, TreeOptions};
+use super::{Ended, TreeOptions};
 use crate::ends::Target;
 use crate::options::GetOptions;
 use crate::session::Session;
@@ -85,22 +85,29 @@ impl Source {
     }
 }
 
+impl Named for Entry {
+    fn directory(&self) -> DirectoryId {
+        self.directory
+    }
+
+    fn path(&self) -> &[u8] {
+        &self.path
+    }
+}
+
 /// See the module. It outlives a session: what one lost the next one takes up.
 #[derive(Debug)]
 pub struct Download {
     store: LocalStore,
     options: TreeOptions,
     desk: Desk<Task, Entry>,
-    directories: Directories,
+    books: Books,
     /// The names that were listed, of directories that are not listed to their end.
     listed: BTreeMap<DirectoryId, Names>,
     firsts: Firsts,
     late: Late,
     /// Names to delete.
     surplus: Spill,
-    /// Part of the source could not be read: nothing may be concluded from what is missing.
-    incomplete: bool,
-    summary: Summary,
 }
 
 impl Download {
@@ -115,29 +122,27 @@ impl Download {
             device: (0, 0),
             text: Vec::new(),
         };
-        let mut directories = Directories::default();
+        let mut books = Books::default();
         let mut top = Directory::new(Vec::new(), None, source.mode, None);
         top.fresh = fresh;
         top.made = true;
-        let id = directories.enter(top);
+        let id = books.directories.enter(top);
         Self {
             store,
             desk: Desk::new(base.into(), options.durable, Task::List { id, cursor: Vec::new() }),
             options,
-            directories,
+            books,
             listed: BTreeMap::new(),
             firsts: Firsts::default(),
             late: Late::default(),
             surplus: Spill::default(),
-            incomplete: false,
-            summary: Summary::default(),
         }
     }
 
     /// Mode, time and owner of the top, where the application knows them.
     #[must_use]
     pub fn with_top(mut self, mode: u32, modified: Option<(i64, u32)>) -> Self {
-        if let Some(top) = self.directories.get_mut(0) {
+        if let Some(top) = self.books.directories.get_mut(0) {
             let bits = if self.options.keep.modes { 0o7777 } else { 0o777 };
             (top.mode, top.modified, top.touched) = (mode & bits, modified, true);
         }
@@ -158,8 +163,12 @@ impl Course for Download {
         &mut self.desk
     }
 
-    fn summary(&self) -> Summary {
-        self.summary
+    fn books(&mut self) -> &mut Books {
+        &mut self.books
+    }
+
+    fn finish_of(id: DirectoryId) -> Task {
+        Task::Finish(id)
     }
 
     fn again(&self, task: Task) -> Task {
@@ -204,7 +213,7 @@ impl Course for Download {
                 Ok(Turn::Taken)
             }
             Task::List { id, ref cursor } => {
-                let Some(path) = self.directories.get(id).map(|directory| directory.path.clone()) else {
+                let Some(path) = self.books.directories.get(id).map(|directory| directory.path.clone()) else {
                     return Ok(Turn::Taken);
                 };
                 let call = Call::List { path: &path, wanted: self.wanted(), cursor: &cursor.clone() };
@@ -292,20 +301,20 @@ impl Download {
 
     /// Makes a directory, or goes into the one that is there.
     fn enter(&mut self, observer: &mut dyn Observer, parent: Option<DirectoryId>, path: Vec<u8>, source: &Source) {
-        let alone = parent.and_then(|id| self.directories.get(id)).is_some_and(|above| above.fresh);
+        let alone = parent.and_then(|id| self.books.directories.get(id)).is_some_and(|above| above.fresh);
         let made = self.make_directory(&path, source, alone);
         let settled = |this: &mut Self| parent.into_iter().for_each(|id| this.settle(id));
         let fresh = match made {
             Ok(fresh) => fresh,
             Err(error) => {
-                self.summary.failed += 1;
-                self.incomplete = true;
+                self.books.summary.failed += 1;
+                self.books.incomplete = true;
                 observer.failed(&path, &error);
                 return settled(self);
             }
         };
         if fresh {
-            self.summary.directories += 1;
+            self.books.summary.directories += 1;
             observer.done(&path, Deed::Made);
         }
         let bits = if self.options.keep.modes { 0o7777 } else { 0o777 };
@@ -315,7 +324,7 @@ impl Download {
         directory.owner = source.owner.filter(|_| self.options.keep.owners);
         // One that is there already gets the time of its source, too.
         directory.touched = true;
-        let id = self.directories.enter(directory);
+        let id = self.books.directories.enter(directory);
         // It holds its parent itself now.
         settled(self);
         if self.options.keep.xattrs && !self.options.dry_run {

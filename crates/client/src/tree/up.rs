@@ -6,11 +6,11 @@ mod sending;
 mod walk;
 
 use super::compare::Names;
-use super::desk::{self, Course, Desk, EXTRAS_BYTES_MAX, Flow, Halt, LIST_ROOM, Told, Turn};
-use super::directories::{Directories, Directory, DirectoryId};
+use super::desk::{self, Books, Course, Desk, EXTRAS_BYTES_MAX, Flow, Halt, LIST_ROOM, Named, Told, Turn};
+use super::directories::{Directory, DirectoryId};
 use super::events::{Deed, Event, Observer};
 use super::spill::Spill;
-use super::{Ended, Summary, TreeOptions};
+use super::{Ended, TreeOptions};
 use crate::ends::Payload;
 use crate::options::PutOptions;
 use crate::session::Session;
@@ -79,13 +79,23 @@ pub(super) struct Entry {
     node: Box<Node>,
 }
 
+impl Named for Entry {
+    fn directory(&self) -> DirectoryId {
+        self.directory
+    }
+
+    fn path(&self) -> &[u8] {
+        &self.path
+    }
+}
+
 /// See the module. It outlives a session: what one lost the next one takes up.
 #[derive(Debug)]
 pub struct Upload {
     store: LocalStore,
     desk: Desk<Task, Entry>,
     options: TreeOptions,
-    directories: Directories,
+    books: Books,
     /// Directories that the batch of this number makes.
     making: (u64, BTreeSet<DirectoryId>),
     /// What the target has, of directories that are not walked yet.
@@ -94,9 +104,6 @@ pub struct Upload {
     late: Late,
     /// Names to delete.
     surplus: Spill,
-    /// Part of the source could not be read: nothing may be concluded from what is missing.
-    incomplete: bool,
-    summary: Summary,
 }
 
 impl Upload {
@@ -114,14 +121,12 @@ impl Upload {
                 Task::Enter { parent: None, path: Vec::new(), node, fresh, touched: true },
             ),
             options,
-            directories: Directories::default(),
+            books: Books::default(),
             making: (0, BTreeSet::new()),
             there: BTreeMap::new(),
             firsts: Firsts::default(),
             late: Late::default(),
             surplus: Spill::default(),
-            incomplete: false,
-            summary: Summary::default(),
         })
     }
 
@@ -139,8 +144,12 @@ impl Course for Upload {
         &mut self.desk
     }
 
-    fn summary(&self) -> Summary {
-        self.summary
+    fn books(&mut self) -> &mut Books {
+        &mut self.books
+    }
+
+    fn finish_of(id: DirectoryId) -> Task {
+        Task::Finish(id)
     }
 
     fn again(&self, task: Task) -> Task {
@@ -188,7 +197,7 @@ impl Course for Upload {
                 Ok(Turn::Taken)
             }
             Task::Compare { id, ref cursor } => {
-                let Some(path) = self.directories.get(id).map(|directory| directory.path.clone()) else {
+                let Some(path) = self.books.directories.get(id).map(|directory| directory.path.clone()) else {
                     return Ok(Turn::Taken);
                 };
                 let wanted = Wanted::SIZE.and(Wanted::MODIFIED).and(Wanted::MODE).and(Wanted::TARGET);
@@ -219,7 +228,7 @@ impl Course for Upload {
 
     /// Begins the transfer of a large file, once its directory is there.
     fn begin(&mut self, session: &Session, observer: &mut dyn Observer, entry: Entry) -> Flow<Option<Entry>> {
-        if self.directories.get(entry.directory).is_some_and(|directory| !directory.made) {
+        if self.books.directories.get(entry.directory).is_some_and(|directory| !directory.made) {
             return Ok(Some(entry));
         }
         self.begin_transfer(session, observer, entry).map(|()| None)
@@ -233,7 +242,7 @@ impl Upload {
         directory.fresh = fresh;
         directory.made = !fresh;
         directory.touched = touched;
-        let id = self.directories.enter(directory);
+        let id = self.books.directories.enter(directory);
         // It holds its parent itself now.
         if let Some(parent) = parent {
             self.settle(parent);
@@ -246,13 +255,13 @@ impl Upload {
 
     /// Directories above something that nobody has said to be there, as calls of this batch in front of it.
     fn make_above(&mut self, id: DirectoryId) {
-        for missing in self.directories.missing(id) {
+        for missing in self.books.directories.missing(id) {
             self.make_one(missing);
         }
     }
 
     fn make_one(&mut self, id: DirectoryId) {
-        let Some(directory) = self.directories.get(id) else { return };
+        let Some(directory) = self.books.directories.get(id) else { return };
         if self.making.0 != self.desk.sent {
             self.making = (self.desk.sent, BTreeSet::new());
         }
@@ -268,8 +277,8 @@ impl Upload {
     /// Calls and bytes of what [`Self::make_above`] would add; none where that is more than fits in front of something else: then
     /// the outermost ones are on their way, and have to be there first.
     fn above(&mut self, session: &Session, id: DirectoryId) -> Flow<Option<(usize, usize)>> {
-        let missing = self.directories.missing(id);
-        let length = |this: &Self, id: &DirectoryId| this.directories.get(*id).map_or(0, |one| one.path.len());
+        let missing = self.books.directories.missing(id);
+        let length = |this: &Self, id: &DirectoryId| this.books.directories.get(*id).map_or(0, |one| one.path.len());
         let bytes = missing.iter().map(|id| length(self, id)).sum();
         let most = session.batch_bytes_max() / 4;
         if missing.len() <= ABOVE_MAX && bytes <= most {
@@ -359,7 +368,7 @@ impl Upload {
 
     /// The last calls about a directory.
     fn finish(&mut self, session: &Session, id: DirectoryId) -> Flow<Turn<Task>> {
-        let Some(directory) = self.directories.get(id).cloned() else { return Ok(Turn::Taken) };
+        let Some(directory) = self.books.directories.get(id).cloned() else { return Ok(Turn::Taken) };
         if !directory.touched || self.options.dry_run {
             self.left(id);
             return Ok(Turn::Taken);

@@ -2,6 +2,7 @@
 
 use super::{Download, Entry, Source, Task, parse};
 use crate::tree::compare::{Names, There};
+use crate::tree::desk::Course;
 use crate::tree::directories::DirectoryId;
 use crate::tree::events::{Deed, Observer};
 use crate::tree::join;
@@ -33,9 +34,9 @@ impl Download {
             (Task::List { id, .. }, Ok(Answer::Listing(listing))) => self.listed(observer, id, &listing),
             (Task::List { id, .. }, outcome) => {
                 let error = outcome.err().unwrap_or_else(|| Error::new(ErrorKind::Protocol, "no listing"));
-                let path = self.directories.get(id).map(|directory| directory.path.clone()).unwrap_or_default();
-                self.incomplete = true;
-                self.summary.failed += 1;
+                let path = self.books.directories.get(id).map(|directory| directory.path.clone()).unwrap_or_default();
+                self.books.incomplete = true;
+                self.books.summary.failed += 1;
                 observer.failed(&path, &error);
                 self.listed.remove(&id);
                 self.settle(id);
@@ -111,7 +112,7 @@ impl Download {
     }
 
     fn listed(&mut self, observer: &mut dyn Observer, id: DirectoryId, listing: &Listing<'_>) {
-        let Some(directory) = self.directories.get(id) else { return };
+        let Some(directory) = self.books.directories.get(id) else { return };
         let (above, fresh) = (directory.path.clone(), directory.fresh);
         let more = !listing.complete;
         // Going on would be beginning again, or waiting for nothing, for ever (P-72).
@@ -122,8 +123,8 @@ impl Download {
                     ErrorKind::Protocol,
                     "the server ended a page without an entry, or without saying where it goes on",
                 );
-                self.incomplete = true;
-                self.summary.failed += 1;
+                self.books.incomplete = true;
+                self.books.summary.failed += 1;
                 observer.failed(&above, &error);
             } else {
                 self.desk.tasks.push(Task::List { id, cursor: listing.cursor.to_vec() });
@@ -158,8 +159,8 @@ impl Download {
             return;
         }
         let mut fail = |this: &mut Self, error: &Error| {
-            this.incomplete = true;
-            this.summary.failed += 1;
+            this.books.incomplete = true;
+            this.books.summary.failed += 1;
             observer.failed(&path, error);
         };
         let at = match parse(&path) {
@@ -182,18 +183,18 @@ impl Download {
         let source = Box::new(Source::of(told));
         match (told.kind, there) {
             (FileType::Directory, _) => {
-                self.directories.hold(id);
+                self.books.directories.hold(id);
                 self.desk.tasks.push(Task::Enter { parent: Some(id), path, source });
             }
             (_, Some(There::Same)) => {
-                self.summary.skipped += 1;
+                self.books.summary.skipped += 1;
                 observer.done(&path, Deed::Skipped);
             }
             (_, Some(There::Directory)) => {
                 fail(self, &Error::new(ErrorKind::IsDirectory, "a directory is in the way; remove it first"));
             }
             (kind, _) if !self.options.keep.specials && !matches!(kind, FileType::Regular | FileType::Symlink) => {
-                self.summary.passed_over += 1;
+                self.books.summary.passed_over += 1;
             }
             (kind, there) => {
                 if there == Some(There::OtherKind)
@@ -205,7 +206,7 @@ impl Download {
                 if self.options.keep.links && told.links.is_some_and(|links| links > 1) && self.is_second(&path, told) {
                     return;
                 }
-                self.directories.hold(id);
+                self.books.directories.hold(id);
                 let alone = fresh || there.is_none();
                 let entry = Entry { directory: id, path, source, alone };
                 let checked = self.options.checksum && there == Some(There::Older) && kind == FileType::Regular;
@@ -229,7 +230,7 @@ impl Download {
 
     /// What the target has and the source does not.
     fn find_surplus(&mut self, observer: &mut dyn Observer, above: &[u8], names: &Names) {
-        if self.options.delete.is_none() || self.incomplete {
+        if self.options.delete.is_none() || self.books.incomplete {
             return;
         }
         let Ok(at) = parse(above) else { return };
@@ -244,33 +245,8 @@ impl Download {
             if kept.is_ok() { Take::More } else { Take::Stop }
         });
         if let Err(error) = listed.map(drop).and(kept) {
-            self.incomplete = true;
+            self.books.incomplete = true;
             observer.note(&error.message);
-        }
-    }
-
-    pub(super) fn done(&mut self, observer: &mut dyn Observer, entry: &Entry, deed: Deed) {
-        self.summary.count(deed);
-        observer.done(&entry.path, deed);
-        self.settle(entry.directory);
-    }
-
-    pub(super) fn failed(&mut self, observer: &mut dyn Observer, entry: &Entry, error: &Error) {
-        self.summary.failed += 1;
-        observer.failed(&entry.path, error);
-        self.settle(entry.directory);
-    }
-
-    pub(super) fn settle(&mut self, id: DirectoryId) {
-        if let Some(complete) = self.directories.settle(id) {
-            self.desk.tasks.push(Task::Finish(complete));
-        }
-    }
-
-    /// Nothing is left to be done about a directory.
-    pub(super) fn left(&mut self, id: DirectoryId) {
-        if let Some(parent) = self.directories.leave(id) {
-            self.desk.tasks.push(Task::Finish(parent));
         }
     }
 }

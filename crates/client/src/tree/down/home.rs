@@ -2,6 +2,7 @@
 
 use super::{Download, Entry, Source, Task, parse};
 use crate::tree::compare::There;
+use crate::tree::desk::Course;
 use crate::tree::directories::DirectoryId;
 use crate::tree::events::Observer;
 use crate::tree::{same_time, wire_kind};
@@ -90,7 +91,7 @@ impl Download {
 
     /// The last that happens to a directory.
     pub(super) fn finish(&mut self, observer: &mut dyn Observer, id: DirectoryId) {
-        let Some(directory) = self.directories.get(id).cloned() else { return };
+        let Some(directory) = self.books.directories.get(id).cloned() else { return };
         if !self.options.dry_run && directory.touched {
             let keep = self.options.keep;
             let mode = (keep.modes || directory.mode & 0o700 != 0o700).then_some(directory.mode);
@@ -101,7 +102,7 @@ impl Download {
                 false => Ok(()),
             });
             if let Err(error) = synced {
-                self.summary.failed += 1;
+                self.books.summary.failed += 1;
                 observer.failed(&directory.path, &error);
             }
         }
@@ -118,8 +119,8 @@ impl Download {
     }
 
     pub(super) fn reduced(&mut self, observer: &mut dyn Observer, path: &[u8], error: &Error) {
-        self.summary.reduced += 1;
-        if self.summary.reduced == 1 {
+        self.books.summary.reduced += 1;
+        if self.books.summary.reduced == 1 {
             observer.note(&format!("{}: {error}; more of the kind is counted", path.escape_ascii()));
         }
     }

@@ -53,13 +53,13 @@ impl Download {
         if count == 0 {
             return;
         }
-        if self.incomplete || self.summary.failed > 0 {
+        if self.books.incomplete || self.books.summary.failed > 0 {
             return observer.note(&format!(
                 "{count} names that the source does not have were not removed: part of the copy failed"
             ));
         }
         if count > most {
-            self.summary.failed += 1;
+            self.books.summary.failed += 1;
             return observer
                 .note(&format!("{count} names would be removed, more than {most}: nothing was; raise --max-delete"));
         }
@@ -75,11 +75,11 @@ impl Download {
     fn tell(&mut self, observer: &mut dyn Observer, path: &[u8], deed: Deed, outcome: Result<(), Error>) {
         match outcome {
             Ok(()) => {
-                self.summary.count(deed);
+                self.books.summary.count(deed);
                 observer.done(path, deed);
             }
             Err(error) => {
-                self.summary.failed += 1;
+                self.books.summary.failed += 1;
                 observer.failed(path, &error);
             }
         }

@@ -3,7 +3,7 @@
 use super::walk::is_special;
 use super::{Entry, Task, Upload};
 
-use crate::tree::desk::EXTRAS_BYTES_MAX;
+use crate::tree::desk::{Course, EXTRAS_BYTES_MAX};
 use crate::tree::directories::DirectoryId;
 use crate::tree::events::{Deed, Observer};
 use crate::tree::{join, same_time, wire_kind};
@@ -25,9 +25,10 @@ impl Upload {
             (Task::Compare { id, .. }, Ok(Answer::Listing(listing))) => self.compared(observer, id, &listing),
             (Task::Compare { id, .. }, outcome) => {
                 // What is there is not known: everything is sent, nothing is removed.
-                self.incomplete = true;
+                self.books.incomplete = true;
                 if let Some(error) = outcome.err() {
-                    let path = self.directories.get(id).map(|directory| directory.path.clone()).unwrap_or_default();
+                    let path =
+                        self.books.directories.get(id).map(|directory| directory.path.clone()).unwrap_or_default();
                     observer.note(&format!("{}: {error}", path.escape_ascii()));
                 }
                 self.desk.tasks.push(Task::Walk { id, cursor: Vec::new() });
@@ -46,7 +47,7 @@ impl Upload {
                 ErrorKind::AlreadyExists if self.options.keep_existing => self.done(observer, &entry, Deed::Skipped),
                 // What was not granted is counted, as for attributes.
                 ErrorKind::Refused if is_special(entry.node.kind) => {
-                    self.summary.reduced += 1;
+                    self.books.summary.reduced += 1;
                     self.settle(entry.directory);
                 }
                 _ => self.failed(observer, &entry, &error),
@@ -56,12 +57,13 @@ impl Upload {
                 _ => self.desk.tasks.push(Task::Entry(entry)),
             },
             (Task::Check(entry), outcome) => self.checked(observer, entry, outcome),
-            (Task::Extra, Err(_)) => self.summary.reduced += 1,
+            (Task::Extra, Err(_)) => self.books.summary.reduced += 1,
             (Task::Finish(id), outcome) => {
                 // Its content is there; the time of a directory is a nicety, but one that is told.
                 if let Err(error) = outcome {
-                    let path = self.directories.get(id).map(|directory| directory.path.clone()).unwrap_or_default();
-                    self.summary.reduced += 1;
+                    let path =
+                        self.books.directories.get(id).map(|directory| directory.path.clone()).unwrap_or_default();
+                    self.books.summary.reduced += 1;
                     observer.note(&format!("{}: {error}", path.escape_ascii()));
                 }
                 self.left(id);
@@ -76,7 +78,7 @@ impl Upload {
     }
 
     fn was_made(&mut self, observer: &mut dyn Observer, id: DirectoryId, error: Option<Error>) {
-        let Some(directory) = self.directories.get_mut(id) else { return };
+        let Some(directory) = self.books.directories.get_mut(id) else { return };
         if std::mem::replace(&mut directory.made, true) {
             return;
         }
@@ -84,18 +86,18 @@ impl Upload {
         match error {
             // What is below it fails by itself then, each with its reason.
             Some(error) => {
-                self.summary.failed += 1;
+                self.books.summary.failed += 1;
                 observer.failed(&path, &error);
             }
             None => {
-                self.summary.directories += 1;
+                self.books.summary.directories += 1;
                 observer.done(&path, Deed::Made);
             }
         }
     }
 
     fn compared(&mut self, observer: &mut dyn Observer, id: DirectoryId, listing: &Listing<'_>) {
-        let Some(path) = self.directories.get(id).map(|directory| directory.path.clone()) else { return };
+        let Some(path) = self.books.directories.get(id).map(|directory| directory.path.clone()) else { return };
         let mut names = self.there.remove(&id).unwrap_or_default();
         for entry in listing.entries.clone() {
             if let Some(there) = self.judge(&path, entry.name, &entry.attributes) {
@@ -110,7 +112,7 @@ impl Upload {
                 observer.note(
                     "the server ended a page of a directory without an entry, or without saying where it goes on",
                 );
-                self.incomplete = true;
+                self.books.incomplete = true;
                 Task::Walk { id, cursor: Vec::new() }
             }
             false => Task::Compare { id, cursor: listing.cursor.to_vec() },
@@ -144,7 +146,7 @@ impl Upload {
     ) {
         match error {
             None => {
-                self.summary.others += 1;
+                self.books.summary.others += 1;
                 self.touch_late(&path);
                 observer.done(&path, Deed::Made);
             }
@@ -153,7 +155,7 @@ impl Upload {
                 self.desk.tasks.push(Task::Link { first, path, again: true });
             }
             Some(error) => {
-                self.summary.failed += 1;
+                self.books.summary.failed += 1;
                 observer.failed(&path, &error);
             }
         }
@@ -162,14 +164,14 @@ impl Upload {
     fn removed(&mut self, observer: &mut dyn Observer, path: &[u8], error: Option<Error>) {
         match error {
             None => {
-                self.summary.deleted += 1;
+                self.books.summary.deleted += 1;
                 self.touch_late(path);
                 observer.done(path, Deed::Deleted);
             }
             // Somebody else was faster.
             Some(error) if error.kind == ErrorKind::NotFound => {}
             Some(error) => {
-                self.summary.failed += 1;
+                self.books.summary.failed += 1;
                 observer.failed(path, &error);
             }
         }
@@ -192,11 +194,11 @@ impl Upload {
         if entries.peek().is_none() {
             return self.desk.tasks.push(Task::RemoveEmpty(path));
         }
-        if before == Some(self.summary.deleted) {
+        if before == Some(self.books.summary.deleted) {
             // Nothing of what is left could be removed, and each was told.
             return self.removed(observer, &path, Some(Error::new(ErrorKind::NotEmpty, "directory not empty")));
         }
-        self.desk.tasks.push(Task::RemoveAll(path.clone(), Some(self.summary.deleted)));
+        self.desk.tasks.push(Task::RemoveAll(path.clone(), Some(self.books.summary.deleted)));
         for entry in entries {
             let inner = join(&path, entry.name);
             self.desk.tasks.push(match entry.attributes.kind {
@@ -242,30 +244,5 @@ impl Upload {
     fn has_text(&self, entry: &Entry, told: Option<&[u8]>) -> bool {
         let text = RelPath::parse(&entry.path).ok().and_then(|path| self.store.read_symlink(&path).ok());
         text.as_deref() == told
-    }
-
-    pub(super) fn done(&mut self, observer: &mut dyn Observer, entry: &Entry, deed: Deed) {
-        self.summary.count(deed);
-        observer.done(&entry.path, deed);
-        self.settle(entry.directory);
-    }
-
-    pub(super) fn failed(&mut self, observer: &mut dyn Observer, entry: &Entry, error: &Error) {
-        self.summary.failed += 1;
-        observer.failed(&entry.path, error);
-        self.settle(entry.directory);
-    }
-
-    pub(super) fn settle(&mut self, id: DirectoryId) {
-        if let Some(complete) = self.directories.settle(id) {
-            self.desk.tasks.push(Task::Finish(complete));
-        }
-    }
-
-    /// Nothing is left to be done about a directory.
-    pub(super) fn left(&mut self, id: DirectoryId) {
-        if let Some(parent) = self.directories.leave(id) {
-            self.desk.tasks.push(Task::Finish(parent));
-        }
     }
 }

@@ -154,7 +154,7 @@ impl Upload {
         if count == 0 {
             return false;
         }
-        if self.incomplete || self.summary.failed > 0 {
+        if self.books.incomplete || self.books.summary.failed > 0 {
             observer.note(&format!(
                 "{count} names that the source does not have were not removed: part of the copy failed"
             ));
@@ -163,7 +163,7 @@ impl Upload {
         if count > most {
             observer
                 .note(&format!("{count} names would be removed, more than {most}: nothing was; raise --max-delete"));
-            self.summary.failed += 1;
+            self.books.summary.failed += 1;
             return false;
         }
         true
@@ -172,12 +172,12 @@ impl Upload {
     /// What a dry run has to tell at its end.
     fn tell_late(&mut self, observer: &mut dyn Observer) -> bool {
         for (_, path) in drained(&mut self.late.links, observer).flatten() {
-            self.summary.others += 1;
+            self.books.summary.others += 1;
             observer.done(&path, Deed::Made);
         }
         if self.may_delete(observer) {
             for (path, _) in drained(&mut self.surplus, observer).flatten() {
-                self.summary.deleted += 1;
+                self.books.summary.deleted += 1;
                 observer.done(&path, Deed::Deleted);
             }
         }

@@ -2,7 +2,7 @@
 
 use super::{Entry, SMALL_BYTES_MAX, Task, Upload};
 use crate::session::Session;
-use crate::tree::desk::{EXTRAS_BYTES_MAX, Flow, Turn};
+use crate::tree::desk::{Course, EXTRAS_BYTES_MAX, Flow, Turn};
 use crate::tree::events::Observer;
 use crate::tree::pending::Filling;
 use crate::tree::{walk_small, wire_kind};
@@ -17,7 +17,7 @@ impl Upload {
             if !self.desk.takes_large() {
                 return Ok(Turn::Later(Task::Entry(entry)));
             }
-            if self.directories.get(entry.directory).is_some_and(|directory| !directory.made) {
+            if self.books.directories.get(entry.directory).is_some_and(|directory| !directory.made) {
                 self.desk.tasks.push(Task::Make(entry.directory));
             }
             self.desk.large.push_back(entry);
@@ -117,7 +117,7 @@ impl Upload {
             let bytes = extras.count() * entry.path.len() + extras.bytes();
             // A value may be as long as a whole record.
             if bytes + self.desk.base.len() + 1024 > session.batch_bytes_max() {
-                self.summary.reduced += 1;
+                self.books.summary.reduced += 1;
                 continue;
             }
             // From the beginning again: to set twice does no harm.

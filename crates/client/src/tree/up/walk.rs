@@ -3,6 +3,7 @@
 use super::sending::Extras;
 use super::{Entry, Task, Upload};
 use crate::tree::compare::There;
+use crate::tree::desk::Course;
 use crate::tree::directories::DirectoryId;
 use crate::tree::events::{Deed, Observer};
 use crate::tree::{join, same_time};
@@ -17,7 +18,7 @@ const PAGE_ENTRIES: usize = 256;
 impl Upload {
     /// Takes up the next page of a directory of the source.
     pub(super) fn walk(&mut self, observer: &mut dyn Observer, id: DirectoryId, cursor: &[u8]) {
-        let Some(path) = self.directories.get(id).map(|directory| directory.path.clone()) else { return };
+        let Some(path) = self.books.directories.get(id).map(|directory| directory.path.clone()) else { return };
         let mut page = Vec::new();
         let listed = RelPath::parse(&path)
             .map_err(|error| Error::new(ErrorKind::InvalidPath, error.to_string()))
@@ -33,8 +34,8 @@ impl Upload {
         let next = match listed {
             Ok(next) => next,
             Err(error) => {
-                self.incomplete = true;
-                self.summary.failed += 1;
+                self.books.incomplete = true;
+                self.books.summary.failed += 1;
                 observer.failed(&path, &error);
                 None
             }
@@ -75,14 +76,14 @@ impl Upload {
                 // What is in its way is found out when it is made.
                 let fresh = !matches!(there, Some(There::Directory | There::OlderDirectory));
                 let touched = there != Some(There::Directory);
-                self.directories.hold(id);
+                self.books.directories.hold(id);
                 self.desk.tasks.push(Task::Enter { parent: Some(id), path, node, fresh, touched });
             }
             (_, Some(There::Same)) => self.skip(observer, &path),
-            (kind, _) if !self.options.keep.specials && is_special(kind) => self.summary.passed_over += 1,
+            (kind, _) if !self.options.keep.specials && is_special(kind) => self.books.summary.passed_over += 1,
             (_, there) => {
-                self.directories.hold(id);
-                if let Some(directory) = self.directories.get_mut(id) {
+                self.books.directories.hold(id);
+                if let Some(directory) = self.books.directories.get_mut(id) {
                     directory.touched = true;
                 }
                 if self.options.keep.links && node.links > 1 && self.is_second(&path, &node, observer) {
@@ -107,7 +108,7 @@ impl Upload {
     }
 
     fn skip(&mut self, observer: &mut dyn Observer, path: &[u8]) {
-        self.summary.skipped += 1;
+        self.books.summary.skipped += 1;
         observer.done(path, Deed::Skipped);
     }
 
@@ -119,13 +120,13 @@ impl Upload {
             Ok(node) => node,
             Err(error) => {
                 let absent = error.kind == ErrorKind::NotFound;
-                self.incomplete |= !absent;
+                self.books.incomplete |= !absent;
                 if absent
                     && self.options.delete.is_some()
                     && self.options.takes(&path, told.kind == FileType::Directory)
                 {
                     let kind: &[u8] = if told.kind == FileType::Directory { b"d" } else { b"" };
-                    self.incomplete |= self.surplus.push(&path, kind).is_err();
+                    self.books.incomplete |= self.surplus.push(&path, kind).is_err();
                 }
                 return None;
             }
