@@ -15,7 +15,7 @@ pub struct Heard {
 
 impl Default for Heard {
     fn default() -> Self {
-        Self { done: Vec::new(), failed: Vec::new(), notes: Vec::new(), until: Instant::now() + PATIENCE }
+        Self { done: Vec::new(), failed: Vec::new(), notes: Vec::new(), until: Instant::now() + 3 * PATIENCE }
     }
 }
 

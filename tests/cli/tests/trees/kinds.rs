@@ -199,7 +199,8 @@ fn a_directory_goes_where_cp_would_put_it() {
     scene.directory("gets");
     let (file, tree) = (server.url("both/single"), server.url("both/tree"));
     scene.run(["cp", "-r", &file, &tree, "gets"]).ends_with(0).is_silent();
-    same(&scene, "server/both", "gets", false);
+    same(&scene, "tree", "gets/tree", false);
+    assert_eq!(scene.read("gets/single"), pattern(1000, 3));
     // Without -r a directory is no file, and what is no directory takes none.
     scene.run(["cp", "tree", &server.url("x")]).says(&["-r"]);
     scene.run(["cp", "-r", "tree", &server.url("both/single")]).ends_with(3).says(&["not a directory"]);

@@ -96,6 +96,10 @@ impl Tree for LocalStore {
     fn make_directory(&self, path: &RelPath, mode: u32, parents: bool) -> Result<()> {
         if parents {
             self.must_be_writable(Verb::Create, path)?;
+            // Mostly only the last one is missing: then nothing above it is gone through one by one.
+            if !path.is_root() && self.make_directory(path, mode, false).is_ok() {
+                return Ok(());
+            }
             let made = self.make_directories(path, mode);
             return made.map(drop).map_err(|stop| self.in_the_way(path, &stop));
         }
