@@ -29,6 +29,24 @@ const FORMS: &[Form] = &[
         variables: &[("XDFS_KILLS_BYTES", "5368709120"), ("XDFS_KILLS", "40"), ("XDFS_KILLS_OUTAGE", "30")],
     },
     Form {
+        name: "tree-kills",
+        package: "xdfs-test-cli",
+        filter: &["--test", "trees", "killed"],
+        variables: &[("XDFS_TREE_KILLS", "50")],
+    },
+    Form {
+        name: "races",
+        package: "xdfs-test-conformance",
+        filter: &["--test", "store", "race"],
+        variables: &[("XDFS_RACE_ROUNDS", "20000")],
+    },
+    Form {
+        name: "paths",
+        package: "xdfs-test-conformance",
+        filter: &["--test", "store", "paths"],
+        variables: &[("XDFS_PATH_CASES", "1000000")],
+    },
+    Form {
         name: "login-timing",
         package: "xdfs-client",
         filter: &["--test", "hostile", "b26_a_login_of_nobody"],

@@ -74,6 +74,11 @@ pub(crate) struct TreeArgs {
     #[command(flatten)]
     pub(crate) patterns: Patterns,
 
+    /// A tree that is new at the target appears there whole or not at all. Until then it is beside it, under a name that begins
+    /// with a dot; the same command goes on with it
+    #[arg(long, help_heading = "Trees")]
+    pub(crate) atomic: bool,
+
     /// Of a tree, take only the names in FILE: one a line, below the top; '-' reads standard input
     #[arg(long, value_name = "FILE", help_heading = "Trees")]
     pub(crate) files_from: Option<PathBuf>,

@@ -21,6 +21,8 @@ pub(crate) struct TreePlan {
     pub(crate) files_from: Option<PathBuf>,
     /// Where names go that failed.
     pub(crate) failures: Option<PathBuf>,
+    /// It gets its name when it is whole.
+    pub(crate) atomic: bool,
     /// Nothing is changed.
     pub(crate) dry_run: bool,
     /// Contents are compared.
@@ -39,6 +41,7 @@ impl TreePlan {
             patterns: args.patterns.0,
             files_from: args.files_from,
             failures: args.failures,
+            atomic: args.atomic,
             dry_run: false,
             checksum: false,
             delete: None,

@@ -239,3 +239,29 @@ fn a_file_that_fails_stops_no_other_and_the_list_of_failures_can_be_fed_back() {
     scene.run(["sync", "tree", &url]).ends_with(0).is_silent();
     same(&scene, "tree", "server/copy", false);
 }
+
+#[test]
+fn an_atomic_copy_appears_whole_or_not_at_all() {
+    let scene = Scene::new();
+    plant(&scene, "tree", 30, 4);
+    let server = scene.serve();
+    scene.run(["cp", "-r", "--atomic", "tree", &server.url("whole")]).ends_with(0).is_silent();
+    same(&scene, "tree", "server/whole", false);
+    scene.run(["sync", "--atomic", &server.url("whole"), "back"]).ends_with(0).is_silent();
+    same(&scene, "tree", "back", false);
+    assert_eq!(scene.names("server"), ["whole"]);
+    // For what is there already it promises nothing.
+    scene.run(["sync", "--atomic", "tree", &server.url("whole")]).ends_with(3).says(&["--atomic"]);
+    scene.run(["sync", "--atomic", &server.url("whole"), "back"]).ends_with(5).says(&["--atomic"]);
+    // A part that fails keeps it from its name; the same command goes on where it was.
+    scene.write("server/.part.xdfs-tree/d1/e1/file-1/x", b"in the way");
+    let outcome = scene.run(["cp", "-r", "--atomic", "tree", &server.url("part")]);
+    outcome.ends_with(1).says(&["not there", ".part.xdfs-tree"]);
+    assert!(!scene.path("server/part").exists());
+    std::fs::remove_dir_all(scene.path("server/.part.xdfs-tree/d1/e1/file-1")).expect("it can be removed");
+    let outcome = scene.run(["cp", "-r", "--json", "--atomic", "tree", &server.url("part")]);
+    let tree = outcome.ends_with(0).objects().pop().expect("a line about the tree");
+    assert_eq!(tree["files"], 1, "{tree}");
+    same(&scene, "tree", "server/part", false);
+    assert_eq!(scene.names("server"), ["part", "whole"]);
+}

@@ -3,12 +3,15 @@
 mod names;
 mod news;
 
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use xdfs_client::tree::{Download, Ended, Observer, Summary, TreeOptions, Upload};
-use xdfs_client::{Error, ErrorKind, RemoteFile, RemoteKind, Session};
+use xdfs_client::wire::Call;
+use xdfs_client::{Batch, Error, ErrorKind, Existing, RemoteFile, RemoteKind, Session};
+use xdfs_proto::base::RelPath;
 use xdfs_xio::store::{FileKind, LocalPlace, LocalStore, Tree as _};
 
 use self::names::Failures;
@@ -55,11 +58,58 @@ impl Copy<'_> {
             let here = |error| Failed::of_local(&shown, error);
             let store = directory(source).map_err(here)?;
             let fresh = self.look_up(target)?;
+            let way = match plan.atomic && !plan.dry_run {
+                true => Some(self.way_to(target, fresh)?),
+                false => None,
+            };
+            let (base, fresh) = way.as_ref().map_or((target, fresh), |(way, fresh)| (way, *fresh));
             let options = self.tree_options(plan)?;
-            Upload::new(store, wire_name(target), fresh, options).map_err(here)
+            let upload = Upload::new(store, wire_name(base), fresh, options).map_err(here)?;
+            Ok((upload, way.map(|(way, _)| way)))
         })();
-        match outcome {
-            Ok(mut upload) => self.carry(&mut upload, target, (&shown, &target.to_string()), plan),
+        let (mut upload, way) = match outcome {
+            Ok(both) => both,
+            Err(failed) => return self.moving.tell(Err(failed)),
+        };
+        let exit = self.carry(&mut upload, target, (&shown, &target.to_string()), plan)?;
+        match way {
+            Some(way) if exit == Exit::Done => self.publish(&way, target),
+            Some(way) => {
+                self.moving
+                    .output()
+                    .note(&format!("{target}: not there, since part of it failed; the rest is in {way}"));
+                Ok(exit)
+            }
+            None => Ok(exit),
+        }
+    }
+
+    /// Where a tree is until it is whole, and whether nothing of it is there.
+    fn way_to(&mut self, target: &Url, fresh: bool) -> Result<(Url, bool), Failed> {
+        let way = target.name().zip(target.parent()).and_then(|(name, above)| above.join(&way_name(name)).ok());
+        let (Some(way), true) = (way, fresh) else {
+            let error = Error::new(ErrorKind::AlreadyExists, "it is there already; --atomic is for what is new");
+            return Err(Failed::of_peer(&target.to_string(), error));
+        };
+        let fresh = self.look(&way)?.is_none();
+        Ok((way, fresh))
+    }
+
+    /// Gives a whole tree its name.
+    fn publish(&mut self, way: &Url, target: &Url) -> Result<Exit, Failure> {
+        let durable = self.options.durability != WhenDone::Written;
+        let renamed = match (target.parent(), way.name(), target.name()) {
+            (Some(above), Some(path), Some(to)) => self.session_of(target).and_then(|session| {
+                let mut batch = Batch::new(wire_name(&above));
+                batch.push(&Call::Rename { path, to, keep_existing: true });
+                let batch = if durable { batch.durable() } else { batch };
+                renamed(session, &batch).map_err(|error| Failed::of_peer(&target.to_string(), error))
+            }),
+            // Only what has a name and lies in something has a way to it.
+            _ => Ok(()),
+        };
+        match renamed {
+            Ok(()) => Ok(Exit::Done),
             Err(failed) => self.moving.tell(Err(failed)),
         }
     }
@@ -76,13 +126,32 @@ impl Copy<'_> {
             }
             let here = |error| Failed::of_local(&shown, error);
             let options = self.tree_options(plan)?;
-            let (store, fresh) = made(target, plan.dry_run).map_err(here)?;
+            let way = match plan.atomic && !plan.dry_run {
+                true => Some(local_way(target).map_err(here)?),
+                false => None,
+            };
+            let (store, fresh) = made(way.as_deref().unwrap_or(target), plan.dry_run).map_err(here)?;
             let download = Download::new(store, wire_name(source), fresh, options);
-            Ok(download.with_top(top.mode, top.modified))
+            Ok((download.with_top(top.mode, top.modified), way))
         })();
-        match outcome {
-            Ok(mut download) => self.carry(&mut download, source, (&source.to_string(), &shown), plan),
-            Err(failed) => self.moving.tell(Err(failed)),
+        let (mut download, way) = match outcome {
+            Ok(both) => both,
+            Err(failed) => return self.moving.tell(Err(failed)),
+        };
+        let exit = self.carry(&mut download, source, (&source.to_string(), &shown), plan)?;
+        match way {
+            Some(way) if exit == Exit::Done => match local_publish(&way, target) {
+                Ok(()) => Ok(exit),
+                Err(error) => self.moving.tell(Err(Failed::of_local(&shown, error))),
+            },
+            Some(way) => {
+                let way = printable_path(&way);
+                self.moving
+                    .output()
+                    .note(&format!("{shown}: not there, since part of it failed; the rest is in {way}"));
+                Ok(exit)
+            }
+            None => Ok(exit),
         }
     }
 
@@ -183,16 +252,19 @@ impl Copy<'_> {
 
     /// What stands at a URL; none where nothing does.
     pub(super) fn look(&mut self, url: &Url) -> Result<Option<RemoteFile>, Failed> {
-        let shown = url.to_string();
-        let (session, new) = self.sessions.with(url).map_err(|failed| Failed::of_session(&shown, failed))?;
+        match self.session_of(url)?.stat(wire_name(url)) {
+            Ok(file) => Ok(Some(file)),
+            Err(error) if error.kind == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Failed::of_peer(&url.to_string(), error)),
+        }
+    }
+
+    fn session_of(&mut self, url: &Url) -> Result<&Session, Failed> {
+        let (session, new) = self.sessions.with(url).map_err(|failed| Failed::of_session(&url.to_string(), failed))?;
         if new {
             self.moving.greet(session, self.options);
         }
-        match session.stat(wire_name(url)) {
-            Ok(file) => Ok(Some(file)),
-            Err(error) if error.kind == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(Failed::of_peer(&shown, error)),
-        }
+        Ok(session)
     }
 }
 
@@ -226,6 +298,43 @@ fn made(path: &Path, dry_run: bool) -> Result<(LocalStore, bool), Error> {
             Ok((LocalPlace::of(trimmed.as_os_str().as_bytes())?.store, true))
         }
     }
+}
+
+/// Makes the one call of a batch.
+fn renamed(session: &Session, batch: &Batch) -> Result<(), Error> {
+    let reply = session.call(batch)?.wait()?;
+    match reply.read()?.outcomes.first() {
+        Some(Err(why)) => Err(xdfs_client::failed(*why, "cannot give it its name")),
+        _ => Ok(()),
+    }
+}
+
+/// The name that a tree has until it is whole; the same each time, so that the next attempt finds it.
+fn way_name(name: &[u8]) -> Vec<u8> {
+    [b".", name, b".xdfs-tree"].concat()
+}
+
+/// Where a tree is until it is whole.
+fn local_way(target: &Path) -> Result<PathBuf, Error> {
+    let target = trimmed(target);
+    let there = LocalPlace::of(target.as_os_str().as_bytes())?.existing.is_some();
+    let name = target.file_name().filter(|_| !there).ok_or_else(|| {
+        let text = format!("'{}' is there already; --atomic is for what is new", printable_path(&target));
+        Error::new(ErrorKind::AlreadyExists, text)
+    })?;
+    Ok(target.with_file_name(OsStr::from_bytes(&way_name(name.as_bytes()))))
+}
+
+/// Gives a whole tree its name.
+fn local_publish(way: &Path, target: &Path) -> Result<(), Error> {
+    let parent = way.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let place = LocalPlace::of(parent.as_os_str().as_bytes())?;
+    let name = |path: &Path| {
+        let name = path.file_name().map(OsStrExt::as_bytes).unwrap_or_default();
+        RelPath::parse(name).map_err(|error| Error::new(ErrorKind::InvalidPath, error.to_string()))
+    };
+    place.store.rename(&name(way)?, &name(&trimmed(target))?, Existing::Keep)?;
+    place.store.sync(&RelPath::default())
 }
 
 fn trimmed(path: &Path) -> PathBuf {

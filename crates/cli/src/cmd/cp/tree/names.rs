@@ -182,6 +182,7 @@ mod tests {
                 .collect(),
             files_from: None,
             failures: None,
+            atomic: false,
             dry_run: false,
             checksum: false,
             delete: None,
