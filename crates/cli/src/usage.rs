@@ -13,11 +13,7 @@ use crate::exit::{Exit, Failure};
 use crate::text::printable;
 
 /// Commands of the design that no version has yet, and what each comes with.
-const LATER: &[(&str, &[&str])] = &[
-    ("trees", &["ls", "mkdir", "rm", "mv", "ln", "chmod", "touch", "cat", "du", "df"]),
-    ("tuning", &["tune"]),
-    ("the mount", &["mount"]),
-];
+const LATER: &[(&str, &[&str])] = &[("tuning", &["tune"]), ("the mount", &["mount"])];
 
 /// What was typed; a failure when it cannot be read, or when the answer was help.
 pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Typed, Failure> {
@@ -112,9 +108,13 @@ mod tests {
         for (line, part) in [
             (
                 "xdfs frobnicate",
-                "no command 'frobnicate' in this version; it has serve, cp, sync, stat, sum, demo, user, key, trust",
+                "no command 'frobnicate' in this version; it has serve, cp, sync, stat, sum, ls, mkdir, rm, mv, ln, \
+                 chmod, touch, cat, du, df, demo, user, key, trust",
             ),
-            ("xdfs ls xdfs://h/e", "no command 'ls' in this version (it comes with trees); it has serve, cp, sync"),
+            (
+                "xdfs mount xdfs://h/e",
+                "no command 'mount' in this version (it comes with the mount); it has serve, cp, sync",
+            ),
         ] {
             let failure = failure(line);
             assert_eq!(failure.exit, Exit::Usage);
