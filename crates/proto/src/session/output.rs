@@ -47,7 +47,7 @@ pub enum Output {
     Verify { operation: OperationId, length: u64, reread: bool, sent: Proof },
     /// These ranges go once more: their hashes are void. The sender reads and hashes them itself, whatever the route was.
     Again { operation: OperationId, ranges: Vec<Extent> },
-    /// Give the target its name, by the plan of [`crate::commit`]; then call `on_committed`.
+    /// Give the target its name, by the plan of [`crate::base::commit`]; then call `on_committed`.
     Commit { operation: OperationId, length: u64, durable: bool },
     /// A batch came on this channel, behind those that came on it before: do its calls; then call `on_answered`. (Server.)
     Execute { operation: OperationId, channel: ChannelId },
