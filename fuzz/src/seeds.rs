@@ -1,6 +1,7 @@
 //! The inputs from which the corpus was made: the golden frames of `vectors/`, messages that break one rule each, and
 //! conversations for the session. `--write-corpus` writes them; what a run finds is added to the corpus by hand.
 
+mod calls;
 mod texts;
 
 use crate::{conversations, corpus};
@@ -18,6 +19,7 @@ pub(crate) fn all() -> Vec<Seed> {
     let mut seeds = vectors();
     seeds.extend(broken());
     seeds.extend(paths());
+    seeds.extend(calls::all());
     seeds.extend(conversations::all());
     seeds.extend(texts::all());
     seeds

@@ -122,7 +122,8 @@ fn configurations(seeds: &mut Vec<Seed>) {
         suites = [\"aes-256-gcm\"]\nconfinement = \"required\"\n[limits]\nsessions = 100\nidle-seconds = 60\n\
         channels = 64\n[log]\naudit = \"audit.jsonl\"\nquiet = true\n[exports.data]\ndirectory = \"/srv/data\"\n\
         users = [\"alice\", \"bob\"]\nmin-protection = \"private\"\n[exports.in]\ndirectory = \"incoming\"\n\
-        anonymous = \"create\"\n[exports.pub]\ndirectory = \"memory:\"\naccess = \"ro\"\nanonymous = \"ro\"\n";
+        anonymous = \"create\"\n[exports.pub]\ndirectory = \"memory:\"\naccess = \"ro\"\nanonymous = \"ro\"\n\
+        keep = [\"modes\", \"owner\", \"acl\", \"xattr\", \"special\"]\n";
     add(
         seeds,
         "config",
@@ -143,6 +144,7 @@ fn configurations(seeds: &mut Vec<Seed>) {
             ("no-directory", "[exports.a]\ndirectory = \"\""),
             ("bad-access", "[exports.a]\ndirectory = \"/srv\"\naccess = \"rx\""),
             ("read-only-write", "[exports.a]\ndirectory = \"/srv\"\naccess = \"ro\"\nanonymous = \"rw\""),
+            ("bad-keep", "[exports.a]\ndirectory = \"/srv\"\nkeep = [\"everything\"]"),
             ("bad-anonymous", "[exports.a]\ndirectory = \"/srv\"\nanonymous = \"yes\""),
             ("unknown", "listne = 1"),
             ("no-toml", "exports = 1\nlisten"),

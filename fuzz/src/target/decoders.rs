@@ -7,7 +7,7 @@ use xdfs_proto::limits;
 use xdfs_proto::negotiate::{self, Policy};
 use xdfs_proto::wire::handshake::{self, Accept, Join, MessageType, Open};
 use xdfs_proto::wire::login::{self, KeyLogin, Kind, TokenLogin};
-use xdfs_proto::wire::path::{Answer, Batch, Reply};
+use xdfs_proto::wire::path::{Answer, Batch, Code, Reply};
 use xdfs_proto::wire::preface::{ClientPreface, PREFACE_BYTES, ServerPreface, Start};
 use xdfs_proto::wire::request::Request;
 use xdfs_proto::wire::{Control, Event, HEAD_BYTES, Head, Reader, WireError, Writer};
@@ -143,6 +143,12 @@ pub(super) fn batch(input: &[u8]) {
             assert!(encoded.len() <= input.len());
             assert_eq!(Batch::decode(&encoded).as_ref(), Ok(&batch));
             assert!((1..=limits::CALLS_MAX).contains(&batch.calls.len()));
+            assert_eq!(Batch::head_of(input).map(|head| head.base), Ok(batch.base));
+            for call in &batch.calls {
+                let known = Code::from_number(call.code());
+                assert_eq!(call.changes(), known.is_some_and(Code::changes));
+                assert!(known.is_none_or(|code| !code.name().is_empty()));
+            }
         }
         Err(error) => assert!(!error.to_string().is_empty()),
     }
