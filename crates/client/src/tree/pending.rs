@@ -11,9 +11,9 @@ use xdfs_proto::limits;
 use xdfs_proto::wire::path::{Batch, BatchWriter, Call, REPLY_BYTES, REPLY_CALL_BYTES};
 
 /// Operations of one copy at a time: others of the session have their share (P-20).
-const OPERATIONS_MAX: usize = 112;
+const OPERATIONS_MAX: usize = 120;
 /// Transfers of one copy at a time: what hides the round trips of files that take less than one.
-const TRANSFERS_MAX: usize = 64;
+const TRANSFERS_MAX: usize = 96;
 /// Batches at a time.
 const BATCHES_MAX: usize = 32;
 /// Calls in a batch: files that become durable together.
