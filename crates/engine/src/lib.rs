@@ -16,6 +16,7 @@ pub mod bounds;
 pub mod control;
 pub mod group;
 pub mod host;
+pub mod kinds;
 pub mod mail;
 pub mod opening;
 pub mod pump;

@@ -26,8 +26,6 @@ pub use up::Upload;
 
 use std::sync::Arc;
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
-use xdfs_proto::wire::path::FileType;
-use xdfs_xio::store::tree::NodeKind;
 use xdfs_xio::store::{Small, Store};
 
 /// Which names are taken: path below the top of the tree, and whether it is a directory.
@@ -164,19 +162,6 @@ pub(crate) fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
 /// What counts as equal times: the coarsest file systems round to two seconds, but only where they have no fractions at all.
 pub(crate) fn same_time(one: (i64, u32), other: (i64, u32)) -> bool {
     one == other || ((one.1 == 0 || other.1 == 0) && one.0 == other.0)
-}
-
-/// The number that a kind has on the wire.
-pub(crate) fn wire_kind(kind: NodeKind) -> FileType {
-    match kind {
-        NodeKind::Regular => FileType::Regular,
-        NodeKind::Directory => FileType::Directory,
-        NodeKind::Symlink => FileType::Symlink,
-        NodeKind::Fifo => FileType::Fifo,
-        NodeKind::Socket => FileType::Socket,
-        NodeKind::CharacterDevice => FileType::CharacterDevice,
-        NodeKind::BlockDevice => FileType::BlockDevice,
-    }
 }
 
 /// A small file, whole: it may have grown a little since it was listed.

@@ -77,6 +77,8 @@ pub(super) struct Entry {
     directory: DirectoryId,
     path: Vec<u8>,
     node: Box<Node>,
+    /// Its attributes were too long to go along: they follow it.
+    follows: bool,
 }
 
 impl Named for Entry {
@@ -381,7 +383,7 @@ impl Upload {
         {
             extras = Extras::default();
             let (path, node) = (directory.path.clone(), Box::new(node));
-            self.desk.tasks.push(Task::Extras(Entry { directory: id, path, node }));
+            self.desk.tasks.push(Task::Extras(Entry { directory: id, path, node, follows: false }));
         }
         if !self.options.keep.modes && directory.mode & 0o700 != 0o700 {
             extras.mode(directory.mode & 0o777);

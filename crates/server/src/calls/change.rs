@@ -3,10 +3,11 @@
 use super::Work;
 use crate::authorise::Want;
 use std::time::{SystemTime, UNIX_EPOCH};
+use xdfs_engine::kinds;
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
 use xdfs_proto::wire::path::{Call, FileType, NewTime, Owner, XattrRule};
 use xdfs_xio::store::Existing;
-use xdfs_xio::store::tree::{Change, NodeKind, Special};
+use xdfs_xio::store::tree::{Change, Special};
 
 /// Permission bits that anybody may set.
 const PLAIN: u32 = 0o777;
@@ -116,13 +117,8 @@ impl Work<'_> {
         if !self.base.keep().special {
             return Err(refused("pipes, sockets and devices", "special"));
         }
-        let kind = match kind {
-            FileType::Fifo => NodeKind::Fifo,
-            FileType::Socket => NodeKind::Socket,
-            FileType::CharacterDevice => NodeKind::CharacterDevice,
-            FileType::BlockDevice => NodeKind::BlockDevice,
-            _ => return Err(Error::new(ErrorKind::Unsupported, "it is no special file")),
-        };
+        let refused = || Error::new(ErrorKind::Unsupported, "it is no special file");
+        let kind = kinds::special(kind).ok_or_else(refused)?;
         at.store().tree()?.make_special(at.path(), &Special { kind, mode: self.mode(mode), device })?;
         self.touched(at.path());
         Ok(())

@@ -3,6 +3,7 @@
 use super::{Work, failure};
 use crate::authorise::{Authorized, Want};
 use std::time::{Duration, Instant};
+use xdfs_engine::kinds;
 use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_proto::wire::path::{Answer, Attributes, Entry, FileSystem, FileType, ReplyWriter, Wanted};
 use xdfs_xio::store::tree::{Node, NodeKind, Take};
@@ -20,15 +21,7 @@ pub(super) fn attributes_of<'a>(node: &'a Node, wanted: Wanted, target: Option<&
     fn told<T>(wanted: bool, value: T) -> Option<T> {
         wanted.then_some(value)
     }
-    let kind = match node.kind {
-        NodeKind::Regular => FileType::Regular,
-        NodeKind::Directory => FileType::Directory,
-        NodeKind::Symlink => FileType::Symlink,
-        NodeKind::Fifo => FileType::Fifo,
-        NodeKind::Socket => FileType::Socket,
-        NodeKind::CharacterDevice => FileType::CharacterDevice,
-        NodeKind::BlockDevice => FileType::BlockDevice,
-    };
+    let kind = kinds::told(node.kind);
     let device = matches!(node.kind, NodeKind::CharacterDevice | NodeKind::BlockDevice);
     let mut inode = [0; 16];
     inode[..8].copy_from_slice(&node.identity.0.to_be_bytes());

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use xdfs_client::{Error, ErrorKind, Existing, GetOptions, Payload, PutOptions, RemoteKind, Verify};
+use xdfs_client::{Error, ErrorKind, Existing, GetOptions, Payload, PutOptions, RemoteFile, RemoteKind, Verify};
 use xdfs_xio::store::{Base, FileKind, LocalPlace, Source, Stage, expired_before};
 
 use self::failure::Failed;
@@ -117,20 +117,23 @@ impl Copy<'_> {
 
     /// A directory becomes the target, or goes into it where that is there, as cp does.
     fn directory_up(&mut self, path: &Path, target: &Url, tree: &TreePlan, several: bool) -> Result<Exit, Failure> {
-        let into = several || target.directory || target.path.is_root() || {
+        let mut known = None;
+        if !several && !target.directory && !target.path.is_root() {
             match self.look(target) {
-                Ok(found) => found.is_some_and(|file| file.kind == RemoteKind::Directory),
+                Ok(found) => known = Some(found),
                 Err(failed) => return self.moving.tell(Err(failed)),
             }
-        };
+        }
+        let is_directory = |file: &RemoteFile| file.kind == RemoteKind::Directory;
+        let into = known.as_ref().is_none_or(|found| found.as_ref().is_some_and(is_directory));
         // Of '.', '..' and '/' the content goes into the target, as of what has no name of its own.
-        let target = match path.file_name().filter(|_| into) {
-            Some(name) => target.join(name.as_bytes()).map_err(|error| {
-                Failure::new(Exit::Usage, format!("{}: the server could not name it: {error}", printable_path(path)))
-            })?,
-            None => target.clone(),
+        let Some(name) = path.file_name().filter(|_| into) else {
+            return self.tree_up(path, target, known, tree);
         };
-        self.tree_up(path, &target, tree)
+        let inside = target.join(name.as_bytes()).map_err(|error| {
+            Failure::new(Exit::Usage, format!("{}: the server could not name it: {error}", printable_path(path)))
+        })?;
+        self.tree_up(path, &inside, None, tree)
     }
 
     fn upload_with_patience(&mut self, pair: &Upload, number: (usize, usize)) -> Result<Outcome, Failed> {

@@ -45,19 +45,26 @@ impl Course for Download {
 /// Carries out a `sync`.
 pub(in crate::cmd) fn sync(plan: &SyncPlan) -> Result<Exit, Failure> {
     super::with_sessions(&plan.options, plan.format, &plan.login, |copy| match &plan.sides {
-        Sides::Up(source, target) => copy.tree_up(source, target, &plan.tree),
+        Sides::Up(source, target) => copy.tree_up(source, target, None, &plan.tree),
         Sides::Down(source, target) => copy.tree_down(source, target, &plan.tree),
     })
 }
 
 impl Copy<'_> {
-    /// Makes `target` like the directory `source`; the exit code that it comes to.
-    pub(super) fn tree_up(&mut self, source: &Path, target: &Url, plan: &TreePlan) -> Result<Exit, Failure> {
+    /// Makes `target` like the directory `source`, of which may be `known` what stands there; the exit code that it comes to.
+    pub(super) fn tree_up(
+        &mut self,
+        source: &Path,
+        target: &Url,
+        known: Option<Option<RemoteFile>>,
+        plan: &TreePlan,
+    ) -> Result<Exit, Failure> {
         let shown = printable_path(source);
         let outcome = (|| {
             let here = |error| Failed::of_local(&shown, error);
             let store = directory(source).map_err(here)?;
-            let fresh = self.look_up(target)?;
+            let found = known.map_or_else(|| self.look(target), Ok)?;
+            let fresh = self.look_up(target, found)?;
             let way = match plan.atomic && !plan.dry_run {
                 true => Some(self.way_to(target, fresh)?),
                 false => None,
@@ -233,8 +240,8 @@ impl Copy<'_> {
     }
 
     /// Whether an upload's target is not there yet. Something that is no directory is in the way; so is a missing parent.
-    fn look_up(&mut self, target: &Url) -> Result<bool, Failed> {
-        match self.look(target)? {
+    fn look_up(&mut self, target: &Url, found: Option<RemoteFile>) -> Result<bool, Failed> {
+        match found {
             Some(file) if file.kind == RemoteKind::Directory => Ok(false),
             Some(_) => {
                 let error = Error::new(ErrorKind::NotDirectory, "not a directory");

@@ -5,7 +5,8 @@ use crate::tree::compare::There;
 use crate::tree::desk::Course;
 use crate::tree::directories::DirectoryId;
 use crate::tree::events::Observer;
-use crate::tree::{same_time, wire_kind};
+use crate::tree::same_time;
+use xdfs_engine::kinds;
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
 use xdfs_proto::wire::path::{Attributes, FileType};
 use xdfs_xio::store::tree::{Change, Node, NodeKind, Special};
@@ -38,13 +39,8 @@ impl Download {
         let (at, source) = (parse(&entry.path)?, &entry.source);
         let kind = match source.kind {
             FileType::Symlink => NodeKind::Symlink,
-            FileType::Fifo => NodeKind::Fifo,
-            FileType::Socket => NodeKind::Socket,
-            FileType::CharacterDevice => NodeKind::CharacterDevice,
-            FileType::BlockDevice => NodeKind::BlockDevice,
-            FileType::Regular | FileType::Directory | FileType::Other => {
-                return Err(Error::new(ErrorKind::Unsupported, "the server does not say what it is"));
-            }
+            kind => kinds::special(kind)
+                .ok_or_else(|| Error::new(ErrorKind::Unsupported, "the server does not say what it is"))?,
         };
         let make = || match kind {
             NodeKind::Symlink => self.store.make_symlink(&at, &source.text),
@@ -136,7 +132,7 @@ impl Download {
             There::Directory
         } else if self.options.keep_existing || self.is_same(path, &node, told) {
             There::Same
-        } else if wire_kind(node.kind) == told.kind {
+        } else if kinds::told(node.kind) == told.kind {
             There::Older
         } else {
             There::OtherKind
@@ -144,7 +140,7 @@ impl Download {
     }
 
     fn is_same(&self, path: &RelPath, node: &Node, told: &Attributes<'_>) -> bool {
-        if wire_kind(node.kind) != told.kind {
+        if kinds::told(node.kind) != told.kind {
             return false;
         }
         match node.kind {

@@ -3,10 +3,11 @@
 use super::walk::is_special;
 use super::{Entry, Task, Upload};
 
-use crate::tree::desk::{Course, EXTRAS_BYTES_MAX};
+use crate::tree::desk::Course;
 use crate::tree::directories::DirectoryId;
 use crate::tree::events::{Deed, Observer};
-use crate::tree::{join, same_time, wire_kind};
+use crate::tree::{join, same_time};
+use xdfs_engine::kinds;
 use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety};
 use xdfs_proto::wire::path::{Answer, FileType, Listing};
 use xdfs_xio::store::Tree;
@@ -34,7 +35,7 @@ impl Upload {
                 self.desk.tasks.push(Task::Walk { id, cursor: Vec::new() });
             }
             (Task::Entry(entry), Ok(_)) => {
-                if self.extras(&entry.path, &entry.node).bytes() > EXTRAS_BYTES_MAX {
+                if entry.follows {
                     self.desk.tasks.push(Task::Extras(entry.clone()));
                 }
                 let deed = match entry.node.kind {
@@ -218,7 +219,7 @@ impl Upload {
     ) {
         let node = &entry.node;
         let arrived = match &outcome {
-            Ok(Answer::Attributes(told)) if told.kind == wire_kind(node.kind) => match node.kind {
+            Ok(Answer::Attributes(told)) if told.kind == kinds::told(node.kind) => match node.kind {
                 NodeKind::Regular => {
                     told.size == Some(node.size) && told.modified.is_some_and(|time| same_time(time, node.modified))
                 }

@@ -5,13 +5,19 @@ use crate::session::Session;
 use crate::tree::desk::{Course, EXTRAS_BYTES_MAX, Flow, Turn};
 use crate::tree::events::Observer;
 use crate::tree::pending::Filling;
-use crate::tree::{walk_small, wire_kind};
+use crate::tree::walk_small;
+use xdfs_engine::kinds;
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
 use xdfs_proto::wire::path::{Call, NewTime, Owner, Put, XattrRule};
 use xdfs_xio::store::Tree;
 
 impl Upload {
-    pub(super) fn file(&mut self, session: &Session, observer: &mut dyn Observer, entry: Entry) -> Flow<Turn<Task>> {
+    pub(super) fn file(
+        &mut self,
+        session: &Session,
+        observer: &mut dyn Observer,
+        mut entry: Entry,
+    ) -> Flow<Turn<Task>> {
         let small = SMALL_BYTES_MAX.min(session.batch_bytes_max() / 2);
         if entry.node.size > small as u64 {
             if !self.desk.takes_large() {
@@ -26,7 +32,7 @@ impl Upload {
         let Some((calls, bytes)) = self.above(session, entry.directory)? else {
             return Ok(Turn::Later(Task::Entry(entry)));
         };
-        let extras = self.extras(&entry.path, &entry.node).few();
+        let extras = self.few(&mut entry);
         let size = entry.path.len() + entry.node.size as usize + bytes + extras.bytes();
         if !self.desk.make_room(session, calls + 1 + extras.count(), size, 0)? {
             return Ok(Turn::Later(Task::Entry(entry)));
@@ -59,7 +65,12 @@ impl Upload {
         Ok(Turn::Taken)
     }
 
-    pub(super) fn symlink(&mut self, session: &Session, observer: &mut dyn Observer, entry: Entry) -> Flow<Turn<Task>> {
+    pub(super) fn symlink(
+        &mut self,
+        session: &Session,
+        observer: &mut dyn Observer,
+        mut entry: Entry,
+    ) -> Flow<Turn<Task>> {
         let text = RelPath::parse(&entry.path)
             .map_err(|error| Error::new(ErrorKind::InvalidPath, error.to_string()))
             .and_then(|path| self.store.read_symlink(&path));
@@ -73,7 +84,7 @@ impl Upload {
         let Some((calls, bytes)) = self.above(session, entry.directory)? else {
             return Ok(Turn::Later(Task::Entry(entry)));
         };
-        let extras = self.extras(&entry.path, &entry.node).few();
+        let extras = self.few(&mut entry);
         let size = 2 * entry.path.len() + text.len() + bytes + extras.bytes();
         if !self.desk.make_room(session, calls + 2 + extras.count(), size, 0)? {
             return Ok(Turn::Later(Task::Entry(entry)));
@@ -86,18 +97,18 @@ impl Upload {
         Ok(Turn::Taken)
     }
 
-    pub(super) fn special(&mut self, session: &Session, entry: Entry) -> Flow<Turn<Task>> {
+    pub(super) fn special(&mut self, session: &Session, mut entry: Entry) -> Flow<Turn<Task>> {
         let Some((calls, bytes)) = self.above(session, entry.directory)? else {
             return Ok(Turn::Later(Task::Entry(entry)));
         };
-        let extras = self.extras(&entry.path, &entry.node).few();
+        let extras = self.few(&mut entry);
         let size = 2 * entry.path.len() + bytes + extras.bytes();
         if !self.desk.make_room(session, calls + 2 + extras.count(), size, 0)? {
             return Ok(Turn::Later(Task::Entry(entry)));
         }
         self.make_above(entry.directory);
         let (path, node) = (entry.path.clone(), entry.node.clone());
-        let (kind, device) = (wire_kind(node.kind), node.device);
+        let (kind, device) = (kinds::told(node.kind), node.device);
         let call = Call::MakeNode { path: &path, kind, mode: node.mode & 0o777, device };
         self.desk.filling.push(&call, 0, Task::Entry(entry));
         extras.push(&mut self.desk.filling, &path);
@@ -108,6 +119,13 @@ impl Upload {
 }
 
 impl Upload {
+    /// What is set besides in the batch of the entry: nothing where that is too long, which follows then.
+    fn few(&self, entry: &mut Entry) -> Extras {
+        let extras = self.extras(&entry.path, &entry.node);
+        entry.follows = extras.bytes() > EXTRAS_BYTES_MAX;
+        if entry.follows { Extras::default() } else { extras }
+    }
+
     /// What is set besides of something that is there.
     pub(super) fn extras_alone(&mut self, session: &Session, entry: Entry) -> Flow<Turn<Task>> {
         let Extras { owner, mode, xattrs } = self.extras(&entry.path, &entry.node);
@@ -141,11 +159,6 @@ pub(super) struct Extras {
 impl Extras {
     pub(super) fn mode(&mut self, mode: u32) {
         self.mode = Some(mode);
-    }
-
-    /// The same where it fits beside its file, else nothing: it follows.
-    fn few(self) -> Self {
-        if self.bytes() > EXTRAS_BYTES_MAX { Self::default() } else { self }
     }
 
     pub(super) fn count(&self) -> usize {

@@ -7,6 +7,7 @@ use crate::tree::desk::Course;
 use crate::tree::directories::DirectoryId;
 use crate::tree::events::{Deed, Observer};
 use crate::tree::{join, same_time};
+use xdfs_engine::kinds;
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
 use xdfs_proto::wire::path::{Attributes, FileType};
 use xdfs_xio::store::Tree;
@@ -91,7 +92,7 @@ impl Upload {
                     return;
                 }
                 let checked = self.options.checksum && there == Some(There::Older);
-                let entry = Entry { directory: id, path, node };
+                let entry = Entry { directory: id, path, node, follows: false };
                 let replaced = match there {
                     Some(There::OtherKind) => true,
                     // A symbolic link or special file is not written over but made anew.
@@ -138,7 +139,7 @@ impl Upload {
         if self.options.keep_existing {
             return Some(There::Same);
         }
-        if told.kind != crate::tree::wire_kind(node.kind) {
+        if told.kind != kinds::told(node.kind) {
             return Some(There::OtherKind);
         }
         let unlike_links = self.options.keep.links && told.links.is_some_and(|links| links != node.links);
