@@ -2,7 +2,9 @@
 //!
 //! A requirement is a table row whose first cell is its id: `| WIRE-01 | … |`. Its row names a test, in back quotes, as
 //! `path/to/file.rs` or `path/to/file.rs::name_of_the_test`, and the test exists; or one of its cells starts with
-//! `reason:` and says why there is none.
+//! `reason:` and says why there is none. No requirement has two rows: they would come to say different things.
+
+use std::collections::BTreeMap;
 
 use crate::tree::{self, File};
 use crate::{Outcome, verdict};
@@ -18,17 +20,26 @@ pub(crate) fn exists() -> bool {
 pub(crate) fn check() -> Outcome {
     let files = tree::files()?;
     let table = files.iter().find(|file| file.path == TABLE).ok_or_else(|| format!("there is no {TABLE}"))?;
+    let (count, findings) = judge(&table.text, &files);
+    verdict(findings, format!("{count} requirements name a test or a reason"))
+}
+
+/// How many requirements the table has, and what is wrong with its rows.
+fn judge(table: &str, files: &[File]) -> (usize, Vec<String>) {
     let mut findings = Vec::new();
-    let mut count = 0;
-    for (index, line) in table.text.lines().enumerate() {
-        if let Some((id, cells)) = row(line) {
-            count += 1;
-            if let Err(what) = shown(&cells, &files) {
-                findings.push(format!("{TABLE}:{}: {id} {what}", index + 1));
-            }
+    let mut line_of = BTreeMap::new();
+    for (number, line) in (1..).zip(table.lines()) {
+        let Some((id, cells)) = row(line) else { continue };
+        if let Some(first) = line_of.get(id) {
+            findings.push(format!("{TABLE}:{number}: {id} has a row already, in line {first}"));
+        } else {
+            line_of.insert(id, number);
+        }
+        if let Err(what) = shown(&cells, files) {
+            findings.push(format!("{TABLE}:{number}: {id} {what}"));
         }
     }
-    verdict(findings, format!("{count} requirements name a test or a reason"))
+    (line_of.len(), findings)
 }
 
 /// Id and other cells of a row; none for other lines.
@@ -104,6 +115,17 @@ mod tests {
         assert!(passes("| A-1 | x | `tests/sim/src/c.rs` |"));
         assert!(!passes("| A-1 | x | `crates/proto/src/b.rs::gone` |"));
         assert!(!passes("| A-1 | x | `crates/proto/src/gone.rs` |"));
+    }
+
+    #[test]
+    fn a_requirement_with_two_rows_is_a_finding() {
+        let row = "| A-1 | x | `crates/proto/src/b.rs::b_is_b` |";
+        assert_eq!(judge(row, &files()), (1, vec![]));
+        let (count, findings) = judge(&format!("{row}\n\n## again\n\n{row}\n"), &files());
+        assert_eq!(
+            (count, findings.as_slice()),
+            (1, ["docs/papers.md:5: A-1 has a row already, in line 1".to_owned()].as_slice())
+        );
     }
 
     #[test]
