@@ -52,6 +52,8 @@ pub struct CellReport {
     pub filesystem: Option<FileSystem>,
     /// Bytes asked for.
     pub bytes: u64,
+    /// Files, of a tree.
+    pub files: Option<u64>,
     /// One entry per system, in the order of the table.
     pub systems: Vec<SystemReport>,
 }
@@ -140,6 +142,7 @@ pub fn run(world: &World, cell: &Cell) -> Result<CellReport> {
         channels: cell.work.channels(),
         filesystem: cell.filesystem,
         bytes: cell.work.bytes(),
+        files: cell.work.files(),
         systems,
     })
 }
@@ -181,7 +184,7 @@ fn run_once(world: &World, cell: &Cell, contestant: &mut Contestant<'_>, round: 
     match &cell.work {
         Work::File { target, .. } => files::remove(target)?,
         Work::Tree { target, .. } => files::remove_tree(target)?,
-        Work::Memory { .. } => {}
+        Work::Memory { .. } | Work::Same { .. } => {}
     }
     if let Some((directory, bytes)) = &cell.warm {
         files::warm_memory(directory, *bytes)?;
@@ -190,6 +193,15 @@ fn run_once(world: &World, cell: &Cell, contestant: &mut Contestant<'_>, round: 
     if let Work::Tree { source, target, .. } = &cell.work {
         files::check_tree(&label, source, target)?;
         files::remove_tree(target)?;
+        // What the removal has left to be done is not the next run's.
+        rustix::fs::sync();
+        return Ok(run);
+    }
+    if let Work::Same { source, target, .. } = &cell.work {
+        if !contestant.report.compared {
+            files::check_tree(&label, source, target)?;
+            contestant.report.compared = true;
+        }
         return Ok(run);
     }
     let Work::File { source, target, bytes, .. } = &cell.work else { return Ok(run) };

@@ -8,7 +8,8 @@ use crate::args::FileSystem;
 use crate::error::{Context, Error, Result};
 use crate::world::Interrupt;
 
-const CHUNK: usize = 1 << 20;
+/// Bytes that are made or compared at a time.
+pub(crate) const CHUNK: usize = 1 << 20;
 
 /// Warmed beyond the size of the new file: the programs, their buffers and the sockets need fresh pages too.
 const WARM_MARGIN: u64 = 256 << 20;
@@ -121,7 +122,7 @@ pub fn check_tree(system: &str, source: &Path, target: &Path) -> Result<()> {
 
 /// Makes directories of files whose sizes `size` says, by their number, from a seed: so many of each. Their bytes.
 pub fn create_tree(top: &Path, directories: u32, files: u32, size: impl Fn(f64) -> u64) -> Result<u64> {
-    let mut generator = Generator(0x9e37_79b9_7f4a_7c15);
+    let mut generator = Generator::default();
     let mut content = vec![0_u8; CHUNK];
     generator.fill(&mut content);
     let mut bytes = 0;
@@ -129,13 +130,12 @@ pub fn create_tree(top: &Path, directories: u32, files: u32, size: impl Fn(f64) 
         let path = top.join(format!("d{directory}"));
         fs::create_dir_all(&path).context(|| path.display().to_string())?;
         for file in 0..files {
-            let mut word = [0; 8];
-            generator.fill(&mut word);
+            let word = generator.next();
             // Fits: 53 bits.
-            let share = (u64::from_ne_bytes(word) >> 11) as f64 / (1_u64 << 53) as f64;
+            let share = (word >> 11) as f64 / (1_u64 << 53) as f64;
             let length = size(share).min(CHUNK as u64);
             let name = path.join(format!("f{file}"));
-            content[..8].copy_from_slice(&word);
+            content[..8].copy_from_slice(&word.to_ne_bytes());
             let part = content.get(..length as usize).unwrap_or_default();
             fs::write(&name, part).context(|| name.display().to_string())?;
             bytes += length;
@@ -143,6 +143,32 @@ pub fn create_tree(top: &Path, directories: u32, files: u32, size: impl Fn(f64) 
     }
     rustix::fs::sync();
     Ok(bytes)
+}
+
+/// Copies a tree with the modification times of its files, to an absent place, and makes all of it durable.
+pub fn copy_tree(source: &Path, target: &Path) -> Result<()> {
+    copy_below(source, target)?;
+    rustix::fs::sync();
+    Ok(())
+}
+
+fn copy_below(source: &Path, target: &Path) -> Result<()> {
+    let copying = || format!("copy {}", source.display());
+    fs::create_dir(target).context(copying)?;
+    for entry in fs::read_dir(source).context(copying)? {
+        let entry = entry.context(copying)?;
+        let (one, other) = (entry.path(), target.join(entry.file_name()));
+        if one.is_dir() {
+            copy_below(&one, &other)?;
+        } else {
+            fs::copy(&one, &other).context(copying)?;
+            let modified = entry.metadata().and_then(|metadata| metadata.modified()).context(copying)?;
+            let file = File::options().write(true).open(&other).context(copying)?;
+            file.set_modified(modified).context(copying)?;
+        }
+    }
+    let modified = fs::metadata(source).and_then(|metadata| metadata.modified()).context(copying)?;
+    File::open(target).and_then(|directory| directory.set_modified(modified)).context(copying)
 }
 
 /// Checks that `directory` is on the file system it is taken for.
@@ -177,7 +203,14 @@ fn read_full(file: &mut File, buffer: &mut [u8]) -> std::io::Result<usize> {
 }
 
 /// xorshift64*: fast and incompressible, which is all that is asked of it.
-struct Generator(u64);
+pub(crate) struct Generator(u64);
+
+/// The same numbers each time.
+impl Default for Generator {
+    fn default() -> Self {
+        Self(0x9e37_79b9_7f4a_7c15)
+    }
+}
 
 impl Generator {
     fn seeded() -> Result<Self> {
@@ -187,12 +220,22 @@ impl Generator {
         Ok(Self(u64::from_ne_bytes(seed) | 1))
     }
 
-    fn fill(&mut self, buffer: &mut [u8]) {
+    /// The next number.
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
+    }
+
+    /// The next number, brought below `bound`, which is not 0.
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        (self.next() >> 11) % bound
+    }
+
+    pub(crate) fn fill(&mut self, buffer: &mut [u8]) {
         for word in buffer.chunks_mut(8) {
-            self.0 ^= self.0 >> 12;
-            self.0 ^= self.0 << 25;
-            self.0 ^= self.0 >> 27;
-            let value = self.0.wrapping_mul(0x2545_F491_4F6C_DD1D).to_ne_bytes();
+            let value = self.next().to_ne_bytes();
             word.copy_from_slice(&value[..word.len()]);
         }
     }

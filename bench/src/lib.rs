@@ -23,4 +23,5 @@ pub mod shapes;
 pub mod sockets;
 pub mod stats;
 pub mod tls;
+pub mod tree;
 pub mod world;

@@ -20,7 +20,7 @@ use crate::sockets;
 const START_LIMIT: Duration = Duration::from_secs(10);
 
 /// Set by SIGINT, SIGTERM and SIGHUP; every wait looks at it, so the drops run and no process is left behind.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {

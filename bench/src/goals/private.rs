@@ -133,7 +133,7 @@ mod tests {
 
     fn cell(filesystem: Option<FileSystem>, channels: u32, systems: Vec<SystemReport>) -> CellReport {
         let (shape, direction, title) = (Shape::Private, Direction::Up, "cell".to_owned());
-        CellReport { shape, title, direction, channels, filesystem, bytes: 1, systems }
+        CellReport { shape, title, direction, channels, filesystem, bytes: 1, files: None, systems }
     }
 
     fn goals(cell: &CellReport) -> Vec<(String, bool)> {

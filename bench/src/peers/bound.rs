@@ -27,7 +27,7 @@ impl System for Bound {
     }
 
     fn can(&self, work: &Work) -> bool {
-        !matches!(work, Work::Tree { .. })
+        !matches!(work, Work::Tree { .. } | Work::Same { .. })
     }
 
     fn serve(&self, world: &World, directory: Option<&Path>) -> Result<Option<Server>> {
@@ -50,7 +50,7 @@ impl System for Bound {
             Work::Memory { channels, bytes, .. } => {
                 command.args(["-P", &channels.to_string(), "--bytes", &bytes.to_string()])
             }
-            Work::Tree { .. } => {
+            Work::Tree { .. } | Work::Same { .. } => {
                 return Err(Error::Unreadable { program: "bound".to_owned(), detail: "copies no trees".to_owned() });
             }
             // Files always go over one stream: the receiving core is the limit, and this is a bound.

@@ -63,28 +63,62 @@ pub enum Work {
         target: PathBuf,
         /// Bytes in all files.
         bytes: u64,
+        /// All files.
+        files: u64,
+    },
+    /// A directory to one that is the same already: nothing is to be sent.
+    Same {
+        /// Which way.
+        direction: Direction,
+        /// Parallel channels.
+        channels: u32,
+        /// Existing directory.
+        source: PathBuf,
+        /// Its copy.
+        target: PathBuf,
+        /// Bytes in all files.
+        bytes: u64,
+        /// All files.
+        files: u64,
     },
 }
 
 impl Work {
-    /// Bytes to move.
+    /// Bytes to move, or to find moved.
     pub fn bytes(&self) -> u64 {
         match self {
-            Self::Memory { bytes, .. } | Self::File { bytes, .. } | Self::Tree { bytes, .. } => *bytes,
+            Self::Memory { bytes, .. }
+            | Self::File { bytes, .. }
+            | Self::Tree { bytes, .. }
+            | Self::Same { bytes, .. } => *bytes,
         }
     }
 
     /// Channels asked for.
     pub fn channels(&self) -> u32 {
         match self {
-            Self::Memory { channels, .. } | Self::File { channels, .. } | Self::Tree { channels, .. } => *channels,
+            Self::Memory { channels, .. }
+            | Self::File { channels, .. }
+            | Self::Tree { channels, .. }
+            | Self::Same { channels, .. } => *channels,
         }
     }
 
     /// Which way.
     pub fn direction(&self) -> Direction {
         match self {
-            Self::Memory { direction, .. } | Self::File { direction, .. } | Self::Tree { direction, .. } => *direction,
+            Self::Memory { direction, .. }
+            | Self::File { direction, .. }
+            | Self::Tree { direction, .. }
+            | Self::Same { direction, .. } => *direction,
+        }
+    }
+
+    /// Files of a tree.
+    pub fn files(&self) -> Option<u64> {
+        match self {
+            Self::Memory { .. } | Self::File { .. } => None,
+            Self::Tree { files, .. } | Self::Same { files, .. } => Some(*files),
         }
     }
 }

@@ -48,7 +48,7 @@ impl System for Rsync {
     }
 
     fn can(&self, work: &Work) -> bool {
-        matches!(work, Work::File { channels: 1, .. } | Work::Tree { .. })
+        matches!(work, Work::File { channels: 1, .. } | Work::Tree { .. } | Work::Same { .. })
     }
 
     fn serve(&self, world: &World, directory: Option<&Path>) -> Result<Option<Server>> {
@@ -71,7 +71,7 @@ impl System for Rsync {
         let module = format!("rsync://127.0.0.1:{}/f", port_of(server, "rsync")?);
         let (direction, source, target) = match work {
             Work::File { direction, source, target, .. } => (direction, source, target),
-            Work::Tree { direction, source, target, .. } => {
+            Work::Tree { direction, source, target, .. } | Work::Same { direction, source, target, .. } => {
                 let command = program("rsync").args(["-a", "-W"]).args(self.extra());
                 let below = |path: &Path| format!("{}/", path.display());
                 return Ok(match direction {

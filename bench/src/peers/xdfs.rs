@@ -110,11 +110,13 @@ impl System for Xdfs {
     fn command(&self, world: &World, server: Option<&Server>, work: &Work) -> Result<Command> {
         let port = port_of(server, "xdfs")?;
         let pin = server.map_or("", |server| server.pin.as_str());
-        let mut command = self.copy(world, self.channels.unwrap_or(work.channels()));
-        if matches!(work, Work::Tree { .. }) {
+        let channels = self.channels.unwrap_or(work.channels());
+        let command = match work {
+            Work::Memory { .. } | Work::File { .. } => self.copy(world, channels),
             // A line for each name is not what is measured.
-            command = self.command_of(world, "cp", self.channels.unwrap_or(work.channels())).args(["-r", "-q"]);
-        }
+            Work::Tree { .. } => self.command_of(world, "cp", channels).args(["-r", "-q"]),
+            Work::Same { .. } => self.command_of(world, "sync", channels).arg("-q"),
+        };
         Ok(match work {
             Work::Memory { direction: Direction::Up, bytes, .. } => {
                 command.arg(format!("zero:{bytes}")).arg(format!("xdfs://127.0.0.1:{port}/m/null{pin}"))
@@ -124,11 +126,13 @@ impl System for Xdfs {
                 .arg(format!("xdfs://127.0.0.1:{port}/m/zero{pin}"))
                 .arg("null:"),
             Work::File { direction: Direction::Up, source, target, .. }
-            | Work::Tree { direction: Direction::Up, source, target, .. } => {
+            | Work::Tree { direction: Direction::Up, source, target, .. }
+            | Work::Same { direction: Direction::Up, source, target, .. } => {
                 command.arg(source).arg(format!("xdfs://127.0.0.1:{port}/f/{}{pin}", file_name(target)))
             }
             Work::File { direction: Direction::Down, source, target, .. }
-            | Work::Tree { direction: Direction::Down, source, target, .. } => {
+            | Work::Tree { direction: Direction::Down, source, target, .. }
+            | Work::Same { direction: Direction::Down, source, target, .. } => {
                 command.arg(format!("xdfs://127.0.0.1:{port}/f/{}{pin}", file_name(source))).arg(target)
             }
         })

@@ -71,10 +71,13 @@ pub fn terminal(cell: &CellReport) -> String {
     text
 }
 
-/// Failures and fairness, one line each.
+/// Files per second, failures and fairness, one line each.
 pub fn notes(cell: &CellReport) -> String {
     let mut text = String::new();
     for system in &cell.systems {
+        if let Some((files, summary)) = cell.files.zip(system.summary.as_ref()) {
+            let _ = writeln!(text, "  {}: {:.0} files/s", system.label, files as f64 / summary.seconds);
+        }
         if let Some(failure) = &system.failure {
             let _ = writeln!(text, "  {} failed: {}", system.label, failure.replace('\n', " "));
         }

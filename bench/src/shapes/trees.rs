@@ -1,5 +1,7 @@
 //! Trees: the papers' (1,000 files from 1 KiB to 512 KiB in 100 directories) and 20,000 files of 4 KiB, copied beside those who do
-//! that today; on ext4 also so that they survive a power cut.
+//! that today; on ext4 also so that they survive a power cut. And, on ext4, one like a compiler's installation: copied, and compared.
+
+use std::path::PathBuf;
 
 use super::{chosen, memory, rounds, run_cell};
 use crate::args::{FileSystem, PeerName, Shape};
@@ -9,6 +11,7 @@ use crate::error::Result;
 use crate::files;
 use crate::peers::{self, System, Work, Xdfs};
 use crate::report::Report;
+use crate::tree;
 use crate::world::{ScratchDir, World};
 
 /// A tree that is copied.
@@ -36,6 +39,9 @@ const KINDS: [Kind; 2] = [
 const PEERS: [PeerName; 6] =
     [PeerName::Xdfs, PeerName::Cp, PeerName::TarNc, PeerName::Rsync, PeerName::Gridftp, PeerName::Scp];
 
+/// Files of the tree like a compiler's installation; of a quick run.
+const REAL_FILES: (u32, u32) = (100_000, 2_000);
+
 pub(super) fn run(world: &World, report: &mut Report) -> Result<()> {
     let args = &world.args;
     for filesystem in &args.filesystems {
@@ -46,48 +52,90 @@ pub(super) fn run(world: &World, report: &mut Report) -> Result<()> {
         files::check_file_system(parent, *filesystem)?;
         for kind in &KINDS {
             let directory = ScratchDir::create(parent, "trees")?;
-            let source = directory.path().join("source");
-            let bytes = files::create_tree(&source, kind.directories, kind.files, kind.size)?;
+            let bytes = files::create_tree(&source(&directory), kind.directories, kind.files, kind.size)?;
+            let files = u64::from(kind.directories * kind.files);
+            let made = Made { name: kind.name, filesystem: *filesystem, directory, bytes, files };
             for direction in &args.directions {
-                let work = |channels| Work::Tree {
-                    direction: *direction,
-                    channels,
-                    source: source.clone(),
-                    target: directory.path().join("target"),
-                    bytes,
-                };
-                let mut cells = vec![(work(kind.channels), written(&chosen(args, &PEERS)), "")];
                 if *filesystem == FileSystem::Ext4 {
                     let names = chosen(args, &[PeerName::Xdfs, PeerName::RsyncFsync]);
-                    cells = vec![(work(4), durable(&names), ", durable")];
-                }
-                for (work, systems, promise) in cells {
-                    let title = title(kind, *filesystem, *direction, promise);
-                    let cell = Cell {
-                        shape: Shape::Trees,
-                        title,
-                        work,
-                        systems,
-                        rounds: rounds(args),
-                        directory: Some(directory.path().to_owned()),
-                        warm: None,
-                        filesystem: Some(*filesystem),
-                        fairness: false,
-                    };
+                    let cell = made.cell(world, made.copy(*direction, 4), durable(&names), ", durable");
                     run_cell(world, report, &cell)?;
+                } else {
+                    let systems = written(&chosen(args, &PEERS));
+                    run_cell(world, report, &made.cell(world, made.copy(*direction, kind.channels), systems, ""))?;
                 }
             }
+        }
+        if *filesystem == FileSystem::Ext4 {
+            real(world, report)?;
         }
     }
     Ok(())
 }
 
-fn title(kind: &Kind, filesystem: FileSystem, direction: Direction, promise: &str) -> String {
-    let place = match filesystem {
-        FileSystem::Tmpfs => "tmpfs",
-        FileSystem::Ext4 => "ext4",
+/// The tree like a compiler's installation: copied, and then brought up to date where nothing has changed.
+fn real(world: &World, report: &mut Report) -> Result<()> {
+    let args = &world.args;
+    let directory = ScratchDir::create(&args.ext4_dir, "trees")?;
+    let count = if args.quick { REAL_FILES.1 } else { REAL_FILES.0 };
+    let bytes = tree::create(&source(&directory), count, &world.interrupt)?;
+    let name = if args.quick { "2,000 files like a compiler's" } else { "100,000 files like a compiler's" };
+    let made = Made { name, filesystem: FileSystem::Ext4, directory, bytes, files: u64::from(count) };
+    let systems = || -> Vec<Box<dyn System>> {
+        let own = Xdfs { channels: Some(4), ..Xdfs::default() };
+        of(&chosen(args, &[PeerName::Xdfs, PeerName::Rsync]), vec![Box::new(own)])
     };
-    format!("tree of {}, {place}, {}{promise}", kind.name, memory::direction_name(direction))
+    for direction in &args.directions {
+        run_cell(world, report, &made.cell(world, made.copy(*direction, 4), systems(), ""))?;
+    }
+    files::copy_tree(&source(&made.directory), &made.directory.path().join("target"))?;
+    for direction in &args.directions {
+        run_cell(world, report, &made.cell(world, made.again(*direction), systems(), ", unchanged"))?;
+    }
+    Ok(())
+}
+
+fn source(directory: &ScratchDir) -> PathBuf {
+    directory.path().join("source")
+}
+
+/// A tree that is there.
+struct Made {
+    name: &'static str,
+    filesystem: FileSystem,
+    directory: ScratchDir,
+    bytes: u64,
+    files: u64,
+}
+
+impl Made {
+    fn copy(&self, direction: Direction, channels: u32) -> Work {
+        let (source, target) = (source(&self.directory), self.directory.path().join("target"));
+        Work::Tree { direction, channels, source, target, bytes: self.bytes, files: self.files }
+    }
+
+    fn again(&self, direction: Direction) -> Work {
+        let (source, target) = (source(&self.directory), self.directory.path().join("target"));
+        Work::Same { direction, channels: 4, source, target, bytes: self.bytes, files: self.files }
+    }
+
+    fn cell(&self, world: &World, work: Work, systems: Vec<Box<dyn System>>, promise: &str) -> Cell {
+        let place = match self.filesystem {
+            FileSystem::Tmpfs => "tmpfs",
+            FileSystem::Ext4 => "ext4",
+        };
+        Cell {
+            shape: Shape::Trees,
+            title: format!("tree of {}, {place}, {}{promise}", self.name, memory::direction_name(work.direction())),
+            work,
+            systems,
+            rounds: rounds(&world.args),
+            directory: Some(self.directory.path().to_owned()),
+            warm: None,
+            filesystem: Some(self.filesystem),
+            fairness: false,
+        }
+    }
 }
 
 /// xdfs over four channels at `clear`, over one, and at `private`.

@@ -98,7 +98,8 @@ impl System for GridFtp {
             (command, format!("gsiftp://localhost:{port}"))
         };
         Ok(match work {
-            Work::Tree { direction, channels, source, target, .. } => {
+            Work::Tree { direction, channels, source, target, .. }
+            | Work::Same { direction, channels, source, target, .. } => {
                 let command = program("globus-url-copy").args(["-q", "-r", "-cd", "-fast", "-pp", "-cc"]);
                 let command = command.arg(channels.to_string());
                 let (source, target) = (source.display(), target.display());
