@@ -136,7 +136,7 @@ pub(super) fn wire_name(url: &Url) -> Vec<u8> {
     let mut name = url.export.clone().into_bytes();
     if !url.path.is_root() {
         name.push(b'/');
-        name.extend(url.path.to_bytes());
+        name.extend(url.path.as_bytes());
     }
     name
 }

@@ -106,7 +106,7 @@ impl Tree for EvilStore {
         if self.script.endless {
             return Ok(Some(b"again".to_vec()));
         }
-        for line in self.script.listings.get(&path.to_bytes()).unwrap_or(&self.script.everywhere) {
+        for line in self.script.listings.get(path.as_bytes()).unwrap_or(&self.script.everywhere) {
             if take(&line.name, &line.node) == Take::Stop {
                 break;
             }

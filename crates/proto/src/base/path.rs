@@ -1,4 +1,4 @@
-//! Relative paths as the wire carries them: a list of components, each checked, never a string that is parsed twice.
+//! Relative paths as the wire carries them: components, each checked, in one piece of memory.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -15,7 +15,9 @@ pub const DEPTH_MAX: usize = 1024;
 /// The empty path names the root itself.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct RelPath {
-    components: Vec<Vec<u8>>,
+    /// The components joined by `/`.
+    bytes: Vec<u8>,
+    depth: usize,
 }
 
 /// Why bytes are not a relative path.
@@ -56,67 +58,157 @@ impl RelPath {
         if bytes.len() > PATH_BYTES_MAX {
             return Err(PathError::TooLong);
         }
-        let mut path = Self::default();
         if bytes.is_empty() {
-            return Ok(path);
+            return Ok(Self::default());
         }
+        let mut depth = 0;
         for component in bytes.split(|&byte| byte == b'/') {
+            judge(component, depth)?;
+            depth += 1;
+        }
+        Ok(Self { bytes: bytes.to_vec(), depth })
+    }
+
+    /// Appends one component.
+    pub fn push(&mut self, component: &[u8]) -> Result<(), PathError> {
+        if component.contains(&b'/') {
+            return Err(PathError::EmptyComponent);
+        }
+        judge(component, self.depth)?;
+        if !self.is_root() {
+            self.bytes.push(b'/');
+        }
+        self.bytes.extend_from_slice(component);
+        self.depth += 1;
+        Ok(())
+    }
+
+    /// The path `below` this one, in the form of [`Self::parse`]. What both have together may be longer than either may be.
+    pub fn join(&self, below: &[u8]) -> Result<Self, PathError> {
+        let mut path = Self { bytes: Vec::with_capacity(self.bytes.len() + 1 + below.len()), depth: self.depth };
+        path.bytes.extend_from_slice(&self.bytes);
+        for component in below.split(|&byte| byte == b'/').filter(move |_| !below.is_empty()) {
             path.push(component)?;
         }
         Ok(path)
     }
 
-    /// Appends one component.
-    pub fn push(&mut self, component: &[u8]) -> Result<(), PathError> {
-        match component {
-            b"" => return Err(PathError::EmptyComponent),
-            b"." | b".." => return Err(PathError::DotComponent),
-            _ if component.contains(&0) => return Err(PathError::Nul),
-            _ if component.contains(&b'/') => return Err(PathError::EmptyComponent),
-            _ if component.len() > COMPONENT_BYTES_MAX => return Err(PathError::ComponentTooLong),
-            _ if self.components.len() >= DEPTH_MAX => return Err(PathError::TooDeep),
-            _ => {}
-        }
-        self.components.push(component.to_vec());
-        Ok(())
+    /// The components, outermost first.
+    pub fn components(&self) -> impl DoubleEndedIterator<Item = &[u8]> {
+        self.bytes.split(|&byte| byte == b'/').filter(move |_| !self.is_root())
     }
 
-    /// The components, outermost first.
-    pub fn components(&self) -> &[Vec<u8>] {
-        &self.components
+    /// How many components there are.
+    pub fn depth(&self) -> usize {
+        self.depth
+    }
+
+    /// The first `depth` components.
+    pub fn prefix(&self, depth: usize) -> Self {
+        if depth >= self.depth {
+            return self.clone();
+        }
+        let mut slashes = self.bytes.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+        let end = depth.checked_sub(1).and_then(|last| slashes.nth(last)).unwrap_or(0);
+        Self { bytes: self.bytes.get(..end).unwrap_or_default().to_vec(), depth }
     }
 
     /// The last component; none for the root.
     pub fn name(&self) -> Option<&[u8]> {
-        self.components.last().map(Vec::as_slice)
+        self.components().next_back()
     }
 
     /// The path without its last component; none for the root.
     pub fn parent(&self) -> Option<Self> {
-        let (_, parents) = self.components.split_last()?;
-        Some(Self { components: parents.to_vec() })
+        self.depth.checked_sub(1).map(|depth| Self { bytes: self.above().to_vec(), depth })
+    }
+
+    /// The bytes of the path without its last component; none for the root's children, and for the root.
+    pub fn above(&self) -> &[u8] {
+        let end = self.bytes.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
+        self.bytes.get(..end).unwrap_or_default()
+    }
+
+    /// Whether this is `above` or something below it.
+    pub fn is_within(&self, above: &Self) -> bool {
+        let rest = self.bytes.strip_prefix(above.bytes.as_slice());
+        above.is_root() || rest.is_some_and(|rest| matches!(rest, [] | [b'/', ..]))
     }
 
     /// Whether this is the root.
     pub fn is_root(&self) -> bool {
-        self.components.is_empty()
+        self.depth == 0
     }
 
     /// The components joined by `/`.
-    pub fn to_bytes(&self) -> Vec<u8> {
-        self.components.join(&b'/')
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// Whether `component`, which has no slash, may follow on `depth` others.
+fn judge(component: &[u8], depth: usize) -> Result<(), PathError> {
+    match component {
+        b"" => Err(PathError::EmptyComponent),
+        b"." | b".." => Err(PathError::DotComponent),
+        _ if component.contains(&0) => Err(PathError::Nul),
+        _ if component.len() > COMPONENT_BYTES_MAX => Err(PathError::ComponentTooLong),
+        _ if depth >= DEPTH_MAX => Err(PathError::TooDeep),
+        _ => Ok(()),
     }
 }
 
 impl fmt::Debug for RelPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "RelPath({})", self.to_bytes().escape_ascii())
+        write!(f, "RelPath({})", self.bytes.escape_ascii())
     }
 }
 
 impl fmt::Display for RelPath {
     /// Escaped: a name never reaches a terminal or a log with a control byte in it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.to_bytes().escape_ascii())
+        write!(f, "{}", self.bytes.escape_ascii())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(text: &str) -> RelPath {
+        RelPath::parse(text.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn a_path_is_taken_apart_and_put_together_by_components() {
+        let whole = path("a/bc/d");
+        assert!(whole.components().eq([b"a".as_slice(), b"bc", b"d"]));
+        assert_eq!((whole.depth(), whole.name(), whole.above()), (3, Some(&b"d"[..]), &b"a/bc"[..]));
+        assert_eq!(whole.parent(), Some(path("a/bc")));
+        assert_eq!(path("a").parent(), Some(RelPath::default()));
+        for (depth, prefix) in ["", "a", "a/bc", "a/bc/d", "a/bc/d"].into_iter().enumerate() {
+            assert_eq!(whole.prefix(depth), path(prefix), "{depth}");
+        }
+        assert_eq!(path("a").join(b"bc/d"), Ok(whole.clone()));
+        assert_eq!(whole.join(b""), Ok(whole.clone()));
+        assert_eq!(RelPath::default().join(b"a"), Ok(path("a")));
+        let root = RelPath::default();
+        assert_eq!((root.components().count(), root.name(), root.parent()), (0, None, None));
+        assert_eq!(path("a").join(b"../b"), Err(PathError::DotComponent));
+        assert_eq!(path("a").join(b"/b"), Err(PathError::EmptyComponent));
+    }
+
+    #[test]
+    fn what_is_within_ends_at_a_component() {
+        for (below, above, within) in [
+            ("a/b", "a", true),
+            ("a", "a", true),
+            ("ab", "a", false),
+            ("a", "a/b", false),
+            ("x", "", true),
+            ("", "", true),
+        ] {
+            assert_eq!(path(below).is_within(&path(above)), within, "{below} in {above}");
+        }
     }
 }

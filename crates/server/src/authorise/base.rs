@@ -56,10 +56,7 @@ impl Base {
     /// Judges one call: `below` the base, and what it does there.
     pub fn authorise(&self, below: &[u8], want: Want) -> Result<Authorized, Error> {
         let invalid = |error| Error::new(ErrorKind::InvalidPath, format!("'{}': {error}", below.escape_ascii()));
-        let mut path = self.path.clone();
-        for component in below.split(|byte| *byte == b'/').filter(|_| !below.is_empty()) {
-            path.push(component).map_err(invalid)?;
-        }
+        let path = self.path.join(below).map_err(invalid)?;
         let rights = match &self.scope {
             Some(scope) => self.rights.and(within(scope, &self.export, &path, self.now, self.bugs)?),
             None => self.rights,

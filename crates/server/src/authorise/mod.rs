@@ -128,15 +128,15 @@ fn hidden(who: &Principal, name: &[u8]) -> Error {
 fn split(name: &[u8]) -> Result<(Vec<u8>, RelPath), Error> {
     let invalid = |error| Error::new(ErrorKind::InvalidPath, format!("'{}' is no path: {error}", name.escape_ascii()));
     let whole = RelPath::parse(name).map_err(invalid)?;
-    let (first, below) = whole
-        .components()
-        .split_first()
+    let mut components = whole.components();
+    let first = components
+        .next()
         .ok_or_else(|| Error::new(ErrorKind::InvalidPath, "the path names no export: write xdfs://HOST/EXPORT/path"))?;
     let mut path = RelPath::default();
-    for component in below {
+    for component in components {
         path.push(component).map_err(invalid)?;
     }
-    Ok((first.clone(), path))
+    Ok((first.to_vec(), path))
 }
 
 /// The limits of a token. A token without limits is none: it opens nothing.
@@ -154,8 +154,8 @@ fn within(scope: &Scope, export: &Export, path: &RelPath, now: u64, bugs: Bugs) 
         return refused("the token has run out; ask for a new one".into());
     }
     let below = match bugs.has(Bug::ScopeIsText) {
-        true => path.to_bytes().starts_with(&scope.path.to_bytes()),
-        false => path.components().starts_with(scope.path.components()),
+        true => path.as_bytes().starts_with(scope.path.as_bytes()),
+        false => path.is_within(&scope.path),
     };
     if scope.export != export.name() || !below {
         let opened = if scope.path.is_root() { String::new() } else { format!("/{}", scope.path) };

@@ -142,7 +142,7 @@ fn a_scope_binds_whoever_has_one_and_never_gives_a_right() {
 fn what_was_judged_is_what_is_opened_and_the_floor_goes_with_it() {
     let authority = authority(Access { floor: Level::Private, ..Access::default() });
     let authorized = authority.authorise(&who("alice", Method::Key), b"data/x/y", READ, NOW).unwrap();
-    assert_eq!(authorized.path().to_bytes(), b"x/y");
+    assert_eq!(authorized.path().as_bytes(), b"x/y");
     assert_eq!(authorized.floor(), Level::Private);
 }
 
@@ -167,7 +167,7 @@ fn second_opinion(access: &Access, who: &Principal, path: &str, want: Want) -> b
     let may_read = listed || visitor >= Anonymous::Read;
     let may_write = access.writable && (listed || visitor >= Anonymous::Create);
     let in_scope = who.scope.as_ref().is_none_or(|scope| {
-        let below = String::from_utf8(scope.path.to_bytes()).unwrap();
+        let below = String::from_utf8(scope.path.as_bytes().to_vec()).unwrap();
         let covered = below.is_empty() || format!("{path}/").starts_with(&format!("{below}/"));
         scope.export == "data" && covered && NOW < scope.until && (scope.write || want == Want::Read)
     });
@@ -246,7 +246,7 @@ proptest! {
     fn whatever_bytes_name_an_export_only_its_own_name_opens_it(name in proptest::collection::vec(any::<u8>(), 0..12)) {
         let authority = authority(Access::default());
         if let Ok(authorized) = authority.authorise(&who("a", Method::Key), &name, READ, NOW) {
-            let expected = [&b"data/"[..], &authorized.path().to_bytes()].concat();
+            let expected = [&b"data/"[..], authorized.path().as_bytes()].concat();
             prop_assert!(name == b"data" || name == expected);
         }
     }
@@ -355,8 +355,8 @@ fn a_path_of_a_call_leads_nowhere_but_below_its_base_and_its_token() {
     let authority = authority(Access { writable: true, ..Access::default() });
     let key = who("alice", Method::Key);
     let base = authority.base(&key, b"data/a", NOW).unwrap();
-    assert_eq!(base.authorise(b"", READ).unwrap().path().to_bytes(), b"a");
-    assert_eq!(base.authorise(b"b/c", READ).unwrap().path().to_bytes(), b"a/b/c");
+    assert_eq!(base.authorise(b"", READ).unwrap().path().as_bytes(), b"a");
+    assert_eq!(base.authorise(b"b/c", READ).unwrap().path().as_bytes(), b"a/b/c");
     for path in [&b".."[..], b"../b", b"b/../c", b"/b", b"b/", b"b//c", b".", b"b\0"] {
         let refused = base.authorise(path, READ).unwrap_err();
         assert_eq!(refused.kind, ErrorKind::InvalidPath, "{}", path.escape_ascii());

@@ -136,7 +136,7 @@ impl Token {
 /// A path as text: what is no printable ASCII, and `%`, as %XX, since names are bytes.
 fn encoded(path: &RelPath) -> String {
     let mut text = String::new();
-    for byte in path.to_bytes() {
+    for &byte in path.as_bytes() {
         match byte {
             b'%' => text.push_str("%25"),
             b' '..=b'~' => text.push(byte as char),

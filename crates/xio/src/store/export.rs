@@ -19,10 +19,10 @@ enum Name {
 }
 
 fn meaning(path: &RelPath) -> Name {
-    match path.components() {
-        [] => Name::Root,
-        [name] if name == b"zero" => Name::Zero,
-        [name] if name == b"null" => Name::Null,
+    match path.as_bytes() {
+        b"" => Name::Root,
+        b"zero" => Name::Zero,
+        b"null" => Name::Null,
         _ => Name::Absent,
     }
 }

@@ -84,7 +84,7 @@ impl Root {
         let stat = rustix::fs::fstat(&file).map_err(at)?;
         must_be_regular(path, &stat)?;
         if stat.st_size == 0 && is_generated(&file).map_err(at)? {
-            return Err(Blocked { depth: path.components().len(), cause: Cause::KernelFile });
+            return Err(Blocked { depth: path.depth(), cause: Cause::KernelFile });
         }
         // It was there for the open alone; some file systems would answer a later read with EAGAIN.
         rustix::fs::fcntl_setfl(&file, OFlags::empty()).map_err(at)?;
@@ -135,33 +135,34 @@ impl Root {
 
     /// The same one component at a time.
     fn walk(&self, path: &RelPath, flags: OFlags) -> Result<OwnedFd, Blocked> {
-        let Some((last, above)) = path.components().split_last() else {
+        let mut above = path.components();
+        let Some(last) = above.next_back() else {
             return open_component(self.directory.as_fd(), b".", flags)
                 .map_err(|errno| Blocked { depth: 0, cause: Cause::Errno(errno) });
         };
         let mut held: Option<OwnedFd> = None;
-        for (index, component) in above.iter().enumerate() {
+        for (index, component) in above.enumerate() {
             let at = held.as_ref().map_or(self.directory.as_fd(), AsFd::as_fd);
             let next = open_component(at, component, OFlags::PATH | OFlags::DIRECTORY)
                 .map_err(|errno| why(at, component, index + 1, errno))?;
             held = Some(next);
         }
         let at = held.as_ref().map_or(self.directory.as_fd(), AsFd::as_fd);
-        open_component(at, last, flags).map_err(|errno| why(at, last, above.len() + 1, errno))
+        open_component(at, last, flags).map_err(|errno| why(at, last, path.depth(), errno))
     }
 }
 
 impl Blocked {
     /// `errno` about the whole path.
     fn at(path: &RelPath, errno: Errno) -> Self {
-        Self { depth: path.components().len(), cause: Cause::Errno(errno) }
+        Self { depth: path.depth(), cause: Cause::Errno(errno) }
     }
 }
 
 fn must_be_regular(path: &RelPath, stat: &Stat) -> Result<(), Blocked> {
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => Ok(()),
-        kind => Err(Blocked { depth: path.components().len(), cause: Cause::Kind(kind) }),
+        kind => Err(Blocked { depth: path.depth(), cause: Cause::Kind(kind) }),
     }
 }
 

@@ -110,8 +110,8 @@ pub(super) fn target_changed(shown: &str) -> Error {
 /// The error of a path on whose way something stood: the component is named when it is not the last one.
 pub(super) fn blocked(verb: Verb, label: &str, path: &RelPath, blocked: &Blocked) -> Error {
     let name = shown(label, path);
-    let whole = blocked.depth >= path.components().len();
-    let part = shown(label, &prefix(path, blocked.depth));
+    let whole = blocked.depth >= path.depth();
+    let part = shown(label, &path.prefix(blocked.depth));
     match blocked.cause {
         Cause::Kind(kind) => {
             let (error, what) = kind_words(kind);
@@ -143,18 +143,6 @@ pub(super) fn blocked(verb: Verb, label: &str, path: &RelPath, blocked: &Blocked
             refused(kind, verb, &name, &format!("'{part}': {}", kind.text())).with_errno(number(errno))
         }
     }
-}
-
-/// The first `depth` components.
-fn prefix(path: &RelPath, depth: usize) -> RelPath {
-    let mut result = RelPath::default();
-    for component in path.components().iter().take(depth) {
-        // Came out of a valid path, so it is valid.
-        if result.push(component).is_err() {
-            break;
-        }
-    }
-    result
 }
 
 /// The error kind and the noun of a file type that stands where a regular file is needed.

@@ -185,7 +185,7 @@ impl Bench for MemoryBench {
         // A stage has no name here, but its bytes are counted: what is counted beyond the files is a stage left over.
         let paths = self.store.paths();
         let held: usize = paths.iter().filter_map(|path| self.store.content(path)).map(|bytes| bytes.len()).sum();
-        let mut names: Vec<_> = paths.iter().map(RelPath::to_bytes).collect();
+        let mut names: Vec<_> = paths.iter().map(|path| path.as_bytes().to_vec()).collect();
         if self.store.used() != held as u64 {
             names.push(format!("{} staged bytes", self.store.used() - held as u64).into_bytes());
         }

@@ -114,7 +114,7 @@ fn no_path_leads_out_of_an_export_and_every_honest_one_works() {
         let parsed = RelPath::parse(&bytes);
         prop_assert_eq!(parsed.is_ok(), is_relative_path(&bytes), "{}", bytes.escape_ascii());
         let Ok(path) = parsed else { return Ok(()) };
-        prop_assert_eq!(path.to_bytes(), &bytes[..]);
+        prop_assert_eq!(path.as_bytes(), &bytes[..]);
         check_read(&world, &path, &bytes)?;
         check_write(&world, &path, &bytes)?;
         check_small(&world, &path, &bytes)

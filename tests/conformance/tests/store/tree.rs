@@ -147,7 +147,7 @@ fn a_name_as_deep_and_as_long_as_may_be_is_made_found_and_removed() {
     on_each(|_, tree| {
         let component = [b'n'; 31];
         let mut deep = RelPath::default();
-        while deep.push(&component).is_ok() && deep.to_bytes().len() + 32 <= xdfs_proto::base::path::PATH_BYTES_MAX {}
+        while deep.push(&component).is_ok() && deep.as_bytes().len() + 32 <= xdfs_proto::base::path::PATH_BYTES_MAX {}
         tree.make_directory(&deep, 0o755, true).unwrap();
         assert_eq!(tree.node(&deep).unwrap().kind, NodeKind::Directory);
         let mut left = Some(deep);

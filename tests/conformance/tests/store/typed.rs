@@ -30,7 +30,7 @@ fn read(path: &Path) -> xdfs_xio::store::Result<Vec<u8>> {
 fn a_relative_path_starts_at_the_working_directory() {
     // The package's own directory: tests do not change it, since it is the whole process's.
     let here = LocalPlace::of(b"Cargo.toml").unwrap();
-    assert_eq!((here.existing, here.name.to_bytes()), (Some(FileKind::Regular), b"Cargo.toml".to_vec()));
+    assert_eq!((here.existing, here.name.as_bytes().to_vec()), (Some(FileKind::Regular), b"Cargo.toml".to_vec()));
     assert!(here.open().unwrap().attributes().size.unwrap() > 0);
     let above = LocalPlace::of(b"tests/../Cargo.toml").unwrap();
     assert_eq!(above.open().unwrap().attributes(), here.open().unwrap().attributes());

@@ -68,7 +68,7 @@ fn line_of<'a>(name: &'a str, account: &Account, now: u64) -> UserLine<'a> {
     let tokens = account.tokens.iter().map(|token| TokenOf {
         fingerprint: token.key.fingerprint().to_string(),
         export: token.scope.export.clone(),
-        path: printable(&token.scope.path.to_bytes()),
+        path: printable(token.scope.path.as_bytes()),
         write: token.scope.write,
         expires: token.scope.until,
         expired: now >= token.scope.until,
@@ -100,7 +100,7 @@ fn describe(name: &str, account: &Account, now: u64) -> String {
 /// What a token opens, and until when.
 pub(super) fn opened(scope: &Scope, now: u64) -> String {
     let verb = if scope.write { "reads and writes" } else { "reads" };
-    let path = if scope.path.is_root() { String::new() } else { format!("/{}", printable(&scope.path.to_bytes())) };
+    let path = if scope.path.is_root() { String::new() } else { format!("/{}", printable(scope.path.as_bytes())) };
     let ends = if now >= scope.until { "ran out" } else { "until" };
     format!("{verb} {}{path}, {ends} {} UTC", scope.export, calendar::shown_unsigned(scope.until))
 }

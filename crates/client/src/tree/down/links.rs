@@ -136,7 +136,7 @@ pub(super) fn remove_all(tree: &dyn Tree, path: &RelPath) -> Result<(), Error> {
             files.push(name.to_vec());
             if files.len() < 1024 { Take::More } else { Take::Stop }
         })?;
-        let at = |name: &[u8]| parse(&join(&directory.to_bytes(), name));
+        let at = |name: &[u8]| parse(&join(directory.as_bytes(), name));
         for name in &files {
             tree.remove(&at(name)?)?;
         }

@@ -223,7 +223,7 @@ impl LocalStore {
     /// Something stands where a directory is to be made.
     fn in_the_way(&self, path: &RelPath, stop: &Blocked) -> Error {
         match stop.cause {
-            Cause::Kind(kind) if stop.depth >= path.components().len() => {
+            Cause::Kind(kind) if stop.depth >= path.depth() => {
                 let (_, what) = words::kind_words(kind);
                 self.refused(ErrorKind::AlreadyExists, Verb::Create, path, &format!("{what} is in the way"))
             }

@@ -36,7 +36,7 @@ impl Tree {
 
     fn make_parents(&mut self, path: &RelPath) -> Result<()> {
         let mut above = RelPath::default();
-        for component in path.components().iter().take(path.components().len().saturating_sub(1)) {
+        for component in path.components().take(path.depth().saturating_sub(1)) {
             // Came out of a path, so it is part of one.
             let _ = above.push(component);
             if self.node(&above).is_none() {

@@ -52,7 +52,7 @@ impl Root {
     ) -> Result<Parent, Blocked> {
         let mut held: Option<OwnedFd> = None;
         let mut reached = RelPath::default();
-        for (index, component) in path.components().iter().enumerate() {
+        for (index, component) in path.components().enumerate() {
             let at = held.as_ref().map_or(self.directory.as_fd(), AsFd::as_fd);
             // Came out of a path, so it is part of one.
             let _ = reached.push(component);
