@@ -140,14 +140,14 @@ impl Store for Synced {
         self.inner.stage(request)
     }
 
-    fn stage_small(&self, files: &[SmallFile<'_>]) -> Box<dyn SmallGroup + '_> {
-        Box::new(SyncedGroup { inner: self.inner.stage_small(files), at_once: self.at_once })
+    fn stage_small(&self, files: &[SmallFile<'_>], durable: bool) -> Box<dyn SmallGroup + '_> {
+        Box::new(SyncedGroup { inner: self.inner.stage_small(files, durable), at_once: self.at_once })
     }
 }
 
 impl SmallGroup for SyncedGroup<'_> {
-    fn members(&self, durable: bool) -> Vec<Member> {
-        self.inner.members(durable)
+    fn members(&self) -> Vec<Member> {
+        self.inner.members()
     }
 
     fn at_once(&self) -> bool {
@@ -166,7 +166,7 @@ impl SmallGroup for SyncedGroup<'_> {
         self.inner.sync_system()
     }
 
-    fn name(&mut self, member: usize, file: &SmallFile<'_>) -> Result<Attributes, Error> {
+    fn name(&mut self, member: usize, file: &SmallFile<'_>) -> Result<(), Error> {
         self.inner.name(member, file)
     }
 

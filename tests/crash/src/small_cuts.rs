@@ -60,15 +60,15 @@ fn put(
         let (mode, modified, existing, base) = (0o644, None, Existing::Replace, None);
         files.push(SmallFile { target, content, mode, modified, existing, base, parents: true });
     }
-    let mut group = store.stage_small(&files);
-    let mut plan = Commit::group(group.members(true), at_once, bugs);
+    let mut group = store.stage_small(&files, true);
+    let mut plan = Commit::group(group.members(), at_once, bugs);
     for _ in 0..steps {
         let Some(step) = plan.next() else { break };
         match step {
             Step::Finish(member) => group.finish(member, &files[member]),
             Step::SyncFile(member) => group.sync(member),
             Step::SyncSystem => group.sync_system(),
-            Step::Name(member) => group.name(member, &files[member]).map(drop),
+            Step::Name(member) => group.name(member, &files[member]),
             Step::SyncDirectory(directory) => group.sync_directory(directory),
         }
         .expect("a sound disk");

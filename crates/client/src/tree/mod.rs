@@ -25,8 +25,7 @@ pub use events::{Deed, Observer};
 pub use up::Upload;
 
 use std::sync::Arc;
-use xdfs_proto::base::{Error, ErrorKind, RelPath};
-use xdfs_xio::store::{Small, Store};
+use xdfs_proto::base::Error;
 
 /// Which names are taken: path below the top of the tree, and whether it is a directory.
 pub type Filter = Arc<dyn Fn(&[u8], bool) -> bool + Send + Sync>;
@@ -162,12 +161,4 @@ pub(crate) fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
 /// What counts as equal times: the coarsest file systems round to two seconds, but only where they have no fractions at all.
 pub(crate) fn same_time(one: (i64, u32), other: (i64, u32)) -> bool {
     one == other || ((one.1 == 0 || other.1 == 0) && one.0 == other.0)
-}
-
-/// A small file, whole: it may have grown a little since it was listed.
-pub(crate) fn walk_small(store: &dyn Store, path: &RelPath, size: u64) -> Result<Small, Error> {
-    store
-        .get_small(std::slice::from_ref(path), size)
-        .pop()
-        .unwrap_or_else(|| Err(Error::new(ErrorKind::Storage, "the store answered nothing")))
 }

@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
 use xdfs_proto::wire::path::{Call, NewTime, Wanted};
 use xdfs_xio::store::tree::{Node, NodeKind};
-use xdfs_xio::store::{LocalStore, Store, Tree};
+use xdfs_xio::store::{LocalStore, Reading, Store, Tree};
 
 /// Larger files are transfers of their own. A batch takes several of the largest that it takes at all, and up to here the bytes of
 /// a file cost less than a transfer does.
@@ -100,6 +100,8 @@ pub struct Upload {
     books: Books,
     /// Directories that the batch of this number makes.
     making: (u64, BTreeSet<DirectoryId>),
+    /// Where small files are read into.
+    reading: Reading,
     /// What the target has, of directories that are not walked yet.
     there: BTreeMap<DirectoryId, Names>,
     firsts: Firsts,
@@ -125,6 +127,7 @@ impl Upload {
             options,
             books: Books::default(),
             making: (0, BTreeSet::new()),
+            reading: Reading::default(),
             there: BTreeMap::new(),
             firsts: Firsts::default(),
             late: Late::default(),

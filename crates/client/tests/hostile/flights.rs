@@ -111,6 +111,7 @@ fn through_a_relay_of_50_ms_each_way_the_first_byte_is_there_in_time() {
         let work = if name == "password" { longer } else { Duration::ZERO };
         println!("{name}: first byte after {best:?}; stretching a password takes {stretching:?}");
         assert!(best >= delays, "{name}: the relay did not delay: {best:?}");
-        assert!(best <= delays + Duration::from_millis(20) + work, "{name}: {best:?}");
+        // One more turn would be 100 ms. How much less it is than this says `xdfs-bench login`, on a machine that does nothing else.
+        assert!(best <= delays + Duration::from_millis(80) + work, "{name}: {best:?}");
     }
 }

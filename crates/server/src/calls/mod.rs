@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety};
 use xdfs_proto::wire::path::{Answer, Attributes, Batch, Call, Entry, Failure, FileType, ReplyWriter};
+use xdfs_xio::store::Reading;
 
 /// What became of a batch.
 #[derive(Debug)]
@@ -30,6 +31,8 @@ struct Work<'b> {
     touched: BTreeSet<RelPath>,
     /// Something changed that is not known to be on stable storage.
     loose: bool,
+    /// Where small files are read into.
+    reading: Reading,
 }
 
 /// Why a call failed, as the reply tells it.
@@ -41,7 +44,8 @@ fn failure(error: &Error) -> Failure {
 pub(crate) fn execute(batch: &Batch<'_>, base: &Base, stop: &AtomicBool) -> Result<Done, Error> {
     let mut writer = room(batch)?;
     let mut lines = Vec::new();
-    let mut work = Work { base, durable: batch.durable, touched: BTreeSet::new(), loose: false };
+    let mut work =
+        Work { base, durable: batch.durable, touched: BTreeSet::new(), loose: false, reading: Reading::default() };
     let mut left = batch.calls.as_slice();
     while let Some(call) = left.first() {
         if stop.load(Ordering::Relaxed) {
@@ -51,6 +55,9 @@ pub(crate) fn execute(batch: &Batch<'_>, base: &Base, stop: &AtomicBool) -> Resu
             break;
         }
         let puts = small::group(left, batch.stop);
+        if call.changes() {
+            work.reading.forget();
+        }
         let results = if puts.is_empty() { vec![work.call(call, &mut writer)] } else { work.put(&puts) };
         let (done, rest) = left.split_at(results.len());
         left = rest;

@@ -50,7 +50,7 @@ impl Work<'_> {
             .into_iter()
             .map(|at| {
                 at?;
-                let safety = placed.next().ok_or_else(lost)??.safety;
+                let safety = placed.next().ok_or_else(lost)??;
                 self.loose |= self.durable && safety < Safety::Durable;
                 Ok(())
             })
@@ -74,8 +74,7 @@ impl Work<'_> {
     ) -> Result<(), Error> {
         let told = self.at(path, Want::Read).and_then(|at| {
             let most = writer.room().min(most as usize) as u64;
-            let small = at.store().get_small(std::slice::from_ref(at.path()), most).pop();
-            let small = small.ok_or_else(|| Error::new(ErrorKind::Storage, "storage told no outcome"))??;
+            let read = at.store().get_small(at.path(), None, most, &mut self.reading)?;
             // Most files are asked for with what their own descriptor tells; what only a name has is looked up.
             let told = Wanted::MODE.and(Wanted::SIZE).and(Wanted::MODIFIED).and(Wanted::VERSION);
             let node = match told.has(wanted) {
@@ -83,12 +82,12 @@ impl Work<'_> {
                 false => at.store().tree().and_then(|tree| tree.node(at.path())).ok(),
             };
             // What has the name now may be another file.
-            let node = node.filter(|node| node.version == small.attributes.version);
+            let node = node.filter(|node| node.version == read.version);
             let attributes = match &node {
                 Some(node) => attributes_of(node, wanted, None),
-                None => plain(&small.attributes, wanted),
+                None => plain(&read, wanted),
             };
-            writer.answer(&Answer::File { attributes, content: &small.content });
+            writer.answer(&Answer::File { attributes, content: self.reading.content() });
             Ok(())
         });
         told.inspect_err(|error| writer.fail(failure(error)))

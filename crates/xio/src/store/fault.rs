@@ -97,8 +97,8 @@ impl Store for FaultStore {
         Ok(Stage::Fault(Box::new(stage)))
     }
 
-    fn stage_small(&self, files: &[SmallFile<'_>]) -> Box<dyn SmallGroup + '_> {
-        Box::new(small::FaultGroup::new(self.inner.stage_small(files), self.plan.clone(), files))
+    fn stage_small(&self, files: &[SmallFile<'_>], durable: bool) -> Box<dyn SmallGroup + '_> {
+        Box::new(small::FaultGroup::new(self.inner.stage_small(files, durable), self.plan.clone(), files))
     }
 }
 

@@ -6,13 +6,14 @@
 pub(super) mod back;
 mod boot;
 mod fresh;
+mod get;
 mod journal;
 pub(super) mod named;
 pub(super) mod part;
 pub(super) mod parts;
 mod progress;
 mod quiet;
-mod room;
+pub(super) mod room;
 mod small;
 pub(super) mod source;
 mod tree;
@@ -22,7 +23,7 @@ use super::noted::Noted;
 use super::resolve::{Blocked, Cause, Parent, Root};
 use super::words::{self, Verb};
 use super::{
-    Attributes, Capability, Existing, Order, Recovered, Result, Small, SmallFile, SmallGroup, Source, Stage,
+    Attributes, Capability, Existing, Order, Reading, Recovered, Result, SmallFile, SmallGroup, Source, Stage,
     StageRequest, Store, Tree,
 };
 use fresh::{Fresh, Way};
@@ -166,12 +167,22 @@ impl Store for LocalStore {
         Ok(self)
     }
 
-    fn stage_small(&self, files: &[SmallFile<'_>]) -> Box<dyn SmallGroup + '_> {
-        Box::new(small::LocalGroup::open(self, files))
+    fn stage_small(&self, files: &[SmallFile<'_>], durable: bool) -> Box<dyn SmallGroup + '_> {
+        Box::new(small::LocalGroup::open(self, files, durable))
     }
 
-    fn get_small(&self, paths: &[RelPath], bytes_max: u64) -> Vec<Result<Small>> {
-        small::get(self, paths, bytes_max)
+    fn get_small(
+        &self,
+        path: &RelPath,
+        seen: Option<&super::tree::Node>,
+        bytes_max: u64,
+        into: &mut Reading,
+    ) -> Result<Attributes> {
+        match get::quickly(self, path, seen, bytes_max, into) {
+            Some(attributes) => Ok(attributes),
+            // Whatever is in the way has its own words.
+            None => crate::store::small::whole(&self.open(path)?, bytes_max, into),
+        }
     }
 
     fn recover(&self, expired: i64) -> Recovered {

@@ -152,7 +152,7 @@ impl Store for MemoryStore {
         }))
     }
 
-    fn stage_small(&self, files: &[SmallFile<'_>]) -> Box<dyn SmallGroup + '_> {
+    fn stage_small(&self, files: &[SmallFile<'_>], _: bool) -> Box<dyn SmallGroup + '_> {
         Box::new(small::MemoryGroup::new(self, files))
     }
 }

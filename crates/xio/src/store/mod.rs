@@ -51,12 +51,12 @@ pub use resolve::append::append_named;
 pub use resolve::folder::{Folder, FolderLock, Secrecy, Stamp, create_named, leads_to, read_named};
 pub use resolve::typed::LocalPlace;
 pub use sim::SimStore;
-pub use small::{Placed, Small, SmallFile, SmallGroup};
+pub use small::{Reading, SmallFile, SmallGroup};
 pub use source::Source;
 pub use stage::Stage;
 pub use tree::Tree;
 
-use xdfs_proto::base::{Error, ErrorKind, RelPath};
+use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety};
 
 /// Result of a store's verb.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -229,21 +229,29 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         Err(Error::new(ErrorKind::Unsupported, "this store has no directories"))
     }
 
-    /// Begins a group of small files: what [`Self::put_small`] is made of.
-    fn stage_small(&self, files: &[SmallFile<'_>]) -> Box<dyn SmallGroup + '_> {
-        Box::new(small::StageGroup::new(files, |request| self.stage(request)))
+    /// Begins a group of small files: what [`Self::put_small`] is made of. `durable` says what is asked for, not what can be
+    /// promised.
+    fn stage_small(&self, files: &[SmallFile<'_>], durable: bool) -> Box<dyn SmallGroup + '_> {
+        Box::new(small::StageGroup::new(files, durable, |request| self.stage(request)))
     }
 
     /// Puts whole files, and says of each in turn what became of it. Groups of at most
     /// [`MEMBERS_MAX`](xdfs_proto::base::commit::MEMBERS_MAX) share the syncs that make them `durable`; without it none is made.
-    fn put_small(&self, files: &[SmallFile<'_>], durable: bool) -> Vec<Result<Placed>> {
-        small::put(files, durable, |files| self.stage_small(files))
+    fn put_small(&self, files: &[SmallFile<'_>], durable: bool) -> Vec<Result<Safety>> {
+        small::put(files, durable, |files| self.stage_small(files, durable))
     }
 
-    /// Reads whole regular files of at most `bytes_max` bytes each; a larger one is refused with
-    /// [`TooLarge`](xdfs_proto::base::ErrorKind::TooLarge).
-    fn get_small(&self, paths: &[RelPath], bytes_max: u64) -> Vec<Result<Small>> {
-        paths.iter().map(|path| self.open(path).and_then(|source| small::whole(&source, bytes_max))).collect()
+    /// Reads a whole regular file of at most `bytes_max` bytes, and tells what it was before the first byte was read, and still
+    /// was behind the last; a larger one is refused with [`TooLarge`](xdfs_proto::base::ErrorKind::TooLarge). Where it was `seen`
+    /// just now it is not looked at again before it is opened.
+    fn get_small(
+        &self,
+        path: &RelPath,
+        _seen: Option<&tree::Node>,
+        bytes_max: u64,
+        into: &mut Reading,
+    ) -> Result<Attributes> {
+        small::whole(&self.open(path)?, bytes_max, into)
     }
 
     /// Looks for what earlier attempts left, and removes what was last written before `expired` (seconds since 1970). May

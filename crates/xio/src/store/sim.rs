@@ -60,7 +60,7 @@ impl Store for SimStore {
         self.faults.stage(request)
     }
 
-    fn stage_small(&self, files: &[SmallFile<'_>]) -> Box<dyn SmallGroup + '_> {
-        self.faults.stage_small(files)
+    fn stage_small(&self, files: &[SmallFile<'_>], durable: bool) -> Box<dyn SmallGroup + '_> {
+        self.faults.stage_small(files, durable)
     }
 }

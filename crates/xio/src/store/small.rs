@@ -6,10 +6,12 @@
 //!
 //! Must not: decide about an order, touch a name.
 
+use super::resolve::{Parent, Root};
 use super::words::{self, Verb};
 use super::{Attributes, Base, CommitRequest, Existing, Result, Source, Stage, StageRequest};
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::Arc;
 use xdfs_proto::base::commit::{Commit, MEMBERS_MAX, Member, Step};
 use xdfs_proto::base::{Bugs, Error, ErrorKind, RelPath, Safety};
 
@@ -32,22 +34,39 @@ pub struct SmallFile<'a> {
     pub parents: bool,
 }
 
-/// What became of a file.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Placed {
-    /// What it is now.
-    pub attributes: Attributes,
-    /// How safe it is.
-    pub safety: Safety,
+/// Where small files are read into, one after the other. It holds the directory of the last one, so that its neighbours are
+/// found without resolving it again.
+#[derive(Debug, Default)]
+pub struct Reading {
+    content: Vec<u8>,
+    pub(super) held: Option<Held>,
 }
 
-/// A file that was read as a whole.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Small {
-    /// Every byte of it.
-    pub content: Vec<u8>,
-    /// What it was before the first byte was read, and still was behind the last.
-    pub attributes: Attributes,
+/// A directory that is held for the files in it.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) root: Arc<Root>,
+    /// Its path below the root.
+    pub(super) path: Vec<u8>,
+    pub(super) parent: Parent,
+}
+
+impl Reading {
+    /// Every byte of the file that was read last.
+    pub fn content(&self) -> &[u8] {
+        &self.content
+    }
+
+    /// Resolves the next directory anew: names were changed.
+    pub fn forget(&mut self) {
+        self.held = None;
+    }
+
+    /// So much room for the content of one file.
+    pub(super) fn room(&mut self, size: u64) -> &mut [u8] {
+        self.content.resize(usize::try_from(size).unwrap_or(usize::MAX), 0);
+        &mut self.content
+    }
 }
 
 /// Files of one group on their way, by their numbers, and the calls of a plan. Dropped, it leaves nothing but what has its name,
@@ -55,8 +74,8 @@ pub struct Small {
 ///
 /// A file that could not be staged says so when it is finished.
 pub trait SmallGroup {
-    /// What the plan has to know of each file; `durable` says what is asked for, not what can be promised.
-    fn members(&self, durable: bool) -> Vec<Member>;
+    /// What the plan has to know of each file.
+    fn members(&self) -> Vec<Member>;
 
     /// Whether one sync of the file system serves all of them, and is quicker than one for each.
     fn at_once(&self) -> bool {
@@ -75,7 +94,7 @@ pub trait SmallGroup {
     }
 
     /// Gives the file its name, in one step. On failure what had the name keeps it.
-    fn name(&mut self, member: usize, file: &SmallFile<'_>) -> Result<Attributes>;
+    fn name(&mut self, member: usize, file: &SmallFile<'_>) -> Result<()>;
 
     /// Waits until the names in a directory are on stable storage.
     fn sync_directory(&mut self, directory: usize) -> Result<()>;
@@ -109,31 +128,21 @@ pub(super) fn put<'s>(
     files: &[SmallFile<'_>],
     durable: bool,
     mut stage: impl FnMut(&[SmallFile<'_>]) -> Box<dyn SmallGroup + 's>,
-) -> Vec<Result<Placed>> {
+) -> Vec<Result<Safety>> {
     files.chunks(MEMBERS_MAX).flat_map(|files| carry_out(stage(files), files, durable)).collect()
 }
 
-fn carry_out(mut group: Box<dyn SmallGroup + '_>, files: &[SmallFile<'_>], durable: bool) -> Vec<Result<Placed>> {
+fn carry_out(mut group: Box<dyn SmallGroup + '_>, files: &[SmallFile<'_>], durable: bool) -> Vec<Result<Safety>> {
     let at_once = durable && group.at_once();
-    let plan = Commit::group(group.members(durable), at_once, Bugs::default());
-    let mut named: Vec<Option<Attributes>> = vec![None; files.len()];
+    let plan = Commit::group(group.members(), at_once, Bugs::default());
     let nobody = || Error::new(ErrorKind::Storage, "a group has no such member");
-    let outcomes = plan.run(|step| match step {
+    plan.run(|step| match step {
         Step::Finish(member) => group.finish(member, files.get(member).ok_or_else(nobody)?),
         Step::SyncFile(member) => group.sync(member),
         Step::SyncSystem => group.sync_system(),
-        Step::Name(member) => {
-            let attributes = group.name(member, files.get(member).ok_or_else(nobody)?)?;
-            *named.get_mut(member).ok_or_else(nobody)? = Some(attributes);
-            Ok(())
-        }
+        Step::Name(member) => group.name(member, files.get(member).ok_or_else(nobody)?),
         Step::SyncDirectory(directory) => group.sync_directory(directory),
-    });
-    let placed = |(outcome, attributes): (Result<Safety>, Option<Attributes>)| {
-        let safety = outcome?;
-        Ok(Placed { attributes: attributes.ok_or_else(nobody)?, safety })
-    };
-    outcomes.into_iter().zip(named).map(placed).collect()
+    })
 }
 
 /// A group of any store: a stage for each file.
@@ -141,17 +150,18 @@ pub(super) struct StageGroup {
     stages: Vec<Result<Stage>>,
     /// Directory of each file.
     directories: Vec<usize>,
+    durable: bool,
 }
 
 impl StageGroup {
-    pub(super) fn new(files: &[SmallFile<'_>], stage: impl Fn(&StageRequest) -> Result<Stage>) -> Self {
+    pub(super) fn new(files: &[SmallFile<'_>], durable: bool, stage: impl Fn(&StageRequest) -> Result<Stage>) -> Self {
         let mut known = BTreeMap::new();
         let mut number = |file: &SmallFile<'_>| {
             let next = known.len();
             *known.entry(file.target.parent()).or_insert(next)
         };
         let directories = files.iter().map(&mut number).collect();
-        Self { stages: files.iter().map(|file| stage(&file.stage_request())).collect(), directories }
+        Self { stages: files.iter().map(|file| stage(&file.stage_request())).collect(), directories, durable }
     }
 
     fn stage(&mut self, member: usize) -> Result<&mut Stage> {
@@ -164,10 +174,10 @@ impl StageGroup {
 }
 
 impl SmallGroup for StageGroup {
-    fn members(&self, durable: bool) -> Vec<Member> {
+    fn members(&self) -> Vec<Member> {
         let promised = |stage: &Result<Stage>| stage.as_ref().is_ok_and(|stage| stage.promises() == Safety::Durable);
         let member = |(stage, directory): (&Result<Stage>, &usize)| Member {
-            durable: durable && promised(stage),
+            durable: self.durable && promised(stage),
             directories: vec![*directory],
         };
         self.stages.iter().zip(&self.directories).map(member).collect()
@@ -183,8 +193,8 @@ impl SmallGroup for StageGroup {
         self.stage(member)?.sync()
     }
 
-    fn name(&mut self, member: usize, file: &SmallFile<'_>) -> Result<Attributes> {
-        self.stage(member)?.name(&file.commit_request())
+    fn name(&mut self, member: usize, file: &SmallFile<'_>) -> Result<()> {
+        self.stage(member)?.name(&file.commit_request()).map(drop)
     }
 
     fn sync_directory(&mut self, directory: usize) -> Result<()> {
@@ -199,14 +209,13 @@ impl SmallGroup for StageGroup {
 }
 
 /// Reads all of `source`, which must have at most `bytes_max` bytes and stay what it is.
-pub(super) fn whole(source: &Source, bytes_max: u64) -> Result<Small> {
+pub(super) fn whole(source: &Source, bytes_max: u64, into: &mut Reading) -> Result<Attributes> {
     let attributes = source.attributes().clone();
     let because = match attributes.size {
         Some(size) if size <= bytes_max => {
-            let mut content = vec![0; usize::try_from(size).unwrap_or(usize::MAX)];
-            source.read_exact_at(&mut content, 0)?;
+            source.read_exact_at(into.room(size), 0)?;
             source.revalidate()?;
-            return Ok(Small { content, attributes });
+            return Ok(attributes);
         }
         Some(size) => format!("it has {size} bytes, and at most {bytes_max} are read at once"),
         None => "it has no size".to_owned(),
@@ -217,7 +226,6 @@ pub(super) fn whole(source: &Source, bytes_max: u64) -> Result<Small> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::{FileKind, Version};
     use std::cell::RefCell;
 
     /// Two files in two directories that can be synced at once, and a call that fails.
@@ -225,6 +233,7 @@ mod tests {
     struct Told<'a> {
         calls: &'a RefCell<Vec<String>>,
         failing: &'static str,
+        durable: bool,
     }
 
     impl Told<'_> {
@@ -236,8 +245,8 @@ mod tests {
     }
 
     impl SmallGroup for Told<'_> {
-        fn members(&self, durable: bool) -> Vec<Member> {
-            (0..2).map(|member| Member { durable, directories: vec![member] }).collect()
+        fn members(&self) -> Vec<Member> {
+            (0..2).map(|member| Member { durable: self.durable, directories: vec![member] }).collect()
         }
 
         fn at_once(&self) -> bool {
@@ -256,10 +265,8 @@ mod tests {
             self.call("sync all".into())
         }
 
-        fn name(&mut self, member: usize, _: &SmallFile<'_>) -> Result<Attributes> {
-            self.call(format!("name {member}"))?;
-            let (kind, version) = (FileKind::Regular, Version::default());
-            Ok(Attributes { kind, size: None, mode: 0, modified: (0, 0), version })
+        fn name(&mut self, member: usize, _: &SmallFile<'_>) -> Result<()> {
+            self.call(format!("name {member}"))
         }
 
         fn sync_directory(&mut self, directory: usize) -> Result<()> {
@@ -273,8 +280,8 @@ mod tests {
         let (existing, base, parents) = (Existing::Replace, None, false);
         let file = SmallFile { target, content: b"", mode: 0, modified: None, existing, base, parents };
         let calls = RefCell::default();
-        let placed = put(&[file.clone(), file], durable, |_| Box::new(Told { calls: &calls, failing }));
-        let told = placed.into_iter().map(|placed| placed.ok().map(|placed| placed.safety)).collect();
+        let placed = put(&[file.clone(), file], durable, |_| Box::new(Told { calls: &calls, failing, durable }));
+        let told = placed.into_iter().map(Result::ok).collect();
         (calls.into_inner().join(", "), told)
     }
 

@@ -4,9 +4,9 @@ use crate::bench::{Bench, FaultBench, LocalBench, Scratch, make_fifo, names_unde
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
-use xdfs_proto::base::{Error, ErrorKind, Safety};
+use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety};
 use xdfs_xio::store::fault::{Call, Fault, Plan};
-use xdfs_xio::store::{Base, Existing, LocalStore, Placed, SmallFile, Store};
+use xdfs_xio::store::{Attributes, Base, Existing, LocalStore, Reading, SmallFile, Store, Version};
 
 const EIO: i32 = 5;
 
@@ -23,12 +23,21 @@ fn names(bench: &dyn Bench) -> Vec<String> {
     bench.names().iter().map(|name| name.escape_ascii().to_string()).collect()
 }
 
-fn kinds(outcomes: Vec<Result<Placed, Error>>) -> Vec<Option<ErrorKind>> {
+fn kinds(outcomes: Vec<Result<Safety, Error>>) -> Vec<Option<ErrorKind>> {
     outcomes.into_iter().map(|outcome| outcome.err().map(|error| error.kind)).collect()
 }
 
-fn one(bench: &dyn Bench, file: SmallFile<'_>) -> Result<Placed, Error> {
-    bench.store().put_small(&[file], true).pop().unwrap()
+/// The version of what was put.
+fn one(bench: &dyn Bench, file: SmallFile<'_>) -> Result<Version, Error> {
+    let target = file.target.clone();
+    bench.store().put_small(&[file], true).pop().unwrap()?;
+    Ok(bench.store().attributes(&target).unwrap().version)
+}
+
+fn read(store: &dyn Store, path: &RelPath, bytes_max: u64) -> Result<(Vec<u8>, Attributes), Error> {
+    let mut reading = Reading::default();
+    let attributes = store.get_small(path, None, bytes_max, &mut reading)?;
+    Ok((reading.content().to_vec(), attributes))
 }
 
 pub(crate) fn groups_come_back_as_they_were_put(bench: &dyn Bench) {
@@ -40,17 +49,17 @@ pub(crate) fn groups_come_back_as_they_were_put(bench: &dyn Bench) {
         let targets: Vec<String> = (0..contents.len()).map(name).collect();
         let files: Vec<_> = targets.iter().zip(&contents).map(|(target, content)| file(target, content)).collect();
         let placed = bench.store().put_small(&files, durable);
-        let paths: Vec<_> = files.iter().map(|file| file.target.clone()).collect();
-        let found = bench.store().get_small(&paths, 4096);
-        assert_eq!((placed.len(), found.len()), (files.len(), files.len()));
-        for (((file, target), placed), found) in files.iter().zip(&targets).zip(placed).zip(found) {
-            let (placed, found) = (placed.unwrap(), found.unwrap());
+        assert_eq!(placed.len(), files.len());
+        let mut reading = Reading::default();
+        for ((file, target), placed) in files.iter().zip(&targets).zip(placed) {
             assert_eq!(bench.content(target).unwrap(), file.content, "{target}");
-            assert_eq!(found.content, file.content);
-            assert_eq!(found.attributes, placed.attributes);
-            assert_eq!(placed.attributes.mode & !0o640, 0);
-            assert_eq!(placed.attributes.modified, file.modified.unwrap());
-            assert!(durable || placed.safety == Safety::Written);
+            let found = bench.store().get_small(&file.target, None, 4096, &mut reading).unwrap();
+            assert_eq!(reading.content(), file.content);
+            assert_eq!(found, bench.store().attributes(&file.target).unwrap());
+            assert_eq!(found.mode & !0o640, 0);
+            assert_eq!(found.modified, file.modified.unwrap());
+            let safety = placed.unwrap();
+            assert!(durable || safety == Safety::Written);
         }
     }
     assert_eq!(names(bench).len(), 141, "something was left: {:?}", names(bench));
@@ -119,12 +128,12 @@ pub(crate) fn a_base_is_replaced_and_nothing_else_unless_it_is_the_file_itself(b
         SmallFile { base, ..copy }
     };
     let nothing = based(b"first", b"");
-    let first = one(bench, nothing.clone()).unwrap().attributes.version;
+    let first = one(bench, nothing.clone()).unwrap();
     // Its outcome was lost, and it comes again: it is what is there.
-    assert_eq!(one(bench, nothing).unwrap().attributes.version, first);
+    assert_eq!(one(bench, nothing).unwrap(), first);
     assert_eq!(one(bench, based(b"other", b"")).unwrap_err().kind, ErrorKind::TargetChanged);
-    let second = one(bench, based(b"second", &first.0)).unwrap().attributes.version;
-    assert_eq!(one(bench, based(b"second", &first.0)).unwrap().attributes.version, second);
+    let second = one(bench, based(b"second", &first.0)).unwrap();
+    assert_eq!(one(bench, based(b"second", &first.0)).unwrap(), second);
     let late = one(bench, based(b"thirds", &first.0)).unwrap_err();
     assert_eq!(late.kind, ErrorKind::TargetChanged, "{late}");
     assert_eq!(bench.content("x").unwrap(), b"second");
@@ -140,9 +149,9 @@ pub(crate) fn only_whole_regular_files_of_the_asked_size_are_read(bench: &dyn Be
     bench.put("d/x", b"0123456789");
     bench.put("empty", b"");
     let paths = ["d/x", "d", "s", "absent", "absent/x", "empty", ""].map(path);
-    let read = |bytes_max| -> Vec<_> {
-        let found = bench.store().get_small(&paths, bytes_max).into_iter();
-        found.map(|found| found.map(|small| small.content).map_err(|error| error.kind)).collect()
+    let all = |bytes_max| -> Vec<_> {
+        let found = paths.iter().map(|path| read(bench.store(), path, bytes_max));
+        found.map(|found| found.map(|(content, _)| content).map_err(|error| error.kind)).collect()
     };
     let others = [
         Err(ErrorKind::IsDirectory),
@@ -152,13 +161,12 @@ pub(crate) fn only_whole_regular_files_of_the_asked_size_are_read(bench: &dyn Be
         Ok(Vec::new()),
         Err(ErrorKind::IsDirectory),
     ];
-    assert_eq!(read(10), [&[Ok(b"0123456789".to_vec())][..], &others].concat());
-    assert_eq!(read(9), [&[Err(ErrorKind::TooLarge)][..], &others].concat());
+    assert_eq!(all(10), [&[Ok(b"0123456789".to_vec())][..], &others].concat());
+    assert_eq!(all(9), [&[Err(ErrorKind::TooLarge)][..], &others].concat());
 }
 
 pub(crate) fn special_mode_bits_of_small_files_are_never_set(bench: &dyn Bench) {
-    let placed = one(bench, SmallFile { mode: 0o7777, ..file("x", b"") }).unwrap();
-    assert_eq!(placed.attributes.mode & 0o7000, 0);
+    one(bench, SmallFile { mode: 0o7777, ..file("x", b"") }).unwrap();
     assert_eq!(bench.store().attributes(&path("x")).unwrap().mode & 0o7000, 0);
 }
 
@@ -167,7 +175,7 @@ fn on_a_disk_small_files_are_durable_and_in_memory_they_are_not() {
     for (bench, safety) in [(LocalBench::on_disk(), Safety::Durable), (LocalBench::on_tmpfs(), Safety::Written)] {
         let files = [file("a", b"1"), file("b", b"2")];
         for placed in bench.store.put_small(&files, true) {
-            assert_eq!(placed.unwrap().safety, safety);
+            assert_eq!(placed.unwrap(), safety);
         }
     }
 }
@@ -238,7 +246,7 @@ fn no_link_is_followed_to_a_file_or_on_the_way_to_it() {
                 let error = store.put_small(&[asked], true).pop().unwrap().unwrap_err();
                 let expected = matches!(error.kind, ErrorKind::NotRegular | ErrorKind::NotDirectory);
                 assert!(expected, "{target}: {error:?}");
-                assert!(store.get_small(&[path(target)], 4096).pop().unwrap().is_err(), "{target} was read");
+                assert!(read(&store, &path(target), 4096).is_err(), "{target} was read");
             }
         }
         assert_eq!(std::fs::read(top.join("outside/canary")).unwrap(), b"canary");
@@ -290,7 +298,7 @@ fn until_they_have_their_own_names_small_files_have_none_or_those_of_part_files(
     for (bench, parts) in [(LocalBench::on_tmpfs(), 0), (LocalBench::on_disk(), 0), (LocalBench::without_unnamed(), 2)]
     {
         let files = [file("x", b"1"), file("y", b"2")];
-        let mut group = bench.store.stage_small(&files);
+        let mut group = bench.store.stage_small(&files, true);
         group.finish(0, &files[0]).unwrap();
         assert_eq!(names_under(bench.scratch.path()).len(), parts);
         assert!(names(&bench).iter().all(|name| name.starts_with('.') && name.ends_with(".part")));

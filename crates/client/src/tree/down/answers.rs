@@ -98,10 +98,10 @@ impl Download {
         let placed = if files.is_empty() { Vec::new() } else { self.store.put_small(&files, self.options.durable) };
         for (one, outcome) in arrived.iter().zip(placed) {
             match outcome {
-                Ok(placed) => {
+                Ok(safety) => {
                     self.add_extras(observer, &one.entry);
                     let bytes = one.content.len() as u64;
-                    self.done(observer, &one.entry, Deed::Copied { bytes, safety: placed.safety });
+                    self.done(observer, &one.entry, Deed::Copied { bytes, safety });
                 }
                 Err(error) if error.kind == ErrorKind::AlreadyExists && self.options.keep_existing => {
                     self.done(observer, &one.entry, Deed::Skipped);

@@ -5,11 +5,10 @@ use crate::session::Session;
 use crate::tree::desk::{Course, EXTRAS_BYTES_MAX, Flow, Turn};
 use crate::tree::events::Observer;
 use crate::tree::pending::Filling;
-use crate::tree::walk_small;
 use xdfs_engine::kinds;
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
 use xdfs_proto::wire::path::{Call, NewTime, Owner, Put, XattrRule};
-use xdfs_xio::store::Tree;
+use xdfs_xio::store::{Store, Tree};
 
 impl Upload {
     pub(super) fn file(
@@ -39,24 +38,25 @@ impl Upload {
         }
         let read = RelPath::parse(&entry.path)
             .map_err(|error| Error::new(ErrorKind::InvalidPath, error.to_string()))
-            .and_then(|path| walk_small(&self.store, &path, entry.node.size));
-        let small = match read {
-            Ok(small) => small,
+            .and_then(|path| self.store.get_small(&path, Some(&entry.node), entry.node.size, &mut self.reading));
+        let read = match read {
+            Ok(read) => read,
             Err(error) => {
                 self.failed(observer, &entry, &error);
                 return Ok(Turn::Taken);
             }
         };
         self.make_above(entry.directory);
-        let hash = (self.options.verify >= crate::Verify::Hash).then(|| xdfs_secure::content::hash(&small.content));
+        let hash =
+            (self.options.verify >= crate::Verify::Hash).then(|| xdfs_secure::content::hash(self.reading.content()));
         let put = Put {
             path: &entry.path,
             keep_existing: self.options.keep_existing,
             parents: false,
             mode: entry.node.mode & 0o777,
-            modified: Some(small.attributes.modified),
+            modified: Some(read.modified),
             hash,
-            content: &small.content,
+            content: self.reading.content(),
         };
         let path = entry.path.clone();
         let call = Call::Put(put);

@@ -2,11 +2,11 @@
 //! directories, or everything, by one.
 
 use super::{Call, Fault, Shared, allowed, flipped};
+use crate::store::Result;
 use crate::store::exact::write_full;
 use crate::store::local::part::stuck_words;
 use crate::store::small::{SmallFile, SmallGroup};
 use crate::store::words::{self, Verb};
-use crate::store::{Attributes, Result};
 use std::borrow::Cow;
 use std::fmt;
 use xdfs_proto::base::commit::Member;
@@ -75,8 +75,8 @@ fn written<'a>(plan: &Shared, shown: &str, content: &'a [u8]) -> Result<Cow<'a, 
 }
 
 impl SmallGroup for FaultGroup<'_> {
-    fn members(&self, durable: bool) -> Vec<Member> {
-        self.inner.members(durable)
+    fn members(&self) -> Vec<Member> {
+        self.inner.members()
     }
 
     fn at_once(&self) -> bool {
@@ -102,7 +102,7 @@ impl SmallGroup for FaultGroup<'_> {
         self.inner.sync_system()
     }
 
-    fn name(&mut self, member: usize, file: &SmallFile<'_>) -> Result<Attributes> {
+    fn name(&mut self, member: usize, file: &SmallFile<'_>) -> Result<()> {
         self.decide(member, |plan, shown| plan.check(Call::Commit, Verb::Create, shown))?;
         self.inner.name(member, file)
     }

@@ -341,12 +341,18 @@ pub(in crate::store) fn stuck_words(shown: &str, stuck: Stuck) -> Error {
 }
 
 /// Sets permission bits, of which only 0o777 count, and the modification time, where there is one.
-pub(super) fn give_attributes(
-    file: &OwnedFd,
-    mode: u32,
-    modified: Option<(i64, u32)>,
-) -> std::result::Result<(), Errno> {
-    unless_unknown(rustix::fs::fchmod(file, Mode::from_raw_mode(mode & 0o777)))?;
+fn give_attributes(file: &OwnedFd, mode: u32, modified: Option<(i64, u32)>) -> std::result::Result<(), Errno> {
+    give_mode(file, mode)?;
+    give_time(file, modified)
+}
+
+/// Sets permission bits, of which only 0o777 count.
+pub(super) fn give_mode(file: &OwnedFd, mode: u32) -> std::result::Result<(), Errno> {
+    unless_unknown(rustix::fs::fchmod(file, Mode::from_raw_mode(mode & 0o777)))
+}
+
+/// Sets the modification time, where there is one.
+pub(super) fn give_time(file: &OwnedFd, modified: Option<(i64, u32)>) -> std::result::Result<(), Errno> {
     let Some(modified) = modified else { return Ok(()) };
     let times =
         Timestamps { last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT }, last_modification: clamped(modified) };

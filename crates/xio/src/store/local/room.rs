@@ -11,7 +11,7 @@ use xdfs_proto::base::{Error, ErrorKind};
 const RESERVE_BYTES_MIN: u64 = 1 << 20;
 
 /// Whether the file lives in memory alone: writing it is copying, with no device and no delayed allocation behind.
-pub(super) fn in_memory(file: &OwnedFd) -> bool {
+pub(in crate::store) fn in_memory(file: &OwnedFd) -> bool {
     rustix::fs::fstatfs(file).is_ok_and(|file_system| file_system.f_type as u64 == TMPFS_MAGIC)
 }
 

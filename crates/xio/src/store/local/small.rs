@@ -5,16 +5,17 @@
 
 use super::fresh::Made;
 use super::named::{copy_of, must_be_base};
-use super::part::{Place, give_attributes, part_name, stuck_words};
-use super::room::{in_memory, lacking};
-use super::source::{LocalSource, attributes_of, version_of};
+use super::part::{Place, give_mode, give_time, part_name, stuck_words};
+use super::room::lacking;
+use super::source::{LocalSource, version_of};
 use super::{LocalStore, must_admit, quiet};
 use crate::store::exact::{Stuck, write_full};
 use crate::store::resolve::Parent;
-use crate::store::small::{Small, SmallFile, SmallGroup, fresh_id, whole};
+use crate::store::small::{Reading, SmallFile, SmallGroup, fresh_id, whole};
 use crate::store::words::{self, Verb};
-use crate::store::{Attributes, Existing, Result, Source};
+use crate::store::{Existing, Result, Source};
 use crate::sys;
+use rustix::fs::Mode;
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -29,6 +30,10 @@ struct Directory {
     parent: Arc<Parent>,
     /// What its sync makes durable besides names of files.
     made: Vec<Made>,
+    /// It lives in memory alone.
+    in_memory: bool,
+    /// A mode that new files here were seen to get as it is asked for: a default access control list may give another.
+    kept_mode: Option<u32>,
 }
 
 /// Where a file is until it has its name.
@@ -46,21 +51,23 @@ enum Kind {
 
 #[derive(Debug)]
 struct LocalMember {
-    place: Place,
+    target: RelPath,
+    parent: Arc<Parent>,
     file: OwnedFd,
     kind: Kind,
     /// Why nothing that is done now can make up for it.
     spoilt: Option<Error>,
-    /// Directories whose names have to be durable.
+    /// Directories whose names have to be durable, its own first.
     directories: Vec<usize>,
-    /// It lives in memory alone.
-    in_memory: bool,
+    /// It can be made durable, and is to be.
+    durable: bool,
 }
 
 /// See the module.
 #[derive(Debug)]
 pub(in crate::store) struct LocalGroup<'s> {
     store: &'s LocalStore,
+    durable: bool,
     known: BTreeMap<RelPath, usize>,
     directories: Vec<Directory>,
     members: Vec<Result<LocalMember>>,
@@ -70,9 +77,9 @@ pub(in crate::store) struct LocalGroup<'s> {
 
 impl<'s> LocalGroup<'s> {
     /// Opens every file of the group; none has a byte yet.
-    pub(in crate::store) fn open(store: &'s LocalStore, files: &[SmallFile<'_>]) -> Self {
-        let mut group =
-            Self { store, known: BTreeMap::new(), directories: Vec::new(), members: Vec::new(), begun: false };
+    pub(in crate::store) fn open(store: &'s LocalStore, files: &[SmallFile<'_>], durable: bool) -> Self {
+        let (known, directories, members) = (BTreeMap::new(), Vec::new(), Vec::with_capacity(files.len()));
+        let mut group = Self { store, durable, known, directories, members, begun: false };
         for file in files {
             let member = group.stage(file);
             group.members.push(member);
@@ -81,25 +88,26 @@ impl<'s> LocalGroup<'s> {
     }
 
     fn stage(&mut self, file: &SmallFile<'_>) -> Result<LocalMember> {
-        let shown = self.store.shown(&file.target);
         self.store.must_be_writable(Verb::Create, &file.target)?;
-        let (Some(above), Some(name)) = (file.target.parent(), file.target.name()) else {
+        let Some(above) = file.target.parent() else {
+            let shown = self.store.shown(&file.target);
             return Err(words::refused(ErrorKind::IsDirectory, Verb::Create, &shown, "is a directory"));
         };
         let own = self.directory(&above, file)?;
         let mut directories = vec![own];
-        for made in self.store.fresh.above(&above) {
+        for made in if self.durable { self.store.fresh.above(&above) } else { Vec::new() } {
             let number = self.directory(&made.place(), file)?;
             directories.push(number);
             if let Some(directory) = self.directories.get_mut(number).filter(|there| !there.made.contains(&made)) {
                 directory.made.push(made);
             }
         }
-        let parent = self.directories.get(own).map(|directory| directory.parent.clone()).ok_or_else(nobody)?;
-        let (name, base, umask) = (name.to_vec(), file.base.clone(), self.store.umask);
-        let place = Place { parent, name, shown, existing: file.existing, base, umask, way: None };
-        let (file, kind) = opened(&place, file, self.store.unnamed)?;
-        Ok(LocalMember { in_memory: in_memory(&file), place, file, kind, spoilt: None, directories })
+        let directory = self.directories.get(own).ok_or_else(nobody)?;
+        let parent = Arc::clone(&directory.parent);
+        let target = file.target.clone();
+        let durable = self.durable && !directory.in_memory;
+        let (file, kind) = opened(self.store, &parent, file, durable)?;
+        Ok(LocalMember { target, parent, file, kind, spoilt: None, directories, durable })
     }
 
     /// The number of the directory `path`, which is held from now on.
@@ -112,10 +120,12 @@ impl<'s> LocalGroup<'s> {
         if held.is_err() && file.parents {
             held = self.store.make_directories(path, 0o777);
         }
-        let parent = held.map_err(|stop| self.store.blocked(Verb::Create, &file.target, &stop))?;
+        let parent = Arc::new(held.map_err(|stop| self.store.blocked(Verb::Create, &file.target, &stop))?);
         let number = self.directories.len();
-        self.directories.push(Directory { path: path.clone(), parent: Arc::new(parent), made: Vec::new() });
+        let in_memory = self.durable && parent.in_memory();
+        let (path, made) = (path.clone(), Vec::new());
         self.known.insert(path.clone(), number);
+        self.directories.push(Directory { path, parent, made, in_memory, kept_mode: None });
         Ok(number)
     }
 
@@ -136,9 +146,9 @@ impl<'s> LocalGroup<'s> {
         if std::mem::replace(&mut self.begun, true) || self.members.len() < 2 {
             return;
         }
-        for member in self.members.iter_mut().flatten().filter(|member| !member.in_memory) {
+        for member in self.members.iter_mut().flatten().filter(|member| member.durable) {
             if let Err(errno) = sys::begin_writing(&member.file) {
-                member.spoilt = Some(words::failed(Verb::Sync, &member.place.shown, errno));
+                member.spoilt = Some(words::failed(Verb::Sync, &self.store.shown(&member.target), errno));
             }
         }
     }
@@ -148,21 +158,49 @@ fn nobody() -> Error {
     Error::new(ErrorKind::Storage, "a group has no such member")
 }
 
+/// Where the file goes, with the words about it.
+fn place(store: &LocalStore, parent: &Arc<Parent>, file: &SmallFile<'_>) -> Place {
+    Place {
+        parent: Arc::clone(parent),
+        name: file.target.name().unwrap_or_default().to_vec(),
+        shown: store.shown(&file.target),
+        existing: file.existing,
+        base: file.base.clone(),
+        umask: store.umask,
+        way: None,
+    }
+}
+
 /// The file that gets the bytes, and where it is until then.
-fn opened(place: &Place, file: &SmallFile<'_>, unnamed: bool) -> Result<(OwnedFd, Kind)> {
-    if let Some(there) = there(place, file.content)? {
+fn opened(store: &LocalStore, parent: &Arc<Parent>, file: &SmallFile<'_>, durable: bool) -> Result<(OwnedFd, Kind)> {
+    if file.base.is_some()
+        && let Some(there) = there(&place(store, parent, file), file.content)?
+    {
         return Ok(there);
     }
-    must_admit(&place.parent, &place.name, place.existing, &place.shown)?;
-    let failed = |errno| words::failed(Verb::Create, &place.shown, errno);
-    if unnamed && let Some(file) = place.parent.create_unnamed().map_err(failed)? {
+    let (name, shown) = (file.target.name().unwrap_or_default(), || store.shown(&file.target));
+    let failed = |errno| words::failed(Verb::Create, &shown(), errno);
+    // Without a sync, what has the name is found out when this gets it.
+    if durable {
+        must_admit(parent, name, file.existing, &shown())?;
+    }
+    if store.unnamed
+        && let Some(file) = parent.create_unnamed(Mode::from_raw_mode(mode(store, file))).map_err(failed)?
+    {
         return Ok((file, Kind::Unnamed));
     }
-    let part = part_name(&place.name, &fresh_id(), b".part");
-    let file = place.parent.create_new(&part).map_err(failed)?;
+    if !durable {
+        must_admit(parent, name, file.existing, &shown())?;
+    }
+    let part = part_name(name, &fresh_id(), b".part");
+    let file = parent.create_new(&part).map_err(failed)?;
     // Who looks for what killed programs left leaves alone what is held. Where there are no locks its age protects it.
     let _ = rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive);
     Ok((file, Kind::Part(part)))
+}
+
+fn mode(store: &LocalStore, file: &SmallFile<'_>) -> u32 {
+    file.mode & 0o777 & !store.umask
 }
 
 /// What has the name already, where it is the very file that is put.
@@ -173,8 +211,10 @@ fn there(place: &Place, content: &[u8]) -> Result<Option<(OwnedFd, Kind)>> {
         words::failed(Verb::Create, &place.shown, errno)
     })?;
     let source = Source::Local(LocalSource::new(file, place.shown.clone(), &found));
+    let mut read = Reading::default();
     let same = version_of(&found) == version_of(&stat)
-        && whole(&source, content.len() as u64).is_ok_and(|small| small.content == content);
+        && whole(&source, content.len() as u64, &mut read).is_ok()
+        && read.content() == content;
     match source.descriptor() {
         Some(file) if same => Ok(Some((file, Kind::There(version_of(&stat).0)))),
         _ => Err(words::target_changed(&place.shown)),
@@ -182,9 +222,9 @@ fn there(place: &Place, content: &[u8]) -> Result<Option<(OwnedFd, Kind)>> {
 }
 
 impl SmallGroup for LocalGroup<'_> {
-    fn members(&self, durable: bool) -> Vec<Member> {
+    fn members(&self) -> Vec<Member> {
         let member = |member: &Result<LocalMember>| match member {
-            Ok(member) => Member { durable: durable && !member.in_memory, directories: member.directories.clone() },
+            Ok(member) => Member { durable: member.durable, directories: member.directories.clone() },
             Err(_) => Member::default(),
         };
         self.members.iter().map(member).collect()
@@ -201,21 +241,29 @@ impl SmallGroup for LocalGroup<'_> {
     }
 
     fn finish(&mut self, member: usize, file: &SmallFile<'_>) -> Result<()> {
+        let store = self.store;
+        let number = self.member(member)?.directories.first().copied().unwrap_or_default();
+        let kept_mode = self.directories.get(number).and_then(|directory| directory.kept_mode);
         let member = self.member(member)?;
         if matches!(member.kind, Kind::There(_)) {
             return Ok(());
         }
-        let done = member.fill(file);
+        let done = member.fill(store, file, kept_mode);
         member.spoilt = done.as_ref().err().cloned();
-        done
+        let kept = done?;
+        if let Some(directory) = self.directories.get_mut(number) {
+            directory.kept_mode = kept;
+        }
+        Ok(())
     }
 
     fn sync(&mut self, member: usize) -> Result<()> {
         self.begin_writing();
+        let store = self.store;
         let member = self.member(member)?;
         // EINTR is the one answer that says nothing about the pages.
         rustix::io::retry_on_intr(|| rustix::fs::fsync(&member.file)).map_err(|errno| {
-            let error = words::failed(Verb::Sync, &member.place.shown, errno);
+            let error = words::failed(Verb::Sync, &store.shown(&member.target), errno);
             member.spoilt = Some(error.clone());
             error
         })
@@ -225,11 +273,12 @@ impl SmallGroup for LocalGroup<'_> {
         // Any of them tells of every write that failed since it was opened, before the first byte of the group.
         let Some(any) = self.live().next() else { return Ok(()) };
         rustix::io::retry_on_intr(|| rustix::fs::syncfs(&any.file))
-            .map_err(|errno| words::failed(Verb::Sync, &any.place.shown, errno))
+            .map_err(|errno| words::failed(Verb::Sync, &self.store.shown(&any.target), errno))
     }
 
-    fn name(&mut self, member: usize, file: &SmallFile<'_>) -> Result<Attributes> {
-        self.member(member)?.name(file)
+    fn name(&mut self, member: usize, file: &SmallFile<'_>) -> Result<()> {
+        let store = self.store;
+        self.member(member)?.name(store, file)
     }
 
     fn sync_directory(&mut self, directory: usize) -> Result<()> {
@@ -249,64 +298,77 @@ impl SmallGroup for LocalGroup<'_> {
 }
 
 impl LocalMember {
-    fn fill(&self, file: &SmallFile<'_>) -> Result<()> {
-        let shown = &self.place.shown;
+    /// Gives it bytes, mode and time; says which mode new files of its directory get as it is asked for, beginning with what
+    /// `kept_mode` says.
+    fn fill(&self, store: &LocalStore, file: &SmallFile<'_>, kept_mode: Option<u32>) -> Result<Option<u32>> {
+        let shown = || store.shown(&file.target);
         let written = write_full(file.content, 0, |part, at| rustix::io::pwrite(&self.file, part, at));
         written.map_err(|stuck| match stuck {
             Stuck::Errno(errno @ (Errno::NOSPC | Errno::DQUOT)) => {
-                lacking(&self.file, shown, file.content.len() as u64, errno)
+                lacking(&self.file, &shown(), file.content.len() as u64, errno)
             }
-            stuck => stuck_words(shown, stuck),
+            stuck => stuck_words(&shown(), stuck),
         })?;
-        give_attributes(&self.file, file.mode & !self.place.umask, file.modified)
-            .map_err(|errno| words::failed(Verb::Create, shown, errno))
+        let failed = |errno| words::failed(Verb::Create, &shown(), errno);
+        let wanted = mode(store, file);
+        let unnamed = matches!(self.kind, Kind::Unnamed);
+        let kept = match kept_mode == Some(wanted) {
+            true => unnamed,
+            false => unnamed && rustix::fs::fstat(&self.file).map_err(failed)?.st_mode & 0o7777 == wanted,
+        };
+        if !kept {
+            give_mode(&self.file, wanted).map_err(failed)?;
+        }
+        give_time(&self.file, file.modified).map_err(failed)?;
+        Ok(if kept { Some(wanted) } else { kept_mode })
     }
 
-    fn name(&mut self, file: &SmallFile<'_>) -> Result<Attributes> {
-        let place = &self.place;
-        let failed = |errno| words::failed(Verb::Create, &place.shown, errno);
+    fn name(&mut self, store: &LocalStore, file: &SmallFile<'_>) -> Result<()> {
+        let failed = |errno| words::failed(Verb::Create, &store.shown(&file.target), errno);
+        let parent = &self.parent;
+        let name = file.target.name().unwrap_or_default();
         if let Kind::There(version) = &self.kind {
-            let stat = place.parent.look(&place.name).map_err(failed)?;
-            let same = stat.filter(|stat| version_of(stat).0 == *version);
-            return same.map(|stat| attributes_of(&stat)).ok_or_else(|| words::target_changed(&place.shown));
+            let stat = parent.look(name).map_err(failed)?;
+            let same = stat.is_some_and(|stat| version_of(&stat).0 == *version);
+            return if same { Ok(()) } else { Err(words::target_changed(&store.shown(&file.target))) };
         }
-        must_be_base(place, file.content.len() as u64)?;
+        if file.base.is_some() {
+            must_be_base(&place(store, parent, file), file.content.len() as u64)?;
+        }
         // Where nothing may be replaced, the kernel sees to it.
-        let nothing = place.base.as_ref().is_some_and(|base| base.version.is_empty());
-        let only_new = nothing || place.existing == Existing::Keep;
-        let admit = || must_admit(&place.parent, &place.name, place.existing, &place.shown);
+        let nothing = file.base.as_ref().is_some_and(|base| base.version.is_empty());
+        let only_new = nothing || file.existing == Existing::Keep;
+        let admit = || must_admit(parent, name, file.existing, &store.shown(&file.target));
         let named = match &self.kind {
-            Kind::Unnamed => match place.parent.link_unnamed(&self.file, &place.name) {
+            Kind::Unnamed => match parent.link_unnamed(&self.file, name) {
                 Err(Errno::EXIST) => {
                     admit()?;
-                    if only_new { Err(Errno::EXIST) } else { self.link_and_replace() }
+                    if only_new { Err(Errno::EXIST) } else { self.link_and_replace(name) }
                 }
                 other => other,
             },
             Kind::Part(part) => {
                 admit()?;
-                let name = if only_new { Parent::keep } else { Parent::replace };
-                name(&place.parent, part, &place.name)
+                let give = if only_new { Parent::keep } else { Parent::replace };
+                give(parent, part, name)
             }
             Kind::There(_) | Kind::Named => Err(Errno::INVAL),
         };
         named.map_err(|errno| match errno {
-            Errno::EXIST if nothing => words::target_changed(&place.shown),
+            Errno::EXIST if nothing => words::target_changed(&store.shown(&file.target)),
             errno => failed(errno),
         })?;
         self.kind = Kind::Named;
-        // Of the descriptor, not of the name: these are the attributes of what was written, whoever comes next.
-        let stat = rustix::fs::fstat(&self.file);
-        stat.map(|stat| attributes_of(&stat)).map_err(|errno| words::failed(Verb::Create, &self.place.shown, errno))
+        Ok(())
     }
 
     /// What has no name cannot replace anything: it gets one for a moment.
-    fn link_and_replace(&self) -> std::result::Result<(), Errno> {
-        let (parent, part) = (&self.place.parent, part_name(&self.place.name, &fresh_id(), b".part"));
-        parent.link_unnamed(&self.file, &part)?;
-        parent.replace(&part, &self.place.name).inspect_err(|_| {
+    fn link_and_replace(&self, name: &[u8]) -> std::result::Result<(), Errno> {
+        let part = part_name(name, &fresh_id(), b".part");
+        self.parent.link_unnamed(&self.file, &part)?;
+        self.parent.replace(&part, name).inspect_err(|_| {
             // Nobody is there to be told; what cannot be removed is found by its name later.
-            let _ = parent.remove(&part);
+            let _ = self.parent.remove(&part);
         })
     }
 }
@@ -315,30 +377,7 @@ impl Drop for LocalMember {
     fn drop(&mut self) {
         if let Kind::Part(part) = &self.kind {
             // As above.
-            let _ = self.place.parent.remove(part);
+            let _ = self.parent.remove(part);
         }
     }
-}
-
-/// Whole files, each directory of theirs resolved once.
-pub(in crate::store) fn get(store: &LocalStore, paths: &[RelPath], bytes_max: u64) -> Vec<Result<Small>> {
-    let mut held: BTreeMap<RelPath, Parent> = BTreeMap::new();
-    let mut get = |path: &RelPath| {
-        let (Some(above), Some(name)) = (path.parent(), path.name()) else {
-            return Err(words::refused(ErrorKind::IsDirectory, Verb::Open, &store.shown(path), "is a directory"));
-        };
-        if !held.contains_key(&above) {
-            let parent = store.root.hold_directory(&above).map_err(|stop| store.blocked(Verb::Open, path, &stop))?;
-            held.insert(above.clone(), parent);
-        }
-        let parent = held.get(&above).ok_or_else(nobody)?;
-        match parent.open_regular(name) {
-            // Empty files of the kernel are not; and what else stands there has its own words.
-            Ok((file, stat)) if stat.st_size > 0 => {
-                whole(&Source::Local(LocalSource::new(file, store.shown(path), &stat)), bytes_max)
-            }
-            _ => whole(&crate::store::Store::open(store, path)?, bytes_max),
-        }
-    };
-    paths.iter().map(&mut get).collect()
 }

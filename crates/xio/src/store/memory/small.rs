@@ -1,9 +1,9 @@
 //! Small files in memory: with their names they are as safe as they get.
 
 use super::{MemoryStore, Node, Tree};
+use crate::store::Result;
 use crate::store::small::{SmallFile, SmallGroup};
-use crate::store::words::{self, Verb};
-use crate::store::{Attributes, Result};
+use crate::store::words;
 use std::sync::Arc;
 use xdfs_proto::base::commit::Member;
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
@@ -68,7 +68,7 @@ impl Tree {
 }
 
 impl SmallGroup for MemoryGroup<'_> {
-    fn members(&self, _: bool) -> Vec<Member> {
+    fn members(&self) -> Vec<Member> {
         self.staged.iter().map(|_| Member::default()).collect()
     }
 
@@ -81,16 +81,17 @@ impl SmallGroup for MemoryGroup<'_> {
         Ok(())
     }
 
-    fn name(&mut self, _: usize, file: &SmallFile<'_>) -> Result<Attributes> {
+    fn name(&mut self, _: usize, file: &SmallFile<'_>) -> Result<()> {
         let mut tree = self.store.tree();
         tree.must_have_parent(&file.target)?;
         if tree.has_copy_of(file)? {
-            return tree.attributes(&file.target, Verb::Create);
+            return Ok(());
         }
         tree.must_admit(&file.target, file.existing)?;
         tree.must_have_room(&file.target, file.content.len() as u64)?;
         tree.used += file.content.len() as u64;
-        Ok(tree.place(&file.target, file.content.to_vec(), file.mode, file.modified))
+        tree.place(&file.target, file.content.to_vec(), file.mode, file.modified);
+        Ok(())
     }
 
     fn sync_directory(&mut self, _: usize) -> Result<()> {

@@ -1,4 +1,4 @@
-//! Files that have no name until they get their own.
+//! Files that have no name until they get their own, and files that are read by few calls.
 
 use super::Parent;
 use super::parent::single;
@@ -19,16 +19,28 @@ pub(super) enum Linking {
 }
 
 impl Parent {
-    /// A new file in this directory that has no name, for its owner alone; none where the file system has no such files, or nobody
-    /// could give them a name.
-    pub(in crate::store) fn create_unnamed(&self) -> Result<Option<OwnedFd>, Errno> {
+    /// A new file in this directory that has no name, with this mode as far as process and directory give it; none where the file
+    /// system has no such files, or nobody could give them a name.
+    pub(in crate::store) fn create_unnamed(&self, mode: Mode) -> Result<Option<OwnedFd>, Errno> {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-        match rustix::fs::openat(&self.directory, ".", flags, Mode::RUSR | Mode::WUSR) {
+        match rustix::fs::openat(&self.directory, ".", flags, mode) {
             Ok(file) => Ok((self.linking(&file) != Linking::Not).then_some(file)),
             // EISDIR is what kernels say that take the flag for another one.
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOSYS) => Ok(None),
             Err(errno) => Err(errno),
         }
+    }
+
+    /// Whether files here live in memory alone: writing them is copying, with no device behind.
+    pub(in crate::store) fn in_memory(&self) -> bool {
+        super::super::local::room::in_memory(&self.directory)
+    }
+
+    /// Opens for one read what was just seen to be a regular file; whether it still was one has to be looked at behind that.
+    pub(in crate::store) fn open_to_read(&self, name: &[u8]) -> Result<OwnedFd, Errno> {
+        single(name)?;
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        rustix::fs::openat(&self.directory, name, flags, Mode::empty())
     }
 
     /// Gives a file without a name the name `to`; EEXIST when anything has that name, decided by the kernel.
@@ -71,7 +83,7 @@ mod tests {
         let parent = Root::open(folder.as_os_str().as_bytes()).unwrap().hold_directory(&RelPath::default()).unwrap();
         let mut ways = 0;
         for how in [Linking::Descriptor, Linking::Process] {
-            let Some(file) = parent.create_unnamed().unwrap() else { continue };
+            let Some(file) = parent.create_unnamed(Mode::RUSR | Mode::WUSR).unwrap() else { continue };
             rustix::io::write(&file, b"content").unwrap();
             if parent.link_by(how, &file, b".") != Err(Errno::EXIST) {
                 continue;
