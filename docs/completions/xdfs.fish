@@ -107,7 +107,7 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l atomic -d 'A tree that 
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l json -d 'One JSON object a line on standard output, for every file copied and for every failure'
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s q -l quiet -d 'Only errors'
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l max-delete -d 'Remove nothing where more than N names would go' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l max-delete -d 'Remove nothing where more than N names would go; a directory counts once, with all in it' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l include -d 'Of a tree, take what fits PATTERN, whatever a later --exclude says' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l exclude -d 'Of a tree, leave out what fits PATTERN (\'xdfs sync --help\' explains patterns)' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l files-from -d 'Of a tree, take only the names in FILE: one a line, below the top; \'-\' reads standard input' -r -F

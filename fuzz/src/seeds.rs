@@ -156,26 +156,18 @@ fn acknowledgements(add: &mut impl FnMut(&'static str, &str, Vec<u8>)) {
 }
 
 fn grants(add: &mut impl FnMut(&'static str, &str, Vec<u8>)) {
-    // GRANT: flags, block and kind without meaning.
-    add("control", "bad-grant-flags", control(17, &|w| w.integer(8)));
+    // GRANT: flags, level and block without meaning, and one with a time.
+    add("control", "bad-grant-flags", control(17, &|w| w.integer(256)));
     add("control", "bad-grant-level", control(17, &|w| w.integer(0).byte(3)));
     add("control", "bad-grant-block", control(17, &|w| w.integer(0).byte(0).integer(0).integer(0)));
     add(
         "control",
-        "bad-grant-kind",
-        control(17, &|w| w.integer(0).byte(0).integer(1 << 20).integer(0).integer(0).byte(4).integer(0).integer(0)),
+        "grant-time",
+        control(17, &|w| {
+            w.integer(4).byte(2).integer(1 << 16).integer(0).integer(0).integer(0);
+            w.integer(3).integer(7).integer(0)
+        }),
     );
-    for kind in [2, 3] {
-        let name = format!("grant-kind-{kind}");
-        add(
-            "control",
-            &name,
-            control(17, &|w| {
-                w.integer(4).byte(2).integer(1 << 16).integer(0).integer(0).byte(kind).integer(0);
-                w.integer(3).integer(7).integer(0)
-            }),
-        );
-    }
 }
 
 /// Texts of errors: every kind, cut in the middle of a letter, not text, with control bytes.

@@ -52,7 +52,7 @@ FORMS = {
                            " grant.secret:raw32 grant.life_ms:int proof:bytes16384 options:options",
     f"handshake {REFUSE}": ERROR, f"request {UPLOAD}": WISH, f"request {DOWNLOAD}": WISH, f"control {EXCEPTION}": ERROR,
     f"control {ACK}": "safety:u8 low:int edge:int ranges:ranges round:int",
-    f"control {GRANT}": "flags:int level:u8 block:int edge:int length:int?1 size:int?2 ranges:ranges kind:u8 mode:int"
+    f"control {GRANT}": "flags:int level:u8 block:int edge:int length:int?1 size:int?2 ranges:ranges mode:int"
                         " modified:time?4 version:bytes64 kept:ranges?8 sum:raw32?128",
     f"control {CREDIT}": "edge:int", f"control {FENCE}": "channel:int processed:int",
     f"control {FINISH}": "length:int round:int root:bytes32 subtrees:options",

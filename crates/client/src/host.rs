@@ -55,7 +55,10 @@ impl Registry {
     /// What whoever comes too late hears.
     pub(crate) fn why_ended(&self) -> Error {
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        ended.flatten().unwrap_or_else(|| Error::new(ErrorKind::ConnectionLost, "the session has ended"))
+        ended.flatten().unwrap_or_else(|| match self.draining.load(Ordering::Relaxed) {
+            true => Error::new(ErrorKind::Draining, "the server is shutting down; try again later"),
+            false => Error::new(ErrorKind::ConnectionLost, "the session has ended"),
+        })
     }
 
     /// The session has ended; the first error is kept.
@@ -70,13 +73,13 @@ impl Registry {
     /// hears so: a request may have been on its way to it.
     pub(crate) fn pipeline_ended(&self, calls: &Queue, pipeline: PipelineId, error: Option<&Error>) {
         self.has_ended(error);
-        let closed = || Error::new(ErrorKind::ConnectionLost, "the session has ended");
-        calls.ended(pipeline, &error.cloned().unwrap_or_else(closed));
+        let error = error.cloned().unwrap_or_else(|| self.why_ended());
+        calls.ended(pipeline, &error);
         if pipeline != PipelineId(0) {
             return;
         }
         for pending in std::mem::take(&mut *self.pending()).into_values() {
-            pending.outcome.tell(Err(error.cloned().unwrap_or_else(closed)));
+            pending.outcome.tell(Err(error.clone()));
         }
     }
 }
@@ -133,6 +136,11 @@ impl Host for ClientHost {
     }
 
     fn numbered(&mut self, ticket: u64, operation: Result<OperationId, Error>) {
+        // The machine knows that nothing more is to be opened, and the registry why.
+        let operation = operation.map_err(|error| match error.kind {
+            ErrorKind::ConnectionLost => self.registry.why_ended(),
+            _ => error,
+        });
         if self.joiner.calls.has(ticket) {
             match operation {
                 Ok(operation) => drop(self.calls.insert(operation, ticket)),
@@ -197,7 +205,6 @@ impl Host for ClientHost {
                     pending.resumed.store(kept, Ordering::Relaxed);
                     let _ = pending.replaces.set(grant.version.clone());
                     pending.remote = Some(RemoteFile {
-                        kind: grant.kind,
                         size: grant.size,
                         mode: grant.mode,
                         modified: grant.modified,

@@ -34,11 +34,12 @@
 //! # };
 //! # store.put(&xdfs_proto::base::RelPath::parse(b"greeting")?, b"hello, world")?;
 //! use std::sync::Arc;
+//! use xdfs_client::wire::Wanted;
 //! use xdfs_client::{ConnectOptions, GetOptions, Pinned, Session, Target};
 //!
 //! let host_check = Arc::new(Pinned(host_key));
 //! let session = Session::connect(&ConnectOptions { host_check, ..ConnectOptions::to(address) })?;
-//! assert_eq!(session.stat("export/greeting")?.size, Some(12));
+//! assert_eq!(session.look("export/greeting", Wanted::SIZE)?.size, Some(12));
 //! let (target, content) = Target::memory();
 //! let options = GetOptions { offset: 7, ..GetOptions::default() };
 //! session.get("export/greeting", target, &options)?.wait()?;
@@ -73,7 +74,6 @@ pub use session::{Session, SessionFacts};
 pub use transfer::{RemoteFile, Report, Transfer};
 pub use xdfs_engine::pump::DiskMode;
 pub use xdfs_proto::base::{Digest, Error, ErrorKind, Level, Retry, Safety, Suite};
-pub use xdfs_proto::wire::control::Kind as RemoteKind;
 pub use xdfs_proto::wire::path as wire;
 pub use xdfs_secure::content::hexadecimal;
 pub use xdfs_secure::handshake::tls::{Certificates, read_roots};

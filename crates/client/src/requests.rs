@@ -1,10 +1,10 @@
-//! What a session is asked for: uploads, downloads, attributes, hashes, as requests.
+//! What a session is asked for: uploads, downloads, hashes, as requests.
 
 use crate::ends::{Payload, RESUME_BYTES_MIN, Target};
 use crate::options::{GetOptions, PutOptions, Verify};
 use crate::session::{INITIAL_CREDIT, Session};
 use crate::teller::Teller;
-use crate::transfer::{RemoteFile, Report, Transfer};
+use crate::transfer::{Report, Transfer};
 use xdfs_engine::bounds;
 use xdfs_proto::base::{Digest, Error, ErrorKind};
 use xdfs_proto::wire::request::{Request, Resume};
@@ -77,24 +77,12 @@ impl Session {
         self.start(request, None, Some(target), resume, outcome)
     }
 
-    /// What `remote` is.
-    pub fn stat(&self, remote: impl AsRef<[u8]>) -> Result<RemoteFile, Error> {
-        let request = Request { name: remote.as_ref().to_vec(), head_only: true, ..self.request()? };
-        let report = self.ask(request)?;
-        report.remote.ok_or_else(|| Error::new(ErrorKind::Protocol, "the server told no attributes"))
-    }
-
     /// The hash of `remote`, or of a range of it, as its server reads it.
     pub fn sum(&self, remote: impl AsRef<[u8]>, offset: u64, length: Option<u64>) -> Result<Digest, Error> {
         let request = Request { name: remote.as_ref().to_vec(), sum: true, offset, length, ..self.request()? };
-        let report = self.ask(request)?;
-        report.hash.ok_or_else(|| Error::new(ErrorKind::Protocol, "the server told no hash"))
-    }
-
-    /// A request that is answered without a block.
-    fn ask(&self, request: Request) -> Result<Report, Error> {
         let (outcome, receiver) = Teller::waiting();
-        Transfer { outcome: receiver, ..self.start(request, None, None, false, outcome)? }.wait()
+        let asked = Transfer { outcome: receiver, ..self.start(request, None, None, false, outcome)? };
+        asked.wait()?.hash.ok_or_else(|| Error::new(ErrorKind::Protocol, "the server told no hash"))
     }
 
     fn request(&self) -> Result<Request, Error> {

@@ -213,8 +213,7 @@ impl Session {
         resume: bool,
         outcome: Teller<Report>,
     ) -> Result<Transfer, Error> {
-        let first =
-            self.started.lock().unwrap_or_else(PoisonError::into_inner).take().filter(|_| !request.moves_nothing());
+        let first = self.started.lock().unwrap_or_else(PoisonError::into_inner).take().filter(|_| !request.sum);
         let (moved, resumed) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         let replaces = Arc::new(OnceLock::new());
         let ticket = self.tickets.fetch_add(1, Ordering::Relaxed);

@@ -8,17 +8,15 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use xdfs_engine::mail::{Command, Mail, Post};
 use xdfs_proto::base::{Digest, Error, ErrorKind, Level};
-use xdfs_proto::wire::control::{Kind, Safety};
+use xdfs_proto::wire::control::Safety;
 use xdfs_xio::dispatch::DescriptorWaker;
 use xdfs_xio::transport::Link;
 
 pub(crate) type PumpPost = Post<Link, DescriptorWaker>;
 
-/// What the server said about a file.
+/// What the server said about the file of a transfer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RemoteFile {
-    /// File, directory or other.
-    pub kind: Kind,
     /// Its size; none where it has no end.
     pub size: Option<u64>,
     /// Permission bits.

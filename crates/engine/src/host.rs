@@ -17,8 +17,8 @@ pub type Job<T> = Box<dyn FnOnce() -> Result<T, Error> + Send>;
 /// A source that was opened for a download.
 #[derive(Debug)]
 pub struct Opened {
-    /// What is read; none where only the attributes were asked for.
-    pub source: Option<Source>,
+    /// What is read.
+    pub source: Source,
     /// Byte of the source that is byte 0 of the transfer.
     pub offset: u64,
     /// What the peer is told about it.

@@ -7,7 +7,7 @@ use xdfs_proto::session::{
     BadBlock, Bugs, Judgement, Output, Payload, Receiver, Role, Session, SessionLimits, SourceFacts,
 };
 use xdfs_proto::wire::Event;
-use xdfs_proto::wire::control::{Control, Kind};
+use xdfs_proto::wire::control::Control;
 use xdfs_proto::wire::request::Request;
 
 const NOW: Instant = Instant(0);
@@ -41,7 +41,7 @@ fn granted(offset: u64, length: Option<u64>, size: Option<u64>) -> Option<u64> {
     while let Some(output) = session.poll(NOW) {
         match output {
             Output::Open { operation, .. } => {
-                let facts = SourceFacts { kind: Kind::Regular, size, mode: 0, modified: None, version: Vec::new() };
+                let facts = SourceFacts { size, mode: 0, modified: None, version: Vec::new() };
                 session.on_opened(operation, Ok(facts));
             }
             Output::Send { channel, head, payload: Payload::Control(bytes) } => {

@@ -18,13 +18,13 @@ use xdfs_engine::transfer::Tally;
 use xdfs_proto::base::{Error, ErrorKind, Level, OperationId, SessionId};
 use xdfs_proto::session::{Committed, SessionEvent, SourceFacts};
 use xdfs_proto::wire::WireError;
-use xdfs_proto::wire::control::{Grant, Kind};
+use xdfs_proto::wire::control::Grant;
 use xdfs_proto::wire::path::Batch;
 use xdfs_proto::wire::request::Request;
 use xdfs_secure::naming;
 use xdfs_secure::policy::Principal;
 use xdfs_xio::dispatch::{DescriptorWaker, Wake};
-use xdfs_xio::store::{Attributes, Base, FileKind, Resume, StageRequest};
+use xdfs_xio::store::{Attributes, Base, Resume, StageRequest};
 
 /// See the module.
 pub(crate) struct ServerHost {
@@ -58,11 +58,6 @@ pub(crate) struct Operation {
 
 fn facts(attributes: &Attributes) -> SourceFacts {
     SourceFacts {
-        kind: match attributes.kind {
-            FileKind::Regular => Kind::Regular,
-            FileKind::Directory => Kind::Directory,
-            FileKind::Other => Kind::Other,
-        },
         size: attributes.size,
         mode: attributes.mode & 0o7777,
         modified: Some(attributes.modified),
@@ -70,16 +65,12 @@ fn facts(attributes: &Attributes) -> SourceFacts {
     }
 }
 
-fn open(file: &Authorized, head_only: bool, offset: u64, before: Option<&[u8]>) -> Result<Opened, Error> {
-    if head_only {
-        let facts = facts(&file.store().attributes(file.path())?);
-        return Ok(Opened { source: None, offset, facts, resembles: false });
-    }
+fn open(file: &Authorized, offset: u64, before: Option<&[u8]>) -> Result<Opened, Error> {
     let source = file.store().open(file.path())?;
     let modified = source.modified();
-    let facts = SourceFacts { kind: Kind::Regular, modified, ..facts(source.attributes()) };
+    let facts = SourceFacts { modified, ..facts(source.attributes()) };
     let resembles = before.is_some_and(|version| source.resembles(version));
-    Ok(Opened { source: Some(source), offset, facts, resembles })
+    Ok(Opened { source, offset, facts, resembles })
 }
 
 /// A batch that breaks its form costs its operation, and nothing was done.
@@ -114,9 +105,9 @@ impl ServerHost {
 impl Host for ServerHost {
     fn open(&mut self, operation: OperationId, request: &Request) -> Job<Opened> {
         let judged = self.begin(operation, request, false);
-        let (head_only, offset) = (request.head_only, request.offset);
+        let offset = request.offset;
         let before = request.resume.as_ref().map(|resume| resume.source.clone());
-        Box::new(move || open(&judged?, head_only, offset, before.as_deref()))
+        Box::new(move || open(&judged?, offset, before.as_deref()))
     }
 
     fn stage(&mut self, operation: OperationId, request: Option<&Request>, _grant: Option<&Grant>) -> Job<Staged> {

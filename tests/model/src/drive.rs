@@ -9,7 +9,7 @@ use xdfs_proto::base::{ChannelId, Error, ErrorKind, Extent, Instant, OperationId
 use xdfs_proto::session::{
     Fault, Output, Payload, Proof, Session, SessionEvent, SourceFacts, StageFacts, TargetFacts, Verdict,
 };
-use xdfs_proto::wire::control::{Control, Kind, Safety};
+use xdfs_proto::wire::control::{Control, Safety};
 use xdfs_proto::wire::{Event, Flags};
 
 impl World {
@@ -207,7 +207,7 @@ impl World {
         self.input(setting, side, usize::from(pipeline), |session| match step {
             Step::Open => {
                 let version = if setting.resumes { SOURCE.to_vec() } else { Vec::new() };
-                let facts = SourceFacts { kind: Kind::Regular, size, mode: 0, modified: None, version };
+                let facts = SourceFacts { size, mode: 0, modified: None, version };
                 session.on_opened(operation, result.map(|()| facts));
             }
             Step::Stage => {

@@ -225,11 +225,11 @@ impl Simulation {
         let wish = &self.around.plan.operations[index];
         Request {
             name: format!("sim/{index}").into_bytes(),
-            head_only: wish.task == Task::Stat,
+            sum: wish.task == Task::Sum,
             offset: if wish.sender() == Side::Client { 0 } else { wish.offset },
             length: match wish.task {
                 Task::Upload => Some(wish.size),
-                Task::UploadStream | Task::Stat => None,
+                Task::UploadStream | Task::Sum => None,
                 Task::Download => wish.length,
             },
             level: wish.level,

@@ -254,7 +254,7 @@ impl OperationPlan {
             38..55 => Task::UploadStream,
             55..90 => Task::Download,
             _ if main => Task::Download,
-            _ => Task::Stat,
+            _ => Task::Sum,
         };
         let block_bytes = u64::from(block);
         let blocks = if main { random.between(3, 14) } else { random.magnitude(1, 8) };
@@ -293,21 +293,21 @@ impl OperationPlan {
     /// Bytes that it moves.
     pub fn bytes(&self) -> u64 {
         match self.task {
-            Task::Stat => 0,
+            Task::Sum => 0,
             _ => self.length.unwrap_or(self.size.saturating_sub(self.offset)),
         }
     }
 
     /// The range is not in the source.
     pub fn is_out_of_range(&self) -> bool {
-        self.task != Task::Stat && self.offset + self.length.unwrap_or(0) > self.size
+        self.task != Task::Sum && self.offset + self.length.unwrap_or(0) > self.size
     }
 
     /// The end that sends the bytes.
     pub fn sender(&self) -> Side {
         match self.task {
             Task::Upload | Task::UploadStream => Side::Client,
-            Task::Download | Task::Stat => Side::Server,
+            Task::Download | Task::Sum => Side::Server,
         }
     }
 }

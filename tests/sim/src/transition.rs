@@ -195,8 +195,8 @@ pub enum Task {
     UploadStream,
     /// Server to client.
     Download,
-    /// Attributes alone.
-    Stat,
+    /// The hash of what the server has, and no byte of it.
+    Sum,
 }
 
 /// One operation.

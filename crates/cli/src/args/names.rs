@@ -61,7 +61,7 @@ const STAT_EXAMPLES: &str = "\
 Example:
   xdfs stat xdfs://localhost/data/image.bin";
 
-/// Shows name, type, size, mode and modification time of files on servers.
+/// Shows type, size, mode, owner, links and times of files on servers; of a symbolic link its own, and where it leads.
 #[derive(Args, Debug)]
 #[command(after_help = STAT_EXAMPLES)]
 pub(crate) struct StatArgs {
@@ -69,12 +69,8 @@ pub(crate) struct StatArgs {
     #[arg(required = true, value_name = "URL")]
     pub(crate) urls: Vec<OsString>,
 
-    /// One JSON object a line
-    #[arg(long)]
-    pub(crate) json: bool,
-
     #[command(flatten)]
-    pub(crate) login: LoginArgs,
+    pub(crate) names: NamesArgs,
 }
 
 /// Makes directories on servers.

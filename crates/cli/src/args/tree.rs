@@ -52,7 +52,7 @@ pub(crate) struct SyncArgs {
     #[arg(long)]
     pub(crate) delete: bool,
 
-    /// Remove nothing where more than N names would go
+    /// Remove nothing where more than N names would go; a directory counts once, with all in it
     #[arg(long, value_name = "N", requires = "delete")]
     pub(crate) max_delete: Option<u64>,
 

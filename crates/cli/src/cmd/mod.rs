@@ -11,7 +11,6 @@ mod names;
 mod notify;
 mod remote;
 mod serve;
-mod stat;
 mod sum;
 mod sync;
 mod trust;
@@ -26,7 +25,6 @@ pub(crate) fn run(plan: Plan) -> Result<Exit, Failure> {
         Plan::Serve(plan) => serve::run(plan),
         Plan::Copy(plan) => cp::run(plan),
         Plan::Sync(plan) => sync::run(plan),
-        Plan::Stat(plan) => stat::run(&plan),
         Plan::Names(plan) => names::run(&plan),
         Plan::Sum(plan) => sum::run(&plan),
         Plan::Demo(plan) => demo::run(&plan),

@@ -36,28 +36,6 @@ pub(crate) struct Recovered {
     pub(crate) expired: u64,
 }
 
-/// What a file on a server is.
-#[derive(Serialize, Debug)]
-#[serde(tag = "event", rename = "stat")]
-pub(crate) struct Stat {
-    /// The file.
-    pub(crate) url: String,
-    /// Its last path component; none for an export's root.
-    pub(crate) name: Option<String>,
-    /// `file`, `directory` or `other`.
-    #[serde(rename = "type")]
-    pub(crate) kind: &'static str,
-    /// Bytes, where it has an end.
-    pub(crate) size: Option<u64>,
-    /// Permission bits, written in octal.
-    #[serde(serialize_with = "octal")]
-    pub(crate) mode: u32,
-    /// Modification time, seconds since 1970, where it has one.
-    pub(crate) mtime: Option<i64>,
-    /// And nanoseconds.
-    pub(crate) mtime_nanoseconds: Option<u32>,
-}
-
 /// The hash of a file, or of a range of it.
 #[derive(Serialize, Debug)]
 #[serde(tag = "event", rename = "sum")]
@@ -70,10 +48,6 @@ pub(crate) struct Sum {
     pub(crate) length: Option<u64>,
     /// The hash, in hexadecimal.
     pub(crate) hash: String,
-}
-
-fn octal<S: serde::Serializer>(mode: &u32, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(&format_args!("{mode:04o}"))
 }
 
 /// A transfer that ended well.

@@ -12,7 +12,7 @@ use std::time::Duration;
 use xdfs_client::tree::{Deed, Summary};
 use xdfs_proto::base::{ErrorKind, Level, Safety};
 
-pub(crate) use json::{JsonLines, Ready, Recovered, Stat, Sum};
+pub(crate) use json::{JsonLines, Ready, Recovered, Sum};
 
 use crate::exit::Failure;
 use crate::plan::{Check, Format, Progress};

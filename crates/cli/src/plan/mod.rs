@@ -22,9 +22,7 @@ pub(crate) use serve::{ExportPlan, Root, ServePlan};
 pub(crate) use sum::{SumOf, SumPlan};
 pub(crate) use tree::{Sides, SyncPlan, TreePlan};
 
-use crate::args::{
-    Command, DemoArgs, Generated, KeyCommand, LoginArgs, Protection, StatArgs, TrustCommand, Typed, UserCommand,
-};
+use crate::args::{Command, DemoArgs, Generated, KeyCommand, LoginArgs, Protection, TrustCommand, Typed, UserCommand};
 use crate::exit::{Exit, Failure};
 use crate::size::SizeError;
 use crate::text::printable;
@@ -39,8 +37,6 @@ pub(crate) enum Plan {
     Copy(CopyPlan),
     /// Make a directory like another one.
     Sync(SyncPlan),
-    /// Show what files are.
-    Stat(StatPlan),
     /// Do something to names.
     Names(NamesPlan),
     /// Show what files hold, by their hashes.
@@ -55,17 +51,6 @@ pub(crate) enum Plan {
     Trust(TrustCommand),
     /// Write generated documentation.
     Generate(Generated, PathBuf),
-}
-
-/// Files to look at.
-#[derive(Debug)]
-pub(crate) struct StatPlan {
-    /// On which servers they are, and where there.
-    pub(crate) urls: Vec<Url>,
-    /// JSON instead of text.
-    pub(crate) json: bool,
-    /// Who logs in.
-    pub(crate) login: LoginPlan,
 }
 
 /// Who logs in, as far as the command line says it.
@@ -261,7 +246,7 @@ pub(crate) fn resolve(typed: Typed) -> Result<Plan, PlanError> {
         Command::Serve(args) => serve::resolve(args).map(Plan::Serve),
         Command::Cp(args) => copy::resolve(*args).map(Plan::Copy),
         Command::Sync(args) => tree::resolve(*args).map(Plan::Sync),
-        Command::Stat(args) => resolve_stat(args).map(Plan::Stat),
+        Command::Stat(args) => names::stat(args).map(Plan::Names),
         Command::Ls(args) => names::ls(args).map(Plan::Names),
         Command::Mkdir(args) => names::mkdir(args).map(Plan::Names),
         Command::Rm(args) => names::rm(args).map(Plan::Names),
@@ -279,11 +264,6 @@ pub(crate) fn resolve(typed: Typed) -> Result<Plan, PlanError> {
         Command::Trust(args) => Ok(Plan::Trust(args.command)),
         Command::Generate(args) => Ok(Plan::Generate(args.what, args.directory)),
     }
-}
-
-fn resolve_stat(args: StatArgs) -> Result<StatPlan, PlanError> {
-    let urls = args.urls.iter().map(|text| parse_url(text)).collect::<Result<_, _>>()?;
-    Ok(StatPlan { urls, json: args.json, login: args.login.into() })
 }
 
 fn resolve_demo(args: DemoArgs) -> Result<DemoPlan, PlanError> {

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStringExt;
 
 use super::{LoginPlan, PlanError, is_empty, parse_url, show};
 use crate::args::{
-    CatArgs, ChmodArgs, DfArgs, DuArgs, LnArgs, LsArgs, MkdirArgs, MvArgs, NamesArgs, RmArgs, TouchArgs,
+    CatArgs, ChmodArgs, DfArgs, DuArgs, LnArgs, LsArgs, MkdirArgs, MvArgs, NamesArgs, RmArgs, StatArgs, TouchArgs,
 };
 use crate::url::Url;
 
@@ -27,6 +27,8 @@ pub(crate) struct NamesPlan {
 pub(crate) enum Verb {
     /// List.
     Ls { long: bool, recursive: bool, human: bool, sort: bool },
+    /// Tell all there is to tell.
+    Stat,
     /// Make a directory.
     Mkdir { parents: bool, mode: u32 },
     /// Remove.
@@ -60,6 +62,10 @@ fn plan(verb: Verb, urls: &[OsString], names: NamesArgs) -> Result<NamesPlan, Pl
 pub(super) fn ls(args: LsArgs) -> Result<NamesPlan, PlanError> {
     let verb = Verb::Ls { long: args.long, recursive: args.recursive, human: args.human, sort: args.sort };
     plan(verb, &args.urls, args.names)
+}
+
+pub(super) fn stat(args: StatArgs) -> Result<NamesPlan, PlanError> {
+    plan(Verb::Stat, &args.urls, args.names)
 }
 
 pub(super) fn mkdir(args: MkdirArgs) -> Result<NamesPlan, PlanError> {

@@ -14,6 +14,7 @@ use super::directories::{Directory, DirectoryId};
 use super::events::{Deed, Event, Observer};
 use super::spill::Spill;
 use super::{Ended, TreeOptions};
+use crate::calls::Facts;
 use crate::ends::Target;
 use crate::options::GetOptions;
 use crate::session::Session;
@@ -139,12 +140,18 @@ impl Download {
         }
     }
 
-    /// Mode, time and owner of the top, where the application knows them.
+    /// The top gets mode, time and owner as the others do; they are what the server told of it.
     #[must_use]
-    pub fn with_top(mut self, mode: u32, modified: Option<(i64, u32)>) -> Self {
+    pub fn with_top(mut self, told: &Facts) -> Self {
+        let keep = self.options.keep;
         if let Some(top) = self.books.directories.get_mut(0) {
-            let bits = if self.options.keep.modes { 0o7777 } else { 0o777 };
-            (top.mode, top.modified, top.touched) = (mode & bits, modified, true);
+            let bits = if keep.modes { 0o7777 } else { 0o777 };
+            top.mode = told.mode.map_or(top.mode, |mode| mode & bits);
+            (top.modified, top.touched) = (told.modified, true);
+            top.owner = told.owner.filter(|_| keep.owners);
+            if keep.xattrs && !self.options.dry_run {
+                self.desk.tasks.push(Task::Xattrs(Vec::new()));
+            }
         }
         self
     }
@@ -177,7 +184,8 @@ impl Course for Download {
     }
 
     fn large_again(&self, large: Entry) -> Task {
-        Task::Entry(large)
+        // It may have got its name at the very end of its session.
+        Task::Entry(Entry { alone: false, ..large })
     }
 
     fn answered(&mut self, observer: &mut dyn Observer, tasks: Vec<Task>, answers: Vec<Told<'_>>) {

@@ -26,6 +26,7 @@ pub use up::Upload;
 
 use std::sync::Arc;
 use xdfs_proto::base::Error;
+use xdfs_proto::wire::path::Listing;
 
 /// Which names are taken: path below the top of the tree, and whether it is a directory.
 pub type Filter = Arc<dyn Fn(&[u8], bool) -> bool + Send + Sync>;
@@ -151,6 +152,14 @@ pub enum Ended {
     Stopped(Summary),
     /// The session is over: another one takes it up where it was.
     Lost(Error),
+}
+
+/// Why a listing that [`is_stuck`] is not read on.
+pub(crate) const STUCK: &str = "the server ended a page without an entry, or without saying where it goes on";
+
+/// Whether to ask for the next page would be to begin again, or to wait for nothing, for ever (P-72).
+pub(crate) fn is_stuck(listing: &Listing<'_>) -> bool {
+    !listing.complete && (listing.cursor.is_empty() || listing.entries.clone().next().is_none())
 }
 
 /// A path in a tree: components joined by slashes; empty is the top.

@@ -64,9 +64,8 @@ pub(super) enum Task {
     Retouch(Vec<u8>),
     /// A name that the source does not have.
     Remove(Vec<u8>),
-    /// A directory that the source does not have, and all in it. The second value says how many names had been removed when it was
-    /// listed before.
-    RemoveAll(Vec<u8>, Option<u64>),
+    /// A directory that the source does not have, from this place in it on: what is in it goes first.
+    RemoveAll { path: Vec<u8>, cursor: Vec<u8> },
     /// The same, now empty.
     RemoveEmpty(Vec<u8>),
 }
@@ -158,11 +157,16 @@ impl Course for Upload {
     }
 
     fn again(&self, task: Task) -> Task {
-        if let Task::Entry(entry) = task { Task::Look(entry) } else { task }
+        if let Task::Entry(entry) = task { self.large_again(entry) } else { task }
     }
 
     fn large_again(&self, large: Entry) -> Task {
-        Task::Look(large)
+        // What was there before may have had the size and time, too: where these do not count they do not count here.
+        match large.node.kind {
+            NodeKind::Regular if self.options.checksum => Task::Check(large),
+            NodeKind::Regular if !self.options.skip_same => Task::Entry(large),
+            _ => Task::Look(large),
+        }
     }
 
     fn answered(&mut self, observer: &mut dyn Observer, tasks: Vec<Task>, answers: Vec<Told<'_>>) {

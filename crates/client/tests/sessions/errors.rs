@@ -5,6 +5,7 @@ use super::support::serving::Serving;
 use super::support::{BLOCK, Scratch, assert_same, download_to, finish, pattern, upload_of};
 use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
+use xdfs_client::wire::Wanted;
 use xdfs_client::{ConnectOptions, ErrorKind, GetOptions, Payload, PutOptions, Session, Target};
 
 fn put(session: &Session, name: &str, options: &PutOptions) -> ErrorKind {
@@ -34,8 +35,8 @@ fn what_cannot_be_written_or_read_is_told_by_its_kind() {
     assert_eq!(get(&session, "data/absent"), ErrorKind::NotFound);
     assert_eq!(get(&session, "data/dir"), ErrorKind::IsDirectory);
     assert_eq!(get(&session, "elsewhere/file"), ErrorKind::NotFound);
-    assert_eq!(session.stat("data/absent").unwrap_err().kind, ErrorKind::NotFound);
-    assert_eq!(session.stat("fixed/file").unwrap().size, Some(3));
+    assert_eq!(session.look("data/absent", Wanted::NOTHING).unwrap_err().kind, ErrorKind::NotFound);
+    assert_eq!(session.look("fixed/file", Wanted::SIZE).unwrap().size, Some(3));
     assert_eq!(serving.directory.read("file"), b"old");
     serving.directory.wait_for_names(&["dir", "file"]);
     // Nothing of that disturbed the session.

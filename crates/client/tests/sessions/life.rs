@@ -7,6 +7,7 @@ use super::support::serving::{Serving, Setup};
 use super::support::{BLOCK, assert_same, finish, pattern, pipe_payload};
 use std::io::Write;
 use std::time::{Duration, Instant};
+use xdfs_client::wire::Wanted;
 use xdfs_client::{ConnectOptions, ErrorKind, GetOptions, Payload, PutOptions, Session, Target};
 use xdfs_engine::bounds::IDLE_BEFORE_RETIRING;
 use xdfs_server::{LogEvent, ServerLimits};
@@ -105,7 +106,7 @@ fn a_server_that_vanishes_instead_of_its_last_word_takes_nothing_with_it_and_one
         let at = middle.seen(0).bytes[Way::Down as usize].len();
         middle.act(Act::End { way: Way::Down, at, how: Cut::Rst });
         if !closing {
-            assert_eq!(session.stat("data/touched").unwrap_err().kind, ErrorKind::ConnectionLost);
+            assert_eq!(session.look("data/touched", Wanted::NOTHING).unwrap_err().kind, ErrorKind::ConnectionLost);
         }
         let closed = session.close().map_err(|error| error.kind);
         assert_eq!(closed, if closing { Ok(()) } else { Err(ErrorKind::ConnectionLost) });
@@ -137,5 +138,31 @@ fn a_server_that_goes_down_finishes_what_runs_and_takes_nothing_new() {
         serving.ended().unwrap();
         session.close().unwrap();
         idle.close().unwrap();
+    }
+}
+
+/// A session of one channel that has done nothing has no thread that would hear DRAIN.
+#[test]
+fn an_idle_session_finds_out_with_its_next_operation_that_its_server_went_down() {
+    for ended in [false, true] {
+        for calls in [false, true] {
+            let mut serving = Serving::start();
+            serving.directory.write("f", b"x");
+            let session = serving.connect(1);
+            serving.handle.drain();
+            serving.heard("draining", |event| matches!(event, LogEvent::Draining { .. }).then_some(()));
+            if ended {
+                serving.handle.stop();
+                serving.ended().unwrap();
+            }
+            let error = if calls {
+                session.look("data/f", Wanted::NOTHING).unwrap_err()
+            } else {
+                let got = session.get("data/f", Target::null(), &GetOptions::default());
+                got.and_then(|transfer| finish(&transfer)).unwrap_err()
+            };
+            assert_eq!(error.kind, ErrorKind::Draining, "{error}");
+            assert!(error.message.contains("server"), "{error}");
+        }
     }
 }

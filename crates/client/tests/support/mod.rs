@@ -42,8 +42,10 @@ impl Scratch {
         self.0.join(name)
     }
 
+    /// Writes a file, and makes what is missing above it.
     pub fn write(&self, name: &str, bytes: &[u8]) -> PathBuf {
         let path = self.file(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, bytes).unwrap();
         path
     }

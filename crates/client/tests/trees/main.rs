@@ -5,6 +5,7 @@
 mod deep;
 mod evil;
 mod heard;
+mod lost;
 mod manifests;
 #[path = "../support/mod.rs"]
 mod support;

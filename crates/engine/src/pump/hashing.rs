@@ -198,10 +198,9 @@ where
         let wanted = request.length;
         let job = move || {
             let opened = job()?;
-            let source = opened.source.ok_or_else(|| Error::new(ErrorKind::NotRegular, "not a regular file"))?;
-            let length = range_of(&source, opened.offset, wanted)?;
+            let length = range_of(&opened.source, opened.offset, wanted)?;
             let stopped = || stop.load(Ordering::Relaxed);
-            sum::of_range(&source, opened.offset, length, &stopped).map(|digest| (opened.facts, digest))
+            sum::of_range(&opened.source, opened.offset, length, &stopped).map(|digest| (opened.facts, digest))
         };
         self.call_long(job, move |result| Mail::Summed(operation, Box::new(result)));
     }

@@ -77,9 +77,7 @@ where
         self.calls -= 1;
         let facts = result.map(|opened| {
             let transfer = self.transfers.entry(operation).or_default();
-            if let Some(source) = opened.source {
-                transfer.reading = Some(route(&mut self.dispatch, Arc::new(source), opened.offset));
-            }
+            transfer.reading = Some(route(&mut self.dispatch, Arc::new(opened.source), opened.offset));
             if opened.resembles {
                 self.session.resembles(operation);
             }

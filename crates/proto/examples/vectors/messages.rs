@@ -2,7 +2,7 @@
 
 use super::frame::Frame;
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, Extent, Level, OperationId, Subtree};
-use xdfs_proto::wire::control::{Ack, ChannelGrant, Control, Finish, Grant, Kind, Safety};
+use xdfs_proto::wire::control::{Ack, ChannelGrant, Control, Finish, Grant, Safety};
 use xdfs_proto::wire::request::{Request, Resume};
 use xdfs_proto::wire::{Event, Flags, Head, Writer};
 
@@ -71,7 +71,6 @@ pub(crate) fn download_request() -> Request {
 fn request(path: &'static str, about: &'static str, event: Event, request: Request) -> Frame {
     let flags = u64::from(request.keep_existing)
         | u64::from(request.length.is_some()) << 1
-        | u64::from(request.head_only) << 2
         | u64::from(request.modified.is_some()) << 3
         | u64::from(request.durable) << 4
         | u64::from(request.resume.is_some()) << 5
@@ -128,11 +127,9 @@ fn requests() -> Vec<Frame> {
     let again = Request { base: Some(vec![9; 48]), ..upload.clone() };
     let doubted = Request { hash: true, doubt: true, ..going_on.clone() };
     let sum = Request { sum: true, offset: 1000, length: Some(24), ..plain.clone() };
-    let stat = Request { head_only: true, ..plain.clone() };
     vec![
         request("wire/request-download-range.txt", "A range of a file.", Event::Download, download_request()),
         request("wire/request-download.txt", "A whole file, with every default.", Event::Download, plain.clone()),
-        request("wire/request-stat.txt", "The attributes of a file and no byte of it.", Event::Download, stat),
         request("wire/request-upload.txt", "A new file with mode, and a time before 1970.", Event::Upload, upload),
         request("wire/request-upload-hash.txt", "An upload that is hashed, and read back.", Event::Upload, hashed),
         request("wire/request-download-doubt.txt", "What the client has is in doubt.", Event::Download, doubted),
@@ -175,7 +172,7 @@ fn grant(path: &'static str, about: &'static str, grant: Grant) -> Frame {
                 frame = frame.integer(name, value);
             }
         }
-        frame = frame.ranges("ranges", &ranges).byte("kind", grant.kind as u8).integer("mode", grant.mode.into());
+        frame = frame.ranges("ranges", &ranges).integer("mode", grant.mode.into());
         if let Some(modified) = grant.modified {
             frame = frame.time("modified", modified);
         }
@@ -197,7 +194,6 @@ fn grants() -> Vec<Frame> {
         edge: 0,
         length: Some(3 << 20),
         ranges: vec![extent(0, 2 << 20), extent(2 << 20, 1 << 20)],
-        kind: Kind::Regular,
         size: Some(8 << 40),
         mode: 0o640,
         modified: Some((1_700_000_000, 5)),

@@ -117,7 +117,7 @@ impl Session {
             return Err(Fault::Block(BadBlock::Length));
         }
         let fits = operation.request.as_ref().is_none_or(|request| match grant.length {
-            _ if request.moves_nothing() => true,
+            _ if request.sum => true,
             granted if operation.upload => granted == request.length,
             granted => granted.is_some() && request.length.is_none_or(|wanted| granted == Some(wanted)),
         });
@@ -130,7 +130,7 @@ impl Session {
         operation.owes.remove(Owes::REQUEST);
         operation.told.remove(Owes::REQUEST);
         operation.grant = Some(grant.clone());
-        let moves_nothing = operation.request.as_ref().is_some_and(Request::moves_nothing);
+        let moves_nothing = operation.request.as_ref().is_some_and(|request| request.sum);
         self.event(SessionEvent::Granted { operation: id, grant: grant.clone() });
         let (bugs, span) = (self.bugs, self.limits.span(grant.block));
         let Some(operation) = self.operations.get_mut(&id) else { return Ok(()) };

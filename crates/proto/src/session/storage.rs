@@ -8,7 +8,7 @@ use super::sender::Sender;
 use super::{Bug, Committed, Session};
 use crate::base::{ChannelId, Error, ErrorKind, Extent, Instant, OperationId};
 use crate::channel::life::{Receiving, Sending};
-use crate::wire::control::{Control, Grant, Kind, Safety};
+use crate::wire::control::{Control, Grant, Safety};
 use crate::{limits, plan};
 use alloc::format;
 use alloc::vec::Vec;
@@ -16,8 +16,6 @@ use alloc::vec::Vec;
 /// What an opened source is.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct SourceFacts {
-    /// Kind of thing.
-    pub kind: Kind,
     /// Its size; none for an endless source.
     pub size: Option<u64>,
     /// Permission bits.
@@ -82,7 +80,6 @@ impl Session {
             edge: 0,
             length: Some(length),
             ranges: plan::split(length, operation.block, limits.pipelines),
-            kind: facts.kind,
             size: facts.size,
             mode: facts.mode,
             modified: facts.modified,
@@ -103,7 +100,7 @@ impl Session {
         *sender = Some(fresh.within(limits.span(grant.block)).keeping(plan::within(&grant.kept, first)));
         operation.owes.add(Owes::GRANT);
         operation.grant = Some(grant.clone());
-        if !request.moves_nothing() {
+        if !request.sum {
             self.begin_hash(id, &grant);
             self.start_members(id, Half::Sending, &grant);
             self.after_sending(id);
@@ -186,7 +183,6 @@ impl Session {
             edge: fresh.edge(),
             length,
             ranges,
-            kind: Kind::Regular,
             size: None,
             mode: 0,
             modified: None,
@@ -475,13 +471,8 @@ const LINGERING: usize = 8;
 
 /// Bytes of a download: what was asked, within what there is.
 fn transfer_length(request: &crate::wire::request::Request, facts: &SourceFacts) -> Result<u64, Error> {
-    if request.moves_nothing() {
+    if request.sum {
         return Ok(0);
-    }
-    match facts.kind {
-        Kind::Regular => {}
-        Kind::Directory => return Err(Error::new(ErrorKind::IsDirectory, "is a directory")),
-        Kind::Other => return Err(Error::new(ErrorKind::NotRegular, "not a regular file")),
     }
     let Some(size) = facts.size else {
         let endless = || Error::new(ErrorKind::OutOfRange, "the source has no end: name a length (--length)");

@@ -80,6 +80,12 @@ impl<'a> Reader<'a> {
         if value > limit { Err(WireError::TooLong(field)) } else { Ok(value) }
     }
 
+    /// Flags, of which only `known` ones may be set.
+    pub fn flags(&mut self, known: u64, field: &'static str) -> Result<u64, WireError> {
+        let flags = self.integer()?;
+        if flags & !known == 0 { Ok(flags) } else { Err(WireError::Invalid(field)) }
+    }
+
     /// A length and that many bytes, at most `limit`.
     pub fn bytes(&mut self, limit: usize, field: &'static str) -> Result<&'a [u8], WireError> {
         let length = self.integer_up_to(limit as u64, field)?;

@@ -28,19 +28,6 @@ pub struct Ack {
     pub round: u16,
 }
 
-/// What kind of thing a remote name is.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-#[repr(u8)]
-pub enum Kind {
-    /// A regular file.
-    #[default]
-    Regular = 1,
-    /// A directory.
-    Directory = 2,
-    /// Anything else.
-    Other = 3,
-}
-
 /// GRANT: what an operation got.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Grant {
@@ -55,8 +42,6 @@ pub struct Grant {
     /// Range of each pipeline, in the order of their numbers starting with the coordinator's: they cover the transfer
     /// without gap or overlap, all but the last in whole blocks. None where the length is unknown.
     pub ranges: Vec<Extent>,
-    /// Download: what the source is.
-    pub kind: Kind,
     /// Download: the source's whole size, where it has one.
     pub size: Option<u64>,
     /// Download: permission bits.
@@ -315,7 +300,7 @@ impl Grant {
             writer.integer(value);
         }
         write_extents(writer, &self.ranges);
-        writer.byte(self.kind as u8).integer(self.mode.into());
+        writer.integer(self.mode.into());
         if let Some(modified) = self.modified {
             write_time(writer, modified);
         }
@@ -342,12 +327,6 @@ impl Grant {
         if !plan::covers(&ranges, length, block) {
             return Err(WireError::Invalid("pipeline ranges"));
         }
-        let kind = match reader.byte()? {
-            1 => Kind::Regular,
-            2 => Kind::Directory,
-            3 => Kind::Other,
-            _ => return Err(WireError::Invalid("kind of file")),
-        };
         let mode = reader.integer_up_to(0o7777, "mode")? as u32;
         let modified = if flags & 4 != 0 { Some(read_time(reader)?) } else { None };
         let version = reader.bytes(limits::VERSION_BYTES_MAX, "version")?.to_vec();
@@ -360,23 +339,7 @@ impl Grant {
         }
         let sum = if flags & 128 != 0 { Some(reader.array()?) } else { None };
         let (hash, reread, doubt) = (flags & 16 != 0, flags & 32 != 0, flags & 64 != 0);
-        Ok(Self {
-            level,
-            block,
-            edge,
-            length,
-            ranges,
-            kind,
-            size,
-            mode,
-            modified,
-            version,
-            kept,
-            hash,
-            reread,
-            doubt,
-            sum,
-        })
+        Ok(Self { level, block, edge, length, ranges, size, mode, modified, version, kept, hash, reread, doubt, sum })
     }
 }
 
@@ -423,7 +386,6 @@ mod tests {
             edge: 5,
             length: Some((1 << 20) + 1),
             ranges: alloc::vec![extent(0, 1 << 20), extent(1 << 20, 1)],
-            kind: Kind::Regular,
             size: Some(99),
             mode: 0o755,
             modified: Some((1_700_000_000, 5)),

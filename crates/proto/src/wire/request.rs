@@ -18,8 +18,6 @@ pub struct Request {
     pub transfer: [u8; 16],
     /// Upload: fail where the target exists.
     pub keep_existing: bool,
-    /// Download: answer with the attributes and send nothing (the client's `stat`).
-    pub head_only: bool,
     /// First byte wanted of the remote file (download). Byte 0 of the transfer is the start of the range (design rule 21).
     pub offset: u64,
     /// Bytes of the transfer; none means up to the end (download) or unknown until FINISH (upload).
@@ -63,7 +61,6 @@ pub struct Resume {
 
 const KEEP_EXISTING: u64 = 1;
 const LENGTH_KNOWN: u64 = 2;
-const HEAD_ONLY: u64 = 4;
 const MODIFIED: u64 = 8;
 const DURABLE: u64 = 16;
 const RESUME: u64 = 32;
@@ -72,20 +69,14 @@ const REREAD: u64 = 128;
 const SUM: u64 = 256;
 const DOUBT: u64 = 512;
 const BASE: u64 = 1024;
-const FLAGS: u64 = 2047;
+const FLAGS: u64 = KEEP_EXISTING | LENGTH_KNOWN | MODIFIED | DURABLE | RESUME | HASH | REREAD | SUM | DOUBT | BASE;
 
 impl Request {
-    /// Whether the answer is all that comes: attributes, or a hash.
-    pub const fn moves_nothing(&self) -> bool {
-        self.head_only || self.sum
-    }
-
     /// The payload on the wire.
     pub fn encode(&self) -> Vec<u8> {
         let flag = |set: bool, bit: u64| if set { bit } else { 0 };
         let flags = flag(self.keep_existing, KEEP_EXISTING)
             | flag(self.length.is_some(), LENGTH_KNOWN)
-            | flag(self.head_only, HEAD_ONLY)
             | flag(self.modified.is_some(), MODIFIED)
             | flag(self.durable, DURABLE)
             | flag(self.resume.is_some(), RESUME)
@@ -115,13 +106,12 @@ impl Request {
     /// Reads a request; every field within its limit, the range within 2^63.
     pub fn decode(payload: &[u8]) -> Result<Self, WireError> {
         let mut reader = Reader::new(payload);
-        let flags = reader.integer_up_to(FLAGS, "request flags")?;
+        let flags = reader.flags(FLAGS, "request flags")?;
         let request = Self {
             name: reader.bytes(path::PATH_BYTES_MAX, "remote name")?.to_vec(),
             label: reader.bytes(limits::LABEL_BYTES_MAX, "label")?.to_vec(),
             transfer: reader.array()?,
             keep_existing: flags & KEEP_EXISTING != 0,
-            head_only: flags & HEAD_ONLY != 0,
             durable: flags & DURABLE != 0,
             hash: flags & HASH != 0,
             reread: flags & REREAD != 0,
@@ -193,7 +183,6 @@ mod tests {
             label: b"/home/x".to_vec(),
             transfer: [9; 16],
             keep_existing: true,
-            head_only: true,
             durable: true,
             hash: true,
             reread: true,

@@ -4,7 +4,7 @@
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, Extent, Level};
 use xdfs_proto::plan;
 use xdfs_proto::wire::codec::INTEGER_MAX;
-use xdfs_proto::wire::control::{Ack, ChannelGrant, Control, Finish, Grant, Kind, Safety};
+use xdfs_proto::wire::control::{Ack, ChannelGrant, Control, Finish, Grant, Safety};
 use xdfs_proto::wire::request::{Request, Resume};
 
 /// Block size of the session under test.
@@ -124,7 +124,6 @@ fn request(bytes: &mut Bytes<'_>) -> Request {
     Request {
         name: b"e/f".to_vec(),
         transfer: [bytes.byte(); 16],
-        head_only: bytes.byte() == 7,
         offset: bytes.byte().into(),
         length: bytes.some(Bytes::offset),
         level: bytes.level(),
@@ -164,7 +163,6 @@ fn grant(bytes: &mut Bytes<'_>) -> Grant {
         length,
         // Other divisions than one that fits are refused by the decoder; that is its target's affair.
         ranges: length.map_or_else(Vec::new, |length| plan::split(length, BLOCK, bytes.byte() % 3)),
-        kind: Kind::Regular,
         size: length,
         mode: 0o644,
         modified: None,

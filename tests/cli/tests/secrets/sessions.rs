@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
+use xdfs_client::wire::Wanted;
 use xdfs_client::{Address, ConnectOptions, GetOptions, Level, Payload, Pinned, PutOptions, Session, Target};
 use xdfs_secure::reveal;
 use xdfs_server::{Config, DiskMode, Export, HostIdentity, KeyLimits, KeyPair, Policy, ServerLimits, VisitorsOnly};
@@ -68,8 +69,8 @@ fn sessions_with(server: &Server) -> usize {
         let (target, _) = Target::memory();
         let get = session.get("data/a", target, &GetOptions::default());
         get.and_then(|get| get.wait()).expect("a download");
-        session.stat("data/missing").expect_err("it is not there");
-        session.stat("elsewhere/missing").expect_err("it is not offered");
+        session.look("data/missing", Wanted::ALL).expect_err("it is not there");
+        session.look("elsewhere/missing", Wanted::ALL).expect_err("it is not offered");
         session.close().expect("an end in order");
     }
     // One that changes its keys sooner than the server expects, so that the server speaks of keys.

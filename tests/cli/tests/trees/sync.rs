@@ -133,6 +133,30 @@ fn only_what_the_source_does_not_have_is_removed_and_only_when_it_may() {
     }
 }
 
+#[test]
+fn what_is_excluded_stays_in_a_directory_that_goes_and_so_does_what_holds_it() {
+    for down in [false, true] {
+        let scene = Scene::new();
+        plant(&scene, "tree", 3, 1);
+        plant(&scene, "server/tree", 3, 1);
+        let server = scene.serve();
+        let (source, target, copy) = if down {
+            (server.url("tree"), "copy".to_owned(), "copy")
+        } else {
+            ("tree".to_owned(), server.url("copy"), "server/copy")
+        };
+        scene.run(["sync", &source, &target]).ends_with(0);
+        for name in ["extra/deep/kept.log", "extra/deep/file", "extra/other", "extra/kept/file", "gone/file"] {
+            scene.write(format!("{copy}/{name}"), b"surplus");
+        }
+        let options = ["sync", "--delete", "--exclude", "*.log", "--exclude", "kept/"];
+        scene.run(options.into_iter().chain([source.as_str(), target.as_str()])).ends_with(0).says(&["extra", "kept"]);
+        let there = |name: &str| scene.path(format!("{copy}/{name}")).exists();
+        assert!(there("extra/deep/kept.log") && there("extra/kept/file"));
+        assert!(!there("extra/deep/file") && !there("extra/other") && !there("gone"));
+    }
+}
+
 /// T8: what could not be read is no reason to remove anything.
 #[test]
 fn b09_nothing_is_removed_when_part_of_the_source_could_not_be_read() {

@@ -12,7 +12,7 @@ use crate::world::NOW;
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, OperationId};
 use xdfs_proto::limits::GRANT_LIFE;
 use xdfs_proto::session::{Output, Payload, Session, SessionEvent, SourceFacts, StageFacts, TargetFacts, Verdict};
-use xdfs_proto::wire::control::{ChannelGrant, Control, Kind, Safety};
+use xdfs_proto::wire::control::{ChannelGrant, Control, Safety};
 use xdfs_proto::wire::{Event, Flags, Head};
 
 impl World {
@@ -377,7 +377,7 @@ impl World {
         let size = Some(length_of(setting.plan.blocks));
         self.input(setting, who, end, |session| match ask {
             Ask::Open => {
-                let facts = SourceFacts { kind: Kind::Regular, size, mode: 0, modified: None, version: Vec::new() };
+                let facts = SourceFacts { size, mode: 0, modified: None, version: Vec::new() };
                 session.on_opened(operation, Ok(facts));
             }
             Ask::Stage => session.on_staged(operation, Ok(StageFacts::default())),

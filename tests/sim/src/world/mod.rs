@@ -13,7 +13,7 @@ use crate::port::{Incoming, Port};
 use crate::random::Random;
 use crate::schedule::{Event, Job, Schedule, Who};
 use crate::trace::Trace;
-use crate::transition::Milestone;
+use crate::transition::{Milestone, Task};
 use std::collections::{BTreeMap, VecDeque};
 use xdfs_proto::base::{ChannelId, Duration, ErrorKind, Instant, Level, OperationId, Safety};
 use xdfs_proto::session::{Bugs, Output, Proof, Role, Session, SessionEvent, SessionLimits, StageFacts, TargetFacts};
@@ -201,6 +201,9 @@ impl World {
                 let index = around.ids[&id];
                 let wish = around.plan.operations[index].clone();
                 let result = around.disk(self.who).open(id, index, &wish);
+                if wish.task == Task::Sum {
+                    self.session.answer_sum(id, disk::SUM);
+                }
                 self.session.on_opened(id, result);
             }
             Job::Stage(id) => {

@@ -13,7 +13,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use xdfs_client::{Error, ErrorKind, Existing, GetOptions, Payload, PutOptions, RemoteFile, RemoteKind, Verify};
+use xdfs_client::wire::FileType;
+use xdfs_client::{Error, ErrorKind, Existing, Facts, GetOptions, Payload, PutOptions, Verify};
 use xdfs_xio::store::{Base, FileKind, LocalPlace, Source, Stage, expired_before};
 
 use self::failure::Failed;
@@ -124,7 +125,7 @@ impl Copy<'_> {
                 Err(failed) => return self.moving.tell(Err(failed)),
             }
         }
-        let is_directory = |file: &RemoteFile| file.kind == RemoteKind::Directory;
+        let is_directory = |file: &Facts| file.kind == FileType::Directory;
         let into = known.as_ref().is_none_or(|found| found.as_ref().is_some_and(is_directory));
         // Of '.', '..' and '/' the content goes into the target, as of what has no name of its own.
         let Some(name) = path.file_name().filter(|_| into) else {
@@ -244,7 +245,7 @@ impl Copy<'_> {
             }
             if let (Some(tree), LocalTarget::Path(path)) = (tree, target) {
                 match self.look(source) {
-                    Ok(Some(file)) if file.kind == RemoteKind::Directory => {
+                    Ok(Some(file)) if file.kind == FileType::Directory => {
                         let into = into_directory.then(|| source.name()).flatten();
                         let path = into.map_or_else(|| path.clone(), |name| path.join(OsStr::from_bytes(name)));
                         exits.push(self.tree_down(source, &path, tree)?);

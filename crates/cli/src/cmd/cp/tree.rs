@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use xdfs_client::tree::{Download, Ended, Observer, Summary, TreeOptions, Upload};
-use xdfs_client::wire::Call;
-use xdfs_client::{Batch, Error, ErrorKind, Existing, RemoteFile, RemoteKind, Session};
+use xdfs_client::wire::{Call, FileType, Wanted};
+use xdfs_client::{Batch, Error, ErrorKind, Existing, Facts, Session};
 use xdfs_proto::base::RelPath;
 use xdfs_xio::store::{FileKind, LocalPlace, LocalStore, Tree as _};
 
@@ -56,7 +56,7 @@ impl Copy<'_> {
         &mut self,
         source: &Path,
         target: &Url,
-        known: Option<Option<RemoteFile>>,
+        known: Option<Option<Facts>>,
         plan: &TreePlan,
     ) -> Result<Exit, Failure> {
         let shown = printable_path(source);
@@ -127,7 +127,7 @@ impl Copy<'_> {
         let outcome = (|| {
             let top = self.look(source)?;
             let top = top.ok_or_else(|| not_found(source))?;
-            if top.kind != RemoteKind::Directory {
+            if top.kind != FileType::Directory {
                 let error = Error::new(ErrorKind::NotDirectory, "not a directory");
                 return Err(Failed::of_peer(&source.to_string(), error));
             }
@@ -139,7 +139,7 @@ impl Copy<'_> {
             };
             let (store, fresh) = made(way.as_deref().unwrap_or(target), plan.dry_run).map_err(here)?;
             let download = Download::new(store, wire_name(source), fresh, options);
-            Ok((download.with_top(top.mode, top.modified), way))
+            Ok((download.with_top(&top), way))
         })();
         let (mut download, way) = match outcome {
             Ok(both) => both,
@@ -240,16 +240,16 @@ impl Copy<'_> {
     }
 
     /// Whether an upload's target is not there yet. Something that is no directory is in the way; so is a missing parent.
-    fn look_up(&mut self, target: &Url, found: Option<RemoteFile>) -> Result<bool, Failed> {
+    fn look_up(&mut self, target: &Url, found: Option<Facts>) -> Result<bool, Failed> {
         match found {
-            Some(file) if file.kind == RemoteKind::Directory => Ok(false),
+            Some(file) if file.kind == FileType::Directory => Ok(false),
             Some(_) => {
                 let error = Error::new(ErrorKind::NotDirectory, "not a directory");
                 Err(Failed::of_peer(&target.to_string(), error))
             }
             None => match target.parent() {
                 Some(above) => match self.look(&above)? {
-                    Some(file) if file.kind == RemoteKind::Directory => Ok(true),
+                    Some(file) if file.kind == FileType::Directory => Ok(true),
                     _ => Err(not_found(&above)),
                 },
                 None => Ok(true),
@@ -258,8 +258,8 @@ impl Copy<'_> {
     }
 
     /// What stands at a URL; none where nothing does.
-    pub(super) fn look(&mut self, url: &Url) -> Result<Option<RemoteFile>, Failed> {
-        match self.session_of(url)?.stat(wire_name(url)) {
+    pub(super) fn look(&mut self, url: &Url) -> Result<Option<Facts>, Failed> {
+        match self.session_of(url)?.look(wire_name(url), Wanted::MODE.and(Wanted::MODIFIED).and(Wanted::OWNER)) {
             Ok(file) => Ok(Some(file)),
             Err(error) if error.kind == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(Failed::of_peer(&url.to_string(), error)),

@@ -1,8 +1,8 @@
 //! `xdfs ls`: names in order where they are few, as they come where they are many.
 
+use super::stat::{SHOWN, Told, letters};
 use super::{Done, Trouble, amount, json_name, trouble, wire_name};
 use crate::calendar;
-use crate::cmd::stat::letters;
 use crate::output::{JsonLines, print};
 use crate::plan::{NamesPlan, Verb};
 use crate::text::printable;
@@ -21,17 +21,8 @@ struct Line {
     name: String,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     name_escaped: bool,
-    #[serde(rename = "type")]
-    kind: &'static str,
-    size: Option<u64>,
-    mode: Option<String>,
-    mtime: Option<i64>,
-    mtime_nanoseconds: Option<u32>,
-    uid: Option<u32>,
-    gid: Option<u32>,
-    links: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    target: Option<String>,
+    #[serde(flatten)]
+    told: Told,
 }
 
 struct Entry {
@@ -50,9 +41,7 @@ struct Listing<'p> {
 
 pub(super) fn run(plan: &NamesPlan, session: &Session, url: &Url) -> Done {
     let Verb::Ls { long, recursive, human, sort } = plan.verb else { return Ok(()) };
-    let told = Wanted::MODE.and(Wanted::SIZE).and(Wanted::MODIFIED).and(Wanted::OWNER);
-    let all = told.and(Wanted::LINKS).and(Wanted::TARGET);
-    let wanted = if long || plan.json { all } else { Wanted::NOTHING };
+    let wanted = if long || plan.json { SHOWN } else { Wanted::NOTHING };
     let listing = Listing { plan, long, recursive, human, sort, wanted };
     let facts = session.look(wire_name(url), wanted).map_err(|error| trouble(url, &error))?;
     if facts.kind != FileType::Directory {
@@ -147,36 +136,7 @@ fn letter(kind: FileType) -> char {
     }
 }
 
-/// The word of a kind in JSON.
-pub(super) fn word(kind: FileType) -> &'static str {
-    match kind {
-        FileType::Regular => "file",
-        FileType::Directory => "directory",
-        FileType::Symlink => "symlink",
-        FileType::Fifo => "fifo",
-        FileType::Socket => "socket",
-        FileType::CharacterDevice => "character_device",
-        FileType::BlockDevice => "block_device",
-        FileType::Other => "other",
-    }
-}
-
 fn line(url: &Url, Entry { name, facts }: &Entry) -> Line {
-    let (mtime, mtime_nanoseconds) = facts.modified.unzip();
-    let (uid, gid) = facts.owner.unzip();
     let (name, name_escaped) = json_name(name);
-    Line {
-        directory: url.to_string(),
-        name,
-        name_escaped,
-        kind: word(facts.kind),
-        size: facts.size,
-        mode: facts.mode.map(|mode| format!("{mode:04o}")),
-        mtime,
-        mtime_nanoseconds,
-        uid,
-        gid,
-        links: facts.links,
-        target: facts.target.as_ref().map(|target| printable(target)),
-    }
+    Line { directory: url.to_string(), name, name_escaped, told: Told::of(facts) }
 }

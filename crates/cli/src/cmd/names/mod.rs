@@ -9,6 +9,7 @@ mod ls;
 mod mkdir;
 mod mv;
 mod rm;
+mod stat;
 mod touch;
 
 use serde::Serialize;
@@ -82,6 +83,7 @@ pub(crate) fn run(plan: &NamesPlan) -> Result<Exit, Failure> {
 fn one(plan: &NamesPlan, session: &Session, url: &Url) -> Done {
     match &plan.verb {
         Verb::Ls { .. } => ls::run(plan, session, url),
+        Verb::Stat => stat::run(plan, session, url),
         Verb::Mkdir { parents, mode } => mkdir::run(plan, session, url, (*parents, *mode)),
         Verb::Rm { recursive, force } => rm::run(plan, session, url, (*recursive, *force)),
         Verb::Mv { target, no_clobber } => mv::run(plan, session, url, (target, *no_clobber)),

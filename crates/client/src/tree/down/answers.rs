@@ -5,7 +5,7 @@ use crate::tree::compare::{Names, There};
 use crate::tree::desk::Course;
 use crate::tree::directories::DirectoryId;
 use crate::tree::events::{Deed, Observer};
-use crate::tree::join;
+use crate::tree::{STUCK, is_stuck, join};
 use std::collections::btree_map;
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
 use xdfs_proto::limits;
@@ -115,14 +115,10 @@ impl Download {
         let Some(directory) = self.books.directories.get(id) else { return };
         let (above, fresh) = (directory.path.clone(), directory.fresh);
         let more = !listing.complete;
-        // Going on would be beginning again, or waiting for nothing, for ever (P-72).
-        let stuck = more && (listing.cursor.is_empty() || listing.entries.clone().next().is_none());
+        let stuck = is_stuck(listing);
         if more {
             if stuck {
-                let error = Error::new(
-                    ErrorKind::Protocol,
-                    "the server ended a page without an entry, or without saying where it goes on",
-                );
+                let error = Error::new(ErrorKind::Protocol, STUCK);
                 self.books.incomplete = true;
                 self.books.summary.failed += 1;
                 observer.failed(&above, &error);

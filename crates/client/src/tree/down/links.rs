@@ -2,13 +2,16 @@
 
 use super::{Download, parse};
 use crate::tree::events::{Deed, Observer};
-use crate::tree::join;
 use crate::tree::spill::{Drain, Spill};
+use crate::tree::{TreeOptions, join};
 use std::collections::HashMap;
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
 use xdfs_proto::wire::path::Attributes;
 use xdfs_xio::store::Tree;
-use xdfs_xio::store::tree::{Change, NodeKind, Take};
+use xdfs_xio::store::tree::{Change, Cursor, NodeKind, Take};
+
+/// Names of a directory that are removed at a time.
+const TAKEN: usize = 1024;
 
 /// Files with several names that were met: where the path of the first one is.
 #[derive(Debug, Default)]
@@ -54,6 +57,7 @@ impl Download {
             return;
         }
         if self.books.incomplete || self.books.summary.failed > 0 {
+            self.books.summary.failed += u64::from(self.books.summary.failed == 0);
             return observer.note(&format!(
                 "{count} names that the source does not have were not removed: part of the copy failed"
             ));
@@ -65,10 +69,14 @@ impl Download {
         }
         for (path, _) in drained(&mut self.surplus, observer).flatten() {
             let removed = match self.options.dry_run {
-                true => Ok(()),
-                false => self.keeping_time(&path, |this| parse(&path).and_then(|at| remove_all(&this.store, &at))),
+                true => Ok(true),
+                false => self.keeping_time(&path, |this| remove_all(&this.store, &parse(&path)?, &this.options)),
             };
-            self.tell(observer, &path, Deed::Deleted, removed);
+            if let Ok(false) = removed {
+                observer.note(&format!("{}: kept, with what is left out in it", path.escape_ascii()));
+                continue;
+            }
+            self.tell(observer, &path, Deed::Deleted, removed.map(drop));
         }
     }
 
@@ -101,14 +109,15 @@ impl Download {
     }
 
     /// Changes a directory that is finished, and gives it its time back.
-    fn keeping_time(&mut self, path: &[u8], act: impl FnOnce(&Self) -> Result<(), Error>) -> Result<(), Error> {
+    fn keeping_time<T>(&mut self, path: &[u8], act: impl FnOnce(&Self) -> Result<T, Error>) -> Result<T, Error> {
         let above = parse(path)?.parent().unwrap_or_default();
         let before = self.store.node(&above)?.modified;
-        act(self)?;
+        let done = act(self)?;
         if self.options.durable {
             self.store.sync(&above)?;
         }
-        self.store.change(&above, &Change { modified: Some(before), ..Change::default() })
+        self.store.change(&above, &Change { modified: Some(before), ..Change::default() })?;
+        Ok(done)
     }
 }
 
@@ -119,35 +128,54 @@ fn drained(list: &mut Spill, observer: &mut dyn Observer) -> Drain {
     })
 }
 
-/// Removes a name, and of a directory all that is in it first. It goes as deep as a path may be.
-pub(super) fn remove_all(tree: &dyn Tree, path: &RelPath) -> Result<(), Error> {
+/// A directory that is being emptied: where its listing goes on, none behind its end; and whether something in it stays.
+struct Emptied {
+    path: RelPath,
+    cursor: Option<Cursor>,
+    kept: bool,
+}
+
+/// Removes a name, and of a directory all that is in it first, as far as that is not left out. False where something stays. It
+/// goes as deep as a path may be.
+pub(super) fn remove_all(tree: &dyn Tree, path: &RelPath, options: &TreeOptions) -> Result<bool, Error> {
     if tree.node(path)?.kind != NodeKind::Directory {
-        return tree.remove(path);
+        return tree.remove(path).map(|()| true);
     }
-    let mut below = vec![path.clone()];
-    while let Some(directory) = below.last().cloned() {
+    let emptied = |path: RelPath| Emptied { path, cursor: Some(Cursor::new()), kept: false };
+    let mut below = vec![emptied(path.clone())];
+    let mut gone = true;
+    while let Some(directory) = below.last_mut() {
+        let Some(cursor) = directory.cursor.take() else {
+            gone = !directory.kept;
+            if gone {
+                tree.remove_directory(&directory.path)?;
+            }
+            below.pop();
+            if let Some(above) = below.last_mut() {
+                above.kept |= !gone;
+            }
+            continue;
+        };
         let (mut files, mut inner) = (Vec::new(), None);
-        // A page at a time, always from the start: what was listed is gone then.
-        tree.list(&directory, b"", &mut |name, node| {
-            if node.kind == NodeKind::Directory {
-                inner = Some(name.to_vec());
+        let at = directory.path.as_bytes();
+        directory.cursor = tree.list(&directory.path, &cursor, &mut |name, node| {
+            if inner.is_some() || files.len() == TAKEN {
                 return Take::Stop;
             }
-            files.push(name.to_vec());
-            if files.len() < 1024 { Take::More } else { Take::Stop }
-        })?;
-        let at = |name: &[u8]| parse(&join(directory.as_bytes(), name));
-        for name in &files {
-            tree.remove(&at(name)?)?;
-        }
-        match inner {
-            Some(name) => below.push(at(&name)?),
-            None if files.is_empty() => {
-                tree.remove_directory(&directory)?;
-                below.pop();
+            let (name, is_directory) = (join(at, name), node.kind == NodeKind::Directory);
+            match (options.takes(&name, is_directory), is_directory) {
+                (false, _) => directory.kept = true,
+                (true, true) => inner = Some(name),
+                (true, false) => files.push(name),
             }
-            None => {}
+            Take::More
+        })?;
+        for name in &files {
+            tree.remove(&parse(name)?)?;
+        }
+        if let Some(name) = inner {
+            below.push(emptied(parse(&name)?));
         }
     }
-    Ok(())
+    Ok(gone)
 }

@@ -6,7 +6,7 @@ use super::{Entry, Task, Upload};
 use crate::tree::desk::Course;
 use crate::tree::directories::DirectoryId;
 use crate::tree::events::{Deed, Observer};
-use crate::tree::{join, same_time};
+use crate::tree::{STUCK, is_stuck, join, same_time};
 use xdfs_engine::kinds;
 use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety};
 use xdfs_proto::wire::path::{Answer, FileType, Listing};
@@ -71,8 +71,13 @@ impl Upload {
             }
             (Task::Link { first, path, again }, outcome) => self.linked(observer, first, path, again, outcome.err()),
             (Task::Look(entry), outcome) => self.looked(observer, entry, outcome, safety),
+            (Task::RemoveEmpty(path), Err(error))
+                if error.kind == ErrorKind::NotEmpty && self.options.filter.is_some() =>
+            {
+                observer.note(&format!("{}: kept, with what is left out in it", path.escape_ascii()));
+            }
             (Task::Remove(path) | Task::RemoveEmpty(path), outcome) => self.removed(observer, &path, outcome.err()),
-            (Task::RemoveAll(path, before), outcome) => self.emptied(observer, path, before, outcome),
+            (Task::RemoveAll { path, .. }, outcome) => self.emptied(observer, path, outcome),
             (Task::Extra | Task::Step | Task::Retouch(_) | Task::Extras(_), _)
             | (Task::Enter { .. } | Task::Walk { .. }, _) => {}
         }
@@ -108,11 +113,8 @@ impl Upload {
         self.there.insert(id, names);
         self.desk.tasks.push(match listing.complete {
             true => Task::Walk { id, cursor: Vec::new() },
-            // Going on would be beginning again, or waiting for nothing, for ever (P-72).
-            false if listing.cursor.is_empty() || listing.entries.clone().next().is_none() => {
-                observer.note(
-                    "the server ended a page of a directory without an entry, or without saying where it goes on",
-                );
+            false if is_stuck(listing) => {
+                observer.note(STUCK);
                 self.books.incomplete = true;
                 Task::Walk { id, cursor: Vec::new() }
             }
@@ -179,33 +181,31 @@ impl Upload {
     }
 
     /// What is in a directory that is to go: it goes first.
-    fn emptied(
-        &mut self,
-        observer: &mut dyn Observer,
-        path: Vec<u8>,
-        before: Option<u64>,
-        outcome: Result<Answer<'_>, Error>,
-    ) {
+    fn emptied(&mut self, observer: &mut dyn Observer, path: Vec<u8>, outcome: Result<Answer<'_>, Error>) {
         let listing = match outcome {
             Ok(Answer::Listing(listing)) => listing,
             Ok(_) => return,
             Err(error) => return self.removed(observer, &path, Some(error)),
         };
-        let mut entries = listing.entries.peekable();
-        if entries.peek().is_none() {
-            return self.desk.tasks.push(Task::RemoveEmpty(path));
-        }
-        if before == Some(self.books.summary.deleted) {
-            // Nothing of what is left could be removed, and each was told.
-            return self.removed(observer, &path, Some(Error::new(ErrorKind::NotEmpty, "directory not empty")));
-        }
-        self.desk.tasks.push(Task::RemoveAll(path.clone(), Some(self.books.summary.deleted)));
-        for entry in entries {
+        // The last that is pushed comes first.
+        self.desk.tasks.push(match listing.complete {
+            true => Task::RemoveEmpty(path.clone()),
+            // Going on would be waiting for nothing, for ever (P-72).
+            false if is_stuck(&listing) => {
+                let error = Error::new(ErrorKind::Protocol, STUCK);
+                return self.removed(observer, &path, Some(error));
+            }
+            false => Task::RemoveAll { path: path.clone(), cursor: listing.cursor.to_vec() },
+        });
+        for entry in listing.entries {
             let inner = join(&path, entry.name);
-            self.desk.tasks.push(match entry.attributes.kind {
-                FileType::Directory => Task::RemoveAll(inner, None),
-                _ => Task::Remove(inner),
-            });
+            let directory = entry.attributes.kind == FileType::Directory;
+            if self.options.takes(&inner, directory) {
+                self.desk.tasks.push(match directory {
+                    true => Task::RemoveAll { path: inner, cursor: Vec::new() },
+                    false => Task::Remove(inner),
+                });
+            }
         }
     }
 

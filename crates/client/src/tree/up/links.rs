@@ -6,7 +6,7 @@ use crate::tree::desk::{Flow, LIST_ROOM, Turn, too_long};
 use crate::tree::events::{Deed, Observer};
 use crate::tree::spill::{Drain, Spill};
 use std::collections::HashMap;
-use xdfs_proto::base::RelPath;
+use xdfs_proto::base::{ErrorKind, RelPath};
 use xdfs_proto::wire::path::{Call, NewTime, Wanted};
 use xdfs_xio::store::Tree;
 use xdfs_xio::store::tree::Node;
@@ -76,7 +76,14 @@ impl Upload {
         }
         let surplus: Vec<_> = self.late.removing.iter_mut().flatten().take(TAKEN).flatten().collect();
         for (path, kind) in surplus {
-            self.desk.tasks.push(if kind == b"d" { Task::RemoveAll(path, None) } else { Task::Remove(path) });
+            // The source may have got it since the target was looked at, and then it has been sent.
+            if self.is_absent(&path, observer) {
+                self.desk.tasks.push(if kind == b"d" {
+                    Task::RemoveAll { path, cursor: Vec::new() }
+                } else {
+                    Task::Remove(path)
+                });
+            }
         }
         if !self.desk.tasks.is_empty() {
             return true;
@@ -119,22 +126,18 @@ impl Upload {
                 self.desk.ask(session, &Call::Unlink { path: &path }, 0, task)
             }
             Task::RemoveEmpty(ref path) => {
-                let path = path.clone();
-                self.desk.ask(session, &Call::RemoveDirectory { path: &path }, 0, task)
-            }
-            Task::RemoveAll(ref path, _) => {
-                // What was unlinked before has to be gone when it is listed again.
+                // What was in it has to be gone.
                 self.desk.flush(session)?;
                 if !self.desk.flight.is_empty() || !self.desk.filling.is_empty() {
                     return Ok(Turn::Later(task));
                 }
                 let path = path.clone();
-                self.desk.ask(
-                    session,
-                    &Call::List { path: &path, wanted: Wanted::NOTHING, cursor: b"" },
-                    LIST_ROOM,
-                    task,
-                )
+                self.desk.ask(session, &Call::RemoveDirectory { path: &path }, 0, task)
+            }
+            Task::RemoveAll { ref path, ref cursor } => {
+                let (path, cursor) = (path.clone(), cursor.clone());
+                let call = Call::List { path: &path, wanted: Wanted::NOTHING, cursor: &cursor };
+                self.desk.ask(session, &call, LIST_ROOM, task)
             }
             _ => Ok(Turn::Taken),
         }
@@ -148,6 +151,19 @@ impl Upload {
         let _ = self.late.touched.push(above, b"");
     }
 
+    /// Whether the source still does not have a name.
+    fn is_absent(&self, path: &[u8], observer: &mut dyn Observer) -> bool {
+        let looked = RelPath::parse(path).ok().map(|at| self.store.node(&at));
+        match looked {
+            Some(Err(error)) if error.kind == ErrorKind::NotFound => true,
+            Some(Err(error)) => {
+                observer.note(&error.message);
+                false
+            }
+            Some(Ok(_)) | None => false,
+        }
+    }
+
     /// Deleting needs a source that was read to its end, and keeps to its bound (T8).
     fn may_delete(&mut self, observer: &mut dyn Observer) -> bool {
         let (Some(most), count) = (self.options.delete, self.surplus.count()) else { return false };
@@ -155,6 +171,8 @@ impl Upload {
             return false;
         }
         if self.books.incomplete || self.books.summary.failed > 0 {
+            // Of what could not be read at the target nobody has been told that it failed.
+            self.books.summary.failed += u64::from(self.books.summary.failed == 0);
             observer.note(&format!(
                 "{count} names that the source does not have were not removed: part of the copy failed"
             ));

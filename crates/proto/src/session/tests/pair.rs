@@ -6,7 +6,7 @@ use crate::session::{
     Bugs, Committed, Comparison, GroupMessage, Output, Payload, Role, Session, SessionEvent, SessionLimits,
     SourceFacts, StageFacts, TargetFacts, Verdict,
 };
-use crate::wire::control::{Grant, Kind};
+use crate::wire::control::Grant;
 use crate::wire::request::Request;
 use crate::wire::{Control, Event, Flags, Head};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -86,6 +86,8 @@ pub(super) struct Pair {
     pub(super) hash: bool,
     /// Sources may be copies of what the client names.
     pub(super) resembles: bool,
+    /// Answer to a request for a hash.
+    pub(super) sum: Option<[u8; 32]>,
     /// Size of every source.
     pub(super) source: Option<u64>,
     pub(super) stories: BTreeMap<(Side, OperationId), Story>,
@@ -152,6 +154,7 @@ impl Pair {
             found: VecDeque::new(),
             hash: false,
             resembles: false,
+            sum: None,
             source: Some(0),
             stories: BTreeMap::new(),
             over: [Vec::new(), Vec::new()],
@@ -436,10 +439,12 @@ impl Pair {
         match step {
             Step::Verify => session.on_verified(operation, result.map(|()| found)),
             Step::Open => {
-                let facts =
-                    SourceFacts { kind: Kind::Regular, size, mode: 0o644, modified: None, version: alloc::vec![5] };
+                let facts = SourceFacts { size, mode: 0o644, modified: None, version: alloc::vec![5] };
                 if self.resembles {
                     session.resembles(operation);
+                }
+                if let Some(sum) = self.sum {
+                    session.answer_sum(operation, sum);
                 }
                 session.on_opened(operation, result.map(|()| facts));
             }

@@ -62,17 +62,19 @@ fn a_source_that_was_read_before_the_grant_came_is_not_forgotten() {
 }
 
 #[test]
-fn a_stat_learns_the_size_and_moves_nothing() {
+fn a_sum_is_told_and_nothing_moves() {
     let mut pair = Pair::new(2, 1);
     pair.source = Some(12_345);
-    let request = Request { name: b"e/f".to_vec(), head_only: true, ..Request::default() };
-    let stat = pair.client().open(false, request).unwrap();
+    pair.sum = Some([7; 32]);
+    let request = Request { name: b"e/f".to_vec(), sum: true, ..Request::default() };
+    let sum = pair.client().open(false, request).unwrap();
     pair.run();
-    let story = pair.story(CLIENT, stat);
-    assert_eq!(story.grant.as_ref().unwrap().size, Some(12_345));
+    let story = pair.story(CLIENT, sum);
+    let grant = story.grant.as_ref().unwrap();
+    assert_eq!((grant.size, grant.length, grant.sum), (Some(12_345), Some(0), Some([7; 32])));
     assert!(story.outcome.as_ref().unwrap().is_ok() && story.committed.is_none());
     assert_eq!(pair.blocks, 0);
-    assert!(pair.story(SERVER, stat).outcome.as_ref().unwrap().is_ok());
+    assert!(pair.story(SERVER, sum).outcome.as_ref().unwrap().is_ok());
     pair.assert_closes();
 }
 

@@ -2,7 +2,7 @@
 
 use super::super::codec::{Reader, WireError, Writer};
 use super::super::request::{read_time, write_time};
-use super::{flags, mode, number};
+use super::{mode, number};
 use crate::limits;
 
 /// What kind of thing a name stands for.
@@ -94,7 +94,7 @@ impl Wanted {
 
     pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, WireError> {
         // Known bits only: fits.
-        flags(reader, Self::ALL.0.into(), "attributes").map(|bits| Self(bits as u32))
+        reader.flags(Self::ALL.0.into(), "attributes").map(|bits| Self(bits as u32))
     }
 }
 

@@ -2,7 +2,6 @@
 
 use super::super::codec::{Reader, WireError, Writer};
 use super::call::Call;
-use super::flags;
 use crate::limits;
 use alloc::vec::Vec;
 
@@ -57,7 +56,7 @@ impl<'a> Batch<'a> {
     }
 
     fn read(reader: &mut Reader<'a>) -> Result<Self, WireError> {
-        let flags = flags(reader, FLAGS, "flags of a batch")?;
+        let flags = reader.flags(FLAGS, "flags of a batch")?;
         // At most 256 KiB: fits.
         let room = reader.integer_up_to(limits::CALL_BYTES_MAX as u64, "room")? as u32;
         let request = reader.array()?;

@@ -3,7 +3,7 @@
 use super::super::codec::{Reader, WireError, Writer};
 use super::super::finish::{read_digest, write_digest};
 use super::super::request::{read_time, write_time};
-use super::{flags, mode, number};
+use super::{mode, number};
 use crate::base::Digest;
 use crate::limits;
 
@@ -81,7 +81,7 @@ impl<'a> Put<'a> {
     }
 
     pub(super) fn read(path: &'a [u8], reader: &mut Reader<'a>) -> Result<Self, WireError> {
-        let flags = flags(reader, PUT_FLAGS, "flags of put")?;
+        let flags = reader.flags(PUT_FLAGS, "flags of put")?;
         let mode = mode(reader)?;
         let modified = if flags & MODIFIED != 0 { Some(read_time(reader)?) } else { None };
         let hash = if flags & HASHED != 0 { read_digest(reader)? } else { None };
@@ -105,7 +105,7 @@ pub(super) fn length(reader: &mut Reader<'_>) -> Result<u64, WireError> {
 
 /// A flag field with one flag.
 pub(super) fn switch(reader: &mut Reader<'_>) -> Result<bool, WireError> {
-    flags(reader, 1, "flags of a call").map(|flags| flags == 1)
+    reader.flags(1, "flags of a call").map(|flags| flags == 1)
 }
 
 pub(super) fn xattr_name<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], WireError> {

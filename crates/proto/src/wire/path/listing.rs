@@ -2,7 +2,6 @@
 
 use super::super::codec::{Reader, WireError};
 use super::attributes::Attributes;
-use super::flags;
 use super::reply::{Failure, ReplyWriter};
 use crate::base::{ErrorKind, path};
 use crate::limits;
@@ -46,7 +45,7 @@ impl<'a> Listing<'a> {
     pub(super) fn read(reader: &mut Reader<'a>) -> Result<Self, WireError> {
         let entries = Entries { rest: reader.clone() };
         while Entry::read(reader)?.is_some() {}
-        let complete = flags(reader, 1, "flags of a listing")? == 1;
+        let complete = reader.flags(1, "flags of a listing")? == 1;
         Ok(Self { entries, complete, cursor: reader.bytes(limits::CURSOR_BYTES_MAX, "cursor")? })
     }
 }

@@ -22,12 +22,6 @@ pub use reply::{Answer, Failure, FileSystem, Outcome, REPLY_BYTES, REPLY_CALL_BY
 
 use super::codec::{Reader, WireError};
 
-/// A flag field in which only `known` bits may be set.
-fn flags(reader: &mut Reader<'_>, known: u64, field: &'static str) -> Result<u64, WireError> {
-    let flags = reader.integer()?;
-    if flags & !known == 0 { Ok(flags) } else { Err(WireError::Invalid(field)) }
-}
-
 /// A number of 32 bits.
 fn number(reader: &mut Reader<'_>, field: &'static str) -> Result<u32, WireError> {
     // At most 2^32 - 1: fits.

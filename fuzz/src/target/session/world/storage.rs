@@ -4,7 +4,7 @@ use super::{Question, World, answer};
 use crate::target::session::step::BLOCK;
 use xdfs_proto::base::Extent;
 use xdfs_proto::session::{Comparison, SourceFacts, StageFacts, TargetFacts, Where};
-use xdfs_proto::wire::control::{Kind, Safety};
+use xdfs_proto::wire::control::Safety;
 
 impl World {
     pub(super) fn storage(&mut self, ok: bool, size: u64, window: Option<u64>) {
@@ -12,7 +12,6 @@ impl World {
             None => {}
             Some(Question::Open(operation)) => {
                 let facts = SourceFacts {
-                    kind: Kind::Regular,
                     size: window.is_none().then_some(size),
                     mode: 0o600,
                     modified: None,

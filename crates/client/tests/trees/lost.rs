@@ -1,0 +1,106 @@
+//! A tree whose session is lost on the way, and a source that changes while it is copied.
+
+use std::time::{Duration, SystemTime};
+use xdfs_client::tree::{Deed, Ended, Observer, Summary, TreeOptions, Upload};
+use xdfs_client::{ConnectOptions, Error, Session};
+use xdfs_xio::store::LocalStore;
+
+use super::heard::Heard;
+use super::support::middle::{Act, Middle, Way};
+use super::support::relay::Cut;
+use super::support::serving::Serving;
+use super::support::{Scratch, pattern};
+
+fn upload(source: &Scratch, options: TreeOptions) -> Upload {
+    let store = LocalStore::open_root(&source.file("tree"), false).unwrap();
+    Upload::new(store, "data/copy", false, options).unwrap()
+}
+
+/// The target had a file of the same size and time, and was to get another content.
+#[test]
+fn what_was_under_way_when_a_session_was_lost_is_not_taken_for_what_was_there_before() {
+    for (length, checksum) in [(50_000, true), (1 << 20, true), (50_000, false), (1 << 20, false)] {
+        let (serving, source) = (Serving::start(), Scratch::new());
+        let middle = Middle::before(&serving.address);
+        let time = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+        let (new, old) = (pattern(length, 1), pattern(length, 2));
+        source.write("tree/f", &new);
+        serving.directory.write("copy/f", &old);
+        for path in [source.file("tree/f"), serving.directory.file("copy/f")] {
+            std::fs::File::open(path).unwrap().set_modified(time).unwrap();
+        }
+        let mut upload = upload(&source, TreeOptions { checksum, skip_same: false, ..TreeOptions::default() });
+        let mut heard = Heard::default();
+        middle.act(Act::End { way: Way::Up, at: length / 2, how: Cut::Rst });
+        let through = ConnectOptions { address: middle.address.clone(), ..serving.options(1) };
+        let ended = upload.run(&Session::connect(&through).unwrap(), &mut heard);
+        assert!(matches!(ended, Ended::Lost(_)), "{ended:?}");
+        assert!(serving.directory.read("copy/f") == old);
+        let ended = upload.run(&serving.connect(1), &mut heard);
+        assert!(matches!(ended, Ended::Complete(Summary { files: 1, failed: 0, .. })), "{ended:?}");
+        assert!(serving.directory.read("copy/f") == new, "{length} {checksum}");
+    }
+}
+
+/// Does something when the first answer has come, which tells what the target has.
+struct Meddler<'m> {
+    heard: Heard,
+    act: Option<&'m dyn Fn()>,
+}
+
+impl Observer for Meddler<'_> {
+    fn done(&mut self, path: &[u8], deed: Deed) {
+        self.heard.done(path, deed);
+    }
+
+    fn failed(&mut self, path: &[u8], error: &Error) {
+        self.heard.failed(path, error);
+    }
+
+    fn note(&mut self, text: &str) {
+        self.heard.note(text);
+    }
+
+    fn goes_on(&mut self, summary: &Summary, bytes_moving: u64) -> bool {
+        self.act.take().into_iter().for_each(|act| act());
+        self.heard.goes_on(summary, bytes_moving)
+    }
+}
+
+#[test]
+fn a_name_that_the_source_has_by_then_is_not_removed() {
+    let (serving, source) = (Serving::start(), Scratch::new());
+    source.write("tree/f", b"f");
+    for name in ["copy/late", "copy/below/late", "copy/surplus"] {
+        serving.directory.write(name, b"old");
+    }
+    let appears = || {
+        source.write("tree/late", b"new");
+        source.write("tree/below/late", b"new");
+    };
+    let mut meddler = Meddler { heard: Heard::default(), act: Some(&appears) };
+    let options = TreeOptions { delete: Some(u64::MAX), ..TreeOptions::default() };
+    let ended = upload(&source, options).run(&serving.connect(2), &mut meddler);
+    assert!(matches!(ended, Ended::Complete(Summary { deleted: 1, failed: 0, .. })), "{ended:?}");
+    assert_eq!(serving.directory.read("copy/late"), b"new");
+    assert_eq!(serving.directory.read("copy/below/late"), b"new");
+    assert!(!serving.directory.file("copy/surplus").exists());
+}
+
+#[test]
+fn names_that_are_not_removed_since_the_target_could_not_be_read_are_a_failure() {
+    let (serving, source) = (Serving::start(), Scratch::new());
+    std::fs::create_dir_all(source.file("tree/sub")).unwrap();
+    serving.directory.write("copy/sub/f", b"old");
+    serving.directory.write("copy/surplus", b"old");
+    let vanishes = || {
+        std::fs::remove_dir_all(serving.directory.file("copy/sub")).unwrap();
+        std::os::unix::fs::symlink("/", serving.directory.file("copy/sub")).unwrap();
+    };
+    let mut meddler = Meddler { heard: Heard::default(), act: Some(&vanishes) };
+    let options = TreeOptions { delete: Some(u64::MAX), ..TreeOptions::default() };
+    let ended = upload(&source, options).run(&serving.connect(2), &mut meddler);
+    assert!(matches!(ended, Ended::Complete(Summary { deleted: 0, failed: 1, .. })), "{ended:?}");
+    assert!(serving.directory.file("copy/surplus").exists());
+    assert!(meddler.heard.notes.iter().any(|note| note.contains("were not removed")), "{:?}", meddler.heard.notes);
+}
