@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use xdfs_client::identity::{Places, identities};
-use xdfs_client::wire::{Call, Put};
+use xdfs_client::wire::{Call, Put, Wanted};
 use xdfs_client::{
     Address, Batch, ConnectOptions, GetOptions, Level, Offer, Password, Pinned, Safety, Session, Target,
 };
@@ -109,7 +109,7 @@ pub fn hold(login: &Login, sessions: u32, channels: u16, opened: impl FnOnce(f64
     let mut held = Vec::new();
     for _ in 0..sessions {
         let session = Session::connect(&options)?;
-        session.stat(FILE)?;
+        session.look(FILE, Wanted::NOTHING)?;
         held.push(session);
     }
     opened(started.elapsed().as_secs_f64());

@@ -6,7 +6,7 @@ use crate::url::Url;
 use xdfs_client::Session;
 
 pub(super) fn hard(plan: &NamesPlan, session: &Session, url: &Url, of: &Url) -> Done {
-    let linked = session.link(&url.export, of.path.as_bytes().to_vec(), url.path.as_bytes().to_vec());
+    let linked = session.link(&url.export, of.path.as_bytes(), url.path.as_bytes());
     linked.map_err(|error| trouble(url, &error))?;
     did(plan, "ln", url)
 }
