@@ -6,6 +6,7 @@ use crate::teller::Teller;
 use crate::transfer::Transfer;
 use std::collections::BTreeMap;
 use std::sync::mpsc::SyncSender;
+use std::time::{Duration, Instant};
 use xdfs_proto::base::Error;
 use xdfs_proto::limits;
 use xdfs_proto::wire::path::{Batch, BatchWriter, Call, REPLY_BYTES, REPLY_CALL_BYTES};
@@ -13,7 +14,11 @@ use xdfs_proto::wire::path::{Batch, BatchWriter, Call, REPLY_BYTES, REPLY_CALL_B
 /// Operations of one copy at a time: others of the session have their share (P-20).
 const OPERATIONS_MAX: usize = 120;
 /// Transfers of one copy at a time: what hides the round trips of files that take less than one.
-const TRANSFERS_MAX: usize = 96;
+const TRANSFERS_FAR: usize = 96;
+/// The same where there is next to no round trip to hide: every operation of a session costs both ends a look at each turn.
+const TRANSFERS_NEAR: usize = 16;
+/// The quickest answer says which of them it is.
+const NEAR: Duration = Duration::from_millis(4);
 /// Batches at a time.
 const BATCHES_MAX: usize = 32;
 /// Calls in a batch: files that become durable together.
@@ -23,6 +28,7 @@ pub(super) const CALLS_MAX: usize = 64;
 #[derive(Debug)]
 struct Flying<J> {
     job: J,
+    began: Instant,
     room: usize,
     content: usize,
     transfer: Option<Transfer>,
@@ -36,11 +42,13 @@ pub(super) struct Flight<J> {
     rooms: usize,
     content: usize,
     transfers: usize,
+    /// How long the quickest answer took.
+    quickest: Duration,
 }
 
 impl<J> Default for Flight<J> {
     fn default() -> Self {
-        Self { all: BTreeMap::new(), next: 0, rooms: 0, content: 0, transfers: 0 }
+        Self { all: BTreeMap::new(), next: 0, rooms: 0, content: 0, transfers: 0, quickest: Duration::MAX }
     }
 }
 
@@ -59,7 +67,8 @@ impl<J> Flight<J> {
 
     /// Whether a transfer may go.
     pub(super) fn has_transfer(&self) -> bool {
-        self.all.len() < OPERATIONS_MAX && self.transfers < TRANSFERS_MAX
+        let most = if self.quickest < NEAR { TRANSFERS_NEAR } else { TRANSFERS_FAR };
+        self.all.len() < OPERATIONS_MAX && self.transfers < most
     }
 
     /// Sends a batch.
@@ -79,7 +88,7 @@ impl<J> Flight<J> {
         self.next += 1;
         self.rooms += room;
         self.content += content;
-        self.all.insert(number, Flying { job, room, content, transfer: None });
+        self.all.insert(number, Flying { job, began: Instant::now(), room, content, transfer: None });
         Ok(())
     }
 
@@ -91,7 +100,8 @@ impl<J> Flight<J> {
     /// A transfer was begun under [`Self::number`].
     pub(super) fn moves(&mut self, transfer: Transfer, job: J) {
         self.transfers += 1;
-        self.all.insert(self.next, Flying { job, room: 0, content: 0, transfer: Some(transfer) });
+        let flying = Flying { job, began: Instant::now(), room: 0, content: 0, transfer: Some(transfer) };
+        self.all.insert(self.next, flying);
         self.next += 1;
     }
 
@@ -101,6 +111,7 @@ impl<J> Flight<J> {
         self.rooms -= flying.room;
         self.content -= flying.content;
         self.transfers -= usize::from(flying.transfer.is_some());
+        self.quickest = self.quickest.min(flying.began.elapsed());
         Some(flying.job)
     }
 
