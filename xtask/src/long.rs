@@ -20,8 +20,18 @@ const FORMS: &[Form] = &[
         filter: &["many_sessions"],
         variables: &[("XDFS_SIM_SESSIONS", "1000000")],
     },
-    // Two tests share the machine in it, so 10,000 points take less than this.
-    Form { name: "crash", package: "xdfs-test-crash", filter: &[], variables: &[("XDFS_CRASH_SECONDS", "7200")] },
+    Form {
+        name: "crash",
+        package: "xdfs-test-crash",
+        filter: &["--test", "trace"],
+        variables: &[("XDFS_CRASH_SECONDS", "7200")],
+    },
+    Form {
+        name: "cuts",
+        package: "xdfs-test-crash",
+        filter: &["--test", "loopback"],
+        variables: &[("XDFS_CRASH_SECONDS", "7200")],
+    },
     Form {
         name: "kills",
         package: "xdfs-test-crash",

@@ -3,7 +3,7 @@
 //! It must not open a file but through an [`Authorized`] operation.
 
 use crate::authorise::{Authorized, Present, Want};
-use crate::calls;
+use crate::calls::{self, Done};
 use crate::log::{Log, LogEvent};
 use crate::repeats::{Repeats, Verdict};
 use crate::sessions::{Letter, Metrics};
@@ -164,18 +164,21 @@ impl Host for ServerHost {
             if let Some(doing) = once {
                 doing.end(done.as_ref().ok().map(|done| done.reply.as_slice()));
             }
-            let lines = done.as_ref().map_or(Vec::new(), |done| done.lines.clone());
-            if done.is_err() || !lines.is_empty() {
+            let (reply, lines, error) = match done {
+                Ok(Done { reply, lines }) => (Ok(reply), lines, None),
+                Err(error) => (Err(error.clone()), Vec::new(), Some(error.to_string())),
+            };
+            if error.is_some() || !lines.is_empty() {
                 log(&LogEvent::Calls {
                     session,
                     user: principal.user.escape_debug().to_string(),
                     operation: operation.0,
                     base: batch.base.escape_ascii().to_string(),
                     calls: lines,
-                    error: done.as_ref().err().map(ToString::to_string),
+                    error,
                 });
             }
-            done.map(|done| done.reply)
+            reply
         };
         (share, Box::new(job))
     }

@@ -74,19 +74,29 @@ pub enum LogEvent {
 pub struct CallLine {
     /// Its word.
     pub call: &'static str,
-    /// Its path below the base, escaped.
-    pub path: String,
+    /// Its path below the base.
+    pub path: Name,
     /// Where a second name is meant: that one.
-    pub to: Option<String>,
+    pub to: Option<Name>,
     /// Bytes of a small file.
     pub bytes: Option<u64>,
     /// Why it failed.
     pub error: Option<String>,
 }
 
+/// A name as it was sent: most are never shown, and what is shown is escaped.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Name(Vec<u8>);
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0.escape_ascii())
+    }
+}
+
 impl CallLine {
     pub(crate) fn of(call: &Call<'_>, error: Option<&Error>) -> Self {
-        let shown = |name: &[u8]| name.escape_ascii().to_string();
+        let shown = |name: &[u8]| Name(name.to_vec());
         Self {
             call: Code::from_number(call.code()).map_or("unknown", Code::name),
             path: shown(call.path()),

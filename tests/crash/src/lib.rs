@@ -8,7 +8,7 @@
 //!   real server, and [`small_cuts`]: power cuts behind each step of such a group;
 //! - [`tamper`]: the real binary, whose writes take less than they say.
 //!
-//! Tests run a share that takes seconds and print how much; `cargo run -p xtask -- long crash` runs more.
+//! Tests run a share that takes seconds and print how much; `cargo run -p xtask -- long crash` and `long cuts` run more.
 
 pub mod batch;
 pub mod disk;

@@ -27,8 +27,8 @@ fn outcome(error: &Option<String>) -> &'static str {
 fn call(call: &CallLine) -> Value {
     let mut fields = Map::new();
     fields.insert("call".into(), call.call.into());
-    fields.insert("path".into(), json!(call.path));
-    fields.extend(call.to.as_ref().map(|to| ("to".into(), json!(to))));
+    fields.insert("path".into(), call.path.to_string().into());
+    fields.extend(call.to.as_ref().map(|to| ("to".into(), to.to_string().into())));
     fields.extend(call.bytes.map(|bytes| ("bytes".into(), json!(bytes))));
     fields.insert("outcome".into(), outcome(&call.error).into());
     fields.extend(call.error.as_ref().map(|error| ("error".into(), json!(error))));
