@@ -101,7 +101,7 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l ca -d 'Believe servers 
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s n -l no-clobber -d 'Keep a target file that exists (said, not an error); without it an existing file is replaced'
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s r -l recursive -d 'Copy directories with all they hold: files, directories, symbolic links; permissions and modification times go along'
-complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s a -l archive -d 'Like -r, and keep all that the server\'s export grants: owners, all mode bits, hard links, access control lists and extended attributes, special files'
+complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s a -l archive -d 'Like -r, and keep all that the server\'s export grants: owners, all mode bits, hard links, access control lists and extended attributes, special files; and holes, whose zeros cross the network but take no room'
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l no-resume -d 'Start from the beginning even where an earlier attempt left something, and leave nothing to go on with; of a tree, send what is there already, too'
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l atomic -d 'A tree that is new at the target appears there whole or not at all. Until then it is beside it, under a name that begins with a dot; the same command goes on with it'
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l json -d 'One JSON object a line on standard output, for every file copied and for every failure'
@@ -136,7 +136,7 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l state -d 'The state f
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -s n -l dry-run -d 'Change nothing; print what would be done'
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -s c -l checksum -d 'Compare files of the same size by content, not by modification time; both sides read them'
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l delete -d 'Remove from TARGET what SOURCE does not have, when everything else went well. What is excluded stays'
-complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -s a -l archive -d 'Keep all that the server\'s export grants: owners, all mode bits, hard links, access control lists and extended attributes, special files'
+complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -s a -l archive -d 'Keep all that the server\'s export grants: owners, all mode bits, hard links, access control lists and extended attributes, special files; and holes, whose zeros cross the network but take no room'
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l atomic -d 'A tree that is new at the target appears there whole or not at all. Until then it is beside it, under a name that begins with a dot; the same command goes on with it'
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l json -d 'One JSON object a line on standard output, for every file copied and for every failure'
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -s q -l quiet -d 'Only errors'

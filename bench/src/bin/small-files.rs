@@ -67,7 +67,7 @@ fn store(directory: &Path, names: &[String], content: &[u8]) -> Result<()> {
         for name in names {
             let target = RelPath::parse(name.as_bytes()).map_err(|error| wrong(error.to_string()))?;
             let (mode, modified, existing, base) = (0o644, Some((1_700_000_000, 0)), Existing::Keep, None);
-            files.push(SmallFile { target, content, mode, modified, existing, base, parents: false });
+            files.push(SmallFile { target, content, mode, modified, existing, base, parents: false, holes: false });
         }
         for placed in store.put_small(&files, true) {
             let safety = placed.map_err(|error| wrong(error.to_string()))?;

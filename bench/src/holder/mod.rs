@@ -169,7 +169,8 @@ pub fn put_small(login: &Login, base: &str, files: u32, size: usize) -> Result<f
         let name = format!("file-{number:06}");
         let hash = Some(xdfs_secure::content::hash(&content));
         let (path, mode, modified) = (name.as_bytes(), 0o644, Some((1_700_000_000, 0)));
-        let call = Put { path, keep_existing: true, parents: true, mode, modified, hash, content: &content };
+        let call =
+            Put { path, keep_existing: true, parents: true, mode, modified, holes: false, hash, content: &content };
         if batch.bytes().0 + size + name.len() + CALL_BYTES > most || batch.len() == GROUP {
             pending.push(session.call(&std::mem::replace(&mut batch, Batch::new(base).durable()))?);
         }

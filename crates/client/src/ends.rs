@@ -149,7 +149,7 @@ impl Target {
         let looked = place.clone();
         Self::resumable(
             move |transfer| looked.kept(transfer),
-            move |staging| place.stage(staging.size, existing, staging.transfer, staging.resume, None),
+            move |staging| place.stage(staging.size, existing, staging.transfer, staging.resume, None, false),
         )
     }
 
@@ -170,7 +170,8 @@ impl Target {
         let stage = Self::stage(move |size, transfer| {
             let invalid = |error| Error::new(ErrorKind::InvalidPath, format!("{error}"));
             let target = RelPath::parse(b"content").map_err(invalid)?;
-            store.stage(&StageRequest { target, size, existing: Existing::Replace, transfer, resume: None, base: None })
+            let existing = Existing::Replace;
+            store.stage(&StageRequest { target, size, existing, transfer, resume: None, base: None, holes: false })
         });
         (stage, content)
     }

@@ -122,6 +122,8 @@ pub struct PutOptions {
     /// An attempt of this upload was lost before: what [`crate::Transfer::replaces`] said of the first one. Nothing else is replaced then,
     /// and where the lost one had succeeded it is told so instead of being sent again. Counts for sources with a modification time.
     pub base: Option<Vec<u8>>,
+    /// Runs of zeros need take no room at the server.
+    pub holes: bool,
 }
 
 /// How to download.

@@ -46,6 +46,7 @@ impl Session {
             mode: options.mode.unwrap_or(attributes.mode & 0o777),
             modified: payload.source.modified(),
             base: options.base.clone().filter(|_| payload.source.modified().is_some()),
+            holes: options.holes,
             ..self.request()?
         };
         if let Some((source, like, length)) = identity {

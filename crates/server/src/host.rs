@@ -129,6 +129,7 @@ impl Host for ServerHost {
                 transfer,
                 resume: request.resume.map(|resume| Resume { source: resume.source, owner, hashed, synced }),
                 base: request.base.map(|version| Base { version, modified: request.modified }),
+                holes: request.holes,
             })?;
             Ok(Staged { stage, mode: request.mode, modified: request.modified })
         })

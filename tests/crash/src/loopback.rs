@@ -190,7 +190,8 @@ fn commit(folder: &Path, content: &[u8], number: usize, steps: usize, bugs: Bugs
     transfer[..8].copy_from_slice(&number.to_be_bytes());
     let target = RelPath::parse(b"target").expect("a name");
     let size = Some(content.len() as u64);
-    let request = StageRequest { target, size, existing: Existing::Replace, transfer, resume: None, base: None };
+    let request =
+        StageRequest { target, size, existing: Existing::Replace, transfer, resume: None, base: None, holes: false };
     let mut stage: Stage = store.stage(&request).expect("there is room");
     let length = if steps == 0 { content.len() / 2 } else { content.len() };
     stage.write(&content[..length], 0).expect("it is written");

@@ -23,6 +23,7 @@ fn request(number: u64) -> StageRequest {
         transfer,
         resume: Some(Resume { source: b"version".to_vec(), owner: b"anna".to_vec(), hashed: false, synced: true }),
         base: None,
+        holes: false,
     }
 }
 

@@ -65,13 +65,31 @@ impl File {
     pub fn as_small(&self) -> SmallFile<'_> {
         let target = RelPath::parse(self.name.as_bytes()).expect("a name");
         let (modified, existing) = (Some((1_700_000_000, 7)), self.existing);
-        SmallFile { target, content: &self.content, mode: 0o644, modified, existing, base: None, parents: true }
+        SmallFile {
+            target,
+            content: &self.content,
+            mode: 0o644,
+            modified,
+            existing,
+            base: None,
+            parents: true,
+            holes: false,
+        }
     }
 
     /// As a call has it.
     pub(crate) fn as_put(&self) -> Put<'_> {
         let (path, content, keep_existing) = (self.name.as_bytes(), &self.content[..], self.existing == Existing::Keep);
-        Put { path, keep_existing, parents: true, mode: 0o644, modified: Some((1_700_000_000, 7)), hash: None, content }
+        Put {
+            path,
+            keep_existing,
+            parents: true,
+            mode: 0o644,
+            modified: Some((1_700_000_000, 7)),
+            holes: false,
+            hash: None,
+            content,
+        }
     }
 
     /// It can never be put.

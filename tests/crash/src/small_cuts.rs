@@ -58,7 +58,7 @@ fn put(
     for (target, content) in targets.iter().zip(contents) {
         let target = RelPath::parse(target.as_bytes()).expect("a name");
         let (mode, modified, existing, base) = (0o644, None, Existing::Replace, None);
-        files.push(SmallFile { target, content, mode, modified, existing, base, parents: true });
+        files.push(SmallFile { target, content, mode, modified, existing, base, parents: true, holes: false });
     }
     let mut group = store.stage_small(&files, true);
     let mut plan = Commit::group(group.members(), at_once, bugs);

@@ -253,7 +253,7 @@ pub(crate) struct CopyArgs {
     pub(crate) recursive: bool,
 
     /// Like -r, and keep all that the server's export grants: owners, all mode bits, hard links, access control lists and
-    /// extended attributes, special files
+    /// extended attributes, special files; and holes, whose zeros cross the network but take no room
     #[arg(short, long)]
     pub(crate) archive: bool,
 

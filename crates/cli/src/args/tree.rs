@@ -57,7 +57,7 @@ pub(crate) struct SyncArgs {
     pub(crate) max_delete: Option<u64>,
 
     /// Keep all that the server's export grants: owners, all mode bits, hard links, access control lists and extended
-    /// attributes, special files
+    /// attributes, special files; and holes, whose zeros cross the network but take no room
     #[arg(short, long)]
     pub(crate) archive: bool,
 

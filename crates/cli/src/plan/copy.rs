@@ -109,6 +109,8 @@ pub(crate) struct Options {
     pub(crate) durability: WhenDone,
     /// Go on where an earlier attempt ended.
     pub(crate) resume: bool,
+    /// Runs of zeros take no room at the target.
+    pub(crate) holes: bool,
     /// Try again until nothing has moved for so long.
     pub(crate) retry: Duration,
 }
@@ -171,6 +173,7 @@ pub(super) fn resolve(args: CopyArgs) -> Result<CopyPlan, PlanError> {
         length: args.length,
         keep_existing: args.no_clobber,
         resume: !args.no_resume,
+        holes: args.archive,
         ..resolve_options(&args.moving)?
     };
     Extent::new(args.offset, args.length.unwrap_or(0)).map_err(|_| PlanError::Range)?;
@@ -235,6 +238,7 @@ pub(super) fn resolve_options(args: &MovingArgs) -> Result<Options, PlanError> {
         length: None,
         keep_existing: false,
         resume: true,
+        holes: false,
         retry: Duration::from_secs(args.retry.into()),
         durability: match args.durability {
             None => WhenDone::Durable,

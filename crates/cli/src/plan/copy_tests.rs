@@ -77,6 +77,7 @@ fn options_that_are_left_out_have_the_documented_values() {
     assert_eq!(
         plan.options,
         Options {
+            holes: false,
             channels: CHANNELS_DEFAULT,
             window: None,
             block: None,
@@ -102,6 +103,7 @@ fn options_reach_the_plan() {
     assert_eq!(
         plan.options,
         Options {
+            holes: false,
             channels: 1000,
             window: Some(2 << 20),
             block: Some(256 << 10),

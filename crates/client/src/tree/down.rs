@@ -69,6 +69,8 @@ pub(super) struct Source {
     modified: Option<(i64, u32)>,
     owner: Option<(u32, u32)>,
     device: (u32, u32),
+    /// It takes less room than its size says.
+    holes: bool,
     text: Vec<u8>,
 }
 
@@ -81,6 +83,7 @@ impl Source {
             modified: told.modified,
             owner: told.owner,
             device: told.device.unwrap_or((0, 0)),
+            holes: told.allocated.zip(told.size).is_some_and(|(allocated, size)| allocated < size),
             text: told.target.unwrap_or_default().to_vec(),
         }
     }
@@ -121,6 +124,7 @@ impl Download {
             modified: None,
             owner: None,
             device: (0, 0),
+            holes: false,
             text: Vec::new(),
         };
         let mut books = Books::default();
@@ -256,7 +260,7 @@ impl Course for Download {
             }
         };
         let (looked, store, at) = (self.store.clone(), self.store.clone(), target.clone());
-        let existing = self.existing(&entry);
+        let (existing, holes) = (self.existing(&entry), entry.source.holes);
         let target = Target::resumable(
             move |transfer| looked.kept(&target, transfer, b""),
             move |staging| {
@@ -267,6 +271,7 @@ impl Course for Download {
                     transfer: staging.transfer,
                     resume: staging.resume,
                     base: None,
+                    holes,
                 })
             },
         );
@@ -301,6 +306,7 @@ impl Download {
             .and(wish(keep.links, Wanted::LINKS.and(Wanted::INODE)))
             .and(wish(keep.owners, Wanted::OWNER))
             .and(wish(keep.specials, Wanted::DEVICE))
+            .and(wish(keep.holes, Wanted::ALLOCATED))
     }
 
     fn existing(&self, entry: &Entry) -> Existing {

@@ -44,11 +44,13 @@ pub struct Keep {
     pub specials: bool,
     /// Several names of one file.
     pub links: bool,
+    /// Holes: of a file that takes less room than its size says, zeros take none.
+    pub holes: bool,
 }
 
 impl Keep {
     /// All of it.
-    pub const ALL: Self = Self { modes: true, owners: true, xattrs: true, specials: true, links: true };
+    pub const ALL: Self = Self { modes: true, owners: true, xattrs: true, specials: true, links: true, holes: true };
 }
 
 /// How a tree is copied.

@@ -359,6 +359,7 @@ impl Upload {
             resume: true,
             verify: self.options.verify,
             base: None,
+            holes: self.has_holes(&entry.node),
         };
         let (number, events) = (self.desk.flight.number(), self.desk.events.sender());
         let answer = Teller::new(move |report| drop(events.try_send(Event::Report(number, report))));
@@ -373,6 +374,11 @@ impl Upload {
                 Err(Halt::Lost(error))
             }
         }
+    }
+
+    /// Whether the copy of a file is to have holes. What is full keeps its room, and nobody looks for zeros in it.
+    fn has_holes(&self, node: &Node) -> bool {
+        self.options.keep.holes && node.allocated < node.size
     }
 
     /// The last calls about a directory.

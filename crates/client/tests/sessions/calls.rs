@@ -24,7 +24,7 @@ fn outcomes(session: &Session, batch: &Batch) -> Vec<Option<ErrorKind>> {
 
 fn put<'a>(path: &'a [u8], content: &'a [u8]) -> Put<'a> {
     let (modified, hash) = (Some((1_600_000_000, 7)), None);
-    Put { path, keep_existing: false, parents: true, mode: 0o640, modified, hash, content }
+    Put { path, keep_existing: false, parents: true, mode: 0o640, modified, holes: false, hash, content }
 }
 
 #[test]

@@ -51,6 +51,7 @@ mod tests {
             transfer: [7; 16],
             resume: None,
             base: None,
+            holes: false,
         };
         let stage = store.stage(&request).unwrap();
         stage.write(b"new", 0).unwrap();

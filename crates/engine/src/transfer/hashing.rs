@@ -405,6 +405,7 @@ mod tests {
                 transfer: [fault.name().len() as u8; 16],
                 resume: None,
                 base: None,
+                holes: false,
             };
             let stage = store.stage(&request).unwrap();
             let (hashing, sent) = (Hashing::new(piece as u64), Hashing::new(piece as u64));

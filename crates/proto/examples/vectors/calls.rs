@@ -73,6 +73,7 @@ fn changing() -> Frame {
         parents: true,
         mode: 0o640,
         modified: Some((-5, 7)),
+        holes: true,
         hash: Some([3; 32]),
         content: b"bytes",
     };
@@ -113,7 +114,7 @@ fn changing() -> Frame {
         (
             Code::Put,
             named()
-                .integer("flags", 15)
+                .integer("flags", 31)
                 .integer("mode", 0o640)
                 .time("modified", (-5, 7))
                 .bytes("hash", &[3; 32])

@@ -78,7 +78,8 @@ fn request(path: &'static str, about: &'static str, event: Event, request: Reque
         | u64::from(request.reread) << 7
         | u64::from(request.sum) << 8
         | u64::from(request.doubt) << 9
-        | u64::from(request.base.is_some()) << 10;
+        | u64::from(request.base.is_some()) << 10
+        | u64::from(request.holes) << 11;
     let mut frame = Frame::new(path, format!("request {}", event as u8), about)
         .integer("flags", flags)
         .bytes("name", &request.name)
@@ -124,6 +125,7 @@ fn requests() -> Vec<Frame> {
     let kept = vec![extent(0, 256 << 20), extent(300 << 20, 5)];
     let going_on = Request { resume: Some(Resume { source: vec![1, 2, 3], kept }), ..plain.clone() };
     let hashed = Request { hash: true, reread: true, length: Some(5 << 30), ..plain.clone() };
+    let sparse = Request { holes: true, ..upload.clone() };
     let again = Request { base: Some(vec![9; 48]), ..upload.clone() };
     let doubted = Request { hash: true, doubt: true, ..going_on.clone() };
     let sum = Request { sum: true, offset: 1000, length: Some(24), ..plain.clone() };
@@ -133,6 +135,7 @@ fn requests() -> Vec<Frame> {
         request("wire/request-upload.txt", "A new file with mode, and a time before 1970.", Event::Upload, upload),
         request("wire/request-upload-hash.txt", "An upload that is hashed, and read back.", Event::Upload, hashed),
         request("wire/request-download-doubt.txt", "What the client has is in doubt.", Event::Download, doubted),
+        request("wire/request-upload-holes.txt", "An upload of a file that has holes.", Event::Upload, sparse),
         request("wire/request-upload-base.txt", "An upload is tried again.", Event::Upload, again),
         request("wire/request-sum.txt", "The hash of a range and no byte of it.", Event::Download, sum),
         request("wire/request-upload-durable.txt", "A durable upload that may be resumed.", Event::Upload, durable),

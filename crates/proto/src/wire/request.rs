@@ -47,6 +47,8 @@ pub struct Request {
     /// Upload that is tried again: what had the target's name when the first attempt began, empty for nothing. Nothing else is
     /// replaced, but for what has the length and the modification time of this very upload.
     pub base: Option<Vec<u8>>,
+    /// Upload: runs of zeros need take no room at the server.
+    pub holes: bool,
 }
 
 /// What is needed to go on with an earlier attempt.
@@ -69,7 +71,9 @@ const REREAD: u64 = 128;
 const SUM: u64 = 256;
 const DOUBT: u64 = 512;
 const BASE: u64 = 1024;
-const FLAGS: u64 = KEEP_EXISTING | LENGTH_KNOWN | MODIFIED | DURABLE | RESUME | HASH | REREAD | SUM | DOUBT | BASE;
+const HOLES: u64 = 2048;
+const FLAGS: u64 =
+    KEEP_EXISTING | LENGTH_KNOWN | MODIFIED | DURABLE | RESUME | HASH | REREAD | SUM | DOUBT | BASE | HOLES;
 
 impl Request {
     /// The payload on the wire.
@@ -84,7 +88,8 @@ impl Request {
             | flag(self.reread, REREAD)
             | flag(self.sum, SUM)
             | flag(self.doubt, DOUBT)
-            | flag(self.base.is_some(), BASE);
+            | flag(self.base.is_some(), BASE)
+            | flag(self.holes, HOLES);
         let mut writer = Writer::new();
         writer.integer(flags).bytes(&self.name).bytes(&self.label).raw(&self.transfer).integer(self.offset);
         if let Some(length) = self.length {
@@ -117,6 +122,7 @@ impl Request {
             reread: flags & REREAD != 0,
             sum: flags & SUM != 0,
             doubt: flags & DOUBT != 0,
+            holes: flags & HOLES != 0,
             offset: reader.integer()?,
             length: if flags & LENGTH_KNOWN != 0 { Some(reader.integer()?) } else { None },
             level: level(&mut reader)?,
@@ -188,6 +194,7 @@ mod tests {
             reread: true,
             sum: true,
             doubt: true,
+            holes: true,
             offset: 777,
             length: Some(i64::MAX as u64 / 2 - 777),
             level: Level::Integrity,

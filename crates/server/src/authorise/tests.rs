@@ -256,7 +256,16 @@ proptest! {
 fn calls(access: &Access, who: &Principal) -> Vec<(Code, Option<ErrorKind>)> {
     let path = b"b".as_slice();
     let times = Some(NewTime::Now);
-    let put = Put { path, keep_existing: false, parents: false, mode: 0o644, modified: None, hash: None, content: b"" };
+    let put = Put {
+        path,
+        keep_existing: false,
+        parents: false,
+        mode: 0o644,
+        modified: None,
+        holes: false,
+        hash: None,
+        content: b"",
+    };
     let all = vec![
         Call::Stat { path, wanted: Wanted::ALL },
         Call::List { path, wanted: Wanted::ALL, cursor: b"" },

@@ -39,6 +39,7 @@ impl Work<'_> {
                     existing: at.existing(),
                     base: None,
                     parents: put.parents,
+                    holes: put.holes,
                 })
             })
             .collect();

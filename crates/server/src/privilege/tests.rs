@@ -116,8 +116,9 @@ fn a_confined_store_puts_small_files_without_part_files() {
             [("new", Existing::Keep), ("file", Existing::Replace), ("made/on/the/way", Existing::Keep)]
         {
             let target = xdfs_proto::base::RelPath::parse(name.as_bytes()).unwrap();
-            let (content, base) = (b"small".as_slice(), None);
-            let file = SmallFile { target, content, mode: 0o600, modified: None, existing, base, parents: true };
+            let (content, base, parents) = (b"small".as_slice(), None, true);
+            let (modified, holes) = (None, false);
+            let file = SmallFile { target, content, mode: 0o600, modified, existing, base, parents, holes };
             let mut group = store.stage_small(std::slice::from_ref(&file), true);
             group.finish(0, &file).unwrap();
             let part = |entry: fs::DirEntry| entry.file_name().to_string_lossy().ends_with(".part");

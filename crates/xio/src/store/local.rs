@@ -7,6 +7,7 @@ pub(super) mod back;
 mod boot;
 mod fresh;
 mod get;
+mod holes;
 mod journal;
 pub(super) mod named;
 pub(super) mod part;
@@ -233,7 +234,8 @@ mod tests {
         store.make_directory(&path("other"), 0o755, false).unwrap();
         assert_eq!(store.fresh.above(&path("a/b")).len(), 2);
         let (target, existing) = (path("a/b/file"), Existing::Keep);
-        let request = StageRequest { target, size: None, existing, transfer: [1; 16], resume: None, base: None };
+        let request =
+            StageRequest { target, size: None, existing, transfer: [1; 16], resume: None, base: None, holes: false };
         let mut stage = store.stage(&request).unwrap();
         let commit = CommitRequest { length: 0, mode: 0o644, modified: None };
         stage.finish(&commit).unwrap();

@@ -61,6 +61,7 @@ impl MemoryStore {
             transfer: Default::default(),
             resume: None,
             base: None,
+            holes: false,
         };
         let stage = self.stage(&request)?;
         stage.write(bytes, 0)?;

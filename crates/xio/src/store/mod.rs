@@ -143,6 +143,8 @@ pub struct StageRequest {
     pub resume: Option<Resume>,
     /// The copy is tried again: what it may replace, besides itself. Without it, whatever is there.
     pub base: Option<Base>,
+    /// Runs of zeros take no room, as far as the storage can do that; none is taken ahead.
+    pub holes: bool,
 }
 
 /// What a copy found under its target's name when it began, and what it makes of it.

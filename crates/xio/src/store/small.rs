@@ -32,6 +32,8 @@ pub struct SmallFile<'a> {
     pub base: Option<Base>,
     /// Directories above it that are missing are made. They stay, whatever becomes of the file.
     pub parents: bool,
+    /// Runs of zeros take no room, as far as the storage can do that.
+    pub holes: bool,
 }
 
 /// Where small files are read into, one after the other. It holds the directory of the last one, so that its neighbours are
@@ -113,6 +115,7 @@ impl SmallFile<'_> {
             transfer: fresh_id(),
             resume: None,
             base: self.base.clone(),
+            holes: self.holes,
         }
     }
 }
@@ -278,7 +281,7 @@ mod tests {
     fn calls(durable: bool, failing: &'static str) -> (String, Vec<Option<Safety>>) {
         let target = RelPath::parse(b"x").unwrap();
         let (existing, base, parents) = (Existing::Replace, None, false);
-        let file = SmallFile { target, content: b"", mode: 0, modified: None, existing, base, parents };
+        let file = SmallFile { target, content: b"", mode: 0, modified: None, existing, base, parents, holes: false };
         let calls = RefCell::default();
         let placed = put(&[file.clone(), file], durable, |_| Box::new(Told { calls: &calls, failing, durable }));
         let told = placed.into_iter().map(Result::ok).collect();

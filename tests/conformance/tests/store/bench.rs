@@ -34,7 +34,15 @@ pub(crate) fn transfer() -> [u8; 16] {
 }
 
 pub(crate) fn request(target: &str, existing: Existing) -> StageRequest {
-    StageRequest { target: path(target), size: None, existing, transfer: transfer(), resume: None, base: None }
+    StageRequest {
+        target: path(target),
+        size: None,
+        existing,
+        transfer: transfer(),
+        resume: None,
+        base: None,
+        holes: false,
+    }
 }
 
 pub(crate) fn stage(bench: &dyn Bench, target: &str) -> Stage {

@@ -9,6 +9,7 @@ mod attack;
 mod bench;
 mod faults;
 mod full;
+mod holes;
 mod paths;
 mod race;
 mod race_tree;

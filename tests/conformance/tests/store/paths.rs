@@ -191,7 +191,7 @@ fn check_small(world: &World, path: &RelPath, bytes: &[u8]) -> Result<(), TestCa
     let allowed = !taken && !ends.into_iter().any(blocked);
     let (target, content, base) = (path.clone(), b"small".as_slice(), None);
     let (mode, modified, existing) = (0o600, None, Existing::Keep);
-    let file = SmallFile { target, content, mode, modified, existing, base, parents: true };
+    let file = SmallFile { target, content, mode, modified, existing, base, parents: true, holes: false };
     let placed = world.store.put_small(&[file], false).pop().expect("one file");
     prop_assert_eq!(placed.is_ok(), allowed, "{}: {:?}", bytes.escape_ascii(), placed);
     if allowed {

@@ -56,6 +56,7 @@ fn request(source: &[u8]) -> StageRequest {
         transfer: TRANSFER,
         resume: Some(Resume { source: source.to_vec(), owner: b"anna".to_vec(), hashed: false, synced: true }),
         base: None,
+        holes: false,
     }
 }
 

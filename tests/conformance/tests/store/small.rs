@@ -12,7 +12,16 @@ const EIO: i32 = 5;
 
 fn file<'a>(target: &str, content: &'a [u8]) -> SmallFile<'a> {
     let (existing, modified) = (Existing::Replace, Some((1_700_000_000, 123_456_789)));
-    SmallFile { target: path(target), content, mode: 0o640, modified, existing, base: None, parents: false }
+    SmallFile {
+        target: path(target),
+        content,
+        mode: 0o640,
+        modified,
+        existing,
+        base: None,
+        parents: false,
+        holes: false,
+    }
 }
 
 fn new<'a>(target: &str, content: &'a [u8]) -> SmallFile<'a> {

@@ -13,7 +13,7 @@ fn place(path: &Path) -> xdfs_xio::store::Result<LocalPlace> {
 }
 
 fn write(path: &Path, bytes: &[u8]) -> xdfs_xio::store::Result<()> {
-    let stage = place(path)?.stage(Some(bytes.len() as u64), Existing::Replace, transfer(), None, None)?;
+    let stage = place(path)?.stage(Some(bytes.len() as u64), Existing::Replace, transfer(), None, None, false)?;
     stage.write(bytes, 0)?;
     stage.commit(&commit(bytes.len() as u64)).map(drop)
 }
@@ -80,7 +80,7 @@ fn a_directory_takes_files_under_their_names() {
         let mut place = place(&top.join(typed)).unwrap();
         assert_eq!((place.existing, place.name.is_root()), (Some(FileKind::Directory), true), "{typed}");
         place.name.push(format!("f{index}").as_bytes()).unwrap();
-        let stage = place.stage(None, Existing::Keep, transfer(), None, None).unwrap();
+        let stage = place.stage(None, Existing::Keep, transfer(), None, None, false).unwrap();
         stage.commit(&commit(0)).unwrap();
         assert!(top.join(format!("d/f{index}")).exists(), "{typed}");
     }
@@ -118,7 +118,7 @@ fn a_pipe_that_a_shell_made_is_read_and_written_in_order() {
         scope.spawn(|| write(&fifo, b"through a fifo").unwrap());
         assert_eq!(read(&fifo).unwrap(), b"through a fifo");
     });
-    let kept = place(&fifo).unwrap().stage(None, Existing::Keep, transfer(), None, None).unwrap_err();
+    let kept = place(&fifo).unwrap().stage(None, Existing::Keep, transfer(), None, None, false).unwrap_err();
     assert_eq!(kept.kind, ErrorKind::AlreadyExists);
 }
 
@@ -137,7 +137,10 @@ fn a_place_that_turns_into_a_link_after_it_was_looked_at_is_refused() {
     std::fs::write(&victim, b"untouched").unwrap();
     let found = place(&file).unwrap();
     symlink(&victim, &file).unwrap();
-    assert_eq!(found.stage(None, Existing::Replace, transfer(), None, None).unwrap_err().kind, ErrorKind::NotRegular);
+    assert_eq!(
+        found.stage(None, Existing::Replace, transfer(), None, None, false).unwrap_err().kind,
+        ErrorKind::NotRegular
+    );
     assert_eq!(found.store.open(&found.name).unwrap_err().kind, ErrorKind::NotRegular);
     assert_eq!(std::fs::read(&victim).unwrap(), b"untouched");
 }

@@ -196,6 +196,7 @@ impl Copy<'_> {
             resume: self.options.resume,
             verify: verify_of(self.options.check),
             base: self.base.clone(),
+            holes: self.options.holes,
         };
         let (session, new) =
             self.sessions.with(&pair.target).map_err(|failed| Failed::of_session(&item.target, failed))?;
@@ -300,14 +301,14 @@ impl Copy<'_> {
         let first = self.base.is_none();
         self.base = self.base.take().or_else(|| place.as_ref().and_then(LocalPlace::version));
         let base = self.base.clone().filter(|_| !first).map(|version| Base { version, modified: None });
-        let staged = Arc::new(Staged::default());
+        let (staged, holes) = (Arc::new(Staged::default()), self.options.holes);
         let to_output = pair.target == LocalTarget::Stdout;
         let target = || {
             let (looked, place, base) = (place.clone(), place.clone(), base.clone());
             staged.target(
                 move |transfer| looked.and_then(|place| place.kept(transfer)),
                 move |staging| match place {
-                    Some(place) => place.stage(staging.size, existing, staging.transfer, staging.resume, base),
+                    Some(place) => place.stage(staging.size, existing, staging.transfer, staging.resume, base, holes),
                     None if to_output => Stage::standard_output(),
                     None => Ok(Stage::Null),
                 },

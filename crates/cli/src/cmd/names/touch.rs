@@ -23,7 +23,9 @@ pub(super) fn run(plan: &NamesPlan, session: &Session, url: &Url, create: bool) 
 fn make(session: &Session, url: &Url) -> Result<(), xdfs_client::Error> {
     let mut batch = Batch::new(wire_name(url));
     let (mode, modified, hash) = (0o666, None, None);
-    batch.push(&Call::Put(Put { path: b"", keep_existing: true, parents: false, mode, modified, hash, content: b"" }));
+    let (path, content) = (b"".as_slice(), b"".as_slice());
+    let put = Put { path, keep_existing: true, parents: false, mode, modified, holes: false, hash, content };
+    batch.push(&Call::Put(put));
     let reply = session.call(&batch)?.wait()?;
     match reply.read()?.outcomes.first() {
         // Somebody else made it in between: its times are new.

@@ -93,6 +93,7 @@ impl Download {
                 existing: self.existing(&one.entry),
                 base: None,
                 parents: false,
+                holes: one.entry.source.holes,
             })
             .collect();
         let placed = if files.is_empty() { Vec::new() } else { self.store.put_small(&files, self.options.durable) };

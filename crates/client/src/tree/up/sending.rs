@@ -55,6 +55,7 @@ impl Upload {
             parents: false,
             mode: entry.node.mode & 0o777,
             modified: Some(read.modified),
+            holes: self.has_holes(&entry.node),
             hash,
             content: self.reading.content(),
         };

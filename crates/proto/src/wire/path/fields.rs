@@ -51,6 +51,8 @@ pub struct Put<'a> {
     pub mode: u32,
     /// Modification time.
     pub modified: Option<(i64, u32)>,
+    /// Runs of zeros need take no room.
+    pub holes: bool,
     /// BLAKE3 of the content, compared before it gets its name.
     pub hash: Option<Digest>,
     /// The bytes.
@@ -61,7 +63,8 @@ const KEEP_EXISTING: u64 = 1;
 const PARENTS: u64 = 2;
 const MODIFIED: u64 = 4;
 const HASHED: u64 = 8;
-const PUT_FLAGS: u64 = 15;
+const HOLES: u64 = 16;
+const PUT_FLAGS: u64 = 31;
 
 impl<'a> Put<'a> {
     pub(super) fn write(&self, writer: &mut Writer) {
@@ -69,7 +72,8 @@ impl<'a> Put<'a> {
         let flags = flag(self.keep_existing, KEEP_EXISTING)
             | flag(self.parents, PARENTS)
             | flag(self.modified.is_some(), MODIFIED)
-            | flag(self.hash.is_some(), HASHED);
+            | flag(self.hash.is_some(), HASHED)
+            | flag(self.holes, HOLES);
         writer.integer(flags).integer(self.mode.into());
         if let Some(time) = self.modified {
             write_time(writer, time);
@@ -90,7 +94,7 @@ impl<'a> Put<'a> {
         }
         let content = reader.bytes(limits::CALL_BYTES_MAX, "content")?;
         let (keep_existing, parents) = (flags & KEEP_EXISTING != 0, flags & PARENTS != 0);
-        Ok(Self { path, keep_existing, parents, mode, modified, hash, content })
+        Ok(Self { path, keep_existing, parents, mode, modified, holes: flags & HOLES != 0, hash, content })
     }
 }
 

@@ -28,7 +28,7 @@ fn full() -> Attributes<'static> {
 
 fn put(content: &[u8]) -> Put<'_> {
     let (modified, hash) = (Some((-1, 1)), Some([3; 32]));
-    Put { path: b"a/b", keep_existing: true, parents: true, mode: 0o644, modified, hash, content }
+    Put { path: b"a/b", keep_existing: true, parents: true, mode: 0o644, modified, holes: true, hash, content }
 }
 
 fn every_call() -> Vec<Call<'static>> {

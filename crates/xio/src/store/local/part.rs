@@ -6,12 +6,12 @@
 
 use super::back::ReadBack;
 use super::fresh::Way;
-use super::must_admit;
 use super::named::must_be_base;
 use super::parts::Parts;
 use super::progress::{Health, Progress, Reign};
 use super::room::{lacking, reserve};
 use super::source::{attributes_of, version_of};
+use super::{holes, must_admit};
 use crate::store::exact::{Stuck, write_full};
 use crate::store::noted::{Hashes, Noted};
 use crate::store::resolve::Parent;
@@ -70,6 +70,8 @@ pub struct LocalStage {
     journal: Vec<u8>,
     /// The size that was told.
     size: Option<u64>,
+    /// Runs of zeros take no room.
+    holes: bool,
     /// Markers are synced.
     synced: bool,
     /// What was there at the start.
@@ -102,6 +104,7 @@ impl LocalStage {
             part,
             journal,
             size: request.size,
+            holes: request.holes,
             synced: request.resume.as_ref().is_some_and(|resume| resume.synced),
             kept: opened.kept,
             replaces,
@@ -112,7 +115,11 @@ impl LocalStage {
         };
         if let Some(size) = request.size {
             // On failure `stage` is dropped, and a part file that it made goes.
-            reserve(&stage.progress.file, size, &stage.place.shown)?;
+            let (file, shown) = (&stage.progress.file, &stage.place.shown);
+            match stage.holes {
+                true => holes::prepare(file, size, &stage.kept).map_err(|errno| stage.words(errno))?,
+                false => reserve(file, size, shown)?,
+            }
         }
         stage.stays.store(false, Ordering::Relaxed);
         Ok(stage)
@@ -122,7 +129,10 @@ impl LocalStage {
     pub(in crate::store) fn write(&self, buf: &[u8], offset: u64) -> Result<()> {
         let reign = self.progress.reign();
         self.must_reign(&reign)?;
-        let written = write_full(buf, offset, |part, at| rustix::io::pwrite(&self.progress.file, part, at));
+        let written = match self.holes {
+            true => holes::write(&self.progress.file, buf, offset),
+            false => write_full(buf, offset, |part, at| rustix::io::pwrite(&self.progress.file, part, at)),
+        };
         match written {
             Ok(()) => {
                 self.progress.on_written(offset, buf.len());
@@ -130,7 +140,9 @@ impl LocalStage {
             }
             Err(Stuck::Errno(errno @ (Errno::NOSPC | Errno::DQUOT))) => {
                 self.progress.spoil(Health::Full);
-                let missing = self.size.unwrap_or(0).saturating_sub(self.progress.ledger().bytes());
+                // Of what takes room only where it is no zeros nobody knows how much is missing.
+                let size = self.size.filter(|_| !self.holes).unwrap_or(0);
+                let missing = size.saturating_sub(self.progress.ledger().bytes());
                 Err(lacking(&self.progress.file, &self.place.shown, missing, errno))
             }
             Err(stuck) => {
@@ -141,8 +153,8 @@ impl LocalStage {
     }
 
     pub(in crate::store) fn descriptor(&self) -> Option<OwnedFd> {
-        // What is written past `write` is in no ledger.
-        if self.progress.about.is_some() { None } else { self.progress.file.try_clone().ok() }
+        // What is written past `write` is in no ledger, and has no holes.
+        if self.progress.about.is_some() || self.holes { None } else { self.progress.file.try_clone().ok() }
     }
 
     /// What an earlier attempt left.

@@ -8,7 +8,7 @@ use super::named::{copy_of, must_be_base};
 use super::part::{Place, give_mode, give_time, part_name, stuck_words};
 use super::room::lacking;
 use super::source::{LocalSource, version_of};
-use super::{LocalStore, must_admit, quiet};
+use super::{LocalStore, holes, must_admit, quiet};
 use crate::store::exact::{Stuck, write_full};
 use crate::store::resolve::Parent;
 use crate::store::small::{Reading, SmallFile, SmallGroup, fresh_id, whole};
@@ -302,7 +302,10 @@ impl LocalMember {
     /// `kept_mode` says.
     fn fill(&self, store: &LocalStore, file: &SmallFile<'_>, kept_mode: Option<u32>) -> Result<Option<u32>> {
         let shown = || store.shown(&file.target);
-        let written = write_full(file.content, 0, |part, at| rustix::io::pwrite(&self.file, part, at));
+        let written = match file.holes {
+            true => holes::write_new(&self.file, file.content),
+            false => write_full(file.content, 0, |part, at| rustix::io::pwrite(&self.file, part, at)),
+        };
         written.map_err(|stuck| match stuck {
             Stuck::Errno(errno @ (Errno::NOSPC | Errno::DQUOT)) => {
                 lacking(&self.file, &shown(), file.content.len() as u64, errno)

@@ -78,10 +78,11 @@ impl LocalPlace {
         transfer: [u8; 16],
         resume: Option<Resume>,
         base: Option<Base>,
+        holes: bool,
     ) -> Result<Stage> {
         if self.existing != Some(FileKind::Other) {
             let target = self.name.clone();
-            return self.store.stage(&StageRequest { target, size, existing, transfer, resume, base });
+            return self.store.stage(&StageRequest { target, size, existing, transfer, resume, base, holes });
         }
         if existing == Existing::Keep {
             return Err(refused(ErrorKind::AlreadyExists, &self.typed, "it already exists"));
