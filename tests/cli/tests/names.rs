@@ -63,6 +63,9 @@ fn names_move_and_multiply_and_their_attributes_change() {
     assert!(scene.path("server/d/f").exists() && !scene.path("server/f").exists());
     scene.run(["mv", "-n", &server.url("d/f"), &server.url("d/g")]).ends_with(3).says(&["exists"]);
     scene.run(["mv", &server.url("d/f"), &server.url_in("other", "f")]).ends_with(2).says(&["one export"]);
+    scene.run(["mv", &server.url("d"), &server.url("d/e/in")]).ends_with(2).says(&["below itself"]);
+    scene.run(["mv", &server.url(""), &server.url("e")]).ends_with(2).says(&["top of an export"]);
+    scene.run(["ln", "-s", "", &server.url("e")]).ends_with(2).says(&["empty name"]);
     let before = std::fs::metadata(scene.path("server/d/g")).unwrap().mtime();
     scene.run(["touch", &server.url("d/g"), &server.url("new")]).ends_with(0);
     scene.run(["touch", "-c", &server.url("none")]).ends_with(0);

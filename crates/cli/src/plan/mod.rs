@@ -155,6 +155,9 @@ pub(crate) enum PlanError {
     /// Two exports where there can be one.
     #[error("{0}: a name moves within one export of one server; copy the file and remove it")]
     OtherExport(String),
+    /// A directory that would lie in itself.
+    #[error("{0}: it cannot move to a name below itself")]
+    IntoItself(String),
     /// Too deep for a path.
     #[error("{0}: the path would be too deep or too long")]
     TooDeep(String),

@@ -83,15 +83,24 @@ pub(super) fn rm(args: RmArgs) -> Result<NamesPlan, PlanError> {
 pub(super) fn mv(args: MvArgs) -> Result<NamesPlan, PlanError> {
     let (source, mut target) = (parse_url(&args.source)?, parse_url(&args.target)?);
     same_export(&source, &target, &args.target)?;
+    if source.path.is_root() {
+        return Err(PlanError::TopOfExport(source.to_string()));
+    }
     if target.directory || target.path.is_root() {
         let name = source.name().ok_or_else(|| PlanError::TopOfExport(source.to_string()))?;
         target = target.join(name).map_err(|_| PlanError::TooDeep(show(&args.target)))?;
+    }
+    if target.path != source.path && target.path.is_within(&source.path) {
+        return Err(PlanError::IntoItself(show(&args.source)));
     }
     plan(Verb::Mv { target, no_clobber: args.no_clobber }, &[args.source], args.names)
 }
 
 pub(super) fn ln(args: LnArgs) -> Result<NamesPlan, PlanError> {
     let verb = if args.symbolic {
+        if is_empty(&args.target) {
+            return Err(PlanError::Empty);
+        }
         Verb::Symlink { text: args.target.into_vec() }
     } else {
         let of = parse_url(&args.target)?;

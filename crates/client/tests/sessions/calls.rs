@@ -259,3 +259,29 @@ fn channels_that_break_while_calls_run_cost_none_and_repeat_none() {
         session.close().unwrap();
     }
 }
+
+/// Who asked for it may go: the hash of something endless takes nobody's thread for good.
+#[test]
+fn a_hash_without_end_ends_when_it_is_cancelled_and_with_its_session() {
+    for cancelled in [true, false] {
+        let serving = Serving::start();
+        let session = serving.connect(1);
+        let mut batch = Batch::new("memory");
+        batch.push(&Call::Hash { path: b"zero", offset: 0, length: Some(1 << 60) });
+        let pending = session.call(&batch).unwrap();
+        serving.wait_for_status("it is being done", |[_, _, threads]| threads == 1);
+        if cancelled {
+            pending.cancel();
+            let told = pending.wait();
+            let kinds = told.map(|reply| reply.read().unwrap().outcomes[0].as_ref().err().map(|failure| failure.kind));
+            assert!(
+                matches!(kinds.as_ref().map_err(kind), Ok(Some(ErrorKind::Cancelled)) | Err(ErrorKind::Cancelled)),
+                "{kinds:?}"
+            );
+            session.close().unwrap();
+        } else {
+            drop((pending, session));
+        }
+        serving.wait_for_status("everything is gone", |state| state == [0, 0, 0]);
+    }
+}

@@ -2,6 +2,7 @@
 
 use super::{Work, failure};
 use crate::authorise::{Authorized, Want};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use xdfs_engine::kinds;
 use xdfs_proto::base::{Error, ErrorKind};
@@ -162,17 +163,21 @@ impl Work<'_> {
             (None, Some(wanted)) => wanted,
             _ => return Err(Error::new(ErrorKind::OutOfRange, "the range lies outside of the file")),
         };
-        let digest = hash(&source, offset, length)?;
+        let digest = hash(&source, offset, length, self.stop)?;
         source.revalidate()?;
         Ok(Answer::Hash { length, digest })
     }
 }
 
-fn hash(source: &Source, offset: u64, length: u64) -> Result<[u8; 32], Error> {
+/// A source may be endless, or nearly: who waits for it may go, and then the thread is needed elsewhere.
+fn hash(source: &Source, offset: u64, length: u64, stop: &AtomicBool) -> Result<[u8; 32], Error> {
     let mut hasher = xdfs_secure::content::Running::default();
     let mut buffer = vec![0; HASH_BYTES.min(usize::try_from(length).unwrap_or(HASH_BYTES))];
     let (mut at, mut left) = (offset, length);
     while left > 0 {
+        if stop.load(Ordering::Relaxed) {
+            return Err(Error::new(ErrorKind::Cancelled, "nobody waits for the hash any more"));
+        }
         let count = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
         source.read_exact_at(&mut buffer[..count], at)?;
         hasher.add(&buffer[..count]);

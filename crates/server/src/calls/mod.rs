@@ -26,6 +26,8 @@ pub(crate) struct Done {
 /// What a batch does its calls with.
 struct Work<'b> {
     base: &'b Base,
+    /// Nobody waits for the rest any more.
+    stop: &'b AtomicBool,
     durable: bool,
     /// Directories whose names changed.
     touched: BTreeSet<RelPath>,
@@ -44,8 +46,14 @@ fn failure(error: &Error) -> Failure {
 pub(crate) fn execute(batch: &Batch<'_>, base: &Base, stop: &AtomicBool) -> Result<Done, Error> {
     let mut writer = room(batch)?;
     let mut lines = Vec::new();
-    let mut work =
-        Work { base, durable: batch.durable, touched: BTreeSet::new(), loose: false, reading: Reading::default() };
+    let mut work = Work {
+        base,
+        stop,
+        durable: batch.durable,
+        touched: BTreeSet::new(),
+        loose: false,
+        reading: Reading::default(),
+    };
     let mut left = batch.calls.as_slice();
     while let Some(call) = left.first() {
         if stop.load(Ordering::Relaxed) {

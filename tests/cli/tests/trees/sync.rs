@@ -174,6 +174,42 @@ fn b09_nothing_is_removed_when_part_of_the_source_could_not_be_read() {
 }
 
 #[test]
+fn names_of_a_list_that_the_source_does_not_have_are_failures() {
+    let scene = Scene::new();
+    for name in ["a", "d/b", "d/c", "left"] {
+        scene.write(format!("tree/{name}"), name.as_bytes());
+        scene.write(format!("server/tree/{name}"), name.as_bytes());
+    }
+    let server = scene.serve();
+    scene.write("list", b"./a\r\nd/\n\nd/b\n/absolute\n../up\nd/none\n");
+    for (source, target, copy) in
+        [("tree".to_owned(), server.url("copy"), "server/copy"), (server.url("tree"), "copy".to_owned(), "copy")]
+    {
+        let words = ["sync", "--files-from", "list", "--failures", "failed", &source, &target];
+        scene.run(words).ends_with(1).says(&["/absolute: ", "../up: ", "d/none: ", "3 names failed"]);
+        let there = |name: &str| scene.path(format!("{copy}/{name}")).exists();
+        assert!(there("a") && there("d/b") && there("d/c") && !there("left"));
+        assert_eq!(scene.read("failed"), b"../up\n/absolute\nd/none\n");
+        // What is there is enough; '.' is all of it.
+        scene.write("list", b"a\n");
+        scene.run(words).ends_with(0);
+        scene.write("list", b".\n");
+        scene.run(words).ends_with(0);
+        assert!(there("left"));
+        scene.write("list", b"./a\r\nd/\n\nd/b\n/absolute\n../up\nd/none\n");
+    }
+}
+
+#[test]
+fn what_fails_is_named_however_short_its_name_is() {
+    let scene = Scene::new();
+    scene.write("tree/a", b"a");
+    scene.write("server/copy/a/in/the/way", b"x");
+    let server = scene.serve();
+    scene.run(["sync", "tree", &server.url("copy")]).ends_with(1).says(&["a: is a directory"]);
+}
+
+#[test]
 fn patterns_leave_out_and_take_in_the_order_in_which_they_are_typed() {
     let scene = Scene::new();
     for name in ["a.c", "a.o", "lib/b.c", "lib/b.o", "lib/keep.o", "build/x", "deep/build/y"] {

@@ -6,6 +6,7 @@ mod news;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 use xdfs_client::tree::{Download, Ended, Observer, Summary, TreeOptions, Upload};
@@ -14,7 +15,7 @@ use xdfs_client::{Batch, Error, ErrorKind, Existing, Facts, Session};
 use xdfs_proto::base::RelPath;
 use xdfs_xio::store::{FileKind, LocalPlace, LocalStore, Tree as _};
 
-use self::names::Failures;
+use self::names::{Failures, Only};
 use self::news::News;
 use super::failure::Failed;
 use super::retry::Patience;
@@ -70,15 +71,15 @@ impl Copy<'_> {
                 false => None,
             };
             let (base, fresh) = way.as_ref().map_or((target, fresh), |(way, fresh)| (way, *fresh));
-            let options = self.tree_options(plan)?;
+            let (options, listed) = self.tree_options(plan)?;
             let upload = Upload::new(store, wire_name(base), fresh, options).map_err(here)?;
-            Ok((upload, way.map(|(way, _)| way)))
+            Ok((upload, listed, way.map(|(way, _)| way)))
         })();
-        let (mut upload, way) = match outcome {
+        let (mut upload, listed, way) = match outcome {
             Ok(both) => both,
             Err(failed) => return self.moving.tell(Err(failed)),
         };
-        let exit = self.carry(&mut upload, target, (&shown, &target.to_string()), plan)?;
+        let exit = self.carry(&mut upload, target, (&shown, &target.to_string()), plan, listed.as_deref())?;
         match way {
             Some(way) if exit == Exit::Done => self.publish(&way, target),
             Some(way) => {
@@ -132,20 +133,20 @@ impl Copy<'_> {
                 return Err(Failed::of_peer(&source.to_string(), error));
             }
             let here = |error| Failed::of_local(&shown, error);
-            let options = self.tree_options(plan)?;
+            let (options, listed) = self.tree_options(plan)?;
             let way = match plan.atomic && !plan.dry_run {
                 true => Some(local_way(target).map_err(here)?),
                 false => None,
             };
             let (store, fresh) = made(way.as_deref().unwrap_or(target), plan.dry_run).map_err(here)?;
             let download = Download::new(store, wire_name(source), fresh, options);
-            Ok((download.with_top(&top), way))
+            Ok((download.with_top(&top), listed, way))
         })();
-        let (mut download, way) = match outcome {
+        let (mut download, listed, way) = match outcome {
             Ok(both) => both,
             Err(failed) => return self.moving.tell(Err(failed)),
         };
-        let exit = self.carry(&mut download, source, (&source.to_string(), &shown), plan)?;
+        let exit = self.carry(&mut download, source, (&source.to_string(), &shown), plan, listed.as_deref())?;
         match way {
             Some(way) if exit == Exit::Done => match local_publish(&way, target) {
                 Ok(()) => Ok(exit),
@@ -169,6 +170,7 @@ impl Copy<'_> {
         server: &Url,
         (source, target): (&str, &str),
         plan: &TreePlan,
+        listed: Option<&Only>,
     ) -> Result<Exit, Failure> {
         let started = Instant::now();
         let mut patience = Patience::new(self.options.retry);
@@ -186,6 +188,14 @@ impl Copy<'_> {
                         Ended::Lost(error) => {
                             news.check()?;
                             Failed::of_peer(&server.to_string(), error)
+                        }
+                        Ended::Complete(mut summary) => {
+                            for name in listed.into_iter().flat_map(Only::missing) {
+                                summary.failed += 1;
+                                news.failed(name, &Error::new(ErrorKind::NotFound, "the source has no such name"));
+                            }
+                            news.check()?;
+                            break (Ended::Complete(summary), facts);
                         }
                         ended => {
                             news.check()?;
@@ -223,10 +233,10 @@ impl Copy<'_> {
         Ok(exit)
     }
 
-    fn tree_options(&self, plan: &TreePlan) -> Result<TreeOptions, Failed> {
+    fn tree_options(&self, plan: &TreePlan) -> Result<(TreeOptions, Option<Arc<Only>>), Failed> {
         let options = self.options;
-        let filter = names::filter(plan).map_err(|failure| Failed::local(String::new(), failure))?;
-        Ok(TreeOptions {
+        let (filter, listed) = names::filter(plan).map_err(|failure| Failed::local(String::new(), failure))?;
+        let options = TreeOptions {
             durable: options.durability != WhenDone::Written,
             verify: verify_of(options.check),
             keep_existing: options.keep_existing,
@@ -236,7 +246,8 @@ impl Copy<'_> {
             delete: plan.delete,
             keep: plan.keep,
             filter,
-        })
+        };
+        Ok((options, listed))
     }
 
     /// Whether an upload's target is not there yet. Something that is no directory is in the way; so is a missing parent.

@@ -1,11 +1,12 @@
 //! Which names of a tree are taken, and the list of those that failed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{BufWriter, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
@@ -18,17 +19,19 @@ use crate::text::printable_path;
 /// Longest list of names: a hundred million bytes are more than a million names.
 const LIST_BYTES_MAX: u64 = 256 << 20;
 
-/// What the patterns and the list of names leave; none where that is everything.
-pub(super) fn filter(plan: &TreePlan) -> Result<Option<Filter>, Failure> {
+/// What the patterns and the list of names leave, none where that is everything; and the list.
+pub(super) fn filter(plan: &TreePlan) -> Result<(Option<Filter>, Option<Arc<Only>>), Failure> {
     let patterns = if plan.patterns.is_empty() { None } else { Some(patterns(plan)?) };
-    let only = plan.files_from.as_deref().map(read_list).transpose()?;
+    let only = plan.files_from.as_deref().map(read_list).transpose()?.map(Arc::new);
     if patterns.is_none() && only.is_none() {
-        return Ok(None);
+        return Ok((None, None));
     }
-    Ok(Some(Arc::new(move |path: &[u8], directory: bool| {
+    let listed = only.clone();
+    let filter = move |path: &[u8], directory: bool| {
         let listed = only.as_ref().is_none_or(|only| only.takes(path, directory));
         listed && patterns.as_ref().is_none_or(|patterns| takes(patterns, path, directory))
-    })))
+    };
+    Ok((Some(Arc::new(filter)), listed))
 }
 
 /// In .gitignore the last line that fits decides, on a command line the first: so they go in backwards.
@@ -51,23 +54,33 @@ fn takes(patterns: &Gitignore, path: &[u8], directory: bool) -> bool {
     !matches!(patterns.matched(path, directory), Match::Ignore(_))
 }
 
-/// The names of a list and the directories above them.
+/// The names of a list, each with whether the source has it, and the directories above them. The top is the empty name.
 #[derive(Debug, Default)]
-struct Only {
-    names: BTreeSet<Vec<u8>>,
+pub(super) struct Only {
+    names: BTreeMap<Vec<u8>, AtomicBool>,
     above: BTreeSet<Vec<u8>>,
 }
 
 impl Only {
+    /// What was never met, once the copy is complete.
+    pub(super) fn missing(&self) -> impl Iterator<Item = &[u8]> {
+        let missing = self.names.iter().filter(|(name, met)| !name.is_empty() && !met.load(Ordering::Relaxed));
+        missing.map(|(name, _)| name.as_slice())
+    }
+
     fn takes(&self, path: &[u8], directory: bool) -> bool {
-        if self.names.contains(path) || (directory && self.above.contains(path)) {
+        if let Some(met) = self.names.get(path) {
+            met.store(true, Ordering::Relaxed);
+            return true;
+        }
+        if (directory && self.above.contains(path)) || self.names.contains_key(&b""[..]) {
             return true;
         }
         // A directory that is listed is taken with all it holds.
         let mut at = path;
         while let Some(slash) = at.iter().rposition(|&byte| byte == b'/') {
             at = at.get(..slash).unwrap_or_default();
-            if self.names.contains(at) {
+            if self.names.contains_key(at) {
                 return true;
             }
         }
@@ -94,13 +107,14 @@ fn read_list(path: &Path) -> Result<Only, Failure> {
     for line in text.split(|&byte| byte == b'\n') {
         let name = unescaped(line.strip_suffix(b"\r").unwrap_or(line));
         let name = name.strip_prefix(b"./").unwrap_or(&name);
-        let name = name.strip_suffix(b"/").unwrap_or(name);
-        if name.is_empty() {
-            continue;
-        }
+        let name = match name.strip_suffix(b"/").unwrap_or(name) {
+            b"" => continue,
+            b"." => b"",
+            name => name,
+        };
         let slashes = name.iter().enumerate().filter(|(_, byte)| **byte == b'/');
         only.above.extend(slashes.map(|(at, _)| name.get(..at).unwrap_or_default().to_vec()));
-        only.names.insert(name.to_vec());
+        only.names.insert(name.to_vec(), AtomicBool::new(false));
     }
     Ok(only)
 }
@@ -153,7 +167,8 @@ impl Failures {
 
     pub(super) fn add(&mut self, name: &[u8]) -> Result<(), Failure> {
         let Some((file, shown)) = &mut self.file else { return Ok(()) };
-        let mut line = escaped(name);
+        // The top has no name; an empty line would say nothing.
+        let mut line = if name.is_empty() { b".".to_vec() } else { escaped(name) };
         line.push(b'\n');
         file.write_all(&line).map_err(|error| failed(shown, &error))
     }
@@ -190,7 +205,7 @@ mod tests {
     }
 
     fn taken(patterns: &[(bool, &str)], path: &str, directory: bool) -> bool {
-        filter(&plan(patterns)).unwrap().is_none_or(|filter| filter(path.as_bytes(), directory))
+        filter(&plan(patterns)).unwrap().0.is_none_or(|filter| filter(path.as_bytes(), directory))
     }
 
     #[test]
@@ -230,7 +245,8 @@ mod tests {
     #[test]
     fn a_list_takes_its_names_what_is_in_them_and_the_way_there() {
         let mut only = Only::default();
-        only.names.extend([b"a/b/file".to_vec(), b"whole".to_vec()]);
+        let names = ["a/b/file", "whole", "absent"].map(|name| (name.as_bytes().to_vec(), AtomicBool::new(false)));
+        only.names.extend(names);
         only.above.extend([b"a".to_vec(), b"a/b".to_vec()]);
         for (path, directory, expected) in [
             ("a", true, true),
@@ -244,6 +260,7 @@ mod tests {
         ] {
             assert_eq!(only.takes(path.as_bytes(), directory), expected, "{path}");
         }
+        assert_eq!(only.missing().collect::<Vec<_>>(), [b"absent"]);
     }
 
     #[test]

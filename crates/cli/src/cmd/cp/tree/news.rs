@@ -57,9 +57,9 @@ impl Observer for News<'_, '_> {
     fn failed(&mut self, path: &[u8], error: &Error) {
         let name = if path.is_empty() { ".".to_owned() } else { printable(path) };
         let kind: ErrorKind = error.kind;
-        // Messages of this machine's storage name the file already.
+        // Messages of this machine's storage name the file already, in quotes.
         let text = error.to_string();
-        let message = if text.contains(&name) { text } else { format!("{name}: {text}") };
+        let message = if text.contains(&format!("{name}'")) { text } else { format!("{name}: {text}") };
         let told = self.moving.output().failed(&name, kind, &message);
         let listed = self.failures.add(path);
         self.keep(told.and(listed));
