@@ -1,4 +1,4 @@
-//! Counts the bytes that the present thread has on the heap, so that a decoder that allocates by a length from the wire
+//! B11: Counts the bytes that the present thread has on the heap, so that a decoder that allocates by a length from the wire
 //! is seen. It counts and nothing else: every call goes on to the system's allocator.
 
 use std::alloc::{GlobalAlloc, Layout, System};

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use xdfs_client::{Error, ErrorKind};
 use xdfs_proto::base::RelPath;
 use xdfs_xio::store::tree::{Change, Cursor, Node, NodeKind, Space, Special, Take};
@@ -48,6 +49,16 @@ pub struct Script {
     pub endless: bool,
     /// The text of every symbolic link.
     pub text: Vec<u8>,
+    /// Every directory has so many files, instead.
+    pub numbered: Option<Numbered>,
+}
+
+/// Names that nobody has to keep anywhere.
+#[derive(Clone, Debug)]
+pub struct Numbered {
+    pub count: u64,
+    /// Names that the server has looked at.
+    pub asked: Arc<AtomicU64>,
 }
 
 /// See the module.
@@ -100,9 +111,19 @@ impl Tree for EvilStore {
     fn list(
         &self,
         path: &RelPath,
-        _: &[u8],
+        cursor: &[u8],
         take: &mut dyn FnMut(&[u8], &Node) -> Take,
     ) -> Result<Option<Cursor>, Error> {
+        if let Some(numbered) = &self.script.numbered {
+            let first = cursor.try_into().map_or(0, u64::from_be_bytes);
+            for number in first..numbered.count {
+                numbered.asked.fetch_add(1, Ordering::Relaxed);
+                if take(format!("name-{number:07}").as_bytes(), &node(NodeKind::Regular)) == Take::Stop {
+                    return Ok(Some(number.to_be_bytes().to_vec()));
+                }
+            }
+            return Ok(None);
+        }
         if self.script.endless {
             return Ok(Some(b"again".to_vec()));
         }

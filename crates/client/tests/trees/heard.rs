@@ -1,4 +1,4 @@
-//! An application that remembers what it was told.
+//! Applications that remember what they were told.
 
 use std::time::Instant;
 use xdfs_client::tree::{Deed, Observer, Summary};
@@ -35,5 +35,32 @@ impl Observer for Heard {
     fn goes_on(&mut self, _summary: &Summary, _bytes_moving: u64) -> bool {
         assert!(Instant::now() < self.until, "the copy goes on for ever: {:?} {:?}", self.failed, self.notes);
         true
+    }
+}
+
+/// Does something when the first answer has come, which tells what the target has.
+pub struct Meddler<'m> {
+    pub heard: Heard,
+    pub act: Option<&'m dyn Fn()>,
+    /// With each answer.
+    pub each: Option<&'m dyn Fn()>,
+}
+
+impl Observer for Meddler<'_> {
+    fn done(&mut self, path: &[u8], deed: Deed) {
+        self.heard.done(path, deed);
+    }
+
+    fn failed(&mut self, path: &[u8], error: &Error) {
+        self.heard.failed(path, error);
+    }
+
+    fn note(&mut self, text: &str) {
+        self.heard.note(text);
+    }
+
+    fn goes_on(&mut self, summary: &Summary, bytes_moving: u64) -> bool {
+        self.act.take().into_iter().chain(self.each).for_each(|act| act());
+        self.heard.goes_on(summary, bytes_moving)
     }
 }

@@ -1,11 +1,11 @@
 //! A tree whose session is lost on the way, and a source that changes while it is copied.
 
 use std::time::{Duration, SystemTime};
-use xdfs_client::tree::{Deed, Ended, Observer, Summary, TreeOptions, Upload};
-use xdfs_client::{ConnectOptions, Error, Session};
+use xdfs_client::tree::{Ended, Summary, TreeOptions, Upload};
+use xdfs_client::{ConnectOptions, Session};
 use xdfs_xio::store::LocalStore;
 
-use super::heard::Heard;
+use super::heard::{Heard, Meddler};
 use super::support::middle::{Act, Middle, Way};
 use super::support::relay::Cut;
 use super::support::serving::Serving;
@@ -42,31 +42,6 @@ fn what_was_under_way_when_a_session_was_lost_is_not_taken_for_what_was_there_be
     }
 }
 
-/// Does something when the first answer has come, which tells what the target has.
-struct Meddler<'m> {
-    heard: Heard,
-    act: Option<&'m dyn Fn()>,
-}
-
-impl Observer for Meddler<'_> {
-    fn done(&mut self, path: &[u8], deed: Deed) {
-        self.heard.done(path, deed);
-    }
-
-    fn failed(&mut self, path: &[u8], error: &Error) {
-        self.heard.failed(path, error);
-    }
-
-    fn note(&mut self, text: &str) {
-        self.heard.note(text);
-    }
-
-    fn goes_on(&mut self, summary: &Summary, bytes_moving: u64) -> bool {
-        self.act.take().into_iter().for_each(|act| act());
-        self.heard.goes_on(summary, bytes_moving)
-    }
-}
-
 #[test]
 fn a_name_that_the_source_has_by_then_is_not_removed() {
     let (serving, source) = (Serving::start(), Scratch::new());
@@ -78,7 +53,7 @@ fn a_name_that_the_source_has_by_then_is_not_removed() {
         source.write("tree/late", b"new");
         source.write("tree/below/late", b"new");
     };
-    let mut meddler = Meddler { heard: Heard::default(), act: Some(&appears) };
+    let mut meddler = Meddler { heard: Heard::default(), act: Some(&appears), each: None };
     let options = TreeOptions { delete: Some(u64::MAX), ..TreeOptions::default() };
     let ended = upload(&source, options).run(&serving.connect(2), &mut meddler);
     assert!(matches!(ended, Ended::Complete(Summary { deleted: 1, failed: 0, .. })), "{ended:?}");
@@ -97,7 +72,7 @@ fn names_that_are_not_removed_since_the_target_could_not_be_read_are_a_failure()
         std::fs::remove_dir_all(serving.directory.file("copy/sub")).unwrap();
         std::os::unix::fs::symlink("/", serving.directory.file("copy/sub")).unwrap();
     };
-    let mut meddler = Meddler { heard: Heard::default(), act: Some(&vanishes) };
+    let mut meddler = Meddler { heard: Heard::default(), act: Some(&vanishes), each: None };
     let options = TreeOptions { delete: Some(u64::MAX), ..TreeOptions::default() };
     let ended = upload(&source, options).run(&serving.connect(2), &mut meddler);
     assert!(matches!(ended, Ended::Complete(Summary { deleted: 0, failed: 1, .. })), "{ended:?}");

@@ -5,6 +5,7 @@
 mod deep;
 mod evil;
 mod heard;
+mod large;
 mod lost;
 mod manifests;
 #[path = "../support/mod.rs"]

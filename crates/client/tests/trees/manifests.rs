@@ -11,7 +11,7 @@ use xdfs_xio::store::LocalStore;
 use xdfs_xio::store::tree::NodeKind;
 
 use super::evil::{EvilStore, Line, Script, line, node};
-use super::heard::Heard;
+use super::heard::{Heard, Meddler};
 use super::support::Scratch;
 use super::support::serving::{Serving, Setup};
 
@@ -231,4 +231,32 @@ fn b06_a_manifest_alone_sets_no_special_bit_and_no_owner() {
     // No file capability came by a list of attributes that nobody asked for.
     let mut list = [0; 256];
     assert_eq!(rustix::fs::listxattr(world.scratch.file("target/tool"), &mut list).unwrap(), 0);
+}
+
+/// B08: a file system that takes two names for one shows the second when the first is there. In a directory of this copy nothing
+/// is there before, so that it is found out, and nothing is written over.
+#[test]
+fn b08_of_two_names_that_are_one_here_the_second_fails_and_writes_over_nothing() {
+    for kind in [NodeKind::Regular, NodeKind::Symlink, NodeKind::Directory] {
+        let world = World::new();
+        let lines = vec![line(b"A", NodeKind::Regular), line(b"a", kind)];
+        let listings = [(Vec::new(), vec![line(b"new", NodeKind::Directory)]), (b"new".to_vec(), lines)].into();
+        let script = Script { listings, text: b"../outside".to_vec(), ..Script::default() };
+        let export = Export::open_to_all("evil", Arc::new(EvilStore::new(script)), false);
+        let serving = Serving::with(Setup { more: vec![export], ..Setup::default() });
+        let store = LocalStore::open_root(&world.scratch.file("target"), true).unwrap();
+        let twin = world.scratch.file("target/new/a");
+        // As the file system would, once the directory is there.
+        let appears = || {
+            if world.scratch.file("target/new").exists() && !twin.exists() {
+                std::fs::write(&twin, b"CANARY").unwrap();
+            }
+        };
+        let mut meddler = Meddler { heard: Heard::default(), each: Some(&appears), act: None };
+        let ended = Download::new(store, "evil", true, TreeOptions::default()).run(&serving.connect(1), &mut meddler);
+        assert!(matches!(ended, Ended::Complete(summary) if summary.failed == 1), "{kind:?}: {ended:?}");
+        assert_eq!(meddler.heard.failed, [(b"new/a".to_vec(), ErrorKind::AlreadyExists)], "{kind:?}");
+        assert_eq!(std::fs::read(&twin).unwrap(), b"CANARY", "{kind:?}");
+        assert_eq!(std::fs::read(world.scratch.file("target/new/A")).unwrap(), b"payload");
+    }
 }
