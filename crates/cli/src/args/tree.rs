@@ -79,6 +79,10 @@ pub(crate) struct TreeArgs {
     #[arg(long, help_heading = "Trees")]
     pub(crate) atomic: bool,
 
+    /// With -a, keep owners and groups by number, not by name
+    #[arg(long, requires = "archive", help_heading = "Trees")]
+    pub(crate) numeric_ids: bool,
+
     /// Of a tree, take only the names in FILE: one a line, below the top; '-' reads standard input
     #[arg(long, value_name = "FILE", help_heading = "Trees")]
     pub(crate) files_from: Option<PathBuf>,

@@ -37,7 +37,7 @@ impl TreePlan {
             return Err(PlanError::Pattern(if pattern.include { "include" } else { "exclude" }));
         }
         Ok(Self {
-            keep: if archive { Keep::ALL } else { Keep::default() },
+            keep: if archive { Keep { numeric: args.numeric_ids, ..Keep::ALL } } else { Keep::default() },
             patterns: args.patterns.0,
             files_from: args.files_from,
             failures: args.failures,

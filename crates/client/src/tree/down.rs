@@ -24,7 +24,7 @@ use links::{Firsts, Late};
 use std::collections::BTreeMap;
 use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety};
 use xdfs_proto::wire::path::{Attributes, Call, FileType, Wanted};
-use xdfs_xio::store::{Existing, LocalStore, StageRequest, Store};
+use xdfs_xio::store::{Existing, LocalStore, StageRequest, Store, owners};
 
 /// Larger files are transfers of their own: up to here a batch takes several.
 const SMALL_BYTES_MAX: usize = 96 << 10;
@@ -81,12 +81,19 @@ impl Source {
             mode: told.mode.unwrap_or(0o644),
             size: told.size.unwrap_or(0),
             modified: told.modified,
-            owner: told.owner,
+            owner: told.owner.map(|numbers| known_here(numbers, told.names)),
             device: told.device.unwrap_or((0, 0)),
             holes: told.allocated.zip(told.size).is_some_and(|(allocated, size)| allocated < size),
             text: told.target.unwrap_or_default().to_vec(),
         }
     }
+}
+
+/// The numbers that owner and group have here: those of their names, where they were told and are known.
+fn known_here((user, group): (u32, u32), names: Option<(&[u8], &[u8])>) -> (u32, u32) {
+    let Some((users_name, groups_name)) = names else { return (user, group) };
+    let known = owners::known();
+    (known.users.number(users_name).unwrap_or(user), known.groups.number(groups_name).unwrap_or(group))
 }
 
 impl Named for Entry {
@@ -152,7 +159,9 @@ impl Download {
             let bits = if keep.modes { 0o7777 } else { 0o777 };
             top.mode = told.mode.map_or(top.mode, |mode| mode & bits);
             (top.modified, top.touched) = (told.modified, true);
-            top.owner = told.owner.filter(|_| keep.owners);
+            let names = told.names.as_ref().filter(|_| !keep.numeric);
+            let names = names.map(|(user, group)| (user.as_slice(), group.as_slice()));
+            top.owner = told.owner.filter(|_| keep.owners).map(|numbers| known_here(numbers, names));
             if keep.xattrs && !self.options.dry_run {
                 self.desk.tasks.push(Task::Xattrs(Vec::new()));
             }
@@ -305,6 +314,7 @@ impl Download {
         usual
             .and(wish(keep.links, Wanted::LINKS.and(Wanted::INODE)))
             .and(wish(keep.owners, Wanted::OWNER))
+            .and(wish(keep.owners && !keep.numeric, Wanted::NAMES))
             .and(wish(keep.specials, Wanted::DEVICE))
             .and(wish(keep.holes, Wanted::ALLOCATED))
     }

@@ -36,8 +36,10 @@ pub type Filter = Arc<dyn Fn(&[u8], bool) -> bool + Send + Sync>;
 pub struct Keep {
     /// All bits of the mode, set-id and sticky ones too, and exactly: no umask takes any.
     pub modes: bool,
-    /// Owner and group.
+    /// Owner and group: by name where both sides know it, else by number.
     pub owners: bool,
+    /// Owner and group by number alone.
+    pub numeric: bool,
     /// Extended attributes, access control lists among them.
     pub xattrs: bool,
     /// Pipes, sockets and devices.
@@ -50,7 +52,8 @@ pub struct Keep {
 
 impl Keep {
     /// All of it.
-    pub const ALL: Self = Self { modes: true, owners: true, xattrs: true, specials: true, links: true, holes: true };
+    pub const ALL: Self =
+        Self { modes: true, owners: true, numeric: false, xattrs: true, specials: true, links: true, holes: true };
 }
 
 /// How a tree is copied.

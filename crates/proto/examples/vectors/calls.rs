@@ -88,6 +88,7 @@ fn changing() -> Frame {
         Call::SetTimes { path, modified: Some(NewTime::At((-5, 7))), accessed: Some(NewTime::Now) },
         Call::Truncate { path, length: 1 << 50 },
         Call::SetOwner { path, user: Some(Owner::Number(1000)), group: Some(Owner::Name(b"users")) },
+        Call::SetOwner { path, user: Some(Owner::Either(b"anna", 1000)), group: None },
         Call::MakeNode { path, kind: FileType::CharacterDevice, mode: 0o600, device: (1, 3) },
         Call::SetXattr { path, name: b"user.a", rule: XattrRule::Create, value: b"v" },
         Call::RemoveXattr { path, name: b"user.a" },
@@ -107,6 +108,10 @@ fn changing() -> Frame {
         (
             Code::SetOwner,
             named().byte("user.kind", 1).integer("user", 1000).byte("group.kind", 2).bytes("group", b"users"),
+        ),
+        (
+            Code::SetOwner,
+            named().byte("user.kind", 3).bytes("user.name", b"anna").integer("user", 1000).byte("group.kind", 0),
         ),
         (Code::MakeNode, named().byte("kind", 7).integer("mode", 0o600).integer("major", 1).integer("minor", 3)),
         (Code::SetXattr, named().bytes("name", b"user.a").integer("rule", 1).bytes("value", b"v")),

@@ -5,7 +5,7 @@
 use super::{Authority, Authorized, Keep, Want, hidden, judge, rights_of, scope_of, split, within};
 use super::{Export, Rights};
 use xdfs_proto::base::{Bugs, Error, ErrorKind, Level, RelPath};
-use xdfs_secure::policy::{Principal, Scope};
+use xdfs_secure::policy::{Method, Principal, Scope};
 
 /// The base of a batch for whom it was judged.
 #[derive(Clone, Debug)]
@@ -18,6 +18,7 @@ pub(crate) struct Base {
     /// The base, below the export.
     path: RelPath,
     user: String,
+    visitor: bool,
     now: u64,
     bugs: Bugs,
 }
@@ -37,8 +38,9 @@ impl Authority {
             // Whatever its path: nothing below this base can be meant.
             within(scope, export, &path, now, self.bugs)?;
         }
-        let (user, bugs) = (who.user.clone(), self.bugs);
-        Ok(Base { export: export.clone(), index: index as u32, rights, scope, path, user, now, bugs })
+        let (export, index, user, visitor) =
+            (export.clone(), index as u32, who.user.clone(), who.method == Method::Anonymous);
+        Ok(Base { export, index, rights, scope, path, user, visitor, now, bugs: self.bugs })
     }
 
     /// Names of the exports that show themselves to `who`.
@@ -75,6 +77,11 @@ impl Base {
     /// Waits until the names in a directory are on stable storage, which some [`Authorized`] of this base was about.
     pub fn sync(&self, directory: &RelPath) -> Result<(), Error> {
         self.export.store().tree()?.sync(directory)
+    }
+
+    /// Whether it is for somebody who has not logged in.
+    pub fn is_visitor(&self) -> bool {
+        self.visitor
     }
 
     /// Under which number of the server's exports calls of this base share their threads.

@@ -7,6 +7,7 @@ use xdfs_engine::kinds;
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
 use xdfs_proto::wire::path::{Call, FileType, NewTime, Owner, XattrRule};
 use xdfs_xio::store::Existing;
+use xdfs_xio::store::owners::{self, Names};
 use xdfs_xio::store::tree::{Change, Special};
 
 /// Permission bits that anybody may set.
@@ -76,7 +77,7 @@ impl Work<'_> {
                 tree.change(at.path(), &Change { length: Some(length), ..Change::default() })?;
             }
             Call::SetOwner { user, group, .. } => {
-                let owner = (user.map(number).transpose()?, group.map(number).transpose()?);
+                let owner = (number(user, &owners::known().users)?, number(group, &owners::known().groups)?);
                 tree.change(at.path(), &Change { owner, ..Change::default() })?;
             }
             Call::SetXattr { name, rule, value, .. } => {
@@ -162,11 +163,15 @@ fn not_empty(error: Error) -> Error {
     if error.kind == ErrorKind::AlreadyExists { Error { kind: ErrorKind::NotEmpty, ..error } } else { error }
 }
 
-fn number(owner: Owner<'_>) -> Result<u32, Error> {
-    match owner {
-        Owner::Number(number) => Ok(number),
-        Owner::Name(_) => Err(Error::new(ErrorKind::Unsupported, "owners are set by number here")),
-    }
+/// The number of an owner, none where the present one stays.
+fn number(owner: Option<Owner<'_>>, names: &Names) -> Result<Option<u32>, Error> {
+    let Some(owner) = owner else { return Ok(None) };
+    let number = match owner {
+        Owner::Number(number) => Some(number),
+        Owner::Name(name) => names.number(name),
+        Owner::Either(name, number) => names.number(name).or(Some(number)),
+    };
+    number.map(Some).ok_or_else(|| Error::new(ErrorKind::Unsupported, "nobody has this name here"))
 }
 
 /// A time to set, in seconds and nanoseconds since 1970.

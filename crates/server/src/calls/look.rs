@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use xdfs_engine::kinds;
 use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_proto::wire::path::{Answer, Attributes, Entry, FileSystem, FileType, ReplyWriter, Wanted};
+use xdfs_xio::store::owners;
 use xdfs_xio::store::tree::{Node, NodeKind, Take};
 use xdfs_xio::store::{self, FileKind, Source};
 
@@ -37,6 +38,7 @@ pub(super) fn attributes_of<'a>(node: &'a Node, wanted: Wanted, target: Option<&
         links: told(wanted.has(Wanted::LINKS), node.links),
         inode: told(wanted.has(Wanted::INODE), inode),
         owner: told(wanted.has(Wanted::OWNER), node.owner),
+        names: told(wanted.has(Wanted::NAMES), names_of(node.owner)),
         device: told(device && wanted.has(Wanted::DEVICE), node.device),
         allocated: told(wanted.has(Wanted::ALLOCATED), node.allocated),
         change: told(wanted.has(Wanted::CHANGE), change),
@@ -44,6 +46,10 @@ pub(super) fn attributes_of<'a>(node: &'a Node, wanted: Wanted, target: Option<&
         target: target.filter(|_| wanted.has(Wanted::TARGET)),
         ..Attributes::of(kind)
     }
+}
+
+fn names_of((user, group): (u32, u32)) -> (&'static [u8], &'static [u8]) {
+    (owners::known().users.name(user), owners::known().groups.name(group))
 }
 
 /// The same of a store that has no tree.

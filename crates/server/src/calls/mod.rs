@@ -11,7 +11,7 @@ use crate::log::CallLine;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety};
-use xdfs_proto::wire::path::{Answer, Attributes, Batch, Call, Entry, Failure, FileType, ReplyWriter};
+use xdfs_proto::wire::path::{Answer, Attributes, Batch, Call, Entry, Failure, FileType, ReplyWriter, Wanted};
 use xdfs_xio::store::Reading;
 
 /// What became of a batch.
@@ -120,9 +120,9 @@ impl Work<'_> {
     /// Does one call and writes its result.
     fn call(&mut self, call: &Call<'_>, writer: &mut ReplyWriter) -> Result<(), Error> {
         let result = match call {
-            Call::List { path, wanted, cursor } => return self.list(path, *wanted, cursor, writer),
-            Call::Stat { path, wanted } => return self.stat(path, *wanted, writer),
-            Call::Get { path, wanted, most } => return self.get(path, *wanted, *most, writer),
+            Call::List { path, wanted, cursor } => return self.list(path, self.told(*wanted), cursor, writer),
+            Call::Stat { path, wanted } => return self.stat(path, self.told(*wanted), writer),
+            Call::Get { path, wanted, most } => return self.get(path, self.told(*wanted), *most, writer),
             Call::ReadLink { path } => {
                 return self.tell(writer, |work| {
                     let at = work.at(path, Want::Read)?;
@@ -169,6 +169,11 @@ impl Work<'_> {
                 Err(error)
             }
         }
+    }
+
+    /// What may be told of what is wanted: who has accounts here is no visitor's business.
+    fn told(&self, wanted: Wanted) -> Wanted {
+        if self.base.is_visitor() { wanted.without(Wanted::NAMES) } else { wanted }
     }
 
     fn at(&self, path: &[u8], want: Want) -> Result<Authorized, Error> {

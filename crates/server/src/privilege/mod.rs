@@ -17,6 +17,7 @@ use crate::authorise::Keep;
 use crate::config::Confinement;
 use std::path::PathBuf;
 use xdfs_proto::base::{Error, ErrorKind};
+use xdfs_xio::store::owners;
 
 /// What a server needs of the file system once it serves.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -44,6 +45,8 @@ pub struct Confined {
 
 /// Gives up what is not needed. To be called before the first thread starts.
 pub fn confine(needs: &Needs, how: Confinement) -> Result<Confined, Error> {
+    // The files are out of reach afterwards.
+    owners::known();
     let mut confined = Confined::default();
     if how == Confinement::Off {
         confined.notes.push("confinement is off: whoever takes this process over has all rights of its user".into());

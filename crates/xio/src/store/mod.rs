@@ -31,6 +31,7 @@ mod ledger;
 pub mod local;
 pub mod memory;
 pub mod noted;
+pub mod owners;
 mod resolve;
 pub mod sim;
 pub mod small;

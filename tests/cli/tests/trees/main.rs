@@ -4,4 +4,5 @@ mod holes;
 mod judge;
 mod killed;
 mod kinds;
+mod owners;
 mod sync;

@@ -270,7 +270,8 @@ impl Copy<'_> {
 
     /// What stands at a URL; none where nothing does.
     pub(super) fn look(&mut self, url: &Url) -> Result<Option<Facts>, Failed> {
-        match self.session_of(url)?.look(wire_name(url), Wanted::MODE.and(Wanted::MODIFIED).and(Wanted::OWNER)) {
+        let wanted = Wanted::MODE.and(Wanted::MODIFIED).and(Wanted::OWNER).and(Wanted::NAMES);
+        match self.session_of(url)?.look(wire_name(url), wanted) {
             Ok(file) => Ok(Some(file)),
             Err(error) if error.kind == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(Failed::of_peer(&url.to_string(), error)),

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use xdfs_server::Keep;
 use xdfs_server::privilege::Needs;
+use xdfs_xio::store::owners;
 
 /// A directory, as the kernel tells it from others.
 type Identity = (u64, u64);
@@ -16,6 +17,8 @@ pub(super) struct Reach {
     writable: Vec<Identity>,
     appendable: Vec<Identity>,
     keep: Keep,
+    /// The names of users and groups, as they were read at the start: device, inode, size, and seconds and nanoseconds of the last change.
+    names: [(u64, u64, i64, i64, u64); 2],
 }
 
 impl Reach {
@@ -23,7 +26,7 @@ impl Reach {
     pub(super) fn of(needs: &Needs) -> Self {
         let all = |paths: &[PathBuf]| paths.iter().map(|path| identity(path)).collect();
         let (readable, writable, appendable) = (all(&needs.readable), all(&needs.writable), all(&needs.appendable));
-        Self { readable, writable, appendable, keep: needs.keep }
+        Self { readable, writable, appendable, keep: needs.keep, names: owners::FILES.map(state) }
     }
 
     /// Whether who may reach this may also reach `other`.
@@ -33,12 +36,19 @@ impl Reach {
             && other.writable.iter().all(|one| self.writable.contains(one))
             && other.appendable.iter().all(|one| self.appendable.contains(one) || self.writable.contains(one))
             && self.keep.or(other.keep) == self.keep
+            && (!other.keep.owner || self.names == other.names)
     }
 }
 
 /// A name that leads nowhere is its own directory: no other name leads there.
 fn identity(path: &Path) -> Identity {
     rustix::fs::stat(path).map_or((u64::MAX, 0), |stat| (stat.st_dev, stat.st_ino))
+}
+
+/// One state of a file: another one means that it was replaced or written to.
+fn state(path: &str) -> (u64, u64, i64, i64, u64) {
+    rustix::fs::stat(path)
+        .map_or((0, 0, 0, 0, 0), |stat| (stat.st_dev, stat.st_ino, stat.st_size, stat.st_ctime, stat.st_ctime_nsec))
 }
 
 #[cfg(test)]
@@ -57,5 +67,13 @@ mod tests {
         assert!(covers(needs(&["/usr"], &[]), needs(&["/usr/../usr"], &[])), "another name for the same");
         assert!(!covers(needs(&["/usr"], &[]), needs(&["/tmp"], &[])));
         assert!(!covers(needs(&["/tmp"], &[]), needs(&[], &["/tmp"])));
+    }
+
+    #[test]
+    fn other_names_of_users_count_where_an_export_takes_owners() {
+        let reach = |owner| Reach::of(&Needs { keep: Keep { owner, ..Keep::default() }, ..Needs::default() });
+        let later = |owner| Reach { names: [(1, 2, 3, 4, 5); 2], ..reach(owner) };
+        assert!(reach(true).covers(&reach(true)) && reach(false).covers(&later(false)));
+        assert!(!reach(true).covers(&later(true)));
     }
 }

@@ -8,7 +8,7 @@ use crate::tree::pending::Filling;
 use xdfs_engine::kinds;
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
 use xdfs_proto::wire::path::{Call, NewTime, Owner, Put, XattrRule};
-use xdfs_xio::store::{Store, Tree};
+use xdfs_xio::store::{Store, Tree, owners};
 
 impl Upload {
     pub(super) fn file(
@@ -149,10 +149,33 @@ impl Upload {
     }
 }
 
+/// Owner and group.
+#[derive(Debug)]
+pub(super) struct Owned {
+    numbers: (u32, u32),
+    /// Empty where a number has none, or is to count alone.
+    names: (&'static [u8], &'static [u8]),
+}
+
+impl Owned {
+    pub(super) fn of(numbers: (u32, u32), numeric: bool) -> Self {
+        let names = || (owners::known().users.name(numbers.0), owners::known().groups.name(numbers.1));
+        Self { numbers, names: if numeric { Default::default() } else { names() } }
+    }
+
+    fn told(&self) -> (Option<Owner<'static>>, Option<Owner<'static>>) {
+        let one = |name: &'static [u8], number| match name {
+            [] => Owner::Number(number),
+            name => Owner::Either(name, number),
+        };
+        (Some(one(self.names.0, self.numbers.0)), Some(one(self.names.1, self.numbers.1)))
+    }
+}
+
 /// What is set besides of one name, in the order in which it has to be: a new owner takes bits of the mode away.
 #[derive(Debug, Default)]
 pub(super) struct Extras {
-    pub(super) owner: Option<(u32, u32)>,
+    pub(super) owner: Option<Owned>,
     pub(super) mode: Option<u32>,
     pub(super) xattrs: Vec<(Vec<u8>, Vec<u8>)>,
 }
@@ -167,12 +190,13 @@ impl Extras {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.xattrs.iter().map(|(name, value)| name.len() + value.len()).sum()
+        let owner = self.owner.as_ref().map_or(0, |owned| owned.names.0.len() + owned.names.1.len());
+        owner + self.xattrs.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>()
     }
 
     pub(super) fn push(&self, filling: &mut Filling<Task>, path: &[u8]) {
-        if let Some((user, group)) = self.owner {
-            let (user, group) = (Some(Owner::Number(user)), Some(Owner::Number(group)));
+        if let Some(owned) = &self.owner {
+            let (user, group) = owned.told();
             filling.push(&Call::SetOwner { path, user, group }, 0, Task::Extra);
         }
         if let Some(mode) = self.mode {

@@ -1,6 +1,6 @@
 //! The source, page by page, beside what the target has.
 
-use super::sending::Extras;
+use super::sending::{Extras, Owned};
 use super::{Entry, Task, Upload};
 use crate::tree::compare::There;
 use crate::tree::desk::Course;
@@ -158,7 +158,8 @@ impl Upload {
     /// What else the target is to get, as far as it was asked for.
     pub(super) fn extras(&self, path: &[u8], node: &Node) -> Extras {
         let keep = self.options.keep;
-        let mut extras = Extras { owner: keep.owners.then_some(node.owner), ..Extras::default() };
+        let mut extras =
+            Extras { owner: keep.owners.then(|| Owned::of(node.owner, keep.numeric)), ..Extras::default() };
         if keep.modes && node.kind != NodeKind::Symlink {
             extras.mode(node.mode);
         }

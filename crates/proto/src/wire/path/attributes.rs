@@ -87,6 +87,11 @@ impl Wanted {
         Self(self.0 | other.0)
     }
 
+    /// All that is not in `other`.
+    pub const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
     /// Whether all of `other` is in it.
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0

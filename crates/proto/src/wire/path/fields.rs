@@ -23,6 +23,8 @@ pub enum Owner<'a> {
     Number(u32),
     /// By the name that the server knows.
     Name(&'a [u8]),
+    /// By the name where the server knows it, else by the number.
+    Either(&'a [u8], u32),
 }
 
 /// What may be there when an extended attribute is set.
@@ -141,14 +143,22 @@ pub(super) fn read_times(reader: &mut Reader<'_>) -> Result<(Option<NewTime>, Op
     Ok((one()?, one()?))
 }
 
-/// Per owner: 0 as it is, 1 the number that follows, 2 the name that follows.
+/// Per owner: 0 as it is, 1 the number that follows, 2 the name that follows, 3 the name and the number that follow.
 pub(super) fn write_owners(writer: &mut Writer, user: Option<Owner<'_>>, group: Option<Owner<'_>>) {
     for owner in [user, group] {
         match owner {
             None => drop(writer.byte(0)),
             Some(Owner::Number(number)) => drop(writer.byte(1).integer(number.into())),
             Some(Owner::Name(name)) => drop(writer.byte(2).bytes(name)),
+            Some(Owner::Either(name, number)) => drop(writer.byte(3).bytes(name).integer(number.into())),
         }
+    }
+}
+
+fn owner_name<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], WireError> {
+    match reader.bytes(limits::USER_BYTES_MAX, "name of an owner")? {
+        [] => Err(WireError::Invalid("name of an owner")),
+        name => Ok(name),
     }
 }
 
@@ -158,10 +168,8 @@ pub(super) fn read_owners<'a>(reader: &mut Reader<'a>) -> Result<Owners<'a>, Wir
     let mut one = || match reader.byte()? {
         0 => Ok(None),
         1 => number(reader, "owner").map(|number| Some(Owner::Number(number))),
-        2 => match reader.bytes(limits::USER_BYTES_MAX, "name of an owner")? {
-            [] => Err(WireError::Invalid("name of an owner")),
-            name => Ok(Some(Owner::Name(name))),
-        },
+        2 => owner_name(reader).map(|name| Some(Owner::Name(name))),
+        3 => Ok(Some(Owner::Either(owner_name(reader)?, number(reader, "owner")?))),
         _ => Err(WireError::Invalid("owner")),
     };
     Ok((one()?, one()?))
