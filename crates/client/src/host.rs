@@ -37,6 +37,30 @@ pub(crate) struct Pending {
     pub remote: Option<RemoteFile>,
 }
 
+impl Pending {
+    /// Whoever waits, from now on, for what `request` asks for.
+    pub(crate) fn new(request: &Request, target: Option<Target>, resume: bool, outcome: Teller<Report>) -> Self {
+        Self {
+            target,
+            transfer: request.transfer,
+            resume,
+            resumed: Arc::default(),
+            replaces: Arc::default(),
+            outcome,
+            moved: Arc::default(),
+            started: Instant::now(),
+            level: request.level,
+            hash: request.hash,
+            remote: None,
+        }
+    }
+
+    /// What the application sees of it: bytes that moved, bytes that need not, and what is replaced.
+    pub(crate) fn counters(&self) -> (Arc<AtomicU64>, Arc<AtomicU64>, Arc<OnceLock<Vec<u8>>>) {
+        (Arc::clone(&self.moved), Arc::clone(&self.resumed), Arc::clone(&self.replaces))
+    }
+}
+
 /// Shared between the application, which registers, and the pipelines, which answer.
 #[derive(Default)]
 pub(crate) struct Registry {

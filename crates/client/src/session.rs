@@ -10,7 +10,7 @@ use crate::requests::download;
 use crate::teller::Teller;
 use crate::transfer::{Report, Transfer};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use xdfs_engine::bounds;
 use xdfs_engine::group::GroupChannel;
@@ -99,21 +99,8 @@ impl Session {
         let mut target = target;
         let (request, resume) = download(fresh, remote.as_ref(), &mut target, get);
         let (outcome, receiver) = Teller::waiting();
-        let (moved, resumed) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
-        let replaces = Arc::new(OnceLock::new());
-        let pending = Pending {
-            target: Some(target),
-            transfer: request.transfer,
-            resume,
-            resumed: Arc::clone(&resumed),
-            replaces: Arc::clone(&replaces),
-            outcome,
-            moved: Arc::clone(&moved),
-            started: Instant::now(),
-            level: request.level,
-            hash: request.hash,
-            remote: None,
-        };
+        let pending = Pending::new(&request, Some(target), resume, outcome);
+        let (moved, resumed, replaces) = pending.counters();
         let length = request.length;
         let session = Self::connect_with(options, Some((request, pending)))?;
         let post = session.served()?.posts[0].clone();
@@ -214,23 +201,11 @@ impl Session {
         outcome: Teller<Report>,
     ) -> Result<Transfer, Error> {
         let first = self.started.lock().unwrap_or_else(PoisonError::into_inner).take().filter(|_| !request.sum);
-        let (moved, resumed) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
-        let replaces = Arc::new(OnceLock::new());
         let ticket = self.tickets.fetch_add(1, Ordering::Relaxed);
         let length = request.length;
-        let pending = Pending {
-            target,
-            transfer: request.transfer,
-            resume,
-            resumed: Arc::clone(&resumed),
-            replaces: Arc::clone(&replaces),
-            outcome,
-            moved: Arc::clone(&moved),
-            started: first.unwrap_or_else(Instant::now),
-            level: request.level,
-            hash: request.hash,
-            remote: None,
-        };
+        let started = first.unwrap_or_else(Instant::now);
+        let pending = Pending { started, ..Pending::new(&request, target, resume, outcome) };
+        let (moved, resumed, replaces) = pending.counters();
         let post = self.served()?.posts[0].clone();
         self.registry.pending().insert(ticket, pending);
         let command = Command::Open { ticket, request, source: payload.map(Payload::into_side) };
