@@ -24,7 +24,7 @@ const FORMS: &[Form] = &[
         name: "crash",
         package: "xdfs-test-crash",
         filter: &["--test", "trace"],
-        variables: &[("XDFS_CRASH_SECONDS", "7200")],
+        variables: &[("XDFS_CRASH_STRIKES", "10000")],
     },
     Form {
         name: "cuts",

@@ -61,7 +61,7 @@ usage: cargo run -p xtask -- COMMAND
   hops               what a block costs: the system calls of a real transfer
   deny               banned crates, licences and sources of the dependencies
   reqs               requirements of docs/papers.md that name neither a test nor a reason
-  long NAME [AMOUNT] a suite at length: seeds (1,000,000 sessions), crash (kills and errors at calls, 7,200 s),
+  long NAME [AMOUNT] a suite at length: seeds (1,000,000 sessions), crash (10,000 kills, as many errors),
                      cuts (power cuts, 7,200 s), kills (5 GiB, 40 kills), tree-kills (50), races (20,000 rounds),
                      paths (1,000,000), login-timing (2,000 logins each: whether their time tells who exists)
   setup              install the Debian packages which the tests need

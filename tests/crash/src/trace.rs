@@ -4,7 +4,6 @@
 use crate::scenario::{Point, Scenario, scenarios};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 
 /// Calls by which a file is received, and what each may say instead of being made, in turn: errors, and of writes that nothing was
 /// taken.
@@ -51,7 +50,9 @@ const WORKERS: usize = 6;
 /// What was looked at.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Points {
-    /// Points at which something was done.
+    /// Runs in which something was done.
+    pub strikes: usize,
+    /// Points at which it was.
     pub injected: BTreeSet<Point>,
     /// Runs that ended in a complete file all the same.
     pub completed: usize,
@@ -82,20 +83,18 @@ struct Work {
 }
 
 /// Makes transfers with a strike at the first call of each kind, then the second, and so on until no kind has more, or
-/// `enough` points were reached; with `XDFS_CRASH_SECONDS`, until that time is over instead.
+/// `enough` points were reached; with `XDFS_CRASH_STRIKES`, from the first again until there were so many.
 pub fn sweep(strike: Strike, enough: usize) -> Points {
-    let seconds: Option<u64> = std::env::var("XDFS_CRASH_SECONDS").ok().and_then(|text| text.parse().ok());
-    let until = seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
-    let mut open = VecDeque::new();
-    for (row, (call, _)) in CALLS.iter().enumerate() {
-        let injection = strike.injection(row, 1);
-        let first = |scenario: Scenario| (row, Point { scenario, call, injection, index: 1 });
-        open.extend(scenarios().into_iter().map(first));
-    }
-    let work = Mutex::new(Work { open, points: Points::default(), failed: None });
-    let more = |work: &Work| match until {
-        Some(until) => Instant::now() < until,
-        None => work.points.injected.len() < enough,
+    let strikes: Option<usize> = std::env::var("XDFS_CRASH_STRIKES").ok().and_then(|text| text.parse().ok());
+    let work = Mutex::new(Work { open: first_points(strike), points: Points::default(), failed: None });
+    let more = |work: &mut Work| match strikes {
+        Some(strikes) => {
+            if work.open.is_empty() {
+                work.open = first_points(strike);
+            }
+            work.points.strikes < strikes
+        }
+        None => work.points.strikes < enough,
     };
     std::thread::scope(|scope| {
         for _ in 0..WORKERS {
@@ -107,14 +106,25 @@ pub fn sweep(strike: Strike, enough: usize) -> Points {
     work.points
 }
 
+/// The first call of each kind, in each scenario.
+fn first_points(strike: Strike) -> VecDeque<(usize, Point)> {
+    let mut open = VecDeque::new();
+    for (row, (call, _)) in CALLS.iter().enumerate() {
+        let injection = strike.injection(row, 1);
+        let first = |scenario: Scenario| (row, Point { scenario, call, injection, index: 1 });
+        open.extend(scenarios().into_iter().map(first));
+    }
+    open
+}
+
 fn lock(work: &Mutex<Work>) -> MutexGuard<'_, Work> {
     work.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn worker(work: &Mutex<Work>, strike: Strike, more: &impl Fn(&Work) -> bool) {
+fn worker(work: &Mutex<Work>, strike: Strike, more: &impl Fn(&mut Work) -> bool) {
     loop {
         let mut state = lock(work);
-        if state.failed.is_some() || !more(&state) {
+        if state.failed.is_some() || !more(&mut state) {
             return;
         }
         let Some((row, point)) = state.open.pop_front() else { return };
@@ -124,6 +134,7 @@ fn worker(work: &Mutex<Work>, strike: Strike, more: &impl Fn(&Work) -> bool) {
         match outcome {
             Ok(ending) if ending.reached => {
                 state.points.completed += usize::from(ending.completed);
+                state.points.strikes += 1;
                 state.points.injected.insert(point);
                 let index = point.index + 1;
                 state.open.push_back((row, Point { index, injection: strike.injection(row, index), ..point }));

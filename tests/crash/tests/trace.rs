@@ -9,7 +9,8 @@ const ERROR_POINTS_MIN: usize = 400;
 fn tell(what: &str, points: &Points) {
     let on = |side: Side| points.injected.iter().filter(|point| point.scenario.side == side).count();
     println!(
-        "{} {what} points ({} on the server, {} on the client; {:?}), the new file was there behind {}, {} rows exhausted",
+        "{} times at {} {what} points ({} on the server, {} on the client; {:?}), the new file was there behind {}, {} rows exhausted",
+        points.strikes,
         points.places(),
         on(Side::Server),
         on(Side::Client),
