@@ -149,6 +149,15 @@ pub(crate) fn is_export_name(name: &str) -> bool {
 impl Url {
     /// Reads a URL. The path is decoded here, once.
     pub(crate) fn parse(text: &OsStr) -> Result<Self, UrlError> {
+        Self::read(text, false)
+    }
+
+    /// The same where the server itself may be meant, whose exports are listed: its URL has no export.
+    pub(crate) fn parse_listed(text: &OsStr) -> Result<Self, UrlError> {
+        Self::read(text, true)
+    }
+
+    fn read(text: &OsStr, server: bool) -> Result<Self, UrlError> {
         let rest = text.as_bytes().strip_prefix(SCHEME.as_bytes()).ok_or(UrlError::Scheme)?;
         let (rest, key) = match split_once(rest, b'#') {
             Some((rest, fragment)) => (rest, Some(parse_key(fragment)?)),
@@ -160,7 +169,10 @@ impl Url {
             None => (None, authority),
         };
         let (host, port) = parse_host_port(host_port)?;
-        let (export, path, directory) = parse_path(path)?;
+        let (export, path, directory) = match path {
+            b"" if server => (String::new(), RelPath::default(), true),
+            path => parse_path(path)?,
+        };
         Ok(Self { user, host, port, export, path, directory, key })
     }
 
@@ -172,6 +184,15 @@ impl Url {
     /// The URL of the directory that it lies in; none for the top of an export.
     pub(crate) fn parent(&self) -> Option<Self> {
         Some(Self { path: self.path.parent()?, directory: true, ..self.clone() })
+    }
+
+    /// The URL of what a listing of this one names; none for what can be no name of it.
+    pub(crate) fn below(&self, name: &[u8]) -> Option<Self> {
+        if !self.export.is_empty() {
+            return self.join(name).ok();
+        }
+        let export = str::from_utf8(name).ok().filter(|name| is_export_name(name))?.to_owned();
+        Some(Self { export, ..self.clone() })
     }
 
     /// The URL of `name` in this directory.

@@ -36,6 +36,18 @@ fn what_is_left_out_has_its_default() {
 }
 
 #[test]
+fn a_server_can_be_named_where_its_exports_are_listed_and_nowhere_else() {
+    for text in ["xdfs://anna@localhost", "xdfs://anna@localhost/"] {
+        assert_eq!(parse(text), Err(UrlError::ExportMissing));
+        let server = Url::parse_listed(OsStr::new(text)).unwrap();
+        assert_eq!((server.export.as_str(), server.path.depth()), ("", 0));
+        assert_eq!(server.below(b"data").map(|url| url.to_string()).as_deref(), Some("xdfs://anna@localhost/data/"));
+        assert_eq!(server.below(b"no export"), None);
+    }
+    assert_eq!(Url::parse_listed(OsStr::new("xdfs://localhost//x")), Err(UrlError::ExportMissing));
+}
+
+#[test]
 fn an_export_alone_is_its_root_and_a_trailing_slash_means_a_directory() {
     for (text, depth, directory) in [
         ("xdfs://h/data", 0, false),

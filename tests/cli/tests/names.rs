@@ -35,6 +35,11 @@ fn directories_are_made_listed_and_removed_with_all_they_hold() {
         (one["type"].as_str(), one["size"].as_u64(), one["event"].as_str()),
         (Some("file"), Some(5), Some("entry"))
     );
+    let top = server.url("").replacen("/data/", "/", 1);
+    assert_eq!(lines(scene.run(["ls", &top]).ends_with(0)), ["data"]);
+    let recursive = scene.run(["ls", "-R", &top]);
+    assert!(lines(recursive.ends_with(0)).contains(&"three"), "{}", recursive.text());
+    scene.run(["du", &top]).ends_with(2).says(&["names no export"]);
     scene.run(["rm", &server.url("a")]).ends_with(3).says(&["is a directory", "-r"]);
     scene.run(["rm", &server.url("a/one"), &server.url("a/absent")]).ends_with(1).says(&["absent", "no such file"]);
     scene.run(["rm", "-r", &server.url("a")]).ends_with(0);

@@ -11,6 +11,7 @@ A directory with more than 10000 entries is shown in its own order, as it comes;
 --sort sorts it, whatever memory that takes.
 
 Examples:
+  xdfs ls xdfs://localhost/            the exports that are open to you
   xdfs ls xdfs://localhost/data/
   xdfs ls -lh xdfs://localhost/data/run7
   xdfs ls -R --json xdfs://localhost/data/

@@ -275,7 +275,11 @@ fn resolve_demo(args: DemoArgs) -> Result<DemoPlan, PlanError> {
 }
 
 fn parse_url(text: &OsStr) -> Result<Url, PlanError> {
-    Url::parse(text).map_err(|fault| PlanError::Url { url: without_password(show(text)), fault })
+    read_url(text, Url::parse)
+}
+
+fn read_url(text: &OsStr, parse: fn(&OsStr) -> Result<Url, UrlError>) -> Result<Url, PlanError> {
+    parse(text).map_err(|fault| PlanError::Url { url: without_password(show(text)), fault })
 }
 
 /// A URL as it is repeated in an error. Somebody may have put a password where other programs have it: it goes no further.

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
-use super::{LoginPlan, PlanError, is_empty, parse_url, show};
+use super::{LoginPlan, PlanError, is_empty, parse_url, read_url, show};
 use crate::args::{
     CatArgs, ChmodArgs, DfArgs, DuArgs, LnArgs, LsArgs, MkdirArgs, MvArgs, NamesArgs, RmArgs, StatArgs, TouchArgs,
 };
@@ -55,7 +55,8 @@ fn plan(verb: Verb, urls: &[OsString], names: NamesArgs) -> Result<NamesPlan, Pl
     if urls.iter().any(is_empty) {
         return Err(PlanError::Empty);
     }
-    let urls = urls.iter().map(|text| parse_url(text)).collect::<Result<_, _>>()?;
+    let parse = if matches!(verb, Verb::Ls { .. }) { Url::parse_listed } else { Url::parse };
+    let urls = urls.iter().map(|text| read_url(text, parse)).collect::<Result<_, _>>()?;
     Ok(NamesPlan { verb, urls, json: names.json, login: names.login.into() })
 }
 

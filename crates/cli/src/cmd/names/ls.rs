@@ -72,7 +72,7 @@ impl Listing<'_> {
             let page = page.map_err(|error| trouble(url, &error))?;
             for entry in page.entries().into_iter().flatten() {
                 if self.recursive && entry.attributes.kind == FileType::Directory {
-                    below.extend(url.join(entry.name).ok());
+                    below.extend(url.below(entry.name));
                 }
                 held.push(Entry { name: entry.name.to_vec(), facts: Facts::from(&entry.attributes) });
             }
