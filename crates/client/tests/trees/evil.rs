@@ -1,10 +1,10 @@
 //! A store that lists whatever a script says, behind a real server.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use xdfs_client::{Error, ErrorKind};
-use xdfs_proto::base::RelPath;
+use xdfs_proto::base::{RelPath, Safety};
 use xdfs_xio::store::tree::{Change, Cursor, Node, NodeKind, Space, Special, Take};
 use xdfs_xio::store::{
     Attributes, Capability, Existing, MemoryStore, Source, Stage, StageRequest, Store, Tree, Version,
@@ -192,6 +192,10 @@ impl Tree for EvilStore {
     }
 
     fn sync(&self, _: &RelPath) -> Result<(), Error> {
+        refused()
+    }
+
+    fn sync_files(&self, _: &BTreeSet<RelPath>) -> Result<Safety, Error> {
         refused()
     }
 }

@@ -4,7 +4,8 @@
 
 use super::{Authority, Authorized, Keep, Want, hidden, judge, rights_of, scope_of, split, within};
 use super::{Export, Rights};
-use xdfs_proto::base::{Bugs, Error, ErrorKind, Level, RelPath};
+use std::collections::BTreeSet;
+use xdfs_proto::base::{Bugs, Error, ErrorKind, Level, RelPath, Safety};
 use xdfs_secure::policy::{Method, Principal, Scope};
 
 /// The base of a batch for whom it was judged.
@@ -77,6 +78,11 @@ impl Base {
     /// Waits until the names in a directory are on stable storage, which some [`Authorized`] of this base was about.
     pub fn sync(&self, directory: &RelPath) -> Result<(), Error> {
         self.export.store().tree()?.sync(directory)
+    }
+
+    /// Waits until regular files are on stable storage, which some [`Authorized`] of this base was about, and says whether they are.
+    pub fn sync_files(&self, paths: &BTreeSet<RelPath>) -> Result<Safety, Error> {
+        self.export.store().tree()?.sync_files(paths)
     }
 
     /// Whether it is for somebody who has not logged in.

@@ -60,7 +60,7 @@ impl Work<'_> {
         }
     }
 
-    /// Does a call that changes what something is like; nothing waits for that to be on stable storage.
+    /// Does a call that changes what something is like.
     fn attribute(&mut self, call: &Call<'_>) -> Result<(), Error> {
         let at = self.at(call.path(), Want::Change)?;
         self.granted(call)?;
@@ -96,7 +96,9 @@ impl Work<'_> {
             }
             _ => return Err(Error::new(ErrorKind::Unsupported, "no such call")),
         }
-        self.loose = true;
+        if self.durable {
+            self.changed.insert(at.path().clone());
+        }
         Ok(())
     }
 

@@ -31,7 +31,9 @@ struct Work<'b> {
     durable: bool,
     /// Directories whose names changed.
     touched: BTreeSet<RelPath>,
-    /// Something changed that is not known to be on stable storage.
+    /// What got other attributes, or another length.
+    changed: BTreeSet<RelPath>,
+    /// A file was put that is not on stable storage.
     loose: bool,
     /// Where small files are read into.
     reading: Reading,
@@ -51,6 +53,7 @@ pub(crate) fn execute(batch: &Batch<'_>, base: &Base, stop: &AtomicBool) -> Resu
         stop,
         durable: batch.durable,
         touched: BTreeSet::new(),
+        changed: BTreeSet::new(),
         loose: false,
         reading: Reading::default(),
     };
@@ -189,11 +192,12 @@ impl Work<'_> {
 
     /// Waits for what changed where that was asked for, and says how safe it is.
     fn settle(&mut self) -> Safety {
-        if !self.durable || self.loose {
+        if !self.durable {
             return Safety::Written;
         }
-        let directories = std::mem::take(&mut self.touched);
-        let synced = directories.iter().all(|path| self.base.sync(path).is_ok());
-        if synced { Safety::Durable } else { Safety::Written }
+        let (files, directories) = (std::mem::take(&mut self.changed), std::mem::take(&mut self.touched));
+        let files = files.is_empty() || self.base.sync_files(&files) == Ok(Safety::Durable);
+        let names = directories.iter().all(|path| self.base.sync(path).is_ok());
+        if files && names && !self.loose { Safety::Durable } else { Safety::Written }
     }
 }

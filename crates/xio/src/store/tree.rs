@@ -7,12 +7,13 @@
 //!   what is told about a link is the link's.
 //! - A verb changes the one thing that it names, or nothing (`make_directory` with parents: those that were missing, outermost
 //!   first).
-//! - Nothing here waits for stable storage; [`Tree::sync`] does, for all the names of one directory.
+//! - Nothing here waits for stable storage but [`Tree::sync`], for all the names of one directory, and [`Tree::sync_files`].
 //! - What a peer may set (bits of a mode, owners, which extended attributes) is for the caller to decide: these verbs do what
 //!   they are told.
 
 use super::{Existing, Result, Version};
-use xdfs_proto::base::RelPath;
+use std::collections::BTreeSet;
+use xdfs_proto::base::{RelPath, Safety};
 
 /// Longest extended attribute, and longest list of their names, that Linux has.
 pub const XATTR_BYTES_MAX: usize = 65_536;
@@ -170,6 +171,10 @@ pub trait Tree: Send + Sync {
 
     /// Waits until the names in the directory `path` are on stable storage.
     fn sync(&self, path: &RelPath) -> Result<()>;
+
+    /// Waits until content and attributes of those of `paths` that are regular files are on stable storage, and says whether they
+    /// are: some storage has nothing that is stable.
+    fn sync_files(&self, paths: &BTreeSet<RelPath>) -> Result<Safety>;
 }
 
 /// A name that this program gives to a file on its way, or to that file's journal: no copy of a tree wants it.

@@ -209,6 +209,27 @@ fn a_directory_goes_where_cp_would_put_it() {
     assert!(!scene.path("y").exists() && !scene.path("server/missing").exists());
 }
 
+/// Whether the disk of the tests has stable storage says a file alone.
+#[test]
+fn beside_links_and_with_everything_kept_a_copy_is_as_durable_as_without() {
+    let scene = Scene::new();
+    let server = scene.serve_with(&["--keep", EVERYTHING]);
+    scene.write("plain/file", &pattern(1000, 3));
+    scene.write("mixed/file", &pattern(1000, 4));
+    scene.write("mixed/below/file", &pattern(1000, 5));
+    std::os::unix::fs::symlink("file", scene.path("mixed/link")).unwrap();
+    set_mode(&scene, "mixed/below/file", 0o4755);
+    let told = |words: &[&str]| -> Vec<String> {
+        let outcome = scene.run(words);
+        let copied = outcome.ends_with(0).objects();
+        copied.iter().filter_map(|line| line["durability"].as_str().map(str::to_owned)).collect()
+    };
+    let plain = told(&["cp", "-r", "--json", "plain", &server.url("plain")]);
+    assert_eq!(plain.len(), 1);
+    assert_eq!(told(&["cp", "-r", "--json", "mixed", &server.url("mixed")]), [&plain[..], &plain].concat());
+    assert_eq!(told(&["cp", "-a", "--json", "mixed", &server.url("all")]), [&plain[..], &plain].concat());
+}
+
 #[test]
 fn a_file_that_fails_stops_no_other_and_the_list_of_failures_can_be_fed_back() {
     let scene = Scene::new();

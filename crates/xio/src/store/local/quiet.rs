@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::sync::OnceLock;
 
 /// With fewer files there is nothing to save (measured: with two both cost the same).
-pub(super) const FILES_MIN: usize = 4;
+const FILES_MIN: usize = 4;
 
 /// Pages that wait for the device already, of all programs and file systems. As much is written while 64 files are synced one by
 /// one.
@@ -29,13 +29,23 @@ pub(super) fn prepare() {
     memory();
 }
 
+/// Whether one sync of the file system serves all of these files, and is quicker than one for each.
+pub(super) fn serves<'f>(files: impl Iterator<Item = &'f OwnedFd> + Clone) -> bool {
+    let device = |file: &OwnedFd| rustix::fs::fstat(file).map(|stat| stat.st_dev).ok();
+    let Some(first) = files.clone().next() else { return false };
+    files.clone().count() >= FILES_MIN
+        && covers(first)
+        && is_quiet()
+        && files.clone().all(|file| device(file).is_some() && device(file) == device(first))
+}
+
 /// Whether a sync of the file system tells of every failed write of a file in it.
-pub(super) fn covers(file: &OwnedFd) -> bool {
+fn covers(file: &OwnedFd) -> bool {
     rustix::fs::fstatfs(file).is_ok_and(|system| KNOWN.contains(&(system.f_type as u64))) && memory().is_some()
 }
 
 /// Whether little waits for any device.
-pub(super) fn is_quiet() -> bool {
+fn is_quiet() -> bool {
     memory().and_then(|file| waiting(&read(file)?)).is_some_and(|bytes| bytes <= WAITING_BYTES_MAX)
 }
 

@@ -129,7 +129,7 @@ impl<'s> LocalGroup<'s> {
         Ok(number)
     }
 
-    fn live(&self) -> impl Iterator<Item = &LocalMember> {
+    fn live(&self) -> impl Iterator<Item = &LocalMember> + Clone {
         self.members.iter().flatten().filter(|member| member.spoilt.is_none())
     }
 
@@ -231,13 +231,7 @@ impl SmallGroup for LocalGroup<'_> {
     }
 
     fn at_once(&self) -> bool {
-        let mut files = self.live().map(|member| &member.file);
-        let Some(first) = files.next() else { return false };
-        let device = |file: &OwnedFd| rustix::fs::fstat(file).map(|stat| stat.st_dev).ok();
-        self.live().count() >= quiet::FILES_MIN
-            && quiet::covers(first)
-            && quiet::is_quiet()
-            && files.all(|file| device(file).is_some() && device(file) == device(first))
+        quiet::serves(self.live().map(|member| &member.file))
     }
 
     fn finish(&mut self, member: usize, file: &SmallFile<'_>) -> Result<()> {

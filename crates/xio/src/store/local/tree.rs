@@ -1,7 +1,8 @@
 //! The verbs of a tree on this machine: errors in words around the calls of `resolve`.
 
-use super::LocalStore;
+use super::room::in_memory;
 use super::source::{nanoseconds, version_of};
+use super::{LocalStore, quiet};
 use crate::store::resolve::names::{self, Held};
 use crate::store::resolve::{Blocked, Cause, Parent};
 use crate::store::tree::{Change, Cursor, Node, NodeKind, Space, Special, Take, Tree, XATTR_BYTES_MAX};
@@ -9,7 +10,9 @@ use crate::store::words::{self, Verb};
 use crate::store::{Existing, Result};
 use rustix::fs::{FileType, Mode, Stat};
 use rustix::io::Errno;
-use xdfs_proto::base::{Error, ErrorKind, RelPath};
+use std::collections::BTreeSet;
+use std::os::fd::OwnedFd;
+use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety};
 
 /// Blocks in which the kernel counts, whatever those of the file system are.
 const COUNTED_BLOCK: u64 = 512;
@@ -216,6 +219,27 @@ impl Tree for LocalStore {
         let directory = self.root.open_directory(path).map_err(|stop| self.blocked(Verb::Sync, path, &stop))?;
         let synced = rustix::io::retry_on_intr(|| rustix::fs::fsync(&directory));
         synced.map_err(|errno| self.failed(Verb::Sync, path, errno))
+    }
+
+    fn sync_files(&self, paths: &BTreeSet<RelPath>) -> Result<Safety> {
+        let mut files = Vec::with_capacity(paths.len());
+        for path in paths {
+            match self.root.open_regular(path) {
+                Ok((file, _)) => files.push((path, file)),
+                // Something else, or gone by now.
+                Err(Blocked { cause: Cause::Kind(_) | Cause::KernelFile | Cause::Errno(Errno::NOENT), .. }) => {}
+                Err(stop) => return Err(self.blocked(Verb::Sync, path, &stop)),
+            }
+        }
+        if files.iter().any(|(_, file)| in_memory(file)) {
+            return Ok(Safety::Written);
+        }
+        let at_once = quiet::serves(files.iter().map(|(_, file)| file));
+        let sync = |file: &OwnedFd| if at_once { rustix::fs::syncfs(file) } else { rustix::fs::fsync(file) };
+        for (path, file) in files.iter().take(if at_once { 1 } else { files.len() }) {
+            rustix::io::retry_on_intr(|| sync(file)).map_err(|errno| self.failed(Verb::Sync, path, errno))?;
+        }
+        Ok(Safety::Durable)
     }
 }
 
