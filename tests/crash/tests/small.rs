@@ -10,7 +10,7 @@ use xdfs_test_crash::trace::Strike;
 
 const POINTS_MIN: usize = 250;
 const CUTS: usize = 400;
-const SERVER_POINTS_MIN: usize = 36;
+const SERVER_POINTS_MIN: usize = 30;
 
 fn points(strike: Strike) -> Points {
     let points = sweep(Path::new(env!("CARGO_BIN_EXE_put-small")), strike);
