@@ -187,6 +187,12 @@ pub(super) fn path(input: &[u8]) {
             assert_eq!(path.is_root(), input.is_empty());
             assert_eq!(path.parent().map(|parent| parent.depth() + 1).unwrap_or(0), path.depth());
             assert!(path.name().is_none_or(|name| !matches!(name, b"" | b"." | b"..")));
+            assert_eq!(path.components().count(), path.depth());
+            let above = path.parent().unwrap_or_default();
+            assert_eq!((above.as_bytes(), &path.prefix(above.depth())), (path.above(), &above));
+            assert_eq!(above.join(path.name().unwrap_or_default()).as_ref(), Ok(&path));
+            assert!(path.is_within(&above) && above.join(b"..").is_err());
+            assert!(path.is_root() || !above.is_within(&path));
             assert!(path.to_string().is_ascii() && format!("{path:?}").is_ascii());
         }
         Err(error) => assert!(!error.to_string().is_empty()),
