@@ -1,7 +1,7 @@
 //! `sync`: only what changed, nothing that was left out, and no more removed than was asked for.
 
 use serde_json::Value;
-use xdfs_test_cli::{Outcome, Scene};
+use xdfs_test_cli::{Outcome, Scene, Server};
 
 use super::judge::{differences, plant, same};
 
@@ -17,6 +17,14 @@ fn names(outcome: &Outcome, action: &str) -> Vec<String> {
     let mut names: Vec<_> = named.map(|line| line["path"].as_str().expect("a path").to_owned()).collect();
     names.sort();
     names
+}
+
+/// `tree` and its copy as a command names them, and where the copy is.
+fn ends(server: &Server, down: bool) -> (String, String, &'static str) {
+    match down {
+        true => (server.url("tree"), "copy".to_owned(), "copy"),
+        false => ("tree".to_owned(), server.url("copy"), "server/copy"),
+    }
 }
 
 #[test]
@@ -105,11 +113,7 @@ fn only_what_the_source_does_not_have_is_removed_and_only_when_it_may() {
         plant(&scene, "tree", 20, 1);
         plant(&scene, "server/tree", 20, 1);
         let server = scene.serve();
-        let (source, target, copy) = if down {
-            (server.url("tree"), "copy".to_owned(), "copy")
-        } else {
-            ("tree".to_owned(), server.url("copy"), "server/copy")
-        };
+        let (source, target, copy) = ends(&server, down);
         let run = |options: &[&str]| {
             scene.run(["sync"].iter().chain(options).copied().chain([source.as_str(), target.as_str()]))
         };
@@ -140,11 +144,7 @@ fn what_is_excluded_stays_in_a_directory_that_goes_and_so_does_what_holds_it() {
         plant(&scene, "tree", 3, 1);
         plant(&scene, "server/tree", 3, 1);
         let server = scene.serve();
-        let (source, target, copy) = if down {
-            (server.url("tree"), "copy".to_owned(), "copy")
-        } else {
-            ("tree".to_owned(), server.url("copy"), "server/copy")
-        };
+        let (source, target, copy) = ends(&server, down);
         scene.run(["sync", &source, &target]).ends_with(0);
         for name in ["extra/deep/kept.log", "extra/deep/file", "extra/other", "extra/kept/file", "gone/file"] {
             scene.write(format!("{copy}/{name}"), b"surplus");

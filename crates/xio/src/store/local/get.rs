@@ -5,39 +5,11 @@
 
 use super::LocalStore;
 use super::source::attributes_of;
+use crate::store::Attributes;
 use crate::store::small::{Held, Reading};
 use crate::store::tree::{Node, NodeKind};
-use crate::store::{Attributes, FileKind};
-use rustix::fs::Stat;
 use std::sync::Arc;
 use xdfs_proto::base::RelPath;
-
-/// What tells one state of a file from another.
-#[derive(PartialEq, Eq)]
-struct State {
-    identity: (u64, u64),
-    size: u64,
-    modified: (i64, u32),
-    changed: (i64, u32),
-}
-
-impl State {
-    fn seen(node: &Node) -> Option<Self> {
-        let Node { identity, size, modified, changed, .. } = *node;
-        (node.kind == NodeKind::Regular).then_some(Self { identity, size, modified, changed })
-    }
-
-    fn of(stat: &Stat) -> Option<Self> {
-        // Below a second, as the kernel has it.
-        let part = |nanoseconds: u64| u32::try_from(nanoseconds).ok();
-        (attributes_of(stat).kind == FileKind::Regular).then_some(Self {
-            identity: (stat.st_dev, stat.st_ino),
-            size: u64::try_from(stat.st_size).ok()?,
-            modified: (stat.st_mtime, part(stat.st_mtime_nsec)?),
-            changed: (stat.st_ctime, part(stat.st_ctime_nsec)?),
-        })
-    }
-}
 
 /// Reads the regular file at `path`; none where it is anything but a file with bytes, at most `bytes_max`, that stays what it is.
 pub(super) fn quickly(
@@ -51,18 +23,22 @@ pub(super) fn quickly(
     hold(store, path, into)?;
     let parent = &into.held.as_ref()?.parent;
     // Before the open, which may wake or arm what is no file.
-    let before = match seen {
-        Some(node) => State::seen(node)?,
-        None => State::of(&parent.look(name).ok()??)?,
+    let looked;
+    let (size, version) = match seen {
+        Some(node) => ((node.kind == NodeKind::Regular).then_some(node.size)?, &node.version),
+        None => {
+            looked = attributes_of(&parent.look(name).ok()??);
+            (looked.size?, &looked.version)
+        }
     };
     // Files of the kernel say that they are empty, and are not.
-    if before.size == 0 || before.size > bytes_max {
+    if size == 0 || size > bytes_max {
         return None;
     }
     let file = parent.open_to_read(name).ok()?;
-    let read = rustix::io::pread(&file, into.room(before.size), 0).ok()?;
-    let stat = rustix::fs::fstat(&file).ok()?;
-    (read as u64 == before.size && State::of(&stat)? == before).then(|| attributes_of(&stat))
+    let read = rustix::io::pread(&file, into.room(size), 0).ok()?;
+    let after = attributes_of(&rustix::fs::fstat(&file).ok()?);
+    (read as u64 == size && after.size == Some(size) && after.version == *version).then_some(after)
 }
 
 /// Holds the directory of `path`.
