@@ -6,7 +6,8 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety};
 use xdfs_xio::store::fault::{Call, Fault, Plan};
-use xdfs_xio::store::{Attributes, Base, Existing, LocalStore, Reading, SmallFile, Store, Version};
+use xdfs_xio::store::tree::Node;
+use xdfs_xio::store::{Attributes, Base, Existing, LocalStore, Reading, SmallFile, Store, Tree, Version};
 
 const EIO: i32 = 5;
 
@@ -177,6 +178,27 @@ pub(crate) fn only_whole_regular_files_of_the_asked_size_are_read(bench: &dyn Be
 pub(crate) fn special_mode_bits_of_small_files_are_never_set(bench: &dyn Bench) {
     one(bench, SmallFile { mode: 0o7777, ..file("x", b"") }).unwrap();
     assert_eq!(bench.store().attributes(&path("x")).unwrap().mode & 0o7000, 0);
+}
+
+#[test]
+fn a_file_that_is_another_than_was_seen_is_read_as_it_is() {
+    let bench = LocalBench::on_tmpfs();
+    let mut reading = Reading::default();
+    let mut get = |seen: &Node| {
+        let attributes = bench.store.get_small(&path("x"), Some(seen), 4096, &mut reading).unwrap();
+        (attributes.size, reading.content().to_vec())
+    };
+    bench.put("x", b"short");
+    let seen = bench.store.node(&path("x")).unwrap();
+    assert_eq!(get(&seen), (Some(5), b"short".to_vec()));
+    for content in [&b"longer than it was"[..], b"s"] {
+        bench.put("x", content);
+        assert_eq!(get(&seen), (Some(content.len() as u64), content.to_vec()));
+    }
+    std::fs::remove_file(bench.scratch.path().join("x")).unwrap();
+    make_fifo(&bench.scratch.path().join("x"));
+    let error = bench.store.get_small(&path("x"), Some(&seen), 4096, &mut Reading::default()).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::NotRegular);
 }
 
 #[test]
