@@ -38,7 +38,7 @@ pub(super) fn attributes_of<'a>(node: &'a Node, wanted: Wanted, target: Option<&
         links: told(wanted.has(Wanted::LINKS), node.links),
         inode: told(wanted.has(Wanted::INODE), inode),
         owner: told(wanted.has(Wanted::OWNER), node.owner),
-        names: told(wanted.has(Wanted::NAMES), names_of(node.owner)),
+        names: wanted.has(Wanted::NAMES).then(|| names_of(node.owner)),
         device: told(device && wanted.has(Wanted::DEVICE), node.device),
         allocated: told(wanted.has(Wanted::ALLOCATED), node.allocated),
         change: told(wanted.has(Wanted::CHANGE), change),
