@@ -52,8 +52,8 @@ pub(super) const CRATES: &[CrateRule] = &[
     CrateRule {
         name: "xdfs-client",
         ours: &["xdfs-proto", "xdfs-secure", "xdfs-xio", "xdfs-engine"],
-        // tempfile: lists of a tree that have to wait for its end.
-        foreign: &["tempfile", "thiserror"],
+        // bytes: files of a reply, without a copy; tempfile: lists of a tree that have to wait for its end.
+        foreign: &["bytes", "tempfile", "thiserror"],
         why: "the client stands on the engine and does not know the server",
     },
     CrateRule {

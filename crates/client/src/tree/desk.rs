@@ -5,17 +5,21 @@ use super::events::{Deed, Event, Events, Observer};
 use super::pending::{Filling, Flight};
 use super::{Ended, Summary};
 use crate::session::Session;
+use bytes::Bytes;
 use std::collections::VecDeque;
-use xdfs_proto::base::{Error, ErrorKind};
+use xdfs_proto::base::{Error, ErrorKind, Safety};
 use xdfs_proto::wire::path::{Answer, Call, Failure, Outcome, Reply};
 
 /// Large files that wait for their turn, while small ones go on.
 const LARGE_WAITING_MAX: usize = 512;
 
+/// Larger files are transfers of their own. Up to here the copies that a call makes of its content cost less than a transfer does.
+const SMALL_BYTES_MAX: usize = 96 << 10;
+
 /// Bytes of a page of a listing, beside those of its names: enough for thousands of entries.
 pub(super) const LIST_ROOM: usize = 128 << 10;
 
-/// Bytes of extended attributes that go in the batch of their file; more of them follow it.
+/// Bytes of calls for extended attributes and the like that go in the batch of their file; more of them follow it.
 pub(super) const EXTRAS_BYTES_MAX: usize = 8 << 10;
 
 /// Why a name that is longer than a session's records can carry is not copied.
@@ -39,11 +43,12 @@ pub(super) enum Halt {
 
 pub(super) type Flow<T> = Result<T, Halt>;
 
-/// What an answer belongs to: tasks, one for each call of a batch, or a large file.
+/// What an answer belongs to: tasks, one for each call of a batch, a large file, or small files that are being written here.
 #[derive(Debug)]
 pub(super) enum Job<T, L> {
     Batch { codes: Vec<u64>, tasks: Vec<T> },
     Transfer(L),
+    Place(Vec<L>),
 }
 
 /// See the module.
@@ -132,8 +137,11 @@ pub(super) trait Course {
         large: Self::Large,
     ) -> Flow<Option<Self::Large>>;
 
-    /// An answer to a call, which is in words where it failed.
-    fn answered(&mut self, observer: &mut dyn Observer, tasks: Vec<Self::Task>, answers: Vec<Told<'_>>);
+    /// An answer to each call of a batch, in words where it failed. All of them are slices of `reply`.
+    fn answered(&mut self, observer: &mut dyn Observer, reply: &Bytes, tasks: Vec<Self::Task>, answers: Vec<Told<'_>>);
+
+    /// What became of a small file that was to be written here. Nothing is, where the server gets the files.
+    fn placed(&mut self, _observer: &mut dyn Observer, _file: Self::Large, _outcome: Result<Safety, Error>) {}
 
     /// The end of a transfer.
     fn moved(
@@ -157,7 +165,7 @@ pub(super) trait Course {
 pub(super) struct Told<'a> {
     pub(super) outcome: Result<Answer<'a>, Error>,
     /// How safe what it changed is.
-    pub(super) safety: xdfs_proto::base::Safety,
+    pub(super) safety: Safety,
 }
 
 impl<T, L> Desk<T, L> {
@@ -185,7 +193,18 @@ impl<T, L> Desk<T, L> {
 
     /// Whether calls about a name of this length fit into an empty batch, several times and with some attributes.
     pub(super) fn takes_path(&self, session: &Session, length: usize) -> bool {
-        4 * length + self.base.len() + EXTRAS_BYTES_MAX + 8192 <= session.batch_bytes_max()
+        self.rest(length) <= session.batch_bytes_max()
+    }
+
+    /// Bytes of a file that goes in a call: it fits into an empty batch with a path of `length` bytes, attributes, and calls of
+    /// `others` bytes in front of it.
+    pub(super) fn content_max(&self, session: &Session, length: usize, others: usize) -> u64 {
+        SMALL_BYTES_MAX.min(session.batch_bytes_max().saturating_sub(self.rest(length) + others)) as u64
+    }
+
+    /// What a batch about a name of this length may take besides content.
+    fn rest(&self, length: usize) -> usize {
+        4 * length + self.base.len() + EXTRAS_BYTES_MAX + 8192
     }
 
     /// Puts one call into the batch. A `room` above that of every result is for an answer that somebody waits for: it goes at once.
@@ -240,11 +259,18 @@ pub(super) fn run<C: Course>(course: &mut C, session: &Session, observer: &mut d
     if matches!(halt, Halt::Stopped) {
         course.desk().flight.cancel();
     }
+    // What is being written here is not done twice.
+    while course.desk().flight.places() {
+        if let Some(Event::Placed(number, outcomes)) = course.desk().events.next() {
+            placed(course, observer, number, outcomes);
+        }
+    }
     // In the order in which it was begun. What was sent may have been done.
     for job in course.desk().flight.give_up().into_iter().rev() {
         let tasks: Vec<_> = match job {
             Job::Batch { tasks, .. } => tasks.into_iter().rev().map(|task| course.again(task)).collect(),
             Job::Transfer(large) => vec![course.large_again(large)],
+            Job::Place(files) => files.into_iter().rev().map(|file| course.large_again(file)).collect(),
         };
         course.desk().tasks.extend(tasks);
     }
@@ -306,6 +332,10 @@ fn hear<C: Course>(course: &mut C, observer: &mut dyn Observer, event: Event) ->
             Some(Job::Batch { codes, tasks }) => replied(course, observer, &codes, tasks, reply),
             _ => Ok(()),
         },
+        Event::Placed(number, outcomes) => {
+            placed(course, observer, number, outcomes);
+            Ok(())
+        }
         Event::Report(number, report) => match (course.desk().flight.take(number), report) {
             (Some(Job::Transfer(large)), Err(error)) if passes(error.kind) => {
                 let task = course.large_again(large);
@@ -321,6 +351,22 @@ fn hear<C: Course>(course: &mut C, observer: &mut dyn Observer, event: Event) ->
     }
 }
 
+fn placed<C: Course>(
+    course: &mut C,
+    observer: &mut dyn Observer,
+    number: u64,
+    outcomes: Result<Vec<Result<Safety, Error>>, Error>,
+) {
+    let Some(Job::Place(files)) = course.desk().flight.take(number) else { return };
+    let nobody_said =
+        || Error::new(ErrorKind::Storage, "the thread that was to write it failed, or could not be started");
+    let mut outcomes = outcomes.unwrap_or_default().into_iter();
+    for file in files {
+        let outcome = outcomes.next().unwrap_or_else(|| Err(nobody_said()));
+        course.placed(observer, file, outcome);
+    }
+}
+
 fn replied<C: Course>(
     course: &mut C,
     observer: &mut dyn Observer,
@@ -328,21 +374,20 @@ fn replied<C: Course>(
     tasks: Vec<C::Task>,
     reply: Result<Vec<u8>, Error>,
 ) -> Flow<()> {
-    let lost = match &reply {
-        Ok(payload) => match Reply::decode(payload, codes) {
+    let lost = match reply.map(Bytes::from) {
+        Ok(payload) => match Reply::decode(&payload, codes) {
             Ok(reply) => {
                 let safety = reply.safety;
                 let told = |outcome| Told { outcome: in_words(outcome), safety };
-                course.answered(observer, tasks, reply.outcomes.into_iter().map(told).collect());
+                course.answered(observer, &payload, tasks, reply.outcomes.into_iter().map(told).collect());
                 return Ok(());
             }
             Err(error) => Error::new(ErrorKind::Protocol, format!("the server's reply makes no sense: {error}")),
         },
-        Err(error) if passes(error.kind) => error.clone(),
+        Err(error) if passes(error.kind) => error,
         Err(error) => {
-            let safety = xdfs_proto::base::Safety::Written;
-            let told = tasks.iter().map(|_| Told { outcome: Err(error.clone()), safety }).collect();
-            course.answered(observer, tasks, told);
+            let told = tasks.iter().map(|_| Told { outcome: Err(error.clone()), safety: Safety::Written }).collect();
+            course.answered(observer, &Bytes::new(), tasks, told);
             return Ok(());
         }
     };

@@ -5,6 +5,7 @@
 //! there before it, so that two names which the file system takes for one (T7) are found out.
 
 mod answers;
+mod arrived;
 mod home;
 mod links;
 
@@ -20,14 +21,15 @@ use crate::options::GetOptions;
 use crate::session::Session;
 use crate::teller::Teller;
 use crate::transfer::Report;
+use arrived::Arrived;
+use bytes::Bytes;
 use links::{Firsts, Late};
 use std::collections::BTreeMap;
+use xdfs_engine::blocking::Blocking;
 use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety};
 use xdfs_proto::wire::path::{Attributes, Call, FileType, Wanted};
 use xdfs_xio::store::{Existing, LocalStore, StageRequest, Store, owners};
 
-/// Larger files are transfers of their own: up to here a batch takes several.
-const SMALL_BYTES_MAX: usize = 96 << 10;
 /// Bytes of an extended attribute that a result has room for at first; nearly all are shorter.
 const XATTR_ROOM: usize = 4 << 10;
 
@@ -119,6 +121,8 @@ pub struct Download {
     late: Late,
     /// Names to delete.
     surplus: Spill,
+    /// Threads that write small files, while this one asks for more.
+    writers: Blocking,
 }
 
 impl Download {
@@ -148,6 +152,7 @@ impl Download {
             firsts: Firsts::default(),
             late: Late::default(),
             surplus: Spill::default(),
+            writers: arrived::writers(),
         }
     }
 
@@ -201,25 +206,33 @@ impl Course for Download {
         Task::Entry(Entry { alone: false, ..large })
     }
 
-    fn answered(&mut self, observer: &mut dyn Observer, tasks: Vec<Task>, answers: Vec<Told<'_>>) {
-        let mut small = Vec::new();
+    fn answered(&mut self, observer: &mut dyn Observer, reply: &Bytes, tasks: Vec<Task>, answers: Vec<Told<'_>>) {
+        let mut arrived = Arrived::default();
         for (task, Told { outcome, .. }) in tasks.into_iter().zip(answers) {
-            self.answer(observer, task, outcome, &mut small);
+            self.answer(observer, task, outcome, reply, &mut arrived);
         }
-        self.place(observer, &small);
+        self.place(reply.len(), arrived);
     }
 
-    fn moved(&mut self, observer: &mut dyn Observer, entry: Entry, report: Result<Report, Error>) {
-        match report {
-            Ok(report) => {
+    fn placed(&mut self, observer: &mut dyn Observer, entry: Entry, outcome: Result<Safety, Error>) {
+        match outcome {
+            Ok(safety) => {
                 self.add_extras(observer, &entry);
-                self.done(observer, &entry, Deed::Copied { bytes: report.length, safety: report.safety });
+                self.done(observer, &entry, Deed::Copied { bytes: entry.source.size, safety });
             }
             Err(error) if error.kind == ErrorKind::AlreadyExists && self.options.keep_existing => {
                 self.done(observer, &entry, Deed::Skipped);
             }
             Err(error) => self.failed(observer, &entry, &error),
         }
+    }
+
+    fn moved(&mut self, observer: &mut dyn Observer, mut entry: Entry, report: Result<Report, Error>) {
+        let outcome = report.map(|report| {
+            entry.source.size = report.length;
+            report.safety
+        });
+        self.placed(observer, entry, outcome);
     }
 
     fn next_phase(&mut self, observer: &mut dyn Observer) -> bool {
@@ -380,8 +393,7 @@ impl Download {
             self.failed(observer, &entry, &desk::too_long());
             return Ok(Turn::Taken);
         }
-        let small = SMALL_BYTES_MAX.min(session.batch_bytes_max() / 2);
-        if entry.source.size > small as u64 {
+        if entry.source.size > self.desk.content_max(session, entry.path.len(), 0) {
             if !self.desk.takes_large() {
                 return Ok(Turn::Later(Task::Entry(entry)));
             }

@@ -47,6 +47,8 @@ pub(super) enum Event {
     Reply(u64, Result<Vec<u8>, Error>),
     /// A transfer.
     Report(u64, Result<Report, Error>),
+    /// Small files that were written here: one outcome for each.
+    Placed(u64, Result<Vec<Result<Safety, Error>>, Error>),
 }
 
 /// Time between two looks at whether to go on.

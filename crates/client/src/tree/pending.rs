@@ -1,4 +1,5 @@
-//! What is under way: batches of calls and transfers, within the bounds that a session has, and the batch that is being filled.
+//! What is under way: batches of calls, transfers, and small files that are being written here, within the bounds that a session
+//! has; and the batch that is being filled.
 
 use super::events::Event;
 use crate::session::Session;
@@ -28,10 +29,19 @@ pub(super) const CALLS_MAX: usize = 64;
 #[derive(Debug)]
 struct Flying<J> {
     job: J,
-    began: Instant,
+    kind: Kind,
     room: usize,
     content: usize,
-    transfer: Option<Transfer>,
+}
+
+#[derive(Debug)]
+enum Kind {
+    /// A batch that went at this time.
+    Calls(Instant),
+    /// A transfer that began at this time.
+    Transfer(Instant, Transfer),
+    /// Files that are being written here.
+    Place,
 }
 
 /// See the module. `J` is what has to be known when the answer comes, and when none comes.
@@ -42,13 +52,14 @@ pub(super) struct Flight<J> {
     rooms: usize,
     content: usize,
     transfers: usize,
+    places: usize,
     /// How long the quickest answer took.
     quickest: Duration,
 }
 
 impl<J> Default for Flight<J> {
     fn default() -> Self {
-        Self { all: BTreeMap::new(), next: 0, rooms: 0, content: 0, transfers: 0, quickest: Duration::MAX }
+        Self { all: BTreeMap::new(), next: 0, rooms: 0, content: 0, transfers: 0, places: 0, quickest: Duration::MAX }
     }
 }
 
@@ -63,6 +74,11 @@ impl<J> Flight<J> {
             && self.all.len() - self.transfers < BATCHES_MAX
             // Else the session would have this thread wait (P-71).
             && self.rooms + room + self.content + limits::CALL_BYTES_MAX <= limits::CALL_ROOM_MAX
+    }
+
+    /// Whether files are being written here.
+    pub(super) fn places(&self) -> bool {
+        self.places > 0
     }
 
     /// Whether a transfer may go.
@@ -85,14 +101,11 @@ impl<J> Flight<J> {
         if let Err(error) = session.send_calls(payload, room, answer) {
             return Err((job, error));
         }
-        self.next += 1;
-        self.rooms += room;
-        self.content += content;
-        self.all.insert(number, Flying { job, began: Instant::now(), room, content, transfer: None });
+        self.enter(Flying { job, kind: Kind::Calls(Instant::now()), room, content });
         Ok(())
     }
 
-    /// The number under which a transfer is to answer.
+    /// The number under which a transfer, or what is written here, is to answer.
     pub(super) fn number(&self) -> u64 {
         self.next
     }
@@ -100,7 +113,18 @@ impl<J> Flight<J> {
     /// A transfer was begun under [`Self::number`].
     pub(super) fn moves(&mut self, transfer: Transfer, job: J) {
         self.transfers += 1;
-        let flying = Flying { job, began: Instant::now(), room: 0, content: 0, transfer: Some(transfer) };
+        self.enter(Flying { job, kind: Kind::Transfer(Instant::now(), transfer), room: 0, content: 0 });
+    }
+
+    /// Files of a reply of `room` bytes are being written here, to answer under [`Self::number`]: the reply keeps its room.
+    pub(super) fn place(&mut self, room: usize, job: J) {
+        self.places += 1;
+        self.enter(Flying { job, kind: Kind::Place, room, content: 0 });
+    }
+
+    fn enter(&mut self, flying: Flying<J>) {
+        self.rooms += flying.room;
+        self.content += flying.content;
         self.all.insert(self.next, flying);
         self.next += 1;
     }
@@ -110,25 +134,38 @@ impl<J> Flight<J> {
         let flying = self.all.remove(&number)?;
         self.rooms -= flying.room;
         self.content -= flying.content;
-        self.transfers -= usize::from(flying.transfer.is_some());
-        self.quickest = self.quickest.min(flying.began.elapsed());
+        match flying.kind {
+            Kind::Calls(began) => self.quickest = self.quickest.min(began.elapsed()),
+            Kind::Transfer(began, _) => {
+                self.transfers -= 1;
+                self.quickest = self.quickest.min(began.elapsed());
+            }
+            Kind::Place => self.places -= 1,
+        }
         Some(flying.job)
     }
 
     /// Everything that was not answered; nothing is under way then.
     pub(super) fn give_up(&mut self) -> Vec<J> {
-        (self.rooms, self.content, self.transfers) = (0, 0, 0);
+        (self.rooms, self.content, self.transfers, self.places) = (0, 0, 0, 0);
         std::mem::take(&mut self.all).into_values().map(|flying| flying.job).collect()
     }
 
     /// Has every transfer cancelled.
     pub(super) fn cancel(&self) {
-        self.all.values().filter_map(|flying| flying.transfer.as_ref()).for_each(Transfer::cancel);
+        self.transfers().for_each(Transfer::cancel);
     }
 
     /// Bytes that the transfers under way have moved.
     pub(super) fn moving(&self) -> u64 {
-        self.all.values().filter_map(|flying| flying.transfer.as_ref()).map(Transfer::moved).sum()
+        self.transfers().map(Transfer::moved).sum()
+    }
+
+    fn transfers(&self) -> impl Iterator<Item = &Transfer> {
+        self.all.values().filter_map(|flying| match &flying.kind {
+            Kind::Transfer(_, transfer) => Some(transfer),
+            Kind::Calls(_) | Kind::Place => None,
+        })
     }
 }
 

@@ -16,6 +16,7 @@ use crate::options::PutOptions;
 use crate::session::Session;
 use crate::teller::Teller;
 use crate::transfer::Report;
+use bytes::Bytes;
 use links::{Firsts, Late};
 use sending::Extras;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,10 +24,6 @@ use xdfs_proto::base::{Error, ErrorKind, RelPath};
 use xdfs_proto::wire::path::{Call, NewTime, Wanted};
 use xdfs_xio::store::tree::{Node, NodeKind};
 use xdfs_xio::store::{LocalStore, Reading, Store, Tree};
-
-/// Larger files are transfers of their own. A batch takes several of the largest that it takes at all, and up to here the bytes of
-/// a file cost less than a transfer does.
-const SMALL_BYTES_MAX: usize = 96 << 10;
 
 /// Directories that are made in front of something in one batch; of a deeper one the outermost are made first.
 const ABOVE_MAX: usize = 16;
@@ -169,7 +166,7 @@ impl Course for Upload {
         }
     }
 
-    fn answered(&mut self, observer: &mut dyn Observer, tasks: Vec<Task>, answers: Vec<Told<'_>>) {
+    fn answered(&mut self, observer: &mut dyn Observer, _: &Bytes, tasks: Vec<Task>, answers: Vec<Told<'_>>) {
         for (task, Told { outcome, safety }) in tasks.into_iter().zip(answers) {
             self.answer(observer, task, outcome, safety);
         }
@@ -391,7 +388,7 @@ impl Upload {
         let Some((calls, bytes)) = self.above(session, id)? else { return Ok(Turn::Later(Task::Finish(id))) };
         let node = RelPath::parse(&directory.path).ok().and_then(|path| self.store.node(&path).ok());
         let mut extras = node.as_ref().map(|node| self.extras(&directory.path, node)).unwrap_or_default();
-        if extras.bytes() > EXTRAS_BYTES_MAX
+        if extras.bytes(directory.path.len()) > EXTRAS_BYTES_MAX
             && let Some(node) = node
         {
             extras = Extras::default();
@@ -404,7 +401,7 @@ impl Upload {
         if !self.desk.make_room(
             session,
             calls + 1 + extras.count(),
-            2 * directory.path.len() + bytes + extras.bytes(),
+            2 * directory.path.len() + bytes + extras.bytes(directory.path.len()),
             0,
         )? {
             return Ok(Turn::Later(Task::Finish(id)));

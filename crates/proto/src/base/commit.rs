@@ -60,10 +60,45 @@ struct File {
     failed: bool,
 }
 
+impl File {
+    fn is_to_finish(&self) -> bool {
+        !self.failed && !self.finished
+    }
+
+    fn is_to_sync(&self) -> bool {
+        !self.failed && self.asked.durable && !self.synced
+    }
+
+    fn is_to_name(&self) -> bool {
+        !self.failed && !self.named
+    }
+}
+
+/// The first member that has to be finished, synced and named. What is done stays done, so they only grow, and the next step is
+/// found without a look at everybody.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+struct First {
+    finish: usize,
+    sync: usize,
+    name: usize,
+}
+
+impl First {
+    fn follow(&mut self, files: &[File]) {
+        let beyond = |from: usize, is_to: fn(&File) -> bool| {
+            files.iter().skip(from).position(is_to).map_or(files.len(), |ahead| from + ahead)
+        };
+        self.finish = beyond(self.finish, File::is_to_finish);
+        self.sync = beyond(self.sync, File::is_to_sync);
+        self.name = beyond(self.name, File::is_to_name);
+    }
+}
+
 /// See the module.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Commit {
     files: Vec<File>,
+    first: First,
     /// By number: its names are synced.
     directories: Vec<bool>,
     /// The file system is synced instead of each file.
@@ -77,7 +112,10 @@ impl Commit {
     pub fn group(members: Vec<Member>, at_once: bool, bugs: Bugs) -> Self {
         let directories = members.iter().flat_map(|member| &member.directories).max().map_or(0, |last| last + 1);
         let begun = |asked| File { asked, finished: false, synced: false, named: false, failed: false };
-        Self { files: members.into_iter().map(begun).collect(), directories: vec![false; directories], at_once, bugs }
+        let files: Vec<File> = members.into_iter().map(begun).collect();
+        let mut first = First::default();
+        first.follow(&files);
+        Self { files, first, directories: vec![false; directories], at_once, bugs }
     }
 
     /// The commit of one file.
@@ -90,21 +128,21 @@ impl Commit {
         let sync = self.next_sync();
         // The deliberate mistake puts off the sync of what has no name yet.
         let (before, behind) = if self.bugs.has(Bug::NameBeforeSync) { (None, sync) } else { (sync, None) };
-        self.first(|file| !file.finished)
+        self.member(self.first.finish)
             .map(Step::Finish)
             .or(before)
-            .or_else(|| self.first(|file| !file.named).map(Step::Name))
+            .or_else(|| self.member(self.first.name).map(Step::Name))
             .or(behind)
             .or_else(|| self.next_directory().map(Step::SyncDirectory))
     }
 
-    /// The first member for which everything went well so far and that needs `what`.
-    fn first(&self, what: impl Fn(&File) -> bool) -> Option<usize> {
-        self.files.iter().position(|file| !file.failed && what(file))
+    /// The number, where there is such a member.
+    fn member(&self, number: usize) -> Option<usize> {
+        (number < self.files.len()).then_some(number)
     }
 
     fn next_sync(&self) -> Option<Step> {
-        let member = self.first(|file| file.asked.durable && !file.synced)?;
+        let member = self.member(self.first.sync)?;
         Some(if self.at_once { Step::SyncSystem } else { Step::SyncFile(member) })
     }
 
@@ -133,6 +171,7 @@ impl Commit {
                 }
             }
         }
+        self.first.follow(&self.files);
         Ok(())
     }
 
@@ -157,6 +196,7 @@ impl Commit {
                 Step::SyncDirectory(directory) => file.asked.durable && file.asked.directories.contains(&directory),
             };
         }
+        self.first.follow(&self.files);
     }
 
     /// Whether the file has its name: it can no longer be taken back.

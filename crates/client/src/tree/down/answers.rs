@@ -1,34 +1,29 @@
 //! What the server answered, and what is made of it at home.
 
+use super::arrived::Arrived;
 use super::{Download, Entry, Source, Task, parse};
 use crate::tree::compare::{Names, There};
 use crate::tree::desk::Course;
 use crate::tree::directories::DirectoryId;
 use crate::tree::events::{Deed, Observer};
 use crate::tree::{STUCK, is_stuck, join};
+use bytes::Bytes;
 use std::collections::btree_map;
-use xdfs_proto::base::{Error, ErrorKind, RelPath};
+use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_proto::limits;
 use xdfs_proto::wire::path::{Answer, Entry as Listed, FileType, Listing};
 use xdfs_xio::store::tree::Take;
-use xdfs_xio::store::{SmallFile, Store, Tree};
-
-/// A small file that has come.
-pub(super) struct Arrived<'a> {
-    entry: Entry,
-    target: RelPath,
-    mode: u32,
-    modified: Option<(i64, u32)>,
-    content: &'a [u8],
-}
+use xdfs_xio::store::{Store, Tree};
 
 impl Download {
-    pub(super) fn answer<'a>(
+    /// Acts on the answer to one call; a small file joins those that `arrived` with the same `reply`.
+    pub(super) fn answer(
         &mut self,
         observer: &mut dyn Observer,
         task: Task,
-        outcome: Result<Answer<'a>, Error>,
-        small: &mut Vec<Arrived<'a>>,
+        outcome: Result<Answer<'_>, Error>,
+        reply: &Bytes,
+        arrived: &mut Arrived,
     ) {
         match (task, outcome) {
             (Task::List { id, .. }, Ok(Answer::Listing(listing))) => self.listed(observer, id, &listing),
@@ -42,13 +37,10 @@ impl Download {
                 self.settle(id);
             }
             (Task::Entry(entry), Ok(Answer::File { attributes, content })) => match parse(&entry.path) {
-                Ok(target) => small.push(Arrived {
-                    target,
-                    mode: attributes.mode.unwrap_or(entry.source.mode) & 0o777,
-                    modified: attributes.modified.or(entry.source.modified),
-                    content,
-                    entry,
-                }),
+                Ok(target) => {
+                    let existing = self.existing(&entry);
+                    arrived.push(entry, target, &attributes, existing, reply.slice_ref(content));
+                }
                 Err(error) => self.failed(observer, &entry, &error),
             },
             // It grew since it was listed.
@@ -78,37 +70,6 @@ impl Download {
                 self.reduced(observer, &path, &error);
             }
             (Task::Enter { .. } | Task::Finish(_), _) => {}
-        }
-    }
-
-    /// Gives the small files of one reply their names, together.
-    pub(super) fn place(&mut self, observer: &mut dyn Observer, arrived: &[Arrived<'_>]) {
-        let files: Vec<SmallFile<'_>> = arrived
-            .iter()
-            .map(|one| SmallFile {
-                target: one.target.clone(),
-                content: one.content,
-                mode: one.mode,
-                modified: one.modified,
-                existing: self.existing(&one.entry),
-                base: None,
-                parents: false,
-                holes: one.entry.source.holes,
-            })
-            .collect();
-        let placed = if files.is_empty() { Vec::new() } else { self.store.put_small(&files, self.options.durable) };
-        for (one, outcome) in arrived.iter().zip(placed) {
-            match outcome {
-                Ok(safety) => {
-                    self.add_extras(observer, &one.entry);
-                    let bytes = one.content.len() as u64;
-                    self.done(observer, &one.entry, Deed::Copied { bytes, safety });
-                }
-                Err(error) if error.kind == ErrorKind::AlreadyExists && self.options.keep_existing => {
-                    self.done(observer, &one.entry, Deed::Skipped);
-                }
-                Err(error) => self.failed(observer, &one.entry, &error),
-            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! Entries as calls of a batch.
 
-use super::{Entry, SMALL_BYTES_MAX, Task, Upload};
+use super::{Entry, Task, Upload};
 use crate::session::Session;
 use crate::tree::desk::{Course, EXTRAS_BYTES_MAX, Flow, Turn};
 use crate::tree::events::Observer;
@@ -17,8 +17,10 @@ impl Upload {
         observer: &mut dyn Observer,
         mut entry: Entry,
     ) -> Flow<Turn<Task>> {
-        let small = SMALL_BYTES_MAX.min(session.batch_bytes_max() / 2);
-        if entry.node.size > small as u64 {
+        let Some((calls, bytes)) = self.above(session, entry.directory)? else {
+            return Ok(Turn::Later(Task::Entry(entry)));
+        };
+        if entry.node.size > self.desk.content_max(session, entry.path.len(), bytes) {
             if !self.desk.takes_large() {
                 return Ok(Turn::Later(Task::Entry(entry)));
             }
@@ -28,11 +30,8 @@ impl Upload {
             self.desk.large.push_back(entry);
             return Ok(Turn::Taken);
         }
-        let Some((calls, bytes)) = self.above(session, entry.directory)? else {
-            return Ok(Turn::Later(Task::Entry(entry)));
-        };
         let extras = self.few(&mut entry);
-        let size = entry.path.len() + entry.node.size as usize + bytes + extras.bytes();
+        let size = entry.path.len() + entry.node.size as usize + bytes + extras.bytes(entry.path.len());
         if !self.desk.make_room(session, calls + 1 + extras.count(), size, 0)? {
             return Ok(Turn::Later(Task::Entry(entry)));
         }
@@ -49,8 +48,9 @@ impl Upload {
         self.make_above(entry.directory);
         let hash =
             (self.options.verify >= crate::Verify::Hash).then(|| xdfs_secure::content::hash(self.reading.content()));
+        let path = entry.path.clone();
         let put = Put {
-            path: &entry.path,
+            path: &path,
             keep_existing: self.options.keep_existing,
             parents: false,
             mode: entry.node.mode & 0o777,
@@ -59,9 +59,7 @@ impl Upload {
             hash,
             content: self.reading.content(),
         };
-        let path = entry.path.clone();
-        let call = Call::Put(put);
-        self.desk.filling.push(&call, 0, Task::Entry(entry.clone()));
+        self.desk.filling.push(&Call::Put(put), 0, Task::Entry(entry));
         extras.push(&mut self.desk.filling, &path);
         Ok(Turn::Taken)
     }
@@ -86,7 +84,7 @@ impl Upload {
             return Ok(Turn::Later(Task::Entry(entry)));
         };
         let extras = self.few(&mut entry);
-        let size = 2 * entry.path.len() + text.len() + bytes + extras.bytes();
+        let size = 2 * entry.path.len() + text.len() + bytes + extras.bytes(entry.path.len());
         if !self.desk.make_room(session, calls + 2 + extras.count(), size, 0)? {
             return Ok(Turn::Later(Task::Entry(entry)));
         }
@@ -103,7 +101,7 @@ impl Upload {
             return Ok(Turn::Later(Task::Entry(entry)));
         };
         let extras = self.few(&mut entry);
-        let size = 2 * entry.path.len() + bytes + extras.bytes();
+        let size = 2 * entry.path.len() + bytes + extras.bytes(entry.path.len());
         if !self.desk.make_room(session, calls + 2 + extras.count(), size, 0)? {
             return Ok(Turn::Later(Task::Entry(entry)));
         }
@@ -123,7 +121,7 @@ impl Upload {
     /// What is set besides in the batch of the entry: nothing where that is too long, which follows then.
     fn few(&self, entry: &mut Entry) -> Extras {
         let extras = self.extras(&entry.path, &entry.node);
-        entry.follows = extras.bytes() > EXTRAS_BYTES_MAX;
+        entry.follows = extras.bytes(entry.path.len()) > EXTRAS_BYTES_MAX;
         if entry.follows { Extras::default() } else { extras }
     }
 
@@ -133,7 +131,7 @@ impl Upload {
         let first = Extras { owner, mode, xattrs: Vec::new() };
         let each = xattrs.into_iter().map(|xattr| Extras { xattrs: vec![xattr], ..Extras::default() });
         for extras in std::iter::once(first).chain(each) {
-            let bytes = extras.count() * entry.path.len() + extras.bytes();
+            let bytes = extras.bytes(entry.path.len());
             // A value may be as long as a whole record.
             if bytes + self.desk.base.len() + 1024 > session.batch_bytes_max() {
                 self.books.summary.reduced += 1;
@@ -189,9 +187,10 @@ impl Extras {
         usize::from(self.owner.is_some()) + usize::from(self.mode.is_some()) + self.xattrs.len()
     }
 
-    pub(super) fn bytes(&self) -> usize {
+    /// Of their calls about a path of so many bytes.
+    pub(super) fn bytes(&self, path: usize) -> usize {
         let owner = self.owner.as_ref().map_or(0, |owned| owned.names.0.len() + owned.names.1.len());
-        owner + self.xattrs.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>()
+        self.count() * path + owner + self.xattrs.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>()
     }
 
     pub(super) fn push(&self, filling: &mut Filling<Task>, path: &[u8]) {

@@ -17,7 +17,6 @@ use crate::store::{Existing, Result, Source};
 use crate::sys;
 use rustix::fs::Mode;
 use rustix::io::Errno;
-use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use xdfs_proto::base::commit::Member;
@@ -68,7 +67,6 @@ struct LocalMember {
 pub(in crate::store) struct LocalGroup<'s> {
     store: &'s LocalStore,
     durable: bool,
-    known: BTreeMap<RelPath, usize>,
     directories: Vec<Directory>,
     members: Vec<Result<LocalMember>>,
     /// Somebody has begun to write what the syncs of single files will wait for.
@@ -78,8 +76,8 @@ pub(in crate::store) struct LocalGroup<'s> {
 impl<'s> LocalGroup<'s> {
     /// Opens every file of the group; none has a byte yet.
     pub(in crate::store) fn open(store: &'s LocalStore, files: &[SmallFile<'_>], durable: bool) -> Self {
-        let (known, directories, members) = (BTreeMap::new(), Vec::new(), Vec::with_capacity(files.len()));
-        let mut group = Self { store, durable, known, directories, members, begun: false };
+        let (directories, members) = (Vec::new(), Vec::with_capacity(files.len()));
+        let mut group = Self { store, durable, directories, members, begun: false };
         for file in files {
             let member = group.stage(file);
             group.members.push(member);
@@ -112,8 +110,9 @@ impl<'s> LocalGroup<'s> {
 
     /// The number of the directory `path`, which is held from now on.
     fn directory(&mut self, path: &RelPath, file: &SmallFile<'_>) -> Result<usize> {
-        if let Some(number) = self.known.get(path) {
-            return Ok(*number);
+        // Neighbours follow each other.
+        if let Some(number) = self.directories.iter().rposition(|directory| directory.path == *path) {
+            return Ok(number);
         }
         let root = &self.store.root;
         let mut held = root.hold_directory(path);
@@ -124,7 +123,6 @@ impl<'s> LocalGroup<'s> {
         let number = self.directories.len();
         let in_memory = self.durable && parent.in_memory();
         let (path, made) = (path.clone(), Vec::new());
-        self.known.insert(path.clone(), number);
         self.directories.push(Directory { path, parent, made, in_memory, kept_mode: None });
         Ok(number)
     }
