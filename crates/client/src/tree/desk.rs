@@ -7,11 +7,15 @@ use super::{Ended, Summary};
 use crate::session::Session;
 use bytes::Bytes;
 use std::collections::VecDeque;
+use std::time::{Duration, Instant};
 use xdfs_proto::base::{Error, ErrorKind, Safety};
 use xdfs_proto::wire::path::{Answer, Call, Failure, Outcome, Reply};
 
 /// Large files that wait for their turn, while small ones go on.
 const LARGE_WAITING_MAX: usize = 512;
+
+/// So long a copy that ends early waits for what is being written here.
+const PLACE_WAIT: Duration = Duration::from_secs(30);
 
 /// Larger files are transfers of their own. Up to here the copies that a call makes of its content cost less than a transfer does.
 const SMALL_BYTES_MAX: usize = 96 << 10;
@@ -259,8 +263,9 @@ pub(super) fn run<C: Course>(course: &mut C, session: &Session, observer: &mut d
     if matches!(halt, Halt::Stopped) {
         course.desk().flight.cancel();
     }
-    // What is being written here is not done twice.
-    while course.desk().flight.places() {
+    // What is being written here is not done twice, unless its disk does not answer.
+    let until = Instant::now() + PLACE_WAIT;
+    while course.desk().flight.places() && Instant::now() < until {
         if let Some(Event::Placed(number, outcomes)) = course.desk().events.next() {
             placed(course, observer, number, outcomes);
         }

@@ -16,7 +16,7 @@ use super::events::{Deed, Event, Observer};
 use super::spill::Spill;
 use super::{Ended, TreeOptions};
 use crate::calls::Facts;
-use crate::ends::Target;
+use crate::ends::{RESUME_BYTES_MIN, Target};
 use crate::options::GetOptions;
 use crate::session::Session;
 use crate::teller::Teller;
@@ -299,7 +299,8 @@ impl Course for Download {
         );
         let options = GetOptions {
             durable: self.options.durable,
-            resume: true,
+            // Of a shorter one nothing was left.
+            resume: entry.source.size >= RESUME_BYTES_MIN,
             verify: self.options.verify,
             ..GetOptions::default()
         };

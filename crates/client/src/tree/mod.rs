@@ -1,8 +1,9 @@
 //! Trees: many files of many sizes over one session, up or down (PATHM-08..13, CLI-10..19).
 //!
-//! One thread, the application's own, is the papers' manager and worker in one: it walks the source, puts small files into batches
-//! and large ones on their way as transfers of their own, and hears from all of them through one queue. Nothing waits for a
-//! round trip per file: calls and transfers are under way by the dozen, and the walk goes on beside them.
+//! One thread, the application's own, is the papers' manager: it walks the source, puts small files into batches and large ones on
+//! their way as transfers of their own, and hears from all of them through one queue. Small files that come are written by threads
+//! beside it. Nothing waits for a round trip per file: calls and transfers are under way by the dozen, and the walk goes on beside
+//! them.
 //!
 //! What is remembered does not grow with the number of files: the directories between the walk and what is still under way, and
 //! eight bytes for each name of a directory that exists on both sides. Lists that have to wait for the end (second names of files,

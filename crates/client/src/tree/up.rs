@@ -5,7 +5,7 @@ mod links;
 mod sending;
 mod walk;
 
-use super::compare::Names;
+use super::compare::{Names, There};
 use super::desk::{self, Books, Course, Desk, EXTRAS_BYTES_MAX, Flow, Halt, LIST_ROOM, Named, Told, Turn};
 use super::directories::{Directory, DirectoryId};
 use super::events::{Deed, Event, Observer};
@@ -32,7 +32,7 @@ const ABOVE_MAX: usize = 16;
 #[derive(Clone, Debug)]
 pub(super) enum Task {
     /// A directory comes next.
-    Enter { parent: Option<DirectoryId>, path: Vec<u8>, node: Box<Node>, fresh: bool, touched: bool },
+    Enter { parent: Option<DirectoryId>, path: Vec<u8>, node: Box<Node>, there: Option<There> },
     /// The next page of what the target has of a directory.
     Compare { id: DirectoryId, cursor: Vec<u8> },
     /// The next page of a directory of the source.
@@ -118,7 +118,7 @@ impl Upload {
             desk: Desk::new(
                 base.into(),
                 options.durable,
-                Task::Enter { parent: None, path: Vec::new(), node, fresh, touched: true },
+                Task::Enter { parent: None, path: Vec::new(), node, there: (!fresh).then_some(There::OlderDirectory) },
             ),
             options,
             books: Books::default(),
@@ -194,8 +194,8 @@ impl Course for Upload {
     /// Takes on a task, or says that something has to be answered first.
     fn take(&mut self, session: &Session, observer: &mut dyn Observer, task: Task) -> Flow<Turn<Task>> {
         match task {
-            Task::Enter { parent, path, node, fresh, touched } => {
-                self.enter(parent, path, &node, (fresh, touched));
+            Task::Enter { parent, path, node, there } => {
+                self.enter(observer, parent, path, &node, there);
                 Ok(Turn::Taken)
             }
             Task::Walk { id, cursor } => {
@@ -242,12 +242,25 @@ impl Course for Upload {
 }
 
 impl Upload {
-    fn enter(&mut self, parent: Option<DirectoryId>, path: Vec<u8>, node: &Node, (fresh, touched): (bool, bool)) {
+    fn enter(
+        &mut self,
+        observer: &mut dyn Observer,
+        parent: Option<DirectoryId>,
+        path: Vec<u8>,
+        node: &Node,
+        there: Option<There>,
+    ) {
+        let fresh = !matches!(there, Some(There::Directory | There::OlderDirectory));
+        if fresh && self.options.dry_run && parent.is_some() {
+            self.books.summary.directories += 1;
+            observer.done(&path, Deed::Made);
+        }
         let bits = if self.options.keep.modes { 0o7777 } else { 0o777 };
         let mut directory = Directory::new(path, parent, node.mode & bits, Some(node.modified));
         directory.fresh = fresh;
+        directory.in_its_way = there == Some(There::OtherKind);
         directory.made = !fresh;
-        directory.touched = touched;
+        directory.touched = there != Some(There::Directory);
         let id = self.books.directories.enter(directory);
         // It holds its parent itself now.
         if let Some(parent) = parent {
@@ -277,6 +290,10 @@ impl Upload {
         // Its owner has to get in until it is finished.
         let mode = directory.mode & 0o777 | 0o700;
         let path = directory.path.clone();
+        if directory.in_its_way {
+            // In the same batch, so that nothing comes between; said again, it finds a directory and fails.
+            self.desk.filling.push(&Call::Unlink { path: &path }, 0, Task::Step);
+        }
         self.desk.filling.push(&Call::MakeDirectory { path: &path, parents: true, mode }, 0, Task::Make(id));
     }
 
@@ -284,17 +301,18 @@ impl Upload {
     /// the outermost ones are on their way, and have to be there first.
     fn above(&mut self, session: &Session, id: DirectoryId) -> Flow<Option<(usize, usize)>> {
         let missing = self.books.directories.missing(id);
-        let length = |this: &Self, id: &DirectoryId| this.books.directories.get(*id).map_or(0, |one| one.path.len());
-        let bytes = missing.iter().map(|id| length(self, id)).sum();
+        let of = |this: &Self, id: &DirectoryId| this.books.directories.get(*id).map_or((0, 0), Directory::making);
+        let add = |sum: (usize, usize), one: (usize, usize)| (sum.0 + one.0, sum.1 + one.1);
+        let (calls, bytes) = missing.iter().map(|id| of(self, id)).fold((0, 0), add);
         let most = session.batch_bytes_max() / 4;
-        if missing.len() <= ABOVE_MAX && bytes <= most {
-            return Ok(Some((missing.len(), bytes)));
+        if calls <= ABOVE_MAX && bytes <= most {
+            return Ok(Some((calls, bytes)));
         }
         if self.desk.flight.is_empty() {
             self.desk.flush(session)?;
             let mut sum = 0;
             for (index, id) in missing.iter().take(ABOVE_MAX).enumerate() {
-                sum += length(self, id);
+                sum += of(self, id).1;
                 if index > 0 && sum > most {
                     break;
                 }

@@ -96,7 +96,7 @@ fn a_dry_run_tells_and_changes_nothing() {
     let outcome = scene.run(["sync", "-n", "--delete", "tree", &url]);
     let mut lines: Vec<_> = outcome.ends_with(0).text().lines().collect();
     lines.sort_unstable();
-    assert_eq!(lines, ["copy d2/e2/file-2", "copy more/file", "delete surplus"]);
+    assert_eq!(lines, ["copy d2/e2/file-2", "copy more/file", "delete surplus", "make more"]);
     assert_eq!(differences(&scene.path("tree"), &scene.path("server/copy"), false), before);
     assert!(!scene.path("server/copy/more").exists());
     let outcome = scene.run(["sync", "-n", "--delete", &url, "tree"]);
@@ -134,6 +134,31 @@ fn only_what_the_source_does_not_have_is_removed_and_only_when_it_may() {
         run(&[]).ends_with(0);
         same(&scene, "tree", copy, false);
         assert!(scene.path("server").exists() && std::path::Path::new("/etc").exists());
+    }
+}
+
+#[test]
+fn what_has_become_a_directory_takes_the_place_of_what_it_was() {
+    for down in [false, true] {
+        let scene = Scene::new();
+        plant(&scene, "tree", 20, 1);
+        plant(&scene, "server/tree", 20, 1);
+        let server = scene.serve();
+        let (source, target, copy) = ends(&server, down);
+        let target_of = |name: &str| scene.path(format!("{copy}/{name}"));
+        scene.run(["sync", &source, &target]).ends_with(0);
+        // A file, and a link to a directory outside, where the source has directories with something in them.
+        scene.write("outside/kept", b"not of this copy");
+        for name in ["d1/e1", "d2"] {
+            std::fs::remove_dir_all(target_of(name)).expect("it is there");
+        }
+        scene.write(format!("{copy}/d1/e1"), b"was a file");
+        std::os::unix::fs::symlink(scene.path("outside"), target_of("d2")).expect("a link");
+        let dry = scene.run(["sync", "-n", "--json", &source, &target]);
+        assert!(names(&dry, "made").contains(&"d2".to_owned()) && target_of("d2").is_symlink());
+        scene.run(["sync", &source, &target]).ends_with(0);
+        same(&scene, "tree", copy, false);
+        assert_eq!(std::fs::read_dir(scene.path("outside")).expect("it is there").count(), 1);
     }
 }
 

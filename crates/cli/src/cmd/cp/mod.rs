@@ -119,7 +119,7 @@ impl Copy<'_> {
     /// A directory becomes the target, or goes into it where that is there, as cp does.
     fn directory_up(&mut self, path: &Path, target: &Url, tree: &TreePlan, several: bool) -> Result<Exit, Failure> {
         let mut known = None;
-        if !several && !target.directory && !target.path.is_root() {
+        if !several && !target.path.is_root() {
             match self.look(target) {
                 Ok(found) => known = Some(found),
                 Err(failed) => return self.moving.tell(Err(failed)),

@@ -74,11 +74,8 @@ impl Upload {
         let node = Box::new(node);
         match (node.kind, there) {
             (NodeKind::Directory, there) => {
-                // What is in its way is found out when it is made.
-                let fresh = !matches!(there, Some(There::Directory | There::OlderDirectory));
-                let touched = there != Some(There::Directory);
                 self.books.directories.hold(id);
-                self.desk.tasks.push(Task::Enter { parent: Some(id), path, node, fresh, touched });
+                self.desk.tasks.push(Task::Enter { parent: Some(id), path, node, there });
             }
             (_, Some(There::Same)) => self.skip(observer, &path),
             (kind, _) if !self.options.keep.specials && is_special(kind) => self.books.summary.passed_over += 1,
