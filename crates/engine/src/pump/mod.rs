@@ -208,8 +208,9 @@ where
             if let Some(ending) = self.ending() {
                 return (ending, self.host, self.mailbox);
             }
-            let deadline = self.deadline();
-            if self.session.deadline().is_some_and(|due| due <= now) {
+            let owed = self.session.deadline();
+            let deadline = self.deadline(owed);
+            if owed.is_some_and(|due| due <= now) {
                 // A busy dispatcher never reports a deadline: acknowledgements do not wait for a quiet moment.
                 self.session.on_time(now);
                 self.drain();
@@ -232,7 +233,8 @@ where
         }
     }
 
-    fn deadline(&mut self) -> Option<Instant> {
+    /// When something is to be done though nothing happens: what the session owes at a time, and the pump's own affairs.
+    fn deadline(&mut self, owed: Option<Instant>) -> Option<Instant> {
         let now = self.dispatch.now();
         let busy = self.session.live_operations() > 0;
         self.idle_since = if busy || self.calls > 0 { None } else { self.idle_since.or(Some(now)) };
@@ -242,7 +244,7 @@ where
         let retire = self.idle_since.filter(|_| may_retire).map(|since| since.after(bounds::IDLE_BEFORE_RETIRING));
         // Nothing is owed on an idle session: no tick wakes it.
         let tick = (busy || self.session.is_closing() || self.calls > 0 || !boundary).then_some(self.next_tick);
-        [self.session.deadline(), tick, retire, self.leaving_until()].into_iter().flatten().min()
+        [owed, tick, retire, self.leaving_until()].into_iter().flatten().min()
     }
 
     /// Looks at every channel's progress, for stalls.

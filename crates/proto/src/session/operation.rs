@@ -237,12 +237,17 @@ impl Operation {
         }
     }
 
-    /// The sending half while it may send blocks on `channel`: before the first CREDIT behind the GRANT, on its channel.
-    pub(super) fn bulk(&mut self, channel: ChannelId) -> Option<&mut Sender> {
+    /// Whether its blocks may go on `channel`: before the first CREDIT behind the GRANT, on its channel.
+    pub(super) fn may_carry(&self, channel: ChannelId) -> bool {
         let first = channel == self.opening && !self.owes.has(Owes::GRANT);
-        let State::Sending { life, sender, everywhere, given_up: None } = &mut self.state else { return None };
+        let State::Sending { life, sender: Some(_), everywhere, given_up: None } = &self.state else { return false };
         let moving = matches!(life, Sending::Moving | Sending::Checking | Sending::Finishing);
-        if moving && (*everywhere || first) { sender.as_mut() } else { None }
+        moving && (*everywhere || first)
+    }
+
+    /// The sending half while it may send blocks on `channel`.
+    pub(super) fn bulk(&mut self, channel: ChannelId) -> Option<&mut Sender> {
+        if self.may_carry(channel) { self.sender() } else { None }
     }
 
     /// When a block may be repeated, where `others` says that a channel other than its own is free.

@@ -49,16 +49,18 @@ impl Session {
     /// Whether another idle channel could have something to send although this one had nothing: what belongs to one
     /// channel, what only channels may carry that have not ended, and blocks that go elsewhere than before.
     fn more_for_others(&self, now: Instant) -> bool {
-        let due = |operation: &Operation| operation.repeat_at(|own| self.idle_but(own)).is_some_and(|at| at <= now);
+        let idle = self.idle_up();
+        let due = |operation: &Operation| operation.repeat_at(|own| idle.others_than(own)).is_some_and(|at| at <= now);
         self.own_waiting > 0
             || self.fences.values().any(|fence| fence.told.is_none())
             || self.operations.values().any(|operation| operation.owes.any() || operation.has_work() || due(operation))
     }
 
-    /// Whether a channel other than this one is idle and may carry blocks.
-    pub(super) fn idle_but(&self, channel: ChannelId) -> bool {
+    /// The idle channels that may carry blocks.
+    pub(super) fn idle_up(&self) -> IdleUp {
         let up = |idle: &ChannelId| self.channels.get(idle).is_some_and(|state| state.life == Life::Up);
-        self.idle.iter().any(|idle| *idle != channel && up(idle))
+        let mut all = self.idle.iter().copied().filter(up);
+        IdleUp([all.next(), all.next()])
     }
 
     /// Gives a free channel something to send. False when there is nothing for it.
@@ -208,7 +210,8 @@ impl Session {
         let Some(state) = self.channels.get(&channel).filter(|state| state.life == Life::Up) else { return false };
         let record = state.send.records;
         let after = self.operations.range((core::ops::Bound::Excluded(self.turn), core::ops::Bound::Unbounded));
-        let order = after.chain(self.operations.range(..=self.turn)).map(|(id, _)| *id);
+        let order = after.chain(self.operations.range(..=self.turn));
+        let order = order.filter(|(_, operation)| operation.may_carry(channel)).map(|(id, _)| *id);
         let mut picked: Option<(OperationId, Extent)> = None;
         for id in order.collect::<Turns>() {
             let Some(sender) = self.operations.get_mut(&id).and_then(|operation| operation.bulk(channel)) else {
@@ -272,6 +275,15 @@ impl Session {
         state.busy = true;
         self.outputs.push_back(Output::Send { channel, head, payload });
         true
+    }
+}
+
+/// See [`Session::idle_up`]: two of them say whether there is another than a given one, however many operations ask.
+pub(super) struct IdleUp([Option<ChannelId>; 2]);
+
+impl IdleUp {
+    pub(super) fn others_than(&self, channel: ChannelId) -> bool {
+        self.0.iter().flatten().any(|idle| *idle != channel)
     }
 }
 
