@@ -3,8 +3,9 @@
 use super::hashing::{hash_arriving, is_hashed};
 use super::line::{Arriving, Record};
 use super::{Host, Pump};
-use crate::transfer::Writing;
+use crate::transfer::{Block, Writing};
 use crate::{bounds, control};
+use std::sync::Arc;
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, Extent, Level};
 use xdfs_proto::session::{Fault, Verdict};
 use xdfs_proto::wire::{Event, Head};
@@ -262,11 +263,11 @@ where
                 self.receive_pool.give(buffer);
                 self.mark_when_due(operation, now);
             }
-            Some(Writing::Beside(_)) => {
-                if let Some(writer) = &self.writer {
-                    self.at_writer += 1;
-                    writer.write(operation, extent, buffer, leaf);
-                }
+            // A second copy of a block that came when all was written: nobody needs it.
+            Some(Writing::Beside(_)) if self.after_detach.contains_key(&operation) => self.receive_pool.give(buffer),
+            Some(Writing::Beside(stage)) => {
+                let block = Block { operation, stage: Arc::clone(stage), extent, buffer, leaf };
+                self.write_beside(block);
             }
             Some(Writing::Ordered { next, waiting, .. }) => {
                 if extent.offset() < *next || waiting.contains_key(&extent.offset()) {

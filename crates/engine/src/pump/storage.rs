@@ -8,7 +8,7 @@ use crate::host::{Opened, Staged};
 use crate::mail::Mail;
 use crate::transfer::hashing::Hashed;
 use crate::transfer::reader::Stream;
-use crate::transfer::{Reading, Shared, SourceSide, Transfer, Writer, Writing, Written, commit};
+use crate::transfer::{Block, Reading, Shared, SourceSide, Transfer, Writer, Writing, Written, commit};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use xdfs_proto::base::{Error, ErrorKind, Extent, OperationId};
@@ -170,7 +170,7 @@ where
                 let replaces = staged.stage.replaces().to_vec();
                 // Bytes that are known, and known to be the source's, are hashed by nobody again.
                 let doubt = staged.stage.kept().iter().any(|one| !one.proved || one.value.is_none());
-                let writing = self.writing(operation, Arc::new(staged.stage));
+                let writing = self.writing(Arc::new(staged.stage));
                 let ordered = matches!(writing, Ok(Writing::Ordered { .. }));
                 writing.map(|writing| {
                     let transfer = self.transfers.entry(operation).or_default();
@@ -185,7 +185,7 @@ where
     }
 
     /// How a stage is written.
-    fn writing(&mut self, operation: OperationId, stage: Arc<Stage>) -> Result<Writing, Error> {
+    fn writing(&mut self, stage: Arc<Stage>) -> Result<Writing, Error> {
         let ordered = stage.order() == Order::Ascending;
         if matches!(*stage, Stage::Null) {
             return Ok(Writing::Discard(stage));
@@ -199,15 +199,12 @@ where
             return Ok(Writing::Inline(stage));
         }
         if self.writer.is_none() {
-            // A place for every buffer, and for what attaches and detaches: the pump never waits for its writer, which
-            // may wait for the pump's mailbox.
-            let places = bounds::RECEIVE_BUFFERS + 4 * self.session.limits().operations_max;
+            // A place for every buffer, and for operations that end before their blocks are written: the pump never waits for its
+            // writer, which may wait for the pump's mailbox.
+            let places = bounds::RECEIVE_BUFFERS + 2 * self.session.limits().operations_max;
             let writer = Writer::start(places, self.post.clone())
                 .map_err(|error| Error::new(ErrorKind::Resources, format!("cannot start a writer thread: {error}")))?;
             self.writer = Some(writer);
-        }
-        if let Some(writer) = &self.writer {
-            writer.attach(operation, Arc::clone(&stage));
         }
         if ordered && self.transfers.values().any(|other| matches!(other.writing, Some(Writing::Ordered { .. }))) {
             // Two of them could hold all buffers while each waits for the other's.
@@ -222,19 +219,31 @@ where
     /// Hands the blocks whose turn it is to the writer.
     pub(super) fn write_in_order(&mut self, operation: OperationId) {
         let Some(transfer) = self.transfers.get_mut(&operation) else { return };
-        let Some(Writing::Ordered { next, waiting, .. }) = &mut transfer.writing else { return };
+        let Some(Writing::Ordered { next, waiting, stage }) = &mut transfer.writing else { return };
+        let mut blocks = Vec::new();
         while let Some((buffer, length, leaf)) = waiting.remove(next) {
-            let Ok(extent) = Extent::new(*next, length as u64) else { return };
+            let Ok(extent) = Extent::new(*next, length as u64) else { break };
             *next = extent.end();
-            if let Some(writer) = &self.writer {
-                self.at_writer += 1;
-                writer.write(operation, extent, buffer, leaf);
-            }
+            blocks.push(Block { operation, stage: Arc::clone(stage), extent, buffer, leaf });
         }
+        blocks.into_iter().for_each(|block| self.write_beside(block));
+    }
+
+    /// Hands a block to the writer thread.
+    pub(super) fn write_beside(&mut self, block: Block) {
+        let Some(writer) = &self.writer else { return };
+        if let Some(transfer) = self.transfers.get_mut(&block.operation) {
+            transfer.at_writer += 1;
+        }
+        self.at_writer += 1;
+        writer.write(block);
     }
 
     pub(super) fn on_written(&mut self, written: Written) {
         self.at_writer -= 1;
+        if let Some(transfer) = self.transfers.get_mut(&written.operation) {
+            transfer.at_writer -= 1;
+        }
         self.receive_pool.give(written.buffer);
         let now = self.dispatch.now();
         if let Some(leaf) = written.leaf.filter(|_| written.result.is_ok()) {
@@ -250,15 +259,14 @@ where
         self.let_go(operation, AfterDetach::Commit { length, durable });
     }
 
-    /// Takes the stage back from the writer thread, then goes on.
+    /// Takes the stage back from the writer thread, where that has a block of it, then goes on.
     pub(super) fn let_go(&mut self, operation: OperationId, then: AfterDetach) {
-        let writing = self.transfers.get(&operation).and_then(|transfer| transfer.writing.as_ref());
-        let beside = writing.is_some_and(Writing::is_beside);
+        let at_writer = self.transfers.get(&operation).is_some_and(|transfer| transfer.at_writer > 0);
         self.after_detach.insert(operation, then);
         match &self.writer {
-            Some(writer) if beside => {
+            Some(writer) if at_writer => {
                 self.calls += 1;
-                writer.detach(operation);
+                writer.let_go(operation);
             }
             _ => self.continue_after_detach(operation),
         }
@@ -342,9 +350,9 @@ where
 
     fn release(&mut self, operation: OperationId, transfer: Transfer, keep: bool) {
         let Some(writing) = transfer.writing else { return };
-        if let Some(writer) = self.writer.as_ref().filter(|_| writing.is_beside()) {
+        if let Some(writer) = self.writer.as_ref().filter(|_| transfer.at_writer > 0) {
             self.calls += 1;
-            writer.detach(operation);
+            writer.let_go(operation);
         }
         if let Writing::Ordered { stage, waiting, .. } = writing {
             for (buffer, ..) in waiting.into_values() {
@@ -410,7 +418,7 @@ where
 
     pub(super) fn adopt_shared(&mut self, operation: OperationId, shared: Shared) {
         let reading = shared.source.map(|(source, offset)| route(&mut self.dispatch, source, offset));
-        let writing = shared.stage.map(|stage| self.writing(operation, stage));
+        let writing = shared.stage.map(|stage| self.writing(stage));
         let transfer = self.transfers.entry(operation).or_default();
         transfer.reading = reading;
         let adopted = |hashing| Hashed { hashing, length: None, beside: None, inline: false, waiting: None };

@@ -7,7 +7,7 @@ pub mod reader;
 pub mod sum;
 pub mod writer;
 
-pub use writer::{Writer, Written};
+pub use writer::{Block, Writer, Written};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -97,11 +97,6 @@ impl Writing {
             Self::Discard(stage) | Self::Inline(stage) | Self::Beside(stage) | Self::Ordered { stage, .. } => stage,
         }
     }
-
-    /// Whether the writer thread knows the stage.
-    pub fn is_beside(&self) -> bool {
-        matches!(self, Self::Beside(_) | Self::Ordered { .. })
-    }
 }
 
 /// Everything this side holds for an operation.
@@ -121,6 +116,8 @@ pub struct Transfer {
     pub marked_at: Option<Instant>,
     /// See `marked_at`.
     pub marking: bool,
+    /// Blocks that are with the writer thread.
+    pub at_writer: usize,
     /// Its content is hashed.
     pub hashed: Option<hashing::Hashed>,
     /// Blocks leave from buffers, whatever the source offers.

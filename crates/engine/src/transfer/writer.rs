@@ -2,7 +2,6 @@
 //! a lock per file during a buffered write, so a second writer would gain nothing; what is gained is the receiving.
 
 use crate::mail::{Mail, Post};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
@@ -27,10 +26,24 @@ pub struct Written {
     pub result: Result<(), Error>,
 }
 
+/// A block on its way to its stage.
+#[derive(Debug)]
+pub struct Block {
+    /// The operation.
+    pub operation: OperationId,
+    /// Where it goes.
+    pub stage: Arc<Stage>,
+    /// Range of the transfer; its bytes are the first of the buffer.
+    pub extent: Extent,
+    /// Its buffer.
+    pub buffer: Buffer,
+    /// Its hash, where it is hashed.
+    pub leaf: Option<Leaf>,
+}
+
 enum Task {
-    Attach(OperationId, Arc<Stage>),
-    Write { operation: OperationId, extent: Extent, buffer: Buffer, leaf: Option<Leaf> },
-    Detach(OperationId),
+    Write(Block),
+    LetGo(OperationId),
 }
 
 /// See the module. Dropping it ends the thread after the last task.
@@ -48,20 +61,15 @@ impl Writer {
         Ok(Self { tasks: Some(tasks), thread: Some(thread) })
     }
 
-    /// Blocks of `operation` go to `stage` from now on.
-    pub fn attach(&self, operation: OperationId, stage: Arc<Stage>) {
-        self.give(Task::Attach(operation, stage));
+    /// Writes a block. When its [`Written`] comes this thread has let go of the stage. There are fewer buffers than places in the
+    /// queue, so this never waits.
+    pub fn write(&self, block: Block) {
+        self.give(Task::Write(block));
     }
 
-    /// Writes the first `extent.length()` bytes of `buffer`. There are fewer buffers than places in the queue, so this
-    /// never waits.
-    pub fn write(&self, operation: OperationId, extent: Extent, buffer: Buffer, leaf: Option<Leaf>) {
-        self.give(Task::Write { operation, extent, buffer, leaf });
-    }
-
-    /// Lets go of the stage; `Mail::Detached` comes when it has.
-    pub fn detach(&self, operation: OperationId) {
-        self.give(Task::Detach(operation));
+    /// `Mail::Detached` comes when every block that was given before is written.
+    pub fn let_go(&self, operation: OperationId) {
+        self.give(Task::LetGo(operation));
     }
 
     fn give(&self, task: Task) {
@@ -82,24 +90,14 @@ impl Drop for Writer {
 }
 
 fn work<L, W: Wake>(queue: &Receiver<Task>, post: &Post<L, W>) {
-    let mut stages: BTreeMap<OperationId, Arc<Stage>> = BTreeMap::new();
     while let Ok(task) = queue.recv() {
         let mail = match task {
-            Task::Attach(operation, stage) => {
-                stages.insert(operation, stage);
-                continue;
-            }
-            Task::Detach(operation) => {
-                stages.remove(&operation);
-                Mail::Detached(operation)
-            }
-            Task::Write { operation, extent, buffer, leaf } => {
-                let result = match stages.get(&operation) {
-                    // A buffer's capacity is a block: the length fits.
-                    Some(stage) => stage.write(&buffer.payload()[..extent.length() as usize], extent.offset()),
-                    // A second copy of a block that came when the stage was let go of already: nobody needs it.
-                    None => Ok(()),
-                };
+            Task::LetGo(operation) => Mail::Detached(operation),
+            Task::Write(Block { operation, stage, extent, buffer, leaf }) => {
+                // A buffer's capacity is a block: the length fits.
+                let result = stage.write(&buffer.payload()[..extent.length() as usize], extent.offset());
+                // Before the letter: who hears that all is written may want the stage for itself.
+                drop(stage);
                 Mail::Written(Written { operation, extent, buffer, leaf, result })
             }
         };
