@@ -18,10 +18,11 @@ use xdfs_secure::handshake::tls::{Certificates, ClientTls};
 use xdfs_secure::policy::Directory;
 use xdfs_server::{LogEvent, ServerLimits};
 
-/// Deadlines of the server here, all different, so that none is taken for another.
-const FIRST_BYTES: Duration = Duration::from_millis(1000);
-const OPENING: Duration = Duration::from_millis(2000);
-const IDLE: Duration = Duration::from_millis(1500);
+/// Deadlines of the server here, all different, so that none is taken for another, and long beside what a busy machine takes to say
+/// the first bytes.
+const FIRST_BYTES: Duration = Duration::from_secs(2);
+const OPENING: Duration = Duration::from_secs(4);
+const IDLE: Duration = Duration::from_secs(3);
 /// Between two drops.
 const DRIP: Duration = Duration::from_millis(30);
 
@@ -73,54 +74,54 @@ fn tls_hello() -> Vec<u8> {
 }
 
 const PHASES: &[Phase] = &[
-    ("connected", FIRST_BYTES, "no opening bytes within 1s", |serving| {
+    ("connected", FIRST_BYTES, "no opening bytes within 2s", |serving| {
         // One byte short of a preface.
         (connect(serving), tls_hello()[..PREFACE_BYTES - 1].to_vec())
     }),
-    ("half the first bytes", FIRST_BYTES, "no opening bytes within 1s", |serving| {
+    ("half the first bytes", FIRST_BYTES, "no opening bytes within 2s", |serving| {
         let mut stream = connect(serving);
         stream.write_all(&tls_hello()[..PREFACE_BYTES / 2]).unwrap();
         (stream, tls_hello()[PREFACE_BYTES / 2..PREFACE_BYTES - 1].to_vec())
     }),
-    ("before the TLS hello", OPENING, "no handshake within 2s", |serving| {
+    ("before the TLS hello", OPENING, "no handshake within 4s", |serving| {
         let mut stream = connect(serving);
         stream.write_all(&tls_hello()[..PREFACE_BYTES]).unwrap();
         (stream, tls_hello()[PREFACE_BYTES..].to_vec())
     }),
-    ("half the TLS hello", OPENING, "no handshake within 2s", |serving| {
+    ("half the TLS hello", OPENING, "no handshake within 4s", |serving| {
         let (mut stream, hello) = (connect(serving), tls_hello());
         let (first, rest) = half(&hello);
         stream.write_all(first).unwrap();
         (stream, rest[..rest.len() - 1].to_vec())
     }),
-    ("before the client's Finished", OPENING, "no handshake within 2s", |serving| {
+    ("before the client's Finished", OPENING, "no handshake within 4s", |serving| {
         (RawTls::start(serving).stream, Vec::new())
     }),
-    ("after TLS, before the login", OPENING, "no login within 2s", |serving| {
+    ("after TLS, before the login", OPENING, "no login within 4s", |serving| {
         let mut raw = RawTls::start(serving);
         raw.say(&[]);
         (raw.stream, RECORD.into())
     }),
-    ("half an OPEN", OPENING, "no login within 2s", |serving| {
+    ("half an OPEN", OPENING, "no login within 4s", |serving| {
         let mut raw = RawTls::start(serving);
         let open = opening(&raw, 0, b"");
         raw.say(half(&open).0);
         (raw.stream, RECORD.into())
     }),
-    ("after the challenge", OPENING, "no login within 2s", |serving| (challenged(serving).stream, RECORD.into())),
-    ("half a proof", OPENING, "no login within 2s", |serving| {
+    ("after the challenge", OPENING, "no login within 4s", |serving| (challenged(serving).stream, RECORD.into())),
+    ("half a proof", OPENING, "no login within 4s", |serving| {
         let mut raw = challenged(serving);
         raw.say(half(&frame(MessageType::Proof, b"c=AAAA,r=0123456789abcdefgh,p=AAAA")).0);
         (raw.stream, RECORD.into())
     }),
-    ("after a key that was refused", OPENING, "no login within 2s", |serving| (refused(serving).stream, RECORD.into())),
-    ("half of the next key", OPENING, "no login within 2s", |serving| {
+    ("after a key that was refused", OPENING, "no login within 4s", |serving| (refused(serving).stream, RECORD.into())),
+    ("half of the next key", OPENING, "no login within 4s", |serving| {
         let mut raw = refused(serving);
         let open = opening(&raw, 1, &[2; 99]);
         raw.say(half(&open).0);
         (raw.stream, RECORD.into())
     }),
-    ("half a JOIN", OPENING, "no JOIN within 2s", |serving| {
+    ("half a JOIN", OPENING, "no JOIN within 4s", |serving| {
         let mut stream = connect(serving);
         let preface = ClientPreface::of(Start::Join).encode();
         stream.write_all(&[&preface[..], &[7; JOIN_BYTES / 2]].concat()).unwrap();
