@@ -8,6 +8,9 @@ use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
 pub(super) enum There {
     /// What the source has: nothing is to be done.
     Same,
+    /// A link or special file as the source has it, but for its time, which it gets by a call of its own: a copy that was killed
+    /// had not made it yet.
+    OtherTime,
     /// Another state of the same kind of thing.
     Older,
     /// Something of another kind, and no directory.
@@ -16,6 +19,11 @@ pub(super) enum There {
     Directory,
     /// See `Directory`.
     OlderDirectory,
+}
+
+impl There {
+    const ALL: [Self; 6] =
+        [Self::Same, Self::OtherTime, Self::Older, Self::OtherKind, Self::Directory, Self::OlderDirectory];
 }
 
 /// Names by their keyed hash: eight bytes each. Two names of one directory meet in it with a chance of 2^-61 for each pair, and
@@ -50,8 +58,7 @@ struct Slot(u64);
 
 impl Slot {
     fn there(self) -> There {
-        let all = [There::Same, There::Older, There::OtherKind, There::Directory, There::OlderDirectory];
-        all.into_iter().find(|there| *there as u64 == self.0 & THERE).unwrap_or(There::Older)
+        There::ALL.into_iter().find(|there| *there as u64 == self.0 & THERE).unwrap_or(There::Older)
     }
 }
 
@@ -94,7 +101,7 @@ mod tests {
 
     #[test]
     fn every_name_is_found_with_what_is_there_and_none_twice() {
-        let all = [There::Same, There::Older, There::OtherKind, There::Directory, There::OlderDirectory];
+        let all = There::ALL;
         let name = |number: usize| format!("file-{number}").into_bytes();
         let mut names = Names::default();
         for number in 0..100_000 {

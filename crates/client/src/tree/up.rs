@@ -59,6 +59,8 @@ pub(super) enum Task {
     Link { first: Vec<u8>, path: Vec<u8>, again: bool },
     /// The time of a directory that got a second name after it was finished.
     Retouch(Vec<u8>),
+    /// What is there gets the time of its source, and nothing else.
+    Time(Vec<u8>, (i64, u32)),
     /// A name that the source does not have.
     Remove(Vec<u8>),
     /// A directory that the source does not have, from this place in it on: what is in it goes first.
@@ -224,6 +226,11 @@ impl Course for Upload {
             Task::Look(ref entry) => {
                 let (path, wanted) = (entry.path.clone(), Wanted::SIZE.and(Wanted::MODIFIED).and(Wanted::TARGET));
                 self.desk.ask(session, &Call::Stat { path: &path, wanted }, path.len(), task)
+            }
+            Task::Time(ref path, modified) => {
+                let path = path.clone();
+                let call = Call::SetTimes { path: &path, modified: Some(NewTime::At(modified)), accessed: None };
+                self.desk.ask(session, &call, 0, task)
             }
             Task::Extras(entry) => self.extras_alone(session, entry),
             Task::Extra | Task::Step => Ok(Turn::Taken),

@@ -1,5 +1,8 @@
 //! `sync`: only what changed, nothing that was left out, and no more removed than was asked for.
 
+use std::os::unix::fs::MetadataExt;
+
+use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
 use serde_json::Value;
 use xdfs_test_cli::{Outcome, Scene, Server};
 
@@ -159,6 +162,31 @@ fn what_has_become_a_directory_takes_the_place_of_what_it_was() {
         scene.run(["sync", &source, &target]).ends_with(0);
         same(&scene, "tree", copy, false);
         assert_eq!(std::fs::read_dir(scene.path("outside")).expect("it is there").count(), 1);
+    }
+}
+
+/// A copy that is killed between making a link and giving it its time leaves one that differs by that alone.
+#[test]
+fn a_link_of_another_time_gets_that_of_its_source() {
+    for down in [false, true] {
+        let scene = Scene::new();
+        plant(&scene, "tree", 3, 1);
+        plant(&scene, "server/tree", 3, 1);
+        let server = scene.serve();
+        let (source, target, copy) = ends(&server, down);
+        scene.run(["sync", &source, &target]).ends_with(0);
+        let link = scene.path(format!("{copy}/d1/link"));
+        let number = |link: &std::path::Path| std::fs::symlink_metadata(link).expect("it is there").ino();
+        let before = number(&link);
+        let long_ago = Timespec { tv_sec: 1_000_000_000, tv_nsec: 0 };
+        let times = Timestamps { last_access: long_ago, last_modification: long_ago };
+        utimensat(CWD, &link, &times, AtFlags::SYMLINK_NOFOLLOW).expect("a time can be set");
+        scene.run(["sync", "-n", &source, &target]).ends_with(0);
+        assert!(!differences(&scene.path("tree"), &scene.path(copy), false).is_empty());
+        let told = tree(&scene.run(["sync", "--json", &source, &target]));
+        assert_eq!((&told["files"], &told["skipped"], &told["reduced"]), (&0.into(), &4.into(), &0.into()));
+        same(&scene, "tree", copy, false);
+        assert_eq!(number(&link), before, "it is the link that was there");
     }
 }
 

@@ -144,7 +144,10 @@ impl Download {
                 self.books.directories.hold(id);
                 self.desk.tasks.push(Task::Enter { parent: Some(id), path, source });
             }
-            (_, Some(There::Same)) => {
+            (_, Some(same @ (There::Same | There::OtherTime))) => {
+                if same == There::OtherTime && !self.options.dry_run {
+                    self.set_time(observer, &path, told.modified);
+                }
                 self.books.summary.skipped += 1;
                 observer.done(&path, Deed::Skipped);
             }

@@ -128,10 +128,13 @@ impl Download {
             Err(error) if error.kind == ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
+        let timed = || told.modified.is_none_or(|time| same_time(time, node.modified));
         Ok(Some(if node.kind == NodeKind::Directory {
             There::Directory
-        } else if self.options.keep_existing || self.is_same(path, &node, told) {
+        } else if self.options.keep_existing {
             There::Same
+        } else if self.is_same(path, &node, told) {
+            if node.kind == NodeKind::Regular || timed() { There::Same } else { There::OtherTime }
         } else if kinds::told(node.kind) == told.kind {
             There::Older
         } else {

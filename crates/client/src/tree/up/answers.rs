@@ -58,7 +58,7 @@ impl Upload {
                 _ => self.desk.tasks.push(Task::Entry(entry)),
             },
             (Task::Check(entry), outcome) => self.checked(observer, entry, outcome),
-            (Task::Extra, Err(_)) => self.books.summary.reduced += 1,
+            (Task::Extra | Task::Time(..), Err(_)) => self.books.summary.reduced += 1,
             (Task::Finish(id), outcome) => {
                 // Its content is there; the time of a directory is a nicety, but one that is told.
                 if let Err(error) = outcome {
@@ -78,7 +78,7 @@ impl Upload {
             }
             (Task::Remove(path) | Task::RemoveEmpty(path), outcome) => self.removed(observer, &path, outcome.err()),
             (Task::RemoveAll { path, .. }, outcome) => self.emptied(observer, path, outcome),
-            (Task::Extra | Task::Step | Task::Retouch(_) | Task::Extras(_), _)
+            (Task::Extra | Task::Time(..) | Task::Step | Task::Retouch(_) | Task::Extras(_), _)
             | (Task::Enter { .. } | Task::Walk { .. }, _) => {}
         }
     }

@@ -78,6 +78,12 @@ impl Upload {
                 self.desk.tasks.push(Task::Enter { parent: Some(id), path, node, there });
             }
             (_, Some(There::Same)) => self.skip(observer, &path),
+            (_, Some(There::OtherTime)) => {
+                self.skip(observer, &path);
+                if !self.options.dry_run {
+                    self.desk.tasks.push(Task::Time(path, node.modified));
+                }
+            }
             (kind, _) if !self.options.keep.specials && is_special(kind) => self.books.summary.passed_over += 1,
             (_, there) => {
                 self.books.directories.hold(id);
@@ -149,7 +155,12 @@ impl Upload {
             NodeKind::Symlink => self.store.read_symlink(&at).is_ok_and(|text| told.target == Some(&text)),
             _ => told.device.unwrap_or(node.device) == node.device,
         };
-        Some(if same { There::Same } else { There::Older })
+        let timed = || told.modified.is_none_or(|time| same_time(time, node.modified));
+        Some(match same {
+            true if node.kind == NodeKind::Regular || timed() => There::Same,
+            true => There::OtherTime,
+            false => There::Older,
+        })
     }
 
     /// What else the target is to get, as far as it was asked for.
