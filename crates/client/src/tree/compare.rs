@@ -8,9 +8,9 @@ use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
 pub(super) enum There {
     /// What the source has: nothing is to be done.
     Same,
-    /// A link or special file as the source has it, but for its time, which it gets by a call of its own: a copy that was killed
-    /// had not made it yet.
-    OtherTime,
+    /// What the source has, but for mode or owner, where they are kept, or for the time of a link or special file: they come by
+    /// calls of their own, which a copy that was killed had not made yet.
+    OtherAttributes,
     /// Another state of the same kind of thing.
     Older,
     /// Something of another kind, and no directory.
@@ -23,7 +23,7 @@ pub(super) enum There {
 
 impl There {
     const ALL: [Self; 6] =
-        [Self::Same, Self::OtherTime, Self::Older, Self::OtherKind, Self::Directory, Self::OlderDirectory];
+        [Self::Same, Self::OtherAttributes, Self::Older, Self::OtherKind, Self::Directory, Self::OlderDirectory];
 }
 
 /// Names by their keyed hash: eight bytes each. Two names of one directory meet in it with a chance of 2^-61 for each pair, and

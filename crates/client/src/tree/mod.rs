@@ -27,7 +27,8 @@ pub use up::Upload;
 
 use std::sync::Arc;
 use xdfs_proto::base::Error;
-use xdfs_proto::wire::path::Listing;
+use xdfs_proto::wire::path::{Attributes, Listing};
+use xdfs_xio::store::tree::{Node, NodeKind};
 
 /// Which names are taken: path below the top of the tree, and whether it is a directory.
 pub type Filter = Arc<dyn Fn(&[u8], bool) -> bool + Send + Sync>;
@@ -176,4 +177,14 @@ pub(crate) fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
 /// What counts as equal times: the coarsest file systems round to two seconds, but only where they have no fractions at all.
 pub(crate) fn same_time(one: (i64, u32), other: (i64, u32)) -> bool {
     one == other || ((one.1 == 0 || other.1 == 0) && one.0 == other.0)
+}
+
+/// Whether one side tells the time that the other side's `node` has. A regular file of another time is another file.
+fn has_time(node: &Node, told: &Attributes<'_>) -> bool {
+    node.kind == NodeKind::Regular || told.modified.is_none_or(|time| same_time(time, node.modified))
+}
+
+/// The same of the mode. A symbolic link has none of its own.
+fn has_mode(node: &Node, told: &Attributes<'_>) -> bool {
+    node.kind == NodeKind::Symlink || told.mode.is_none_or(|mode| mode & 0o7777 == node.mode & 0o7777)
 }

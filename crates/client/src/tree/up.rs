@@ -209,7 +209,10 @@ impl Course for Upload {
                     return Ok(Turn::Taken);
                 };
                 let wanted = Wanted::SIZE.and(Wanted::MODIFIED).and(Wanted::MODE).and(Wanted::TARGET);
-                let wanted = if self.options.keep.links { wanted.and(Wanted::LINKS) } else { wanted };
+                let keep = self.options.keep;
+                let wanted = if keep.links { wanted.and(Wanted::LINKS) } else { wanted };
+                let wanted = if keep.owners { wanted.and(Wanted::OWNER) } else { wanted };
+                let wanted = if keep.owners && !keep.numeric { wanted.and(Wanted::NAMES) } else { wanted };
                 let cursor = cursor.clone();
                 self.desk.ask(session, &Call::List { path: &path, wanted, cursor: &cursor }, LIST_ROOM, task)
             }

@@ -1,6 +1,6 @@
 //! `sync`: only what changed, nothing that was left out, and no more removed than was asked for.
 
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
 use serde_json::Value;
@@ -187,6 +187,34 @@ fn a_link_of_another_time_gets_that_of_its_source() {
         assert_eq!((&told["files"], &told["skipped"], &told["reduced"]), (&0.into(), &4.into(), &0.into()));
         same(&scene, "tree", copy, false);
         assert_eq!(number(&link), before, "it is the link that was there");
+    }
+}
+
+/// With -a: what has the same content and another mode or owner, as after a copy that was killed before it gave it them.
+#[test]
+fn modes_and_owners_are_made_the_same_where_they_are_kept() {
+    for down in [false, true] {
+        let scene = Scene::new();
+        plant(&scene, "tree", 10, 1);
+        plant(&scene, "server/tree", 10, 1);
+        let server = scene.serve_with(&["--keep", "modes,owner"]);
+        let (source, target, copy) = ends(&server, down);
+        scene.run(["sync", "-a", &source, &target]).ends_with(0);
+        let top = if down { "server/tree" } else { "tree" };
+        for (name, mode) in [("d1/e1/file-1", 0o2750), ("d2/e2", 0o1705), ("d3", 0o700)] {
+            let permissions = std::fs::Permissions::from_mode(mode);
+            std::fs::set_permissions(scene.path(format!("{top}/{name}")), permissions).expect("a mode");
+        }
+        for name in ["d4/e1/file-4", "d1/link", "d5"] {
+            std::os::unix::fs::lchown(scene.path(format!("{top}/{name}")), Some(12), Some(34)).expect("an owner");
+        }
+        let told = tree(&scene.run(["sync", "-a", "--json", &source, &target]));
+        assert_eq!((&told["files"], &told["skipped"], &told["reduced"]), (&0.into(), &11.into(), &0.into()));
+        same(&scene, top, copy, true);
+        // Nothing is left to be done, and without -a nothing is looked at.
+        std::os::unix::fs::lchown(scene.path(format!("{top}/d1")), Some(56), None).expect("an owner");
+        scene.run(["sync", &source, &target]).ends_with(0);
+        assert_ne!(std::fs::metadata(scene.path(format!("{copy}/d1"))).expect("it is there").uid(), 56);
     }
 }
 

@@ -144,12 +144,15 @@ impl Download {
                 self.books.directories.hold(id);
                 self.desk.tasks.push(Task::Enter { parent: Some(id), path, source });
             }
-            (_, Some(same @ (There::Same | There::OtherTime))) => {
-                if same == There::OtherTime && !self.options.dry_run {
-                    self.set_time(observer, &path, told.modified);
-                }
+            (_, Some(same @ (There::Same | There::OtherAttributes))) => {
                 self.books.summary.skipped += 1;
                 observer.done(&path, Deed::Skipped);
+                if same == There::OtherAttributes && !self.options.dry_run {
+                    if told.kind != FileType::Regular {
+                        self.set_time(observer, &path, told.modified);
+                    }
+                    self.add_extras(observer, &Entry { directory: id, path, source, alone: false });
+                }
             }
             (_, Some(There::Directory)) => {
                 fail(self, &Error::new(ErrorKind::IsDirectory, "a directory is in the way; remove it first"));

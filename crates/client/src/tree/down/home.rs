@@ -1,11 +1,11 @@
 //! What is done at home: directories, links, attributes, and what is there already.
 
-use super::{Download, Entry, Source, Task, parse};
+use super::{Download, Entry, Source, Task, known_here, parse};
 use crate::tree::compare::There;
 use crate::tree::desk::Course;
 use crate::tree::directories::DirectoryId;
 use crate::tree::events::Observer;
-use crate::tree::same_time;
+use crate::tree::{has_mode, has_time, same_time};
 use xdfs_engine::kinds;
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
 use xdfs_proto::wire::path::{Attributes, FileType};
@@ -128,18 +128,24 @@ impl Download {
             Err(error) if error.kind == ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
-        let timed = || told.modified.is_none_or(|time| same_time(time, node.modified));
         Ok(Some(if node.kind == NodeKind::Directory {
             There::Directory
         } else if self.options.keep_existing {
             There::Same
         } else if self.is_same(path, &node, told) {
-            if node.kind == NodeKind::Regular || timed() { There::Same } else { There::OtherTime }
+            if self.has_attributes(&node, told) { There::Same } else { There::OtherAttributes }
         } else if kinds::told(node.kind) == told.kind {
             There::Older
         } else {
             There::OtherKind
         }))
+    }
+
+    /// Whether time, mode and owner are those of the source, as far as they are kept. A regular file of another time is another.
+    fn has_attributes(&self, node: &Node, told: &Attributes<'_>) -> bool {
+        let keep = self.options.keep;
+        let owner = || told.owner.is_none_or(|numbers| known_here(numbers, told.names) == node.owner);
+        has_time(node, told) && (!keep.modes || has_mode(node, told)) && (!keep.owners || owner())
     }
 
     fn is_same(&self, path: &RelPath, node: &Node, told: &Attributes<'_>) -> bool {

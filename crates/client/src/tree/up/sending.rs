@@ -7,7 +7,7 @@ use crate::tree::events::Observer;
 use crate::tree::pending::Filling;
 use xdfs_engine::kinds;
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
-use xdfs_proto::wire::path::{Call, NewTime, Owner, Put, XattrRule};
+use xdfs_proto::wire::path::{Attributes, Call, NewTime, Owner, Put, XattrRule};
 use xdfs_xio::store::{Store, Tree, owners};
 
 impl Upload {
@@ -159,6 +159,17 @@ impl Owned {
     pub(super) fn of(numbers: (u32, u32), numeric: bool) -> Self {
         let names = || (owners::known().users.name(numbers.0), owners::known().groups.name(numbers.1));
         Self { numbers, names: if numeric { Default::default() } else { names() } }
+    }
+
+    /// Whether a server that tells these has them: by name where both sides have one.
+    pub(super) fn is_told(&self, told: &Attributes<'_>) -> bool {
+        let Some((user, group)) = told.owner else { return true };
+        let (users_name, groups_name) = told.names.unwrap_or_default();
+        let one = |name: &[u8], number: u32, their_name: &[u8], their_number: u32| match (name, their_name) {
+            ([], _) | (_, []) => number == their_number,
+            (name, their_name) => name == their_name,
+        };
+        one(self.names.0, self.numbers.0, users_name, user) && one(self.names.1, self.numbers.1, groups_name, group)
     }
 
     fn told(&self) -> (Option<Owner<'static>>, Option<Owner<'static>>) {

@@ -6,7 +6,7 @@ use crate::tree::compare::There;
 use crate::tree::desk::Course;
 use crate::tree::directories::DirectoryId;
 use crate::tree::events::{Deed, Observer};
-use crate::tree::{join, same_time};
+use crate::tree::{has_mode, has_time, join, same_time};
 use xdfs_engine::kinds;
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
 use xdfs_proto::wire::path::{Attributes, FileType};
@@ -78,10 +78,13 @@ impl Upload {
                 self.desk.tasks.push(Task::Enter { parent: Some(id), path, node, there });
             }
             (_, Some(There::Same)) => self.skip(observer, &path),
-            (_, Some(There::OtherTime)) => {
+            (_, Some(There::OtherAttributes)) => {
                 self.skip(observer, &path);
                 if !self.options.dry_run {
-                    self.desk.tasks.push(Task::Time(path, node.modified));
+                    if node.kind != NodeKind::Regular {
+                        self.desk.tasks.push(Task::Time(path.clone(), node.modified));
+                    }
+                    self.desk.tasks.push(Task::Extras(Entry { directory: id, path, node, follows: false }));
                 }
             }
             (kind, _) if !self.options.keep.specials && is_special(kind) => self.books.summary.passed_over += 1,
@@ -136,7 +139,7 @@ impl Upload {
             }
         };
         if told.kind == FileType::Directory {
-            let equal = told.modified.is_some_and(|time| same_time(time, node.modified));
+            let equal = told.modified.is_some() && self.has_attributes(&node, told);
             return Some(if equal { There::Directory } else { There::OlderDirectory });
         }
         if self.options.keep_existing {
@@ -155,12 +158,18 @@ impl Upload {
             NodeKind::Symlink => self.store.read_symlink(&at).is_ok_and(|text| told.target == Some(&text)),
             _ => told.device.unwrap_or(node.device) == node.device,
         };
-        let timed = || told.modified.is_none_or(|time| same_time(time, node.modified));
         Some(match same {
-            true if node.kind == NodeKind::Regular || timed() => There::Same,
-            true => There::OtherTime,
+            true if self.has_attributes(&node, told) => There::Same,
+            true => There::OtherAttributes,
             false => There::Older,
         })
+    }
+
+    /// Whether the target has time, mode and owner of the source, as far as they are kept. A regular file of another time is another.
+    fn has_attributes(&self, node: &Node, told: &Attributes<'_>) -> bool {
+        let keep = self.options.keep;
+        let owner = || Owned::of(node.owner, keep.numeric).is_told(told);
+        has_time(node, told) && (!keep.modes || has_mode(node, told)) && (!keep.owners || owner())
     }
 
     /// What else the target is to get, as far as it was asked for.

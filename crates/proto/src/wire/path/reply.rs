@@ -170,7 +170,8 @@ impl ReplyWriter {
         if room < least {
             return None;
         }
-        let mut writer = Writer::with_capacity(room.min(limits::CALL_BYTES_MAX));
+        // No memory is taken by a word of the peer: the room is what it says.
+        let mut writer = Writer::new();
         writer.byte(Safety::Written as u8).integer(calls as u64);
         Some(Self { writer, room, left: calls })
     }
@@ -269,10 +270,6 @@ impl ReplyWriter {
             self.fail(Failure { kind: ErrorKind::NotTried, errno: 0 });
         }
         let mut payload = self.writer.finish();
-        // It may be held for a while: room that a page of a directory did not need goes back.
-        if payload.len() < payload.capacity() / 2 {
-            payload.shrink_to_fit();
-        }
         if let Some(first) = payload.first_mut() {
             *first = safety as u8;
         }
