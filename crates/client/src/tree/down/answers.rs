@@ -144,15 +144,10 @@ impl Download {
                 self.books.directories.hold(id);
                 self.desk.tasks.push(Task::Enter { parent: Some(id), path, source });
             }
-            (_, Some(same @ (There::Same | There::OtherAttributes))) => {
-                self.books.summary.skipped += 1;
-                observer.done(&path, Deed::Skipped);
-                if same == There::OtherAttributes && !self.options.dry_run {
-                    if told.kind != FileType::Regular {
-                        self.set_time(observer, &path, told.modified);
-                    }
-                    self.add_extras(observer, &Entry { directory: id, path, source, alone: false });
-                }
+            (_, Some(There::Same)) => self.skip(observer, &path),
+            (_, Some(There::OtherAttributes)) => {
+                self.skip(observer, &path);
+                self.give_attributes(observer, &Entry { directory: id, path, source, alone: false });
             }
             (_, Some(There::Directory)) => {
                 fail(self, &Error::new(ErrorKind::IsDirectory, "a directory is in the way; remove it first"));
@@ -177,6 +172,11 @@ impl Download {
                 files.push(if checked { Task::Check(entry) } else { Task::Entry(entry) });
             }
         }
+    }
+
+    fn skip(&mut self, observer: &mut dyn Observer, path: &[u8]) {
+        self.books.summary.skipped += 1;
+        observer.done(path, Deed::Skipped);
     }
 
     /// Both sides have hashed what may be the same.

@@ -67,6 +67,17 @@ impl Download {
         }
     }
 
+    /// What is there gets all of its source but the content.
+    pub(super) fn give_attributes(&mut self, observer: &mut dyn Observer, entry: &Entry) {
+        if self.options.dry_run {
+            return;
+        }
+        if entry.source.kind != FileType::Regular {
+            self.set_time(observer, &entry.path, entry.source.modified);
+        }
+        self.add_extras(observer, entry);
+    }
+
     pub(super) fn change(
         &mut self,
         observer: &mut dyn Observer,
