@@ -365,9 +365,7 @@ impl Download {
         let id = self.books.directories.enter(directory);
         // It holds its parent itself now.
         settled(self);
-        if self.options.keep.xattrs && !self.options.dry_run {
-            self.desk.tasks.push(Task::Xattrs(path));
-        }
+        self.ask_xattrs(path);
         self.desk.tasks.push(Task::List { id, cursor: Vec::new() });
     }
 

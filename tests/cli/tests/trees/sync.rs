@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
-use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
+use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, XattrFlags, setxattr, utimensat};
 use serde_json::Value;
 use xdfs_test_cli::{Outcome, Scene, Server};
 
@@ -190,14 +190,15 @@ fn a_link_of_another_time_gets_that_of_its_source() {
     }
 }
 
-/// With -a: what has the same content and another mode or owner, as after a copy that was killed before it gave it them.
+/// With -a: what has the same content and another mode or owner, or lacks attributes, as after a copy that was killed before it gave
+/// it them.
 #[test]
-fn modes_and_owners_are_made_the_same_where_they_are_kept() {
+fn attributes_are_made_the_same_where_they_are_kept() {
     for down in [false, true] {
         let scene = Scene::new();
         plant(&scene, "tree", 10, 1);
         plant(&scene, "server/tree", 10, 1);
-        let server = scene.serve_with(&["--keep", "modes,owner"]);
+        let server = scene.serve_with(&["--keep", "modes,owner,acl,xattr"]);
         let (source, target, copy) = ends(&server, down);
         scene.run(["sync", "-a", &source, &target]).ends_with(0);
         let top = if down { "server/tree" } else { "tree" };
@@ -207,6 +208,9 @@ fn modes_and_owners_are_made_the_same_where_they_are_kept() {
         }
         for name in ["d4/e1/file-4", "d1/link", "d5"] {
             std::os::unix::fs::lchown(scene.path(format!("{top}/{name}")), Some(12), Some(34)).expect("an owner");
+        }
+        for name in ["d6/e0/file-6", "d0"] {
+            setxattr(scene.path(format!("{top}/{name}")), "user.note", b"new", XattrFlags::empty()).expect("a note");
         }
         let told = tree(&scene.run(["sync", "-a", "--json", &source, &target]));
         assert_eq!((&told["files"], &told["skipped"], &told["reduced"]), (&0.into(), &11.into(), &0.into()));

@@ -144,7 +144,10 @@ impl Download {
                 self.books.directories.hold(id);
                 self.desk.tasks.push(Task::Enter { parent: Some(id), path, source });
             }
-            (_, Some(There::Same)) => self.skip(observer, &path),
+            (_, Some(There::Same)) => {
+                self.skip(observer, &path);
+                self.ask_xattrs(path);
+            }
             (_, Some(There::OtherAttributes)) => {
                 self.skip(observer, &path);
                 self.give_attributes(observer, &Entry { directory: id, path, source, alone: false });

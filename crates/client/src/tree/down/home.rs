@@ -62,8 +62,13 @@ impl Download {
         let mode = (keep.modes && entry.source.kind != FileType::Symlink).then_some(entry.source.mode);
         let owner = entry.source.owner.filter(|_| keep.owners);
         self.change(observer, &entry.path, owner, mode);
-        if keep.xattrs {
-            self.desk.tasks.push(Task::Xattrs(entry.path.clone()));
+        self.ask_xattrs(entry.path.clone());
+    }
+
+    /// A listing does not tell extended attributes: whoever wants them asks for those of every name.
+    pub(super) fn ask_xattrs(&mut self, path: Vec<u8>) {
+        if self.options.keep.xattrs && !self.options.dry_run {
+            self.desk.tasks.push(Task::Xattrs(path));
         }
     }
 

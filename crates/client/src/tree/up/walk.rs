@@ -139,7 +139,7 @@ impl Upload {
             }
         };
         if told.kind == FileType::Directory {
-            let equal = told.modified.is_some() && self.has_attributes(&node, told);
+            let equal = told.modified.is_some() && self.has_attributes(&at, &node, told);
             return Some(if equal { There::Directory } else { There::OlderDirectory });
         }
         if self.options.keep_existing {
@@ -159,17 +159,22 @@ impl Upload {
             _ => told.device.unwrap_or(node.device) == node.device,
         };
         Some(match same {
-            true if self.has_attributes(&node, told) => There::Same,
+            true if self.has_attributes(&at, &node, told) => There::Same,
             true => There::OtherAttributes,
             false => There::Older,
         })
     }
 
-    /// Whether the target has time, mode and owner of the source, as far as they are kept. A regular file of another time is another.
-    fn has_attributes(&self, node: &Node, told: &Attributes<'_>) -> bool {
+    /// Whether the target has time, mode and owner of the source, as far as they are kept. Extended attributes are not told: where
+    /// there are some they are sent again. A regular file of another time is another.
+    fn has_attributes(&self, at: &RelPath, node: &Node, told: &Attributes<'_>) -> bool {
         let keep = self.options.keep;
         let owner = || Owned::of(node.owner, keep.numeric).is_told(told);
-        has_time(node, told) && (!keep.modes || has_mode(node, told)) && (!keep.owners || owner())
+        let none = || self.store.xattrs(at).is_ok_and(|names| names.is_empty());
+        has_time(node, told)
+            && (!keep.modes || has_mode(node, told))
+            && (!keep.owners || owner())
+            && (!keep.xattrs || none())
     }
 
     /// What else the target is to get, as far as it was asked for.
