@@ -144,10 +144,7 @@ impl Download {
                 self.books.directories.hold(id);
                 self.desk.tasks.push(Task::Enter { parent: Some(id), path, source });
             }
-            (_, Some(There::Same)) => {
-                self.skip(observer, &path);
-                self.ask_xattrs(path);
-            }
+            (_, Some(There::Same)) => self.leave(observer, path),
             (_, Some(There::OtherAttributes)) => {
                 self.skip(observer, &path);
                 self.give_attributes(observer, &Entry { directory: id, path, source, alone: false });
@@ -175,6 +172,12 @@ impl Download {
                 files.push(if checked { Task::Check(entry) } else { Task::Entry(entry) });
             }
         }
+    }
+
+    /// It is there, as far as a listing tells.
+    fn leave(&mut self, observer: &mut dyn Observer, path: Vec<u8>) {
+        self.skip(observer, &path);
+        self.ask_xattrs(path);
     }
 
     fn skip(&mut self, observer: &mut dyn Observer, path: &[u8]) {
