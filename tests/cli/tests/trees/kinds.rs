@@ -213,6 +213,21 @@ fn a_directory_goes_where_cp_would_put_it() {
     assert!(!scene.path("y").exists() && !scene.path("server/missing").exists());
 }
 
+/// Every attribute is a call that names the path again: together they are longer than a record, however short the values are.
+#[test]
+fn many_attributes_of_a_long_path_need_not_fit_into_one_record() {
+    let scene = Scene::new();
+    let server = scene.serve_with(&["--keep", EVERYTHING]);
+    let path = format!("tree/{}file", format!("{}/", "d".repeat(200)).repeat(10));
+    scene.write(&path, &pattern(1000, 3));
+    for number in 0..40 {
+        rustix::fs::setxattr(scene.path(&path), format!("user.n{number}"), b"a value", XattrFlags::empty())
+            .expect("a note");
+    }
+    scene.run(["cp", "-a", "-P", "1", "--block", "64KiB", "tree", &server.url("up")]).ends_with(0);
+    same(&scene, "tree", "server/up", true);
+}
+
 /// Whether the disk of the tests has stable storage says a file alone.
 #[test]
 fn beside_links_and_with_everything_kept_a_copy_is_as_durable_as_without() {
