@@ -11,6 +11,8 @@ use xdfs_test_cli::{Running, Scene, Server};
 use super::judge::{plant, same};
 
 const FILES: usize = 150;
+/// For the end of a session whose client was killed.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn kills() -> u32 {
     std::env::var("XDFS_TREE_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(10)
@@ -64,6 +66,9 @@ fn after_a_kill_of_either_side_the_same_command_makes_the_copy_whole() {
         if round % 2 == 0 {
             drop(server);
             server = serve(&scene, &address);
+        } else {
+            // Until then the server does what it had heard: what becomes durable while the next command looks was not durable before.
+            wait_for_ends(&scene);
         }
         // sync says where it goes whatever is there already, as cp does not.
         scene.run(["sync", "tree", &url]).ends_with(0);
@@ -74,6 +79,21 @@ fn after_a_kill_of_either_side_the_same_command_makes_the_copy_whole() {
     }
     drop(server);
     never_twice(&String::from_utf8(scene.read("audit.log")).expect("JSON is UTF-8"));
+}
+
+/// Until every session that the running server opened has ended.
+fn wait_for_ends(scene: &Scene) {
+    let until = Instant::now() + PATIENCE;
+    let open = || {
+        let log = String::from_utf8(scene.read("audit.log")).expect("JSON is UTF-8");
+        // Sessions of a server that was killed have no end.
+        let own = log.rsplit_once(r#""event":"started""#).map_or(log.as_str(), |(_, own)| own);
+        own.matches(r#""event":"session_opened""#).count() - own.matches(r#""event":"session_ended""#).count()
+    };
+    while open() > 0 {
+        assert!(Instant::now() < until, "a session does not end");
+        std::thread::yield_now();
+    }
 }
 
 /// What was told as durable once is not written again: nobody changed a source.
