@@ -1,6 +1,7 @@
 //! `sync`: only what changed, nothing that was left out, and no more removed than was asked for.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::PathBuf;
 
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, XattrFlags, setxattr, utimensat};
 use serde_json::Value;
@@ -22,11 +23,42 @@ fn names(outcome: &Outcome, action: &str) -> Vec<String> {
     names
 }
 
-/// `tree` and its copy as a command names them, and where the copy is.
-fn ends(server: &Server, down: bool) -> (String, String, &'static str) {
-    match down {
-        true => (server.url("tree"), "copy".to_owned(), "copy"),
-        false => ("tree".to_owned(), server.url("copy"), "server/copy"),
+/// A tree and its copy, in one direction.
+struct Way {
+    _server: Server,
+    source: String,
+    target: String,
+    /// Where source and copy are.
+    top: &'static str,
+    copy: &'static str,
+    scene: Scene,
+}
+
+impl Way {
+    fn run(&self, options: &[&str]) -> Outcome {
+        let ends = [self.source.as_str(), self.target.as_str()];
+        self.scene.run(["sync"].iter().chain(options).copied().chain(ends))
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.scene.path(format!("{}/{name}", self.copy))
+    }
+}
+
+/// Each direction, behind a first `sync` with these options.
+fn synced(files: usize, serving: &[&str], options: &[&str], check: impl Fn(&Way)) {
+    for down in [false, true] {
+        let scene = Scene::new();
+        plant(&scene, "tree", files, 1);
+        plant(&scene, "server/tree", files, 1);
+        let server = scene.serve_with(serving);
+        let (source, target, top, copy) = match down {
+            true => (server.url("tree"), "copy".to_owned(), "server/tree", "copy"),
+            false => ("tree".to_owned(), server.url("copy"), "tree", "server/copy"),
+        };
+        let way = Way { _server: server, source, target, top, copy, scene };
+        way.run(options).ends_with(0);
+        check(&way);
     }
 }
 
@@ -111,135 +143,98 @@ fn a_dry_run_tells_and_changes_nothing() {
 
 #[test]
 fn only_what_the_source_does_not_have_is_removed_and_only_when_it_may() {
-    for down in [false, true] {
-        let scene = Scene::new();
-        plant(&scene, "tree", 20, 1);
-        plant(&scene, "server/tree", 20, 1);
-        let server = scene.serve();
-        let (source, target, copy) = ends(&server, down);
-        let run = |options: &[&str]| {
-            scene.run(["sync"].iter().chain(options).copied().chain([source.as_str(), target.as_str()]))
-        };
-        run(&[]).ends_with(0);
+    synced(20, &[], &[], |way| {
         for name in ["extra/deep/file", "extra/other", "d1/surplus", "kept.log"] {
-            scene.write(format!("{copy}/{name}"), b"surplus");
+            way.scene.write(format!("{}/{name}", way.copy), b"surplus");
         }
-        std::os::unix::fs::symlink("/", scene.path(format!("{copy}/root"))).expect("a link");
+        std::os::unix::fs::symlink("/", way.at("root")).expect("a link");
         // Not asked for; then too many; then all but what is excluded.
-        run(&[]).ends_with(0);
-        assert!(scene.path(format!("{copy}/extra/deep/file")).exists());
-        run(&["--delete", "--max-delete", "2"]).ends_with(1).says(&["more than 2", "--max-delete"]);
-        assert!(scene.path(format!("{copy}/extra/deep/file")).exists());
-        let outcome = run(&["--json", "--delete", "--exclude", "*.log"]);
-        outcome.ends_with(0);
-        assert!(scene.path(format!("{copy}/kept.log")).exists());
-        std::fs::remove_file(scene.path(format!("{copy}/kept.log"))).expect("it is there");
-        run(&[]).ends_with(0);
-        same(&scene, "tree", copy, false);
-        assert!(scene.path("server").exists() && std::path::Path::new("/etc").exists());
-    }
+        way.run(&[]).ends_with(0);
+        assert!(way.at("extra/deep/file").exists());
+        way.run(&["--delete", "--max-delete", "2"]).ends_with(1).says(&["more than 2", "--max-delete"]);
+        assert!(way.at("extra/deep/file").exists());
+        way.run(&["--json", "--delete", "--exclude", "*.log"]).ends_with(0);
+        assert!(way.at("kept.log").exists());
+        std::fs::remove_file(way.at("kept.log")).expect("it is there");
+        way.run(&[]).ends_with(0);
+        same(&way.scene, way.top, way.copy, false);
+        assert!(way.scene.path("server").exists() && std::path::Path::new("/etc").exists());
+    });
 }
 
 #[test]
 fn what_has_become_a_directory_takes_the_place_of_what_it_was() {
-    for down in [false, true] {
-        let scene = Scene::new();
-        plant(&scene, "tree", 20, 1);
-        plant(&scene, "server/tree", 20, 1);
-        let server = scene.serve();
-        let (source, target, copy) = ends(&server, down);
-        let target_of = |name: &str| scene.path(format!("{copy}/{name}"));
-        scene.run(["sync", &source, &target]).ends_with(0);
+    synced(20, &[], &[], |way| {
         // A file, and a link to a directory outside, where the source has directories with something in them.
-        scene.write("outside/kept", b"not of this copy");
+        way.scene.write("outside/kept", b"not of this copy");
         for name in ["d1/e1", "d2"] {
-            std::fs::remove_dir_all(target_of(name)).expect("it is there");
+            std::fs::remove_dir_all(way.at(name)).expect("it is there");
         }
-        scene.write(format!("{copy}/d1/e1"), b"was a file");
-        std::os::unix::fs::symlink(scene.path("outside"), target_of("d2")).expect("a link");
-        let dry = scene.run(["sync", "-n", "--json", &source, &target]);
-        assert!(names(&dry, "made").contains(&"d2".to_owned()) && target_of("d2").is_symlink());
-        scene.run(["sync", &source, &target]).ends_with(0);
-        same(&scene, "tree", copy, false);
-        assert_eq!(std::fs::read_dir(scene.path("outside")).expect("it is there").count(), 1);
-    }
+        std::fs::write(way.at("d1/e1"), b"was a file").expect("a file");
+        std::os::unix::fs::symlink(way.scene.path("outside"), way.at("d2")).expect("a link");
+        assert!(names(&way.run(&["-n", "--json"]), "made").contains(&"d2".to_owned()) && way.at("d2").is_symlink());
+        way.run(&[]).ends_with(0);
+        same(&way.scene, way.top, way.copy, false);
+        assert_eq!(std::fs::read_dir(way.scene.path("outside")).expect("it is there").count(), 1);
+    });
 }
 
 /// A copy that is killed between making a link and giving it its time leaves one that differs by that alone.
 #[test]
 fn a_link_of_another_time_gets_that_of_its_source() {
-    for down in [false, true] {
-        let scene = Scene::new();
-        plant(&scene, "tree", 3, 1);
-        plant(&scene, "server/tree", 3, 1);
-        let server = scene.serve();
-        let (source, target, copy) = ends(&server, down);
-        scene.run(["sync", &source, &target]).ends_with(0);
-        let link = scene.path(format!("{copy}/d1/link"));
-        let number = |link: &std::path::Path| std::fs::symlink_metadata(link).expect("it is there").ino();
-        let before = number(&link);
+    synced(3, &[], &[], |way| {
+        let link = way.at("d1/link");
+        let number = || std::fs::symlink_metadata(&link).expect("it is there").ino();
+        let before = number();
         let long_ago = Timespec { tv_sec: 1_000_000_000, tv_nsec: 0 };
         let times = Timestamps { last_access: long_ago, last_modification: long_ago };
         utimensat(CWD, &link, &times, AtFlags::SYMLINK_NOFOLLOW).expect("a time can be set");
-        scene.run(["sync", "-n", &source, &target]).ends_with(0);
-        assert!(!differences(&scene.path("tree"), &scene.path(copy), false).is_empty());
-        let told = tree(&scene.run(["sync", "--json", &source, &target]));
+        way.run(&["-n"]).ends_with(0);
+        assert!(!differences(&way.scene.path(way.top), &way.scene.path(way.copy), false).is_empty());
+        let told = tree(&way.run(&["--json"]));
         assert_eq!((&told["files"], &told["skipped"], &told["reduced"]), (&0.into(), &4.into(), &0.into()));
-        same(&scene, "tree", copy, false);
-        assert_eq!(number(&link), before, "it is the link that was there");
-    }
+        same(&way.scene, way.top, way.copy, false);
+        assert_eq!(number(), before, "it is the link that was there");
+    });
 }
 
 /// With -a: what has the same content and another mode or owner, or lacks attributes, as after a copy that was killed before it gave
 /// it them.
 #[test]
 fn attributes_are_made_the_same_where_they_are_kept() {
-    for down in [false, true] {
-        let scene = Scene::new();
-        plant(&scene, "tree", 10, 1);
-        plant(&scene, "server/tree", 10, 1);
-        let server = scene.serve_with(&["--keep", "modes,owner,acl,xattr"]);
-        let (source, target, copy) = ends(&server, down);
-        scene.run(["sync", "-a", &source, &target]).ends_with(0);
-        let top = if down { "server/tree" } else { "tree" };
+    synced(10, &["--keep", "modes,owner,acl,xattr"], &["-a"], |way| {
+        let of_source = |name: &str| way.scene.path(format!("{}/{name}", way.top));
         for (name, mode) in [("d1/e1/file-1", 0o2750), ("d2/e2", 0o1705), ("d3", 0o700)] {
-            let permissions = std::fs::Permissions::from_mode(mode);
-            std::fs::set_permissions(scene.path(format!("{top}/{name}")), permissions).expect("a mode");
+            std::fs::set_permissions(of_source(name), std::fs::Permissions::from_mode(mode)).expect("a mode");
         }
         for name in ["d4/e1/file-4", "d1/link", "d5"] {
-            std::os::unix::fs::lchown(scene.path(format!("{top}/{name}")), Some(12), Some(34)).expect("an owner");
+            std::os::unix::fs::lchown(of_source(name), Some(12), Some(34)).expect("an owner");
         }
         for name in ["d6/e0/file-6", "d0"] {
-            setxattr(scene.path(format!("{top}/{name}")), "user.note", b"new", XattrFlags::empty()).expect("a note");
+            setxattr(of_source(name), "user.note", b"new", XattrFlags::empty()).expect("a note");
         }
-        let told = tree(&scene.run(["sync", "-a", "--json", &source, &target]));
+        let told = tree(&way.run(&["-a", "--json"]));
         assert_eq!((&told["files"], &told["skipped"], &told["reduced"]), (&0.into(), &11.into(), &0.into()));
-        same(&scene, top, copy, true);
-        // Nothing is left to be done, and without -a nothing is looked at.
-        std::os::unix::fs::lchown(scene.path(format!("{top}/d1")), Some(56), None).expect("an owner");
-        scene.run(["sync", &source, &target]).ends_with(0);
-        assert_ne!(std::fs::metadata(scene.path(format!("{copy}/d1"))).expect("it is there").uid(), 56);
-    }
+        same(&way.scene, way.top, way.copy, true);
+        // Without -a nothing of it is looked at.
+        std::os::unix::fs::lchown(of_source("d1"), Some(56), None).expect("an owner");
+        way.run(&[]).ends_with(0);
+        assert_ne!(std::fs::metadata(way.at("d1")).expect("it is there").uid(), 56);
+    });
 }
 
 #[test]
 fn what_is_excluded_stays_in_a_directory_that_goes_and_so_does_what_holds_it() {
-    for down in [false, true] {
-        let scene = Scene::new();
-        plant(&scene, "tree", 3, 1);
-        plant(&scene, "server/tree", 3, 1);
-        let server = scene.serve();
-        let (source, target, copy) = ends(&server, down);
-        scene.run(["sync", &source, &target]).ends_with(0);
+    synced(3, &[], &[], |way| {
         for name in ["extra/deep/kept.log", "extra/deep/file", "extra/other", "extra/kept/file", "gone/file"] {
-            scene.write(format!("{copy}/{name}"), b"surplus");
+            way.scene.write(format!("{}/{name}", way.copy), b"surplus");
         }
-        let options = ["sync", "--delete", "--exclude", "*.log", "--exclude", "kept/"];
-        scene.run(options.into_iter().chain([source.as_str(), target.as_str()])).ends_with(0).says(&["extra", "kept"]);
-        let there = |name: &str| scene.path(format!("{copy}/{name}")).exists();
+        let options = ["--delete", "--exclude", "*.log", "--exclude", "kept/"];
+        way.run(&options).ends_with(0).says(&["extra", "kept"]);
+        let there = |name: &str| way.at(name).exists();
         assert!(there("extra/deep/kept.log") && there("extra/kept/file"));
         assert!(!there("extra/deep/file") && !there("extra/other") && !there("gone"));
-    }
+    });
 }
 
 /// T8: what could not be read is no reason to remove anything.
