@@ -3,8 +3,15 @@
 
 use crate::bounds;
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
+
+/// Cores that this process may use.
+pub fn cores() -> usize {
+    // Asked once: the system's answer is spread over several files.
+    static CORES: OnceLock<usize> = OnceLock::new();
+    *CORES.get_or_init(|| thread::available_parallelism().map_or(1, std::num::NonZero::get))
+}
 
 /// What a thread of the pool runs.
 pub type Task = Box<dyn FnOnce() + Send>;

@@ -2,12 +2,11 @@
 //! call means is the host's affair.
 
 use super::{Host, Pump};
-use crate::blocking::{Blocking, Share};
+use crate::blocking::{self, Blocking, Share};
 use crate::bounds;
 use crate::mail::Mail;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, Extent, OperationId};
 use xdfs_proto::wire::path::Batch;
@@ -202,8 +201,5 @@ where
 
 /// Threads that do calls: as many as cores for one export, and one more, so that an export which hangs leaves one to the others.
 pub(crate) fn threads() -> usize {
-    // Asked once: the system's answer is spread over several files.
-    static CORES: OnceLock<usize> = OnceLock::new();
-    let cores = CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get));
-    (*cores).clamp(2, bounds::CALL_THREADS_MAX) + 1
+    blocking::cores().clamp(2, bounds::CALL_THREADS_MAX) + 1
 }

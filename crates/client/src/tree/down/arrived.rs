@@ -7,18 +7,17 @@ use crate::teller::Teller;
 use crate::tree::desk::Job;
 use crate::tree::events::Event;
 use bytes::Bytes;
-use xdfs_engine::blocking::{Blocking, Share};
+use xdfs_engine::blocking::{self, Blocking, Share};
 use xdfs_proto::base::{Error, RelPath, Safety};
 use xdfs_proto::wire::path::Attributes;
 use xdfs_xio::store::{Existing, LocalStore, SmallFile, Store};
 
-/// Most threads that write small files: behind a network a file system takes several at a time, and no disk gains from more.
+/// Most threads that write small files: a file system behind a network takes several at a time.
 const WRITERS_MAX: usize = 4;
 
 /// The threads, started when they are needed.
 pub(super) fn writers() -> Blocking {
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    Blocking::new((cores / 2).clamp(1, WRITERS_MAX))
+    Blocking::new((blocking::cores() / 2).clamp(1, WRITERS_MAX))
 }
 
 /// The small files of one reply.
