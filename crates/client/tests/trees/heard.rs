@@ -42,12 +42,13 @@ impl Observer for Heard {
 pub struct Meddler<'m> {
     pub heard: Heard,
     pub act: Option<&'m dyn Fn()>,
-    /// With each answer.
+    /// With each answer, and each name that is done.
     pub each: Option<&'m dyn Fn()>,
 }
 
 impl Observer for Meddler<'_> {
     fn done(&mut self, path: &[u8], deed: Deed) {
+        self.each.into_iter().for_each(|act| act());
         self.heard.done(path, deed);
     }
 
