@@ -70,8 +70,8 @@ fn store(directory: &Path, names: &[String], content: &[u8]) -> Result<()> {
             files.push(SmallFile { target, content, mode, modified, existing, base, parents: false, holes: false });
         }
         for placed in store.put_small(&files, true) {
-            let safety = placed.map_err(|error| wrong(error.to_string()))?;
-            if safety != Safety::Durable {
+            let placed = placed.map_err(|error| wrong(error.to_string()))?;
+            if placed.safety != Safety::Durable {
                 return Err(wrong("the file system promises nothing".to_owned()));
             }
         }

@@ -195,6 +195,7 @@ impl Target {
             source: grant.version.clone(),
             owner: Vec::new(),
             hashed,
+            since: (0, 0),
             synced,
         });
         let stage = (self.prepare)(Staging { size: grant.length, transfer, resume });

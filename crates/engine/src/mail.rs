@@ -2,10 +2,11 @@
 
 use crate::group::GroupChannel;
 use crate::host::{Opened, Staged};
+use crate::transfer::commit::Made;
 use crate::transfer::{Shared, SourceSide, Written};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use xdfs_proto::base::{ChannelId, Digest, Error, OperationId, PipelineId};
-use xdfs_proto::session::{Comparison, GroupMessage, SourceFacts, TargetFacts};
+use xdfs_proto::session::{Comparison, GroupMessage, SourceFacts};
 use xdfs_proto::wire::control::ChannelGrant;
 use xdfs_proto::wire::request::Request;
 use xdfs_xio::buf::Buffer;
@@ -52,7 +53,7 @@ pub enum Mail<L> {
     /// A source was looked at again.
     Checked(OperationId, Result<(), Error>),
     /// A target got its name.
-    Committed(OperationId, Result<TargetFacts, Error>),
+    Committed(OperationId, Result<Made, Error>),
     /// The calls of a batch that came on this channel were done.
     Answered { operation: OperationId, channel: ChannelId, result: Result<Vec<u8>, Error> },
     /// The writer thread wrote a block.

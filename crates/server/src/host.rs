@@ -8,9 +8,9 @@ use crate::log::{Log, LogEvent};
 use crate::repeats::{Repeats, Verdict};
 use crate::sessions::{Letter, Metrics};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use xdfs_engine::blocking::Share;
 use xdfs_engine::host::{Host, Job, Opened, Staged};
@@ -29,6 +29,8 @@ use xdfs_xio::store::{Attributes, Base, Resume, StageRequest};
 /// See the module.
 pub(crate) struct ServerHost {
     pub session: SessionId,
+    /// When it was opened: seconds and nanoseconds since 1970.
+    pub since: (i64, u32),
     /// Who may do what: the one way to a file.
     pub authority: Present,
     /// Whose session it is.
@@ -78,6 +80,15 @@ fn malformed(error: &WireError) -> Error {
     Error::new(ErrorKind::Protocol, format!("malformed batch: {error}"))
 }
 
+/// Seconds and nanoseconds since 1970, never less than before: whatever is done to the clock, a later session began later.
+pub(crate) fn moment_now() -> (i64, u32) {
+    static LAST: Mutex<(i64, u32)> = Mutex::new((0, 0));
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    *last = (*last).max((since.as_secs().try_into().unwrap_or(i64::MAX), since.subsec_nanos()));
+    *last
+}
+
 /// Seconds since 1970; a clock before that is as good as none, and no token is good then.
 fn seconds_now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(u64::MAX, |since| since.as_secs())
@@ -115,6 +126,7 @@ impl Host for ServerHost {
             return Box::new(|| Err(Error::new(ErrorKind::Protocol, "a server stages uploads only")));
         };
         let judged = self.begin(operation, &request, true);
+        let since = self.since;
         // What one user left no other goes on with.
         let owner = self.principal.user.clone().into_bytes();
         Box::new(move || {
@@ -125,9 +137,9 @@ impl Host for ServerHost {
             let stage = file.store().stage(&StageRequest {
                 target: file.path().clone(),
                 size: request.length,
-                existing: file.existing(),
+                existing: file.existing().unless_same(since),
                 transfer,
-                resume: request.resume.map(|resume| Resume { source: resume.source, owner, hashed, synced }),
+                resume: request.resume.map(|resume| Resume { source: resume.source, owner, hashed, since, synced }),
                 base: request.base.map(|version| Base { version, modified: request.modified }),
                 holes: request.holes,
             })?;
@@ -146,7 +158,8 @@ impl Host for ServerHost {
         });
         // The exports' shares begin behind the one of everything else.
         let share = Share(base.as_ref().ok().and_then(Option::as_ref).map_or(0, |base| base.share() + 1));
-        let (log, session, repeats) = (Arc::clone(&self.log), self.session, Arc::clone(&self.repeats));
+        let (log, session, since, repeats) =
+            (Arc::clone(&self.log), self.session, self.since, Arc::clone(&self.repeats));
         let job = move || {
             let batch = Batch::decode(&batch).map_err(|error| malformed(&error))?;
             let once = if batch.request == [0; 16] {
@@ -159,15 +172,15 @@ impl Host for ServerHost {
                 }
             };
             let done = base.and_then(|base| match base {
-                Some(base) => calls::execute(&batch, &base, &stop),
+                Some(base) => calls::execute(&batch, &base, since, &stop),
                 None => calls::exports(&batch, &authority.shown(&principal, seconds_now())?),
             });
             if let Some(doing) = once {
                 doing.end(done.as_ref().ok().map(|done| done.reply.as_slice()));
             }
-            let (reply, lines, error) = match done {
-                Ok(Done { reply, lines }) => (Ok(reply), lines, None),
-                Err(error) => (Err(error.clone()), Vec::new(), Some(error.to_string())),
+            let (reply, lines, safety, error) = match done {
+                Ok(Done { reply, lines, safety }) => (Ok(reply), lines, safety, None),
+                Err(error) => (Err(error.clone()), Vec::new(), None, Some(error.to_string())),
             };
             if error.is_some() || !lines.is_empty() {
                 log(&LogEvent::Calls {
@@ -176,6 +189,7 @@ impl Host for ServerHost {
                     operation: operation.0,
                     base: batch.base.escape_ascii().to_string(),
                     calls: lines,
+                    safety,
                     error,
                 });
             }
@@ -209,6 +223,8 @@ impl Host for ServerHost {
             name,
             bytes: tally.bytes,
             level: level.name(),
+            safety: outcome.as_ref().ok().filter(|_| upload).map(|committed| committed.safety),
+            unchanged: tally.unchanged,
             error: outcome.err().map(|error| error.to_string()),
         });
     }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use xdfs_proto::base::{Error, SessionId};
+use xdfs_proto::base::{Error, Safety, SessionId};
 use xdfs_proto::wire::path::{Call, Code};
 use xdfs_secure::policy::{Fingerprint, Method};
 
@@ -30,7 +30,7 @@ pub enum LogEvent {
     GuestRefused { peer: String, error: String },
     /// A channel was lost; its session goes on.
     ChannelLost { session: SessionId, channel: u16, error: String },
-    /// A transfer ended.
+    /// A transfer ended. Of an upload: how safe it is, and whether it was there already.
     Transfer {
         session: SessionId,
         user: String,
@@ -39,15 +39,18 @@ pub enum LogEvent {
         name: String,
         bytes: u64,
         level: &'static str,
+        safety: Option<Safety>,
+        unchanged: bool,
         error: Option<String>,
     },
-    /// A batch of calls ended: those that changed something or read a file, or why none was done.
+    /// A batch of calls ended: those that changed something or read a file and how safe the changes are, or why none was done.
     Calls {
         session: SessionId,
         user: String,
         operation: u32,
         base: String,
         calls: Vec<CallLine>,
+        safety: Option<Safety>,
         error: Option<String>,
     },
     /// Limits that have bitten since the last time this was told, and refusals that were not told one by one.
@@ -80,6 +83,8 @@ pub struct CallLine {
     pub to: Option<Name>,
     /// Bytes of a small file.
     pub bytes: Option<u64>,
+    /// That file was there already.
+    pub unchanged: bool,
     /// Why it failed.
     pub error: Option<String>,
 }
@@ -95,7 +100,8 @@ impl fmt::Display for Name {
 }
 
 impl CallLine {
-    pub(crate) fn of(call: &Call<'_>, error: Option<&Error>) -> Self {
+    /// Of a call and what became of it: whether what it would have made was there already.
+    pub(crate) fn of(call: &Call<'_>, outcome: Result<&bool, &Error>) -> Self {
         let shown = |name: &[u8]| Name(name.to_vec());
         Self {
             call: Code::from_number(call.code()).map_or("unknown", Code::name),
@@ -108,7 +114,8 @@ impl CallLine {
                 Call::Put(put) => Some(put.content.len() as u64),
                 _ => None,
             },
-            error: error.map(ToString::to_string),
+            unchanged: outcome == Ok(&true),
+            error: outcome.err().map(ToString::to_string),
         }
     }
 }

@@ -21,7 +21,13 @@ fn request(number: u64) -> StageRequest {
         size: Some(SIZE as u64),
         existing: Existing::Replace,
         transfer,
-        resume: Some(Resume { source: b"version".to_vec(), owner: b"anna".to_vec(), hashed: false, synced: true }),
+        resume: Some(Resume {
+            source: b"version".to_vec(),
+            owner: b"anna".to_vec(),
+            hashed: false,
+            since: (0, 0),
+            synced: true,
+        }),
         base: None,
         holes: false,
     }

@@ -4,12 +4,13 @@
 use super::loss::through;
 use super::support::relay::{Cut, Relay};
 use super::support::serving::{Serving, Setup};
+use super::support::{BLOCK, finish, pattern, upload_of};
 use std::collections::BTreeSet;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::time::Duration;
 use xdfs_client::wire::{Answer, Call, FileType, NewTime, Put, Wanted};
-use xdfs_client::{Batch, ErrorKind, Session};
-use xdfs_server::Policy;
+use xdfs_client::{Batch, ErrorKind, PutOptions, Session};
+use xdfs_server::{LogEvent, Policy};
 
 fn kind(error: &xdfs_client::Error) -> ErrorKind {
     error.kind
@@ -284,4 +285,51 @@ fn a_hash_without_end_ends_when_it_is_cancelled_and_with_its_session() {
         }
         serving.wait_for_status("everything is gone", |state| state == [0, 0, 0]);
     }
+}
+
+#[test]
+fn what_another_session_made_since_one_began_is_told_as_there_already() {
+    let serving = Serving::start();
+    let source = serving.directory.path().join("source");
+    std::fs::write(&source, pattern(3 * BLOCK, 1)).unwrap();
+    let (late, other) = (serving.connect(1), serving.connect(1));
+    assert_eq!(kind(&late.look("data/small", Wanted::ALL).unwrap_err()), ErrorKind::NotFound);
+    let mut puts = Batch::new("data");
+    for (path, content) in [("small", b"content"), ("other", b"CONTENT")] {
+        puts.push(&Call::Put(put(path.as_bytes(), content)));
+    }
+    let puts = puts.durable();
+    let up = |session: &Session| {
+        assert_eq!(outcomes(session, &puts), [None, None]);
+        let options = PutOptions { durable: true, ..PutOptions::default() };
+        finish(&session.put(upload_of(&source), "data/large", &options).unwrap()).unwrap();
+    };
+    let identity = || ["small", "other", "large"].map(|name| inode(&serving, name));
+    up(&other);
+    std::fs::write(serving.directory.path().join("other"), b"CHANGED").unwrap();
+    let before = identity();
+    up(&late);
+    assert_eq!((identity()[0], identity()[2]), (before[0], before[2]));
+    assert_ne!(identity()[1], before[1]);
+    let mut told = Vec::new();
+    serving.heard("both uploads twice", |event| {
+        match event {
+            LogEvent::Calls { calls, safety, .. } if !calls.is_empty() => {
+                told.extend(calls.iter().map(|call| (call.path.to_string(), call.unchanged, *safety)));
+            }
+            LogEvent::Transfer { name, unchanged, safety, .. } => told.push((name.clone(), *unchanged, *safety)),
+            _ => {}
+        }
+        (told.len() == 6).then_some(())
+    });
+    let told: Vec<_> = told.iter().map(|(name, unchanged, safety)| (name.as_str(), *unchanged, *safety)).collect();
+    let durable = Some(xdfs_client::Safety::Durable);
+    assert_eq!(told[..3], [("small", false, durable), ("other", false, durable), ("data/large", false, durable)]);
+    assert_eq!(told[3..], [("small", true, durable), ("other", false, durable), ("data/large", true, durable)]);
+}
+
+/// What tells a file from the one that takes its place, which may come to have its inode.
+fn inode(serving: &Serving, name: &str) -> (u64, i64, i64) {
+    let facts = std::fs::metadata(serving.directory.path().join(name)).unwrap();
+    (facts.ino(), facts.ctime(), facts.ctime_nsec())
 }

@@ -459,7 +459,10 @@ where
             }
             Mail::Committed(operation, result) => {
                 self.calls -= 1;
-                self.session.on_committed(operation, result);
+                if let (Ok(made), Some(transfer)) = (&result, self.transfers.get_mut(&operation)) {
+                    transfer.tally.unchanged = made.unchanged;
+                }
+                self.session.on_committed(operation, result.map(|made| made.facts));
             }
             Mail::Answered { operation, channel, result } => self.on_answered(operation, channel, result),
             Mail::Hashed(operation, result) => self.on_hashed(operation, result),

@@ -5,9 +5,18 @@ use xdfs_proto::base::{Error, ErrorKind, Safety};
 use xdfs_proto::session::{Bugs, TargetFacts};
 use xdfs_xio::store::{CommitRequest, Stage};
 
+/// What a commit made.
+#[derive(Debug)]
+pub struct Made {
+    /// What the session is told.
+    pub facts: TargetFacts,
+    /// It was there already: see [`Existing::ReplaceOther`](xdfs_xio::store::Existing::ReplaceOther).
+    pub unchanged: bool,
+}
+
 /// Makes `stage` the target, durably where that is asked for and the storage can promise it. The first error ends it; the
 /// stage goes with it, and what it had written, unless it has its name already.
-pub fn carry_out(mut stage: Stage, request: &CommitRequest, durable: bool) -> Result<TargetFacts, Error> {
+pub fn carry_out(mut stage: Stage, request: &CommitRequest, durable: bool) -> Result<Made, Error> {
     let durable = durable && stage.promises() == Safety::Durable;
     let mut version = Vec::new();
     let outcomes = Commit::single(durable, Bugs::default()).run(|step| match step {
@@ -18,7 +27,7 @@ pub fn carry_out(mut stage: Stage, request: &CommitRequest, durable: bool) -> Re
     });
     let nobody = || Error::new(ErrorKind::Storage, "a commit had no member");
     let safety = outcomes.into_iter().next().ok_or_else(nobody)??;
-    Ok(TargetFacts { safety, version })
+    Ok(Made { facts: TargetFacts { safety, version }, unchanged: stage.unchanged() })
 }
 
 #[cfg(test)]
@@ -55,7 +64,7 @@ mod tests {
         };
         let stage = store.stage(&request).unwrap();
         stage.write(b"new", 0).unwrap();
-        carry_out(stage, &CommitRequest { length: 3, mode: 0o644, modified: None }, durable)
+        carry_out(stage, &CommitRequest { length: 3, mode: 0o644, modified: None }, durable).map(|made| made.facts)
     }
 
     #[test]

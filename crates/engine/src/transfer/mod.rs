@@ -45,6 +45,8 @@ pub struct Tally {
     pub bytes: u64,
     /// The same per channel.
     pub channel_bytes: BTreeMap<ChannelId, u64>,
+    /// What it was to make here was there already.
+    pub unchanged: bool,
 }
 
 impl Tally {

@@ -5,6 +5,7 @@ use crate::log::{CallLine, LogEvent};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
 use std::time::SystemTime;
+use xdfs_proto::base::Safety;
 use xdfs_secure::policy::Method;
 
 /// The line of an event; none for what is no event but an answer to somebody.
@@ -30,6 +31,7 @@ fn call(call: &CallLine) -> Value {
     fields.insert("path".into(), call.path.to_string().into());
     fields.extend(call.to.as_ref().map(|to| ("to".into(), to.to_string().into())));
     fields.extend(call.bytes.map(|bytes| ("bytes".into(), json!(bytes))));
+    fields.extend(call.unchanged.then(|| ("unchanged".into(), true.into())));
     fields.insert("outcome".into(), outcome(&call.error).into());
     fields.extend(call.error.as_ref().map(|error| ("error".into(), json!(error))));
     Value::Object(fields)
@@ -59,7 +61,7 @@ fn describe(event: &LogEvent) -> Option<(&'static str, Value)> {
         LogEvent::ChannelLost { session, channel, error } => {
             ("channel_lost", json!({"session": session.to_string(), "channel": channel, "error": error}))
         }
-        LogEvent::Transfer { session, user, operation, upload, name, bytes, level, error } => (
+        LogEvent::Transfer { session, user, operation, upload, name, bytes, level, safety, unchanged, error } => (
             "transfer",
             json!({
                 "session": session.to_string(),
@@ -69,11 +71,13 @@ fn describe(event: &LogEvent) -> Option<(&'static str, Value)> {
                 "path": name,
                 "bytes": bytes,
                 "protection": level,
+                "durability": safety.map(Safety::name),
+                "unchanged": unchanged,
                 "outcome": outcome(error),
                 "error": error,
             }),
         ),
-        LogEvent::Calls { session, user, operation, base, calls, error } => (
+        LogEvent::Calls { session, user, operation, base, calls, safety, error } => (
             "calls",
             json!({
                 "session": session.to_string(),
@@ -81,6 +85,7 @@ fn describe(event: &LogEvent) -> Option<(&'static str, Value)> {
                 "operation": operation,
                 "base": base,
                 "calls": calls.iter().map(call).collect::<Vec<_>>(),
+                "durability": safety.map(Safety::name),
                 "outcome": outcome(error),
                 "error": error,
             }),

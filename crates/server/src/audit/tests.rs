@@ -5,7 +5,7 @@ use super::*;
 use proptest::prelude::*;
 use serde_json::Value;
 use std::time::{Duration, UNIX_EPOCH};
-use xdfs_proto::base::SessionId;
+use xdfs_proto::base::{Safety, SessionId};
 
 fn transfer(name: &str, error: Option<&str>) -> LogEvent {
     LogEvent::Transfer {
@@ -16,6 +16,8 @@ fn transfer(name: &str, error: Option<&str>) -> LogEvent {
         name: name.into(),
         bytes: 1 << 40,
         level: "private",
+        safety: Some(Safety::Durable),
+        unchanged: false,
         error: error.map(str::to_owned),
     }
 }
@@ -30,6 +32,7 @@ fn a_transfer_tells_what_moved_and_how_it_ended() {
     assert_eq!(done["time"], "1970-01-01T00:00:01.000Z");
     assert_eq!((&done["event"], &done["path"]), (&"transfer".into(), &"data/x".into()));
     assert_eq!((done["bytes"].as_u64(), &done["protection"]), (Some(1 << 40), &"private".into()));
+    assert_eq!((&done["durability"], &done["unchanged"]), (&"durable".into(), &false.into()));
     assert_eq!((&done["outcome"], &done["error"]), (&"ok".into(), &Value::Null));
     assert_eq!(parsed(&transfer("data/x", Some("no")))["outcome"], "failed");
 }

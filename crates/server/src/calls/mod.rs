@@ -21,6 +21,8 @@ pub(crate) struct Done {
     pub reply: Vec<u8>,
     /// For the log: the calls that changed something or read a file.
     pub lines: Vec<CallLine>,
+    /// How safe what they changed is; none where they were to change nothing.
+    pub safety: Option<Safety>,
 }
 
 /// What a batch does its calls with.
@@ -29,6 +31,8 @@ struct Work<'b> {
     /// Nobody waits for the rest any more.
     stop: &'b AtomicBool,
     durable: bool,
+    /// What came since then nobody of the session may have seen.
+    since: (i64, u32),
     /// Directories whose names changed.
     touched: BTreeSet<RelPath>,
     /// What got other attributes, or another length.
@@ -44,14 +48,15 @@ fn failure(error: &Error) -> Failure {
     Failure { kind: error.kind, errno: error.errno }
 }
 
-/// Does the calls of `batch`, in order, none after `stop` is set.
-pub(crate) fn execute(batch: &Batch<'_>, base: &Base, stop: &AtomicBool) -> Result<Done, Error> {
+/// Does the calls of `batch`, in order, none after `stop` is set, for a session that was opened at `since`.
+pub(crate) fn execute(batch: &Batch<'_>, base: &Base, since: (i64, u32), stop: &AtomicBool) -> Result<Done, Error> {
     let mut writer = room(batch)?;
     let mut lines = Vec::new();
     let mut work = Work {
         base,
         stop,
         durable: batch.durable,
+        since,
         touched: BTreeSet::new(),
         changed: BTreeSet::new(),
         loose: false,
@@ -69,18 +74,21 @@ pub(crate) fn execute(batch: &Batch<'_>, base: &Base, stop: &AtomicBool) -> Resu
         if call.changes() {
             work.reading.forget();
         }
-        let results = if puts.is_empty() { vec![work.call(call, &mut writer)] } else { work.put(&puts) };
+        let results = match puts.is_empty() {
+            true => vec![work.call(call, &mut writer).map(|()| false)],
+            false => work.put(&puts),
+        };
         let (done, rest) = left.split_at(results.len());
         left = rest;
         for (call, result) in done.iter().zip(&results) {
             if !puts.is_empty() {
                 match result {
-                    Ok(()) => writer.answer(&Answer::Done),
+                    Ok(_) => writer.answer(&Answer::Done),
                     Err(error) => writer.fail(failure(error)),
                 }
             }
             if call.changes() || matches!(call, Call::Get { .. }) {
-                lines.push(CallLine::of(call, result.as_ref().err()));
+                lines.push(CallLine::of(call, result.as_ref()));
             }
         }
         if batch.stop && results.iter().any(Result::is_err) {
@@ -88,7 +96,8 @@ pub(crate) fn execute(batch: &Batch<'_>, base: &Base, stop: &AtomicBool) -> Resu
         }
     }
     let safety = work.settle();
-    Ok(Done { reply: writer.finish(safety), lines })
+    let changed = batch.calls.iter().any(Call::changes);
+    Ok(Done { reply: writer.finish(safety), lines, safety: changed.then_some(safety) })
 }
 
 /// What the list of exports answers: it can be looked at, and nothing else.
@@ -108,7 +117,7 @@ pub(crate) fn exports(batch: &Batch<'_>, shown: &[&str]) -> Result<Done, Error> 
             _ => writer.fail(Failure { kind: ErrorKind::Refused, errno: 0 }),
         }
     }
-    Ok(Done { reply: writer.finish(Safety::Written), lines: Vec::new() })
+    Ok(Done { reply: writer.finish(Safety::Written), lines: Vec::new(), safety: None })
 }
 
 /// The reply's writer, where the room is enough for any outcome.

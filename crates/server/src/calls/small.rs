@@ -23,8 +23,8 @@ pub(super) fn group<'c, 'b>(calls: &'c [Call<'b>], stop_at_failure: bool) -> Vec
 }
 
 impl Work<'_> {
-    /// Puts files; one outcome each.
-    pub(super) fn put(&mut self, puts: &[&Put<'_>]) -> Vec<Result<(), Error>> {
+    /// Puts files; one outcome each: whether it was there already.
+    pub(super) fn put(&mut self, puts: &[&Put<'_>]) -> Vec<Result<bool, Error>> {
         let judged: Vec<Result<Authorized, Error>> = puts.iter().map(|put| self.judge(put)).collect();
         let files: Vec<SmallFile<'_>> = judged
             .iter()
@@ -36,7 +36,7 @@ impl Work<'_> {
                     content: put.content,
                     mode: put.mode,
                     modified: put.modified,
-                    existing: at.existing(),
+                    existing: at.existing().unless_same(self.since),
                     base: None,
                     parents: put.parents,
                     holes: put.holes,
@@ -51,9 +51,9 @@ impl Work<'_> {
             .into_iter()
             .map(|at| {
                 at?;
-                let safety = placed.next().ok_or_else(lost)??;
-                self.loose |= self.durable && safety < Safety::Durable;
-                Ok(())
+                let placed = placed.next().ok_or_else(lost)??;
+                self.loose |= self.durable && placed.safety < Safety::Durable;
+                Ok(placed.unchanged)
             })
             .collect()
     }

@@ -15,6 +15,7 @@ pub(super) mod parts;
 mod progress;
 mod quiet;
 pub(super) mod room;
+mod same;
 mod small;
 pub(super) mod source;
 mod tree;
@@ -31,7 +32,7 @@ use fresh::{Fresh, Way};
 use named::NamedStage;
 use part::{LocalStage, Place};
 use parts::Parts;
-use rustix::fs::FileType;
+use rustix::fs::{FileType, Stat};
 use std::path::Path;
 use std::sync::Arc;
 use xdfs_proto::base::{Bugs, ErrorKind, RelPath};
@@ -203,11 +204,11 @@ impl Store for LocalStore {
 }
 
 /// Refuses what a rename would not replace, and what it would but a person would not expect. Used when a file is staged
-/// and again before it is named: what appeared in between is no less in the way.
-fn must_admit(parent: &Parent, name: &[u8], existing: Existing, shown: &str) -> Result<()> {
-    let found = parent.kind_of(name).map_err(|errno| words::failed(Verb::Create, shown, errno))?;
-    match (found, existing) {
-        (None, _) | (Some(FileType::RegularFile), Existing::Replace) => Ok(()),
+/// and again before it is named: what appeared in between is no less in the way. What a rename would replace comes back.
+fn must_admit(parent: &Parent, name: &[u8], existing: Existing, shown: &str) -> Result<Option<Stat>> {
+    let found = parent.look(name).map_err(|errno| words::failed(Verb::Create, shown, errno))?;
+    match (found.map(|stat| FileType::from_raw_mode(stat.st_mode)), existing) {
+        (None, _) | (Some(FileType::RegularFile), Existing::Replace | Existing::ReplaceOther { .. }) => Ok(found),
         (Some(FileType::RegularFile), Existing::Keep) => {
             Err(words::refused(ErrorKind::AlreadyExists, Verb::Create, shown, "it already exists"))
         }

@@ -209,7 +209,7 @@ impl Tree {
     fn must_admit(&self, path: &RelPath, existing: Existing) -> Result<()> {
         let kind = match self.node(path) {
             None => return Ok(()),
-            Some(Node::File(_)) if existing == Existing::Replace => return Ok(()),
+            Some(Node::File(_)) if existing != Existing::Keep => return Ok(()),
             Some(Node::File(_)) => return Err(refused(ErrorKind::AlreadyExists, path, "it already exists")),
             Some(Node::Directory) => FileType::Directory,
             Some(Node::Special) => FileType::Unknown,

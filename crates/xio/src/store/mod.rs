@@ -124,8 +124,33 @@ pub struct Capability {
 pub enum Existing {
     /// Replace it in one step.
     Replace,
+    /// Replace it in one step, unless it came, or changed, at `since` (as [`Attributes::modified`]) or later and is the very file that would take its
+    /// place: then it stays, as far as the store can tell, and is as safe as it would have been. For whoever could not know of it.
+    ReplaceOther {
+        /// Whoever looked then saw what there was.
+        since: (i64, u32),
+    },
     /// Fail with `AlreadyExists`, checked at `stage` and again, without a race, at `commit`.
     Keep,
+}
+
+/// What became of a whole file.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Placed {
+    /// How safe it is.
+    pub safety: Safety,
+    /// It was there already: see [`Existing::ReplaceOther`].
+    pub unchanged: bool,
+}
+
+impl Existing {
+    /// What is replaced by itself is left as it is where it came at `since` or later.
+    pub fn unless_same(self, since: (i64, u32)) -> Self {
+        match self {
+            Self::Replace | Self::ReplaceOther { .. } => Self::ReplaceOther { since },
+            Self::Keep => Self::Keep,
+        }
+    }
 }
 
 /// What a new file should become.
@@ -167,6 +192,9 @@ pub struct Resume {
     /// Whoever goes on compares what is in doubt with the source: then what came from another version of it (a copy), or lay there
     /// during a power cut, counts as well.
     pub hashed: bool,
+    /// When the session began that asks (as [`Attributes::modified`]). Of two that are after one part file the later has it: what
+    /// the other had asked for before it was lost may be carried out behind that.
+    pub since: (i64, u32),
     /// Markers are on stable storage before they count. Without, they are worth as much as what the transfer promises then:
     /// they outlive the program, and after a power cut they are compared or void.
     pub synced: bool,
@@ -240,7 +268,7 @@ pub trait Store: Send + Sync + std::fmt::Debug {
 
     /// Puts whole files, and says of each in turn what became of it. Groups of at most
     /// [`MEMBERS_MAX`](xdfs_proto::base::commit::MEMBERS_MAX) share the syncs that make them `durable`; without it none is made.
-    fn put_small(&self, files: &[SmallFile<'_>], durable: bool) -> Vec<Result<Safety>> {
+    fn put_small(&self, files: &[SmallFile<'_>], durable: bool) -> Vec<Result<Placed>> {
         small::put(files, durable, |files| self.stage_small(files, durable))
     }
 

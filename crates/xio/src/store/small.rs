@@ -8,7 +8,7 @@
 
 use super::resolve::{Parent, Root};
 use super::words::{self, Verb};
-use super::{Attributes, Base, CommitRequest, Existing, Result, Source, Stage, StageRequest};
+use super::{Attributes, Base, CommitRequest, Existing, Placed, Result, Source, Stage, StageRequest};
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
@@ -98,6 +98,11 @@ pub trait SmallGroup {
     /// Gives the file its name, in one step. On failure what had the name keeps it.
     fn name(&mut self, member: usize, file: &SmallFile<'_>) -> Result<()>;
 
+    /// Whether the file that has the name had it before: see [`Existing::ReplaceOther`].
+    fn unchanged(&self, _member: usize) -> bool {
+        false
+    }
+
     /// Waits until the names in a directory are on stable storage.
     fn sync_directory(&mut self, directory: usize) -> Result<()>;
 }
@@ -131,21 +136,25 @@ pub(super) fn put<'s>(
     files: &[SmallFile<'_>],
     durable: bool,
     mut stage: impl FnMut(&[SmallFile<'_>]) -> Box<dyn SmallGroup + 's>,
-) -> Vec<Result<Safety>> {
+) -> Vec<Result<Placed>> {
     files.chunks(MEMBERS_MAX).flat_map(|files| carry_out(stage(files), files, durable)).collect()
 }
 
-fn carry_out(mut group: Box<dyn SmallGroup + '_>, files: &[SmallFile<'_>], durable: bool) -> Vec<Result<Safety>> {
+fn carry_out(mut group: Box<dyn SmallGroup + '_>, files: &[SmallFile<'_>], durable: bool) -> Vec<Result<Placed>> {
     let at_once = durable && group.at_once();
     let plan = Commit::group(group.members(), at_once, Bugs::default());
     let nobody = || Error::new(ErrorKind::Storage, "a group has no such member");
-    plan.run(|step| match step {
+    let outcomes = plan.run(|step| match step {
         Step::Finish(member) => group.finish(member, files.get(member).ok_or_else(nobody)?),
         Step::SyncFile(member) => group.sync(member),
         Step::SyncSystem => group.sync_system(),
         Step::Name(member) => group.name(member, files.get(member).ok_or_else(nobody)?),
         Step::SyncDirectory(directory) => group.sync_directory(directory),
-    })
+    });
+    let placed = |(member, outcome): (usize, Result<Safety>)| {
+        outcome.map(|safety| Placed { safety, unchanged: group.unchanged(member) })
+    };
+    outcomes.into_iter().enumerate().map(placed).collect()
 }
 
 /// A group of any store: a stage for each file.
@@ -198,6 +207,10 @@ impl SmallGroup for StageGroup {
 
     fn name(&mut self, member: usize, file: &SmallFile<'_>) -> Result<()> {
         self.stage(member)?.name(&file.commit_request()).map(drop)
+    }
+
+    fn unchanged(&self, member: usize) -> bool {
+        matches!(self.stages.get(member), Some(Ok(stage)) if stage.unchanged())
     }
 
     fn sync_directory(&mut self, directory: usize) -> Result<()> {
@@ -284,7 +297,7 @@ mod tests {
         let file = SmallFile { target, content: b"", mode: 0, modified: None, existing, base, parents, holes: false };
         let calls = RefCell::default();
         let placed = put(&[file.clone(), file], durable, |_| Box::new(Told { calls: &calls, failing, durable }));
-        let told = placed.into_iter().map(Result::ok).collect();
+        let told = placed.into_iter().map(|placed| placed.ok().map(|placed| placed.safety)).collect();
         (calls.into_inner().join(", "), told)
     }
 

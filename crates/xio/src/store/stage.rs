@@ -208,6 +208,18 @@ impl Stage {
         }
     }
 
+    /// Whether the file that has the name had it before: see [`Existing::ReplaceOther`].
+    ///
+    /// [`Existing::ReplaceOther`]: super::Existing::ReplaceOther
+    pub fn unchanged(&self) -> bool {
+        match self {
+            Self::Local(stage) => stage.unchanged(),
+            Self::Named(_) => true,
+            Self::Fault(stage) => stage.inner().unchanged(),
+            Self::Null | Self::Memory(_) | Self::Stream(_) => false,
+        }
+    }
+
     /// Waits until the name is on stable storage.
     pub fn sync_directory(&self) -> Result<()> {
         match self {

@@ -19,7 +19,7 @@ fn content() -> Vec<u8> {
 }
 
 fn asked(holes: bool) -> StageRequest {
-    let resume = Resume { source: b"v1".to_vec(), owner: Vec::new(), hashed: false, synced: false };
+    let resume = Resume { source: b"v1".to_vec(), owner: Vec::new(), hashed: false, since: (0, 0), synced: false };
     let transfer = [0x77; 16];
     StageRequest { size: Some(SIZE as u64), transfer, resume: Some(resume), holes, ..request("x", Existing::Replace) }
 }

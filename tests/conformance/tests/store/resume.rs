@@ -54,7 +54,13 @@ fn request(source: &[u8]) -> StageRequest {
         size: Some(SIZE),
         existing: Existing::Replace,
         transfer: TRANSFER,
-        resume: Some(Resume { source: source.to_vec(), owner: b"anna".to_vec(), hashed: false, synced: true }),
+        resume: Some(Resume {
+            source: source.to_vec(),
+            owner: b"anna".to_vec(),
+            hashed: false,
+            since: (0, 0),
+            synced: true,
+        }),
         base: None,
         holes: false,
     }
@@ -206,6 +212,46 @@ fn a_takeover_refuses_the_older_writer_and_keeps_what_it_wrote() {
     newer.commit(&commit(SIZE)).unwrap();
     assert_eq!(std::fs::read(folder.0.join("target")).unwrap()[0], 1);
     assert_eq!(folder.names(), ["target"]);
+}
+
+#[test]
+fn what_an_older_session_asked_for_does_not_take_over_from_a_newer_one() {
+    let folder = Folder::new();
+    let store = folder.store();
+    let of = |since| {
+        let mut asked = request(b"v1");
+        asked.resume.iter_mut().for_each(|resume| resume.since = (since, 0));
+        asked
+    };
+    let newer = store.stage(&of(2)).unwrap();
+    assert_eq!(store.stage(&of(1)).unwrap_err().kind, ErrorKind::Superseded);
+    write(&newer, 0..8);
+    newer.commit(&commit(SIZE)).unwrap();
+    let late = store.stage(&of(1)).unwrap();
+    assert_eq!(late.kept(), []);
+    drop(late);
+    assert_eq!(folder.names(), ["target"]);
+}
+
+#[test]
+fn whoever_comes_while_another_one_ends_has_a_part_file_that_stays() {
+    let folder = Folder::new();
+    let store = folder.store();
+    for round in 0..300 {
+        let (older, start) = (store.stage(&request(b"v1")).unwrap(), std::sync::Barrier::new(2));
+        let newer = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                start.wait();
+                if round % 2 == 0 { drop(older) } else { older.commit(&commit(0)).map_or_else(drop, drop) }
+            });
+            start.wait();
+            store.stage(&request(b"v1")).unwrap()
+        });
+        newer.write(&[7; 100], 0).unwrap();
+        newer.commit(&commit(100)).unwrap();
+        assert_eq!(std::fs::read(folder.0.join("target")).unwrap(), [7; 100], "round {round}");
+        assert_eq!(folder.names(), ["target"], "round {round}");
+    }
 }
 
 /// Whoever hashes what is written: this is what it knows.

@@ -1,13 +1,16 @@
 //! Small files in groups: the rules for every member, each a function, and what the disk alone has to keep.
 
-use crate::bench::{Bench, FaultBench, LocalBench, Scratch, make_fifo, names_under, path};
+use crate::bench::{Bench, FaultBench, LocalBench, Scratch, make_fifo, names_under, path, request};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety};
 use xdfs_xio::store::fault::{Call, Fault, Plan};
 use xdfs_xio::store::tree::Node;
-use xdfs_xio::store::{Attributes, Base, Existing, LocalStore, Reading, SmallFile, Store, Tree, Version};
+use xdfs_xio::store::{
+    Attributes, Base, CommitRequest, Existing, LocalStore, Placed, Reading, SmallFile, StageRequest, Store, Tree,
+    Version,
+};
 
 const EIO: i32 = 5;
 
@@ -33,7 +36,7 @@ fn names(bench: &dyn Bench) -> Vec<String> {
     bench.names().iter().map(|name| name.escape_ascii().to_string()).collect()
 }
 
-fn kinds(outcomes: Vec<Result<Safety, Error>>) -> Vec<Option<ErrorKind>> {
+fn kinds(outcomes: Vec<Result<Placed, Error>>) -> Vec<Option<ErrorKind>> {
     outcomes.into_iter().map(|outcome| outcome.err().map(|error| error.kind)).collect()
 }
 
@@ -68,8 +71,9 @@ pub(crate) fn groups_come_back_as_they_were_put(bench: &dyn Bench) {
             assert_eq!(found, bench.store().attributes(&file.target).unwrap());
             assert_eq!(found.mode & !0o640, 0);
             assert_eq!(found.modified, file.modified.unwrap());
-            let safety = placed.unwrap();
-            assert!(durable || safety == Safety::Written);
+            let placed = placed.unwrap();
+            assert!(!placed.unchanged);
+            assert!(durable || placed.safety == Safety::Written);
         }
     }
     assert_eq!(names(bench).len(), 141, "something was left: {:?}", names(bench));
@@ -201,12 +205,67 @@ fn a_file_that_is_another_than_was_seen_is_read_as_it_is() {
     assert_eq!(error.kind, ErrorKind::NotRegular);
 }
 
+/// Puts `file` by a group, or by a stage of its own as a large file is; whether it was there already.
+fn unchanged(bench: &LocalBench, file: &SmallFile<'_>, alone: bool) -> bool {
+    if !alone {
+        return bench.store.put_small(std::slice::from_ref(file), true).pop().unwrap().unwrap().unchanged;
+    }
+    let size = Some(file.content.len() as u64);
+    let asked = StageRequest { target: file.target.clone(), size, ..request("x", file.existing) };
+    let mut stage = bench.store.stage(&asked).unwrap();
+    stage.write(file.content, 0).unwrap();
+    let commit = CommitRequest { length: file.content.len() as u64, mode: file.mode, modified: file.modified };
+    stage.finish(&commit).unwrap();
+    stage.name(&commit).unwrap();
+    stage.unchanged()
+}
+
+#[test]
+fn what_came_since_somebody_looked_stays_where_it_is_the_file_itself() {
+    let content = [7; 600 << 10];
+    let long_ago = Existing::ReplaceOther { since: (0, 0) };
+    let copy = SmallFile { existing: long_ago, ..file("x", &content) };
+    let mut last = content;
+    last[content.len() - 1] = 8;
+    for bench in [LocalBench::on_tmpfs(), LocalBench::on_disk(), LocalBench::without_unnamed()] {
+        for alone in [false, true] {
+            let version = || bench.store.attributes(&copy.target).unwrap().version;
+            unchanged(&bench, &SmallFile { existing: Existing::Replace, ..copy.clone() }, alone);
+            let first = version();
+            assert!(unchanged(&bench, &copy, alone));
+            assert_eq!((version(), names(&bench)), (first, vec!["x".to_owned()]));
+            let others = [
+                // Whoever could know of it meant it.
+                SmallFile { existing: Existing::Replace, ..copy.clone() },
+                SmallFile { existing: Existing::ReplaceOther { since: (1 << 40, 0) }, ..copy.clone() },
+                SmallFile { mode: 0o600, ..copy.clone() },
+                SmallFile { modified: Some((1_700_000_000, 123_456_788)), ..copy.clone() },
+                SmallFile { content: &content[1..], ..copy.clone() },
+                SmallFile { content: &last, ..copy.clone() },
+            ];
+            for other in others {
+                let before = version();
+                assert!(!unchanged(&bench, &other, alone), "{:?} {:?}", other.existing, other.modified);
+                assert_ne!(version(), before);
+                assert_eq!(bench.content("x").unwrap(), other.content);
+                unchanged(&bench, &SmallFile { existing: Existing::Replace, ..copy.clone() }, alone);
+            }
+            // Somebody else would go on having what is put.
+            let (one, other) = (bench.scratch.path().join("x"), bench.scratch.path().join("y"));
+            std::fs::hard_link(&one, &other).unwrap();
+            assert!(!unchanged(&bench, &copy, alone));
+            std::fs::remove_file(other).unwrap();
+            assert_eq!(names(&bench), ["x"]);
+        }
+    }
+}
+
 #[test]
 fn on_a_disk_small_files_are_durable_and_in_memory_they_are_not() {
     for (bench, safety) in [(LocalBench::on_disk(), Safety::Durable), (LocalBench::on_tmpfs(), Safety::Written)] {
         let files = [file("a", b"1"), file("b", b"2")];
         for placed in bench.store.put_small(&files, true) {
-            assert_eq!(placed.unwrap(), safety);
+            assert_eq!(placed.unwrap().safety, safety);
         }
     }
 }

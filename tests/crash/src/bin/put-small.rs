@@ -18,6 +18,6 @@ fn main() {
     // Whoever traces this program sees where the group begins.
     let _ = rustix::process::test_kill_process(rustix::process::Pid::from_raw(MARK).expect("a number"));
     for placed in store.put_small(&files, durable) {
-        println!("{}", placed.map_or_else(|error| format!("{:?}", error.kind), |safety| safety.name().into()));
+        println!("{}", placed.map_or_else(|error| format!("{:?}", error.kind), |placed| placed.safety.name().into()));
     }
 }

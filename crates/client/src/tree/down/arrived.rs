@@ -75,7 +75,8 @@ impl<'a> From<&'a File> for SmallFile<'a> {
 }
 
 fn put(store: &LocalStore, files: &[File], durable: bool) -> Vec<Result<Safety, Error>> {
-    store.put_small(&files.iter().map(SmallFile::from).collect::<Vec<_>>(), durable)
+    let placed = store.put_small(&files.iter().map(SmallFile::from).collect::<Vec<_>>(), durable);
+    placed.into_iter().map(|placed| placed.map(|placed| placed.safety)).collect()
 }
 
 impl Download {

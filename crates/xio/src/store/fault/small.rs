@@ -107,6 +107,10 @@ impl SmallGroup for FaultGroup<'_> {
         self.inner.name(member, file)
     }
 
+    fn unchanged(&self, member: usize) -> bool {
+        self.inner.unchanged(member)
+    }
+
     fn sync_directory(&mut self, directory: usize) -> Result<()> {
         self.plan.check(Call::SyncDirectory, Verb::Sync, "a directory")?;
         self.inner.sync_directory(directory)

@@ -10,6 +10,7 @@ use super::named::must_be_base;
 use super::parts::Parts;
 use super::progress::{Health, Progress, Reign};
 use super::room::{lacking, reserve};
+use super::same::stays;
 use super::source::{attributes_of, version_of};
 use super::{holes, must_admit};
 use crate::store::exact::{Stuck, write_full};
@@ -80,6 +81,8 @@ pub struct LocalStage {
     replaces: Vec<u8>,
     /// The part file has the target's name.
     settled: bool,
+    /// What has the target's name is the same file, and stayed.
+    unchanged: bool,
     /// The part file stays when this goes.
     stays: AtomicBool,
 }
@@ -109,6 +112,7 @@ impl LocalStage {
             kept: opened.kept,
             replaces,
             settled: false,
+            unchanged: false,
             // Until room is reserved nothing of an earlier attempt may go.
             stays: AtomicBool::new(opened.found),
             progress: opened.progress,
@@ -264,24 +268,32 @@ impl LocalStage {
     /// Gives the file its name, in one step.
     pub(in crate::store) fn name(&mut self, length: u64) -> Result<Attributes> {
         self.must_be_sound()?;
-        // From here on nobody takes over: what would be written then would be written to the target.
-        let mut reign = self.progress.reign_mut();
-        self.must_reign(&reign)?;
-        reign.naming = true;
-        drop(reign);
+        self.must_reign(&self.progress.reign())?;
         // What the rename itself does not refuse: a link, FIFO or device that came to stand there.
-        must_admit(&self.place.parent, &self.place.name, self.place.existing, &self.place.shown)?;
+        let found = must_admit(&self.place.parent, &self.place.name, self.place.existing, &self.place.shown)?;
         if let Err(error) = must_be_base(&self.place, self.size.unwrap_or(length)) {
             // The bytes are good: whoever copies it again need not send them again, and has to open the file for that.
             let _ = rustix::fs::fchmod(&self.progress.file, Mode::RUSR | Mode::WUSR);
             self.keep();
             return Err(error);
         }
+        let (parent, name, own) = (&self.place.parent, &self.place.name, &self.progress.file);
+        if let Some(stat) = found.and_then(|found| stays(parent, name, &found, own, self.place.existing)) {
+            self.unchanged = true;
+            return Ok(attributes_of(&stat));
+        }
+        // From here on nobody takes over: what would be written then would be written to the target.
+        let mut reign = self.progress.reign_mut();
+        self.must_reign(&reign)?;
         let named = match self.place.existing {
-            Existing::Replace => self.place.parent.replace(&self.part, &self.place.name),
+            Existing::Replace | Existing::ReplaceOther { .. } => {
+                self.place.parent.replace(&self.part, &self.place.name)
+            }
             Existing::Keep => self.place.parent.keep(&self.part, &self.place.name),
         };
         named.map_err(|errno| self.words(errno))?;
+        reign.over = true;
+        drop(reign);
         self.settled = true;
         if self.progress.about.is_some() {
             // What it told is in the target now; a journal without a part file is found and removed later.
@@ -290,6 +302,11 @@ impl LocalStage {
         // Of the descriptor, not of the name: these are the attributes of what was written, whoever comes next.
         let stat = rustix::fs::fstat(&self.progress.file).map_err(|errno| self.words(errno))?;
         Ok(attributes_of(&stat))
+    }
+
+    /// See [`Existing::ReplaceOther`].
+    pub(in crate::store) fn unchanged(&self) -> bool {
+        self.unchanged
     }
 
     /// Waits until the name is on stable storage.
@@ -333,8 +350,12 @@ impl LocalStage {
 
 impl Drop for LocalStage {
     fn drop(&mut self) {
-        let mine = self.progress.reign().generation == self.generation;
-        if !self.settled && mine && !self.stays.load(Ordering::Relaxed) {
+        if self.settled || self.stays.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut reign = self.progress.reign_mut();
+        if reign.generation == self.generation {
+            reign.over = true;
             // Nobody is there to be told; a part file that cannot be removed is found by its name later.
             let _ = self.place.parent.remove(&self.part);
             if self.progress.about.is_some() {

@@ -14,7 +14,7 @@ use crate::store::noted::{self, Noted, usable};
 use crate::store::resolve::Parent;
 use crate::store::resolve::leftovers::is_held_by_nobody;
 use crate::store::words::{self, Verb};
-use crate::store::{Result, StageRequest};
+use crate::store::{Result, Resume, StageRequest};
 use rustix::fs::{FileType, FlockOperation, Stat};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
@@ -50,10 +50,11 @@ impl Parts {
     /// Creates the part file, or takes over the one that is there.
     pub(super) fn open(&self, place: &Place, request: &StageRequest, part: &[u8], journal: &[u8]) -> Result<OpenPart> {
         let failed = |errno| words::failed(Verb::Create, &place.shown, errno);
-        let Some(mut about) = wanted(request) else {
+        let (Some(mut about), Some(resume)) = (wanted(request), &request.resume) else {
             let progress = Arc::new(Progress::new(fresh(place, part)?, None));
             return Ok(OpenPart { progress, kept: Vec::new(), found: false });
         };
+        let (since, hashed) = (resume.since, resume.hashed);
         // Held until the file is locked and known here: two sessions with one transfer meet in this line.
         let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
         table.retain(|_, progress| progress.strong_count() > 0);
@@ -64,6 +65,7 @@ impl Parts {
                     about.part = identity(&rustix::fs::fstat(&file).map_err(failed)?);
                     let key = about.part;
                     let progress = Arc::new(Progress::new(file, Some(about)).seeded(self.bugs));
+                    progress.reign_mut().since = since;
                     if let Some(about) = &progress.about {
                         give_up_others(&table, place, about, part);
                     }
@@ -72,19 +74,23 @@ impl Parts {
                 }
                 Err(Errno::EXIST) => {
                     let Some((file, stat)) = place.parent.open_own(part).map_err(failed)? else {
-                        return Err(taken(place, part));
+                        must_be_gone(place, part)?;
+                        continue;
                     };
                     about.part = identity(&stat);
                     let live = table.get(&about.part).and_then(Weak::upgrade);
-                    let hashed = request.resume.as_ref().is_some_and(|resume| resume.hashed);
                     let opened = match live {
-                        Some(progress) => Some(take_over(progress, &about, hashed, place, journal)?),
+                        Some(progress) => match take_over(progress, &about, resume, place, journal)? {
+                            None => continue,
+                            taken => taken,
+                        },
                         None => {
                             lock(&file, place)?;
                             found(file, &about, hashed, &place.parent, journal, self.bugs).map_err(failed)?
                         }
                     };
                     if let Some(opened) = opened {
+                        opened.progress.reign_mut().since = since;
                         table.insert(about.part, Arc::downgrade(&opened.progress));
                         return Ok(opened);
                     }
@@ -113,7 +119,8 @@ fn fresh(place: &Place, part: &[u8]) -> Result<OwnedFd> {
             }
             Err(Errno::EXIST) => {
                 let Some((file, _)) = place.parent.open_own(part).map_err(failed)? else {
-                    return Err(taken(place, part));
+                    must_be_gone(place, part)?;
+                    continue;
                 };
                 lock(&file, place)?;
                 // Another one may have done the same, and its new file have the name by now.
@@ -152,6 +159,12 @@ fn unless_gone(errno: Errno) -> std::result::Result<(), Errno> {
     if errno == Errno::NOENT { Ok(()) } else { Err(errno) }
 }
 
+/// What could not be opened: it is somebody else's unless it has just been given up.
+fn must_be_gone(place: &Place, part: &[u8]) -> Result<()> {
+    let found = place.parent.look(part).map_err(|errno| words::failed(Verb::Create, &place.shown, errno))?;
+    found.map_or(Ok(()), |_| Err(taken(place, part)))
+}
+
 fn taken(place: &Place, part: &[u8]) -> xdfs_proto::base::Error {
     let because = format!("its part file '{}' exists, so another transfer has this id", words::shown_bytes(part));
     // Not AlreadyExists, which is said of the target alone: whoever asked to keep what is there would take it as done.
@@ -188,24 +201,37 @@ fn lock(file: &OwnedFd, place: &Place) -> Result<()> {
     }
 }
 
-/// The older session of this process is not done yet: it is refused from now on.
-fn take_over(progress: Arc<Progress>, about: &About, hashed: bool, place: &Place, journal: &[u8]) -> Result<OpenPart> {
+/// The older session of this process is not done yet: it is refused from now on. None where it has just done it, or given it up.
+fn take_over(
+    progress: Arc<Progress>,
+    about: &About,
+    resume: &Resume,
+    place: &Place,
+    journal: &[u8],
+) -> Result<Option<OpenPart>> {
     let Some(own) = progress.about.as_ref() else { return Err(busy(place)) };
     let same = Same { source: own.source == about.source, boot: true };
     let alike = About { source: own.source.clone(), ..about.clone() } == *own;
-    if !alike || !(same.source || hashed) {
+    if !alike || !(same.source || resume.hashed) {
         return Err(busy(place));
     }
     let mut reign = progress.reign_mut();
-    if reign.naming || progress.health() == Health::Spoilt {
+    if reign.over {
+        return Ok(None);
+    }
+    if resume.since < reign.since {
+        let because = "another session took this transfer over";
+        return Err(words::refused(ErrorKind::Superseded, Verb::Create, &place.shown, because));
+    }
+    if progress.health() == Health::Spoilt {
         return Err(busy(place));
     }
-    let kept = usable(&progress.noted(), hashed, same);
+    let kept = usable(&progress.noted(), resume.hashed, same);
     if same.source {
         reign.generation += 1;
         progress.begin(kept.clone());
         drop(reign);
-        return Ok(OpenPart { progress, kept, found: true });
+        return Ok(Some(OpenPart { progress, kept, found: true }));
     }
     let failed = |errno| words::failed(Verb::Create, &place.shown, errno);
     // The lock goes with the open file, which both have.
@@ -213,7 +239,7 @@ fn take_over(progress: Arc<Progress>, about: &About, hashed: bool, place: &Place
     let fresh = of_other_source(file, about, kept.clone(), &place.parent, journal).map_err(failed)?;
     reign.generation += 1;
     drop(reign);
-    Ok(OpenPart { progress: Arc::new(fresh), kept, found: true })
+    Ok(Some(OpenPart { progress: Arc::new(fresh), kept, found: true }))
 }
 
 /// Goes on with bytes that came from another version of the source, or lay there during a power cut. From here on the journal is

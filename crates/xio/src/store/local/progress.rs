@@ -34,8 +34,10 @@ pub(super) enum Health {
 pub(super) struct Reign {
     /// Raised by each takeover.
     pub(super) generation: u64,
-    /// The file gets its name: nobody takes it over any more.
-    pub(super) naming: bool,
+    /// When the session of the present writer began.
+    pub(super) since: (i64, u32),
+    /// The file has the target's name, or is removed: nobody takes it over any more.
+    pub(super) over: bool,
 }
 
 /// The journal's file, once there is one.
@@ -141,7 +143,7 @@ impl Progress {
         self.reign.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Held to take over and to name; waits for every write.
+    /// Held to take over, to name and to remove; waits for every write.
     pub(super) fn reign_mut(&self) -> RwLockWriteGuard<'_, Reign> {
         self.reign.write().unwrap_or_else(PoisonError::into_inner)
     }

@@ -7,6 +7,7 @@ use super::fresh::Made;
 use super::named::{copy_of, must_be_base};
 use super::part::{Place, give_mode, give_time, part_name, stuck_words};
 use super::room::lacking;
+use super::same::stays;
 use super::source::{LocalSource, version_of};
 use super::{LocalStore, holes, must_admit, quiet};
 use crate::store::exact::{Stuck, write_full};
@@ -46,6 +47,8 @@ enum Kind {
     There(Vec<u8>),
     /// It has its name.
     Named,
+    /// What has the name is the same, and stayed.
+    Unchanged,
 }
 
 #[derive(Debug)]
@@ -273,6 +276,10 @@ impl SmallGroup for LocalGroup<'_> {
         self.member(member)?.name(store, file)
     }
 
+    fn unchanged(&self, member: usize) -> bool {
+        matches!(self.members.get(member), Some(Ok(LocalMember { kind: Kind::There(_) | Kind::Unchanged, .. })))
+    }
+
     fn sync_directory(&mut self, directory: usize) -> Result<()> {
         let (Some(directory), Some(any)) = (self.directories.get(directory), self.live().next()) else {
             return Err(nobody());
@@ -333,21 +340,27 @@ impl LocalMember {
         // Where nothing may be replaced, the kernel sees to it.
         let nothing = file.base.as_ref().is_some_and(|base| base.version.is_empty());
         let only_new = nothing || file.existing == Existing::Keep;
-        let admit = || must_admit(parent, name, file.existing, &store.shown(&file.target));
         let named = match &self.kind {
-            Kind::Unnamed => match parent.link_unnamed(&self.file, name) {
-                Err(Errno::EXIST) => {
-                    admit()?;
-                    if only_new { Err(Errno::EXIST) } else { self.link_and_replace(name) }
-                }
-                other => other,
-            },
-            Kind::Part(part) => {
-                admit()?;
-                let give = if only_new { Parent::keep } else { Parent::replace };
-                give(parent, part, name)
+            Kind::Unnamed => parent.link_unnamed(&self.file, name),
+            // A rename would not say that somebody has the name.
+            Kind::Part(_) => Err(Errno::EXIST),
+            Kind::There(_) | Kind::Named | Kind::Unchanged => Err(Errno::INVAL),
+        };
+        let named = if named == Err(Errno::EXIST) {
+            let found = must_admit(parent, name, file.existing, &store.shown(&file.target))?;
+            if found.and_then(|found| stays(parent, name, &found, &self.file, file.existing)).is_some() {
+                self.let_go();
+                self.kind = Kind::Unchanged;
+                return Ok(());
             }
-            Kind::There(_) | Kind::Named => Err(Errno::INVAL),
+            match &self.kind {
+                Kind::Part(part) if only_new => parent.keep(part, name),
+                Kind::Part(part) => parent.replace(part, name),
+                _ if only_new => named,
+                _ => self.link_and_replace(name),
+            }
+        } else {
+            named
         };
         named.map_err(|errno| match errno {
             Errno::EXIST if nothing => words::target_changed(&store.shown(&file.target)),
@@ -366,13 +379,18 @@ impl LocalMember {
             let _ = self.parent.remove(&part);
         })
     }
-}
 
-impl Drop for LocalMember {
-    fn drop(&mut self) {
+    /// Removes what it is until it has its name.
+    fn let_go(&self) {
         if let Kind::Part(part) = &self.kind {
             // As above.
             let _ = self.parent.remove(part);
         }
+    }
+}
+
+impl Drop for LocalMember {
+    fn drop(&mut self) {
+        self.let_go();
     }
 }

@@ -133,7 +133,7 @@ impl Tree for LocalStore {
         let directory = source.kind_of(name) == Ok(Some(FileType::Directory));
         let mut list = self.fresh.lock();
         let outcome = match existing {
-            Existing::Replace => source.rename(name, &target, new),
+            Existing::Replace | Existing::ReplaceOther { .. } => source.rename(name, &target, new),
             Existing::Keep => source.rename_to_free(name, &target, new),
         };
         if outcome.is_ok() && directory {
