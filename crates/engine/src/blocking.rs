@@ -122,8 +122,12 @@ fn submit(pool: &Arc<Inner>, share: Share, task: Task) -> bool {
             return false;
         }
     }
+    // Who is at work looks for more before it sleeps.
+    let wake = state.idle > 0;
     drop(state);
-    pool.changed.notify_one();
+    if wake {
+        pool.changed.notify_one();
+    }
     true
 }
 

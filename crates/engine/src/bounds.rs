@@ -18,6 +18,9 @@ pub const BLOCKING_THREADS: usize = 4;
 pub const CALL_THREADS_MAX: usize = 16;
 /// Storage calls that may wait for such a thread.
 pub const BLOCKING_QUEUE: usize = 4096;
+/// A file of so many bytes gets its name on the pipeline's own thread where its file system lives in memory alone: the calls take less
+/// than waking a thread for them.
+pub const COMMIT_AT_ONCE_BYTES: u64 = 1 << 20;
 /// A pipeline without an operation gives its thread back after this long, so that the next file of a tree finds it.
 pub const IDLE_BEFORE_RETIRING: Duration = Duration::from_millis(200);
 /// Time that the reason of a session's end gets to reach the peer: a moment in which a channel becomes free for it, and the

@@ -46,9 +46,15 @@ pub trait Host: Send {
     /// The target of a transfer: an upload that the peer asked for, or a download of ours, which has a `grant`.
     fn stage(&mut self, operation: OperationId, request: Option<&Request>, grant: Option<&Grant>) -> Job<Staged>;
 
-    /// A batch of calls came: what does them, and answers with the payload of the reply, within the room that the batch names. It
-    /// runs under the share of what it is about; from the moment on that `stop` is set it begins no further call.
-    fn execute(&mut self, _operation: OperationId, _batch: Vec<u8>, _stop: Arc<AtomicBool>) -> (Share, Job<Vec<u8>>) {
+    /// A batch of calls came: what does them, and answers with the payload of the reply, in `memory` and within the room that the
+    /// batch names. It runs under the share of what it is about; from the moment on that `stop` is set it begins no further call.
+    fn execute(
+        &mut self,
+        _operation: OperationId,
+        _batch: Vec<u8>,
+        _stop: Arc<AtomicBool>,
+        _memory: Vec<u8>,
+    ) -> (Share, Job<Vec<u8>>) {
         (Share::default(), Box::new(|| Err(Error::new(ErrorKind::Unsupported, "no calls are done here"))))
     }
 

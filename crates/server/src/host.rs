@@ -147,7 +147,13 @@ impl Host for ServerHost {
         })
     }
 
-    fn execute(&mut self, operation: OperationId, batch: Vec<u8>, stop: Arc<AtomicBool>) -> (Share, Job<Vec<u8>>) {
+    fn execute(
+        &mut self,
+        operation: OperationId,
+        batch: Vec<u8>,
+        stop: Arc<AtomicBool>,
+        memory: Vec<u8>,
+    ) -> (Share, Job<Vec<u8>>) {
         self.metrics.live.fetch_add(1, Ordering::Relaxed);
         let known = Operation { name: String::new(), upload: false, level: Level::Private, calls: true };
         self.operations.insert(operation, known);
@@ -172,7 +178,7 @@ impl Host for ServerHost {
                 }
             };
             let done = base.and_then(|base| match base {
-                Some(base) => calls::execute(&batch, &base, since, &stop),
+                Some(base) => calls::execute(&batch, &base, since, &stop, memory),
                 None => calls::exports(&batch, &authority.shown(&principal, seconds_now())?),
             });
             if let Some(doing) = once {

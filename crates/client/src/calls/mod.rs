@@ -3,6 +3,7 @@
 //! [`Session::call`] sends a [`Batch`] and gives something to wait for; it waits itself only while the session has as much under
 //! way as it may. The methods of `verbs` and `pages` are single calls in ready-made form.
 
+mod memory;
 mod pages;
 mod queue;
 mod verbs;
@@ -14,6 +15,7 @@ pub use verbs::Facts;
 use crate::session::Session;
 use crate::teller::Teller;
 use crate::transfer::PumpPost;
+use bytes::Bytes;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 use xdfs_engine::mail::{Command, Mail};
@@ -129,7 +131,7 @@ impl Batch {
 /// What came back.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Reply {
-    payload: Vec<u8>,
+    payload: Bytes,
     codes: Vec<u64>,
 }
 
@@ -144,7 +146,7 @@ impl Reply {
 /// A batch under way. Dropping it leaves it running.
 #[derive(Debug)]
 pub struct PendingReply {
-    outcome: Receiver<Result<Vec<u8>, Error>>,
+    outcome: Receiver<Result<Bytes, Error>>,
     codes: Vec<u64>,
     ticket: u64,
     post: PumpPost,
@@ -201,7 +203,7 @@ impl Session {
         &self,
         payload: Vec<u8>,
         room: usize,
-        outcome: Teller<Vec<u8>>,
+        outcome: Teller<Bytes>,
     ) -> Result<(u64, PumpPost), Error> {
         let bytes = payload.len() + room.min(self.batch_bytes_max());
         let ticket = self.next_ticket();

@@ -1,7 +1,9 @@
 //! Calls under way, and how many there may be: shared between the application, which waits for room, and the pipelines, which
 //! answer.
 
+use super::memory::Memory;
 use crate::teller::Teller;
+use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use xdfs_proto::base::{Error, PipelineId};
@@ -13,8 +15,8 @@ const BATCHES_MAX: usize = limits::OPERATIONS_MAX / 2;
 struct Entry {
     pipeline: usize,
     bytes: usize,
-    outcome: Teller<Vec<u8>>,
-    reply: Option<Vec<u8>>,
+    outcome: Teller<Bytes>,
+    reply: Option<Bytes>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -35,6 +37,7 @@ struct State {
 pub(crate) struct Queue {
     state: Mutex<State>,
     changed: Condvar,
+    memory: Memory,
 }
 
 impl Queue {
@@ -42,7 +45,8 @@ impl Queue {
     pub(crate) fn new(pipelines: u8) -> Self {
         let mut loads = vec![Load::default(); usize::from(pipelines.max(1))];
         loads[0].open = true;
-        Self { state: Mutex::new(State { entries: BTreeMap::new(), loads, ended: false }), changed: Condvar::new() }
+        let state = Mutex::new(State { entries: BTreeMap::new(), loads, ended: false });
+        Self { state, changed: Condvar::new(), memory: Memory::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -51,7 +55,7 @@ impl Queue {
 
     /// A place for a batch that takes so many bytes, batch and room together, on the pipeline that has the least to do. Waits for
     /// one; the teller comes back when the session has ended.
-    pub(crate) fn enter(&self, ticket: u64, bytes: usize, outcome: Teller<Vec<u8>>) -> Result<usize, Teller<Vec<u8>>> {
+    pub(crate) fn enter(&self, ticket: u64, bytes: usize, outcome: Teller<Bytes>) -> Result<usize, Teller<Bytes>> {
         let mut state = self.lock();
         loop {
             if state.ended {
@@ -75,8 +79,9 @@ impl Queue {
 
     /// The reply is here; its outcome follows.
     pub(crate) fn replied(&self, ticket: u64, reply: &[u8]) {
+        let reply = self.memory.keep(reply);
         if let Some(entry) = self.lock().entries.get_mut(&ticket) {
-            entry.reply = Some(reply.to_vec());
+            entry.reply = Some(reply);
         }
     }
 
@@ -133,7 +138,7 @@ mod tests {
     use std::sync::Arc;
     use xdfs_proto::base::ErrorKind;
 
-    fn nobody() -> Teller<Vec<u8>> {
+    fn nobody() -> Teller<Bytes> {
         Teller::waiting().0
     }
 
@@ -148,7 +153,7 @@ mod tests {
         let third = std::thread::spawn(move || waiting.enter(3, 1, nobody()).is_ok());
         queue.replied(1, b"reply");
         assert!(queue.leave(1, Ok(())) && !queue.leave(1, Ok(())));
-        assert_eq!(first.recv().unwrap(), Ok(b"reply".to_vec()));
+        assert_eq!(first.recv().unwrap(), Ok(Bytes::from_static(b"reply")));
         assert!(third.join().unwrap());
         queue.ended(PipelineId(0), &Error::new(ErrorKind::ConnectionLost, "gone"));
         assert!(queue.is_empty() && queue.enter(4, 1, nobody()).is_err());

@@ -377,9 +377,9 @@ fn replied<C: Course>(
     observer: &mut dyn Observer,
     codes: &[u64],
     tasks: Vec<C::Task>,
-    reply: Result<Vec<u8>, Error>,
+    reply: Result<Bytes, Error>,
 ) -> Flow<()> {
-    let lost = match reply.map(Bytes::from) {
+    let lost = match reply {
         Ok(payload) => match Reply::decode(&payload, codes) {
             Ok(reply) => {
                 let safety = reply.safety;

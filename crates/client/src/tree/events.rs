@@ -2,6 +2,7 @@
 
 use super::Summary;
 use crate::transfer::Report;
+use bytes::Bytes;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 use xdfs_proto::base::{Error, Safety};
@@ -44,7 +45,7 @@ pub trait Observer {
 #[derive(Debug)]
 pub(super) enum Event {
     /// To a batch of calls: the payload of its reply.
-    Reply(u64, Result<Vec<u8>, Error>),
+    Reply(u64, Result<Bytes, Error>),
     /// A transfer.
     Report(u64, Result<Report, Error>),
     /// Small files that were written here: one outcome for each.

@@ -28,6 +28,12 @@ struct Held {
     stop: Arc<AtomicBool>,
 }
 
+/// Replies whose memory is kept: as many as are made and sent at a time.
+const SPARE_MAX: usize = 4;
+
+/// Memory of shorter ones is quicker to get anew.
+const SPARE_BYTES_MIN: usize = 16 << 10;
+
 /// See the module.
 #[derive(Default)]
 pub(super) struct Batches {
@@ -36,6 +42,8 @@ pub(super) struct Batches {
     queues: BTreeMap<ChannelId, VecDeque<OperationId>>,
     /// What `held` counts.
     bytes: usize,
+    /// Memory of replies that were sent: fresh pages cost more than what is written into them.
+    spare: Vec<Vec<u8>>,
 }
 
 impl Batches {
@@ -52,6 +60,9 @@ impl Batches {
     fn forget(&mut self, operation: OperationId) {
         if let Some(held) = self.held.remove(&operation) {
             self.bytes -= held.counted;
+            if held.room > 0 && held.payload.capacity() >= SPARE_BYTES_MIN && self.spare.len() < SPARE_MAX {
+                self.spare.push(held.payload);
+            }
         }
     }
 
@@ -125,7 +136,8 @@ where
     fn start_calls(&mut self, channel: ChannelId, operation: OperationId) {
         let Some(held) = self.batches.held.get_mut(&operation) else { return };
         let (payload, stop) = (std::mem::take(&mut held.payload), Arc::clone(&held.stop));
-        let (share, job) = self.host.execute(operation, payload, stop);
+        let memory = self.batches.spare.pop().unwrap_or_default();
+        let (share, job) = self.host.execute(operation, payload, stop, memory);
         let submit = move |blocking: &Blocking, _: Share, task| blocking.submit_calls(share, task);
         self.call_in(submit, job, move |result| Mail::Answered { operation, channel, result });
     }

@@ -236,7 +236,7 @@ where
     /// When something is to be done though nothing happens: what the session owes at a time, and the pump's own affairs.
     fn deadline(&mut self, owed: Option<Instant>) -> Option<Instant> {
         let now = self.dispatch.now();
-        let busy = self.session.live_operations() > 0;
+        let busy = self.session.is_at_work();
         self.idle_since = if busy || self.calls > 0 { None } else { self.idle_since.or(Some(now)) };
         let boundary = self.idle_since.is_none() || self.lines.values().all(Line::at_boundary);
         // A reply that may have to be told again goes with the thread that holds it.
@@ -268,13 +268,15 @@ where
     fn ending(&mut self) -> Option<Ending<D::Link>> {
         if let Some(error) = self.ended.clone() {
             // A commit that is under way runs to its end, and what the session decides because of it is heard.
-            let done = self.calls == 0 && self.session.live_operations() == 0 && self.last_words.is_empty();
+            let done = self.calls == 0 && !self.session.is_at_work() && self.last_words.is_empty();
             return done.then(|| Ending::Over(error));
         }
         let now = self.dispatch.now();
         let due = self.idle_since.is_some_and(|since| now >= since.after(bounds::IDLE_BEFORE_RETIRING));
-        let works = self.session.live_operations() > 0 || self.calls > 0 || !self.batches.is_empty();
-        if !self.retire || !due || self.session.is_closing() || works {
+        if !self.retire || !due || self.session.is_closing() {
+            return None;
+        }
+        if self.session.is_at_work() || self.calls > 0 || !self.batches.is_empty() {
             return None;
         }
         self.lines.values().all(Line::at_boundary).then(|| Ending::Idle(Box::new(self.take_group())))
@@ -459,10 +461,7 @@ where
             }
             Mail::Committed(operation, result) => {
                 self.calls -= 1;
-                if let (Ok(made), Some(transfer)) = (&result, self.transfers.get_mut(&operation)) {
-                    transfer.tally.unchanged = made.unchanged;
-                }
-                self.session.on_committed(operation, result.map(|made| made.facts));
+                self.made(operation, result);
             }
             Mail::Answered { operation, channel, result } => self.on_answered(operation, channel, result),
             Mail::Hashed(operation, result) => self.on_hashed(operation, result),

@@ -6,6 +6,7 @@ use crate::blocking::{Blocking, Share, Task};
 use crate::bounds;
 use crate::host::{Opened, Staged};
 use crate::mail::Mail;
+use crate::transfer::commit::Made;
 use crate::transfer::hashing::Hashed;
 use crate::transfer::reader::Stream;
 use crate::transfer::{Block, Reading, Shared, SourceSide, Transfer, Writer, Writing, Written, commit};
@@ -145,6 +146,10 @@ where
         let reading = self.transfers.get(&operation).and_then(|transfer| transfer.reading.as_ref());
         match reading {
             Some(Reading::Direct { source, .. } | Reading::Buffered { source, .. }) => {
+                if source.at_hand() {
+                    let unchanged = source.revalidate();
+                    return self.session.on_checked(operation, unchanged);
+                }
                 let source = Arc::clone(source);
                 self.call(move || source.revalidate(), move |result| Mail::Checked(operation, result));
             }
@@ -305,8 +310,20 @@ where
             return self.session.on_committed(operation, Err(error));
         };
         let request = CommitRequest { length, mode, modified };
+        if length <= bounds::COMMIT_AT_ONCE_BYTES && stage.in_memory() {
+            let made = commit::carry_out(stage, &request, durable);
+            return self.made(operation, made);
+        }
         let job = move || commit::carry_out(stage, &request, durable);
         self.call(job, move |result| Mail::Committed(operation, result));
+    }
+
+    /// A target got its name, or could not.
+    pub(super) fn made(&mut self, operation: OperationId, result: Result<Made, Error>) {
+        if let (Ok(made), Some(transfer)) = (&result, self.transfers.get_mut(&operation)) {
+            transfer.tally.unchanged = made.unchanged;
+        }
+        self.session.on_committed(operation, result.map(|made| made.facts));
     }
 
     /// An operation is given up: what it moved is told with its outcome, which comes later.

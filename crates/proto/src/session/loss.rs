@@ -31,6 +31,7 @@ impl Session {
         self.channels.remove(&channel);
         self.resume_parked();
         self.idle.retain(|idle| *idle != channel);
+        self.credit_elsewhere();
         if !self.bugs.has(Bug::EndWithoutMark) {
             self.fences.insert(channel, fence);
         }
@@ -53,6 +54,15 @@ impl Session {
         self.end_channels_when_done();
     }
 
+    /// What was to come on the credit of a request, and on its channel, may come on any other.
+    fn credit_elsewhere(&mut self) {
+        for operation in self.operations.values_mut().filter(|operation| !operation.upload && !operation.is_settled()) {
+            if operation.receiver().is_some() {
+                operation.owes.add(Owes::CREDIT);
+            }
+        }
+    }
+
     /// The peer's EOFR, which says that it knows an outcome, may be lost with a channel: it answers with another.
     fn outcomes_again(&mut self) {
         self.operations.values_mut().filter(|operation| operation.is_settled()).for_each(Operation::tell_again);
@@ -68,6 +78,7 @@ impl Session {
                 self.fences.insert(channel, Fence { processed: 0, sent: 0, told: None, heard: true });
                 let error = Error::new(ErrorKind::ConnectionLost, "the peer lost the channel");
                 self.outputs.push_back(Output::Close { channel, error: Some(error) });
+                self.credit_elsewhere();
                 self.outcomes_again();
             }
             return Ok(());
@@ -97,6 +108,7 @@ impl Session {
         let Some(mut state) = self.channels.remove(&channel) else { return };
         let _ = state.life.on_end_complete();
         self.closed.insert(channel);
+        self.credit_elsewhere();
         self.own_waiting -= state.own.len();
         self.resume_parked();
         self.idle.retain(|idle| *idle != channel);
@@ -203,7 +215,7 @@ impl Session {
                 operation.tell_in_doubt(now);
             }
         }
-        let busy = self.live_operations() > 0 || self.closing;
+        let busy = self.is_at_work() || self.closing;
         let stall = self.limits.stall;
         // With the peer's last word on one channel everything is known: the others need not be waited for.
         let said = self.ending && !self.closed.is_empty() && !self.needs_channels();

@@ -357,6 +357,11 @@ impl Session {
         self.channels.values().filter(|channel| channel.life == Life::Up).count()
     }
 
+    /// Whether there are any [`Self::live_operations`].
+    pub fn is_at_work(&self) -> bool {
+        self.operations.values().any(|operation| !operation.is_settled())
+    }
+
     /// Operations whose outcome is not known yet.
     pub fn live_operations(&self) -> usize {
         self.operations.values().filter(|operation| !operation.is_settled()).count()
@@ -413,7 +418,7 @@ impl Session {
     /// Whether some operation has not heard all it needs to. A peer that ends knows every outcome, and what other pipelines
     /// coordinate hears of it from them.
     fn needs_channels(&self) -> bool {
-        if self.peer_ended { self.live_coordinated() > 0 } else { self.live_operations() > 0 }
+        if self.peer_ended { self.live_coordinated() > 0 } else { self.is_at_work() }
     }
 
     /// Puts EOFT on every channel once nothing is left to do. A client waits until the server is known to know every

@@ -7,6 +7,7 @@ use super::receiver::Receiver;
 use super::sender::Sender;
 use super::{Bug, Committed, Session};
 use crate::base::{ChannelId, Error, ErrorKind, Extent, Instant, OperationId};
+use crate::channel::Life;
 use crate::channel::life::{Receiving, Sending};
 use crate::wire::control::{Control, Grant, Safety};
 use crate::{limits, plan};
@@ -150,7 +151,14 @@ impl Session {
         let first = grant.ranges.first().copied().unwrap_or_default();
         let fresh = Receiver::new(first.offset(), Some(first.end()), grant.block, window.max(credit), bugs);
         *receiver = Some(fresh.keeping(plan::within(&grant.kept, first)));
-        operation.owes.add(Owes::CREDIT);
+        // One block comes on the credit of the request, and on its channel: where none was lost both ends know which that is.
+        let there = self.channels.get(&operation.opening).is_some_and(|opening| opening.life == Life::Up);
+        let alone = there
+            && self.fences.is_empty()
+            && grant.ranges.len() <= 1
+            && first.length() <= u64::from(grant.block).min(credit);
+        let to = if alone { &mut operation.told } else { &mut operation.owes };
+        to.add(Owes::CREDIT);
         self.begin_hash(id, grant);
         self.start_members(id, Half::Receiving, grant);
     }

@@ -115,6 +115,12 @@ impl Writer {
         Self { bytes: Vec::with_capacity(bytes) }
     }
 
+    /// An empty payload in this memory; what it held goes.
+    pub fn within(mut memory: Vec<u8>) -> Self {
+        memory.clear();
+        Self { bytes: memory }
+    }
+
     /// What was written so far.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes

@@ -301,7 +301,7 @@ fn calls(access: &Access, who: &Principal) -> Vec<(Code, Option<ErrorKind>)> {
             return codes.iter().map(hidden).collect();
         }
     };
-    let done = crate::calls::execute(&batch, &base, (0, 0), &Default::default()).unwrap();
+    let done = crate::calls::execute(&batch, &base, (0, 0), &Default::default(), Vec::new()).unwrap();
     let reply = Reply::decode(&done.reply, &codes).unwrap();
     let told = reply.outcomes.iter().map(|outcome| outcome.as_ref().err().map(|failure| failure.kind));
     let judged = codes

@@ -48,9 +48,16 @@ fn failure(error: &Error) -> Failure {
     Failure { kind: error.kind, errno: error.errno }
 }
 
-/// Does the calls of `batch`, in order, none after `stop` is set, for a session that was opened at `since`.
-pub(crate) fn execute(batch: &Batch<'_>, base: &Base, since: (i64, u32), stop: &AtomicBool) -> Result<Done, Error> {
-    let mut writer = room(batch)?;
+/// Does the calls of `batch`, in order, none after `stop` is set, for a session that was opened at `since`; the reply is made in
+/// `memory`.
+pub(crate) fn execute(
+    batch: &Batch<'_>,
+    base: &Base,
+    since: (i64, u32),
+    stop: &AtomicBool,
+    memory: Vec<u8>,
+) -> Result<Done, Error> {
+    let mut writer = room(batch, memory)?;
     let mut lines = Vec::new();
     let mut work = Work {
         base,
@@ -102,7 +109,7 @@ pub(crate) fn execute(batch: &Batch<'_>, base: &Base, since: (i64, u32), stop: &
 
 /// What the list of exports answers: it can be looked at, and nothing else.
 pub(crate) fn exports(batch: &Batch<'_>, shown: &[&str]) -> Result<Done, Error> {
-    let mut writer = room(batch)?;
+    let mut writer = room(batch, Vec::new())?;
     let root = Attributes::of(FileType::Directory);
     for call in &batch.calls {
         match call {
@@ -121,8 +128,8 @@ pub(crate) fn exports(batch: &Batch<'_>, shown: &[&str]) -> Result<Done, Error> 
 }
 
 /// The reply's writer, where the room is enough for any outcome.
-pub(crate) fn room(batch: &Batch<'_>) -> Result<ReplyWriter, Error> {
-    ReplyWriter::new(batch.calls.len(), batch.room as usize).ok_or_else(|| {
+pub(crate) fn room(batch: &Batch<'_>, memory: Vec<u8>) -> Result<ReplyWriter, Error> {
+    ReplyWriter::within(memory, batch.calls.len(), batch.room as usize).ok_or_else(|| {
         let text = format!("{} bytes are too little room for the reply to {} calls", batch.room, batch.calls.len());
         Error::new(ErrorKind::LimitExceeded, text)
     })

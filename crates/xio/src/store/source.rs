@@ -38,6 +38,15 @@ impl Source {
         Ok(Self::Stream(StreamSource::new(file, "standard input")))
     }
 
+    /// Whether [`Self::revalidate`] waits for no device and no other machine.
+    pub fn at_hand(&self) -> bool {
+        match self {
+            Self::Local(source) => source.at_hand(),
+            Self::Zero(_) | Self::Memory(_) => true,
+            Self::Stream(_) | Self::Fault(_) => false,
+        }
+    }
+
     /// Whether the source is read with [`Self::read`], in order and once, and not with [`Self::read_at`].
     pub fn is_sequential(&self) -> bool {
         match self {

@@ -166,12 +166,17 @@ pub struct ReplyWriter {
 impl ReplyWriter {
     /// For so many calls within `room` bytes; none where that is too little for any outcome.
     pub fn new(calls: usize, room: usize) -> Option<Self> {
+        Self::within(Vec::new(), calls, room)
+    }
+
+    /// The same, written into `memory`, which may grow.
+    pub fn within(memory: Vec<u8>, calls: usize, room: usize) -> Option<Self> {
         let least = REPLY_BYTES + calls * REPLY_CALL_BYTES;
         if room < least {
             return None;
         }
         // No memory is taken by a word of the peer: the room is what it says.
-        let mut writer = Writer::new();
+        let mut writer = Writer::within(memory);
         writer.byte(Safety::Written as u8).integer(calls as u64);
         Some(Self { writer, room, left: calls })
     }

@@ -1,6 +1,7 @@
 //! Whether one sync of a whole file system is a cheap one. It waits for everybody's pages, not for ours alone: beside another
 //! program that writes it took ten times as long as a sync of each file (measured; docs/decisions/0004-small-files.md).
 
+use super::room::DISK_MAGIC;
 use rustix::fs::{Mode, OFlags};
 use std::os::fd::OwnedFd;
 use std::sync::OnceLock;
@@ -14,9 +15,6 @@ const WAITING_BYTES_MAX: u64 = 8 << 20;
 
 /// A failed write is told to whoever syncs the file system since Linux 5.8; before, such a sync proves nothing.
 const KERNEL_MIN: (u32, u32) = (5, 8);
-
-/// File systems whose sync of everything is one of each file: ext4 (with ext2 and ext3), XFS, Btrfs.
-const KNOWN: [u64; 3] = [0xef53, 0x5846_5342, 0x9123_683e];
 
 /// Opened once, before a server shuts itself out of the rest of the file system.
 fn memory() -> Option<&'static OwnedFd> {
@@ -39,9 +37,9 @@ pub(super) fn serves<'f>(files: impl Iterator<Item = &'f OwnedFd> + Clone) -> bo
         && files.clone().all(|file| device(file).is_some() && device(file) == device(first))
 }
 
-/// Whether a sync of the file system tells of every failed write of a file in it.
+/// Whether a sync of the file system tells of every failed write of a file in it, as one of each file does.
 fn covers(file: &OwnedFd) -> bool {
-    rustix::fs::fstatfs(file).is_ok_and(|system| KNOWN.contains(&(system.f_type as u64))) && memory().is_some()
+    rustix::fs::fstatfs(file).is_ok_and(|system| DISK_MAGIC.contains(&(system.f_type as u64))) && memory().is_some()
 }
 
 /// Whether little waits for any device.

@@ -15,8 +15,17 @@ pub(in crate::store) fn in_memory(file: &OwnedFd) -> bool {
     rustix::fs::fstatfs(file).is_ok_and(|file_system| file_system.f_type as u64 == TMPFS_MAGIC)
 }
 
+/// Whether a look at the open file waits for nobody: its file system keeps what it has on a device of this machine, or in memory.
+pub(in crate::store) fn at_hand(file: &OwnedFd) -> bool {
+    let known = |magic: u64| magic == TMPFS_MAGIC || DISK_MAGIC.contains(&magic);
+    rustix::fs::fstatfs(file).is_ok_and(|file_system| known(file_system.f_type as u64))
+}
+
 /// Magic number of tmpfs.
 const TMPFS_MAGIC: u64 = 0x0102_1994;
+
+/// Those of ext4 (with ext2 and ext3), XFS and Btrfs.
+pub(super) const DISK_MAGIC: [u64; 3] = [0xef53, 0x5846_5342, 0x9123_683e];
 
 /// Makes sure that `size` bytes fit into `file`, and takes them where that makes writing faster.
 pub(super) fn reserve(file: &OwnedFd, size: u64, shown: &str) -> Result<()> {

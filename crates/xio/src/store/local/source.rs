@@ -15,11 +15,14 @@ pub struct LocalSource {
     shown: String,
     /// As `fstat` told right after the open.
     opened: Attributes,
+    /// See [`super::room::at_hand`].
+    at_hand: bool,
 }
 
 impl LocalSource {
     pub(in crate::store) fn new(file: OwnedFd, shown: String, stat: &Stat) -> Self {
-        Self { file, shown, opened: attributes_of(stat) }
+        let at_hand = super::room::at_hand(&file);
+        Self { file, shown, opened: attributes_of(stat), at_hand }
     }
 
     pub(in crate::store) fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
@@ -52,6 +55,10 @@ impl LocalSource {
         };
         let message = format!("source '{}' changed while it was read: {what}", self.shown);
         Err(Error::new(ErrorKind::SourceChanged, message))
+    }
+
+    pub(in crate::store) fn at_hand(&self) -> bool {
+        self.at_hand
     }
 
     pub(in crate::store) fn shown(&self) -> &str {
