@@ -243,14 +243,9 @@ impl Session {
     /// When `on_time` should be called at the latest; none when only input can change something.
     pub fn deadline(&self) -> Option<Instant> {
         let idle = self.idle_up();
-        let of_operations = self.operations.values().flat_map(|operation| {
-            let due = match &operation.state {
-                State::Receiving { life: Receiving::Moving, receiver, .. } if !operation.owes.has(Owes::ACK) => {
-                    receiver.as_ref().and_then(Receiver::ack_at)
-                }
-                _ => operation.repeat_at(|own| idle.others_than(own)),
-            };
-            [due, operation.doubt_at()]
+        let of_operations = self.operations.marks().flat_map(|(id, mark)| {
+            let repeat = if mark.repeats { self.repeat_at(id, &idle) } else { None };
+            [mark.due, repeat]
         });
         of_operations.flatten().min()
     }

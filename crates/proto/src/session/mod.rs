@@ -27,6 +27,7 @@ mod group;
 mod input;
 mod loss;
 mod operation;
+mod operations;
 mod output;
 mod poll;
 mod receiver;
@@ -42,6 +43,7 @@ pub use crate::bug::{Bug, Bugs};
 pub use fault::Fault;
 pub use group::{GroupMessage, Half};
 pub use operation::{Committed, Operation};
+use operations::Operations;
 pub use output::{Output, Payload, SessionEvent};
 pub use receiver::{BadBlock, Judgement, Receiver};
 pub use sender::{AckBeyondSent, Sender};
@@ -174,7 +176,7 @@ pub struct Session {
     fences: BTreeMap<ChannelId, Fence>,
     /// Channels that ended in order.
     closed: BTreeSet<ChannelId>,
-    operations: BTreeMap<OperationId, Operation>,
+    operations: Operations,
     /// Highest number of the operations that this pipeline coordinates, opened or asked for.
     highest: u32,
     /// Server: numbers below it whose request is still under way on another channel, or was given up before it left.
@@ -214,7 +216,7 @@ impl Session {
             channels: BTreeMap::new(),
             fences: BTreeMap::new(),
             closed: BTreeSet::new(),
-            operations: BTreeMap::new(),
+            operations: Operations::default(),
             highest: 0,
             skipped: BTreeSet::new(),
             early: VecDeque::new(),
@@ -359,12 +361,12 @@ impl Session {
 
     /// Whether there are any [`Self::live_operations`].
     pub fn is_at_work(&self) -> bool {
-        self.operations.values().any(|operation| !operation.is_settled())
+        self.operations.marks().any(|(_, mark)| mark.live)
     }
 
     /// Operations whose outcome is not known yet.
     pub fn live_operations(&self) -> usize {
-        self.operations.values().filter(|operation| !operation.is_settled()).count()
+        self.operations.marks().filter(|(_, mark)| mark.live).count()
     }
 
     /// Those among them that this pipeline speaks for.

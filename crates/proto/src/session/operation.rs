@@ -263,6 +263,15 @@ impl Operation {
         }
     }
 
+    /// Whether [`Self::repeat_at`] may tell a time.
+    pub(super) fn may_repeat(&self) -> bool {
+        self.repeat_at(|_| true).is_some()
+    }
+
+    pub(super) fn owes_ack(&self) -> bool {
+        self.owes.has(Owes::ACK)
+    }
+
     /// Whether some channel could carry a block now.
     pub(super) fn has_work(&self) -> bool {
         match &self.state {

@@ -2,6 +2,7 @@
 
 use super::group::Part;
 use super::operation::{Operation, Owes, State};
+use super::operations::Mark;
 use super::output::{Output, Payload};
 use super::{Bug, Channel, Fence, Proof, Role, Session};
 use crate::base::{ChannelId, Error, ErrorKind, Extent, Instant, Level, OperationId};
@@ -18,6 +19,7 @@ impl Session {
             return Some(output);
         }
         for _ in 0..self.idle.len() {
+            self.operations.mark();
             let channel = self.idle.pop_front()?;
             if self.feed(channel, now) {
                 if let Some(state) = self.channels.get_mut(&channel) {
@@ -30,6 +32,7 @@ impl Session {
                 break;
             }
         }
+        self.operations.mark();
         self.outputs.pop_front()
     }
 
@@ -50,10 +53,15 @@ impl Session {
     /// channel, what only channels may carry that have not ended, and blocks that go elsewhere than before.
     fn more_for_others(&self, now: Instant) -> bool {
         let idle = self.idle_up();
-        let due = |operation: &Operation| operation.repeat_at(|own| idle.others_than(own)).is_some_and(|at| at <= now);
+        let due = |id| self.repeat_at(id, &idle).is_some_and(|at| at <= now);
         self.own_waiting > 0
             || self.fences.values().any(|fence| fence.told.is_none())
-            || self.operations.values().any(|operation| operation.owes.any() || operation.has_work() || due(operation))
+            || self.operations.marks().any(|(id, mark)| mark.owes || mark.works || (mark.repeats && due(id)))
+    }
+
+    /// When a block of the operation may be repeated on one of these channels.
+    pub(super) fn repeat_at(&self, id: OperationId, idle: &IdleUp) -> Option<Instant> {
+        self.operations.get(&id)?.repeat_at(|own| idle.others_than(own))
     }
 
     /// The idle channels that may carry blocks.
@@ -120,13 +128,13 @@ impl Session {
     /// States that operations owe.
     fn feed_operation(&mut self, channel: ChannelId, now: Instant) -> bool {
         // Asked in this order: whether the channel is quiet costs a look at every idle one, and few blocks go with a message.
-        let may = |operation: &&Operation| {
+        let may = |operation: &Operation| {
             operation.owes.any()
                 && self.may_tell(operation, channel)
                 && !(self.may_tell_anywhere(operation) && self.is_quiet(channel, now))
         };
-        let owing = self.operations.values().find(may).map(Operation::id);
-        let Some(id) = owing else { return false };
+        let owing = |(id, mark): &(OperationId, Mark)| mark.owes && self.operations.get(id).is_some_and(may);
+        let Some(id) = self.operations.marks().find(owing).map(|(id, _)| id) else { return false };
         let Some(operation) = self.operations.get_mut(&id) else { return false };
         let Some(owed) = Owes::ORDER.into_iter().find(|owed| operation.owes.has(*owed)) else { return false };
         operation.owes.remove(owed);
@@ -209,11 +217,12 @@ impl Session {
     fn feed_block(&mut self, channel: ChannelId, now: Instant) -> bool {
         let Some(state) = self.channels.get(&channel).filter(|state| state.life == Life::Up) else { return false };
         let record = state.send.records;
-        let after = self.operations.range((core::ops::Bound::Excluded(self.turn), core::ops::Bound::Unbounded));
-        let order = after.chain(self.operations.range(..=self.turn));
-        let order = order.filter(|(_, operation)| operation.may_carry(channel)).map(|(id, _)| *id);
+        let turn = self.turn;
+        let some = |(_, mark): &(OperationId, Mark)| mark.works || mark.repeats;
+        let after = self.operations.marks().filter(some).filter(move |(id, _)| *id > turn);
+        let order = after.chain(self.operations.marks().filter(some).filter(move |(id, _)| *id <= turn));
         let mut picked: Option<(OperationId, Extent)> = None;
-        for id in order.collect::<Turns>() {
+        for id in order.map(|(id, _)| id).collect::<Turns>() {
             let Some(sender) = self.operations.get_mut(&id).and_then(|operation| operation.bulk(channel)) else {
                 continue;
             };
