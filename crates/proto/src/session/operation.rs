@@ -272,11 +272,25 @@ impl Operation {
         self.owes.has(Owes::ACK)
     }
 
+    /// Whether a block has waited for its acknowledgement for too long, and may go on `channel` as well.
+    pub(super) fn repeats_on(&self, channel: ChannelId, now: Instant) -> bool {
+        match &self.state {
+            State::Sending { sender: Some(sender), .. } => self.may_carry(channel) && sender.repeats_on(channel, now),
+            _ => false,
+        }
+    }
+
+    /// The channel on which its blocks go, where that is one.
+    pub(super) fn only_on(&self) -> Option<ChannelId> {
+        matches!(self.state, State::Sending { everywhere: false, .. }).then_some(self.opening)
+    }
+
     /// Whether some channel could carry a block now.
     pub(super) fn has_work(&self) -> bool {
         match &self.state {
-            State::Sending { life, sender: Some(sender), given_up: None, .. } => {
-                matches!(life, Sending::Moving | Sending::Checking | Sending::Finishing) && sender.has_work()
+            State::Sending { life, sender: Some(sender), given_up: None, everywhere } => {
+                let moving = matches!(life, Sending::Moving | Sending::Checking | Sending::Finishing);
+                moving && (*everywhere || !self.owes.has(Owes::GRANT)) && sender.has_work()
             }
             _ => false,
         }

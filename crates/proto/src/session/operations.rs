@@ -4,7 +4,7 @@
 //! What is marked follows from the operations, so two sets with the same operations are equal whatever is marked.
 
 use super::operation::{Operation, State};
-use crate::base::{Instant, OperationId};
+use crate::base::{ChannelId, Instant, OperationId};
 use crate::channel::life::Receiving;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -19,8 +19,10 @@ pub(super) struct Mark {
     pub(super) live: bool,
     /// It owes a message.
     pub(super) owes: bool,
-    /// It has a block that is new or has to go again.
+    /// It has a block that is new or has to go again, and may go.
     pub(super) works: bool,
+    /// The channel on which its blocks go, where that is one.
+    pub(super) only: Option<ChannelId>,
     /// A block of it may have to be repeated for want of an acknowledgement: [`Operation::repeat_at`] knows when.
     pub(super) repeats: bool,
     /// When it is to be asked again, besides that.
@@ -39,9 +41,15 @@ impl Mark {
             live: !operation.is_settled(),
             owes: operation.owes.any(),
             works: operation.has_work(),
+            only: operation.only_on(),
             repeats: operation.may_repeat(),
             due: [ack_at, operation.doubt_at()].into_iter().flatten().min(),
         }
+    }
+
+    /// Whether a block of it may go on `channel`.
+    pub(super) fn may_carry(&self, channel: ChannelId) -> bool {
+        self.only.is_none_or(|only| only == channel)
     }
 }
 

@@ -5,7 +5,7 @@ use super::operation::{Operation, Owes, State};
 use super::operations::Mark;
 use super::output::{Output, Payload};
 use super::{Bug, Channel, Fence, Proof, Role, Session};
-use crate::base::{ChannelId, Error, ErrorKind, Extent, Instant, Level, OperationId};
+use crate::base::{ChannelId, Error, ErrorKind, Instant, Level, OperationId};
 use crate::channel::Life;
 use crate::limits;
 use crate::wire::control::{Ack, Control, Finish, Safety};
@@ -54,9 +54,10 @@ impl Session {
     fn more_for_others(&self, now: Instant) -> bool {
         let idle = self.idle_up();
         let due = |id| self.repeat_at(id, &idle).is_some_and(|at| at <= now);
+        let works = |mark: Mark| mark.works && mark.only.is_none_or(|only| self.idle.contains(&only));
         self.own_waiting > 0
             || self.fences.values().any(|fence| fence.told.is_none())
-            || self.operations.marks().any(|(id, mark)| mark.owes || mark.works || (mark.repeats && due(id)))
+            || self.operations.marks().any(|(id, mark)| mark.owes || works(mark) || (mark.repeats && due(id)))
     }
 
     /// When a block of the operation may be repeated on one of these channels.
@@ -217,21 +218,16 @@ impl Session {
     fn feed_block(&mut self, channel: ChannelId, now: Instant) -> bool {
         let Some(state) = self.channels.get(&channel).filter(|state| state.life == Life::Up) else { return false };
         let record = state.send.records;
-        let turn = self.turn;
-        let some = |(_, mark): &(OperationId, Mark)| mark.works || mark.repeats;
-        let after = self.operations.marks().filter(some).filter(move |(id, _)| *id > turn);
-        let order = after.chain(self.operations.marks().filter(some).filter(move |(id, _)| *id <= turn));
-        let mut picked: Option<(OperationId, Extent)> = None;
-        for id in order.map(|(id, _)| id).collect::<Turns>() {
-            let Some(sender) = self.operations.get_mut(&id).and_then(|operation| operation.bulk(channel)) else {
-                continue;
-            };
-            if let Some(extent) = sender.pick(channel, record, now) {
-                picked = Some((id, extent));
-                break;
-            }
-        }
-        let Some((id, extent)) = picked else { return false };
+        let may = |(id, mark): &(OperationId, Mark)| {
+            let due = || self.operations.get(id).is_some_and(|operation| operation.repeats_on(channel, now));
+            mark.may_carry(channel) && (mark.works || (mark.repeats && due()))
+        };
+        let mut behind = self.operations.marks().filter(|(id, _)| *id > self.turn);
+        let mut before = self.operations.marks().filter(|(id, _)| *id <= self.turn);
+        let Some((id, _)) = behind.find(may).or_else(|| before.find(may)) else { return false };
+        drop((behind, before));
+        let sender = self.operations.get_mut(&id).and_then(|operation| operation.bulk(channel));
+        let Some(extent) = sender.and_then(|sender| sender.pick(channel, record, now)) else { return false };
         self.turn = id;
         let Some(operation) = self.operations.get_mut(&id) else { return false };
         *operation.carried.entry(channel).or_default() += 1;
@@ -293,49 +289,6 @@ pub(super) struct IdleUp([Option<ChannelId>; 2]);
 impl IdleUp {
     pub(super) fn others_than(&self, channel: ChannelId) -> bool {
         self.0.iter().flatten().any(|idle| *idle != channel)
-    }
-}
-
-/// The order of turns: as many operations as may live at a time, so that no allocation is made per block for one or two.
-type Turns = smallest::Turns;
-
-mod smallest {
-    //! A list that holds a few numbers without allocating.
-    use crate::base::OperationId;
-    use alloc::vec::Vec;
-
-    /// See the module.
-    pub(super) struct Turns {
-        few: [OperationId; 8],
-        count: usize,
-        many: Vec<OperationId>,
-    }
-
-    impl FromIterator<OperationId> for Turns {
-        fn from_iter<I: IntoIterator<Item = OperationId>>(ids: I) -> Self {
-            let mut turns = Self { few: [OperationId(0); 8], count: 0, many: Vec::new() };
-            for id in ids {
-                if turns.count < turns.few.len() {
-                    turns.few[turns.count] = id;
-                    turns.count += 1;
-                } else {
-                    turns.many.push(id);
-                }
-            }
-            turns
-        }
-    }
-
-    impl IntoIterator for Turns {
-        type Item = OperationId;
-        type IntoIter = core::iter::Chain<
-            core::iter::Take<core::array::IntoIter<OperationId, 8>>,
-            alloc::vec::IntoIter<OperationId>,
-        >;
-
-        fn into_iter(self) -> Self::IntoIter {
-            self.few.into_iter().take(self.count).chain(self.many)
-        }
     }
 }
 

@@ -254,6 +254,11 @@ impl Sender {
         Extent::new(self.next, end - self.next).ok()
     }
 
+    /// Whether [`Self::pick`] would repeat a block.
+    pub fn repeats_on(&self, channel: ChannelId, now: Instant) -> bool {
+        self.repeatable(channel, now).is_some()
+    }
+
     /// A block that waits for its acknowledgement for too long, on another channel than this one.
     fn repeatable(&self, channel: ChannelId, now: Instant) -> Option<usize> {
         if self.in_order {
