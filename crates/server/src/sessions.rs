@@ -2,6 +2,7 @@
 //! a thread of its own while it moves data). Who may join them is [`xdfs_proto::roster`]'s to say.
 
 use crate::admit::ServerLimits;
+use crate::host::moment_now;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -132,6 +133,8 @@ pub(crate) struct Entry {
     /// Whose session it is.
     pub principal: Arc<Principal>,
     pub opened: Instant,
+    /// The same by the clock of files, however often its pipelines begin anew.
+    pub since: (i64, u32),
     pub quiet_since: Instant,
     /// Its client ends it, and has so long to take the last words.
     pub leaving_until: Option<Instant>,
@@ -159,6 +162,7 @@ impl Entry {
             peer,
             principal,
             opened: now,
+            since: moment_now(),
             quiet_since: now,
             leaving_until: None,
             channels,

@@ -130,9 +130,7 @@ impl Session {
     fn feed_operation(&mut self, channel: ChannelId, now: Instant) -> bool {
         // Asked in this order: whether the channel is quiet costs a look at every idle one, and few blocks go with a message.
         let may = |operation: &Operation| {
-            operation.owes.any()
-                && self.may_tell(operation, channel)
-                && !(self.may_tell_anywhere(operation) && self.is_quiet(channel, now))
+            self.may_tell(operation, channel) && !(self.may_tell_anywhere(operation) && self.is_quiet(channel, now))
         };
         let owing = |(id, mark): &(OperationId, Mark)| mark.owes && self.operations.get(id).is_some_and(may);
         let Some(id) = self.operations.marks().find(owing).map(|(id, _)| id) else { return false };

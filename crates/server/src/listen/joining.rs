@@ -1,7 +1,7 @@
 //! From a guest to a channel: sessions begin, channels join, pipelines get threads.
 
 use super::{Opening, Server};
-use crate::host::{ServerHost, moment_now};
+use crate::host::ServerHost;
 use crate::log::LogEvent;
 use crate::sessions::{Entry, IdleChannel, Letter, Pipe, PumpMail, PumpPost, record_keys};
 use crate::users::admits;
@@ -206,7 +206,7 @@ impl Server {
         let pipeline = index as u8;
         let host = ServerHost {
             session: id,
-            since: moment_now(),
+            since: entry.since,
             authority: self.authority.clone(),
             principal: Arc::clone(&entry.principal),
             log: Arc::clone(&self.config.log),

@@ -3,6 +3,7 @@
 use super::pair::{BLOCK, CLIENT, Pair, SERVER, Step};
 use crate::base::{ChannelId, ErrorKind};
 use crate::session::Session;
+use crate::wire::Event;
 use alloc::vec;
 use core::time::Duration;
 
@@ -218,5 +219,42 @@ fn nothing_told_on_a_channel_that_just_fell_silent_is_waited_for_until_its_deadl
             let took = pair.now.since(began);
             assert!(took < pair.client().limits().stall / 6, "channel {stalled} after {moved}, {upload}: {took:?}");
         }
+    }
+}
+
+#[test]
+fn one_block_comes_on_the_credit_of_its_request_and_behind_a_loss_on_any_channel() {
+    let credits = |pair: &Pair| pair.sent.get(&Event::Credit).copied().unwrap_or(0);
+    let mut pair = Pair::new(2, 1);
+    for (length, told) in [(BLOCK, 0), (2 * BLOCK, 1), (1, 1)] {
+        let id = pair.download(length);
+        pair.run();
+        pair.assert_moved(id, false, length);
+        assert_eq!(credits(&pair), told, "{length}");
+    }
+    for (lost, staged) in [(1, false), (1, true), (2, false), (2, true)] {
+        let mut pair = Pair::new(2, 1);
+        pair.hold(SERVER, Step::Open);
+        pair.hold(CLIENT, Step::Stage);
+        let id = pair.download(BLOCK);
+        pair.turn();
+        pair.frozen.insert((CLIENT, ChannelId(1)));
+        pair.release(SERVER, Step::Open);
+        pair.turn();
+        // GRANT comes, and the block behind it does not.
+        pair.frozen.clear();
+        assert!(pair.deliver());
+        if staged {
+            pair.drain();
+            pair.release(CLIENT, Step::Stage);
+        }
+        assert_eq!(credits(&pair), 0);
+        pair.cut(ChannelId(lost));
+        pair.drain();
+        pair.release(CLIENT, Step::Stage);
+        pair.run();
+        pair.assert_moved(id, false, BLOCK);
+        assert_eq!(credits(&pair), 1, "channel {lost}, staged before: {staged}");
+        pair.assert_closes();
     }
 }
