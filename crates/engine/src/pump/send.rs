@@ -8,6 +8,7 @@ use crate::transfer::Reading;
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, Extent, Level, OperationId};
 use xdfs_proto::session::Payload;
 use xdfs_proto::wire::{Event, Head};
+use xdfs_secure::record::Tag;
 use xdfs_xio::buf::Buffer;
 use xdfs_xio::dispatch::{Body, Dispatch, Op, Side, SocketId};
 
@@ -51,7 +52,7 @@ where
                 self.send_clear(channel, &head, extent, Body::Zero { length: extent.length() });
             }
             Some(Reading::Zero) if head.level == Level::Integrity && !transfer.buffered => {
-                self.send_zeros(channel, &head, extent);
+                self.send_zeros(channel, &head, extent, None);
             }
             Some(Reading::Stream(stream)) => {
                 let held = stream.held.get_mut(&extent.offset()).and_then(|(buffer, _)| buffer.take());
@@ -86,44 +87,41 @@ where
     fn send_clear(&mut self, channel: ChannelId, head: &Head, extent: Extent, body: Body) {
         let Some(line) = self.lines.get_mut(&channel) else { return };
         let bytes = head.encode();
-        let tag = match line.sealer.seal_clear(&bytes) {
-            Ok(tag) => tag,
-            Err(error) => return self.lose(channel, error.into()),
-        };
-        line.sending = Some(Sending { operation: head.operation, extent, origin: Origin::Nowhere });
-        self.dispatch.submit(Op::Send { socket: line.socket, head: Some(control::with_tag(&bytes, &tag)), body });
+        let sealed = line.sealer.seal_clear(&bytes).map_err(Error::from);
+        let sending = Sending { operation: head.operation, extent, origin: Origin::Nowhere };
+        self.submit_sealed(channel, &bytes, sending, sealed, body);
         if let Some(transfer) = self.transfers.get(&head.operation) {
             passed(transfer, extent);
         }
     }
 
-    /// Zeros under a tag: the tag is made over a block that is always there, and the transport has zeros of its own.
-    fn send_zeros(&mut self, channel: ChannelId, head: &Head, extent: Extent) {
-        let Some(line) = self.lines.get_mut(&channel) else { return };
-        let made = match self.zeros.take() {
-            Some(zeros) => Ok(zeros),
-            None => Buffer::new(self.send_pool.payload_bytes()),
-        };
-        let Ok(mut zeros) = made else {
-            return self.lose(channel, Error::new(ErrorKind::Resources, "no memory for a block of zeros"));
-        };
+    /// Zeros under a tag, which is made over a block of them that is always there. At `integrity` the transport has zeros
+    /// of its own; at `private` they are encrypted on their way into `encrypted`.
+    fn send_zeros(&mut self, channel: ChannelId, head: &Head, extent: Extent, mut encrypted: Option<Buffer>) {
+        let length = extent.length() as usize;
         let bytes = head.encode();
-        let headed = zeros.headed(extent.length() as usize);
-        headed[..32].copy_from_slice(&bytes);
-        let sealed = line.sealer.seal_integrity(headed);
-        self.zeros = Some(zeros);
-        match sealed {
-            Ok(tag) => {
-                line.sending = Some(Sending { operation: head.operation, extent, origin: Origin::Nowhere });
-                let body = Body::Zero { length: extent.length() };
-                self.dispatch.submit(Op::Send {
-                    socket: line.socket,
-                    head: Some(control::with_tag(&bytes, &tag)),
-                    body,
-                });
-            }
-            Err(error) => self.lose(channel, error.into()),
-        }
+        let made = self.zeros.take().map_or_else(|| Buffer::new(self.send_pool.payload_bytes()), Ok);
+        let made = made.map_err(|_| Error::new(ErrorKind::Resources, "no memory for a block of zeros"));
+        let sealed = made.and_then(|mut zeros| {
+            let line = self.lines.get_mut(&channel).ok_or_else(|| Error::new(ErrorKind::ConnectionLost, "is gone"))?;
+            let sealed = match &mut encrypted {
+                Some(into) => {
+                    line.sealer.seal_private_from(&bytes, &zeros.payload()[..length], &mut into.payload_mut()[..length])
+                }
+                None => {
+                    let headed = zeros.headed(length);
+                    headed[..32].copy_from_slice(&bytes);
+                    line.sealer.seal_integrity(headed)
+                }
+            };
+            self.zeros = Some(zeros);
+            Ok(sealed?)
+        });
+        let (origin, body) = match encrypted {
+            Some(buffer) => (Origin::Pool, Body::Buffer { buffer, from: 0, to: length }),
+            None => (Origin::Nowhere, Body::Zero { length: extent.length() }),
+        };
+        self.submit_sealed(channel, &bytes, Sending { operation: head.operation, extent, origin }, sealed, body);
     }
 
     pub(super) fn send_buffer(
@@ -135,26 +133,38 @@ where
         mut buffer: Buffer,
     ) {
         let sending = Sending { operation: head.operation, extent, origin };
-        let length = extent.length() as usize;
         let Some(line) = self.lines.get_mut(&channel) else {
             return self.return_sent(sending, buffer);
         };
+        let length = extent.length() as usize;
         let bytes = head.encode();
         let headed = buffer.headed(length);
         headed[..32].copy_from_slice(&bytes);
-        match line.sealer.seal(head.level, headed) {
-            Ok(tag) => {
+        let sealed = line.sealer.seal(head.level, headed).map_err(Error::from);
+        self.submit_sealed(channel, &bytes, sending, sealed, Body::Buffer { buffer, from: 0, to: length });
+    }
+
+    /// Hands a record to the transport. One that could not be sealed takes its channel along: it was counted.
+    fn submit_sealed(
+        &mut self,
+        channel: ChannelId,
+        head: &[u8; 32],
+        sending: Sending,
+        sealed: Result<Tag, Error>,
+        body: Body,
+    ) {
+        match (self.lines.get_mut(&channel), sealed) {
+            (Some(line), Ok(tag)) => {
                 line.sending = Some(sending);
-                let body = Body::Buffer { buffer, from: 0, to: length };
-                self.dispatch.submit(Op::Send {
-                    socket: line.socket,
-                    head: Some(control::with_tag(&bytes, &tag)),
-                    body,
-                });
+                self.dispatch.submit(Op::Send { socket: line.socket, head: Some(control::with_tag(head, &tag)), body });
             }
-            Err(error) => {
-                self.return_sent(sending, buffer);
-                self.lose(channel, error.into());
+            (_, sealed) => {
+                if let Body::Buffer { buffer, .. } = body {
+                    self.return_sent(sending, buffer);
+                }
+                if let Err(error) = sealed {
+                    self.lose(channel, error);
+                }
             }
         }
     }
@@ -162,6 +172,10 @@ where
     fn read_and_send(&mut self, channel: ChannelId, head: &Head, extent: Extent, mut buffer: Buffer) {
         if Event::from_code(head.event) == Some(Event::Path) {
             return self.fill_calls(channel, head, extent, buffer);
+        }
+        let transfer = self.transfers.get(&head.operation);
+        if transfer.is_some_and(|transfer| matches!(transfer.reading, Some(Reading::Zero)) && !transfer.buffered) {
+            return self.send_zeros(channel, head, extent, Some(buffer));
         }
         let length = extent.length() as usize;
         let reading = self.transfers.get(&head.operation).and_then(|transfer| transfer.reading.as_ref());

@@ -5,7 +5,8 @@
 
 use core::fmt;
 
-use aws_lc_rs::aead::Aad;
+use aws_lc_rs::aead::{Aad, LessSafeKey, Nonce};
+use aws_lc_rs::error::Unspecified;
 use xdfs_proto::base::Level;
 
 use super::epoch::{Epoch, split};
@@ -78,24 +79,51 @@ impl Sealer {
         self.seal_parts(head, payload)
     }
 
+    /// The tag of a record whose payload is encrypted on its way from `plain` to `encrypted`, which is as long: for bytes
+    /// that stay where they are.
+    pub fn seal_private_from(
+        &mut self,
+        head: &[u8; HEAD_BYTES],
+        plain: &[u8],
+        encrypted: &mut [u8],
+    ) -> Result<Tag, Error> {
+        let bytes = (HEAD_BYTES + plain.len()) as u64;
+        self.seal_once(bytes, |cipher, nonce| {
+            let mut tag = [0; TAG_BYTES];
+            cipher.seal_out_of_place_scatter(nonce, Aad::from(head), plain, encrypted, &[], &mut tag)?;
+            Ok(tag)
+        })
+    }
+
     fn seal_parts(&mut self, authenticated: &[u8], encrypted: &mut [u8]) -> Result<Tag, Error> {
+        let bytes = authenticated.len() as u64 + encrypted.len() as u64;
+        self.seal_once(bytes, |cipher, nonce| {
+            let sealed = cipher.seal_in_place_separate_tag(nonce, Aad::from(authenticated), encrypted)?;
+            let mut tag = [0; TAG_BYTES];
+            tag.copy_from_slice(sealed.as_ref());
+            Ok(tag)
+        })
+    }
+
+    /// Spends the next nonce on a record of `bytes`, head included.
+    fn seal_once(
+        &mut self,
+        bytes: u64,
+        seal: impl FnOnce(&LessSafeKey, Nonce) -> Result<Tag, Unspecified>,
+    ) -> Result<Tag, Error> {
         if self.poisoned {
             return Err(Error::Poisoned);
         }
-        let bytes = authenticated.len() as u64 + encrypted.len() as u64;
         if !self.epoch.fits(1, bytes) {
             return Err(Error::EpochFull);
         }
         let nonce = self.epoch.nonce();
-        let sealed = self.epoch.cipher.seal_in_place_separate_tag(nonce, Aad::from(authenticated), encrypted);
         // Whether a failed call used the nonce is not known, so it never serves again.
-        let sealed = sealed.map_err(|_| {
+        let tag = seal(&self.epoch.cipher, nonce).map_err(|_| {
             self.poisoned = true;
             Error::Library
         })?;
         self.epoch.spend(bytes);
-        let mut tag = [0; TAG_BYTES];
-        tag.copy_from_slice(sealed.as_ref());
         Ok(tag)
     }
 
