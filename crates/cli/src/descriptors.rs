@@ -1,6 +1,7 @@
 //! Open files: each channel is one, so the soft limit goes up to the hard one, and what still does not fit is said.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use xdfs_server::ServerLimits;
 
 /// Open files that are no channels: standard streams, listener, dispatcher, one pipe and one file per thread, stores.
 const DESCRIPTORS_BESIDE_CHANNELS: u64 = 64;
@@ -30,6 +31,19 @@ pub(crate) fn channels_that_fit(channels: u16, limit: u64) -> (u16, Option<Strin
     (fitting, Some(message))
 }
 
+/// The limits of a server that may open `limit` files: five eighths of them for channels, three for those who connect and
+/// for what is opened and read meanwhile, so that nobody can use them up.
+pub(crate) fn share(limits: ServerLimits, limit: u64) -> ServerLimits {
+    let part = |eighths: u64, least| usize::try_from(limit / 8 * eighths).unwrap_or(usize::MAX).max(least);
+    ServerLimits {
+        channels: limits.channels.min(part(5, 1)),
+        silent: limits.silent.min(part(1, 16)),
+        guests: limits.guests.min(part(1, 16)),
+        guests_soft: limits.guests_soft.min(part(1, 16)),
+        ..limits
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -43,6 +57,15 @@ mod tests {
         assert!(message.is_some_and(|message| message.contains("961 channels") && message.contains("1024")));
         assert_eq!(channels_that_fit(8, 10).0, 1);
         assert_eq!(channels_that_fit(4096, u64::MAX), (4096, None));
+    }
+
+    #[test]
+    fn a_server_keeps_open_files_back_for_what_is_no_channel() {
+        let shipped = ServerLimits::default();
+        assert_eq!(share(shipped, 1 << 20), shipped);
+        let few = share(shipped, 1024);
+        assert_eq!((few.channels, few.silent, few.guests, few.guests_soft), (640, 128, 128, 64));
+        assert_eq!(share(shipped, 8).silent, 16);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A connection that has not proved anything yet. It costs a small value and a deadline, nothing else.
 
 use crate::admit::Source;
-use xdfs_engine::opening::{Gate, ServerOpened, ServerOpening, Step};
+use xdfs_engine::opening::{Failed, Gate, ServerOpened, ServerOpening, Step};
 use xdfs_proto::base::{ChannelId, SessionId};
 use xdfs_secure::keys::RoleKeys;
 use xdfs_secure::login::NONCE_BYTES;
@@ -53,9 +53,9 @@ impl Guest {
         Self { socket, peer, opening, want: None, then: Then::Opening }
     }
 
-    /// Whether a login of it failed and no other has succeeded.
-    pub fn has_failed(&self) -> bool {
-        self.opening.failed_logins() > 0
+    /// Logins of it that failed and are not counted yet.
+    pub fn take_failed(&mut self) -> Failed {
+        self.opening.take_failed()
     }
 
     /// What it was waited for when its deadline came.

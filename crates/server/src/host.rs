@@ -8,7 +8,7 @@ use crate::log::{Log, LogEvent};
 use crate::repeats::{Repeats, Verdict};
 use crate::sessions::{Letter, Metrics};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -38,6 +38,8 @@ pub(crate) struct ServerHost {
     pub log: Log,
     pub metrics: Arc<Metrics>,
     pub letters: SyncSender<Letter>,
+    /// Channels that the client wants and the listener has not been told of.
+    pub wanted: Arc<AtomicU64>,
     pub waker: DescriptorWaker,
     pub pipeline: u8,
     /// The lowest level of every transfer of the session.
@@ -106,9 +108,18 @@ impl ServerHost {
         judged
     }
 
-    fn tell(&self, letter: Letter) {
-        // The listener's queue is only full when it is gone.
-        let _ = self.letters.try_send(letter);
+    /// Tells the listener that the client wants `count` more channels. One letter of a pipeline is on its way at a time, and
+    /// takes along what is wanted meanwhile: a client that wants without end fills nobody's queue.
+    fn want(&self, count: u16) {
+        if count == 0 || self.wanted.fetch_add(count.into(), Ordering::Relaxed) > 0 {
+            return;
+        }
+        let wanted = Arc::clone(&self.wanted);
+        let letter = Letter::WantChannels { session: self.session, pipeline: self.pipeline, wanted };
+        if self.letters.try_send(letter).is_err() {
+            // Never waited for here: the client asks again when it finds that it got none.
+            self.wanted.store(0, Ordering::Relaxed);
+        }
         self.waker.wake();
     }
 }
@@ -238,7 +249,7 @@ impl Host for ServerHost {
     fn event(&mut self, event: SessionEvent) {
         match event {
             SessionEvent::ChannelsWanted { count } => {
-                self.tell(Letter::WantChannels { session: self.session, pipeline: self.pipeline, count });
+                self.want(count);
             }
             SessionEvent::ChannelLost { channel, error } => {
                 self.metrics.channels.fetch_sub(1, Ordering::Relaxed);

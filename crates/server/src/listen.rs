@@ -6,6 +6,7 @@ mod joining;
 mod keeping;
 mod parting;
 mod revoking;
+mod room;
 
 use crate::admit::{Admission, Drop, ServerLimits};
 use crate::authorise::{Authority, Export, Present};
@@ -17,6 +18,7 @@ use crate::sessions::{Entry, Letter, Pipe};
 use crate::untold::Untold;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 use xdfs_engine::blocking::Blocking;
@@ -142,19 +144,20 @@ impl Handle {
 
     /// Ends the sessions of everybody of whom `ends` says so: what they logged in with was taken away.
     pub fn revoke(&self, ends: impl Fn(&Principal) -> bool + Send + 'static) {
-        // Waits for room rather than be lost: the listener never waits for us.
-        let _ = self.letters.send(Letter::Revoke(Box::new(ends)));
-        self.waker.wake();
+        self.tell(Letter::Revoke(Box::new(ends)));
     }
 
     fn tell(&self, letter: Letter) {
-        let _ = self.letters.try_send(letter);
+        // Waits for room rather than be lost: the listener never waits for us. It is an error where nobody listens any more.
+        let _ = self.letters.send(letter);
         self.waker.wake();
     }
 }
 
 /// Letters to the listener that may wait: one per pipeline that ends, and a few commands.
 const LETTERS: usize = 8192;
+/// Letters that are read in a row before connections have their turn again.
+const LETTERS_AT_ONCE: usize = 256;
 
 /// A session that was granted and whose answer is on its way to the client.
 pub(crate) struct Opening {
@@ -295,15 +298,14 @@ impl Server {
             Outcome::Opened(ServerOpened::Open { open, welcome }) => self.on_open(socket, open, *welcome),
             Outcome::Opened(ServerOpened::Join(request)) => self.on_join(socket, request),
             Outcome::Opened(ServerOpened::Refused { send, error }) => {
-                if error.kind == ErrorKind::Refused {
-                    self.admission.login_failed(socket, self.dispatch.now());
-                }
+                self.count_failed(socket, None);
                 self.refuse(socket, send, &error);
             }
         }
     }
 
     fn on_open(&mut self, socket: SocketId, open: Box<Open>, welcome: Welcome) {
+        self.count_failed(socket, Some(&welcome.principal));
         let granted = match self.may_open(&open, &welcome.principal) {
             Ok(granted) => granted,
             Err(error) => {
@@ -325,8 +327,7 @@ impl Server {
         if self.draining.is_some() {
             return Err(Error::new(ErrorKind::Draining, "the server is shutting down; try again later"));
         }
-        self.room_for(principal)?;
-        negotiate::grant(open, &self.config.policy)
+        negotiate::grant(open, &*self.policy_for(principal)?)
     }
 
     fn accept(
@@ -410,12 +411,16 @@ impl Server {
     }
 
     fn read_letters(&mut self) {
-        while let Ok(letter) = self.mailbox.try_recv() {
+        for _ in 0..LETTERS_AT_ONCE {
+            let Ok(letter) = self.mailbox.try_recv() else { return };
             match letter {
                 Letter::Ended { session, pipeline, ending, mailbox } => {
                     self.on_pipeline_ended(session, pipeline, ending, mailbox);
                 }
-                Letter::WantChannels { session, pipeline, count } => self.on_want(session, pipeline, count),
+                Letter::WantChannels { session, pipeline, wanted } => {
+                    let count = wanted.swap(0, Ordering::Relaxed);
+                    self.on_want(session, pipeline, count.try_into().unwrap_or(u16::MAX));
+                }
                 Letter::Status => {
                     let lines = self.status_lines();
                     (self.config.log)(&LogEvent::Status { lines });
@@ -434,6 +439,8 @@ impl Server {
                 }
             }
         }
+        // Those who connect have their turn in between.
+        self.dispatch.waker().wake();
     }
 
     fn retire(&mut self) {

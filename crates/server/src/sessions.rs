@@ -28,8 +28,8 @@ pub(crate) type PumpMail = Receiver<Mail<Link>>;
 pub(crate) enum Letter {
     /// A pipeline's thread has ended.
     Ended { session: SessionId, pipeline: u8, ending: Ending<Link>, mailbox: PumpMail },
-    /// A client wants more channels.
-    WantChannels { session: SessionId, pipeline: u8, count: u16 },
+    /// A client wants more channels: as many as `wanted` says when this is read.
+    WantChannels { session: SessionId, pipeline: u8, wanted: Arc<AtomicU64> },
     /// Other bounds hold from now on.
     Reload(Box<(ServerLimits, Policy)>),
     /// The server shows itself in another way.

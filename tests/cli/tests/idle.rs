@@ -92,7 +92,8 @@ fn idle_sessions_cost_little_memory_and_no_thread() {
     setrlimit(Resource::Nofile, Rlimit { current: files.maximum, maximum: files.maximum }).unwrap();
     let count = std::env::var("XDFS_IDLE_SESSIONS").map_or(SHORT, |count| count.parse().unwrap());
     let scene = Scene::new();
-    scene.write("server.toml", b"[limits]\nsessions = 20000\nsessions-per-user = 20000\nidle-seconds = 3600\n");
+    let limits = "sessions = 20000\nsessions-per-user = 20000\nchannels-per-user = 20000\nidle-seconds = 3600\n";
+    scene.write("server.toml", format!("[limits]\n{limits}").as_bytes());
     let server = scene.serve_with(&["--config", "server.toml"]);
     let mut sessions: Vec<TcpStream> = (0..20).map(|_| open(server.address())).collect();
     let (memory_before, threads_before) = cost(&server);

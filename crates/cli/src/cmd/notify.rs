@@ -1,14 +1,31 @@
 //! Tells systemd that the server is ready or stopping, where it asked for it (`Type=notify`, NOTIFY_SOCKET).
+//!
+//! A confined server makes no sockets: [`prepare`] comes before that.
 
 use std::ffi::OsStr;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::sync::OnceLock;
 
 /// Ready for clients.
 pub(super) const READY: &str = "READY=1";
 /// Letting the running transfers end.
 pub(super) const STOPPING: &str = "STOPPING=1";
+
+/// The socket that states leave by; none where it could not be made.
+static OUT: OnceLock<Option<UnixDatagram>> = OnceLock::new();
+
+fn out() -> Option<&'static UnixDatagram> {
+    OUT.get_or_init(|| UnixDatagram::unbound().ok()).as_ref()
+}
+
+/// Makes the socket that [`notify`] needs, if anybody wants to be told.
+pub(super) fn prepare() {
+    if std::env::var_os("NOTIFY_SOCKET").is_some() {
+        out();
+    }
+}
 
 /// Sends `state` if somebody asked for it. A supervisor that does not listen is told once, in the log, and no more.
 pub(super) fn notify(state: &str) {
@@ -24,7 +41,7 @@ fn send(socket: &OsStr, state: &str) -> std::io::Result<()> {
         Some(name) => SocketAddr::from_abstract_name(name)?,
         None => SocketAddr::from_pathname(socket)?,
     };
-    UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &address).map(|_| ())
+    out().ok_or(std::io::ErrorKind::NotConnected)?.send_to_addr(state.as_bytes(), &address).map(|_| ())
 }
 
 #[cfg(test)]

@@ -57,8 +57,12 @@ pub(crate) fn run(plan: ServePlan) -> Result<Exit, Failure> {
     }
     let limit = descriptors::raise_limit();
     let offer = Offer::resolve(&plan)?;
-    if let (fitting, Some(message)) = descriptors::channels_that_fit(offer.policy.channels_max, limit) {
-        complain(&format!("sessions of more than {fitting} channels will fail: {message}"));
+    let channels = offer.limits.channels;
+    if usize::from(offer.policy.channels_max) > channels {
+        let remedy = "raise it with 'ulimit -Hn' or LimitNOFILE=";
+        complain(&format!(
+            "all sessions together get at most {channels} channels: {limit} files may be open; {remedy}"
+        ));
     }
     let audit = audit(&offer.audit)?;
     let (predecessor, inherited) = predecessor.unzip();
@@ -86,6 +90,7 @@ pub(crate) fn run(plan: ServePlan) -> Result<Exit, Failure> {
     // Before it is confined: afterwards nothing can be started.
     let standby = (plan.config.is_some() && offer.confinement != Confinement::Off).then(Standby::start);
     let standby = standby.transpose().map_err(|error| local("the process that waits to take over", &error))?;
+    notify::prepare();
     let confined = confine(&offer.needs, offer.confinement).map_err(|error| local("--confinement", &error))?;
     if !offer.quiet {
         confined.notes.iter().for_each(|note| complain(note));
@@ -180,7 +185,9 @@ impl Serving {
         }
         let mut offer = Offer::resolve(&self.plan).map_err(|failure| failure.message)?;
         if self.confined.files && !self.reach.covers(&Reach::of(&offer.needs)) {
-            return self.hand_over();
+            self.hand_over()?;
+            // What was taken away is taken away from the sessions that stay here, too; what is new they cannot reach.
+            return self.offer(offer);
         }
         let site = offer.site.take();
         let validity = Shown::of(site.as_ref(), calendar::now());
@@ -194,6 +201,11 @@ impl Serving {
         }
         self.handle.present(ServerIdentity::new(&shown).map_err(|error| error.message)?);
         self.shown.take(validity);
+        self.offer(offer)
+    }
+
+    /// From now on this is offered.
+    fn offer(&self, offer: Offer) -> Result<(), String> {
         self.accounts.allow_anonymous(offer.visitors());
         self.handle.reload(offer.exports, offer.limits, offer.policy);
         Ok(())

@@ -1,10 +1,14 @@
 //! B26, the half that is not about time: what comes back does not tell whether a user exists.
 
+use super::raw::{RawTls, wishes};
 use super::support::middle::{Middle, borders};
 use super::support::people::{People, by_key, by_password, by_token};
 use super::support::serving::{Serving, Setup};
 use std::sync::Arc;
 use xdfs_client::{ConnectOptions, ErrorKind, Offer, Session};
+use xdfs_proto::wire::handshake::{MessageType, Open, frame};
+use xdfs_proto::wire::preface::Status;
+use xdfs_server::LogEvent;
 
 /// What a failed login shows: the client's error, whose turn it was, and the length of every TLS record.
 /// Each time on a server of its own: who fails too often is told that, whoever he says to be.
@@ -22,6 +26,47 @@ fn shown(user: &str, offer: Offer) -> (String, Vec<(usize, usize)>, [Vec<usize>;
     assert_eq!(error.kind, ErrorKind::LoginRefused, "{error}");
     let seen = middle.seen(0);
     (error.to_string(), seen.turns.clone(), seen.bytes.each_ref().map(|bytes| borders(bytes).0))
+}
+
+#[test]
+fn passwords_that_were_guessed_count_even_where_the_connection_gets_in_at_last() {
+    let serving = Serving::with(Setup { directory: Arc::new(People(true)), ..Setup::default() });
+    let options = |offers| ConnectOptions {
+        user: "ada".into(),
+        offers,
+        deadline: super::support::PATIENCE,
+        ..serving.options(1)
+    };
+    // Keys that are not the right ones are what agents offer: nothing is counted.
+    for _ in 0..4 {
+        Session::connect(&options(vec![by_key(76), by_key(77), by_key(1)])).unwrap().close().unwrap();
+    }
+    let guess = || options(vec![by_password("letmein"), by_password("123456"), Offer::Anonymous]);
+    for _ in 0..2 {
+        Session::connect(&guess()).unwrap().close().unwrap();
+        serving.heard("the guesses", |event| match event {
+            LogEvent::GuestRefused { error, .. } => error.starts_with("2 wrong password(s) before").then_some(()),
+            _ => None,
+        });
+        serving.forget();
+    }
+    let told = Session::connect(&guess()).unwrap_err();
+    assert_eq!(told.kind, ErrorKind::Busy, "{told}");
+    assert!(told.message.contains(Status::Penalised.text()), "{told}");
+}
+
+#[test]
+fn guesses_before_a_message_out_of_turn_count() {
+    let serving = Serving::with(Setup { directory: Arc::new(People(true)), ..Setup::default() });
+    for round in 0..3 {
+        let mut raw = RawTls::start(&serving);
+        let guess = Open { prefaces: raw.prefaces, login: 2, credentials: vec![0; 96], ..wishes(1) };
+        raw.say(&frame(MessageType::Open, &guess.encode()));
+        assert_eq!(raw.read().unwrap(), (MessageType::Again, vec![5]), "round {round}");
+        assert_eq!(raw.refused(&frame(MessageType::Accept, b"x")).kind, ErrorKind::Protocol);
+    }
+    let told = Session::connect(&serving.options(1)).unwrap_err();
+    assert!(told.message.contains(Status::Penalised.text()), "{told}");
 }
 
 #[test]

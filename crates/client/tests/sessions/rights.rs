@@ -139,7 +139,7 @@ fn a_token_opens_its_path_for_reading_and_nothing_else() {
     let options = site.options("", Offer::Token(Arc::new(key_of(3))));
     let bearer = Session::connect(&options).unwrap();
     assert!(get(&bearer, "data/open/file").is_ok());
-    for name in ["data/openly", "fixed/open/file", "memory/zero"] {
+    for name in ["data/openly", "fixed/open/file", "memory/zero", "nowhere/open/file"] {
         assert_eq!(kind(get(&bearer, name)), Some(ErrorKind::Refused), "{name}");
     }
     assert_eq!(kind(put(&bearer, "data/open/new")), Some(ErrorKind::Refused));

@@ -10,7 +10,7 @@ mod server;
 
 pub use client::{ClientOpened, ClientOpening, ClientStep, Wishes};
 pub use join::{ClientJoining, JoinRequest};
-pub use server::{Gate, ServerOpened, ServerOpening, Welcome};
+pub use server::{Failed, Gate, ServerOpened, ServerOpening, Welcome};
 
 use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_proto::wire::handshake::{FRAME_BYTES, MessageType, Prefaces, read_frame};
@@ -69,7 +69,9 @@ fn next_message(stream: &mut Stream) -> Result<Option<(MessageType, Vec<u8>)>, E
     if received.len() < FRAME_BYTES + length {
         return Ok(None);
     }
-    let payload = received[FRAME_BYTES..FRAME_BYTES + length].to_vec();
-    received.drain(..FRAME_BYTES + length);
+    // Its memory goes along: somebody who waits to prove who he is keeps no empty buffer.
+    let rest = received.split_off(FRAME_BYTES + length);
+    let mut payload = std::mem::replace(received, rest);
+    payload.drain(..FRAME_BYTES);
     Ok(Some((message, payload)))
 }

@@ -42,6 +42,8 @@ pub struct ServerOpening {
     server: [u8; PREFACE_BYTES],
     /// The server's preface has not gone out yet: it goes in front of whatever is said first.
     owed: bool,
+    /// Logins that failed, of which nothing has been made yet.
+    failed: Failed,
     state: State,
 }
 
@@ -55,6 +57,15 @@ enum State {
     Proof { stream: Stream, login: ServerLogin, open: Box<Open> },
     Join,
     Done,
+}
+
+/// Logins of one connection that failed.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Failed {
+    /// All of them.
+    pub logins: u8,
+    /// Wrong passwords among them.
+    pub guesses: u8,
 }
 
 /// What a connection turned out to be.
@@ -113,15 +124,13 @@ impl ServerOpening {
     pub fn start(gate: Gate, visitor: String, nonce: [u8; NONCE_BYTES]) -> (Self, usize) {
         let none = [0; PREFACE_BYTES];
         let state = State::Preface;
-        (Self { gate, visitor, nonce, client: none, server: none, owed: true, state }, PREFACE_BYTES)
+        let failed = Failed::default();
+        (Self { gate, visitor, nonce, client: none, server: none, owed: true, failed, state }, PREFACE_BYTES)
     }
 
-    /// Logins that failed so far, while it goes on.
-    pub fn failed_logins(&self) -> u8 {
-        match &self.state {
-            State::Open { login, .. } | State::Proof { login, .. } => login.failed(),
-            _ => 0,
-        }
+    /// Logins that failed since it was asked last, whatever became of the connection.
+    pub fn take_failed(&mut self) -> Failed {
+        std::mem::take(&mut self.failed)
     }
 
     /// What is waited for, in the words of a log.
@@ -322,6 +331,7 @@ impl ServerOpening {
         open: Box<Open>,
         judgement: Judgement,
     ) -> Step<ServerOpened> {
+        self.failed = Failed { logins: login.failed(), guesses: login.guessed() };
         let said = match judgement {
             Judgement::Accepted { principal, proof } => {
                 let prefaces = joined(self.client, self.server);

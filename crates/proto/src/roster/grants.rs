@@ -61,6 +61,11 @@ impl Grants {
         Self { open: Vec::from([first]), channels, next }
     }
 
+    /// Channels that the session was granted when it was opened.
+    pub(super) fn channels(&self) -> u16 {
+        self.channels
+    }
+
     /// The channel joins if its proof is right under what `derive` makes of the grant that covers its number; the number is
     /// used up then, and stays free where the proof is wrong.
     pub(super) fn join<K>(

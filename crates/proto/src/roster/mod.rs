@@ -54,9 +54,9 @@ impl<P> Roster<P> {
         self.members.is_empty()
     }
 
-    /// Sessions of these, expected ones among them.
-    pub fn count(&self, whose: impl Fn(&P) -> bool) -> usize {
-        self.members.values().filter(|member| whose(&member.principal)).count()
+    /// Whose sessions there are, expected ones among them, and how many channels each was granted.
+    pub fn sessions(&self) -> impl Iterator<Item = (SessionId, &P, u16)> {
+        self.members.iter().map(|(id, member)| (*id, &member.principal, member.grants.channels()))
     }
 
     /// A login was accepted, and the answer that names the session and its first grant leaves.

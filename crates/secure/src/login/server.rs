@@ -73,6 +73,8 @@ pub struct ServerLogin {
     peer: String,
     nonce: [u8; NONCE_BYTES],
     failed: u8,
+    /// Of them, proofs of a password.
+    guessed: u8,
     /// A password login that waits for its proof.
     scram: Option<Challenged>,
 }
@@ -94,12 +96,17 @@ impl fmt::Debug for ServerLogin {
 impl ServerLogin {
     /// Waits for logins on the connection of `binding`; `nonce` is random.
     pub fn new(binding: Binding, peer: String, nonce: [u8; NONCE_BYTES]) -> Self {
-        Self { binding, peer, nonce, failed: 0, scram: None }
+        Self { binding, peer, nonce, failed: 0, guessed: 0, scram: None }
     }
 
     /// Logins on this connection that failed so far.
     pub fn failed(&self) -> u8 {
         self.failed
+    }
+
+    /// Passwords that were tried on this connection and are not the user's.
+    pub fn guessed(&self) -> u8 {
+        self.guessed
     }
 
     /// The kinds that a server with this directory takes, for HELLO.
@@ -137,7 +144,10 @@ impl ServerLogin {
                 let principal = Principal { user, method: Method::Password, key: None, scope: None };
                 Judgement::Accepted { principal, proof }
             }
-            None => self.fail(),
+            None => {
+                self.guessed += 1;
+                self.fail()
+            }
         }
     }
 

@@ -13,7 +13,8 @@ pub struct ServerLimits {
     pub first_bytes: Duration,
     /// Logins at a time from which on newcomers displace those of the most numerous source.
     pub guests_soft: usize,
-    /// Logins at a time: with 16 KiB each they stay below 4 MiB.
+    /// Logins at a time: with some 25 KiB each for TLS, and at most 64 KiB for what they have said of OPEN, they stay below
+    /// 24 MiB.
     pub guests: usize,
     /// Logins at a time from one source (an IPv4 address, a /56 of IPv6).
     pub guests_per_source: usize,
@@ -25,6 +26,15 @@ pub struct ServerLimits {
     pub sessions: usize,
     /// Sessions at a time of one user; of one source, for visitors.
     pub sessions_per_user: usize,
+    /// Channels of all sessions. Each costs a descriptor, and there have to be some left for files and newcomers.
+    pub channels: usize,
+    /// Channels of all sessions of one user; of one source, for visitors. As many as one session may ever have.
+    pub channels_per_user: usize,
+    /// Pipelines of all sessions of one user beyond which each of them has one. Those of a session with several keep
+    /// their threads while nothing moves.
+    pub pipelines_per_user: usize,
+    /// How much of the sessions and of the channels all visitors together may have, in percent: users find room.
+    pub visitors_percent: usize,
     /// A session without any operation is ended after this long.
     pub idle: Duration,
     /// Time that running sessions get when the server goes down.
@@ -43,6 +53,10 @@ impl Default for ServerLimits {
             penalty_sources: 65_536,
             sessions: 4096,
             sessions_per_user: 32,
+            channels: 65_536,
+            channels_per_user: 4096,
+            pipelines_per_user: 64,
+            visitors_percent: 75,
             idle: Duration::from_secs(600),
             drain: Duration::from_secs(30),
         }

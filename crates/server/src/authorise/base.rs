@@ -2,7 +2,7 @@
 //!
 //! A name of a call is read, joined to the base and compared here; what comes out is an [`Authorized`] for that very path.
 
-use super::{Authority, Authorized, Keep, Want, hidden, judge, rights_of, scope_of, split, within};
+use super::{Authority, Authorized, Keep, Want, judge, rights_of, scope_of, split, within};
 use super::{Export, Rights};
 use std::collections::BTreeSet;
 use xdfs_proto::base::{Bugs, Error, ErrorKind, Level, RelPath, Safety};
@@ -28,14 +28,9 @@ impl Authority {
     /// Judges whether a batch may be about `name` at all: an export that is not for them is not there.
     pub fn base(&self, who: &Principal, name: &[u8], now: u64) -> Result<Base, Error> {
         let (first, path) = split(name)?;
-        let found = self.exports.iter().enumerate().find(|(_, export)| export.name().as_bytes() == first.as_slice());
-        let (index, export) = found.ok_or_else(|| hidden(who, &first))?;
-        let rights = rights_of(export.access(), who);
-        if !rights.read {
-            return Err(hidden(who, &first));
-        }
+        let (index, export, rights) = self.find(who, &first)?;
         let scope = scope_of(who)?.cloned();
-        if let Some(scope) = scope.as_ref().filter(|scope| now >= scope.until || scope.export != export.name()) {
+        if let Some(scope) = scope.as_ref().filter(|scope| now >= scope.until) {
             // Whatever its path: nothing below this base can be meant.
             within(scope, export, &path, now, self.bugs)?;
         }

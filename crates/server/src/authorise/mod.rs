@@ -92,12 +92,7 @@ impl Authority {
     /// Judges one operation. `now` is in seconds since 1970, for the end of a token.
     pub fn authorise(&self, who: &Principal, name: &[u8], want: Want, now: u64) -> Result<Authorized, Error> {
         let (first, path) = split(name)?;
-        let found = self.exports.iter().find(|export| export.name().as_bytes() == first.as_slice());
-        let export = found.ok_or_else(|| hidden(who, &first))?;
-        let rights = rights_of(export.access(), who);
-        if !rights.read {
-            return Err(hidden(who, &first));
-        }
+        let (_, export, rights) = self.find(who, &first)?;
         let rights = match scope_of(who)? {
             Some(scope) => rights.and(within(scope, export, &path, now, self.bugs)?),
             None => rights,
@@ -111,6 +106,19 @@ impl Authority {
             existing,
             floor: export.access().floor,
         })
+    }
+}
+
+impl Authority {
+    /// The export of this name, which of the server's it is, and what `who` may do there by its list.
+    fn find(&self, who: &Principal, name: &[u8]) -> Result<(usize, &Export, Rights), Error> {
+        // Whether there is another one its bearer does not learn.
+        if let Some(scope) = scope_of(who)?.filter(|scope| scope.export.as_bytes() != name) {
+            return Err(outside(scope));
+        }
+        let found = self.exports.iter().enumerate().find(|(_, export)| export.name().as_bytes() == name);
+        let found = found.map(|(index, export)| (index, export, rights_of(export.access(), who)));
+        found.filter(|(_, _, rights)| rights.read).ok_or_else(|| hidden(who, name))
     }
 }
 
@@ -147,19 +155,23 @@ fn scope_of(who: &Principal) -> Result<Option<&Scope>, Error> {
     }
 }
 
+fn outside(scope: &Scope) -> Error {
+    let below = if scope.path.is_root() { String::new() } else { format!("/{}", scope.path) };
+    let text = format!("the token opens '{}{below}' and nothing else", scope.export.escape_debug());
+    Error::new(ErrorKind::Refused, text)
+}
+
 /// What a token lets its bearer do at `path`.
 fn within(scope: &Scope, export: &Export, path: &RelPath, now: u64, bugs: Bugs) -> Result<Rights, Error> {
-    let refused = |text: String| Err(Error::new(ErrorKind::Refused, text));
     if now >= scope.until {
-        return refused("the token has run out; ask for a new one".into());
+        return Err(Error::new(ErrorKind::Refused, "the token has run out; ask for a new one"));
     }
     let below = match bugs.has(Bug::ScopeIsText) {
         true => path.as_bytes().starts_with(scope.path.as_bytes()),
         false => path.is_within(&scope.path),
     };
     if scope.export != export.name() || !below {
-        let opened = if scope.path.is_root() { String::new() } else { format!("/{}", scope.path) };
-        return refused(format!("the token opens '{}{opened}' and nothing else", scope.export.escape_debug()));
+        return Err(outside(scope));
     }
     Ok(if scope.write { Rights::ALL } else { Rights::READ })
 }

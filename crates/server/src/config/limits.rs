@@ -23,6 +23,10 @@ pub(super) struct LimitsTable {
     penalty_sources: Number,
     sessions: Number,
     sessions_per_user: Number,
+    channels_in_all: Number,
+    channels_per_user: Number,
+    pipelines_per_user: Number,
+    visitors_percent: Number,
     idle_seconds: Number,
     drain_seconds: Number,
 }
@@ -68,6 +72,15 @@ impl LimitsTable {
             penalty_sources: count("penalty-sources", self.penalty_sources, 1 << 20, shipped.penalty_sources)?,
             sessions: count("sessions", self.sessions, 1 << 17, shipped.sessions)?,
             sessions_per_user: count("sessions-per-user", self.sessions_per_user, 1 << 17, shipped.sessions_per_user)?,
+            channels: count("channels-in-all", self.channels_in_all, 1 << 20, shipped.channels)?,
+            channels_per_user: count("channels-per-user", self.channels_per_user, 1 << 20, shipped.channels_per_user)?,
+            pipelines_per_user: count(
+                "pipelines-per-user",
+                self.pipelines_per_user,
+                1 << 16,
+                shipped.pipelines_per_user,
+            )?,
+            visitors_percent: count("visitors-percent", self.visitors_percent, 100, shipped.visitors_percent)?,
             idle: time("idle-seconds", self.idle_seconds, 7 * 86_400, shipped.idle)?,
             drain: time("drain-seconds", self.drain_seconds, 86_400, shipped.drain)?,
         };

@@ -1,7 +1,7 @@
 //! Connections that have not proved anything: accepted, classified, refused, cut. What bounds them is `admit`.
 
 use super::Server;
-use crate::admit::{Drop, Source, Verdict};
+use crate::admit::{Source, Verdict};
 use crate::guest::{Guest, Then};
 use crate::log::LogEvent;
 use std::time::Duration;
@@ -77,12 +77,25 @@ impl Server {
         }
     }
 
+    /// Failed logins make their source wait: every wrong password, and one for a connection on which nothing was right. Who
+    /// is let `in_as` somebody in the end has offered keys that were not the right ones, as agents do, for nothing.
+    pub(super) fn count_failed(&mut self, socket: SocketId, in_as: Option<&Principal>) {
+        let Some(guest) = self.guests.get_mut(&socket) else { return };
+        let failed = guest.take_failed();
+        let count = if in_as.is_some() { failed.guesses } else { failed.guesses.max(failed.logins.min(1)) };
+        for _ in 0..count {
+            self.admission.login_failed(socket, self.dispatch.now());
+        }
+        if let (Some(principal), 1..) = (in_as, failed.guesses) {
+            let (peer, user) = (guest.peer.clone(), principal.user.escape_debug());
+            self.tell_refusal(peer, format!("{} wrong password(s) before it logged in as '{user}'", failed.guesses));
+        }
+    }
+
     /// Ends a guest, with the reason in the log.
     pub(super) fn cut(&mut self, socket: SocketId, error: &str) {
         // A client that has nothing more to offer just goes.
-        if self.guests.get(&socket).is_some_and(Guest::has_failed) {
-            self.admission.login_failed(socket, self.dispatch.now());
-        }
+        self.count_failed(socket, None);
         self.admission.leave(socket);
         if let Some(guest) = self.guests.remove(&socket) {
             self.dispatch.detach(socket, &mut Vec::new());
@@ -104,21 +117,5 @@ impl Server {
         guest.then = Then::Close;
         guest.send(&mut self.dispatch, send);
         self.tell_refusal(peer, error.to_string());
-    }
-
-    /// Whether there is room for one more session of this user.
-    pub(super) fn room_for(&mut self, principal: &Principal) -> Result<(), Error> {
-        let limits = &self.config.limits;
-        let of_user = self.roster.count(|other| other.user == principal.user);
-        let (drop, text) = if self.roster.len() >= limits.sessions {
-            (Drop::Sessions, "the server has as many sessions as it takes".to_owned())
-        } else if of_user >= limits.sessions_per_user {
-            let user = principal.user.escape_debug();
-            (Drop::UserSessions, format!("'{user}' has as many sessions as one user may have ({of_user})"))
-        } else {
-            return Ok(());
-        };
-        self.admission.drops().count(drop);
-        Err(Error::new(ErrorKind::Busy, format!("{text}; try again later")))
     }
 }

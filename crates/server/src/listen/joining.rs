@@ -212,6 +212,7 @@ impl Server {
             log: Arc::clone(&self.config.log),
             metrics: Arc::clone(&entry.metrics),
             letters: self.letters.clone(),
+            wanted: Arc::default(),
             waker: self.dispatch.waker(),
             pipeline,
             session_floor: group.session.limits().floor,

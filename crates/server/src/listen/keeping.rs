@@ -133,6 +133,7 @@ impl Server {
     /// A client wants more channels.
     pub(super) fn on_want(&mut self, id: SessionId, pipeline: u8, count: u16) {
         let now = self.dispatch.now();
+        let count = self.room_for_channels(id, count);
         let Some(entry) = self.sessions.get(&id) else { return };
         let Ok(secret) = random::array() else { return };
         let up = entry.metrics.channels.load(Ordering::Relaxed);

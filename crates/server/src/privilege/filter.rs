@@ -1,8 +1,9 @@
 //! The system calls that a server never makes are refused with EPERM (seccomp).
 //!
 //! A list of denials, not of permissions: a C library or a Rust release that starts to use another harmless call must
-//! not break a server at night. What is listed either leaves the process (exec), reaches into others (ptrace), changes
-//! the machine (mount, modules, clocks), or goes around this very filter (io_uring, whose operations seccomp never sees).
+//! not break a server at night. What is listed either leaves the process (exec, sockets of its own), reaches into others
+//! (ptrace), changes the machine (mount, modules, clocks), or goes around this very filter (io_uring, whose operations
+//! seccomp never sees).
 
 use crate::authorise::Keep;
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, SeccompRule};
@@ -19,6 +20,8 @@ const DENIED: &[libc::c_long] = &[
     libc::SYS_process_madvise,
     libc::SYS_kcmp,
     libc::SYS_pidfd_getfd,
+    // Sockets of its own, of whatever kind: it has the one that it listens on, and those that it accepts.
+    libc::SYS_socket,
     // Around this filter and around Landlock.
     libc::SYS_io_uring_setup,
     libc::SYS_io_uring_enter,

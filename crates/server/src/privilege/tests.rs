@@ -5,8 +5,9 @@
 use super::*;
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind as Io, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::unix::fs::symlink;
+use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::path::Path;
 
 /// A directory of its own that goes away.
@@ -135,13 +136,18 @@ fn a_confined_process_starts_no_program_and_makes_no_connection() {
     let scene = Scene::new("calls");
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    confined(&scene, |_| {
+    let socket = scene.at("write/service");
+    let service = UnixListener::bind(&socket).unwrap();
+    confined(&scene, move |_| {
         denied(std::process::Command::new("/bin/true").spawn(), "starting a program");
         denied(TcpStream::connect(address), "connecting");
         denied(TcpListener::bind("127.0.0.1:0"), "listening");
+        denied(UdpSocket::bind("127.0.0.1:0"), "a datagram socket");
+        denied(UnixStream::connect(&socket), "connecting to a local service");
+        denied(UnixDatagram::unbound(), "a local datagram socket");
         denied(std::os::unix::fs::chroot("/"), "changing the root");
     });
-    drop(listener);
+    drop((listener, service));
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! The accounts of a running server: answered from memory, read again when their file changed.
 //!
 //! A file that cannot be read keeps what was known before (whoever broke it meant neither to let everybody in nor to lock
-//! everybody out), and says so once. A file that is gone means that nobody may log in.
+//! everybody out), says so once for each reason, and is tried again at every look: a revocation must not be lost to a
+//! moment without descriptors. A file that is gone means that nobody may log in.
 
 use super::{Account, Accounts, FILE, FILE_BYTES_MAX, file};
 use std::collections::BTreeMap;
@@ -25,9 +26,17 @@ struct Known {
 pub struct LiveAccounts {
     folder: Arc<Folder>,
     known: RwLock<Arc<Known>>,
-    /// The state of the file that was looked at last, whether or not it could be read.
-    seen: Mutex<Option<Stamp>>,
+    looked: Mutex<Looked>,
     anonymous: AtomicBool,
+}
+
+/// What came of the looks so far.
+#[derive(Debug)]
+struct Looked {
+    /// The state of the file that the accounts are from.
+    seen: Option<Stamp>,
+    /// Why the last look failed, which was told.
+    told: Option<String>,
 }
 
 /// What a refresh changed.
@@ -43,19 +52,35 @@ impl LiveAccounts {
         // The stamp first: what changes in between is then seen by the next refresh.
         let seen = folder.stamp(FILE)?;
         let known = Arc::new(Known::of(read(&folder)?));
-        Ok(Self { folder, known: RwLock::new(known), seen: Mutex::new(seen), anonymous: AtomicBool::new(anonymous) })
+        let looked = Mutex::new(Looked { seen, told: None });
+        Ok(Self { folder, known: RwLock::new(known), looked, anonymous: AtomicBool::new(anonymous) })
     }
 
     /// Looks whether the file changed, which is one system call where it did not, and reads it again if so. An error is
-    /// told once for each state of the file; what was known before stays.
+    /// told once as long as it stays the same; what was known before stays.
     pub fn refresh(&self) -> Result<Option<Change>, Error> {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        match self.look(&mut looked.seen) {
+            Ok(change) => {
+                looked.told = None;
+                Ok(change)
+            }
+            Err(error) if looked.told.as_ref() == Some(&error.message) => Ok(None),
+            Err(error) => {
+                looked.told = Some(error.message.clone());
+                Err(error)
+            }
+        }
+    }
+
+    fn look(&self, seen: &mut Option<Stamp>) -> Result<Option<Change>, Error> {
+        // The stamp first: what changes in between is then seen by the next look.
         let stamp = self.folder.stamp(FILE)?;
         if *seen == stamp {
             return Ok(None);
         }
-        *seen = stamp;
         let after = Arc::new(Known::of(read(&self.folder)?));
+        *seen = stamp;
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::replace(&mut *known, Arc::clone(&after));
         Ok(Some(Change { before, after }))

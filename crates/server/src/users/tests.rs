@@ -168,6 +168,19 @@ fn a_running_server_sees_a_change_when_it_looks() {
     assert!(live.refresh().is_err());
     assert!(live.refresh().unwrap().is_none());
     assert!(live.has_key("anna", &key(1)));
+    // Not to be read for a moment, which changes nothing in the file: the next look finds what it says.
+    place.write(FILE, "version = 1\n");
+    let aside = place.file("aside");
+    std::fs::rename(place.file(FILE), &aside).unwrap();
+    std::fs::create_dir(place.file(FILE)).unwrap();
+    assert!(live.refresh().is_err());
+    assert!(live.refresh().unwrap().is_none() && live.has_key("anna", &key(1)));
+    std::fs::remove_dir(place.file(FILE)).unwrap();
+    std::fs::rename(&aside, place.file(FILE)).unwrap();
+    assert!(live.refresh().unwrap().is_some());
+    assert!(!live.has_key("anna", &key(1)));
+    state.edit(|accounts| accounts.add("anna", anna())).unwrap();
+    assert!(live.refresh().unwrap().is_some() && live.has_key("anna", &key(1)));
     // Gone: nobody.
     std::fs::remove_file(place.file(FILE)).unwrap();
     assert!(live.refresh().unwrap().is_some());

@@ -13,6 +13,7 @@ use xdfs_xio::store::{LocalStore, MemoryExport, Store};
 
 use super::super::key::failed;
 use super::site;
+use crate::descriptors;
 use crate::exit::{Exit, Failure};
 use crate::plan::{ExportPlan, Root, ServePlan};
 use crate::state;
@@ -105,7 +106,7 @@ impl Offer {
             listen,
             exports,
             policy,
-            limits: settings.limits,
+            limits: descriptors::share(settings.limits, descriptors::raise_limit()),
             confinement: plan.confinement.unwrap_or(settings.confinement),
             audit: settings.log.audit,
             quiet: plan.quiet || settings.log.quiet,

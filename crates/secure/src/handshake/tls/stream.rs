@@ -128,6 +128,8 @@ impl Stream {
         }
         if plain > 0 {
             let old = self.received.len();
+            // To the byte: strangers decide how much of it there is.
+            self.received.reserve_exact(plain);
             self.received.resize(old + plain, 0);
             let read = self.connection.reader().read_exact(&mut self.received[old..]);
             read.map_err(|error| Error::new(ErrorKind::Resources, error.to_string()))?;

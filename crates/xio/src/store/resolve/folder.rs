@@ -181,11 +181,7 @@ impl Folder {
     }
 
     fn fill(&self, file: &OwnedFd, content: &[u8], mode: u32) -> std::result::Result<(), Errno> {
-        let (user, group) = self.owner;
-        // Root edits what a service reads: the files stay the service's.
-        if rustix::process::geteuid().is_root() && user != 0 {
-            rustix::fs::fchown(file, Some(Uid::from_raw(user)), Some(Gid::from_raw(group)))?;
-        }
+        self.give(file)?;
         rustix::fs::fchmod(file, Mode::from_raw_mode(mode))?;
         let mut rest = content;
         while !rest.is_empty() {
@@ -199,17 +195,41 @@ impl Folder {
         rustix::fs::fsync(file)
     }
 
+    /// The lock file `name`, made where it is not there. Root makes it the service's, and never gives away what it finds:
+    /// that may be another name of somebody else's file.
+    fn lock_file(&self, name: &str) -> std::result::Result<OwnedFd, Errno> {
+        let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let open = |flags| rustix::fs::openat(&self.directory, name, flags, Mode::RUSR | Mode::WUSR);
+        for _ in 0..NAME_TRIES_MAX {
+            match open(flags | OFlags::CREATE | OFlags::EXCL) {
+                Ok(file) => return self.give(&file).map(|()| file),
+                Err(Errno::EXIST) => {}
+                Err(errno) => return Err(errno),
+            }
+            match open(flags) {
+                // Somebody took it away in between.
+                Err(Errno::NOENT) => {}
+                opened => return opened,
+            }
+        }
+        Err(Errno::BUSY)
+    }
+
+    /// Root works on what a service reads: a file that was made here becomes the service's.
+    fn give(&self, file: &OwnedFd) -> std::result::Result<(), Errno> {
+        let (user, group) = self.owner;
+        if rustix::process::geteuid().is_root() && user != 0 {
+            rustix::fs::fchown(file, Some(Uid::from_raw(user)), Some(Gid::from_raw(group)))?;
+        }
+        Ok(())
+    }
+
     /// Waits, not for ever, until nobody else holds the lock file `name`.
     pub fn lock(&self, name: &str) -> Result<FolderLock> {
         single(name)?;
         let shown = self.shown_file(name);
         let fail = |errno| words::failed(Verb::Open, &shown, errno);
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(&self.directory, name, flags, Mode::RUSR | Mode::WUSR).map_err(fail)?;
-        let (user, group) = self.owner;
-        if rustix::process::geteuid().is_root() && user != 0 {
-            rustix::fs::fchown(&file, Some(Uid::from_raw(user)), Some(Gid::from_raw(group))).map_err(fail)?;
-        }
+        let file = self.lock_file(name).map_err(fail)?;
         let (tell, locked) = sync_channel(1);
         // The kernel's wait has no deadline of its own. A thread that never gets the lock ends with the process.
         let waiting = std::thread::Builder::new().name("xdfs-lock".into()).spawn(move || {
