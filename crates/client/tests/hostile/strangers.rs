@@ -58,7 +58,7 @@ fn passwords_that_were_guessed_count_even_where_the_connection_gets_in_at_last()
 #[test]
 fn guesses_before_a_message_out_of_turn_count() {
     let serving = Serving::with(Setup { directory: Arc::new(People(true)), ..Setup::default() });
-    for round in 0..3 {
+    for round in 0..4 {
         let mut raw = RawTls::start(&serving);
         let guess = Open { prefaces: raw.prefaces, login: 2, credentials: vec![0; 96], ..wishes(1) };
         raw.say(&frame(MessageType::Open, &guess.encode()));
