@@ -101,8 +101,12 @@ impl Signals {
         Ok(Self { wake, waker, asked })
     }
 
-    /// Takes over SIGHUP too, which otherwise ends a program whose terminal is gone.
-    pub(crate) fn reload_on_hangup(&self) -> Result<(), Failure> {
+    /// Takes over SIGHUP too, which otherwise ends a program at once whose terminal is gone; not where whoever started it
+    /// asked for that signal to be ignored (nohup) and there is nothing to `read_again`.
+    pub(crate) fn hangup(&self, read_again: bool) -> Result<(), Failure> {
+        if !read_again && ignored(SIGHUP) {
+            return Ok(());
+        }
         let registered = flag::register(SIGHUP, Arc::clone(&self.asked[4].1))
             .and_then(|_| low_level::pipe::register(SIGHUP, self.waker.try_clone()?));
         registered.map(drop).map_err(cannot_register)
@@ -125,6 +129,14 @@ impl Signals {
             let _ = self.wake.read(&mut bytes);
         }
     }
+}
+
+/// Whether this process ignores the signal, as the kernel says; not where it says nothing.
+fn ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
 impl Drop for Teller {

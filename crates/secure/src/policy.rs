@@ -99,6 +99,18 @@ pub enum Method {
     Anonymous,
 }
 
+impl Method {
+    /// Its name in logs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Key => "key",
+            Self::Password => "password",
+            Self::Token => "token",
+            Self::Anonymous => "anonymous",
+        }
+    }
+}
+
 /// What a token is limited to, within what its user may do.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Scope {

@@ -1,10 +1,10 @@
 //! A connection that has not proved anything yet. It costs a small value and a deadline, nothing else.
 
 use crate::admit::Source;
-use xdfs_engine::opening::{Failed, Gate, ServerOpened, ServerOpening, Step};
+use xdfs_engine::opening::{Gate, ServerOpened, ServerOpening, Step};
 use xdfs_proto::base::{ChannelId, SessionId};
 use xdfs_secure::keys::RoleKeys;
-use xdfs_secure::login::NONCE_BYTES;
+use xdfs_secure::login::{FailedLogin, NONCE_BYTES};
 use xdfs_xio::dispatch::{Body, Dispatch, Op, SocketId};
 
 /// What to do with a guest after its bytes were looked at.
@@ -54,7 +54,7 @@ impl Guest {
     }
 
     /// Logins of it that failed and are not counted yet.
-    pub fn take_failed(&mut self) -> Failed {
+    pub fn take_failed(&mut self) -> Vec<FailedLogin> {
         self.opening.take_failed()
     }
 

@@ -298,14 +298,14 @@ impl Server {
             Outcome::Opened(ServerOpened::Open { open, welcome }) => self.on_open(socket, open, *welcome),
             Outcome::Opened(ServerOpened::Join(request)) => self.on_join(socket, request),
             Outcome::Opened(ServerOpened::Refused { send, error }) => {
-                self.count_failed(socket, None);
+                self.count_failed(socket, false);
                 self.refuse(socket, send, &error);
             }
         }
     }
 
     fn on_open(&mut self, socket: SocketId, open: Box<Open>, welcome: Welcome) {
-        self.count_failed(socket, Some(&welcome.principal));
+        self.count_failed(socket, true);
         let granted = match self.may_open(&open, &welcome.principal) {
             Ok(granted) => granted,
             Err(error) => {

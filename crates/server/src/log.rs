@@ -26,6 +26,8 @@ pub enum LogEvent {
     },
     /// A session ended, in order or with an error.
     SessionEnded { session: SessionId, user: String, error: Option<String> },
+    /// Somebody did not get in: who he said that he was, how he tried, and why not.
+    LoginFailed { peer: String, user: String, method: Option<Method>, key: Option<Fingerprint>, error: String },
     /// A connection was refused or cut before it belonged to a session.
     GuestRefused { peer: String, error: String },
     /// A channel was lost; its session goes on.
@@ -131,6 +133,11 @@ impl fmt::Display for LogEvent {
             }
             Self::SessionEnded { session, error: None, .. } => write!(f, "session {session} ended"),
             Self::SessionEnded { session, error: Some(error), .. } => write!(f, "session {session} ended: {error}"),
+            Self::LoginFailed { peer, user, method, key, error } => {
+                let method = method.map_or("in an unknown way", Method::name);
+                let key = key.map(|key| format!(" {key}")).unwrap_or_default();
+                write!(f, "login of '{user}' from {peer} by {method}{key} failed: {error}")
+            }
             Self::GuestRefused { peer, error } => write!(f, "connection of {peer} refused: {error}"),
             Self::ChannelLost { session, channel, error } => {
                 write!(f, "session {session} lost channel {channel}: {error}")

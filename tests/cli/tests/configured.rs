@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use xdfs_test_cli::{Scene, Server, pattern};
+use xdfs_test_cli::{Relay, Scene, Server, pattern};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -189,6 +189,83 @@ fn a_new_export_is_served_by_a_new_process_and_a_running_transfer_goes_on() {
     scene.run(["cp", "file", &format!("xdfs://{address}/files/again#{host_key}")]).ends_with(0);
     kill_process(successor, Signal::TERM).unwrap();
     event(&scene, "the end", |event| event["event"] == "draining");
+}
+
+/// Files beyond those that are sent side by side: most of them begin after the reload.
+const MANY: usize = 60;
+
+#[test]
+fn what_a_hand_over_takes_away_is_taken_from_the_sessions_of_the_old_process_too() {
+    let scene = scene();
+    let one = format!("{AUDIT}{}", export("files", "a", ""));
+    let server = serve(&scene, &one);
+    let successor = child_of(server.process()).expect("a process waits to take over");
+    let relay = Relay::paced(&server, 4 << 20);
+    scene.directory("tree");
+    for number in 0..MANY {
+        scene.write(format!("tree/{number}"), &pattern(300 << 10, number as u64));
+    }
+    let url = format!("xdfs://{}/files/tree#{}", relay.address(), server.host_key());
+    let sending = scene.start(["cp", "-r", "--quiet", "tree", &url]);
+    event(&scene, "the first files", |event| event["event"] == "transfer" && event["outcome"] == "ok");
+    let fixed = one.replace("anonymous = \"rw\"", "anonymous = \"ro\"");
+    reload(&scene, &server, &format!("{fixed}{}", export("more", "b", "")), "ok");
+    event(&scene, "the hand-over", |event| event["event"] == "handed_over");
+    assert_ne!(sending.wait().code, Some(0), "what began before went on, and no more");
+    event(&scene, "a refusal", |event| event["event"] == "transfer" && event["outcome"] == "failed");
+    assert!(scene.names("a/tree").len() < MANY);
+    assert_eq!(server.wait(), Some(0));
+    kill_process(successor, Signal::TERM).unwrap();
+    event(&scene, "the end", |event| event["event"] == "draining");
+}
+
+#[test]
+fn what_belongs_to_the_server_is_not_offered() {
+    let scene = scene();
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--state"];
+    for (state, offer) in [("a/state", "x=a"), ("a", "x=a/below")] {
+        scene.directory("a/below");
+        let outcome = scene.run(serve.iter().copied().chain([state, "--export", offer]));
+        outcome.ends_with(2).says(&["'x'", "users", "--state DIR"]);
+    }
+    // Whoever may write would say what is offered, or what was done.
+    scene.write("a/server.toml", export("x", "a", "").as_bytes());
+    let outcome = scene.run(serve.iter().copied().chain(["b", "--config", "a/server.toml"]));
+    outcome.ends_with(2).says(&["'x'", "configuration"]);
+    scene.write("a/server.toml", format!("{AUDIT}{}", export("x", "log", "")).as_bytes());
+    let outcome = scene.run(serve.iter().copied().chain(["b", "--config", "a/server.toml"]));
+    outcome.ends_with(2).says(&["'x'", "audit log"]);
+}
+
+#[test]
+fn a_hangup_with_nothing_to_read_again_ends_a_server_in_order() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    server.signal(Signal::HUP);
+    assert_eq!(server.wait(), Some(0));
+}
+
+#[test]
+fn a_login_that_fails_is_told_with_who_how_and_why() {
+    let scene = scene();
+    let key = scene.path("id").to_string_lossy().into_owned();
+    scene.run(["key", "create", "--out", &key]).ends_with(0);
+    scene.run(["user", "add", "alice", "--key", &format!("{key}.pub")]).ends_with(0);
+    let server = serve(&scene, &format!("{AUDIT}{}", export("files", "a", "")));
+    scene.write("file", b"content");
+    let as_user = |user: &str| {
+        let url = server.url_in("files", "copy").replace("xdfs://", &format!("xdfs://{user}@"));
+        scene.run(["cp", "--identity", &key, "file", &url])
+    };
+    as_user("bob").ends_with(3);
+    let told = event(&scene, "the failed login", |event| event["event"] == "login_failed");
+    assert_eq!((&told["user"], &told["method"]), (&"bob".into(), &"key".into()), "{told}");
+    assert!(told["key"].as_str().is_some_and(|key| key.starts_with("SHA256:")), "{told}");
+    assert!(told["error"].as_str().is_some_and(|error| error.contains("nobody of this name")), "{told}");
+    as_user("alice").ends_with(0);
+    assert_eq!(server.stop(), Some(0));
+    let count = |name: &str| events(&scene).iter().filter(|event| event["event"] == name).count();
+    assert_eq!((count("login_failed"), count("refused")), (1, 0), "{:#?}", events(&scene));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! The server runs on a thread of its own; this one waits for signals and for that thread's end. Everything is opened and
 //! the process confined before that thread starts.
 
+mod inside;
 mod offer;
 mod reach;
 mod site;
@@ -32,7 +33,7 @@ use crate::exit::{Exit, Failure};
 use crate::output::{JsonLines, Ready, Recovered, complain, print};
 use crate::plan::ServePlan;
 use crate::signal::{Asked, Signals};
-use offer::Offer;
+use offer::{Fixed, Offer};
 use reach::Reach;
 use site::Shown;
 use standby::{Predecessor, Standby};
@@ -45,9 +46,7 @@ pub(crate) fn run(plan: ServePlan) -> Result<Exit, Failure> {
     let local =
         |what: &str, error: &dyn std::fmt::Display| Failure::new(Exit::LocalStorage, format!("{what}: {error}"));
     let signals = Signals::new()?;
-    if plan.config.is_some() || plan.certificate.is_some() {
-        signals.reload_on_hangup()?;
-    }
+    signals.hangup(plan.is_read_again())?;
     let mut predecessor = None;
     if plan.standby {
         predecessor = Predecessor::wait().map_err(|error| local("no server hands over to this process", &error))?;
@@ -56,7 +55,7 @@ pub(crate) fn run(plan: ServePlan) -> Result<Exit, Failure> {
         }
     }
     let limit = descriptors::raise_limit();
-    let offer = Offer::resolve(&plan)?;
+    let offer = Offer::resolve(&plan, None)?;
     let channels = offer.limits.channels;
     if usize::from(offer.policy.channels_max) > channels {
         let remedy = "raise it with 'ulimit -Hn' or LimitNOFILE=";
@@ -64,7 +63,7 @@ pub(crate) fn run(plan: ServePlan) -> Result<Exit, Failure> {
             "all sessions together get at most {channels} channels: {limit} files may be open; {remedy}"
         ));
     }
-    let audit = audit(&offer.audit)?;
+    let audit = audit(&offer.fixed.audit)?;
     let (predecessor, inherited) = predecessor.unzip();
     let names = names(&offer);
     let key = offer.state.host_key().map_err(|error| failed(&error))?;
@@ -74,7 +73,7 @@ pub(crate) fn run(plan: ServePlan) -> Result<Exit, Failure> {
     let config = Config {
         identity: Arc::new(identity(key, offer.site)),
         directory: Arc::<LiveAccounts>::clone(&accounts),
-        listen: Address::Tcp(offer.listen),
+        listen: Address::Tcp(offer.fixed.listen),
         inherited,
         transport: TransportOptions::default(),
         exports: offer.exports,
@@ -88,10 +87,10 @@ pub(crate) fn run(plan: ServePlan) -> Result<Exit, Failure> {
     // What stops a server from listening is the network, whatever its kind.
     let server = Server::bind(config).map_err(|error| Failure::new(Exit::ConnectionLost, error.to_string()))?;
     // Before it is confined: afterwards nothing can be started.
-    let standby = (plan.config.is_some() && offer.confinement != Confinement::Off).then(Standby::start);
+    let standby = (plan.config.is_some() && offer.fixed.confinement != Confinement::Off).then(Standby::start);
     let standby = standby.transpose().map_err(|error| local("the process that waits to take over", &error))?;
     notify::prepare();
-    let confined = confine(&offer.needs, offer.confinement).map_err(|error| local("--confinement", &error))?;
+    let confined = confine(&offer.needs, offer.fixed.confinement).map_err(|error| local("--confinement", &error))?;
     if !offer.quiet {
         confined.notes.iter().for_each(|note| complain(note));
     }
@@ -112,7 +111,20 @@ pub(crate) fn run(plan: ServePlan) -> Result<Exit, Failure> {
     let host_key = server.host_key();
     conduct(
         server,
-        Serving { plan, handle, accounts, host_key, shown, socket, standby, confined, reach, audit, tell },
+        Serving {
+            plan,
+            handle,
+            accounts,
+            host_key,
+            shown,
+            socket,
+            standby,
+            confined,
+            fixed: offer.fixed,
+            reach,
+            audit,
+            tell,
+        },
         signals,
     )
 }
@@ -147,6 +159,8 @@ struct Serving {
     socket: Option<OwnedFd>,
     standby: Option<Standby>,
     confined: Confined,
+    /// What a reload does not change.
+    fixed: Fixed,
     reach: Reach,
     audit: Option<Arc<AuditLog>>,
     tell: Log,
@@ -159,6 +173,10 @@ impl Serving {
         loop {
             match signals.wait() {
                 Asked::Report => self.handle.status(),
+                Asked::Reload if !self.plan.is_read_again() => {
+                    complain("SIGHUP, and there is no --config to read again: ending as with SIGTERM");
+                    self.end();
+                }
                 Asked::Reload => {
                     let error = self.reload().err();
                     (self.tell)(&LogEvent::Reloaded { error });
@@ -168,14 +186,19 @@ impl Serving {
                     if asked == Asked::Interrupt {
                         exit = Exit::Cancelled;
                     }
-                    notify::notify(notify::STOPPING);
-                    // Whoever connects from now on is to be refused by the kernel, not to wait for nobody.
-                    self.socket = None;
-                    self.standby = None;
-                    self.handle.drain();
+                    self.end();
                 }
             }
         }
+    }
+
+    /// Takes nothing new, and lets what runs end.
+    fn end(&mut self) {
+        notify::notify(notify::STOPPING);
+        // Whoever connects from now on is to be refused by the kernel, not to wait for nobody.
+        self.socket = None;
+        self.standby = None;
+        self.handle.drain();
     }
 
     /// Reads the configuration again: all of it holds from now on, or nothing of it does and the text says why.
@@ -183,7 +206,11 @@ impl Serving {
         if let Some(audit) = &self.audit {
             audit.reopen().map_err(|error| error.to_string())?;
         }
-        let mut offer = Offer::resolve(&self.plan).map_err(|failure| failure.message)?;
+        let mut offer = Offer::resolve(&self.plan, Some(&self.fixed)).map_err(|failure| failure.message)?;
+        let later = self.fixed.unlike(&offer.fixed);
+        if !later.is_empty() {
+            complain(&format!("what the configuration says of {} holds from the next start on", later.join(", ")));
+        }
         if self.confined.files && !self.reach.covers(&Reach::of(&offer.needs)) {
             self.hand_over()?;
             // What was taken away is taken away from the sessions that stay here, too; what is new they cannot reach.

@@ -40,6 +40,13 @@ pub(crate) struct ServePlan {
     pub(crate) quiet: bool,
 }
 
+impl ServePlan {
+    /// Whether there is something to read again while it serves.
+    pub(crate) fn is_read_again(&self) -> bool {
+        self.config.is_some() || self.certificate.is_some()
+    }
+}
+
 /// One tree that a server offers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct ExportPlan {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use xdfs_client::{ConnectOptions, ErrorKind, Offer, Session};
 use xdfs_proto::wire::handshake::{MessageType, Open, frame};
 use xdfs_proto::wire::preface::Status;
+use xdfs_secure::policy::Method;
 use xdfs_server::LogEvent;
 
 /// What a failed login shows: the client's error, whose turn it was, and the length of every TLS record.
@@ -45,9 +46,12 @@ fn passwords_that_were_guessed_count_even_where_the_connection_gets_in_at_last()
     for _ in 0..2 {
         Session::connect(&guess()).unwrap().close().unwrap();
         serving.heard("the guesses", |event| match event {
-            LogEvent::GuestRefused { error, .. } => error.starts_with("2 wrong password(s) before").then_some(()),
+            LogEvent::LoginFailed { user, method: Some(Method::Password), error, .. } => {
+                (user == "ada" && error == "wrong password").then_some(())
+            }
             _ => None,
         });
+        assert_eq!(serving.count(|event| matches!(event, LogEvent::LoginFailed { .. })), 2);
         serving.forget();
     }
     let told = Session::connect(&guess()).unwrap_err();

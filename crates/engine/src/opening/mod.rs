@@ -10,7 +10,7 @@ mod server;
 
 pub use client::{ClientOpened, ClientOpening, ClientStep, Wishes};
 pub use join::{ClientJoining, JoinRequest};
-pub use server::{Failed, Gate, ServerOpened, ServerOpening, Welcome};
+pub use server::{Gate, ServerOpened, ServerOpening, Welcome};
 
 use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_proto::wire::handshake::{FRAME_BYTES, MessageType, Prefaces, read_frame};

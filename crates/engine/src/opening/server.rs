@@ -13,7 +13,7 @@ use xdfs_proto::wire::handshake::{
 use xdfs_proto::wire::preface::{ClientPreface, PREFACE_BYTES, ServerPreface, Start, Status};
 use xdfs_secure::handshake::tls::{Farewell, ServerIdentity, ServerStart, Stream};
 use xdfs_secure::keys::JoinSecret;
-use xdfs_secure::login::{Binding, Judgement, NONCE_BYTES, ServerLogin};
+use xdfs_secure::login::{Binding, FailedLogin, Judgement, NONCE_BYTES, ServerLogin};
 use xdfs_secure::policy::{Directory, Principal};
 
 /// What every opening of a server needs; shared by all.
@@ -43,29 +43,20 @@ pub struct ServerOpening {
     /// The server's preface has not gone out yet: it goes in front of whatever is said first.
     owed: bool,
     /// Logins that failed, of which nothing has been made yet.
-    failed: Failed,
+    failed: Vec<FailedLogin>,
     state: State,
 }
 
+/// What is large is apart: a connection that has said nothing costs nothing of it.
 #[derive(Debug)]
-#[allow(clippy::large_enum_variant, reason = "one per connection that is opening, and moved a handful of times")]
 enum State {
     Preface,
-    Hello(ServerStart),
-    Handshake(Stream),
-    Open { stream: Stream, login: ServerLogin },
-    Proof { stream: Stream, login: ServerLogin, open: Box<Open> },
+    Hello(Box<ServerStart>),
+    Handshake(Box<Stream>),
+    Open { stream: Box<Stream>, login: Box<ServerLogin> },
+    Proof { stream: Box<Stream>, login: Box<ServerLogin>, open: Box<Open> },
     Join,
     Done,
-}
-
-/// Logins of one connection that failed.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct Failed {
-    /// All of them.
-    pub logins: u8,
-    /// Wrong passwords among them.
-    pub guesses: u8,
 }
 
 /// What a connection turned out to be.
@@ -89,7 +80,7 @@ pub struct Welcome {
     pub prefaces: Prefaces,
     /// The server's proof for ACCEPT.
     pub proof: Vec<u8>,
-    stream: Stream,
+    stream: Box<Stream>,
 }
 
 impl Welcome {
@@ -124,12 +115,12 @@ impl ServerOpening {
     pub fn start(gate: Gate, visitor: String, nonce: [u8; NONCE_BYTES]) -> (Self, usize) {
         let none = [0; PREFACE_BYTES];
         let state = State::Preface;
-        let failed = Failed::default();
+        let failed = Vec::new();
         (Self { gate, visitor, nonce, client: none, server: none, owed: true, failed, state }, PREFACE_BYTES)
     }
 
     /// Logins that failed since it was asked last, whatever became of the connection.
-    pub fn take_failed(&mut self) -> Failed {
+    pub fn take_failed(&mut self) -> Vec<FailedLogin> {
         std::mem::take(&mut self.failed)
     }
 
@@ -191,7 +182,7 @@ impl ServerOpening {
             self.state = State::Join;
             return Step::Go { send: Vec::new(), want: JOIN_BYTES };
         }
-        let start = ServerStart::default();
+        let start = Box::<ServerStart>::default();
         let want = start.want();
         self.state = State::Hello(start);
         Step::Go { send: Vec::new(), want }
@@ -208,9 +199,9 @@ impl ServerOpening {
         }
     }
 
-    fn on_hello(&mut self, mut start: ServerStart, bytes: &[u8]) -> Step<ServerOpened> {
+    fn on_hello(&mut self, mut start: Box<ServerStart>, bytes: &[u8]) -> Step<ServerOpened> {
         match start.on_bytes(bytes, &self.gate.identity) {
-            Ok(Some(stream)) => self.greet(stream),
+            Ok(Some(stream)) => self.greet(Box::new(stream)),
             Ok(None) => {
                 let want = start.want();
                 self.state = State::Hello(start);
@@ -221,7 +212,7 @@ impl ServerOpening {
     }
 
     /// The server's first words inside TLS go with its part of the handshake.
-    fn greet(&mut self, mut stream: Stream) -> Step<ServerOpened> {
+    fn greet(&mut self, mut stream: Box<Stream>) -> Step<ServerOpened> {
         let prefaces = joined(self.client, self.server);
         let Gate { identity, directory } = &self.gate;
         let said = identity.decoy().salts(&**directory).map_err(Error::from).and_then(|salts| {
@@ -238,7 +229,7 @@ impl ServerOpening {
         }
     }
 
-    fn on_handshake(&mut self, mut stream: Stream, bytes: &[u8]) -> Step<ServerOpened> {
+    fn on_handshake(&mut self, mut stream: Box<Stream>, bytes: &[u8]) -> Step<ServerOpened> {
         if let Err(error) = stream.on_bytes(bytes) {
             // What TLS has to say, an alert, is its own.
             return refused(stream.output(), error);
@@ -251,7 +242,7 @@ impl ServerOpening {
         match self.binding(&stream) {
             Ok(binding) => {
                 let login = ServerLogin::new(binding, self.visitor.clone(), self.nonce);
-                self.state = State::Open { stream, login };
+                self.state = State::Open { stream, login: Box::new(login) };
                 Step::Go { send, want }
             }
             Err(error) => refused(send, error),
@@ -267,7 +258,7 @@ impl ServerOpening {
         })
     }
 
-    fn on_open(&mut self, mut stream: Stream, mut login: ServerLogin, bytes: &[u8]) -> Step<ServerOpened> {
+    fn on_open(&mut self, mut stream: Box<Stream>, mut login: Box<ServerLogin>, bytes: &[u8]) -> Step<ServerOpened> {
         match self.read_open(&mut stream, bytes) {
             Err(error) => refused(refusal(&mut stream, &error), error),
             Ok(None) => {
@@ -300,8 +291,8 @@ impl ServerOpening {
 
     fn on_proof(
         &mut self,
-        mut stream: Stream,
-        mut login: ServerLogin,
+        mut stream: Box<Stream>,
+        mut login: Box<ServerLogin>,
         open: Box<Open>,
         bytes: &[u8],
     ) -> Step<ServerOpened> {
@@ -326,12 +317,12 @@ impl ServerOpening {
 
     fn on_judgement(
         &mut self,
-        mut stream: Stream,
-        login: ServerLogin,
+        mut stream: Box<Stream>,
+        mut login: Box<ServerLogin>,
         open: Box<Open>,
         judgement: Judgement,
     ) -> Step<ServerOpened> {
-        self.failed = Failed { logins: login.failed(), guesses: login.guessed() };
+        self.failed.append(&mut login.take_failed());
         let said = match judgement {
             Judgement::Accepted { principal, proof } => {
                 let prefaces = joined(self.client, self.server);

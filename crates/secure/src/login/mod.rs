@@ -14,7 +14,7 @@ mod server;
 mod stretch;
 
 pub use client::{ClientLogin, Next, Offered, Password};
-pub use server::{Decoy, Judgement, ServerLogin};
+pub use server::{Decoy, FailedLogin, Judgement, ServerLogin};
 pub use stretch::{Stretched, Stretching};
 
 use xdfs_proto::wire::handshake::Prefaces;

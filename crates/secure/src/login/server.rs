@@ -66,6 +66,26 @@ pub enum Judgement {
     Refused,
 }
 
+/// A login that failed, for the server's own eyes: the client is never told why.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FailedLogin {
+    /// Who it said that it was; empty where a token or nobody was named.
+    pub user: String,
+    /// How; none for a kind that is not known.
+    pub method: Option<Method>,
+    /// The key that was offered.
+    pub key: Option<PublicKey>,
+    /// Why it failed.
+    pub cause: &'static str,
+}
+
+const MALFORMED: &str = "its message breaks the form of a login";
+const BAD_SIGNATURE: &str = "the signature is not of this key and this connection";
+
+fn failed(method: Option<Method>, cause: &'static str) -> FailedLogin {
+    FailedLogin { user: String::new(), method, key: None, cause }
+}
+
 /// See the module.
 pub struct ServerLogin {
     binding: Binding,
@@ -73,8 +93,8 @@ pub struct ServerLogin {
     peer: String,
     nonce: [u8; NONCE_BYTES],
     failed: u8,
-    /// Of them, proofs of a password.
-    guessed: u8,
+    /// Those that nobody has taken note of.
+    untold: Vec<FailedLogin>,
     /// A password login that waits for its proof.
     scram: Option<Challenged>,
 }
@@ -96,17 +116,12 @@ impl fmt::Debug for ServerLogin {
 impl ServerLogin {
     /// Waits for logins on the connection of `binding`; `nonce` is random.
     pub fn new(binding: Binding, peer: String, nonce: [u8; NONCE_BYTES]) -> Self {
-        Self { binding, peer, nonce, failed: 0, guessed: 0, scram: None }
+        Self { binding, peer, nonce, failed: 0, untold: Vec::new(), scram: None }
     }
 
-    /// Logins on this connection that failed so far.
-    pub fn failed(&self) -> u8 {
-        self.failed
-    }
-
-    /// Passwords that were tried on this connection and are not the user's.
-    pub fn guessed(&self) -> u8 {
-        self.guessed
+    /// Logins on this connection that failed since it was asked last.
+    pub fn take_failed(&mut self) -> Vec<FailedLogin> {
+        std::mem::take(&mut self.untold)
     }
 
     /// The kinds that a server with this directory takes, for HELLO.
@@ -118,25 +133,27 @@ impl ServerLogin {
     /// A login has come with OPEN.
     pub fn on_login(&mut self, kind: u64, credentials: &[u8], directory: &dyn Directory, decoy: &Decoy) -> Judgement {
         self.scram = None;
-        let principal = match Kind::from_code(kind) {
+        let judged = match Kind::from_code(kind) {
             Some(Kind::Anonymous) => self.on_anonymous(credentials, directory),
             Some(Kind::Key) => self.on_key(credentials, directory),
             Some(Kind::Token) => self.on_token(credentials, directory),
             Some(Kind::Password) => match self.on_first(credentials, directory, decoy) {
                 Some(challenge) => return Judgement::Challenge(challenge),
-                None => None,
+                None => Err(failed(Some(Method::Password), MALFORMED)),
             },
-            None => None,
+            None => Err(failed(None, "a kind of login that is not known here")),
         };
-        match principal {
-            Some(principal) => Judgement::Accepted { principal, proof: Vec::new() },
-            None => self.fail(),
+        match judged {
+            Ok(principal) => Judgement::Accepted { principal, proof: Vec::new() },
+            Err(failed) => self.fail(failed),
         }
     }
 
     /// The proof that answers a challenge has come. A password that was changed or taken away since the challenge is none.
     pub fn on_proof(&mut self, client_final: &[u8], directory: &dyn Directory) -> Judgement {
-        let Some(Challenged { user, verifier, scram }) = self.scram.take() else { return self.fail() };
+        let Some(Challenged { user, verifier, scram }) = self.scram.take() else {
+            return self.fail(failed(Some(Method::Password), "a proof that was not asked for"));
+        };
         // Looked up for users that do not exist too: what takes time must not tell them apart.
         let holds = directory.password(&user) == verifier && verifier.is_some();
         match scram.judge(client_final, &self.binding.channel).filter(|_| holds) {
@@ -145,42 +162,59 @@ impl ServerLogin {
                 Judgement::Accepted { principal, proof }
             }
             None => {
-                self.guessed += 1;
-                self.fail()
+                let cause = if verifier.is_some() { "wrong password" } else { "nobody of this name has a password" };
+                self.fail(FailedLogin { user, ..failed(Some(Method::Password), cause) })
             }
         }
     }
 
-    fn fail(&mut self) -> Judgement {
+    fn fail(&mut self, failed: FailedLogin) -> Judgement {
         self.failed += 1;
+        self.untold.push(failed);
         match TRIES_MAX.saturating_sub(self.failed) {
             0 => Judgement::Refused,
             left => Judgement::Again { left },
         }
     }
 
-    fn on_anonymous(&self, credentials: &[u8], directory: &dyn Directory) -> Option<Principal> {
-        let may = directory.anonymous() && credentials.is_empty();
-        let user = format!("anonymous@{}", self.peer);
-        may.then_some(Principal { user, method: Method::Anonymous, key: None, scope: None })
+    fn on_anonymous(&self, credentials: &[u8], directory: &dyn Directory) -> Result<Principal, FailedLogin> {
+        let method = Method::Anonymous;
+        if !directory.anonymous() || !credentials.is_empty() {
+            return Err(failed(Some(method), "visitors are not let in"));
+        }
+        Ok(Principal { user: format!("anonymous@{}", self.peer), method, key: None, scope: None })
     }
 
-    fn on_key(&self, credentials: &[u8], directory: &dyn Directory) -> Option<Principal> {
-        let login = KeyLogin::decode(credentials).ok()?;
-        let (user, key) = (String::from_utf8(login.user).ok()?, PublicKey(login.key));
+    fn on_key(&self, credentials: &[u8], directory: &dyn Directory) -> Result<Principal, FailedLogin> {
+        let method = Method::Key;
+        let malformed = || failed(Some(method), MALFORMED);
+        let login = KeyLogin::decode(credentials).map_err(|_| malformed())?;
+        let user = String::from_utf8(login.user).map_err(|_| malformed())?;
+        let key = PublicKey(login.key);
         let known = directory.has_key(&user, &key);
         // Always verified: what takes time must not tell whether the key is known.
         let right = verify(&key, &self.binding.signed(Kind::Key, &user, &key), &login.signature);
-        (known & right).then_some(Principal { user, method: Method::Key, key: Some(key), scope: None })
+        if known & right {
+            return Ok(Principal { user, method, key: Some(key), scope: None });
+        }
+        let cause = if known { BAD_SIGNATURE } else { "the key lets in nobody of this name" };
+        Err(FailedLogin { user, key: Some(key), ..failed(Some(method), cause) })
     }
 
-    fn on_token(&self, credentials: &[u8], directory: &dyn Directory) -> Option<Principal> {
-        let login = TokenLogin::decode(credentials).ok()?;
+    fn on_token(&self, credentials: &[u8], directory: &dyn Directory) -> Result<Principal, FailedLogin> {
+        let method = Method::Token;
+        let login = TokenLogin::decode(credentials).map_err(|_| failed(Some(method), MALFORMED))?;
         let key = PublicKey(login.key);
         let known = directory.token(&key);
         let right = verify(&key, &self.binding.signed(Kind::Token, "", &key), &login.signature);
-        let token = known.filter(|_| right)?;
-        Some(Principal { user: token.user, method: Method::Token, key: Some(key), scope: Some(token.scope) })
+        let Some(token) = known else {
+            let cause = "no token of this server's, or it has run out or was revoked";
+            return Err(FailedLogin { key: Some(key), ..failed(Some(method), cause) });
+        };
+        if !right {
+            return Err(FailedLogin { user: token.user, key: Some(key), ..failed(Some(method), BAD_SIGNATURE) });
+        }
+        Ok(Principal { user: token.user, method, key: Some(key), scope: Some(token.scope) })
     }
 
     fn on_first(&mut self, credentials: &[u8], directory: &dyn Directory, decoy: &Decoy) -> Option<Vec<u8>> {

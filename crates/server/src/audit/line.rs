@@ -46,7 +46,7 @@ fn describe(event: &LogEvent) -> Option<(&'static str, Value)> {
                 "session": session.to_string(),
                 "peer": peer,
                 "user": user,
-                "method": method_name(*method),
+                "method": method.name(),
                 "key": key.map(|key| key.to_string()),
                 "channels": channels,
                 "asked": asked,
@@ -56,6 +56,16 @@ fn describe(event: &LogEvent) -> Option<(&'static str, Value)> {
         LogEvent::SessionEnded { session, user, error } => (
             "session_ended",
             json!({"session": session.to_string(), "user": user, "outcome": outcome(error), "error": error}),
+        ),
+        LogEvent::LoginFailed { peer, user, method, key, error } => (
+            "login_failed",
+            json!({
+                "peer": peer,
+                "user": user,
+                "method": method.map(Method::name),
+                "key": key.map(|key| key.to_string()),
+                "error": error,
+            }),
         ),
         LogEvent::GuestRefused { peer, error } => ("refused", json!({"peer": peer, "error": error})),
         LogEvent::ChannelLost { session, channel, error } => {
@@ -106,15 +116,6 @@ fn describe(event: &LogEvent) -> Option<(&'static str, Value)> {
         LogEvent::Draining { sessions } => ("draining", json!({"sessions": sessions})),
         LogEvent::Status { .. } => return None,
     })
-}
-
-fn method_name(method: Method) -> &'static str {
-    match method {
-        Method::Key => "key",
-        Method::Password => "password",
-        Method::Token => "token",
-        Method::Anonymous => "anonymous",
-    }
 }
 
 /// The same JSON without a byte above 126: what is left is escaped as JSON does, inside of strings, where alone it can be.

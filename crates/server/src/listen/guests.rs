@@ -7,7 +7,8 @@ use crate::log::LogEvent;
 use std::time::Duration;
 use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_proto::wire::preface::{ClientPreface, ServerPreface, Start};
-use xdfs_secure::policy::Principal;
+use xdfs_secure::login::FailedLogin;
+use xdfs_secure::policy::Method;
 use xdfs_secure::random;
 use xdfs_xio::dispatch::{Dispatch, End, SocketId};
 use xdfs_xio::transport::{self, Link};
@@ -44,14 +45,18 @@ impl Server {
         self.guests.insert(socket, guest);
     }
 
-    /// Logs a refusal, unless there are more of them than anybody reads: those are counted.
     pub(super) fn tell_refusal(&mut self, peer: String, error: String) {
+        self.tell(LogEvent::GuestRefused { peer, error });
+    }
+
+    /// Logs a refusal, unless there are more of them than anybody reads: those are counted.
+    fn tell(&mut self, refusal: LogEvent) {
         if self.refusals >= REFUSALS_TOLD {
             self.refusals_untold += 1;
             return;
         }
         self.refusals += 1;
-        (self.config.log)(&LogEvent::GuestRefused { peer, error });
+        (self.config.log)(&refusal);
     }
 
     /// The first eight bytes say what a connection is; false when it may not go on.
@@ -78,24 +83,28 @@ impl Server {
     }
 
     /// Failed logins make their source wait: every wrong password, and one for a connection on which nothing was right. Who
-    /// is let `in_as` somebody in the end has offered keys that were not the right ones, as agents do, for nothing.
-    pub(super) fn count_failed(&mut self, socket: SocketId, in_as: Option<&Principal>) {
-        let Some(guest) = self.guests.get_mut(&socket) else { return };
-        let failed = guest.take_failed();
-        let count = if in_as.is_some() { failed.guesses } else { failed.guesses.max(failed.logins.min(1)) };
+    /// is `let_in` in the end has offered keys that were not the right ones, as agents do, for nothing. How many were told.
+    pub(super) fn count_failed(&mut self, socket: SocketId, let_in: bool) -> usize {
+        let Some(guest) = self.guests.get_mut(&socket) else { return 0 };
+        let mut failed = guest.take_failed();
+        let peer = guest.peer.clone();
+        let guesses = failed.iter().filter(|login| login.method == Some(Method::Password)).count();
+        let count = if let_in { guesses } else { guesses.max(failed.len().min(1)) };
         for _ in 0..count {
             self.admission.login_failed(socket, self.dispatch.now());
         }
-        if let (Some(principal), 1..) = (in_as, failed.guesses) {
-            let (peer, user) = (guest.peer.clone(), principal.user.escape_debug());
-            self.tell_refusal(peer, format!("{} wrong password(s) before it logged in as '{user}'", failed.guesses));
+        failed.retain(|login| !let_in || login.method == Some(Method::Password));
+        for FailedLogin { user, method, key, cause } in &failed {
+            let (user, key) = (user.escape_debug().to_string(), key.map(|key| key.fingerprint()));
+            self.tell(LogEvent::LoginFailed { peer: peer.clone(), user, method: *method, key, error: (*cause).into() });
         }
+        failed.len()
     }
 
     /// Ends a guest, with the reason in the log.
     pub(super) fn cut(&mut self, socket: SocketId, error: &str) {
         // A client that has nothing more to offer just goes.
-        self.count_failed(socket, None);
+        let told = self.count_failed(socket, false);
         self.admission.leave(socket);
         if let Some(guest) = self.guests.remove(&socket) {
             self.dispatch.detach(socket, &mut Vec::new());
@@ -104,7 +113,7 @@ impl Server {
                 Then::Join(id, channel, _) => self.roster.gave_up(*id, *channel),
                 Then::Opening | Then::Close => {}
             }
-            if !matches!(guest.then, Then::Close) {
+            if !matches!(guest.then, Then::Close) && told == 0 {
                 self.tell_refusal(guest.peer, error.into());
             }
         }

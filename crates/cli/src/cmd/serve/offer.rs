@@ -12,6 +12,7 @@ use xdfs_server::{Access, Anonymous, Export, Keep, Policy, ServerLimits, SiteCer
 use xdfs_xio::store::{LocalStore, MemoryExport, Store};
 
 use super::super::key::failed;
+use super::inside::{self, Offered, Own};
 use super::site;
 use crate::descriptors;
 use crate::exit::{Exit, Failure};
@@ -22,18 +23,14 @@ use crate::text::printable_path;
 /// Everything that a server is told but its identity.
 #[derive(Debug)]
 pub(super) struct Offer {
-    /// Where it listens.
-    pub(super) listen: SocketAddr,
+    /// What stays as it is until the next start.
+    pub(super) fixed: Fixed,
     /// What it shows.
     pub(super) exports: Vec<Export>,
     /// What sessions get.
     pub(super) policy: Policy,
     /// Bounds.
     pub(super) limits: ServerLimits,
-    /// What binds the process.
-    pub(super) confinement: Confinement,
-    /// Where events go.
-    pub(super) audit: Audit,
     /// Only problems in the log.
     pub(super) quiet: bool,
     /// The site's certificate, read and in order.
@@ -44,30 +41,63 @@ pub(super) struct Offer {
     pub(super) state: State,
 }
 
+/// What a running server goes on with, whatever its configuration says meanwhile.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Fixed {
+    /// Where it listens.
+    pub(super) listen: SocketAddr,
+    /// What binds the process.
+    pub(super) confinement: Confinement,
+    /// Where events go.
+    pub(super) audit: Audit,
+    /// Where its key and its users are.
+    pub(super) state: PathBuf,
+}
+
+impl Fixed {
+    /// The keys that have another value in `wanted`.
+    pub(super) fn unlike(&self, wanted: &Self) -> Vec<&'static str> {
+        let keys = [
+            ("listen", self.listen != wanted.listen),
+            ("confinement", self.confinement != wanted.confinement),
+            ("audit", self.audit != wanted.audit),
+            ("state", self.state != wanted.state),
+        ];
+        keys.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
+    }
+}
+
 /// Where a server listens when nobody says: everywhere, since nobody comes in who may not log in.
 const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 2799);
 
 impl Offer {
-    /// Reads the configuration file, if any, and opens every directory.
-    pub(super) fn resolve(plan: &ServePlan) -> Result<Self, Failure> {
+    /// Reads the configuration file, if any, and opens every directory; the state's folder is that of a `running` server.
+    pub(super) fn resolve(plan: &ServePlan, running: Option<&Fixed>) -> Result<Self, Failure> {
         let usage = |error: &dyn std::fmt::Display| Failure::new(Exit::Usage, error.to_string());
         let settings = match &plan.config {
             Some(path) => Settings::read(path).map_err(|error| usage(&format_args!("--config {error}")))?,
             None => Settings::default(),
         };
-        let listen = plan.listen.or(settings.listen).unwrap_or(LISTEN);
-        let folder = state::folder(plan.state.as_deref().or(settings.state.as_deref()))?;
+        let fixed = Fixed {
+            listen: plan.listen.or(settings.listen).unwrap_or(LISTEN),
+            confinement: plan.confinement.unwrap_or(settings.confinement),
+            audit: settings.log.audit.clone(),
+            state: state::folder(plan.state.as_deref().or(settings.state.as_deref()))?,
+        };
+        let folder = running.map_or(&fixed.state, |running| &running.state).clone();
         let state = State::create(&folder).map_err(|error| failed(&error))?;
         let accounts = state.accounts().map_err(|error| failed(&error))?;
         let known = |user: &str| accounts.find(user).is_some();
         settings.check_users(known).map_err(|error| usage(&format_args!("--config {error}")))?;
         let mut needs = Needs::default();
         // The users are read again when they change.
-        needs.readable.push(folder);
+        needs.readable.push(folder.clone());
         let mut exports = Vec::new();
+        let mut offered = Vec::new();
         for export in &plan.exports {
             exports.push(open(export)?);
             if let Root::Directory(path) = &export.root {
+                offered.push(Offered { name: &export.name, path, writable: export.writable });
                 need(&mut needs, path, export.writable);
             }
         }
@@ -76,6 +106,7 @@ impl Offer {
         of_file.retain(|export| !named.contains(&export.name()));
         for export in settings.exports.iter().filter(|export| !named.contains(&export.name.as_str())) {
             if let Some(path) = &export.directory {
+                offered.push(Offered { name: &export.name, path, writable: export.access.writable });
                 need(&mut needs, path, export.access.writable);
             }
         }
@@ -88,13 +119,14 @@ impl Offer {
         }
         // The file is replaced by another one in its folder, and read again from there.
         needs.readable.extend(plan.config.as_deref().map(folder_of));
-        if let Audit::File(path) = &settings.log.audit {
+        if let Audit::File(path) = &fixed.audit {
             needs.appendable.push(folder_of(path));
         }
         let certificate = plan.certificate.clone().or(settings.certificate);
         needs
             .readable
             .extend(certificate.iter().flat_map(|(chain, key)| site::folders(chain).chain(site::folders(key))));
+        refuse_own(&offered, &folder, plan.config.as_deref(), &fixed.audit, certificate.as_ref())?;
         let site = certificate.map(|(chain, key)| site::read(&chain, &key)).transpose()?;
         let floor = plan.level_min.unwrap_or(Level::Clear).max(settings.min_protection);
         let channels_max = plan.channels_max.or(settings.channels).unwrap_or(Policy::default().channels_max);
@@ -103,12 +135,10 @@ impl Offer {
             policy.suites.retain(|suite| settings.suites.iter().any(|name| name == suite.name()));
         }
         Ok(Self {
-            listen,
+            fixed,
             exports,
             policy,
             limits: descriptors::share(settings.limits, descriptors::raise_limit()),
-            confinement: plan.confinement.unwrap_or(settings.confinement),
-            audit: settings.log.audit,
             quiet: plan.quiet || settings.log.quiet,
             site,
             needs,
@@ -120,6 +150,29 @@ impl Offer {
     pub(super) fn visitors(&self) -> bool {
         self.exports.iter().any(|export| export.access().anonymous != Anonymous::Nothing)
     }
+}
+
+fn refuse_own(
+    offered: &[Offered<'_>],
+    state: &Path,
+    config: Option<&Path>,
+    audit: &Audit,
+    certificate: Option<&(PathBuf, PathBuf)>,
+) -> Result<(), Failure> {
+    let what = "the server's state, with its key and its users,";
+    let mut own = vec![Own { what, remedy: "give it another place with --state DIR", path: state, public: false }];
+    let moved = "give it another place";
+    own.extend(config.map(|path| Own { what: "the server's configuration", remedy: moved, path, public: true }));
+    own.extend(certificate.map(|(_, key)| Own {
+        what: "the certificate's key",
+        remedy: moved,
+        path: key,
+        public: false,
+    }));
+    if let Audit::File(path) = audit {
+        own.push(Own { what: "the audit log", remedy: "give it another place with 'audit'", path, public: true });
+    }
+    inside::refuse(offered, &own)
 }
 
 pub(super) fn folder_of(path: &Path) -> PathBuf {

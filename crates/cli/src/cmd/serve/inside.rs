@@ -1,0 +1,95 @@
+//! What belongs to the server may not lie in what it offers: whoever may read such an export would have the host key, and
+//! whoever may write there would say who may log in.
+
+use std::path::{Path, PathBuf};
+
+use xdfs_xio::store::leads_to;
+
+use crate::exit::{Exit, Failure};
+use crate::text::printable_path;
+
+/// A directory that is offered.
+#[derive(Debug)]
+pub(super) struct Offered<'a> {
+    pub(super) name: &'a str,
+    pub(super) path: &'a Path,
+    pub(super) writable: bool,
+}
+
+/// Something of the server's own.
+#[derive(Debug)]
+pub(super) struct Own<'a> {
+    /// What it is, and how it gets another place.
+    pub(super) what: &'static str,
+    pub(super) remedy: &'static str,
+    pub(super) path: &'a Path,
+    /// It is no secret: only who may write must not reach it.
+    pub(super) public: bool,
+}
+
+/// An error where an export holds something of `own`, or lies in it. What leads nowhere yet is judged by its folder.
+pub(super) fn refuse(exports: &[Offered<'_>], own: &[Own<'_>]) -> Result<(), Failure> {
+    for own in own {
+        let Some(real) = place(own.path) else { continue };
+        for export in exports.iter().filter(|export| export.writable || !own.public) {
+            let Some(offered) = leads_to(export.path) else { continue };
+            if real.starts_with(&offered) || offered.starts_with(&real) {
+                let (shown, name, directory) = (printable_path(&real), export.name, printable_path(export.path));
+                let text = format!(
+                    "export '{name}' ({directory}) would show {} ({shown}) to others; {}, or offer another directory",
+                    own.what, own.remedy
+                );
+                return Err(Failure::new(Exit::Usage, text));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Where a path leads, or would.
+fn place(path: &Path) -> Option<PathBuf> {
+    leads_to(path).or_else(|| Some(leads_to(&super::offer::folder_of(path))?.join(path.file_name()?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    /// Whether a server with its things at `own` may offer `export`, both below a new directory.
+    fn refused(export: &str, own: &str, (writable, public): (bool, bool)) -> bool {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let place = std::env::temp_dir().join(format!("xdfs-inside-{}-{number}", std::process::id()));
+        let at = |name: &str| place.join(name);
+        std::fs::create_dir_all(at("home/data")).unwrap();
+        std::fs::create_dir_all(at("home/state")).unwrap();
+        std::fs::create_dir_all(at("home/state2")).unwrap();
+        std::os::unix::fs::symlink("home", at("link")).unwrap();
+        let (export, own) = (at(export), at(own));
+        let exports = [Offered { name: "x", path: &export, writable }];
+        let own = [Own { what: "the state", remedy: "move it", path: &own, public }];
+        let refused = refuse(&exports, &own);
+        std::fs::remove_dir_all(&place).unwrap();
+        if let Err(failure) = &refused {
+            assert!(failure.message.contains("'x'") && failure.message.contains("move it"), "{}", failure.message);
+        }
+        refused.is_err()
+    }
+
+    #[test]
+    fn an_export_holds_nothing_of_the_servers_and_lies_in_nothing() {
+        let secret = (false, false);
+        assert!(refused("home", "home/state", secret));
+        assert!(refused("home/state", "home/state", secret));
+        assert!(refused("home/state", "home", secret), "an export in it");
+        assert!(refused("link", "home/state", secret), "by another name");
+        assert!(refused("home", "link/state", secret));
+        assert!(refused("home", "home/state/not-yet", secret));
+        assert!(!refused("home/data", "home/state", secret));
+        assert!(!refused("home/state2", "home/state", secret), "names are compared whole");
+        let log = "home/data/log";
+        assert!(refused("home/data", log, (true, true)));
+        assert!(!refused("home/data", log, (false, true)), "it can be read and not changed");
+    }
+}
