@@ -229,9 +229,10 @@ fn what_belongs_to_the_server_is_not_offered() {
         outcome.ends_with(2).says(&["'x'", "users", "--state DIR"]);
     }
     // Whoever may write would say what is offered, or what was done.
-    scene.write("a/server.toml", export("x", "a", "").as_bytes());
+    scene.write("a/server.toml", export("x", ".", "").as_bytes());
     let outcome = scene.run(serve.iter().copied().chain(["b", "--config", "a/server.toml"]));
     outcome.ends_with(2).says(&["'x'", "configuration"]);
+    scene.directory("a/log");
     scene.write("a/server.toml", format!("{AUDIT}{}", export("x", "log", "")).as_bytes());
     let outcome = scene.run(serve.iter().copied().chain(["b", "--config", "a/server.toml"]));
     outcome.ends_with(2).says(&["'x'", "audit log"]);

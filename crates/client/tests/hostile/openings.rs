@@ -1,6 +1,6 @@
 //! Bytes before a session: wrong, altered, random, late, or none.
 
-use super::raw::{Beside, RawChannel, RawTls, connect, open, read_to_end, wishes};
+use super::raw::{Beside, RawChannel, RawTls, connect, connect_from, open, read_to_end, wishes};
 use super::support::serving::{Serving, Setup};
 use super::support::{BLOCK, pattern};
 use std::io::Write;
@@ -101,13 +101,15 @@ fn a_message_that_its_state_does_not_expect_is_refused_in_every_state() {
     let good = Open { prefaces: RawTls::start(&serving).prefaces, ..wishes(1) };
     let (_, first) = first_message("eve");
     let password = Open { login: 3, credentials: first, ..good.clone() };
-    for message in MessageType::ALL {
+    for (message, number) in MessageType::ALL.into_iter().zip(1..) {
+        // Each from an address of its own: a login that failed before a message out of turn counts.
+        let start = || RawTls::on(connect_from(&serving, number));
         // Where OPEN is due.
         if message != MessageType::Open {
-            assert_eq!(RawTls::start(&serving).refused(&frame(message, b"x")).kind, ErrorKind::Protocol, "{message:?}");
+            assert_eq!(start().refused(&frame(message, b"x")).kind, ErrorKind::Protocol, "{message:?}");
         }
         // Where a proof is due; a wrong proof is a login that failed.
-        let mut raw = RawTls::start(&serving);
+        let mut raw = start();
         raw.say(&frame(MessageType::Open, &password.encode()));
         assert_eq!(raw.read().unwrap().0, MessageType::Challenge);
         if message == MessageType::Proof {
@@ -117,7 +119,7 @@ fn a_message_that_its_state_does_not_expect_is_refused_in_every_state() {
             assert_eq!(raw.refused(&frame(message, b"x")).kind, ErrorKind::Protocol, "{message:?}");
         }
         // Where a login was refused and the next is due.
-        let mut raw = RawTls::start(&serving);
+        let mut raw = start();
         raw.say(&frame(MessageType::Open, &Open { login: 9, ..good.clone() }.encode()));
         assert_eq!(raw.read().unwrap(), (MessageType::Again, vec![5]));
         if message != MessageType::Open {
