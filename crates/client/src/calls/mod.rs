@@ -181,7 +181,15 @@ impl PendingReply {
 
 /// A failed call as an error of its own.
 pub fn failed(failure: Failure, what: &str) -> Error {
-    Error::new(failure.kind, format!("{what}: {}", failure.kind.text())).with_errno(failure.errno)
+    Error::new(failure.kind, format!("{what}: {}", in_full(failure.kind))).with_errno(failure.errno)
+}
+
+/// What went wrong with a call, in words that help whoever reads them: the wire has none.
+pub fn in_full(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::Refused => "refused by policy: your rights do not go so far; the server's log says why",
+        other => other.text(),
+    }
 }
 
 impl Session {

@@ -4,6 +4,7 @@ use super::directories::{Directories, DirectoryId};
 use super::events::{Deed, Event, Events, Observer};
 use super::pending::{Filling, Flight};
 use super::{Ended, Summary};
+use crate::calls::in_full;
 use crate::session::Session;
 use bytes::Bytes;
 use std::collections::VecDeque;
@@ -43,6 +44,8 @@ pub(super) enum Turn<T> {
 pub(super) enum Halt {
     Stopped,
     Lost(Error),
+    /// Nothing else of the tree can succeed either.
+    Hopeless(Error),
 }
 
 pub(super) type Flow<T> = Result<T, Halt>;
@@ -260,7 +263,7 @@ pub(super) fn run<C: Course>(course: &mut C, session: &Session, observer: &mut d
         Ok(()) => return Ended::Complete(course.books().summary),
         Err(halt) => halt,
     };
-    if matches!(halt, Halt::Stopped) {
+    if matches!(halt, Halt::Stopped | Halt::Hopeless(_)) {
         course.desk().flight.cancel();
     }
     // What is being written here is not done twice, unless its disk does not answer.
@@ -284,6 +287,7 @@ pub(super) fn run<C: Course>(course: &mut C, session: &Session, observer: &mut d
     match halt {
         Halt::Stopped => Ended::Stopped(course.books().summary),
         Halt::Lost(error) => Ended::Lost(error),
+        Halt::Hopeless(error) => Ended::Refused(error),
     }
 }
 
@@ -347,6 +351,7 @@ fn hear<C: Course>(course: &mut C, observer: &mut dyn Observer, event: Event) ->
                 course.desk().tasks.push(task);
                 Err(Halt::Lost(error))
             }
+            (Some(Job::Transfer(_)), Err(error)) if is_for_all(error.kind, error.errno) => Err(Halt::Hopeless(error)),
             (Some(Job::Transfer(large)), report) => {
                 course.moved(observer, large, report);
                 Ok(())
@@ -381,6 +386,9 @@ fn replied<C: Course>(
 ) -> Flow<()> {
     let lost = match reply {
         Ok(payload) => match Reply::decode(&payload, codes) {
+            Ok(reply) if reply.outcomes.iter().any(refuses_all) => {
+                return Err(Halt::Hopeless(Error::new(ErrorKind::ReadOnly, "the export is read-only")));
+            }
             Ok(reply) => {
                 let safety = reply.safety;
                 let told = |outcome| Told { outcome: in_words(outcome), safety };
@@ -406,7 +414,16 @@ fn passes(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::ConnectionLost | ErrorKind::TimedOut | ErrorKind::Draining | ErrorKind::Busy)
 }
 
+/// What an export says of itself, and no file system of a part of it: it holds for every name.
+fn is_for_all(kind: ErrorKind, errno: u16) -> bool {
+    kind == ErrorKind::ReadOnly && errno == 0
+}
+
+fn refuses_all(outcome: &Outcome<'_>) -> bool {
+    outcome.as_ref().is_err_and(|failure| is_for_all(failure.kind, failure.errno))
+}
+
 /// A result with words: on the wire it has none.
 fn in_words(outcome: Outcome<'_>) -> Result<Answer<'_>, Error> {
-    outcome.map_err(|Failure { kind, errno }| Error::new(kind, kind.text().to_owned()).with_errno(errno))
+    outcome.map_err(|Failure { kind, errno }| Error::new(kind, in_full(kind).to_owned()).with_errno(errno))
 }

@@ -159,6 +159,8 @@ pub enum Ended {
     Stopped(Summary),
     /// The session is over: another one takes it up where it was.
     Lost(Error),
+    /// The target takes nothing at all: what was tried was refused, and nothing else is tried.
+    Refused(Error),
 }
 
 /// Why a listing that [`is_stuck`] is not read on.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, XattrFlags, setxattr, utimensat};
 use serde_json::Value;
-use xdfs_test_cli::{Outcome, Scene, Server};
+use xdfs_test_cli::{Outcome, Scene, Server, pattern};
 
 use super::judge::{differences, plant, same};
 
@@ -309,4 +309,21 @@ fn patterns_leave_out_and_take_in_the_order_in_which_they_are_typed() {
     assert_eq!(taken(&only_c, "three"), ["a.c", "lib/b.c"]);
     scene.run(["sync", "--exclude", "", "tree", &server.url("x")]).ends_with(2).says(&["--exclude", "empty"]);
     scene.run(["sync", "--exclude", "[z-a]", "tree", &server.url("x")]).ends_with(2).says(&["--exclude"]);
+}
+
+#[test]
+fn an_export_that_takes_nothing_says_so_once() {
+    let scene = Scene::new();
+    plant(&scene, "tree", 40, 3);
+    scene.write("tree/large", &pattern(3 << 20, 1));
+    scene.directory("fixed/there");
+    let server = scene.serve_with(&["--export", "ro=fixed:ro"]);
+    for (words, target) in [(["cp", "-r"], "new"), (["sync", "--delete"], "there"), (["sync", "-a"], "new")] {
+        let outcome = scene.run(words.into_iter().chain(["tree", &server.url_in("ro", target)]));
+        outcome.ends_with(3).says(&["read-only"]);
+        let told = outcome.messages.lines().filter(|line| line.contains("read-only")).count();
+        assert_eq!(told, 1, "{}", outcome.messages);
+        assert!(!outcome.messages.contains("again"), "{}", outcome.messages);
+    }
+    assert_eq!(scene.names("fixed"), ["there"]);
 }

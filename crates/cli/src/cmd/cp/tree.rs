@@ -217,6 +217,7 @@ impl Copy<'_> {
             Ended::Stopped(summary) => (summary, true),
             Ended::Complete(summary) => (summary, false),
             Ended::Lost(_) => (Summary::default(), true),
+            Ended::Refused(error) => return self.moving.tell(Err(Failed::of_peer(target, error))),
         };
         let exit = match (stopped, summary.failed) {
             (true, _) => Exit::Cancelled,

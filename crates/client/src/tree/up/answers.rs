@@ -62,10 +62,13 @@ impl Upload {
             (Task::Finish(id), outcome) => {
                 // Its content is there; the time of a directory is a nicety, but one that is told.
                 if let Err(error) = outcome {
-                    let path =
-                        self.books.directories.get(id).map(|directory| directory.path.clone()).unwrap_or_default();
                     self.books.summary.reduced += 1;
-                    observer.note(&format!("{}: {error}", path.escape_ascii()));
+                    // What was not granted is counted, as for attributes.
+                    if let Some(directory) = self.books.directories.get(id).filter(|_| error.kind != ErrorKind::Refused)
+                    {
+                        let path = if directory.path.is_empty() { b".".as_slice() } else { &directory.path };
+                        observer.note(&format!("{}: {error}", path.escape_ascii()));
+                    }
                 }
                 self.left(id);
             }
