@@ -103,6 +103,28 @@ mod tests {
         Typed::command().debug_assert();
     }
 
+    /// The commands among the examples of a help: what stands behind two blanks says what they do.
+    fn examples(command: &clap::Command) -> Vec<String> {
+        let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let lines = help.lines().filter_map(|line| line.strip_prefix("  ")).filter(|line| line.starts_with("xdfs "));
+        let mut all: Vec<String> = lines.filter_map(|line| line.split("  ").next()).map(str::to_owned).collect();
+        all.extend(command.get_subcommands().flat_map(examples));
+        all
+    }
+
+    #[test]
+    fn every_example_of_a_help_is_a_command_that_can_be_typed() {
+        let examples = examples(&Typed::command());
+        assert!(examples.len() > 40, "{}", examples.len());
+        for line in examples {
+            // A pipe of the shell begins something else.
+            let words = line.split(" | ").next().unwrap_or_default().split_whitespace();
+            let words = words.map(|word| OsString::from(word.trim_matches('\'')));
+            // Help that nobody asked for is an error here, too.
+            assert!(Typed::try_parse_from(words).is_ok(), "{line}");
+        }
+    }
+
     #[test]
     fn an_unknown_command_is_told_which_ones_exist() {
         for (line, part) in [

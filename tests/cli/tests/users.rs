@@ -38,7 +38,16 @@ fn a_user_is_added_with_one_command_and_listed() {
     let file = scene.home("admin", "state/xdfs/users.toml");
     assert_eq!(std::fs::metadata(&file).unwrap().mode() & 0o7777, 0o600);
     user(&scene, "add anna").ends_with(5).says(&["already", "xdfs user key"]);
-    user(&scene, "add empty").ends_with(0).says(&["nothing logs empty in yet", "xdfs user key empty"]);
+    user(&scene, "add empty").ends_with(0).says(&[
+        "nothing logs empty in yet",
+        "'xdfs user key empty FILE.pub'",
+        "'xdfs user password empty'",
+        "'xdfs user token empty --export EXPORT'",
+    ]);
+    // What the message and the help say lets them in, in any order.
+    secret_file(&scene, "secret", CANARY);
+    user(&scene, "password empty --password-file secret").ends_with(0);
+    user(&scene, "key empty anna.pub").ends_with(0);
     for name in ["a/b", "a@b", "anonymous", "-x"] {
         scene.run_as("admin", ["user", "add", "--", name]).ends_with(2).says(&["name"]);
     }

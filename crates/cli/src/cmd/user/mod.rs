@@ -62,14 +62,19 @@ fn add(args: &UserAddArgs) -> Result<Exit, Failure> {
         _ => failed(&error),
     })?;
     if ways.is_empty() {
-        complain(&format!(
-            "nothing logs {0} in yet: add a key with 'xdfs user key {0} FILE.pub', or a password or a token",
-            args.name
-        ));
+        complain(&format!("nothing logs {} in yet: {}", args.name, how_to_let_in(&args.name)));
     }
     let ways = if ways.is_empty() { "nothing".to_owned() } else { ways.join(" and ") };
     print(&format!("user {} is added with {ways}\n", args.name))?;
     Ok(Exit::Done)
+}
+
+/// What gives a user who is there something to log in with, in words.
+fn how_to_let_in(name: &str) -> String {
+    format!(
+        "give a key with 'xdfs user key {name} FILE.pub', a password with 'xdfs user password {name}', or a token with 'xdfs \
+         user token {name} --export EXPORT'"
+    )
 }
 
 /// What logs an account in, in words.
