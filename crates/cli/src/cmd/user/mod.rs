@@ -22,7 +22,7 @@ use crate::args::{
 use crate::exit::{Exit, Failure};
 use crate::output::{complain, print};
 use crate::text::printable;
-use crate::{ask, state};
+use crate::{ask, calendar, state};
 
 /// Does what was asked for.
 pub(crate) fn run(command: UserCommand) -> Result<Exit, Failure> {
@@ -93,10 +93,11 @@ fn ways(account: &Account) -> Vec<String> {
 
 fn add_keys(args: &UserKeyArgs) -> Result<Exit, Failure> {
     let keys = read_keys(&args.keys)?;
-    let new = edit(&args.state, &args.name, |account| {
-        Ok(keys.into_iter().filter(|key| account.add_key(key.clone())).count())
+    let (new, revoked) = edit(&args.state, &args.name, |account| {
+        Ok((keys.into_iter().filter(|key| account.add_key(key.clone())).count(), account.revoked))
     })?;
     print(&format!("user {} has {new} new key(s)\n", args.name))?;
+    tell_if_revoked(&args.name, revoked);
     Ok(Exit::Done)
 }
 
@@ -105,12 +106,20 @@ fn set_password(args: &UserPasswordArgs) -> Result<Exit, Failure> {
     edit_nothing(&args.state, &args.name)?;
     let password = new_password(&args.name, args.password_file.as_deref())?;
     let verifier = verifier(&open(&args.state)?, &args.name, &password)?;
-    edit(&args.state, &args.name, |account| {
+    let revoked = edit(&args.state, &args.name, |account| {
         account.password = Some(verifier);
-        Ok(())
+        Ok(account.revoked)
     })?;
     print(&format!("user {} has a new password\n", args.name))?;
+    tell_if_revoked(&args.name, revoked);
     Ok(Exit::Done)
+}
+
+/// Something new for a revoked user to log in with is kept, and logs nobody in.
+fn tell_if_revoked(name: &str, revoked: bool) {
+    if revoked {
+        complain(&format!("user {name} is revoked and still cannot log in; 'xdfs user restore {name}' changes that"));
+    }
 }
 
 fn revoke(args: &UserRevokeArgs) -> Result<Exit, Failure> {
@@ -138,11 +147,20 @@ fn revoke(args: &UserRevokeArgs) -> Result<Exit, Failure> {
 }
 
 fn restore(args: &UserRestoreArgs) -> Result<Exit, Failure> {
-    edit(&args.state, &args.name, |account| {
-        account.revoked = false;
-        Ok(())
+    let now = calendar::now();
+    let (revoked, none) = edit(&args.state, &args.name, |account| {
+        let open = account.tokens.iter().any(|token| now < token.scope.until);
+        Ok((std::mem::take(&mut account.revoked), ways(account).is_empty() && !open))
     })?;
-    print(&format!("user {} may log in again\n", args.name))?;
+    let name = &args.name;
+    match (revoked, none) {
+        (true, false) => print(&format!("user {name} may log in again\n"))?,
+        (true, true) => print(&format!("user {name} is not revoked any more\n"))?,
+        (false, _) => print(&format!("user {name} was not revoked; nothing is changed\n"))?,
+    }
+    if none {
+        complain(&format!("nothing logs {name} in: there is no key and no password; {}", how_to_let_in(name)));
+    }
     Ok(Exit::Done)
 }
 
