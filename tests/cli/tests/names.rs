@@ -81,6 +81,37 @@ fn names_move_and_multiply_and_their_attributes_change() {
 }
 
 #[test]
+fn a_name_that_cannot_be_moved_is_told_which_of_both_names_is_wrong() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    for file in ["f", "g", "d/x", "full/d/x"] {
+        scene.write(format!("server/{file}"), b"");
+    }
+    for (from, to, part) in [
+        ("f", "none/", "data/none/f: no such directory 'none'"),
+        ("f", "none/g", "data/none/g: no such directory 'none'"),
+        ("f", "d/none/g", "no such directory 'd/none'"),
+        ("f", "g/h", "data/g/h: 'g' is not a directory"),
+        ("f", "d", "data/d: 'd' is a directory; write 'd/' to move into it"),
+        ("d", "full/", "data/full/d: 'd' is a directory that is not empty; write 'd/'"),
+        ("d", "g", "data/g: not a directory"),
+        ("none", "d/", "data/none: no such file"),
+        ("none", "absent/", "data/none: no such file"),
+        ("f/none", "h", "'data/f/none': not a directory"),
+    ] {
+        // Without the key behind '#', what follows the name is the message.
+        let [from, to] = [from, to].map(|path| server.url(path).replace(&format!("#{}", server.host_key()), ""));
+        scene.run(["mv", &from, &to]).ends_with(3).says(&[part]);
+    }
+    let [from, to] = ["f", "g"].map(|path| server.url(path));
+    scene.run(["mv", "-n", &from, &to]).ends_with(3).says(&[&format!("{to}: already exists")]);
+    assert_eq!(scene.names("server"), ["d", "f", "full", "g"]);
+    // As it is told.
+    scene.run(["mv", &from, &server.url("d/")]).ends_with(0);
+    assert_eq!(scene.names("server/d"), ["f", "x"]);
+}
+
+#[test]
 fn room_is_told_and_a_file_with_two_names_takes_it_once() {
     let scene = Scene::new();
     let server = scene.serve();
