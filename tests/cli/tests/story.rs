@@ -345,7 +345,40 @@ fn a_token_opens_its_path_without_a_user_and_nothing_else() {
     let fingerprint = listed[0]["tokens"][0]["fingerprint"].as_str().unwrap();
     scene.run_as("admin", ["user", "revoke", "anna", "--token", fingerprint]).ends_with(0);
     wait_for_change(&scene, 1);
-    as_robot(&["stat", &server.url("in/a")]).ends_with(3);
+    let refused = as_robot(&["stat", &server.url("in/a")]);
+    refused.ends_with(3).says(&[
+        &format!("offered: token {fingerprint}, from token (XDFS_TOKEN_FILE)"),
+        "run out or been revoked",
+        "'xdfs user token NAME --export EXPORT'",
+    ]);
+    assert!(!refused.messages.contains("set XDFS_TOKEN_FILE"), "{}", refused.messages);
+    let mut command = scene.command_as("robot", ["stat", &server.url("in/a")]);
+    command.env("XDFS_TOKEN", text.trim());
+    Running::start(command).wait().ends_with(3).says(&[&format!("offered: token {fingerprint}, from XDFS_TOKEN")]);
+}
+
+#[test]
+fn a_token_that_is_set_for_a_url_with_a_user_is_told_as_not_used() {
+    let scene = Scene::new();
+    scene.run_as("admin", ["user", "add", "anna"]).ends_with(0);
+    scene.run_as("admin", ["user", "token", "anna", "--export", "data", "--out", "token"]).ends_with(0);
+    write_secret(&scene, "wrong", b"a guess that is wrong");
+    let server = serve(&scene, &[]);
+    pin(&scene, "robot", &server);
+    let url = url("anna", &server, "");
+    let token = String::from_utf8(scene.read("token")).unwrap();
+    for (name, value) in [("XDFS_TOKEN_FILE", "token"), ("XDFS_TOKEN", token.trim())] {
+        // With nothing to offer, and with something that is not taken.
+        for words in [&["stat", &url][..], &["stat", "--password-file", "wrong", &url]] {
+            let mut command = scene.command_as("robot", words);
+            command.env(name, value);
+            let refused = Running::start(command).wait();
+            refused.ends_with(3).says(&[&format!("\n{name} is set, and used only for URLs without a user")]);
+        }
+    }
+    scene.run_as("robot", ["key", "create"]).ends_with(0);
+    let refused = scene.run_as("robot", ["stat", &url]);
+    assert!(!refused.ends_with(3).messages.contains("XDFS_TOKEN"), "{}", refused.messages);
 }
 
 #[test]

@@ -145,19 +145,35 @@ impl Offers {
 
     /// What was offered and what to do about it, for a person whom the server did not let in.
     pub(super) fn describe(&self) -> String {
-        let mut text = String::new();
-        if self.user.is_empty() {
+        if !self.any() && self.user.is_empty() {
             return "; to log in name a user, as in xdfs://anna@HOST/..., or set XDFS_TOKEN_FILE".to_owned();
         }
+        let mut text = String::new();
         for (offer, from) in &self.ready {
             let what = match offer {
                 Offer::Key(key) => format!("key {}, ", key.public().fingerprint()),
-                _ => String::new(),
+                Offer::Token(key) => format!("token {}, ", key.public().fingerprint()),
+                Offer::Password(_) | Offer::Anonymous => String::new(),
             };
             text.push_str(&format!("\n  offered: {what}{from}"));
         }
         for reason in &self.unusable {
             text.push_str(&format!("\n  not usable: {reason}"));
+        }
+        text + &self.remedy()
+    }
+
+    /// What to do about what was not taken.
+    fn remedy(&self) -> String {
+        if self.user.is_empty() {
+            return "\nit may have run out or been revoked: 'xdfs user list' on the server tells; there 'xdfs user token NAME \
+                    --export EXPORT' makes another"
+                .to_owned();
+        }
+        let mut text = String::new();
+        // Whoever set it takes it for what logs them in.
+        if let Some(name) = ["XDFS_TOKEN", "XDFS_TOKEN_FILE"].into_iter().find(|name| variable(name).is_some()) {
+            text = format!("\n{name} is set, and used only for URLs without a user, as in xdfs://HOST/...");
         }
         let user = &self.user;
         if let [(Offer::Password(_), _)] = &self.ready[..] {
@@ -193,12 +209,12 @@ fn token() -> Result<Option<Token>, Failure> {
         (None, None) => return Ok(None),
         (Some(text), None) => {
             let text = text.into_string().map_err(|_| Failure::new(Exit::Usage, "XDFS_TOKEN: this is no token"))?;
-            (Zeroizing::new(text), "the token of XDFS_TOKEN".to_owned())
+            (Zeroizing::new(text), "from XDFS_TOKEN".to_owned())
         }
         (None, Some(path)) => {
             let text = text_of(&path, Secrecy::Secret)?;
             let key = read_token(&text).map_err(|error| unusable(&path, &error))?;
-            return Ok(Some((Arc::new(key), format!("the token in {}", shown(&path)))));
+            return Ok(Some((Arc::new(key), format!("from {} (XDFS_TOKEN_FILE)", shown(&path)))));
         }
     };
     let key = read_token(&text).map_err(|error| Failure::new(Exit::Usage, format!("XDFS_TOKEN: {error}")))?;
