@@ -175,7 +175,13 @@ fn who_is_not_let_in_is_told_what_was_offered_and_the_remedy() {
         pin(&scene, person, &server);
     }
     let target = url("anna", &server, "");
-    scene.run_as("bert", ["stat", &target]).ends_with(3).says(&["xdfs key create"]);
+    // As a job of cron is run: nobody can be asked.
+    scene.run_as("bert", ["stat", &target]).ends_with(3).says(&[
+        "no terminal to ask for a password",
+        "--password-file FILE",
+        "XDFS_PASSWORD_FILE",
+        "xdfs key create",
+    ]);
     let key = scene.run_as("anna", ["key", "create"]);
     let fingerprint = scene.run_as("anna", ["key", "show", "--json"]).objects()[0]["fingerprint"].clone();
     let refused = scene.run_as("anna", ["stat", &target]);
@@ -301,7 +307,23 @@ fn a_key_with_a_passphrase_logs_in_when_somebody_types_it() {
     let server = serve(&scene, &[]);
     pin(&scene, "carl", &server);
     let target = url("carl", &server, "");
-    scene.run_as("carl", ["stat", &target]).ends_with(3).says(&["passphrase", "SSH agent"]);
+    // The key was not offered, so nobody has to let it in.
+    let unsuitable = ["echo", "lets this key in", "you have no key"];
+    let key = scene.home("carl", ".ssh/id_ed25519");
+    for words in [&["stat", &target][..], &["stat", "--identity", key.to_str().unwrap(), &target]] {
+        let refused = scene.run_as("carl", words);
+        refused.ends_with(3).says(&["passphrase", "from an SSH agent ('ssh-add FILE'), or on a terminal"]);
+        assert!(unsuitable.iter().all(|words| !refused.messages.contains(words)), "{}", refused.messages);
+    }
+    let mut terminal = scene.terminal_as("carl", ["stat", "--identity", key.to_str().unwrap(), &target]);
+    for time in 1..=3 {
+        terminal.expect_times("Passphrase of ", time);
+        terminal.type_line("not this one");
+    }
+    let (code, shown) = terminal.wait();
+    assert_eq!(code, Some(3), "{shown}");
+    assert!(shown.contains("passphrase is wrong") && shown.contains("ssh-add"), "{shown}");
+    assert!(unsuitable.iter().all(|words| !shown.contains(words)), "{shown}");
     let mut terminal = scene.terminal_as("carl", ["stat", &target]);
     terminal.expect("Passphrase of ");
     terminal.type_line("not this one");

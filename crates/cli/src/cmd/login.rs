@@ -44,8 +44,12 @@ pub(super) struct Offers {
     locked: Vec<Identity>,
     /// Whether a password may be asked for when nothing else was taken.
     password: bool,
-    /// A key's public half, for the words of a refusal.
+    /// The public half of the first key that was offered, for the words of a refusal.
     line: Option<String>,
+    /// A key was not offered, since its passphrase was not to be had.
+    kept_locked: bool,
+    /// Nobody was there to be asked for the password.
+    nobody: bool,
     /// What could not be used, in words.
     unusable: Vec<String>,
     /// What is ready was typed just now.
@@ -61,6 +65,8 @@ impl Offers {
             locked: Vec::new(),
             password: false,
             line: None,
+            kept_locked: false,
+            nobody: false,
             unusable: Vec::new(),
             typed: false,
         };
@@ -76,11 +82,13 @@ impl Offers {
         // A password that was named is meant; keys are then offered only where one was named, too.
         if password_file.is_none() || places.chosen.is_some() {
             let Identities { found, unusable } = identities(&places).map_err(|error| failed(&error))?;
-            offers.line = found.first().and_then(|identity| write_public(&identity.public(), &identity.comment).ok());
             offers.unusable = unusable;
             for identity in found {
                 match identity.ready() {
-                    Some(signer) => offers.ready.push((Offer::Key(signer), identity.from)),
+                    Some(signer) => {
+                        offers.line = offers.line.or_else(|| line_of(&identity));
+                        offers.ready.push((Offer::Key(signer), identity.from));
+                    }
                     None => offers.locked.push(identity),
                 }
             }
@@ -119,19 +127,26 @@ impl Offers {
             let asked = identity.signer(&|question: &str| ask::secret(question));
             match asked {
                 Ok(signer) => {
+                    self.line = self.line.take().or_else(|| line_of(&identity));
                     self.ready = vec![(Offer::Key(signer), identity.from)];
                     self.typed = true;
                     return Ok(true);
                 }
                 Err(error) if error.kind == xdfs_client::ErrorKind::Cancelled => return Err(error),
-                Err(error) => self.unusable.push(error.message),
+                Err(error) => {
+                    self.kept_locked = true;
+                    self.unusable.push(error.message);
+                }
             }
             return self.ask_for_more(server);
         }
         if !std::mem::take(&mut self.password) {
             return Ok(false);
         }
-        let Some(typed) = ask::secret(&format!("Password of {} on {server}: ", self.user))? else { return Ok(false) };
+        let Some(typed) = ask::secret(&format!("Password of {} on {server}: ", self.user))? else {
+            self.nobody = true;
+            return Ok(false);
+        };
         let typed = password(&typed).map_err(|failure| Error::new(xdfs_client::ErrorKind::Refused, failure.message))?;
         self.ready = vec![(Offer::Password(Arc::new(typed)), "the password that was typed".to_owned())];
         self.typed = true;
@@ -182,18 +197,34 @@ impl Offers {
             ));
             return text;
         }
+        if self.nobody {
+            text.push_str(
+                "\nthere is no terminal to ask for a password: --password-file FILE or XDFS_PASSWORD_FILE names a file with it",
+            );
+        }
+        if self.kept_locked {
+            text.push_str(
+                "\na key with a passphrase logs in from an SSH agent ('ssh-add FILE'), or on a terminal, where it is asked for",
+            );
+        }
         match &self.line {
+            None if self.kept_locked => {}
             Some(line) => text.push_str(&format!(
                 "\non the server its administrator lets this key in with\n  echo '{}' | xdfs user add {user} --key -\n(for \
                  a user who is there already: xdfs user key {user} -)",
                 printable(line.as_bytes())
             )),
             None => text.push_str(
-                "\nyou have no key: make one with 'xdfs key create' and hand what it shows to the server's administrator",
+                "\nyou have no key: to log in by key make one with 'xdfs key create' and hand what it shows to the server's administrator",
             ),
         }
         text
     }
+}
+
+/// A key's line as `xdfs user add` takes it.
+fn line_of(identity: &Identity) -> Option<String> {
+    write_public(&identity.public(), &identity.comment).ok()
 }
 
 /// A token, and where it is from.
