@@ -133,6 +133,38 @@ fn without_a_terminal_an_unknown_server_is_refused_with_the_command_that_pins_it
 }
 
 #[test]
+fn a_remedy_names_the_state_folder_that_it_is_about() {
+    let scene = Scene::new();
+    scene.write("config", b"state = \"server state\"\n[exports.data]\ndirectory = \"server\"\n");
+    scene.directory("server");
+    let mut command = scene.command_as("admin", ["serve", "--json", "--listen", "127.0.0.1:0", "--config", "config"]);
+    command.stderr(std::fs::File::create(scene.path("log")).expect("a file can be made"));
+    let server = Server::start(command, &[]);
+    wait_for_log(&scene, "xdfs user add NAME --key FILE.pub --state '", 1);
+    wait_for_log(&scene, "server state' (state: ", 1);
+    let url = url("anna", &server, "");
+    let as_anna = |words: &[&str]| scene.run_as("anna", words.iter().copied().chain(["--state", "mine"]));
+    let pin = format!("xdfs trust pin {} {} --state mine", server.address(), server.host_key());
+    as_anna(&["stat", &url]).ends_with(3).says(&[&pin]);
+    // Exactly that command.
+    scene.run_as("anna", pin.split_whitespace().skip(1)).ends_with(0);
+    as_anna(&["stat", &url]).ends_with(3).says(&["'xdfs key create --state mine'"]);
+    as_anna(&["key", "show"]).ends_with(5).says(&["'xdfs key create --state mine'"]);
+    as_anna(&["key", "create"]).ends_with(0);
+    as_anna(&["key", "create"]).ends_with(5).says(&["'xdfs key show --state mine'"]);
+    as_anna(&["trust", "forget", "other.example"]).ends_with(5).says(&["'xdfs trust list --state mine'"]);
+    as_anna(&["trust", "pin", server.address(), "SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU"]).ends_with(0);
+    as_anna(&["stat", &url]).ends_with(3).says(&["IS NOT THE EXPECTED ONE", &pin]);
+    as_anna(&["user", "list"]).ends_with(0).says(&["'xdfs user add NAME --key FILE.pub --state mine'"]);
+    as_anna(&["user", "add", "bert"]).ends_with(0).says(&["'xdfs user password bert --state mine'"]);
+    as_anna(&["user", "add", "bert"]).ends_with(5).says(&["'xdfs user restore bert --state mine'"]);
+    as_anna(&["user", "key", "carl", "mine/id_ed25519.pub"]).ends_with(5).says(&["'xdfs user list --state mine'"]);
+    as_anna(&["user", "revoke", "bert"]).ends_with(0);
+    let still = as_anna(&["user", "key", "bert", "mine/id_ed25519.pub"]);
+    still.ends_with(0).says(&["'xdfs user restore bert --state mine'"]);
+}
+
+#[test]
 fn a_changed_host_key_is_never_reached_silently() {
     let scene = Scene::new();
     scene.write("a", b"secret plans");

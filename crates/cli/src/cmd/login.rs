@@ -18,10 +18,10 @@ use xdfs_xio::store::Secrecy;
 
 use super::key::{failed, places, text_of, unusable};
 use super::user::first_line;
-use crate::ask;
 use crate::exit::{Exit, Failure};
 use crate::plan::LoginPlan;
 use crate::text::printable;
+use crate::{ask, state};
 
 /// What somebody typed in this command and a server took: when its connection is lost, nobody is asked again.
 #[derive(Debug, Default)]
@@ -38,6 +38,8 @@ impl Typed {
 /// What is offered to one server for one user.
 pub(super) struct Offers {
     user: String,
+    /// What commands need to find the state folder.
+    state_option: String,
     /// Offered first, with where each is from.
     ready: Vec<(Offer, String)>,
     /// Keys behind passphrases, for which somebody is asked when nothing else was taken.
@@ -61,6 +63,7 @@ impl Offers {
     pub(super) fn gather(user: Option<&str>, plan: &LoginPlan, folder: PathBuf) -> Result<Self, Failure> {
         let mut offers = Self {
             user: user.unwrap_or_default().to_owned(),
+            state_option: state::option(plan.state.as_deref()),
             ready: Vec::new(),
             locked: Vec::new(),
             password: false,
@@ -214,9 +217,11 @@ impl Offers {
                  a user who is there already: xdfs user key {user} -)",
                 printable(line.as_bytes())
             )),
-            None => text.push_str(
-                "\nyou have no key: to log in by key make one with 'xdfs key create' and hand what it shows to the server's administrator",
-            ),
+            None => text.push_str(&format!(
+                "\nyou have no key: to log in by key make one with 'xdfs key create{}' and hand what it shows to the server's \
+                 administrator",
+                self.state_option
+            )),
         }
         text
     }

@@ -9,6 +9,7 @@ mod site;
 mod standby;
 
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
@@ -32,6 +33,7 @@ use crate::exit::{Exit, Failure};
 use crate::output::{JsonLines, Ready, Recovered, complain, print};
 use crate::plan::ServePlan;
 use crate::signal::{Asked, Signals};
+use crate::state;
 use offer::Offer;
 use reach::Reach;
 use site::Shown;
@@ -252,8 +254,11 @@ fn announce(json: bool, names: &str, address: &str, host_key: &str) -> Result<()
 }
 
 fn say_how_to_let_in(state: &State) {
-    let state = state.shown();
-    complain(&format!("nobody may log in yet; on this machine: xdfs user add NAME --key FILE.pub (state: {state})"));
+    let shown = state.shown();
+    let option = state::option(Some(Path::new(shown)));
+    complain(&format!(
+        "nobody may log in yet; on this machine: xdfs user add NAME --key FILE.pub{option} (state: {shown})"
+    ));
 }
 
 /// The audit log, where one is wanted.

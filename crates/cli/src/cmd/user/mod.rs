@@ -53,16 +53,17 @@ fn add(args: &UserAddArgs) -> Result<Exit, Failure> {
     state.edit(|accounts| accounts.add(&args.name, account)).map_err(|error| match error.kind {
         ErrorKind::AlreadyExists => {
             let message = format!(
-                "there is a user {} already; add to it with 'xdfs user key', 'password' or 'token', or let it in again \
-                 with 'xdfs user restore'",
-                args.name
+                "there is a user {0} already: {1}, or let them in again with 'xdfs user restore {0}{2}'",
+                args.name,
+                how_to_let_in(&args.name, &args.state),
+                state::option(args.state.state.as_deref())
             );
             Failure::new(Exit::LocalStorage, message)
         }
         _ => failed(&error),
     })?;
     if ways.is_empty() {
-        complain(&format!("nothing logs {} in yet: {}", args.name, how_to_let_in(&args.name)));
+        complain(&format!("nothing logs {} in yet: {}", args.name, how_to_let_in(&args.name, &args.state)));
     }
     let ways = if ways.is_empty() { "nothing".to_owned() } else { ways.join(" and ") };
     print(&format!("user {} is added with {ways}\n", args.name))?;
@@ -70,10 +71,11 @@ fn add(args: &UserAddArgs) -> Result<Exit, Failure> {
 }
 
 /// What gives a user who is there something to log in with, in words.
-fn how_to_let_in(name: &str) -> String {
+fn how_to_let_in(name: &str, state: &StateArgs) -> String {
+    let option = state::option(state.state.as_deref());
     format!(
-        "give a key with 'xdfs user key {name} FILE.pub', a password with 'xdfs user password {name}', or a token with 'xdfs \
-         user token {name} --export EXPORT'"
+        "give a key with 'xdfs user key {name} FILE.pub{option}', a password with 'xdfs user password {name}{option}', or a \
+         token with 'xdfs user token {name} --export EXPORT{option}'"
     )
 }
 
@@ -97,7 +99,7 @@ fn add_keys(args: &UserKeyArgs) -> Result<Exit, Failure> {
         Ok((keys.into_iter().filter(|key| account.add_key(key.clone())).count(), account.revoked))
     })?;
     print(&format!("user {} has {new} new key(s)\n", args.name))?;
-    tell_if_revoked(&args.name, revoked);
+    tell_if_revoked(&args.name, revoked, &args.state);
     Ok(Exit::Done)
 }
 
@@ -111,14 +113,17 @@ fn set_password(args: &UserPasswordArgs) -> Result<Exit, Failure> {
         Ok(account.revoked)
     })?;
     print(&format!("user {} has a new password\n", args.name))?;
-    tell_if_revoked(&args.name, revoked);
+    tell_if_revoked(&args.name, revoked, &args.state);
     Ok(Exit::Done)
 }
 
 /// Something new for a revoked user to log in with is kept, and logs nobody in.
-fn tell_if_revoked(name: &str, revoked: bool) {
+fn tell_if_revoked(name: &str, revoked: bool, state: &StateArgs) {
     if revoked {
-        complain(&format!("user {name} is revoked and still cannot log in; 'xdfs user restore {name}' changes that"));
+        let option = state::option(state.state.as_deref());
+        complain(&format!(
+            "user {name} is revoked and still cannot log in; 'xdfs user restore {name}{option}' changes that"
+        ));
     }
 }
 
@@ -159,7 +164,10 @@ fn restore(args: &UserRestoreArgs) -> Result<Exit, Failure> {
         (false, _) => print(&format!("user {name} was not revoked; nothing is changed\n"))?,
     }
     if none {
-        complain(&format!("nothing logs {name} in: there is no key and no password; {}", how_to_let_in(name)));
+        complain(&format!(
+            "nothing logs {name} in: there is no key and no password; {}",
+            how_to_let_in(name, &args.state)
+        ));
     }
     Ok(Exit::Done)
 }
@@ -174,7 +182,9 @@ fn edit<T>(args: &StateArgs, name: &str, change: impl FnOnce(&mut Account) -> Re
     let state = open(args)?;
     state.edit(|accounts| change(accounts.named(name)?)).map_err(|error| match error.kind {
         ErrorKind::NotFound => {
-            let message = format!("{}; 'xdfs user list' shows who is there (state: {})", error.message, state.shown());
+            let option = state::option(args.state.as_deref());
+            let message =
+                format!("{}; 'xdfs user list{option}' shows who is there (state: {})", error.message, state.shown());
             Failure::new(Exit::LocalStorage, message)
         }
         _ => failed(&error),

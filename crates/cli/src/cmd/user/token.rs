@@ -43,7 +43,7 @@ pub(super) fn run(args: &UserTokenArgs) -> Result<Exit, Failure> {
     }
     let fingerprint = pair.public().fingerprint();
     complain(&format!("token {fingerprint} of {} {}", args.name, opened(&scope, calendar::now())));
-    tell_if_revoked(&args.name, revoked);
+    tell_if_revoked(&args.name, revoked, &args.state);
     Ok(Exit::Done)
 }
 
