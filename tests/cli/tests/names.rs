@@ -3,8 +3,23 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+use std::process::Command;
 
-use xdfs_test_cli::{Outcome, Scene, pattern};
+use xdfs_test_cli::{Outcome, Scene, Server, pattern, xdfs_binary};
+
+/// A server that is root only over what root owns here, which `locked` then is not.
+fn serve_without_rights(scene: &Scene, locked: &Path) -> Server {
+    std::fs::set_permissions(locked, PermissionsExt::from_mode(0o700)).expect("our own");
+    if rustix::process::geteuid().is_root() {
+        std::os::unix::fs::chown(locked, Some(12_345), Some(12_345)).expect("root may");
+    }
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user"]).arg(xdfs_binary()).args(["serve", "--json", "--listen", "127.0.0.1:0"]);
+    command.current_dir(scene.path(""));
+    scene.dress("somebody", &mut command);
+    Server::start(command, &["--quiet", "--export", "data=server", "--allow-anonymous", "rw"])
+}
 
 fn lines(outcome: &Outcome) -> Vec<&str> {
     outcome.text().lines().collect()
@@ -128,6 +143,20 @@ fn room_is_told_and_a_file_with_two_names_takes_it_once() {
     let room = scene.run(["df", "--json", &server.url("")]);
     assert!(room.ends_with(0).objects()[0]["bytes"].as_u64().unwrap() > 0);
     scene.run(["df", &server.url("absent")]).ends_with(3).says(&["no such file"]);
+}
+
+#[test]
+fn room_below_a_directory_that_cannot_be_read_is_told_as_not_all() {
+    let scene = Scene::new();
+    scene.write("server/t/f", &[1; 1000]);
+    scene.write("server/t/locked/f", &[1; 1000]);
+    let server = serve_without_rights(&scene, &scene.path("server/t/locked"));
+    let counted = scene.run(["du", "--json", &server.url("t")]);
+    counted.ends_with(3).says(&["t/locked", "permission denied"]);
+    let line = &counted.objects()[0];
+    assert_eq!((&line["bytes"], &line["unread"]), (&1000.into(), &1.into()));
+    scene.run(["ls", "-R", &server.url("t")]).ends_with(3);
+    scene.run(["du", &server.url("t/f")]).ends_with(0).is_silent();
 }
 
 #[test]
