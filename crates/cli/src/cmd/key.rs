@@ -51,6 +51,13 @@ fn create(args: &KeyCreateArgs) -> Result<Exit, Failure> {
 
 fn import(args: &KeyImportArgs) -> Result<Exit, Failure> {
     let text = text_of(&args.file, Secrecy::Secret)?;
+    if text.contains("-----BEGIN OPENSSH PRIVATE KEY-----") {
+        let message = format!(
+            "{}: this is an OpenSSH key, and needs no import: --identity FILE and XDFS_IDENTITY use it as it is",
+            printable_path(&args.file)
+        );
+        return Err(Failure::new(Exit::LocalStorage, message));
+    }
     let key = x509::read_private_pem(&text).map_err(|error| unusable(&args.file, &error))?;
     keep(&key, &args.keep)
 }
