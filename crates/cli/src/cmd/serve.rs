@@ -7,15 +7,14 @@ mod offer;
 mod reach;
 mod site;
 mod standby;
+mod start;
 
-use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
-use rustix::io::Errno;
 use xdfs_proto::base::Error;
 use xdfs_secure::policy::Fingerprint;
 use xdfs_server::audit::AuditLog;
@@ -61,6 +60,7 @@ pub(crate) fn run(plan: ServePlan) -> Result<Exit, Failure> {
     }
     let limit = descriptors::raise_limit();
     let offer = Offer::resolve(&plan)?;
+    start::check_entry(&plan, &offer.needs)?;
     let channels = offer.limits.channels;
     if usize::from(offer.policy.channels_max) > channels {
         let remedy = "raise it with 'ulimit -Hn' or LimitNOFILE=";
@@ -75,11 +75,10 @@ pub(crate) fn run(plan: ServePlan) -> Result<Exit, Failure> {
     let visitors = offer.visitors();
     let accounts = Arc::new(offer.state.live(visitors).map_err(|error| failed(&error))?);
     let shown = Arc::new(Shown::of(offer.site.as_ref(), calendar::now()));
-    let listen = offer.listen;
     let config = Config {
         identity: Arc::new(identity(key, offer.site)),
         directory: Arc::<LiveAccounts>::clone(&accounts),
-        listen: Address::Tcp(listen),
+        listen: Address::Tcp(offer.listen),
         inherited,
         transport: TransportOptions::default(),
         exports: offer.exports,
@@ -91,7 +90,7 @@ pub(crate) fn run(plan: ServePlan) -> Result<Exit, Failure> {
     };
     let tell = Arc::clone(&config.log);
     // What stops a server from listening is the network, whatever its kind.
-    let server = Server::bind(config).map_err(|error| cannot_listen(listen, &error))?;
+    let server = Server::bind(config).map_err(|error| start::cannot_listen(offer.listen, &error))?;
     // Before it is confined: afterwards nothing can be started.
     let standby = (plan.config.is_some() && offer.confinement != Confinement::Off).then(Standby::start);
     let standby = standby.transpose().map_err(|error| local("the process that waits to take over", &error))?;
@@ -236,20 +235,6 @@ fn identity(key: KeyPair, site: Option<SiteCertificate>) -> HostIdentity {
         Some(site) => identity.with_site(site),
         None => identity,
     }
-}
-
-/// An address that cannot be had is the kernel's answer, told once, with the option that names another.
-fn cannot_listen(listen: SocketAddr, error: &Error) -> Failure {
-    let of_address = [Errno::ADDRINUSE, Errno::ADDRNOTAVAIL, Errno::ACCESS].map(std::io::Error::from);
-    let message = match of_address.iter().find(|answer| error.message.ends_with(&answer.to_string())) {
-        Some(answer) => {
-            format!(
-                "cannot listen on {listen}: {answer}; name another address with --listen ADDR:PORT (port 0 takes a free one)"
-            )
-        }
-        None => error.to_string(),
-    };
-    Failure::new(Exit::ConnectionLost, message)
 }
 
 fn ended(error: &Error) -> Failure {
