@@ -309,6 +309,30 @@ fn a_password_logs_in_from_a_file_and_from_the_terminal_and_is_never_shown() {
 }
 
 #[test]
+fn a_password_that_was_mistyped_is_asked_for_again_and_not_for_ever() {
+    let scene = Scene::new();
+    write_secret(&scene, "secret", b"canary horse battery\n");
+    scene.run_as("admin", ["user", "add", "bert", "--password-file", "secret"]).ends_with(0);
+    for (typed, code) in [
+        (["one wrong guess", "another wrong one", "canary horse battery"], 0),
+        (["one wrong guess", "another wrong one", "and a third one"], 3),
+    ] {
+        // A server of its own: one that was tried too often makes everybody from here wait.
+        let server = serve(&scene, &[]);
+        pin(&scene, "bert", &server);
+        let mut terminal = scene.terminal_as("bert", ["stat", &url("bert", &server, "")]);
+        for (number, line) in typed.into_iter().enumerate() {
+            terminal.expect_times("Password of bert", number + 1);
+            terminal.type_line(line);
+        }
+        let (ended, shown) = terminal.wait();
+        assert_eq!(ended, Some(code), "{shown}");
+        assert_eq!(shown.matches("the password was not taken; try again").count(), 2, "{shown}");
+        assert_eq!(shown.contains("is it the right password?"), code != 0, "{shown}");
+    }
+}
+
+#[test]
 fn a_password_is_typed_once_for_a_copy_whose_connection_is_lost() {
     let scene = Scene::new();
     write_secret(&scene, "secret", b"canary horse battery\n");

@@ -21,9 +21,9 @@ use crate::plan::LoginPlan;
 use crate::url::Url;
 use crate::{address, ask, calendar, state};
 
-/// Connections for one URL: the first, one after the server's key was accepted, one for each key behind a passphrase and
-/// for a password. A server's own patience with refused logins ends earlier.
-const CONNECTIONS_MAX: usize = 5;
+/// Connections for one URL: the first, one after the server's key was accepted, one for each of two keys behind a passphrase,
+/// and three for a password.
+const CONNECTIONS_MAX: usize = 7;
 
 /// A session, or what a person is told and which kind of error it was.
 pub(super) type Outcome<T = Session> = Result<T, (Failure, ErrorKind)>;

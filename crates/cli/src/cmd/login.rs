@@ -19,9 +19,13 @@ use xdfs_xio::store::Secrecy;
 use super::key::{failed, places, text_of, unusable};
 use super::user::first_line;
 use crate::exit::{Exit, Failure};
+use crate::output::complain;
 use crate::plan::LoginPlan;
 use crate::text::printable;
 use crate::{ask, state};
+
+/// Times that a password is asked for: a slip of the fingers, and one more. A server makes whoever goes on wait.
+const PASSWORD_TRIES: usize = 3;
 
 /// What somebody typed in this command and a server took: when its connection is lost, nobody is asked again.
 #[derive(Debug, Default)]
@@ -44,8 +48,8 @@ pub(super) struct Offers {
     ready: Vec<(Offer, String)>,
     /// Keys behind passphrases, for which somebody is asked when nothing else was taken.
     locked: Vec<Identity>,
-    /// Whether a password may be asked for when nothing else was taken.
-    password: bool,
+    /// Times that a password may still be asked for when nothing else was taken.
+    passwords: usize,
     /// The public half of the first key that was offered, for the words of a refusal.
     line: Option<String>,
     /// A key was not offered, since its passphrase was not to be had.
@@ -66,7 +70,7 @@ impl Offers {
             state_option: state::option(plan.state.as_deref()),
             ready: Vec::new(),
             locked: Vec::new(),
-            password: false,
+            passwords: 0,
             line: None,
             kept_locked: false,
             nobody: false,
@@ -101,7 +105,8 @@ impl Offers {
                 let password = password(&first_line(&path)?)?;
                 offers.ready.push((Offer::Password(Arc::new(password)), format!("the password in {}", shown(&path))));
             }
-            None => offers.password = places.chosen.is_none(),
+            None if places.chosen.is_none() => offers.passwords = PASSWORD_TRIES,
+            None => {}
         }
         Ok(offers)
     }
@@ -143,8 +148,9 @@ impl Offers {
             }
             return self.ask_for_more(server);
         }
-        if !std::mem::take(&mut self.password) {
-            return Ok(false);
+        let Some(left) = self.passwords.checked_sub(1) else { return Ok(false) };
+        if std::mem::replace(&mut self.passwords, left) < PASSWORD_TRIES {
+            complain("the password was not taken; try again");
         }
         let Some(typed) = ask::secret(&format!("Password of {} on {server}: ", self.user))? else {
             self.nobody = true;
