@@ -17,11 +17,12 @@ const LATER: &[(&str, &[&str])] = &[("tuning", &["tune"]), ("the mount", &["moun
 
 /// What was typed; a failure when it cannot be read, or when the answer was help.
 pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Typed, Failure> {
-    Typed::try_parse_from(words).map_err(|error| match error.kind() {
+    let words: Vec<OsString> = words.into_iter().collect();
+    Typed::try_parse_from(&words).map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => print(&error, Exit::Done),
         // Nothing was typed: the help is the answer, and it is no success.
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => print(&error, Exit::Usage),
-        ErrorKind::InvalidSubcommand => unknown_command(&error),
+        ErrorKind::InvalidSubcommand => unknown_command(&error, &words),
         _ => complain(&error),
     })
 }
@@ -35,18 +36,29 @@ fn print(error: &clap::Error, exit: Exit) -> Failure {
     }
 }
 
-fn unknown_command(error: &clap::Error) -> Failure {
+fn unknown_command(error: &clap::Error, words: &[OsString]) -> Failure {
     let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidSubcommand) else {
         return complain(error);
     };
     let root = Typed::command();
+    // The words before the unknown one are commands: none that has commands takes anything else but its help.
+    let (mut command, mut path) = (&root, "xdfs".to_owned());
+    for word in words.iter().skip(1).take_while(|word| *word != name.as_str()) {
+        if let Some(inner) = command.find_subcommand(word) {
+            (command, path) = (inner, format!("{path} {}", inner.get_name()));
+        }
+    }
     let present: Vec<&str> =
-        root.get_subcommands().filter(|command| !command.is_hide_set()).map(clap::Command::get_name).collect();
-    let later = LATER.iter().find(|(_, names)| names.contains(&name.as_str()));
+        command.get_subcommands().filter(|command| !command.is_hide_set()).map(clap::Command::get_name).collect();
+    let later = LATER.iter().find(|(_, names)| path == "xdfs" && names.contains(&name.as_str()));
     let reason = later.map_or(String::new(), |(with, _)| format!(" (it comes with {with})"));
+    let shown = printable(name.as_bytes());
+    let (typed, has) = match path.strip_prefix("xdfs ") {
+        Some(above) => (format!("{above} {shown}"), format!("'{path}' has")),
+        None => (shown, "it has".to_owned()),
+    };
     let message = format!(
-        "there is no command '{}' in this version{reason}; it has {}; see 'xdfs --help'",
-        printable(name.as_bytes()),
+        "there is no command '{typed}' in this version{reason}; {has} {}; see '{path} --help'",
         present.join(", ")
     );
     Failure::new(Exit::Usage, message)
@@ -103,6 +115,28 @@ mod tests {
         Typed::command().debug_assert();
     }
 
+    /// The commands among the examples of a help: what stands behind two blanks says what they do.
+    fn examples(command: &clap::Command) -> Vec<String> {
+        let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let lines = help.lines().filter_map(|line| line.strip_prefix("  ")).filter(|line| line.starts_with("xdfs "));
+        let mut all: Vec<String> = lines.filter_map(|line| line.split("  ").next()).map(str::to_owned).collect();
+        all.extend(command.get_subcommands().flat_map(examples));
+        all
+    }
+
+    #[test]
+    fn every_example_of_a_help_is_a_command_that_can_be_typed() {
+        let examples = examples(&Typed::command());
+        assert!(examples.len() > 40, "{}", examples.len());
+        for line in examples {
+            // A pipe of the shell begins something else.
+            let words = line.split(" | ").next().unwrap_or_default().split_whitespace();
+            let words = words.map(|word| OsString::from(word.trim_matches('\'')));
+            // Help that nobody asked for is an error here, too.
+            assert!(Typed::try_parse_from(words).is_ok(), "{line}");
+        }
+    }
+
     #[test]
     fn an_unknown_command_is_told_which_ones_exist() {
         for (line, part) in [
@@ -115,6 +149,14 @@ mod tests {
                 "xdfs mount xdfs://h/e",
                 "no command 'mount' in this version (it comes with the mount); it has serve, cp, sync",
             ),
+            (
+                "xdfs user remove anna",
+                "no command 'user remove' in this version; 'xdfs user' has add, key, password, token, list, revoke, restore; \
+                 see 'xdfs user --help'",
+            ),
+            ("xdfs trust add", "no command 'trust add' in this version; 'xdfs trust' has list, pin, forget; see"),
+            ("xdfs key generate", "no command 'key generate' in this version; 'xdfs key' has create, show, trust,"),
+            ("xdfs user mount", "no command 'user mount' in this version; 'xdfs user' has"),
         ] {
             let failure = failure(line);
             assert_eq!(failure.exit, Exit::Usage);

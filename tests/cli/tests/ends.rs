@@ -1,7 +1,9 @@
 //! How things end: Ctrl-C, SIGTERM, servers that die, and the demonstration from start to end.
 
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use xdfs_test_cli::{Running, Scene, pattern, xdfs_binary};
@@ -49,6 +51,47 @@ fn ctrl_c_on_a_pipeline_does_not_take_half_the_data_for_all_of_it() {
     pipeline.wait_with_open_input().ends_with(130);
     assert_eq!(server.stop(), Some(0));
     assert_eq!(scene.read("server/x"), b"old");
+}
+
+/// Waits until a process has `path` open.
+#[track_caller]
+fn wait_until_open(running: &Running, path: &Path) {
+    let until = Instant::now() + Duration::from_secs(60);
+    loop {
+        let files = std::fs::read_dir(format!("/proc/{}/fd", running.process().as_raw_nonzero())).expect("it runs");
+        if files.flatten().any(|file| std::fs::read_link(file.path()).is_ok_and(|open| open == path)) {
+            return;
+        }
+        assert!(running.is_running() && Instant::now() < until, "{} is not opened", path.display());
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn the_wait_for_the_writer_of_a_pipe_ends_with_the_first_signal_or_the_writer() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    let pipe = scene.path("pipe");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, 0o600.into()).unwrap();
+    for signal in [Signal::TERM, Signal::INT] {
+        let upload = scene.start(["cp", "pipe", &server.url("x")]);
+        wait_until_open(&upload, &pipe);
+        upload.signal(signal);
+        upload.wait().ends_with(130).says(&["pipe", "cancelled"]);
+    }
+    assert!(scene.names("server").is_empty());
+    let content = pattern(3_000_000, 2);
+    let upload = scene.start(["cp", "pipe", &server.url("x")]);
+    // Waits for the reader.
+    std::fs::write(&pipe, &content).unwrap();
+    upload.wait().ends_with(0);
+    assert!(scene.read("server/x") == content);
+    // A pipe of the shell, whose writer may be gone before it is opened.
+    let mut command = Command::new("bash");
+    command.args(["-c", "\"$0\" cp <(printf content) \"$1\""]).arg(xdfs_binary()).arg(server.url("y"));
+    scene.dress("somebody", &mut command);
+    Running::start(command).wait().ends_with(0);
+    assert_eq!(scene.read("server/y"), b"content");
 }
 
 #[test]

@@ -95,10 +95,14 @@ fn links_inside_an_export_do_not_lead_out_of_it() {
 
 /// A command as somebody who may not read the files of others: root is only root over what it owns there.
 fn as_somebody(scene: &Scene, words: &[&str]) -> Running {
+    Running::start(command_as_somebody(scene, words))
+}
+
+fn command_as_somebody(scene: &Scene, words: &[&str]) -> Command {
     let mut command = Command::new("unshare");
     command.args(["--user", "--map-root-user"]).arg(xdfs_binary()).args(words).current_dir(scene.path(""));
     scene.dress("somebody", &mut command);
-    Running::start(command)
+    command
 }
 
 /// Takes all rights to `path` from the user of the tests.
@@ -231,7 +235,29 @@ fn a_server_that_cannot_start_says_why() {
     scene.run(["serve", "--export", "data=file", "--listen", "127.0.0.1:0"]).ends_with(5).says(&["file", "directory"]);
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    scene.run(["serve", "--export", "data=.", "--listen", &address]).ends_with(4).says(&[&address, "in use"]);
+    let refused = scene.run(["serve", "--export", "data=.", "--listen", &address]);
+    refused.ends_with(4).says(&[&format!("cannot listen on {address}: "), "in use", "--listen ADDR:PORT"]);
+    assert_eq!(refused.messages.matches("cannot listen").count(), 1, "{}", refused.messages);
+}
+
+#[test]
+fn a_server_that_may_not_enter_what_it_offers_does_not_start() {
+    let scene = Scene::new();
+    lock(&scene.directory("locked"), 0o700);
+    scene.write("server.toml", b"[exports.data]\ndirectory = \"locked\"\n");
+    for (options, named) in [
+        (["--export", "data=locked"], "--export data=locked: permission denied"),
+        (["--config", "server.toml"], "locked: "),
+    ] {
+        let words = ["serve", "--listen", "127.0.0.1:0", "--state", "state"];
+        let words: Vec<&str> = words.into_iter().chain(options).collect();
+        as_somebody(&scene, &words).wait().ends_with(5).says(&[named, "permission denied", "right to enter"]);
+    }
+    // Files whose names are known can be fetched from a directory that only hides its names.
+    lock(&scene.directory("hidden"), 0o711);
+    let words = ["serve", "--json", "--listen", "127.0.0.1:0", "--state", "state", "--export", "data=hidden"];
+    let server = Server::start(command_as_somebody(&scene, &words), &[]);
+    assert_eq!(server.stop(), Some(0));
 }
 
 #[test]

@@ -100,6 +100,12 @@ fn keys_go_to_x509_and_come_back_and_the_private_half_only_into_files() {
     scene.run_as("bert", ["key", "export", "--name", "not a name"]).ends_with(2).says(&["--name"]);
     place(&scene, "carl", "site.pem", PKCS8, 0o644);
     scene.run_as("carl", ["key", "import", "home-carl/site.pem"]).ends_with(5).says(&["0644", "chmod"]);
+    // A key that is used as it is; and it is.
+    scene.run_as("dora", ["key", "create", "--out", "key"]).ends_with(0);
+    scene
+        .run_as("dora", ["key", "import", "key"])
+        .ends_with(5)
+        .says(&["key: this is an OpenSSH key", "--identity FILE"]);
     scene.run_as("carl", ["key", "import", "nothing.pem"]).ends_with(5).says(&["nothing.pem", "no such file"]);
 }
 

@@ -3,8 +3,23 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+use std::process::Command;
 
-use xdfs_test_cli::{Outcome, Scene, pattern};
+use xdfs_test_cli::{Outcome, Scene, Server, pattern, xdfs_binary};
+
+/// A server that is root only over what root owns here, which `locked` then is not.
+fn serve_without_rights(scene: &Scene, locked: &Path) -> Server {
+    std::fs::set_permissions(locked, PermissionsExt::from_mode(0o700)).expect("our own");
+    if rustix::process::geteuid().is_root() {
+        std::os::unix::fs::chown(locked, Some(12_345), Some(12_345)).expect("root may");
+    }
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user"]).arg(xdfs_binary()).args(["serve", "--json", "--listen", "127.0.0.1:0"]);
+    command.current_dir(scene.path(""));
+    scene.dress("somebody", &mut command);
+    Server::start(command, &["--quiet", "--export", "data=server", "--allow-anonymous", "rw"])
+}
 
 fn lines(outcome: &Outcome) -> Vec<&str> {
     outcome.text().lines().collect()
@@ -81,6 +96,37 @@ fn names_move_and_multiply_and_their_attributes_change() {
 }
 
 #[test]
+fn a_name_that_cannot_be_moved_is_told_which_of_both_names_is_wrong() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    for file in ["f", "g", "d/x", "full/d/x"] {
+        scene.write(format!("server/{file}"), b"");
+    }
+    for (from, to, part) in [
+        ("f", "none/", "data/none/f: no such directory 'none'"),
+        ("f", "none/g", "data/none/g: no such directory 'none'"),
+        ("f", "d/none/g", "no such directory 'd/none'"),
+        ("f", "g/h", "data/g/h: 'g' is not a directory"),
+        ("f", "d", "data/d: 'd' is a directory; write 'd/' to move into it"),
+        ("d", "full/", "data/full/d: 'd' is a directory that is not empty; write 'd/'"),
+        ("d", "g", "data/g: not a directory"),
+        ("none", "d/", "data/none: no such file"),
+        ("none", "absent/", "data/none: no such file"),
+        ("f/none", "h", "'data/f/none': not a directory"),
+    ] {
+        // Without the key behind '#', what follows the name is the message.
+        let [from, to] = [from, to].map(|path| server.url(path).replace(&format!("#{}", server.host_key()), ""));
+        scene.run(["mv", &from, &to]).ends_with(3).says(&[part]);
+    }
+    let [from, to] = ["f", "g"].map(|path| server.url(path));
+    scene.run(["mv", "-n", &from, &to]).ends_with(3).says(&[&format!("{to}: already exists")]);
+    assert_eq!(scene.names("server"), ["d", "f", "full", "g"]);
+    // As it is told.
+    scene.run(["mv", &from, &server.url("d/")]).ends_with(0);
+    assert_eq!(scene.names("server/d"), ["f", "x"]);
+}
+
+#[test]
 fn room_is_told_and_a_file_with_two_names_takes_it_once() {
     let scene = Scene::new();
     let server = scene.serve();
@@ -97,6 +143,20 @@ fn room_is_told_and_a_file_with_two_names_takes_it_once() {
     let room = scene.run(["df", "--json", &server.url("")]);
     assert!(room.ends_with(0).objects()[0]["bytes"].as_u64().unwrap() > 0);
     scene.run(["df", &server.url("absent")]).ends_with(3).says(&["no such file"]);
+}
+
+#[test]
+fn room_below_a_directory_that_cannot_be_read_is_told_as_not_all() {
+    let scene = Scene::new();
+    scene.write("server/t/f", &[1; 1000]);
+    scene.write("server/t/locked/f", &[1; 1000]);
+    let server = serve_without_rights(&scene, &scene.path("server/t/locked"));
+    let counted = scene.run(["du", "--json", &server.url("t")]);
+    counted.ends_with(3).says(&["t/locked", "permission denied"]);
+    let line = &counted.objects()[0];
+    assert_eq!((&line["bytes"], &line["unread"]), (&1000.into(), &1.into()));
+    scene.run(["ls", "-R", &server.url("t")]).ends_with(3);
+    scene.run(["du", &server.url("t/f")]).ends_with(0).is_silent();
 }
 
 #[test]

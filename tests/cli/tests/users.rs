@@ -38,7 +38,16 @@ fn a_user_is_added_with_one_command_and_listed() {
     let file = scene.home("admin", "state/xdfs/users.toml");
     assert_eq!(std::fs::metadata(&file).unwrap().mode() & 0o7777, 0o600);
     user(&scene, "add anna").ends_with(5).says(&["already", "xdfs user key"]);
-    user(&scene, "add empty").ends_with(0).says(&["nothing logs empty in yet", "xdfs user key empty"]);
+    user(&scene, "add empty").ends_with(0).says(&[
+        "nothing logs empty in yet",
+        "'xdfs user key empty FILE.pub'",
+        "'xdfs user password empty'",
+        "'xdfs user token empty --export EXPORT'",
+    ]);
+    // What the message and the help say lets them in, in any order.
+    secret_file(&scene, "secret", CANARY);
+    user(&scene, "password empty --password-file secret").ends_with(0);
+    user(&scene, "key empty anna.pub").ends_with(0);
     for name in ["a/b", "a@b", "anonymous", "-x"] {
         scene.run_as("admin", ["user", "add", "--", name]).ends_with(2).says(&["name"]);
     }
@@ -179,9 +188,31 @@ fn what_was_given_can_be_taken_away_in_parts_or_at_once() {
     user(&scene, "revoke anna").ends_with(0);
     assert_eq!(listed(&scene)[0]["revoked"], true);
     assert!(user(&scene, "list").text().contains("anna (revoked)"));
-    user(&scene, "restore anna").ends_with(0);
+    assert!(user(&scene, "restore anna").ends_with(0).is_silent().text().contains("may log in again"));
     assert_eq!(listed(&scene)[0]["revoked"], false);
     user(&scene, "revoke bert").ends_with(5).says(&["no user 'bert'"]);
+}
+
+#[test]
+fn who_still_cannot_log_in_is_told_with_the_command_that_changes_it() {
+    let scene = Scene::new();
+    scene.write("anna.pub", PUBLIC.as_bytes());
+    secret_file(&scene, "secret", CANARY);
+    user(&scene, "add anna").ends_with(0);
+    user(&scene, "revoke anna").ends_with(0);
+    for line in ["key anna anna.pub", "password anna --password-file secret", "token anna --export data"] {
+        user(&scene, line).ends_with(0).says(&["anna is revoked", "'xdfs user restore anna'"]);
+    }
+    assert!(user(&scene, "restore anna").ends_with(0).is_silent().text().contains("may log in again"));
+    let again = user(&scene, "restore anna");
+    assert!(again.ends_with(0).is_silent().text().contains("was not revoked"), "{}", again.text());
+    user(&scene, "password anna --password-file secret").ends_with(0).is_silent();
+    // Restored, and there is nothing to log in with.
+    user(&scene, "add bert").ends_with(0);
+    user(&scene, "revoke bert").ends_with(0);
+    let restored = user(&scene, "restore bert");
+    restored.ends_with(0).says(&["no key and no password", "'xdfs user key bert FILE.pub'"]);
+    assert!(!restored.text().contains("may log in"), "{}", restored.text());
 }
 
 #[test]

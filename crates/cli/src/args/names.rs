@@ -13,7 +13,7 @@ A directory with more than 10000 entries is shown in its own order, as it comes;
 Examples:
   xdfs ls xdfs://localhost/            the exports that are open to you
   xdfs ls xdfs://localhost/data/
-  xdfs ls -lh xdfs://localhost/data/run7
+  xdfs ls -lH xdfs://localhost/data/run7
   xdfs ls -R --json xdfs://localhost/data/
 
 A name that is no UTF-8 stands in JSON with \\xff for each such byte, and with

@@ -10,7 +10,9 @@ use crate::calendar::{Expiry, parse_expiry};
 const USER_EXAMPLES: &str = "\
 Examples:
   xdfs user add anna --key anna.pub          the line that 'xdfs key show' gave her
-  xdfs user add bert --password-file secret  or without the option: asked for
+  xdfs user add bert --password              asked for on the terminal
+  xdfs user add carl --password-file secret  the first line of that file
+  xdfs user key bert bert.pub                one more way in, for who is there
   xdfs user token anna --export data --path run7 --write --expires 7d
   xdfs user list
   xdfs user revoke anna
@@ -47,7 +49,7 @@ pub(crate) enum UserCommand {
     Restore(UserRestoreArgs),
 }
 
-/// Adds a user with keys, a password or both; tokens are made afterwards.
+/// Adds a user with keys, a password or both; tokens are made afterwards. Without an option nothing logs them in yet.
 #[derive(Args, Debug)]
 pub(crate) struct UserAddArgs {
     /// The name: letters, digits, '.', '_' and '-'

@@ -21,9 +21,9 @@ use crate::plan::LoginPlan;
 use crate::url::Url;
 use crate::{address, ask, calendar, state};
 
-/// Connections for one URL: the first, one after the server's key was accepted, one for each key behind a passphrase and
-/// for a password. A server's own patience with refused logins ends earlier.
-const CONNECTIONS_MAX: usize = 5;
+/// Connections for one URL: the first, one after the server's key was accepted, one for each of two keys behind a passphrase,
+/// and three for a password.
+const CONNECTIONS_MAX: usize = 7;
 
 /// A session, or what a person is told and which kind of error it was.
 pub(super) type Outcome<T = Session> = Result<T, (Failure, ErrorKind)>;
@@ -34,6 +34,7 @@ pub(super) type Open<'a, T> = &'a dyn Fn(&ConnectOptions) -> Result<T, Error>;
 /// Connects to a URL's server and logs in.
 pub(super) fn connect<T>(url: &Url, wishes: &Wishes, login: (&LoginPlan, &Typed), open: Open<'_, T>) -> Outcome<T> {
     let (login, typed) = login;
+    let state_option = state::option(login.state.as_deref());
     let here = |failure: Failure| (failure, ErrorKind::Refused);
     let folder = state::folder(login.state.as_deref()).map_err(here)?;
     let known = KnownHosts::read(&folder).map_err(|error| here(failed(&error)))?;
@@ -42,13 +43,15 @@ pub(super) fn connect<T>(url: &Url, wishes: &Wishes, login: (&LoginPlan, &Typed)
     offers.recall(typed, &host);
     let pinned = url.key.as_deref().and_then(|key| key.parse().ok());
     let roots = authorities::named(login).map_err(here)?;
-    Connecting { url, wishes, folder, host, pinned, known, offers, roots, typed }.run(open)
+    Connecting { url, wishes, folder, state_option, host, pinned, known, offers, roots, typed }.run(open)
 }
 
 struct Connecting<'a> {
     url: &'a Url,
     wishes: &'a Wishes,
     folder: PathBuf,
+    /// What commands need to find that folder.
+    state_option: String,
     host: HostName,
     pinned: Option<Fingerprint>,
     known: KnownHosts,
@@ -127,7 +130,9 @@ impl Connecting<'_> {
 
     /// A server whose key is in doubt: a person's word, or the end.
     fn clear(&mut self, doubt: Doubt) -> Result<(), Failure> {
-        let Doubt::Unknown { shown } = doubt else { return Err(changed(self.url, &self.host, doubt)) };
+        let Doubt::Unknown { shown } = doubt else {
+            return Err(changed(self.url, &self.host, doubt, &self.state_option));
+        };
         let host = &self.host;
         let question = format!(
             "The server {host} shows the key {shown}.\nIs that the key that 'xdfs serve' told there? Trust it?"
@@ -138,8 +143,9 @@ impl Connecting<'_> {
             None => {
                 let message = format!(
                     "{}, and there is no terminal to ask; nothing was sent. Compare the fingerprint with the server's \
-                     ('xdfs key show --host' there), then run\n  xdfs trust pin {host} {shown}",
-                    doubt.describe(host)
+                     ('xdfs key show --host' there), then run\n  xdfs trust pin {host} {shown}{}",
+                    doubt.describe(host),
+                    self.state_option
                 );
                 return Err(Failure::new(Exit::Refused, message));
             }
@@ -173,7 +179,7 @@ impl Connecting<'_> {
 }
 
 /// A key that is not the one that was expected: loud, and never taken without a word.
-fn changed(url: &Url, host: &HostName, doubt: Doubt) -> Failure {
+fn changed(url: &Url, host: &HostName, doubt: Doubt, state_option: &str) -> Failure {
     let Doubt::Changed { shown, expected, since } = doubt else {
         let message = format!(
             "{}; nothing was sent. Connect by the name that the certificate is for, and name the authority that signed it with \
@@ -185,7 +191,7 @@ fn changed(url: &Url, host: &HostName, doubt: Doubt) -> Failure {
     let (from, remedy) = match since {
         Some(since) => (
             format!("known here since {} UTC", calendar::shown_unsigned(since)),
-            format!("xdfs trust pin {host} {shown}"),
+            format!("xdfs trust pin {host} {shown}{state_option}"),
         ),
         None => (
             "pinned by the URL".to_owned(),

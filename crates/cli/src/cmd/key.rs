@@ -51,6 +51,13 @@ fn create(args: &KeyCreateArgs) -> Result<Exit, Failure> {
 
 fn import(args: &KeyImportArgs) -> Result<Exit, Failure> {
     let text = text_of(&args.file, Secrecy::Secret)?;
+    if text.contains("-----BEGIN OPENSSH PRIVATE KEY-----") {
+        let message = format!(
+            "{}: this is an OpenSSH key, and needs no import: --identity FILE and XDFS_IDENTITY use it as it is",
+            printable_path(&args.file)
+        );
+        return Err(Failure::new(Exit::LocalStorage, message));
+    }
     let key = x509::read_private_pem(&text).map_err(|error| unusable(&args.file, &error))?;
     keep(&key, &args.keep)
 }
@@ -73,8 +80,9 @@ fn keep(key: &KeyPair, wanted: &KeepArgs) -> Result<Exit, Failure> {
             keep_own(&folder, key, &comment).map_err(|error| match error.kind {
                 ErrorKind::AlreadyExists => {
                     let message = format!(
-                        "you have a key already: {}; see 'xdfs key show', or make another one with --out FILE",
-                        printable_path(&own_key(&folder))
+                        "you have a key already: {}; see 'xdfs key show{}', or make another one with --out FILE",
+                        printable_path(&own_key(&folder)),
+                        state::option(wanted.state.state.as_deref())
                     );
                     Failure::new(Exit::LocalStorage, message)
                 }
@@ -106,7 +114,8 @@ fn show(args: &KeyShowArgs) -> Result<Exit, Failure> {
     if found.is_empty() {
         let reasons =
             if args.all { String::new() } else { unusable.iter().map(|reason| format!("; {reason}")).collect() };
-        let message = format!("you have no key yet{reasons}; make one with 'xdfs key create'");
+        let option = state::option(args.state.state.as_deref());
+        let message = format!("you have no key yet{reasons}; make one with 'xdfs key create{option}'");
         return Err(Failure::new(Exit::LocalStorage, message));
     }
     for identity in found.iter().take(if args.all { usize::MAX } else { 1 }) {
@@ -179,8 +188,11 @@ fn host_key(folder: &Path) -> Result<KeyPair, Failure> {
         None => None,
     };
     key.ok_or_else(|| {
-        let message =
-            format!("there is no host key in {}; 'xdfs serve' makes one when it starts first", printable_path(folder));
+        let message = format!(
+            "there is no host key in {}; 'xdfs serve{}' makes one when it starts first",
+            printable_path(folder),
+            state::option(Some(folder))
+        );
         Failure::new(Exit::LocalStorage, message)
     })
 }

@@ -18,10 +18,14 @@ use xdfs_xio::store::Secrecy;
 
 use super::key::{failed, places, text_of, unusable};
 use super::user::first_line;
-use crate::ask;
 use crate::exit::{Exit, Failure};
+use crate::output::complain;
 use crate::plan::LoginPlan;
 use crate::text::printable;
+use crate::{ask, state};
+
+/// Times that a password is asked for: a slip of the fingers, and one more. A server makes whoever goes on wait.
+const PASSWORD_TRIES: usize = 3;
 
 /// What somebody typed in this command and a server took: when its connection is lost, nobody is asked again.
 #[derive(Debug, Default)]
@@ -38,14 +42,20 @@ impl Typed {
 /// What is offered to one server for one user.
 pub(super) struct Offers {
     user: String,
+    /// What commands need to find the state folder.
+    state_option: String,
     /// Offered first, with where each is from.
     ready: Vec<(Offer, String)>,
     /// Keys behind passphrases, for which somebody is asked when nothing else was taken.
     locked: Vec<Identity>,
-    /// Whether a password may be asked for when nothing else was taken.
-    password: bool,
-    /// A key's public half, for the words of a refusal.
+    /// Times that a password may still be asked for when nothing else was taken.
+    passwords: usize,
+    /// The public half of the first key that was offered, for the words of a refusal.
     line: Option<String>,
+    /// A key was not offered, since its passphrase was not to be had.
+    kept_locked: bool,
+    /// Nobody was there to be asked for the password.
+    nobody: bool,
     /// What could not be used, in words.
     unusable: Vec<String>,
     /// What is ready was typed just now.
@@ -57,10 +67,13 @@ impl Offers {
     pub(super) fn gather(user: Option<&str>, plan: &LoginPlan, folder: PathBuf) -> Result<Self, Failure> {
         let mut offers = Self {
             user: user.unwrap_or_default().to_owned(),
+            state_option: state::option(plan.state.as_deref()),
             ready: Vec::new(),
             locked: Vec::new(),
-            password: false,
+            passwords: 0,
             line: None,
+            kept_locked: false,
+            nobody: false,
             unusable: Vec::new(),
             typed: false,
         };
@@ -76,11 +89,13 @@ impl Offers {
         // A password that was named is meant; keys are then offered only where one was named, too.
         if password_file.is_none() || places.chosen.is_some() {
             let Identities { found, unusable } = identities(&places).map_err(|error| failed(&error))?;
-            offers.line = found.first().and_then(|identity| write_public(&identity.public(), &identity.comment).ok());
             offers.unusable = unusable;
             for identity in found {
                 match identity.ready() {
-                    Some(signer) => offers.ready.push((Offer::Key(signer), identity.from)),
+                    Some(signer) => {
+                        offers.line = offers.line.or_else(|| line_of(&identity));
+                        offers.ready.push((Offer::Key(signer), identity.from));
+                    }
                     None => offers.locked.push(identity),
                 }
             }
@@ -90,7 +105,8 @@ impl Offers {
                 let password = password(&first_line(&path)?)?;
                 offers.ready.push((Offer::Password(Arc::new(password)), format!("the password in {}", shown(&path))));
             }
-            None => offers.password = places.chosen.is_none(),
+            None if places.chosen.is_none() => offers.passwords = PASSWORD_TRIES,
+            None => {}
         }
         Ok(offers)
     }
@@ -119,19 +135,27 @@ impl Offers {
             let asked = identity.signer(&|question: &str| ask::secret(question));
             match asked {
                 Ok(signer) => {
+                    self.line = self.line.take().or_else(|| line_of(&identity));
                     self.ready = vec![(Offer::Key(signer), identity.from)];
                     self.typed = true;
                     return Ok(true);
                 }
                 Err(error) if error.kind == xdfs_client::ErrorKind::Cancelled => return Err(error),
-                Err(error) => self.unusable.push(error.message),
+                Err(error) => {
+                    self.kept_locked = true;
+                    self.unusable.push(error.message);
+                }
             }
             return self.ask_for_more(server);
         }
-        if !std::mem::take(&mut self.password) {
-            return Ok(false);
+        let Some(left) = self.passwords.checked_sub(1) else { return Ok(false) };
+        if std::mem::replace(&mut self.passwords, left) < PASSWORD_TRIES {
+            complain("the password was not taken; try again");
         }
-        let Some(typed) = ask::secret(&format!("Password of {} on {server}: ", self.user))? else { return Ok(false) };
+        let Some(typed) = ask::secret(&format!("Password of {} on {server}: ", self.user))? else {
+            self.nobody = true;
+            return Ok(false);
+        };
         let typed = password(&typed).map_err(|failure| Error::new(xdfs_client::ErrorKind::Refused, failure.message))?;
         self.ready = vec![(Offer::Password(Arc::new(typed)), "the password that was typed".to_owned())];
         self.typed = true;
@@ -145,19 +169,35 @@ impl Offers {
 
     /// What was offered and what to do about it, for a person whom the server did not let in.
     pub(super) fn describe(&self) -> String {
-        let mut text = String::new();
-        if self.user.is_empty() {
+        if !self.any() && self.user.is_empty() {
             return "; to log in name a user, as in xdfs://anna@HOST/..., or set XDFS_TOKEN_FILE".to_owned();
         }
+        let mut text = String::new();
         for (offer, from) in &self.ready {
             let what = match offer {
                 Offer::Key(key) => format!("key {}, ", key.public().fingerprint()),
-                _ => String::new(),
+                Offer::Token(key) => format!("token {}, ", key.public().fingerprint()),
+                Offer::Password(_) | Offer::Anonymous => String::new(),
             };
             text.push_str(&format!("\n  offered: {what}{from}"));
         }
         for reason in &self.unusable {
             text.push_str(&format!("\n  not usable: {reason}"));
+        }
+        text + &self.remedy()
+    }
+
+    /// What to do about what was not taken.
+    fn remedy(&self) -> String {
+        if self.user.is_empty() {
+            return "\nit may have run out or been revoked: 'xdfs user list' on the server tells; there 'xdfs user token NAME \
+                    --export EXPORT' makes another"
+                .to_owned();
+        }
+        let mut text = String::new();
+        // Whoever set it takes it for what logs them in.
+        if let Some(name) = ["XDFS_TOKEN", "XDFS_TOKEN_FILE"].into_iter().find(|name| variable(name).is_some()) {
+            text = format!("\n{name} is set, and used only for URLs without a user, as in xdfs://HOST/...");
         }
         let user = &self.user;
         if let [(Offer::Password(_), _)] = &self.ready[..] {
@@ -166,18 +206,36 @@ impl Offers {
             ));
             return text;
         }
+        if self.nobody {
+            text.push_str(
+                "\nthere is no terminal to ask for a password: --password-file FILE or XDFS_PASSWORD_FILE names a file with it",
+            );
+        }
+        if self.kept_locked {
+            text.push_str(
+                "\na key with a passphrase logs in from an SSH agent ('ssh-add FILE'), or on a terminal, where it is asked for",
+            );
+        }
         match &self.line {
+            None if self.kept_locked => {}
             Some(line) => text.push_str(&format!(
                 "\non the server its administrator lets this key in with\n  echo '{}' | xdfs user add {user} --key -\n(for \
                  a user who is there already: xdfs user key {user} -)",
                 printable(line.as_bytes())
             )),
-            None => text.push_str(
-                "\nyou have no key: make one with 'xdfs key create' and hand what it shows to the server's administrator",
-            ),
+            None => text.push_str(&format!(
+                "\nyou have no key: to log in by key make one with 'xdfs key create{}' and hand what it shows to the server's \
+                 administrator",
+                self.state_option
+            )),
         }
         text
     }
+}
+
+/// A key's line as `xdfs user add` takes it.
+fn line_of(identity: &Identity) -> Option<String> {
+    write_public(&identity.public(), &identity.comment).ok()
 }
 
 /// A token, and where it is from.
@@ -193,12 +251,12 @@ fn token() -> Result<Option<Token>, Failure> {
         (None, None) => return Ok(None),
         (Some(text), None) => {
             let text = text.into_string().map_err(|_| Failure::new(Exit::Usage, "XDFS_TOKEN: this is no token"))?;
-            (Zeroizing::new(text), "the token of XDFS_TOKEN".to_owned())
+            (Zeroizing::new(text), "from XDFS_TOKEN".to_owned())
         }
         (None, Some(path)) => {
             let text = text_of(&path, Secrecy::Secret)?;
             let key = read_token(&text).map_err(|error| unusable(&path, &error))?;
-            return Ok(Some((Arc::new(key), format!("the token in {}", shown(&path)))));
+            return Ok(Some((Arc::new(key), format!("from {} (XDFS_TOKEN_FILE)", shown(&path)))));
         }
     };
     let key = read_token(&text).map_err(|error| Failure::new(Exit::Usage, format!("XDFS_TOKEN: {error}")))?;

@@ -8,8 +8,10 @@ mod offer;
 mod reach;
 mod site;
 mod standby;
+mod start;
 
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
@@ -33,6 +35,7 @@ use crate::exit::{Exit, Failure};
 use crate::output::{JsonLines, Ready, Recovered, complain, print};
 use crate::plan::ServePlan;
 use crate::signal::{Asked, Signals};
+use crate::state;
 use offer::{Fixed, Offer};
 use reach::Reach;
 use site::Shown;
@@ -56,6 +59,7 @@ pub(crate) fn run(plan: ServePlan) -> Result<Exit, Failure> {
     }
     let limit = descriptors::raise_limit();
     let offer = Offer::resolve(&plan, None)?;
+    start::check_entry(&plan, &offer.needs)?;
     let channels = offer.limits.channels;
     if usize::from(offer.policy.channels_max) > channels {
         let remedy = "raise it with 'ulimit -Hn' or LimitNOFILE=";
@@ -85,7 +89,7 @@ pub(crate) fn run(plan: ServePlan) -> Result<Exit, Failure> {
     };
     let tell = Arc::clone(&config.log);
     // What stops a server from listening is the network, whatever its kind.
-    let server = Server::bind(config).map_err(|error| Failure::new(Exit::ConnectionLost, error.to_string()))?;
+    let server = Server::bind(config).map_err(|error| start::cannot_listen(offer.fixed.listen, &error))?;
     // Before it is confined: afterwards nothing can be started.
     let standby = (plan.config.is_some() && offer.fixed.confinement != Confinement::Off).then(Standby::start);
     let standby = standby.transpose().map_err(|error| local("the process that waits to take over", &error))?;
@@ -279,8 +283,11 @@ fn announce(json: bool, names: &str, address: &str, host_key: &str) -> Result<()
 }
 
 fn say_how_to_let_in(state: &State) {
-    let state = state.shown();
-    complain(&format!("nobody may log in yet; on this machine: xdfs user add NAME --key FILE.pub (state: {state})"));
+    let shown = state.shown();
+    let option = state::option(Some(Path::new(shown)));
+    complain(&format!(
+        "nobody may log in yet; on this machine: xdfs user add NAME --key FILE.pub{option} (state: {shown})"
+    ));
 }
 
 /// The audit log, where one is wanted.

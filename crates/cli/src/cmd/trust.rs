@@ -71,7 +71,8 @@ fn forget(args: &TrustForgetArgs) -> Result<Exit, Failure> {
     match known.forget(&host).map_err(|error| failed(&error))? {
         Some(before) => print(&format!("{host} with the key {} is forgotten\n", before.fingerprint))?,
         None => {
-            let message = format!("{host} is not known; 'xdfs trust list' shows who is");
+            let option = state::option(args.state.state.as_deref());
+            let message = format!("{host} is not known; 'xdfs trust list{option}' shows who is");
             return Err(Failure::new(Exit::LocalStorage, message));
         }
     }

@@ -1,20 +1,25 @@
 //! Standard input as a source, with one trap avoided: Ctrl-C goes to every program of a shell's pipeline. The program
 //! before this one ends by it and its pipe closes, which looks like the end of the data; half a file would get its name
 //! as if it were whole. So a pipe's end counts only when no signal came with it.
+//!
+//! And pipes that have a name, whose writer may come late or never: Ctrl-C ends the wait.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{FileType, fstat};
+use rustix::fs::{FileType, Mode, OFlags, fstat, open as open_file, stat};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
 use xdfs_client::{Error, ErrorKind};
 use xdfs_xio::store::Source;
 use xdfs_xio::store::stream::StreamSource;
 
+use super::moving::LOOK_EVERY;
 use crate::signal;
+use crate::text::printable_path;
 
 /// Bytes that the pipe in between holds: a block at the usual size, so it never holds the transfer up.
 const PIPE_BYTES: usize = 1 << 20;
@@ -39,6 +44,20 @@ pub(super) fn open() -> Result<Source, Error> {
     let relay = move || relay(input.as_fd(), write_end, &signalled);
     std::thread::Builder::new().name("xdfs-input".to_owned()).spawn(relay).map_err(failed)?;
     Ok(Source::Stream(StreamSource::new(read_end, "standard input")))
+}
+
+/// The pipe at `path`, once somebody writes to it or has done so; none where no pipe is there that can be opened. Opening it as
+/// a file would wait in the kernel, where no signal that only sets a flag ends it.
+pub(super) fn open_pipe(path: &Path, stopped: &dyn Fn() -> bool) -> Result<Option<Source>, Error> {
+    let is_pipe = stat(path).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Fifo);
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let Some(pipe) = is_pipe.then(|| open_file(path, flags, Mode::empty()).ok()).flatten() else { return Ok(None) };
+    while !wait(pipe.as_fd(), Some(LOOK_EVERY)) {
+        if stopped() {
+            return Err(Error::new(ErrorKind::Cancelled, format!("{}: cancelled", printable_path(path))));
+        }
+    }
+    Ok(Some(Source::Stream(StreamSource::new(pipe, printable_path(path)))))
 }
 
 /// Passes on what comes, and the end where it is one.

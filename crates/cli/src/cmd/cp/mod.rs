@@ -185,7 +185,7 @@ impl Copy<'_> {
         let source = shown_source(&pair.source);
         let here = |error: Error| Failed::of_local(&source, error);
         // Before connecting: a source that is missing needs no server to be noticed.
-        let payload = payload(&pair.source, self.options).map_err(here)?;
+        let payload = payload(&pair.source, self.options, &|| self.moving.stopped()).map_err(here)?;
         let item = Item { source: source.clone(), target: pair.target.to_string(), number, count };
         let durable = self.options.durability != WhenDone::Written;
         let put = PutOptions {
@@ -365,10 +365,13 @@ fn numbered(index: usize, count: usize) -> (usize, usize) {
     (index + 1, count)
 }
 
-/// What is read on this machine.
-fn payload(source: &Local, options: &Options) -> Result<Payload, Error> {
+/// What is read on this machine; of a pipe with a name, when it has a writer.
+fn payload(source: &Local, options: &Options, stopped: &dyn Fn() -> bool) -> Result<Payload, Error> {
     let source = match source {
-        Local::File(path) => LocalPlace::of(path.as_os_str().as_bytes())?.open()?,
+        Local::File(path) => match input::open_pipe(path, stopped)? {
+            Some(pipe) => pipe,
+            None => LocalPlace::of(path.as_os_str().as_bytes())?.open()?,
+        },
         Local::Stdin => input::open()?,
         Local::Zero(size) => Source::zero(Some(*size)),
     };

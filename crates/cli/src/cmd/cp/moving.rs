@@ -14,7 +14,7 @@ use crate::plan::{Check, Options, WhenDone};
 use crate::signal::StopFlag;
 
 /// Time between two looks at Ctrl-C and at how far it is: short for a person, long for a processor.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Time that both sides get to agree on a cancelled transfer before this one leaves.
 const CANCEL_DEADLINE: Duration = Duration::from_secs(5);
 

@@ -1,14 +1,15 @@
 //! `xdfs du`: bytes below a name. Many directories are asked for at a time; what is remembered is those that are still to come,
 //! and files that have several names.
 
-use super::{Done, amount, trouble, wire_name};
+use super::{Done, Trouble, amount, trouble, wire_name};
+use crate::exit::{Exit, Failure, Side};
 use crate::output::{JsonLines, complain, print};
 use crate::plan::NamesPlan;
 use crate::url::Url;
 use serde::Serialize;
 use std::collections::{BTreeSet, VecDeque};
 use xdfs_client::wire::{FileType, Wanted};
-use xdfs_client::{Error, Pages, Session};
+use xdfs_client::{Error, ErrorKind, Pages, Session};
 
 /// Directories that are asked for before their turn comes.
 const AHEAD: usize = 32;
@@ -36,6 +37,8 @@ struct Waiting<'s> {
 struct Counting<'s> {
     session: &'s Session,
     line: Line,
+    /// How the first directory failed that could not be read.
+    failed: Option<(Exit, ErrorKind)>,
     waiting: VecDeque<Waiting<'s>>,
     several: BTreeSet<[u8; 16]>,
 }
@@ -45,10 +48,10 @@ const WANTED: Wanted = Wanted::SIZE.and(Wanted::ALLOCATED).and(Wanted::LINKS).an
 pub(super) fn run(plan: &NamesPlan, session: &Session, url: &Url, human: bool) -> Done {
     let top = session.look(wire_name(url), WANTED).map_err(|error| trouble(url, &error))?;
     let line = Line { url: url.to_string(), ..Line::default() };
-    let mut counting = Counting { session, line, waiting: VecDeque::new(), several: BTreeSet::new() };
+    let mut counting = Counting { session, line, failed: None, waiting: VecDeque::new(), several: BTreeSet::new() };
     counting.add(wire_name(url), top.kind, [top.size, top.allocated, top.links], top.inode);
     counting.run(url);
-    let line = counting.line;
+    let (line, failed) = (counting.line, counting.failed);
     if plan.json {
         JsonLines.write(&line)?;
     } else {
@@ -56,7 +59,8 @@ pub(super) fn run(plan: &NamesPlan, session: &Session, url: &Url, human: bool) -
         let (files, directories) = (line.files, line.directories);
         print(&format!("{allocated}\t{url} ({bytes} in {files} files, {directories} directories)\n"))?;
     }
-    Ok(())
+    // What was told is not all there is; why was told where it happened.
+    failed.map_or(Ok(()), |(exit, kind)| Err(Trouble::Told(Failure::new(exit, ""), kind)))
 }
 
 impl<'s> Counting<'s> {
@@ -69,6 +73,7 @@ impl<'s> Counting<'s> {
             if let Err(error) = pages.and_then(|pages| self.count(&name, pages)) {
                 complain(&format!("{url}: '{}': {}", crate::text::printable(&name), error.kind.text()));
                 self.line.unread += 1;
+                self.failed.get_or_insert((Exit::of_error(&error, Side::Peer), error.kind));
             }
         }
     }

@@ -22,7 +22,7 @@ use crate::args::{
 use crate::exit::{Exit, Failure};
 use crate::output::{complain, print};
 use crate::text::printable;
-use crate::{ask, state};
+use crate::{ask, calendar, state};
 
 /// Does what was asked for.
 pub(crate) fn run(command: UserCommand) -> Result<Exit, Failure> {
@@ -53,23 +53,30 @@ fn add(args: &UserAddArgs) -> Result<Exit, Failure> {
     state.edit(|accounts| accounts.add(&args.name, account)).map_err(|error| match error.kind {
         ErrorKind::AlreadyExists => {
             let message = format!(
-                "there is a user {} already; add to it with 'xdfs user key', 'password' or 'token', or let it in again \
-                 with 'xdfs user restore'",
-                args.name
+                "there is a user {0} already: {1}, or let them in again with 'xdfs user restore {0}{2}'",
+                args.name,
+                how_to_let_in(&args.name, &args.state),
+                state::option(args.state.state.as_deref())
             );
             Failure::new(Exit::LocalStorage, message)
         }
         _ => failed(&error),
     })?;
     if ways.is_empty() {
-        complain(&format!(
-            "nothing logs {0} in yet: add a key with 'xdfs user key {0} FILE.pub', or a password or a token",
-            args.name
-        ));
+        complain(&format!("nothing logs {} in yet: {}", args.name, how_to_let_in(&args.name, &args.state)));
     }
     let ways = if ways.is_empty() { "nothing".to_owned() } else { ways.join(" and ") };
     print(&format!("user {} is added with {ways}\n", args.name))?;
     Ok(Exit::Done)
+}
+
+/// What gives a user who is there something to log in with, in words.
+fn how_to_let_in(name: &str, state: &StateArgs) -> String {
+    let option = state::option(state.state.as_deref());
+    format!(
+        "give a key with 'xdfs user key {name} FILE.pub{option}', a password with 'xdfs user password {name}{option}', or a \
+         token with 'xdfs user token {name} --export EXPORT{option}'"
+    )
 }
 
 /// What logs an account in, in words.
@@ -88,10 +95,11 @@ fn ways(account: &Account) -> Vec<String> {
 
 fn add_keys(args: &UserKeyArgs) -> Result<Exit, Failure> {
     let keys = read_keys(&args.keys)?;
-    let new = edit(&args.state, &args.name, |account| {
-        Ok(keys.into_iter().filter(|key| account.add_key(key.clone())).count())
+    let (new, revoked) = edit(&args.state, &args.name, |account| {
+        Ok((keys.into_iter().filter(|key| account.add_key(key.clone())).count(), account.revoked))
     })?;
     print(&format!("user {} has {new} new key(s)\n", args.name))?;
+    tell_if_revoked(&args.name, revoked, &args.state);
     Ok(Exit::Done)
 }
 
@@ -100,12 +108,23 @@ fn set_password(args: &UserPasswordArgs) -> Result<Exit, Failure> {
     edit_nothing(&args.state, &args.name)?;
     let password = new_password(&args.name, args.password_file.as_deref())?;
     let verifier = verifier(&open(&args.state)?, &args.name, &password)?;
-    edit(&args.state, &args.name, |account| {
+    let revoked = edit(&args.state, &args.name, |account| {
         account.password = Some(verifier);
-        Ok(())
+        Ok(account.revoked)
     })?;
     print(&format!("user {} has a new password\n", args.name))?;
+    tell_if_revoked(&args.name, revoked, &args.state);
     Ok(Exit::Done)
+}
+
+/// Something new for a revoked user to log in with is kept, and logs nobody in.
+fn tell_if_revoked(name: &str, revoked: bool, state: &StateArgs) {
+    if revoked {
+        let option = state::option(state.state.as_deref());
+        complain(&format!(
+            "user {name} is revoked and still cannot log in; 'xdfs user restore {name}{option}' changes that"
+        ));
+    }
 }
 
 fn revoke(args: &UserRevokeArgs) -> Result<Exit, Failure> {
@@ -133,11 +152,23 @@ fn revoke(args: &UserRevokeArgs) -> Result<Exit, Failure> {
 }
 
 fn restore(args: &UserRestoreArgs) -> Result<Exit, Failure> {
-    edit(&args.state, &args.name, |account| {
-        account.revoked = false;
-        Ok(())
+    let now = calendar::now();
+    let (revoked, none) = edit(&args.state, &args.name, |account| {
+        let open = account.tokens.iter().any(|token| now < token.scope.until);
+        Ok((std::mem::take(&mut account.revoked), ways(account).is_empty() && !open))
     })?;
-    print(&format!("user {} may log in again\n", args.name))?;
+    let name = &args.name;
+    match (revoked, none) {
+        (true, false) => print(&format!("user {name} may log in again\n"))?,
+        (true, true) => print(&format!("user {name} is not revoked any more\n"))?,
+        (false, _) => print(&format!("user {name} was not revoked; nothing is changed\n"))?,
+    }
+    if none {
+        complain(&format!(
+            "nothing logs {name} in: there is no key and no password; {}",
+            how_to_let_in(name, &args.state)
+        ));
+    }
     Ok(Exit::Done)
 }
 
@@ -151,7 +182,9 @@ fn edit<T>(args: &StateArgs, name: &str, change: impl FnOnce(&mut Account) -> Re
     let state = open(args)?;
     state.edit(|accounts| change(accounts.named(name)?)).map_err(|error| match error.kind {
         ErrorKind::NotFound => {
-            let message = format!("{}; 'xdfs user list' shows who is there (state: {})", error.message, state.shown());
+            let option = state::option(args.state.as_deref());
+            let message =
+                format!("{}; 'xdfs user list{option}' shows who is there (state: {})", error.message, state.shown());
             Failure::new(Exit::LocalStorage, message)
         }
         _ => failed(&error),

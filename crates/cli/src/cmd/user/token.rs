@@ -8,7 +8,7 @@ use xdfs_server::users::AccountToken;
 use xdfs_xio::store::create_named;
 
 use super::list::opened;
-use super::{edit, edit_nothing, failed};
+use super::{edit, edit_nothing, failed, tell_if_revoked};
 use crate::args::UserTokenArgs;
 use crate::calendar;
 use crate::exit::{Exit, Failure};
@@ -34,15 +34,16 @@ pub(super) fn run(args: &UserTokenArgs) -> Result<Exit, Failure> {
         })?;
     }
     let token = AccountToken { key: pair.public(), scope: scope.clone() };
-    edit(&args.state, &args.name, |account| {
+    let revoked = edit(&args.state, &args.name, |account| {
         account.tokens.push(token);
-        Ok(())
+        Ok(account.revoked)
     })?;
     if args.out.is_none() {
         print(&format!("{}\n", *text))?;
     }
     let fingerprint = pair.public().fingerprint();
     complain(&format!("token {fingerprint} of {} {}", args.name, opened(&scope, calendar::now())));
+    tell_if_revoked(&args.name, revoked, &args.state);
     Ok(Exit::Done)
 }
 

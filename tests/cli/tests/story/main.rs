@@ -1,14 +1,13 @@
 //! What the README's quick start shows: a server, a user added with one command, another account that is asked to trust the
 //! printed fingerprint; and all that may not happen in between.
 
+mod logins;
+
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use serde_json::Value;
-use xdfs_test_cli::{Relay, Running, Scene, Server, pattern};
-
-const LOCKED: &[u8] = include_bytes!("../../../crates/secure/tests/keys/locked.key");
-const LOCKED_PUBLIC: &str = include_str!("../../../crates/secure/tests/keys/locked.pub");
+use xdfs_test_cli::{Running, Scene, Server, pattern};
 
 /// A server of the account `admin`, whom nobody knows yet. Its log is a file of the scene.
 fn serve(scene: &Scene, options: &[&str]) -> Server {
@@ -96,7 +95,7 @@ fn a_first_time_user_gets_in_as_the_quick_start_says() {
 
 #[test]
 fn the_readme_shows_this_story() {
-    let readme = include_str!("../../../README.md");
+    let readme = include_str!("../../../../README.md");
     let (_, story) = readme.split_once("## Quick start").expect("the README has a quick start");
     for words in [
         "\nxdfs key create\n",
@@ -130,6 +129,38 @@ fn without_a_terminal_an_unknown_server_is_refused_with_the_command_that_pins_it
     let (code, shown) = terminal.wait();
     assert_eq!(code, Some(3), "{shown}");
     assert!(!scene.home("bert", "state/xdfs/known_hosts").exists());
+}
+
+#[test]
+fn a_remedy_names_the_state_folder_that_it_is_about() {
+    let scene = Scene::new();
+    scene.write("config", b"state = \"server state\"\n[exports.data]\ndirectory = \"server\"\n");
+    scene.directory("server");
+    let mut command = scene.command_as("admin", ["serve", "--json", "--listen", "127.0.0.1:0", "--config", "config"]);
+    command.stderr(std::fs::File::create(scene.path("log")).expect("a file can be made"));
+    let server = Server::start(command, &[]);
+    wait_for_log(&scene, "xdfs user add NAME --key FILE.pub --state '", 1);
+    wait_for_log(&scene, "server state' (state: ", 1);
+    let url = url("anna", &server, "");
+    let as_anna = |words: &[&str]| scene.run_as("anna", words.iter().copied().chain(["--state", "mine"]));
+    let pin = format!("xdfs trust pin {} {} --state mine", server.address(), server.host_key());
+    as_anna(&["stat", &url]).ends_with(3).says(&[&pin]);
+    // Exactly that command.
+    scene.run_as("anna", pin.split_whitespace().skip(1)).ends_with(0);
+    as_anna(&["stat", &url]).ends_with(3).says(&["'xdfs key create --state mine'"]);
+    as_anna(&["key", "show"]).ends_with(5).says(&["'xdfs key create --state mine'"]);
+    as_anna(&["key", "create"]).ends_with(0);
+    as_anna(&["key", "create"]).ends_with(5).says(&["'xdfs key show --state mine'"]);
+    as_anna(&["trust", "forget", "other.example"]).ends_with(5).says(&["'xdfs trust list --state mine'"]);
+    as_anna(&["trust", "pin", server.address(), "SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU"]).ends_with(0);
+    as_anna(&["stat", &url]).ends_with(3).says(&["IS NOT THE EXPECTED ONE", &pin]);
+    as_anna(&["user", "list"]).ends_with(0).says(&["'xdfs user add NAME --key FILE.pub --state mine'"]);
+    as_anna(&["user", "add", "bert"]).ends_with(0).says(&["'xdfs user password bert --state mine'"]);
+    as_anna(&["user", "add", "bert"]).ends_with(5).says(&["'xdfs user restore bert --state mine'"]);
+    as_anna(&["user", "key", "carl", "mine/id_ed25519.pub"]).ends_with(5).says(&["'xdfs user list --state mine'"]);
+    as_anna(&["user", "revoke", "bert"]).ends_with(0);
+    let still = as_anna(&["user", "key", "bert", "mine/id_ed25519.pub"]);
+    still.ends_with(0).says(&["'xdfs user restore bert --state mine'"]);
 }
 
 #[test]
@@ -175,7 +206,13 @@ fn who_is_not_let_in_is_told_what_was_offered_and_the_remedy() {
         pin(&scene, person, &server);
     }
     let target = url("anna", &server, "");
-    scene.run_as("bert", ["stat", &target]).ends_with(3).says(&["xdfs key create"]);
+    // As a job of cron is run: nobody can be asked.
+    scene.run_as("bert", ["stat", &target]).ends_with(3).says(&[
+        "no terminal to ask for a password",
+        "--password-file FILE",
+        "XDFS_PASSWORD_FILE",
+        "xdfs key create",
+    ]);
     let key = scene.run_as("anna", ["key", "create"]);
     let fingerprint = scene.run_as("anna", ["key", "show", "--json"]).objects()[0]["fingerprint"].clone();
     let refused = scene.run_as("anna", ["stat", &target]);
@@ -242,110 +279,6 @@ fn revoking_ends_what_runs_and_nothing_else() {
     wait_for_log(&scene, "what this session logged in with was revoked", 1);
     bert.wait().ends_with(0);
     assert_eq!(scene.names("server"), ["bert"]);
-}
-
-#[test]
-fn a_password_logs_in_from_a_file_and_from_the_terminal_and_is_never_shown() {
-    let scene = Scene::new();
-    write_secret(&scene, "secret", b"canary horse battery\n");
-    write_secret(&scene, "wrong", b"something else\n");
-    scene.run_as("admin", ["user", "add", "bert", "--password-file", "secret"]).ends_with(0);
-    let server = serve(&scene, &[]);
-    pin(&scene, "bert", &server);
-    let target = url("bert", &server, "");
-    scene.run_as("bert", ["stat", "--password-file", "secret", &target]).ends_with(0);
-    let mut command = scene.command_as("bert", ["stat", &target]);
-    command.env("XDFS_PASSWORD_FILE", "secret");
-    Running::start(command).wait().ends_with(0);
-    scene.run_as("bert", ["stat", "--password-file", "wrong", &target]).ends_with(3).says(&[
-        "login",
-        "wrong",
-        "xdfs user password bert",
-    ]);
-    let mut terminal = scene.terminal_as("bert", ["stat", &target]);
-    terminal.expect(&format!("Password of bert on {}: ", server.address()));
-    terminal.type_line("canary horse battery");
-    let (code, shown) = terminal.wait();
-    assert_eq!(code, Some(0), "{shown}");
-    assert!(shown.contains("directory") && !shown.contains("canary"), "{shown}");
-}
-
-#[test]
-fn a_password_is_typed_once_for_a_copy_whose_connection_is_lost() {
-    let scene = Scene::new();
-    write_secret(&scene, "secret", b"canary horse battery\n");
-    scene.run_as("admin", ["user", "add", "bert", "--password-file", "secret"]).ends_with(0);
-    let server = serve(&scene, &[]);
-    let content = pattern(32 << 20, 1);
-    scene.write("source", &content);
-    let relay = Relay::holding(&server, 1, 8 << 20);
-    let target = relay.url("copy").replace("xdfs://", "xdfs://bert@");
-    let mut terminal = scene.terminal_as("bert", ["cp", "-P", "1", "source", &target]);
-    terminal.expect("Password of bert on ");
-    terminal.type_line("canary horse battery");
-    relay.wait_until_held();
-    // The first connection ended with the question.
-    relay.cut(1);
-    relay.release();
-    let (code, shown) = terminal.wait();
-    assert_eq!(code, Some(0), "{shown}");
-    assert!(shown.contains("trying again") && shown.matches("Password of").count() == 1, "{shown}");
-    assert!(scene.read("server/copy") == content);
-}
-
-#[test]
-fn a_key_with_a_passphrase_logs_in_when_somebody_types_it() {
-    let scene = Scene::new();
-    add(&scene, "carl", LOCKED_PUBLIC);
-    write_secret(&scene, "home-carl/.ssh/id_ed25519", LOCKED);
-    let server = serve(&scene, &[]);
-    pin(&scene, "carl", &server);
-    let target = url("carl", &server, "");
-    scene.run_as("carl", ["stat", &target]).ends_with(3).says(&["passphrase", "SSH agent"]);
-    let mut terminal = scene.terminal_as("carl", ["stat", &target]);
-    terminal.expect("Passphrase of ");
-    terminal.type_line("not this one");
-    terminal.expect_times("Passphrase of ", 2);
-    terminal.type_line("canary passphrase");
-    let (code, shown) = terminal.wait();
-    assert_eq!(code, Some(0), "{shown}");
-    assert!(!shown.contains("canary"), "{shown}");
-}
-
-#[test]
-fn a_token_opens_its_path_without_a_user_and_nothing_else() {
-    let scene = Scene::new();
-    scene.write("server/in/a", b"inside");
-    scene.write("server/out", b"outside");
-    scene.run_as("admin", ["user", "add", "anna"]).ends_with(0);
-    let words = ["user", "token", "anna", "--export", "data", "--path", "in", "--out", "token"];
-    scene.run_as("admin", words).ends_with(0);
-    let server = serve(&scene, &[]);
-    pin(&scene, "robot", &server);
-    let as_robot = |words: &[&str]| {
-        let mut command = scene.command_as("robot", words);
-        command.env("XDFS_TOKEN_FILE", "token");
-        Running::start(command).wait()
-    };
-    as_robot(&["cp", &server.url("in/a"), "got"]).ends_with(0);
-    assert_eq!(scene.read("got"), b"inside");
-    as_robot(&["cp", &server.url("out"), "not"]).ends_with(3).says(&["token opens"]);
-    as_robot(&["cp", "got", &server.url("in/b")]).ends_with(3).says(&["may read"]);
-    let text = String::from_utf8(scene.read("token")).unwrap();
-    let mut command = scene.command_as("robot", ["stat", &server.url("in/a")]);
-    command.env("XDFS_TOKEN", text.trim());
-    Running::start(command).wait().ends_with(0);
-    let mut command = scene.command_as("robot", ["stat", &server.url("in/a")]);
-    command.env("XDFS_TOKEN", "xdfs-token-nonsense");
-    let refused = Running::start(command).wait();
-    refused.ends_with(2).says(&["XDFS_TOKEN"]);
-    assert!(!refused.messages.contains("nonsense"));
-    // What is taken away does not open any more.
-    let listed = scene.run_as("admin", ["user", "list", "--json"]).objects();
-    let fingerprint = listed[0]["tokens"][0]["fingerprint"].as_str().unwrap();
-    scene.run_as("admin", ["user", "revoke", "anna", "--token", fingerprint]).ends_with(0);
-    wait_for_change(&scene, 1);
-    as_robot(&["stat", &server.url("in/a")]).ends_with(3);
 }
 
 #[test]

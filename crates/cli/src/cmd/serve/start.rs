@@ -1,0 +1,47 @@
+//! What keeps a server from starting although everything that it was told is in order.
+
+use std::net::SocketAddr;
+use std::os::unix::ffi::OsStrExt;
+
+use rustix::io::Errno;
+use xdfs_proto::base::{Error, ErrorKind};
+use xdfs_server::privilege::Needs;
+use xdfs_xio::store::LocalPlace;
+
+use crate::exit::{Exit, Failure};
+use crate::plan::{ExportPlan, Root, ServePlan};
+use crate::text::printable_path;
+
+/// Whether this process may enter every directory that it offers. A directory can be opened without that, and nothing in it.
+pub(super) fn check_entry(plan: &ServePlan, needs: &Needs) -> Result<(), Failure> {
+    for path in needs.readable.iter().chain(&needs.writable) {
+        // The way to a directory's own '.' leads through it.
+        let inside = LocalPlace::of(path.join(".").as_os_str().as_bytes());
+        if !inside.is_err_and(|error| error.kind == ErrorKind::PermissionDenied) {
+            continue;
+        }
+        let of_path = |export: &&ExportPlan| matches!(&export.root, Root::Directory(root) if root == path);
+        let name =
+            plan.exports.iter().find(of_path).map_or(String::new(), |export| format!("--export {}=", export.name));
+        let message = format!(
+            "{name}{}: permission denied; give the user who runs the server the right to enter it, or offer another directory",
+            printable_path(path)
+        );
+        return Err(Failure::new(Exit::LocalStorage, message));
+    }
+    Ok(())
+}
+
+/// An address that cannot be had is the kernel's answer, told once, with the option that names another.
+pub(super) fn cannot_listen(listen: SocketAddr, error: &Error) -> Failure {
+    let of_address = [Errno::ADDRINUSE, Errno::ADDRNOTAVAIL, Errno::ACCESS].map(std::io::Error::from);
+    let message = match of_address.iter().find(|answer| error.message.ends_with(&answer.to_string())) {
+        Some(answer) => {
+            format!(
+                "cannot listen on {listen}: {answer}; name another address with --listen ADDR:PORT (port 0 takes a free one)"
+            )
+        }
+        None => error.to_string(),
+    };
+    Failure::new(Exit::ConnectionLost, message)
+}
