@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::{flag, low_level};
 
+use xdfs_xio::host::ignores;
+
 use crate::exit::{Exit, Failure};
 
 /// Set once somebody asked to stop; shared with whatever has to notice.
@@ -104,7 +106,7 @@ impl Signals {
     /// Takes over SIGHUP too, which otherwise ends a program at once whose terminal is gone; not where whoever started it
     /// asked for that signal to be ignored (nohup) and there is nothing to `read_again`.
     pub(crate) fn hangup(&self, read_again: bool) -> Result<(), Failure> {
-        if !read_again && ignored(SIGHUP) {
+        if !read_again && ignores(SIGHUP.unsigned_abs()) {
             return Ok(());
         }
         let registered = flag::register(SIGHUP, Arc::clone(&self.asked[4].1))
@@ -129,14 +131,6 @@ impl Signals {
             let _ = self.wake.read(&mut bytes);
         }
     }
-}
-
-/// Whether this process ignores the signal, as the kernel says; not where it says nothing.
-fn ignored(signal: i32) -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
 impl Drop for Teller {

@@ -2,6 +2,7 @@
 //! sessions, and starts and takes back pipeline threads. It never waits for a peer (SRV-49).
 
 mod guests;
+mod handle;
 mod joining;
 mod keeping;
 mod parting;
@@ -16,6 +17,7 @@ use crate::recovery;
 use crate::repeats::Repeats;
 use crate::sessions::{Entry, Letter, Pipe};
 use crate::untold::Untold;
+pub use handle::Handle;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -35,7 +37,7 @@ use xdfs_secure::handshake::tls::{Farewell, HostIdentity, ServerIdentity};
 use xdfs_secure::keys::JoinSecret;
 use xdfs_secure::policy::{Directory, Fingerprint, Principal};
 use xdfs_secure::random;
-use xdfs_xio::dispatch::{Completion, DescriptorWaker, Dispatch, Dispatcher, Op, SocketId, Wake};
+use xdfs_xio::dispatch::{Completion, Dispatch, Dispatcher, Op, SocketId, Wake};
 use xdfs_xio::transport::{self, Address, Link, TransportOptions};
 
 /// What a server is told.
@@ -98,60 +100,6 @@ pub struct Server {
     pub(crate) draining: Option<Instant>,
     /// Another process has the listener.
     retired: bool,
-}
-
-/// Steers a running server from another thread.
-#[derive(Clone)]
-pub struct Handle {
-    authority: Present,
-    letters: SyncSender<Letter>,
-    waker: DescriptorWaker,
-}
-
-impl Handle {
-    /// Takes no new sessions and ends when the present ones are over, or at the drain deadline.
-    pub fn drain(&self) {
-        self.tell(Letter::Drain);
-    }
-
-    /// Takes no new sessions, lets the present ones go on for as long as they like, and ends when they are over: another
-    /// process has taken the listener over.
-    pub fn retire(&self) {
-        self.tell(Letter::Retire);
-    }
-
-    /// Ends now.
-    pub fn stop(&self) {
-        self.tell(Letter::Stop);
-    }
-
-    /// Writes the state to the log: sessions, threads, memory, rates (SRV-54).
-    pub fn status(&self) {
-        self.tell(Letter::Status);
-    }
-
-    /// Offers other exports, within other bounds, from now on. Operations that run keep what they were given, and whoever
-    /// is in stays in.
-    pub fn reload(&self, exports: Vec<Export>, limits: ServerLimits, policy: Policy) {
-        self.authority.replace(Authority::new(exports));
-        self.tell(Letter::Reload(Box::new((limits, policy))));
-    }
-
-    /// Shows this identity to everybody who connects from now on; its key is the one that it was.
-    pub fn present(&self, identity: ServerIdentity) {
-        self.tell(Letter::Present(Arc::new(identity)));
-    }
-
-    /// Ends the sessions of everybody of whom `ends` says so: what they logged in with was taken away.
-    pub fn revoke(&self, ends: impl Fn(&Principal) -> bool + Send + 'static) {
-        self.tell(Letter::Revoke(Box::new(ends)));
-    }
-
-    fn tell(&self, letter: Letter) {
-        // Waits for room rather than be lost: the listener never waits for us. It is an error where nobody listens any more.
-        let _ = self.letters.send(letter);
-        self.waker.wake();
-    }
 }
 
 /// Letters to the listener that may wait: one per pipeline that ends, and a few commands.
@@ -235,7 +183,7 @@ impl Server {
 
     /// Steers it from elsewhere.
     pub fn handle(&self) -> Handle {
-        Handle { authority: self.authority.clone(), letters: self.letters.clone(), waker: self.dispatch.waker() }
+        Handle::new(self.authority.clone(), self.letters.clone(), self.dispatch.waker())
     }
 
     /// Serves until it is told to end.

@@ -1,26 +1,31 @@
-//! What this process costs its host: resident memory and threads, as the kernel counts them.
+//! What the kernel says of this process: resident memory, threads, signals.
 
 use rustix::fs::{Mode, OFlags};
 
-/// A line of `/proc/self/status`, as a number of its unit.
-fn status(field: &str) -> Option<u64> {
+/// A line of `/proc/self/status`, as a number to this base.
+fn status(field: &str, base: u32) -> Option<u64> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let file = rustix::fs::open("/proc/self/status", flags, Mode::empty()).ok()?;
     let mut bytes = [0; 4096];
     let length = rustix::io::retry_on_intr(|| rustix::io::read(&file, &mut bytes)).ok()?;
     let text = std::str::from_utf8(&bytes[..length]).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))?;
-    line.split_whitespace().next()?.parse().ok()
+    u64::from_str_radix(line.split_whitespace().next()?, base).ok()
 }
 
 /// Bytes of memory that are resident now.
 pub fn resident_bytes() -> Option<u64> {
-    status("VmRSS").map(|kib| kib * 1024)
+    status("VmRSS", 10).map(|kib| kib * 1024)
 }
 
 /// Threads of this process.
 pub fn threads() -> Option<u64> {
-    status("Threads")
+    status("Threads", 10)
+}
+
+/// Whether this process ignores a signal, as one that was started with `nohup` does; not where the kernel does not say.
+pub fn ignores(signal: u32) -> bool {
+    status("SigIgn", 16).is_some_and(|mask| signal > 0 && mask.checked_shr(signal - 1).is_some_and(|bit| bit & 1 == 1))
 }
 
 #[cfg(test)]
@@ -29,5 +34,7 @@ mod tests {
     fn the_kernel_counts_this_process() {
         assert!(super::resident_bytes().is_some_and(|bytes| bytes > 100_000));
         assert!(super::threads().is_some_and(|count| count >= 1));
+        // Rust's runtime ignores SIGPIPE; nobody can ignore SIGKILL.
+        assert!(super::ignores(13) && !super::ignores(9) && !super::ignores(0) && !super::ignores(99));
     }
 }

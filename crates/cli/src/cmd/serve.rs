@@ -60,13 +60,7 @@ pub(crate) fn run(plan: ServePlan) -> Result<Exit, Failure> {
     let limit = descriptors::raise_limit();
     let offer = Offer::resolve(&plan, None)?;
     start::check_entry(&plan, &offer.needs)?;
-    let channels = offer.limits.channels;
-    if usize::from(offer.policy.channels_max) > channels {
-        let remedy = "raise it with 'ulimit -Hn' or LimitNOFILE=";
-        complain(&format!(
-            "all sessions together get at most {channels} channels: {limit} files may be open; {remedy}"
-        ));
-    }
+    start::tell_channels(&offer, limit);
     let audit = audit(&offer.fixed.audit)?;
     let (predecessor, inherited) = predecessor.unzip();
     let names = names(&offer);
@@ -90,14 +84,12 @@ pub(crate) fn run(plan: ServePlan) -> Result<Exit, Failure> {
     let tell = Arc::clone(&config.log);
     // What stops a server from listening is the network, whatever its kind.
     let server = Server::bind(config).map_err(|error| start::cannot_listen(offer.fixed.listen, &error))?;
-    // Before it is confined: afterwards nothing can be started.
+    // Before it is confined: afterwards nothing can be started, and no socket made.
     let standby = (plan.config.is_some() && offer.fixed.confinement != Confinement::Off).then(Standby::start);
     let standby = standby.transpose().map_err(|error| local("the process that waits to take over", &error))?;
     notify::prepare();
     let confined = confine(&offer.needs, offer.fixed.confinement).map_err(|error| local("--confinement", &error))?;
-    if !offer.quiet {
-        confined.notes.iter().for_each(|note| complain(note));
-    }
+    confined.notes.iter().filter(|_| !offer.quiet).for_each(|note| complain(note));
     let handle = server.handle();
     announce(plan.json, &names, &server.address().to_string(), &server.host_key().to_string())?;
     if !visitors && accounts.is_empty() {
@@ -112,23 +104,10 @@ pub(crate) fn run(plan: ServePlan) -> Result<Exit, Failure> {
     let reach = Reach::of(&offer.needs);
     // Ends with the server: nobody listens then. Started here, confined as the rest is.
     let _watching = watch(Arc::clone(&accounts), handle.clone(), (Arc::clone(&shown), Arc::clone(&tell)));
-    let host_key = server.host_key();
+    let (host_key, fixed) = (server.host_key(), offer.fixed);
     conduct(
         server,
-        Serving {
-            plan,
-            handle,
-            accounts,
-            host_key,
-            shown,
-            socket,
-            standby,
-            confined,
-            fixed: offer.fixed,
-            reach,
-            audit,
-            tell,
-        },
+        Serving { plan, handle, accounts, host_key, shown, socket, standby, confined, fixed, reach, audit, tell },
         signals,
     )
 }

@@ -37,8 +37,8 @@ fn call(call: &CallLine) -> Value {
     Value::Object(fields)
 }
 
-/// Name and fields of an event; none for what somebody asked to see.
-fn describe(event: &LogEvent) -> Option<(&'static str, Value)> {
+/// The same for a login, whatever became of it.
+fn login(event: &LogEvent) -> Option<(&'static str, Value)> {
     Some(match event {
         LogEvent::SessionOpened { session, peer, user, method, key, channels, asked, pipelines } => (
             "session_opened",
@@ -53,10 +53,6 @@ fn describe(event: &LogEvent) -> Option<(&'static str, Value)> {
                 "pipelines": pipelines,
             }),
         ),
-        LogEvent::SessionEnded { session, user, error } => (
-            "session_ended",
-            json!({"session": session.to_string(), "user": user, "outcome": outcome(error), "error": error}),
-        ),
         LogEvent::LoginFailed { peer, user, method, key, error } => (
             "login_failed",
             json!({
@@ -66,6 +62,17 @@ fn describe(event: &LogEvent) -> Option<(&'static str, Value)> {
                 "key": key.map(|key| key.to_string()),
                 "error": error,
             }),
+        ),
+        _ => return None,
+    })
+}
+
+/// Name and fields of an event; none for what somebody asked to see.
+fn describe(event: &LogEvent) -> Option<(&'static str, Value)> {
+    Some(match event {
+        LogEvent::SessionEnded { session, user, error } => (
+            "session_ended",
+            json!({"session": session.to_string(), "user": user, "outcome": outcome(error), "error": error}),
         ),
         LogEvent::GuestRefused { peer, error } => ("refused", json!({"peer": peer, "error": error})),
         LogEvent::ChannelLost { session, channel, error } => {
@@ -114,6 +121,7 @@ fn describe(event: &LogEvent) -> Option<(&'static str, Value)> {
             ("certificate", json!({"until": until, "state": if *out { "run out" } else { "runs out soon" }}))
         }
         LogEvent::Draining { sessions } => ("draining", json!({"sessions": sessions})),
+        LogEvent::SessionOpened { .. } | LogEvent::LoginFailed { .. } => return login(event),
         LogEvent::Status { .. } => return None,
     })
 }

@@ -55,6 +55,15 @@ pub(super) struct Fixed {
 }
 
 impl Fixed {
+    fn of(plan: &ServePlan, settings: &Settings) -> Result<Self, Failure> {
+        Ok(Self {
+            listen: plan.listen.or(settings.listen).unwrap_or(LISTEN),
+            confinement: plan.confinement.unwrap_or(settings.confinement),
+            audit: settings.log.audit.clone(),
+            state: state::folder(plan.state.as_deref().or(settings.state.as_deref()))?,
+        })
+    }
+
     /// The keys that have another value in `wanted`.
     pub(super) fn unlike(&self, wanted: &Self) -> Vec<&'static str> {
         let keys = [
@@ -78,12 +87,7 @@ impl Offer {
             Some(path) => Settings::read(path).map_err(|error| usage(&format_args!("--config {error}")))?,
             None => Settings::default(),
         };
-        let fixed = Fixed {
-            listen: plan.listen.or(settings.listen).unwrap_or(LISTEN),
-            confinement: plan.confinement.unwrap_or(settings.confinement),
-            audit: settings.log.audit.clone(),
-            state: state::folder(plan.state.as_deref().or(settings.state.as_deref()))?,
-        };
+        let fixed = Fixed::of(plan, &settings)?;
         let folder = running.map_or(&fixed.state, |running| &running.state).clone();
         let state = State::create(&folder).map_err(|error| failed(&error))?;
         let accounts = state.accounts().map_err(|error| failed(&error))?;

@@ -8,7 +8,9 @@ use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_server::privilege::Needs;
 use xdfs_xio::store::LocalPlace;
 
+use super::offer::Offer;
 use crate::exit::{Exit, Failure};
+use crate::output::complain;
 use crate::plan::{ExportPlan, Root, ServePlan};
 use crate::text::printable_path;
 
@@ -30,6 +32,17 @@ pub(super) fn check_entry(plan: &ServePlan, needs: &Needs) -> Result<(), Failure
         return Err(Failure::new(Exit::LocalStorage, message));
     }
     Ok(())
+}
+
+/// Says where the limit of open files allows fewer channels than a session may have.
+pub(super) fn tell_channels(offer: &Offer, limit: u64) {
+    let channels = offer.limits.channels;
+    if usize::from(offer.policy.channels_max) > channels {
+        let remedy = "raise it with 'ulimit -Hn' or LimitNOFILE=";
+        let text =
+            format!("all sessions together get at most {channels} channels: {limit} files may be open; {remedy}");
+        complain(&text);
+    }
 }
 
 /// An address that cannot be had is the kernel's answer, told once, with the option that names another.

@@ -59,19 +59,7 @@ impl Upload {
             },
             (Task::Check(entry), outcome) => self.checked(observer, entry, outcome),
             (Task::Extra | Task::Time(..), Err(_)) => self.books.summary.reduced += 1,
-            (Task::Finish(id), outcome) => {
-                // Its content is there; the time of a directory is a nicety, but one that is told.
-                if let Err(error) = outcome {
-                    self.books.summary.reduced += 1;
-                    // What was not granted is counted, as for attributes.
-                    if let Some(directory) = self.books.directories.get(id).filter(|_| error.kind != ErrorKind::Refused)
-                    {
-                        let path = if directory.path.is_empty() { b".".as_slice() } else { &directory.path };
-                        observer.note(&format!("{}: {error}", path.escape_ascii()));
-                    }
-                }
-                self.left(id);
-            }
+            (Task::Finish(id), outcome) => self.finished(observer, id, outcome.err()),
             (Task::Link { first, path, again }, outcome) => self.linked(observer, first, path, again, outcome.err()),
             (Task::Look(entry), outcome) => self.looked(observer, entry, outcome, safety),
             (Task::RemoveEmpty(path), Err(error))
@@ -84,6 +72,19 @@ impl Upload {
             (Task::Extra | Task::Time(..) | Task::Step | Task::Retouch(_) | Task::Extras(_), _)
             | (Task::Enter { .. } | Task::Walk { .. }, _) => {}
         }
+    }
+
+    /// Its content is there; the time of a directory is a nicety, but one that is told. What was not granted is counted, as
+    /// for attributes.
+    fn finished(&mut self, observer: &mut dyn Observer, id: DirectoryId, error: Option<Error>) {
+        if let Some(error) = error {
+            self.books.summary.reduced += 1;
+            if let Some(directory) = self.books.directories.get(id).filter(|_| error.kind != ErrorKind::Refused) {
+                let path = if directory.path.is_empty() { b".".as_slice() } else { &directory.path };
+                observer.note(&format!("{}: {error}", path.escape_ascii()));
+            }
+        }
+        self.left(id);
     }
 
     fn was_made(&mut self, observer: &mut dyn Observer, id: DirectoryId, error: Option<Error>) {
