@@ -353,7 +353,7 @@ impl Server {
 
     fn on_ended(&mut self, socket: SocketId) {
         if self.guests.contains_key(&socket) {
-            return self.cut(socket, "the peer closed the connection during the opening");
+            return self.guest_ended(socket);
         }
         self.idle_ended(socket, Error::new(ErrorKind::ConnectionLost, "the peer closed the connection"));
     }

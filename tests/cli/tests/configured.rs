@@ -121,7 +121,8 @@ fn a_server_is_confined_before_its_threads_start() {
     let tasks = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
     let mut seen = 0;
     for task in tasks {
-        let status = std::fs::read_to_string(task.unwrap().path().join("status")).unwrap();
+        // A thread that has ended meanwhile says nothing.
+        let Ok(status) = std::fs::read_to_string(task.unwrap().path().join("status")) else { continue };
         let field =
             |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or("").trim().to_owned();
         assert_eq!((field("NoNewPrivs:"), field("Seccomp:")), ("1".into(), "2".into()), "{status}");
@@ -191,8 +192,8 @@ fn a_new_export_is_served_by_a_new_process_and_a_running_transfer_goes_on() {
     event(&scene, "the end", |event| event["event"] == "draining");
 }
 
-/// Files beyond those that are sent side by side: most of them begin after the reload.
-const MANY: usize = 60;
+/// Small files, far more than may be on their way at a time: most of them are asked for after the reload.
+const MANY: usize = 3000;
 
 #[test]
 fn what_a_hand_over_takes_away_is_taken_from_the_sessions_of_the_old_process_too() {
@@ -200,19 +201,20 @@ fn what_a_hand_over_takes_away_is_taken_from_the_sessions_of_the_old_process_too
     let one = format!("{AUDIT}{}", export("files", "a", ""));
     let server = serve(&scene, &one);
     let successor = child_of(server.process()).expect("a process waits to take over");
-    let relay = Relay::paced(&server, 4 << 20);
+    let relay = Relay::holding(&server, 1, 4 << 20);
     scene.directory("tree");
     for number in 0..MANY {
-        scene.write(format!("tree/{number}"), &pattern(300 << 10, number as u64));
+        scene.write(format!("tree/{number}"), &pattern(10 << 10, number as u64));
     }
     let url = format!("xdfs://{}/files/tree#{}", relay.address(), server.host_key());
     let sending = scene.start(["cp", "-r", "--quiet", "tree", &url]);
-    event(&scene, "the first files", |event| event["event"] == "transfer" && event["outcome"] == "ok");
+    relay.wait_until_held();
     let fixed = one.replace("anonymous = \"rw\"", "anonymous = \"ro\"");
     reload(&scene, &server, &format!("{fixed}{}", export("more", "b", "")), "ok");
     event(&scene, "the hand-over", |event| event["event"] == "handed_over");
-    assert_ne!(sending.wait().code, Some(0), "what began before went on, and no more");
-    event(&scene, "a refusal", |event| event["event"] == "transfer" && event["outcome"] == "failed");
+    relay.release();
+    let outcome = sending.wait();
+    assert_ne!(outcome.code, Some(0), "what began before went on, and no more");
     assert!(scene.names("a/tree").len() < MANY);
     assert_eq!(server.wait(), Some(0));
     kill_process(successor, Signal::TERM).unwrap();

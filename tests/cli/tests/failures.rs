@@ -235,7 +235,8 @@ fn a_server_that_cannot_start_says_why() {
     scene.run(["serve", "--export", "data=file", "--listen", "127.0.0.1:0"]).ends_with(5).says(&["file", "directory"]);
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    let refused = scene.run(["serve", "--export", "data=.", "--listen", &address]);
+    scene.directory("data");
+    let refused = scene.run(["serve", "--export", "data=data", "--listen", &address]);
     refused.ends_with(4).says(&[&format!("cannot listen on {address}: "), "in use", "--listen ADDR:PORT"]);
     assert_eq!(refused.messages.matches("cannot listen").count(), 1, "{}", refused.messages);
 }

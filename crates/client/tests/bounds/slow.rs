@@ -67,7 +67,7 @@ fn five_thousand_silent_connections_keep_nobody_out_and_cost_little() {
     let silent: Vec<TcpStream> = (0..5000).map(|_| TcpStream::connect(address).unwrap()).collect();
     assert!(real_transfer(&serving, 4) < Duration::from_secs(1));
     let grown = resident_bytes().unwrap().saturating_sub(before);
-    assert!(grown < 16 * MIB, "{} MiB for 5,000 silent connections", grown / MIB);
+    assert!(grown < 20 * MIB, "{} MiB for 5,000 silent connections", grown / MIB);
     assert!(serving.status()[1] <= ServerLimits::default().silent);
     serving.wait_for_status("everything is gone", |state| state == [0, 0, 0]);
     let told = serving.count(|event| matches!(event, LogEvent::GuestRefused { .. }));

@@ -98,25 +98,27 @@ where
     /// Zeros under a tag, which is made over a block of them that is always there. At `integrity` the transport has zeros
     /// of its own; at `private` they are encrypted on their way into `encrypted`.
     fn send_zeros(&mut self, channel: ChannelId, head: &Head, extent: Extent, mut encrypted: Option<Buffer>) {
-        let length = extent.length() as usize;
-        let bytes = head.encode();
-        let made = self.zeros.take().map_or_else(|| Buffer::new(self.send_pool.payload_bytes()), Ok);
-        let made = made.map_err(|_| Error::new(ErrorKind::Resources, "no memory for a block of zeros"));
-        let sealed = made.and_then(|mut zeros| {
-            let line = self.lines.get_mut(&channel).ok_or_else(|| Error::new(ErrorKind::ConnectionLost, "is gone"))?;
-            let sealed = match &mut encrypted {
-                Some(into) => {
-                    line.sealer.seal_private_from(&bytes, &zeros.payload()[..length], &mut into.payload_mut()[..length])
-                }
-                None => {
-                    let headed = zeros.headed(length);
-                    headed[..32].copy_from_slice(&bytes);
-                    line.sealer.seal_integrity(headed)
-                }
-            };
-            self.zeros = Some(zeros);
-            Ok(sealed?)
-        });
+        let (length, bytes) = (extent.length() as usize, head.encode());
+        if self.zeros.is_none() {
+            self.zeros = Buffer::new(self.send_pool.payload_bytes()).ok();
+        }
+        let (Some(line), Some(zeros)) = (self.lines.get_mut(&channel), &mut self.zeros) else {
+            if let Some(buffer) = encrypted {
+                self.send_pool.give(buffer);
+            }
+            return self.lose(channel, Error::new(ErrorKind::Resources, "no memory for a block of zeros"));
+        };
+        let sealed = match &mut encrypted {
+            Some(into) => {
+                line.sealer.seal_private_from(&bytes, &zeros.payload()[..length], &mut into.payload_mut()[..length])
+            }
+            None => {
+                let headed = zeros.headed(length);
+                headed[..32].copy_from_slice(&bytes);
+                line.sealer.seal_integrity(headed)
+            }
+        };
+        let sealed = sealed.map_err(Error::from);
         let (origin, body) = match encrypted {
             Some(buffer) => (Origin::Pool, Body::Buffer { buffer, from: 0, to: length }),
             None => (Origin::Nowhere, Body::Zero { length: extent.length() }),

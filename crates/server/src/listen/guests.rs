@@ -103,20 +103,31 @@ impl Server {
 
     /// Ends a guest, with the reason in the log.
     pub(super) fn cut(&mut self, socket: SocketId, error: &str) {
-        // A client that has nothing more to offer just goes.
-        let told = self.count_failed(socket, false);
-        self.admission.leave(socket);
-        if let Some(guest) = self.guests.remove(&socket) {
-            self.dispatch.detach(socket, &mut Vec::new());
-            match &guest.then {
-                Then::Session(opening) => self.roster.end(opening.id),
-                Then::Join(id, channel, _) => self.roster.gave_up(*id, *channel),
-                Then::Opening | Then::Close => {}
-            }
-            if !matches!(guest.then, Then::Close) && told == 0 {
-                self.tell_refusal(guest.peer, error.into());
-            }
+        self.count_failed(socket, false);
+        if let Some(guest) = self.forget(socket).filter(|guest| !matches!(guest.then, Then::Close)) {
+            self.tell_refusal(guest.peer, error.into());
         }
+    }
+
+    /// The guest's connection ended. Who had nothing more to offer just goes, and that was told.
+    pub(super) fn guest_ended(&mut self, socket: SocketId) {
+        if self.count_failed(socket, false) > 0 {
+            self.forget(socket);
+        } else {
+            self.cut(socket, "the peer closed the connection during the opening");
+        }
+    }
+
+    fn forget(&mut self, socket: SocketId) -> Option<Guest> {
+        self.admission.leave(socket);
+        let guest = self.guests.remove(&socket)?;
+        self.dispatch.detach(socket, &mut Vec::new());
+        match &guest.then {
+            Then::Session(opening) => self.roster.end(opening.id),
+            Then::Join(id, channel, _) => self.roster.gave_up(*id, *channel),
+            Then::Opening | Then::Close => {}
+        }
+        Some(guest)
     }
 
     /// Says why not, and closes when that is out.
