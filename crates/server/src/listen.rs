@@ -275,7 +275,7 @@ impl Server {
         if self.draining.is_some() {
             return Err(Error::new(ErrorKind::Draining, "the server is shutting down; try again later"));
         }
-        negotiate::grant(open, &*self.policy_for(principal)?)
+        negotiate::grant(open, &*self.policy_for(principal, open.pipelines > 1)?)
     }
 
     fn accept(

@@ -70,8 +70,9 @@ impl Tally {
 }
 
 impl Server {
-    /// What is granted to one more session of `principal`: the policy, cut to what is left. Refused where nothing is.
-    pub(super) fn policy_for(&mut self, principal: &Principal) -> Result<Cow<'_, Policy>, Error> {
+    /// What is granted to one more session of `principal`: the policy, cut to what is left. Refused where nothing is. Only
+    /// for `several` pipelines does it look at those of the other sessions.
+    pub(super) fn policy_for(&mut self, principal: &Principal, several: bool) -> Result<Cow<'_, Policy>, Error> {
         let mut tally = Tally::default();
         let mut pipelines = 0;
         for (id, other, channels) in self.roster.sessions() {
@@ -81,7 +82,9 @@ impl Server {
             }
             if other.user == principal.user {
                 tally.user.add(channels);
-                pipelines += self.sessions.get(&id).map_or(1, |entry| entry.pipes.len());
+                if several {
+                    pipelines += self.sessions.get(&id).map_or(1, |entry| entry.pipes.len());
+                }
             }
         }
         let limits = &self.config.limits;
