@@ -275,3 +275,23 @@ fn two_writers_at_once_lose_nothing() {
     });
     assert_eq!(state.accounts().unwrap().iter().count(), 20);
 }
+
+#[test]
+fn root_gives_a_service_what_it_makes_and_nothing_that_it_finds() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    const SERVICE: u32 = 4711;
+    let (place, _) = Place::new();
+    std::os::unix::fs::chown(&place.0, Some(SERVICE), Some(SERVICE)).unwrap();
+    // Another name of a file of root's, left there by whoever may write into the folder.
+    place.write("victim", "root's own");
+    std::fs::hard_link(place.file("victim"), place.file("lock")).unwrap();
+    let state = State::open(&place.0).unwrap().unwrap();
+    state.edit(|accounts| accounts.add("anna", anna())).unwrap();
+    assert_eq!(place.file("victim").metadata().unwrap().uid(), 0);
+    assert_eq!(place.file(FILE).metadata().unwrap().uid(), SERVICE);
+    std::fs::remove_file(place.file("lock")).unwrap();
+    state.edit(|accounts| accounts.add("bert", Account::default())).unwrap();
+    assert_eq!(place.file("lock").metadata().unwrap().uid(), SERVICE);
+}
