@@ -151,6 +151,8 @@ fn logins_that_say_much_and_not_all_are_bounded_in_memory() {
     let waiting: Vec<TcpStream> = (0..most).map(|number| unfinished(from(number), address)).collect();
     let opened = real_transfer(&serving, 2);
     assert!(opened < Duration::from_secs(1), "a real login took {opened:?}");
+    // The real one took the place of the oldest.
+    assert_eq!(serving.status()[1], most - 1, "the others wait");
     let each = resident_bytes().unwrap().saturating_sub(before) / most as u64;
     println!("{each} bytes for a login that said nearly all of OPEN");
     assert!(each < OPEN_BYTES_MAX, "{each} bytes for each of {most} logins");
