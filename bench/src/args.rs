@@ -107,6 +107,8 @@ pub enum Shape {
     Small,
     /// A thousand small files that survive a power cut.
     SmallFiles,
+    /// A directory of a million names, listed and summed up.
+    Names,
     /// Directory trees, copied and compared.
     Trees,
     /// What the same command sends when it was killed at 90 %.

@@ -4,6 +4,7 @@
 mod conversations;
 mod corpus;
 mod coverage;
+mod guide;
 mod heap;
 mod mutate;
 mod random;
@@ -21,7 +22,8 @@ static HEAP: heap::Counting = heap::Counting;
 
 const USAGE: &str = "\
 xdfs-fuzz [--short] [--seconds N] [--executions N] [--seed N] [--target NAME]...
-    without --short, --seconds or --executions: until stopped, with a new seed every minute
+    without --short, --guided, --seconds or --executions: until stopped, with a new seed every minute
+xdfs-fuzz --guided [--seconds N]          guided by coverage, N seconds for each target; without N until stopped
 xdfs-fuzz --replay             run the committed corpus once
 xdfs-fuzz --coverage           replay it with counters, and fail below 95 % of the decoders' lines
 xdfs-fuzz --target NAME --input FILE      run one input
@@ -29,6 +31,8 @@ xdfs-fuzz --write-corpus       write the seeds into the corpus";
 
 /// Executions of CI's share, over all targets.
 const SHORT_EXECUTIONS: u64 = 10_200_000;
+/// Seconds of each target in a round that goes on until stopped.
+const GUIDED_ROUND_SECONDS: u64 = 60;
 /// The canaries are found within this many executions each, or the harness is broken.
 const CANARY_EXECUTIONS: u64 = 200_000;
 
@@ -48,6 +52,7 @@ fn main() -> ExitCode {
 #[derive(Default)]
 struct Arguments {
     short: bool,
+    guided: bool,
     replay: bool,
     coverage: bool,
     write_corpus: bool,
@@ -66,6 +71,7 @@ fn arguments() -> Result<Arguments, String> {
         let number = |text: String| text.parse().map_err(|_| format!("{text} is no number"));
         match word.as_str() {
             "--short" => arguments.short = true,
+            "--guided" => arguments.guided = true,
             "--replay" => arguments.replay = true,
             "--coverage" => arguments.coverage = true,
             "--write-corpus" => arguments.write_corpus = true,
@@ -106,6 +112,9 @@ fn start() -> Result<String, String> {
     if arguments.coverage {
         return coverage::measure();
     }
+    if arguments.guided {
+        return guided(&arguments);
+    }
     if arguments.short {
         return short(&arguments);
     }
@@ -125,6 +134,15 @@ fn short(arguments: &Arguments) -> Result<String, String> {
     }
     let lines = coverage::measure()?;
     Ok(format!("{replayed} inputs replayed, {done} executions, {} canaries found out; {lines}", CANARIES.len()))
+}
+
+fn guided(arguments: &Arguments) -> Result<String, String> {
+    if let Some(seconds) = arguments.seconds {
+        return guide::run(&arguments.targets, seconds);
+    }
+    loop {
+        println!("{}", guide::run(&arguments.targets, GUIDED_ROUND_SECONDS)?);
+    }
 }
 
 fn long(arguments: &Arguments) -> Result<String, String> {

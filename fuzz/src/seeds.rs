@@ -2,6 +2,7 @@
 //! conversations for the session. `--write-corpus` writes them; what a run finds is added to the corpus by hand.
 
 mod calls;
+mod kept;
 mod texts;
 
 use crate::{conversations, corpus};
@@ -22,6 +23,7 @@ pub(crate) fn all() -> Vec<Seed> {
     seeds.extend(calls::all());
     seeds.extend(conversations::all());
     seeds.extend(texts::all());
+    seeds.extend(kept::all());
     seeds
 }
 

@@ -4,7 +4,7 @@
 //! A generator lives beside what it shows: as an example of its crate that compares instead of writing with `--check`,
 //! or as a module of tests of the same name.
 
-use crate::{Failure, Outcome, process, tree};
+use crate::{Failure, Outcome, process, tally::Tally, tree};
 
 /// Packages with their folders that have generated files.
 const PACKAGES: [(&str, &str); 2] = [("xdfs-proto", "crates/proto"), ("xdfs-secure", "crates/secure")];
@@ -29,16 +29,15 @@ pub(crate) fn has_fuzz() -> bool {
     tree::root().join("fuzz/Cargo.toml").exists()
 }
 
-/// Runs the fuzz program: `--short` is CI's share (the corpus again, then a fixed number of executions).
-pub(crate) fn fuzz(short: bool) -> Outcome {
+/// Runs the fuzz program with `arguments`: `--short` is CI's share (the corpus again, then a fixed number of executions),
+/// `--guided` is guided by coverage. What it leaves out is counted.
+pub(crate) fn fuzz(arguments: &[&str], tally: &mut Tally) -> Outcome {
     if !has_fuzz() {
         return Err("there is no fuzz/Cargo.toml".into());
     }
     let mut command = process::cargo(&["run", "--quiet", "--release", "--manifest-path", "fuzz/Cargo.toml", "--"]);
-    if short {
-        command.arg("--short");
-    }
-    process::run(&mut command)?;
+    command.args(arguments);
+    process::run_counted(&mut command, tally)?;
     Ok("the fuzz program found nothing".to_owned())
 }
 

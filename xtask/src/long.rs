@@ -1,7 +1,7 @@
 //! The long forms of suites whose short form is part of every run: one command each. It must not decide what they check: that is
 //! said by the tests, which read how long from the environment.
 
-use crate::{Outcome, process};
+use crate::{Outcome, compat, process};
 
 /// One long form.
 struct Form {
@@ -20,6 +20,7 @@ const FORMS: &[Form] = &[
         filter: &["many_sessions"],
         variables: &[("XDFS_SIM_SESSIONS", "1000000")],
     },
+    Form { name: "model", package: "xdfs-test-model", filter: &["holds"], variables: &[("XDFS_MODEL", "large")] },
     Form {
         name: "crash",
         package: "xdfs-test-crash",
@@ -45,6 +46,18 @@ const FORMS: &[Form] = &[
         variables: &[("XDFS_TREE_KILLS", "50")],
     },
     Form {
+        name: "real-trees",
+        package: "xdfs-test-cli",
+        filter: &["--test", "real", "every_command"],
+        variables: &[("XDFS_REAL_RUNS", "30")],
+    },
+    Form {
+        name: "real-kills",
+        package: "xdfs-test-cli",
+        filter: &["--test", "real", "a_copy_that_was_killed"],
+        variables: &[("XDFS_REAL_KILLS", "50")],
+    },
+    Form {
         name: "races",
         package: "xdfs-test-conformance",
         filter: &["--test", "store", "race"],
@@ -66,8 +79,11 @@ const FORMS: &[Form] = &[
 
 /// Runs the long form `name`; `amount` takes the place of its first figure.
 pub(crate) fn run(name: &str, amount: Option<&str>) -> Outcome {
+    if name == "compat" {
+        return compat::run(amount);
+    }
     let Some(form) = FORMS.iter().find(|form| form.name == name) else {
-        let names: Vec<&str> = FORMS.iter().map(|form| form.name).collect();
+        let names: Vec<&str> = FORMS.iter().map(|form| form.name).chain(["compat"]).collect();
         return Err(format!("there is no long form '{name}': {}", names.join(", ")).into());
     };
     let mut arguments = vec!["test", "--release", "--locked", "--package", form.package];

@@ -4,6 +4,7 @@
 //! of the product, and the product never depends on it.
 
 mod ci;
+mod compat;
 mod deny;
 mod generated;
 mod hops;
@@ -19,6 +20,7 @@ mod tidy;
 mod tree;
 
 use std::process::ExitCode;
+use tally::Tally;
 
 /// Why a check did not pass: one line or several, ready to be shown.
 #[derive(Debug)]
@@ -58,12 +60,15 @@ usage: cargo run -p xtask -- COMMAND
   states             the drawn state machines are those of the code
   vectors            the golden frames are those of the code
   fuzz [--short]     feed the decoders made-up input; --short replays the corpus and stops after CI's share
+  fuzz --guided [S]  the same, guided by coverage (libFuzzer), S seconds for each target; without S until stopped
   hops               what a block costs: the system calls of a real transfer
   deny               banned crates, licences and sources of the dependencies
   reqs               requirements of docs/papers.md that name neither a test nor a reason
-  long NAME [AMOUNT] a suite at length: seeds (1,000,000 sessions), crash (10,000 kills, as many errors),
-                     cuts (power cuts, 7,200 s), kills (5 GiB, 40 kills), tree-kills (50), races (20,000 rounds),
-                     paths (1,000,000), login-timing (2,000 logins each: whether their time tells who exists)
+  long NAME [AMOUNT] a suite at length: seeds (1,000,000 sessions), model (its large settings), crash (10,000 kills,
+                     as many errors), cuts (power cuts, 7,200 s), kills (5 GiB, 40 kills), tree-kills (50), real-trees
+                     (30 runs of each command in each direction), real-kills (50 of each side and of both), races
+                     (20,000 rounds), compat (an earlier version beside this one), paths (1,000,000), login-timing
+                     (2,000 logins each: whether their time tells who exists)
   setup              install the Debian packages which the tests need
 ";
 
@@ -77,8 +82,10 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::check(),
         ["states"] => generated::states(),
         ["vectors"] => generated::vectors(),
-        ["fuzz"] => generated::fuzz(false),
-        ["fuzz", "--short"] => generated::fuzz(true),
+        ["fuzz"] => generated::fuzz(&[], &mut Tally::default()),
+        ["fuzz", "--short"] => generated::fuzz(&["--short"], &mut Tally::default()),
+        ["fuzz", "--guided"] => generated::fuzz(&["--guided"], &mut Tally::default()),
+        ["fuzz", "--guided", seconds] => generated::fuzz(&["--guided", "--seconds", seconds], &mut Tally::default()),
         ["hops"] => hops::check(),
         ["deny"] => deny::check(),
         ["reqs"] => reqs::check(),

@@ -1,8 +1,9 @@
-//! Lists the requirements of docs/papers.md for which nobody says how they are shown to hold.
+//! Checks docs/papers.md: every requirement that the project has taken on has a row, and its row says how it is shown to hold.
 //!
 //! A requirement is a table row whose first cell is its id: `| WIRE-01 | … |`. Its row names a test, in back quotes, as
-//! `path/to/file.rs` or `path/to/file.rs::name_of_the_test`, and the test exists; or one of its cells starts with
-//! `reason:` and says why there is none. No requirement has two rows: they would come to say different things.
+//! `path/to/file.rs::name_of_the_test`, and that is a test; or one of its cells starts with `reason:` and says why there is
+//! none. A file without the name of a test is a place and shows nothing. No requirement has two rows: they would come to say
+//! different things.
 
 use std::collections::BTreeMap;
 
@@ -10,6 +11,19 @@ use crate::tree::{self, File};
 use crate::{Outcome, verdict};
 
 const TABLE: &str = "docs/papers.md";
+
+/// The groups that were taken on, each with the number of its last requirement; they are numbered from 1.
+const GROUPS: &[(&str, usize)] = &[
+    ("WIRE", 76),
+    ("FTSM", 32),
+    ("PATHM", 16),
+    ("CHAN", 25),
+    ("XDOPI", 8),
+    ("SEC", 39),
+    ("SRV", 107),
+    ("CLI", 34),
+    ("STOR", 26),
+];
 
 /// Is there a table?
 pub(crate) fn exists() -> bool {
@@ -20,12 +34,12 @@ pub(crate) fn exists() -> bool {
 pub(crate) fn check() -> Outcome {
     let files = tree::files()?;
     let table = files.iter().find(|file| file.path == TABLE).ok_or_else(|| format!("there is no {TABLE}"))?;
-    let (count, findings) = judge(&table.text, &files);
+    let (count, findings) = judge(&table.text, GROUPS, &files);
     verdict(findings, format!("{count} requirements name a test or a reason"))
 }
 
-/// How many requirements the table has, and what is wrong with its rows.
-fn judge(table: &str, files: &[File]) -> (usize, Vec<String>) {
+/// How many requirements the table has, and what is wrong with it.
+fn judge(table: &str, groups: &[(&str, usize)], files: &[File]) -> (usize, Vec<String>) {
     let mut findings = Vec::new();
     let mut line_of = BTreeMap::new();
     for (number, line) in (1..).zip(table.lines()) {
@@ -38,6 +52,11 @@ fn judge(table: &str, files: &[File]) -> (usize, Vec<String>) {
         if let Err(what) = shown(&cells, files) {
             findings.push(format!("{TABLE}:{number}: {id} {what}"));
         }
+    }
+    for (group, last) in groups {
+        let missing =
+            (1..=*last).map(|number| format!("{group}-{number:02}")).filter(|id| !line_of.contains_key(&**id));
+        findings.extend(missing.map(|id| format!("{TABLE}: {id} has no row")));
     }
     (line_of.len(), findings)
 }
@@ -64,23 +83,39 @@ fn shown(cells: &[&str], files: &[File]) -> Result<(), String> {
         }
         let file =
             files.iter().find(|file| file.path == path).ok_or_else(|| format!("names {path}, which is not there"))?;
-        match name.map(|name| name.rsplit("::").next().unwrap_or(name)) {
-            Some(name)
-                if !file.text.contains(&format!("fn {name}(")) && !file.text.contains(&format!("def {name}(")) =>
-            {
-                return Err(format!("names {quoted}, and {path} has no test of that name"));
-            }
-            Some(_) => tests += 1,
-            None if file.text.contains("#[test]") || is_test(path) => tests += 1,
-            None => {} // where it lives
+        // Without a name it is where something lives.
+        let Some(name) = name.map(|name| name.rsplit("::").next().unwrap_or(name)) else { continue };
+        if !is_test(file, name, files) {
+            return Err(format!("names {quoted}, and {path} has no test of that name"));
         }
+        tests += 1;
     }
     let reason = cells.iter().any(|cell| cell.strip_prefix("reason:").is_some_and(|reason| !reason.trim().is_empty()));
     if tests > 0 || reason { Ok(()) } else { Err("names neither a test nor a reason".to_owned()) }
 }
 
-fn is_test(path: &str) -> bool {
-    path.starts_with("tests/") || path.contains("/tests/")
+/// Whether `name` is a test of `file`: a function under `#[test]`, or one of a suite, which a macro of the same package makes
+/// tests of for every member.
+fn is_test(file: &File, name: &str, files: &[File]) -> bool {
+    let code = file.code();
+    let lines: Vec<&str> = code.lines().map(str::trim).collect();
+    let defines = |line: &str| words(line).collect::<Vec<_>>().windows(2).any(|pair| pair == ["fn", name]);
+    let Some(at) = lines.iter().position(|line| defines(line)) else { return false };
+    let attributes = lines[..at].iter().rev().take_while(|line| line.is_empty() || line.starts_with("#["));
+    if attributes.into_iter().any(|line| line.starts_with("#[test]")) {
+        return true;
+    }
+    let package = file.path.split("/tests/").next().unwrap_or_default();
+    let makes_tests =
+        |other: &&File| other.path.starts_with(&format!("{package}/tests/")) && other.text.contains("#[test] fn $");
+    files.iter().filter(makes_tests).any(|suite| {
+        let code = suite.code();
+        code.lines().any(|line| !defines(line) && words(line).any(|word| word == name))
+    })
+}
+
+fn words(line: &str) -> impl Iterator<Item = &str> {
+    line.split(|letter: char| !letter.is_alphanumeric() && letter != '_').filter(|word| !word.is_empty())
 }
 
 #[cfg(test)]
@@ -90,9 +125,11 @@ mod tests {
     fn files() -> Vec<File> {
         let file = |path: &str, text: &str| File { path: path.to_owned(), text: text.to_owned() };
         vec![
-            file("crates/proto/src/a.rs", "fn a() {}"),
-            file("crates/proto/src/b.rs", "#[test]\nfn b_is_b() {}"),
+            file("crates/proto/src/a.rs", "fn a() {}\n// #[test]\nfn b() {}"),
+            file("crates/proto/src/b.rs", "#[test]\n/// It is.\n#[ignore]\nfn b_is_b() {}\n\nfn helper() {}"),
             file("tests/sim/src/c.rs", "pub fn c() {}"),
+            file("tests/suite/tests/main.rs", "macro_rules! all { () => { #[test] fn $test() {} } }\nall! { d_is_d, }"),
+            file("tests/suite/tests/d.rs", "pub fn d_is_d() {}\npub fn helper() {}"),
         ]
     }
 
@@ -110,22 +147,24 @@ mod tests {
     }
 
     #[test]
-    fn a_test_counts_when_it_exists() {
+    fn a_test_counts_and_any_other_function_or_file_does_not() {
         assert!(passes("| A-1 | x | `crates/proto/src/b.rs::b_is_b` |"));
-        assert!(passes("| A-1 | x | `tests/sim/src/c.rs` |"));
-        assert!(!passes("| A-1 | x | `crates/proto/src/b.rs::gone` |"));
-        assert!(!passes("| A-1 | x | `crates/proto/src/gone.rs` |"));
+        assert!(passes("| A-1 | x | `tests/suite/tests/d.rs::d_is_d` |"));
+        for named in ["proto/src/b.rs::helper", "proto/src/b.rs::gone", "proto/src/a.rs::b", "proto/src/gone.rs"] {
+            assert!(!passes(&format!("| A-1 | x | `crates/{named}` |")), "{named}");
+        }
+        assert!(!passes("| A-1 | x | `tests/suite/tests/d.rs::helper` |"));
+        assert!(!passes("| A-1 | x | `tests/sim/src/c.rs::c` |"));
+        assert!(!passes("| A-1 | x | `crates/proto/src/b.rs` |"));
     }
 
     #[test]
-    fn a_requirement_with_two_rows_is_a_finding() {
-        let row = "| A-1 | x | `crates/proto/src/b.rs::b_is_b` |";
-        assert_eq!(judge(row, &files()), (1, vec![]));
-        let (count, findings) = judge(&format!("{row}\n\n## again\n\n{row}\n"), &files());
-        assert_eq!(
-            (count, findings.as_slice()),
-            (1, ["docs/papers.md:5: A-1 has a row already, in line 1".to_owned()].as_slice())
-        );
+    fn a_requirement_with_two_rows_or_none_is_a_finding() {
+        let row = "| A-01 | x | `crates/proto/src/b.rs::b_is_b` |";
+        assert_eq!(judge(row, &[("A", 1)], &files()), (1, vec![]));
+        let (count, findings) = judge(&format!("{row}\n\n## again\n\n{row}\n"), &[("A", 2)], &files());
+        let wrong = ["docs/papers.md:5: A-01 has a row already, in line 1", "docs/papers.md: A-02 has no row"];
+        assert_eq!((count, findings), (1, wrong.map(str::to_owned).to_vec()));
     }
 
     #[test]

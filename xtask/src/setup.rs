@@ -12,6 +12,8 @@ enum Sign {
     Program(&'static str),
     /// `python3` finds this module.
     PythonModule(&'static str),
+    /// The programs that read the compiler's counters: the toolchain's own, or those of this name.
+    Counters(&'static str),
 }
 
 /// A Debian package.
@@ -28,7 +30,9 @@ const NEEDS: &[Need] = &[
     need("strace", Sign::Program("strace"), "counts the system calls of a transfer"),
     need("e2fsprogs", Sign::Program("mkfs.ext4"), "a file system whose power is cut"),
     need("rsync", Sign::Program("rsync"), "judges what a copy of a tree kept"),
-    need("openssh-client", Sign::Program("ssh-keygen"), "keys in the format that users have"),
+    need("util-linux", Sign::Program("unshare"), "namespaces and loop devices"),
+    need("mount", Sign::Program("losetup"), "loop devices and file systems on them"),
+    need("llvm-19", Sign::Counters("llvm-profdata-19"), "counts the lines that the fuzz corpus reaches"),
     need("systemd", Sign::Program("systemd-analyze"), "judges how exposed the service is"),
     need("python3", Sign::Program("python3"), "the minimal client in another language"),
     need("python3-cryptography", Sign::PythonModule("cryptography"), "AES-GCM for the minimal client"),
@@ -39,26 +43,8 @@ const fn need(package: &'static str, sign: Sign, why: &'static str) -> Need {
     Need { package, sign, why }
 }
 
-/// Adds the toolchain's own programs for counting lines, which the fuzz program uses. Where that cannot be, it says so and
-/// everything else still runs: the toolchain may have come another way.
-fn counting_tools() {
-    if !program("rustup") {
-        return;
-    }
-    let rustup = |arguments: &[&str]| Command::new("rustup").args(arguments).stdin(Stdio::null()).output();
-    let installed = rustup(&["component", "list", "--installed"]).map(|output| output.stdout).unwrap_or_default();
-    if String::from_utf8_lossy(&installed).contains("llvm-tools") {
-        return;
-    }
-    println!("set-up: adding llvm-tools to the toolchain (counts the lines that the fuzz corpus reaches)");
-    if !rustup(&["component", "add", "llvm-tools"]).is_ok_and(|output| output.status.success()) {
-        println!("set-up: rustup cannot add llvm-tools; those lines will not be counted");
-    }
-}
-
 /// Installs what is missing.
 pub(crate) fn install() -> Outcome {
-    counting_tools();
     let missing: Vec<&Need> = NEEDS.iter().filter(|need| !is_there(&need.sign)).collect();
     if missing.is_empty() {
         return Ok("set-up: everything is there".to_owned());
@@ -83,7 +69,15 @@ fn is_there(sign: &Sign) -> bool {
     match sign {
         Sign::Program(name) => program(name),
         Sign::PythonModule(name) => python_with(name).is_some(),
+        Sign::Counters(name) => program(name) || toolchain_counts(),
     }
+}
+
+/// Whether the toolchain has its own `llvm-profdata`: `rustup component add llvm-tools`.
+fn toolchain_counts() -> bool {
+    let sysroot = process::output(Command::new("rustc").args(["--print", "sysroot"])).unwrap_or_default();
+    let folders = std::fs::read_dir(Path::new(sysroot.trim()).join("lib/rustlib"));
+    folders.is_ok_and(|folders| folders.flatten().any(|host| host.path().join("bin/llvm-profdata").is_file()))
 }
 
 /// The Python that tests run: the one that has what the minimal client needs.

@@ -40,7 +40,7 @@ fn run(args: Args) -> Result<bool> {
         "{} x {}, Linux {}, congestion control {}, load {}",
         machine.cpus, machine.cpu, machine.kernel, machine.congestion, machine.load_at_start
     );
-    let mut report = Report::new(machine);
+    let mut report = Report::new(machine, shapes::rounds(&world.args));
     let mut outcome = Ok(());
     for shape in world.args.shapes.clone() {
         outcome = shapes::run(&world, shape, &mut report);
@@ -50,6 +50,9 @@ fn run(args: Args) -> Result<bool> {
     }
     report.goals = goals::check(&report);
     print!("{}", goals::terminal(&report.goals));
+    if let Some(caveat) = report.caveat() {
+        println!("\n{caveat}");
+    }
     // What was measured before an interruption is not lost.
     report.write(&world)?;
     outcome?;

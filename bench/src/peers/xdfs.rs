@@ -119,11 +119,11 @@ impl System for Xdfs {
         };
         Ok(match work {
             Work::Memory { direction: Direction::Up, bytes, .. } => {
-                command.arg(format!("zero:{bytes}")).arg(format!("xdfs://127.0.0.1:{port}/m/null{pin}"))
+                command.arg(format!("random:{bytes}")).arg(format!("xdfs://127.0.0.1:{port}/m/null{pin}"))
             }
             Work::Memory { direction: Direction::Down, bytes, .. } => command
                 .args(["--length", &bytes.to_string()])
-                .arg(format!("xdfs://127.0.0.1:{port}/m/zero{pin}"))
+                .arg(format!("xdfs://127.0.0.1:{port}/m/random{pin}"))
                 .arg("null:"),
             Work::File { direction: Direction::Up, source, target, .. }
             | Work::Tree { direction: Direction::Up, source, target, .. }

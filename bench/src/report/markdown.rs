@@ -6,7 +6,8 @@ use std::fmt::Write;
 use super::{Report, table};
 use crate::args::{PeerName, Shape};
 use crate::cell::{CellReport, SystemReport};
-use crate::shapes::{clients, idle, login, resume, sessions, small_files, stall};
+use crate::goals::Goal;
+use crate::shapes::{clients, idle, login, names, resume, sessions, small_files, stall};
 
 /// Columns of the table of ratios.
 const PEERS: [(PeerName, &str); 6] = [
@@ -36,6 +37,9 @@ pub(super) fn render(report: &Report) -> String {
         machine.load_at_start,
         report.command,
     );
+    if let Some(caveat) = report.caveat() {
+        let _ = writeln!(text, "\n**{caveat}**");
+    }
     ratios(&mut text, &report.cells);
     for cell in &report.cells {
         let (columns, rows) = table::rows(cell);
@@ -72,17 +76,25 @@ pub(super) fn render(report: &Report) -> String {
     for one in &report.small_files {
         paragraph(&mut text, &small_files::text(one));
     }
+    for one in &report.names {
+        paragraph(&mut text, &names::text(one));
+    }
     for one in &report.resumes {
         paragraph(&mut text, &resume::text(one));
     }
-    if !report.goals.is_empty() {
-        let _ = writeln!(text, "\n**Goals**\n\n| goal | wanted | found | |\n|---|--:|--:|---|");
-        for goal in &report.goals {
-            let verdict = if goal.met { "met" } else { "**missed**" };
-            let _ = writeln!(text, "| {} | {} | {:.3} | {verdict} |", goal.what, goal.wanted(), goal.found);
-        }
-    }
+    goals(&mut text, &report.goals);
     text
+}
+
+fn goals(text: &mut String, goals: &[Goal]) {
+    if goals.is_empty() {
+        return;
+    }
+    let _ = writeln!(text, "\n**Goals**\n\n| goal | wanted | found | |\n|---|--:|--:|---|");
+    for goal in goals {
+        let verdict = if goal.met { "met" } else { "**missed**" };
+        let _ = writeln!(text, "| {} | {} | {:.3} | {verdict} |", goal.what, goal.wanted(), goal.found);
+    }
 }
 
 /// One line per cell: the rate of xdfs, and how many times faster it was than each peer.

@@ -12,6 +12,7 @@ use crate::machine::Machine;
 use crate::shapes::clients::ClientsReport;
 use crate::shapes::idle::IdleReport;
 use crate::shapes::login::LoginReport;
+use crate::shapes::names::NamesReport;
 use crate::shapes::resume::ResumeReport;
 use crate::shapes::sessions::SessionsReport;
 use crate::shapes::small_files::SmallFilesReport;
@@ -27,6 +28,8 @@ pub struct Report {
     pub command: String,
     /// Where it ran.
     pub machine: Machine,
+    /// Rounds of each measurement.
+    pub rounds: u32,
     /// Tables.
     pub cells: Vec<CellReport>,
     /// Many clients.
@@ -41,19 +44,25 @@ pub struct Report {
     pub stalls: Vec<StallReport>,
     /// Many small files.
     pub small_files: Vec<SmallFilesReport>,
+    /// Directories of many names.
+    pub names: Vec<NamesReport>,
     /// Copies that go on.
     pub resumes: Vec<ResumeReport>,
     /// The goals that these results say something about.
     pub goals: Vec<Goal>,
 }
 
+/// Fewest rounds behind a figure that is quoted: with fewer the median is a neighbour's burst or a cold page now and then.
+const ROUNDS_QUOTED: u32 = 7;
+
 impl Report {
     /// An empty report.
-    pub fn new(machine: Machine) -> Self {
+    pub fn new(machine: Machine, rounds: u32) -> Self {
         Self {
             version: env!("CARGO_PKG_VERSION"),
             command: std::env::args().collect::<Vec<_>>().join(" "),
             machine,
+            rounds,
             cells: Vec::new(),
             clients: Vec::new(),
             idle: Vec::new(),
@@ -61,9 +70,16 @@ impl Report {
             logins: Vec::new(),
             stalls: Vec::new(),
             small_files: Vec::new(),
+            names: Vec::new(),
             resumes: Vec::new(),
             goals: Vec::new(),
         }
+    }
+
+    /// Why none of the figures may be quoted, where that is so.
+    pub fn caveat(&self) -> Option<String> {
+        let few = self.rounds < ROUNDS_QUOTED;
+        few.then(|| format!("{} rounds: figures of fewer than {ROUNDS_QUOTED} are not to be quoted", self.rounds))
     }
 
     /// Writes the files that the command line names.
@@ -91,8 +107,10 @@ impl Report {
         let logins = self.logins.iter().filter(|one| one.failure.is_some()).map(|_| "login".to_owned());
         let stalls = self.stalls.iter().filter(|one| one.failure.is_some()).map(|_| "stall".to_owned());
         let small = self.small_files.iter().filter(|one| one.failure.is_some()).map(|_| "small files".to_owned());
+        let names = self.names.iter().filter(|one| one.failure.is_some()).map(|_| "names".to_owned());
         let resumes = self.resumes.iter().filter(|one| one.failure.is_some()).map(|_| "resume".to_owned());
-        let others = clients.chain(idle).chain(sessions).chain(logins).chain(stalls).chain(small).chain(resumes);
+        let others =
+            clients.chain(idle).chain(sessions).chain(logins).chain(stalls).chain(small).chain(names).chain(resumes);
         cells.chain(others).collect()
     }
 }

@@ -7,6 +7,7 @@ pub mod idle;
 mod levels;
 pub mod login;
 mod memory;
+pub mod names;
 mod private;
 pub mod resume;
 pub mod sessions;
@@ -35,6 +36,7 @@ pub fn run(world: &World, shape: Shape, report: &mut Report) -> Result<()> {
         Shape::Login => login::run(world, report),
         Shape::Small => small::run(world, report),
         Shape::SmallFiles => small_files::run(world, report),
+        Shape::Names => names::run(world, report),
         Shape::Resume => resume::run(world, report),
         Shape::Stall => stall::run(world, report),
         Shape::Trees => trees::run(world, report),
@@ -47,6 +49,7 @@ pub fn run(world: &World, shape: Shape, report: &mut Report) -> Result<()> {
                 Shape::Durable,
                 Shape::SmallFiles,
                 Shape::Trees,
+                Shape::Names,
                 Shape::Resume,
                 Shape::Small,
                 Shape::Clients,
@@ -75,7 +78,7 @@ fn chosen(args: &Args, fitting: &[PeerName]) -> Vec<PeerName> {
 }
 
 /// Rounds: three in a quick run.
-fn rounds(args: &Args) -> u32 {
+pub fn rounds(args: &Args) -> u32 {
     if args.quick { args.rounds.min(3) } else { args.rounds }
 }
 

@@ -11,6 +11,7 @@ use xdfs_client::{Error, ErrorKind};
 use xdfs_secure::Zeroizing;
 
 use crate::exit::{Exit, Failure};
+use crate::text;
 
 /// The terminal of this process.
 const TERMINAL: &str = "/dev/tty";
@@ -45,7 +46,7 @@ pub(crate) fn new_password(user: &str) -> Result<Zeroizing<Vec<u8>>, Failure> {
     Ok(first)
 }
 
-fn ask(question: &str, shown: bool) -> Result<Option<Zeroizing<Vec<u8>>>, Error> {
+fn ask(question: &str, echo: bool) -> Result<Option<Zeroizing<Vec<u8>>>, Error> {
     if !std::io::stderr().is_terminal() {
         return Ok(None);
     }
@@ -54,7 +55,7 @@ fn ask(question: &str, shown: bool) -> Result<Option<Zeroizing<Vec<u8>>>, Error>
         |error: std::io::Error| Error::new(ErrorKind::Resources, format!("the terminal cannot be used: {error}"));
     let raw = Raw::enter(&terminal).map_err(|errno| failed(errno.into()))?;
     let mut keys = &terminal;
-    let answer = keys.write_all(question.as_bytes()).and_then(|()| read_line(&mut keys, shown));
+    let answer = keys.write_all(text::shown(question).as_bytes()).and_then(|()| read_line(&mut keys, echo));
     drop(raw);
     // The line end that was typed was not shown.
     let _ = keys.write_all(b"\n");

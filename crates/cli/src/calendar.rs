@@ -1,30 +1,21 @@
-//! Points in time as people write them, in UTC and the Gregorian calendar, without a time zone's data.
+//! Points in time as people write them, in UTC and the Gregorian calendar.
 
-/// Seconds of a day.
-const DAY: i64 = 86_400;
-
-/// Days from 1 March of year 0 to 1 January 1970.
-const DAYS_TO_1970: i64 = 719_468;
+use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
 
 /// Now, in seconds since 1970; a clock before that is taken for 1970.
 pub(crate) fn now() -> u64 {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }
 
-/// Seconds since 1970 as `2026-11-20 13:47:26`, in the Gregorian calendar for all times.
+/// Seconds since 1970 as `2026-11-20 13:47:26`, in the Gregorian calendar for all times; as `@` and the number behind the years
+/// that have four digits.
 pub(crate) fn shown(seconds: i64) -> String {
-    let (days, second) = (seconds.div_euclid(DAY), seconds.rem_euclid(DAY));
-    // Counted from 1 March of year 0, leap days come last in a year, and 400 years repeat exactly.
-    let shifted = i128::from(days) + i128::from(DAYS_TO_1970);
-    let era = shifted.div_euclid(146_097);
-    let day_of_era = shifted.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    let year = year_of_era + era * 400 + i128::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}", second / 3600, second / 60 % 60, second % 60)
+    match Timestamp::from_second(seconds) {
+        Ok(time) => time.strftime("%Y-%m-%d %H:%M:%S").to_string(),
+        Err(_) => format!("@{seconds}"),
+    }
 }
 
 /// The same for a time that is never negative.
@@ -76,21 +67,10 @@ pub(crate) fn parse_expiry(text: &str) -> Result<Expiry, String> {
 
 /// The first second of a day.
 fn parse_day(text: &str) -> Option<u64> {
-    let number = |part: &str, digits: usize| {
-        (part.len() == digits && part.bytes().all(|byte| byte.is_ascii_digit())).then(|| part.parse::<i64>().ok())?
-    };
-    let mut parts = text.split('-');
-    let (year, month, day) = (number(parts.next()?, 4)?, number(parts.next()?, 2)?, number(parts.next()?, 2)?);
-    if parts.next().is_some() || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
-        return None;
-    }
-    let year_from_march = year - i64::from(month <= 2);
-    let (era, year_of_era) = (year_from_march.div_euclid(400), year_from_march.rem_euclid(400));
-    let day_of_year = (153 * (month + if month > 2 { -3 } else { 9 }) + 2) / 5 + day - 1;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    let seconds = (era * 146_097 + day_of_era - DAYS_TO_1970) * DAY;
-    // A day that the month does not have comes out as one of the next month.
-    shown(seconds).starts_with(text).then_some(u64::try_from(seconds).ok())?
+    let day = Date::strptime("%Y-%m-%d", text).ok()?;
+    // Nothing may be left out: each day has one form.
+    let midnight = (day.to_string() == text).then(|| day.to_zoned(TimeZone::UTC).ok())??;
+    u64::try_from(midnight.timestamp().as_second()).ok()
 }
 
 #[cfg(test)]
@@ -110,9 +90,9 @@ mod tests {
         ] {
             assert_eq!(shown(seconds), text);
         }
-        // The ends of the range do not overflow.
-        assert!(shown(i64::MAX).ends_with("-04 15:30:07"));
-        shown(i64::MIN);
+        // Behind the last year with four digits.
+        assert_eq!(shown(i64::MAX), "@9223372036854775807");
+        assert_eq!(shown(i64::MIN), "@-9223372036854775808");
         assert_eq!(shown_unsigned(u64::MAX), shown(i64::MAX));
     }
 

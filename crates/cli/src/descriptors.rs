@@ -1,10 +1,30 @@
 //! Open files: each channel is one, so the soft limit goes up to the hard one, and what still does not fit is said.
 
+use crate::exit::{Exit, Failure};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use xdfs_server::ServerLimits;
 
 /// Open files that are no channels: standard streams, listener, dispatcher, one pipe and one file per thread, stores.
 const DESCRIPTORS_BESIDE_CHANNELS: u64 = 64;
+
+/// The same at least: what is left for them where few files may be open.
+const CHANNELS_PART: u64 = 8;
+/// Open files without which nothing can be copied: 16 are open before the first file is, of a server of two exports 30.
+const CLIENT_MIN: u64 = 32;
+/// See [`CLIENT_MIN`].
+const SERVER_MIN: u64 = 64;
+
+/// Says how many open files are needed where fewer are allowed.
+pub(crate) fn must_do(limit: u64, server: bool) -> Result<(), Failure> {
+    let least = if server { SERVER_MIN } else { CLIENT_MIN };
+    if limit >= least {
+        return Ok(());
+    }
+    let text = format!(
+        "only {limit} files may be open, and {least} are needed; raise the limit with 'ulimit -Hn {least}' or LimitNOFILE={least}"
+    );
+    Err(Failure::new(Exit::LocalStorage, text))
+}
 
 /// Raises the soft limit of open files to the hard one. Returns the limit that holds then.
 pub(crate) fn raise_limit() -> u64 {
@@ -17,7 +37,7 @@ pub(crate) fn raise_limit() -> u64 {
 
 /// How many of `channels` fit under `limit`, and what to say when that is fewer.
 pub(crate) fn channels_that_fit(channels: u16, limit: u64) -> (u16, Option<String>) {
-    let room = limit.saturating_sub(DESCRIPTORS_BESIDE_CHANNELS).max(1);
+    let room = limit.saturating_sub(DESCRIPTORS_BESIDE_CHANNELS).max(limit / CHANNELS_PART).max(1);
     if u64::from(channels) <= room {
         return (channels, None);
     }
@@ -56,7 +76,16 @@ mod tests {
         assert_eq!(fitting, 960);
         assert!(message.is_some_and(|message| message.contains("961 channels") && message.contains("1024")));
         assert_eq!(channels_that_fit(8, 10).0, 1);
+        assert_eq!(channels_that_fit(8, 64), (8, None));
+        assert_eq!(channels_that_fit(8, 32).0, 4);
         assert_eq!(channels_that_fit(4096, u64::MAX), (4096, None));
+    }
+
+    #[test]
+    fn who_may_open_too_few_files_is_told_how_many_are_needed() {
+        assert!(must_do(CLIENT_MIN, false).is_ok() && must_do(SERVER_MIN, true).is_ok());
+        let failure = must_do(SERVER_MIN - 1, true).unwrap_err();
+        assert!(failure.message.contains("63") && failure.message.contains("64"), "{}", failure.message);
     }
 
     #[test]

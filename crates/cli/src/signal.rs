@@ -1,4 +1,5 @@
-//! Signals as flags: Ctrl-C and SIGTERM ask to stop, a second one ends the program at once, SIGUSR1 asks for a report.
+//! Signals as flags: Ctrl-C, SIGTERM and a terminal that is gone (SIGHUP) ask to stop, a second one ends the program at once,
+//! SIGUSR1 asks for a report.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -15,17 +16,23 @@ use crate::exit::{Exit, Failure};
 /// Set once somebody asked to stop; shared with whatever has to notice.
 pub(crate) type StopFlag = Arc<AtomicBool>;
 
-/// The flag that Ctrl-C and SIGTERM set. The second of them ends the program with the code of a cancelled one.
+/// What asks a command to stop: Ctrl-C, SIGTERM, and SIGHUP where whoever started it did not ask for that to be ignored (nohup).
+fn stop_signals() -> impl Iterator<Item = i32> {
+    let hangup = (!ignores(SIGHUP.unsigned_abs())).then_some(SIGHUP);
+    [SIGINT, SIGTERM].into_iter().chain(hangup)
+}
+
+/// The flag that these signals set. The second of them ends the program with the code of a cancelled one.
 pub(crate) fn stop_flag() -> Result<StopFlag, Failure> {
     let stop = StopFlag::default();
-    register(&stop).map_err(cannot_register)?;
+    register(&stop, stop_signals()).map_err(cannot_register)?;
     Ok(stop)
 }
 
 /// The flag alone: a second Ctrl-C ends nothing, so what has to be cleaned up is cleaned up.
 pub(crate) fn stop_flag_for_cleanup() -> Result<StopFlag, Failure> {
     let stop = StopFlag::default();
-    for signal in [SIGINT, SIGTERM] {
+    for signal in stop_signals() {
         flag::register(signal, Arc::clone(&stop)).map_err(cannot_register)?;
     }
     Ok(stop)
@@ -34,14 +41,14 @@ pub(crate) fn stop_flag_for_cleanup() -> Result<StopFlag, Failure> {
 /// A socket that can be read once somebody asked to stop.
 pub(crate) fn wake_on_stop() -> io::Result<UnixStream> {
     let (wake, waker) = UnixStream::pair()?;
-    for signal in [SIGINT, SIGTERM] {
+    for signal in stop_signals() {
         low_level::pipe::register(signal, waker.try_clone()?)?;
     }
     Ok(wake)
 }
 
-fn register(stop: &StopFlag) -> io::Result<()> {
-    for signal in [SIGINT, SIGTERM] {
+fn register(stop: &StopFlag, signals: impl Iterator<Item = i32>) -> io::Result<()> {
+    for signal in signals {
         // In this order: the first signal finds the flag down and raises it, the second finds it up.
         flag::register_conditional_shutdown(signal, Exit::Cancelled as i32, Arc::clone(stop))?;
         flag::register(signal, Arc::clone(stop))?;
@@ -64,6 +71,8 @@ pub(crate) enum Asked {
     Report,
     /// Read the configuration again: SIGHUP.
     Reload,
+    /// Stop at once: the audit log cannot be written.
+    LogFailed,
     /// Nothing: the work has ended by itself.
     Ended,
 }
@@ -73,14 +82,28 @@ pub(crate) enum Asked {
 pub(crate) struct Signals {
     wake: UnixStream,
     waker: UnixStream,
-    asked: [(Asked, StopFlag); 5],
+    asked: [(Asked, StopFlag); 6],
 }
 
 /// Tells the waiting thread that the work has ended, when it goes: a panic drops it, too.
 #[derive(Debug)]
-pub(crate) struct Teller {
+pub(crate) struct Teller(Alarm);
+
+/// Tells the waiting thread one thing.
+#[derive(Debug)]
+pub(crate) struct Alarm {
     waker: UnixStream,
-    ended: StopFlag,
+    flag: StopFlag,
+}
+
+impl Alarm {
+    /// Tells it, once.
+    pub(crate) fn raise(&self) {
+        if !self.flag.swap(true, Ordering::AcqRel) {
+            // The other end lives as long as anybody waits at it.
+            let _ = (&self.waker).write_all(&[0]);
+        }
+    }
 }
 
 impl Signals {
@@ -93,9 +116,10 @@ impl Signals {
         let (wake, waker) = UnixStream::pair()?;
         let flag = StopFlag::default;
         // In the order in which they are reported.
-        let asked = [Asked::Ended, Asked::Interrupt, Asked::Terminate, Asked::Report, Asked::Reload];
+        let asked = [Asked::Ended, Asked::Interrupt, Asked::Terminate, Asked::Report, Asked::Reload, Asked::LogFailed];
         let asked = asked.map(|asked| (asked, flag()));
-        register(&StopFlag::default())?;
+        // A server's SIGHUP is another matter.
+        register(&StopFlag::default(), [SIGINT, SIGTERM].into_iter())?;
         for (signal, (_, flag)) in [SIGINT, SIGTERM, SIGUSR1].into_iter().zip(&asked[1..]) {
             flag::register(signal, Arc::clone(flag))?;
             low_level::pipe::register(signal, waker.try_clone()?)?;
@@ -116,8 +140,17 @@ impl Signals {
 
     /// For the thread that does the work.
     pub(crate) fn teller(&self) -> Result<Teller, Failure> {
+        self.alarm(0).map(Teller)
+    }
+
+    /// For whoever finds that the audit log cannot be written.
+    pub(crate) fn log_alarm(&self) -> Result<Alarm, Failure> {
+        self.alarm(5)
+    }
+
+    fn alarm(&self, index: usize) -> Result<Alarm, Failure> {
         let waker = self.waker.try_clone().map_err(cannot_register)?;
-        Ok(Teller { waker, ended: Arc::clone(&self.asked[0].1) })
+        Ok(Alarm { waker, flag: Arc::clone(&self.asked[index].1) })
     }
 
     /// The next thing that was asked.
@@ -135,9 +168,7 @@ impl Signals {
 
 impl Drop for Teller {
     fn drop(&mut self) {
-        self.ended.store(true, Ordering::Release);
-        // The other end lives as long as anybody waits at it.
-        let _ = self.waker.write_all(&[0]);
+        self.0.raise();
     }
 }
 

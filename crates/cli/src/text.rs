@@ -1,27 +1,90 @@
-//! Names of files as people may see them.
+//! Foreign text as people may see it: names of files, users and keys, messages of a peer.
 //!
-//! A file's name can hold any byte but NUL and the slash. On a terminal a control byte in it could move the cursor or
-//! worse, so no name reaches a message without passing here.
+//! A file's name can hold any byte but NUL and the slash, and a peer says what it likes. On a terminal a control character could
+//! move the cursor, a direction mark could turn the text around it, and a character that is not seen could make two names look
+//! alike. So no such text reaches a person without passing here: names by [`printable`], and everything that goes to a terminal or
+//! a log once more by [`shown`]. `--json` keeps the true text ([`json_line`]).
+//!
+//! What is shown as it is: letters, marks, numbers, punctuation, symbols and the space. What is escaped, as `\u{202e}`: control
+//! characters (Cc), format characters and tags (Cf), line and paragraph separators (Zl, Zp), spaces but the usual one (Zs), private
+//! use (Co), what Unicode does not assign (Cn), letters and marks that are not seen, and marks without a letter or too many at one.
+//! The categories are those of the standard library.
 
+use std::fmt::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// `bytes` with control characters and what is no UTF-8 escaped (`\n`, `\x1b`, `\xff`), everything else unchanged.
-pub(crate) fn printable(bytes: &[u8]) -> String {
-    let mut shown = String::with_capacity(bytes.len());
-    for chunk in bytes.utf8_chunks() {
-        for character in chunk.valid().chars() {
-            if character.is_control() || is_invisible(character) {
-                shown.extend(character.escape_default());
-            } else {
-                shown.push(character);
+/// Marks at one letter. Written languages need three or four; hundreds cover the lines above and below.
+const MARKS_MAX: u32 = 8;
+
+/// How a character is shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Look {
+    /// By itself.
+    Plain,
+    /// Together with the character before it.
+    Mark,
+    /// Not at all, or by what it does to others.
+    Hidden,
+}
+
+fn look(character: char) -> Look {
+    match character {
+        ' '..='~' => Look::Plain,
+        // Seen as nothing: fillers of Hangul, Khmer vowels, variation selectors, the empty cell of Braille.
+        '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}' => Look::Hidden,
+        '\u{2800}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{ffa0}' | '\u{e0000}'..='\u{e0fff}' => Look::Hidden,
+        _ => {
+            let alone = character.escape_debug().eq([character]);
+            // Behind another character the standard library leaves a mark as it is, and nothing else that it escapes.
+            let behind = || ['a', character].iter().collect::<String>().escape_debug().eq(['a', character]);
+            match alone {
+                true => Look::Plain,
+                false if behind() => Look::Mark,
+                false => Look::Hidden,
             }
         }
+    }
+}
+
+/// Writes text with what is hidden escaped, and tells how many marks are at its last character.
+struct Writer {
+    shown: String,
+    /// None at the start, where a mark has nothing to stand at.
+    marks: Option<u32>,
+}
+
+impl Writer {
+    fn of(bytes: usize) -> Self {
+        Self { shown: String::with_capacity(bytes), marks: None }
+    }
+
+    fn push(&mut self, character: char) {
+        match (look(character), self.marks) {
+            (Look::Plain, _) => self.marks = Some(0),
+            (Look::Mark, Some(marks)) if marks < MARKS_MAX => self.marks = Some(marks + 1),
+            _ => {
+                self.shown.extend(character.escape_default());
+                self.marks = None;
+                return;
+            }
+        }
+        self.shown.push(character);
+    }
+}
+
+/// A name, with what is hidden and what is no UTF-8 escaped (`\n`, `\u{1b}`, `\xff`), everything else unchanged.
+pub(crate) fn printable(bytes: &[u8]) -> String {
+    let mut writer = Writer::of(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        chunk.valid().chars().for_each(|character| writer.push(character));
         for byte in chunk.invalid() {
-            shown.push_str(&format!("\\x{byte:02x}"));
+            // A String takes everything.
+            let _ = write!(writer.shown, "\\x{byte:02x}");
+            writer.marks = None;
         }
     }
-    shown
+    writer.shown
 }
 
 /// A local path for people.
@@ -29,21 +92,137 @@ pub(crate) fn printable_path(path: &Path) -> String {
     printable(path.as_os_str().as_bytes())
 }
 
-/// Characters that change how the text around them is shown: direction marks and zero-width ones.
-fn is_invisible(character: char) -> bool {
-    matches!(character, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+/// Longest name that a message shows whole, and how much of a longer one.
+const SHOWN_BYTES_MAX: usize = 440;
+const START_BYTES: usize = 200;
+
+/// A name in a message: of a very long one how it begins, and its length.
+pub(crate) fn shortened(bytes: &[u8]) -> String {
+    match bytes.get(..START_BYTES) {
+        Some(start) if bytes.len() > SHOWN_BYTES_MAX => format!("{}... ({} bytes)", printable(start), bytes.len()),
+        _ => printable(bytes),
+    }
+}
+
+/// A message, of which parts may come from elsewhere: line breaks and tabs are the program's own, since foreign text passes
+/// [`printable`] or comes without control characters.
+pub(crate) fn shown(message: &str) -> String {
+    let mut writer = Writer::of(message.len());
+    for character in message.chars() {
+        match character {
+            '\n' | '\t' => {
+                writer.shown.push(character);
+                writer.marks = None;
+            }
+            other => writer.push(other),
+        }
+    }
+    writer.shown
+}
+
+/// A line of JSON with what is hidden escaped as JSON does it, inside of strings, where alone it can be: another text and the same
+/// value.
+pub(crate) fn json_line(json: String) -> String {
+    if json.is_ascii() && !json.contains('\u{7f}') {
+        return json;
+    }
+    let mut line = String::with_capacity(json.len());
+    let mut units = [0; 2];
+    for character in json.chars() {
+        if look(character) != Look::Hidden {
+            line.push(character);
+            continue;
+        }
+        for unit in character.encode_utf16(&mut units) {
+            // A String takes everything.
+            let _ = write!(line, "\\u{unit:04x}");
+        }
+    }
+    line
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// What a peer would send to fool a reader.
+    const NASTY: &[char] = &[
+        '\u{0}',
+        '\u{7}',
+        '\u{1b}',
+        '\u{7f}',
+        '\u{9b}',
+        '\u{ad}',
+        '\u{61c}',
+        '\u{200b}',
+        '\u{200d}',
+        '\u{200e}',
+        '\u{2028}',
+        '\u{2029}',
+        '\u{202e}',
+        '\u{2060}',
+        '\u{2066}',
+        '\u{2069}',
+        '\u{feff}',
+        '\u{fff9}',
+        '\u{e000}',
+        '\u{e0041}',
+        '\u{e0101}',
+        '\u{10fffd}',
+        '\u{378}',
+        '\u{3164}',
+        '\u{115f}',
+        '\u{fe0f}',
+        '\u{a0}',
+        '\u{3000}',
+        '\u{2800}',
+        '\u{1d173}',
+    ];
+
+    #[test]
+    fn of_a_name_without_an_end_the_start_and_the_length_are_shown() {
+        assert_eq!(shortened(&[b'a'; 440]), "a".repeat(440));
+        assert_eq!(shortened(&[b'a'; 20_991]), format!("{}... (20991 bytes)", "a".repeat(200)));
+    }
+
     #[test]
     fn a_name_cannot_command_the_terminal() {
         assert_eq!(printable(b"plain name.bin"), "plain name.bin");
-        assert_eq!(printable("gr\u{fc}n \u{65e5}".as_bytes()), "gr\u{fc}n \u{65e5}");
+        assert_eq!(printable(b"it's a \"q\" \\ $x"), "it's a \"q\" \\ $x");
+        assert_eq!(
+            printable("gr\u{fc}n \u{65e5}\u{672c} \u{1f600}".as_bytes()),
+            "gr\u{fc}n \u{65e5}\u{672c} \u{1f600}"
+        );
         assert_eq!(printable(b"a\x1b[2Jb\n\r\x07"), "a\\u{1b}[2Jb\\n\\r\\u{7}");
         assert_eq!(printable(b"\xff\xc3"), "\\xff\\xc3");
         assert_eq!(printable("a\u{202e}b\u{9b}c".as_bytes()), "a\\u{202e}b\\u{9b}c");
+    }
+
+    #[test]
+    fn nothing_that_is_not_seen_reaches_a_person() {
+        for character in NASTY {
+            let text = format!("a{character}b");
+            let escaped = format!("a{}b", character.escape_default());
+            assert_eq!(printable(text.as_bytes()), escaped, "{character:?}");
+            assert_eq!(shown(&text), escaped, "{character:?}");
+        }
+        assert_eq!(shown("xdfs: one\n\ttwo\n"), "xdfs: one\n\ttwo\n");
+    }
+
+    #[test]
+    fn marks_stand_at_a_letter_and_do_not_flood_the_lines_around_it() {
+        assert_eq!(printable("gru\u{308}n".as_bytes()), "gru\u{308}n");
+        assert_eq!(printable("\u{308}n".as_bytes()), "\\u{308}n");
+        let flood = format!("a{}", "\u{301}".repeat(1000));
+        assert_eq!(printable(flood.as_bytes()).matches('\u{301}').count(), MARKS_MAX as usize);
+    }
+
+    #[test]
+    fn json_keeps_the_value_and_shows_nothing_that_is_hidden() {
+        let text: String = NASTY.iter().chain("\u{fc}\u{65e5}".chars().collect::<Vec<_>>().iter()).collect();
+        let line = json_line(serde_json::to_string(&text).unwrap());
+        assert_eq!(serde_json::from_str::<String>(&line).unwrap(), text);
+        assert!(line.chars().all(|character| look(character) != Look::Hidden), "{line}");
+        assert!(line.contains('\u{fc}'), "{line}");
     }
 }

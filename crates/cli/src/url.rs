@@ -40,6 +40,8 @@ pub(crate) struct Url {
     pub(crate) path: RelPath,
     /// It ended in a slash: only a directory will do.
     pub(crate) directory: bool,
+    /// What is in the directory is meant, without its name: a source of `cp -r` that ended in `/.`.
+    pub(crate) contents: bool,
     /// The server's key, `SHA256:` and 43 digits, where it was pinned.
     pub(crate) key: Option<String>,
 }
@@ -173,7 +175,7 @@ impl Url {
             b"" if server => (String::new(), RelPath::default(), true),
             path => parse_path(path)?,
         };
-        Ok(Self { user, host, port, export, path, directory, key })
+        Ok(Self { user, host, port, export, path, directory, contents: false, key })
     }
 
     /// The last component of the path; the root has none.
@@ -235,7 +237,8 @@ impl fmt::Display for Url {
                 }
             }
         }
-        if self.directory {
+        // The server itself has no export, and its slash is there.
+        if self.directory && !self.export.is_empty() {
             f.write_str("/")?;
         }
         match &self.key {

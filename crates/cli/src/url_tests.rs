@@ -28,6 +28,15 @@ fn every_part_of_a_full_url_is_found() {
 }
 
 #[test]
+fn the_url_of_a_server_is_shown_as_it_is_read() {
+    for text in ["xdfs://localhost", "xdfs://localhost/"] {
+        let url = Url::parse_listed(OsStr::new(text)).unwrap();
+        assert_eq!(url.to_string(), "xdfs://localhost/");
+        assert_eq!(Url::parse_listed(OsStr::new(&url.to_string())), Ok(url));
+    }
+}
+
+#[test]
 fn what_is_left_out_has_its_default() {
     let url = parse("xdfs://localhost/data/x").unwrap();
     assert_eq!((url.user, url.port, url.key), (None, 2799, None));
@@ -233,6 +242,7 @@ proptest! {
             export: "data".to_owned(),
             path,
             directory,
+            contents: false,
             key: None,
         };
         let text = url.to_string();

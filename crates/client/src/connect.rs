@@ -80,6 +80,15 @@ pub(crate) struct Connected {
     pub opened: Box<ClientOpened>,
 }
 
+/// "Connection reset by peer": the number of a connection that was lost after somebody had answered, which may pass by itself;
+/// a server that was never there has none.
+const LOST_IN_OPENING: u16 = 104;
+
+/// Whether the connection was lost after somebody had answered and before there was a session.
+pub fn was_lost_in_opening(error: &Error) -> bool {
+    error.kind == ErrorKind::ConnectionLost && error.errno == LOST_IN_OPENING
+}
+
 /// Connects channel 1 and carries its opening to the end. `first` is an operation that OPEN carries.
 pub(crate) fn open(
     options: &ConnectOptions,
@@ -93,7 +102,8 @@ pub(crate) fn open(
     let socket = dispatch.attach(link, &[]).map_err(resources)?;
     let (opening, step) = ClientOpening::start(wishes(options, first)?)?;
     let until = dispatch.now().after(options.deadline);
-    let mut carrying = Carrying { dispatch: &mut dispatch, socket, opening, options, until, ahead: None };
+    let mut carrying =
+        Carrying { dispatch: &mut dispatch, socket, opening, options, until, answered: false, ahead: None };
     let opened = carrying.run(step)?;
     let detached = dispatch.detach(socket, &mut Vec::new());
     Ok(Connected { dispatch, link: detached.link, unread: detached.unread, opened })
@@ -148,6 +158,8 @@ struct Carrying<'a> {
     opening: ClientOpening,
     options: &'a ConnectOptions,
     until: Instant,
+    /// Somebody answered at the address.
+    answered: bool,
     /// A password that is salted and stretched beside a round trip.
     ahead: Option<JoinHandle<Stretched>>,
 }
@@ -157,6 +169,7 @@ impl Carrying<'_> {
         let mut step = step;
         self.dispatch.submit(Op::Connect { socket: self.socket });
         self.wait()?;
+        self.answered = true;
         loop {
             step = match step {
                 ClientStep::Go { send, want } => {
@@ -222,7 +235,8 @@ impl Carrying<'_> {
                         _ => "the server closed the connection".into(),
                     };
                     let text = format!("cannot connect to {address}: {text}");
-                    return Err(Error::new(ErrorKind::ConnectionLost, text));
+                    let error = Error::new(ErrorKind::ConnectionLost, text);
+                    return Err(if self.answered { error.with_errno(LOST_IN_OPENING) } else { error });
                 }
                 Completion::Deadline => {
                     let text = format!("no answer from {address} within {:?}", self.options.deadline);

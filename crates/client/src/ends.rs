@@ -1,5 +1,6 @@
 //! The local ends of a transfer: what is uploaded, and where a download goes.
 
+use crate::journal::authenticated;
 use std::sync::Arc;
 use xdfs_engine::host::{Job, Staged};
 use xdfs_engine::transfer::{SourceSide, sum};
@@ -62,11 +63,10 @@ impl Payload {
     }
 
     /// The hash of these bytes, as [`crate::Session::sum`] tells it of a server's. Reads them all.
-    pub fn sum(mut self) -> Result<Digest, Error> {
-        let on = || false;
+    pub fn sum(self) -> Result<Digest, Error> {
         match self.length {
-            Some(length) if !self.source.is_sequential() => sum::of_range(&self.source, self.offset, length, &on),
-            limit => sum::of_stream(&mut self.source, limit, &on),
+            Some(length) if !self.source.is_sequential() => sum::of_range(self.source, self.offset, length),
+            limit => sum::of_stream(self.source, limit),
         }
     }
 
@@ -145,7 +145,8 @@ impl Target {
     }
 
     /// A local file that was looked at already.
-    pub fn place(place: LocalPlace, existing: Existing) -> Self {
+    pub fn place(mut place: LocalPlace, existing: Existing) -> Self {
+        place.store = authenticated(place.store);
         let looked = place.clone();
         Self::resumable(
             move |transfer| looked.kept(transfer),

@@ -57,6 +57,7 @@ mod ends;
 mod host;
 pub mod identity;
 mod joining;
+mod journal;
 mod options;
 mod pipelines;
 mod requests;
@@ -67,8 +68,9 @@ pub mod tree;
 pub mod trust;
 
 pub use calls::{Batch, Facts, Page, Pages, PendingReply, Reply, failed};
-pub use connect::Offer;
+pub use connect::{Offer, was_lost_in_opening};
 pub use ends::{Content, Payload, Staging, Target};
+pub use journal::{authenticated, use_journal_key};
 pub use options::{ConnectOptions, GetOptions, PutOptions, Verify};
 pub use session::{Session, SessionFacts};
 pub use transfer::{RemoteFile, Report, Transfer};

@@ -10,12 +10,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
-use xdfs_engine::blocking::{Blocking, Share};
+use xdfs_engine::blocking::Blocking;
 use xdfs_engine::bounds;
 use xdfs_engine::group::{Group, GroupChannel};
 use xdfs_engine::host::Ending;
 use xdfs_engine::mail::{Command, Mail, Post};
 use xdfs_engine::pump::{DiskMode, Parts, Pump};
+use xdfs_engine::schedule::Share;
 use xdfs_proto::base::{Error, ErrorKind, PipelineId};
 use xdfs_proto::session::{Bugs, Role, Session as Machine, SessionLimits};
 use xdfs_proto::wire::control::ChannelGrant;
@@ -196,7 +197,7 @@ fn parts(
     let post = host.joiner.posts[own].clone();
     let mut peers: Vec<_> = host.joiner.posts.iter().cloned().map(Some).collect();
     peers[own] = None;
-    Parts { dispatch, host, mailbox, post, peers, pipeline, blocking, share: Share(0), disk, retire: false }
+    Parts { dispatch, host, mailbox, post, peers, pipeline, blocking, share: Share::default(), disk, retire: false }
 }
 
 /// Serves a pipeline to its end. A mistake of ours ends the session, and nobody waits for it.

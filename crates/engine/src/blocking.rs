@@ -1,10 +1,13 @@
-//! The bounded pool for storage calls that may take long: open, stage, check, commit (design rule 11). A pipeline's thread
-//! never waits for a disk that does not answer; a share per export keeps one hung export from taking every thread.
+//! The threads for storage calls that may take long (design rule 11). A pipeline's thread never waits for a disk that does not
+//! answer, and nobody's work keeps the others waiting: who comes next says the [`Scheduler`], long work is cut in slices.
 
 use crate::bounds;
-use std::collections::VecDeque;
+use crate::schedule::{Limits, Next, SLICE, Scheduler, Share, Ticket};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::Poll;
 use std::thread;
+use std::time::{Duration, Instant};
 
 /// Cores that this process may use.
 pub fn cores() -> usize {
@@ -13,196 +16,305 @@ pub fn cores() -> usize {
     *CORES.get_or_init(|| thread::available_parallelism().map_or(1, std::num::NonZero::get))
 }
 
-/// What a thread of the pool runs.
-pub type Task = Box<dyn FnOnce() + Send>;
+/// The time that a job may take before it gives way.
+#[derive(Debug)]
+pub struct Slice(Instant);
 
-/// Names the storage that a call goes to: an export on the server, the local side on a client.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub struct Share(pub u32);
+impl Slice {
+    /// Begins now.
+    pub fn start() -> Self {
+        Self(Instant::now() + SLICE)
+    }
 
-#[derive(Default)]
+    /// Whether the job is to give way. Asked between two pieces of work, each of which takes a small part of a slice.
+    pub fn is_over(&self) -> bool {
+        Instant::now() >= self.0
+    }
+}
+
+/// What a thread of the pool runs: called again, behind the jobs of others, until it is ready.
+pub type Task = Box<dyn FnMut(&Slice) -> Poll<()> + Send>;
+
 struct State {
-    waiting: VecDeque<(Share, Task)>,
-    running: Vec<Share>,
+    schedule: Scheduler<Task>,
     threads: usize,
+    /// Those of them that will look at what waits, now or when they are called.
     idle: usize,
     closed: bool,
 }
 
-struct Inner {
+struct Pool {
+    name: &'static str,
     state: Mutex<State>,
     changed: Condvar,
     threads_max: usize,
+    /// The schedule's time 0.
+    began: Instant,
 }
 
 /// See the module. Clones share the threads; they end when the last clone is gone.
 #[derive(Clone)]
 pub struct Blocking {
-    inner: Arc<Inner>,
-    /// Threads of their own for calls that read a whole file: the others do not wait behind them.
-    long: Arc<Inner>,
-    /// And threads for batches of calls, which are many and short.
-    calls: Arc<Inner>,
+    /// Calls that cannot be cut: open, stage, check, commit.
+    storage: Arc<Pool>,
+    /// Work that is cut in slices: hashes, and batches of calls.
+    sliced: Arc<Pool>,
     _closer: Arc<Closer>,
 }
 
-struct Closer([Arc<Inner>; 3]);
+struct Closer([Arc<Pool>; 2]);
 
 impl Drop for Closer {
     fn drop(&mut self) {
-        for inner in &self.0 {
-            lock(&inner.state).closed = true;
-            inner.changed.notify_all();
+        for pool in &self.0 {
+            pool.lock().closed = true;
+            pool.changed.notify_all();
         }
     }
 }
 
-/// A panicking task holds no lock of ours: the state is whole even then.
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Default for Blocking {
     fn default() -> Self {
-        Self::new(bounds::BLOCKING_THREADS)
+        Self::of(bounds::storage_limits(), bounds::sliced_limits())
     }
 }
 
 impl std::fmt::Debug for Blocking {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let state = lock(&self.inner.state);
-        write!(f, "Blocking({} waiting, {} running)", state.waiting.len(), state.running.len())
+        let (storage, sliced) = (self.storage.lock(), self.sliced.lock());
+        let (waiting, running) = (storage.schedule.waiting(), storage.schedule.running());
+        write!(f, "Blocking({waiting} waiting, {running} running; ")?;
+        write!(f, "sliced: {} waiting, {} running)", sliced.schedule.waiting(), sliced.schedule.running())
     }
 }
 
 impl Blocking {
-    /// A pool of at most `threads_max` threads, started when they are needed.
-    pub fn new(threads_max: usize) -> Self {
-        let inner = |threads_max: usize| {
-            Arc::new(Inner { state: Mutex::default(), changed: Condvar::new(), threads_max: threads_max.max(1) })
+    /// Threads for one purpose: at most so many, and any share may use them all.
+    pub fn undivided(threads_max: usize) -> Self {
+        let limits = Limits { running: threads_max.max(1), divided: false, ..bounds::storage_limits() };
+        Self::of(limits, Limits { divided: false, ..bounds::sliced_limits() })
+    }
+
+    fn of(storage: Limits, sliced: Limits) -> Self {
+        let (storage, sliced) = (Pool::new("xdfs-storage", storage), Pool::new("xdfs-sliced", sliced));
+        let closer = Closer([Arc::clone(&storage), Arc::clone(&sliced)]);
+        Self { _closer: Arc::new(closer), storage, sliced }
+    }
+
+    /// Runs `job` on a thread of the pool. False when too many jobs of its user wait: the caller answers "busy".
+    #[must_use]
+    pub fn submit(&self, share: &Share, job: impl FnOnce() + Send + 'static) -> bool {
+        let mut job = Some(job);
+        let task = move |_: &Slice| {
+            if let Some(job) = job.take() {
+                job();
+            }
+            Poll::Ready(())
         };
-        let (long, calls) = (inner(bounds::LONG_THREADS), inner(crate::pump::call_threads()));
-        let inner = inner(threads_max);
-        let closer = Closer([Arc::clone(&inner), Arc::clone(&long), Arc::clone(&calls)]);
-        Self { _closer: Arc::new(closer), inner, long, calls }
+        self.storage.add(|schedule| schedule.push(share, Box::new(task)))
     }
 
-    /// Runs `task` on a thread of the pool. False when too many wait: the caller answers "busy".
+    /// The same for work that gives way when its slice is over.
     #[must_use]
-    pub fn submit(&self, share: Share, task: Task) -> bool {
-        submit(&self.inner, share, task)
+    pub fn submit_sliced(&self, share: &Share, task: Task) -> bool {
+        self.sliced.add(|schedule| schedule.push(share, task))
     }
 
-    /// The same for a task that reads a file from end to end.
-    #[must_use]
-    pub fn submit_long(&self, share: Share, task: Task) -> bool {
-        submit(&self.long, share, task)
-    }
-
-    /// The same for a batch of calls.
-    #[must_use]
-    pub fn submit_calls(&self, share: Share, task: Task) -> bool {
-        submit(&self.calls, share, task)
+    /// Work that was submitted before, and waited for something else than a thread.
+    pub fn resume_sliced(&self, share: &Share, task: Task) {
+        let put_back = |schedule: &mut Scheduler<Task>| {
+            schedule.put_back(share, task);
+            Ok(())
+        };
+        // Where no thread can be started at all, the job waits for one of those that are at work.
+        let _ = self.sliced.add(put_back);
     }
 }
 
-fn submit(pool: &Arc<Inner>, share: Share, task: Task) -> bool {
-    let mut state = lock(&pool.state);
-    if state.waiting.len() >= bounds::BLOCKING_QUEUE {
-        return false;
+impl Pool {
+    fn new(name: &'static str, limits: Limits) -> Arc<Self> {
+        let state = State { schedule: Scheduler::new(limits), threads: 0, idle: 0, closed: false };
+        let (state, changed, began) = (Mutex::new(state), Condvar::new(), Instant::now());
+        Arc::new(Self { name, state, changed, threads_max: limits.running, began })
     }
-    state.waiting.push_back((share, task));
-    if state.waiting.len() > state.idle && state.threads < pool.threads_max {
-        let inner = Arc::clone(pool);
-        let started = thread::Builder::new().name("xdfs-storage".into()).spawn(move || work(&inner));
-        if started.is_ok() {
-            state.threads += 1;
-        } else if state.threads == 0 {
-            state.waiting.pop_back();
+
+    /// A panicking task holds no lock of ours: the state is whole even then.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(self: &Arc<Self>, push: impl FnOnce(&mut Scheduler<Task>) -> Result<(), Task>) -> bool {
+        let mut state = self.lock();
+        // Without a thread nobody would ever take it.
+        if state.threads == 0 && !self.start_thread(&mut state) {
             return false;
         }
+        let taken = push(&mut state.schedule);
+        self.call_another(&mut state);
+        drop(state);
+        // What is dropped with a task that was not taken may take its time.
+        taken.is_ok()
     }
-    // Who is at work looks for more before it sleeps.
-    let wake = state.idle > 0;
-    drop(state);
-    if wake {
-        pool.changed.notify_one();
-    }
-    true
-}
 
-/// The next task whose share is not used up: one share gets all threads but one, unless there is only one thread.
-fn next_task(state: &mut State, threads_max: usize) -> Option<(Share, Task)> {
-    let most = (threads_max - 1).max(1);
-    let free = |share: Share, running: &[Share]| running.iter().filter(|one| **one == share).count() < most;
-    let index = state.waiting.iter().position(|(share, _)| free(*share, &state.running))?;
-    state.waiting.remove(index)
-}
-
-fn work(inner: &Inner) {
-    let mut state = lock(&inner.state);
-    loop {
-        if let Some((share, task)) = next_task(&mut state, inner.threads_max) {
-            state.running.push(share);
-            drop(state);
-            // A task that panics takes its answer with it, not the pool.
-            let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(task));
-            state = lock(&inner.state);
-            if let Some(index) = state.running.iter().position(|one| *one == share) {
-                state.running.swap_remove(index);
-            }
-            continue;
-        }
-        if state.closed && state.waiting.is_empty() {
-            state.threads -= 1;
+    /// Sees to it that a thread looks at what waits: it runs it, or waits until it may.
+    fn call_another(self: &Arc<Self>, state: &mut State) {
+        if state.schedule.waiting() == 0 {
             return;
         }
-        state.idle += 1;
-        state = inner.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        if state.idle > 0 {
+            self.changed.notify_one();
+        } else if state.threads < self.threads_max {
+            self.start_thread(state);
+        }
+    }
+
+    fn start_thread(self: &Arc<Self>, state: &mut State) -> bool {
+        let pool = Arc::clone(self);
+        let started = thread::Builder::new().name(self.name.into()).spawn(move || pool.work()).is_ok();
+        state.threads += usize::from(started);
+        state.idle += usize::from(started);
+        started
+    }
+
+    fn work(self: &Arc<Self>) {
+        let mut state = self.lock();
         state.idle -= 1;
+        loop {
+            let now = self.began.elapsed();
+            state = match state.schedule.next(now) {
+                Next::Run(ticket, task) => self.run(state, ticket, task),
+                Next::At(then) => self.wait(state, Some(then.saturating_sub(now))),
+                Next::Nothing if state.closed && state.schedule.waiting() == 0 => {
+                    state.threads -= 1;
+                    return;
+                }
+                Next::Nothing => self.wait(state, None),
+            };
+        }
+    }
+
+    fn run<'s>(
+        self: &'s Arc<Self>,
+        mut state: MutexGuard<'s, State>,
+        ticket: Ticket,
+        task: Task,
+    ) -> MutexGuard<'s, State> {
+        self.call_another(&mut state);
+        drop(state);
+        let again = run(task);
+        let mut state = self.lock();
+        state.schedule.on_end(ticket, self.began.elapsed(), again);
+        if state.closed {
+            // The others may have waited for this one alone.
+            self.changed.notify_all();
+        }
+        state
+    }
+
+    fn wait<'s>(&self, mut state: MutexGuard<'s, State>, time: Option<Duration>) -> MutexGuard<'s, State> {
+        state.idle += 1;
+        let mut state = match time {
+            Some(time) => self.changed.wait_timeout(state, time).unwrap_or_else(PoisonError::into_inner).0,
+            None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+        };
+        state.idle -= 1;
+        state
+    }
+}
+
+/// Runs a task for a slice; it comes back where there is more to do. One that panics takes its answer with it, not the pool.
+fn run(mut task: Task) -> Option<Task> {
+    let slice = Slice::start();
+    match catch_unwind(AssertUnwindSafe(|| task(&slice))) {
+        Ok(Poll::Pending) => Some(task),
+        Ok(Poll::Ready(())) | Err(_) => None,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::mpsc::sync_channel;
 
-    #[test]
-    fn a_hung_share_leaves_a_thread_for_the_others() {
-        let pool = Blocking::new(3);
+    fn share(user: &str, export: u32) -> Share {
+        Share { user: user.into(), export }
+    }
+
+    /// Waits for what never comes, until the returned sender goes.
+    fn hang() -> (std::sync::mpsc::SyncSender<()>, impl Fn() + Clone + Send) {
         let (release, hung) = sync_channel::<()>(0);
         let hung = Arc::new(Mutex::new(hung));
-        for _ in 0..10 {
-            let hung = Arc::clone(&hung);
-            assert!(pool.submit(Share(1), Box::new(move || drop(hung.lock().map(|hung| hung.recv())))));
-        }
+        (release, move || drop(hung.lock().map(|hung| hung.recv())))
+    }
+
+    fn answers(pool: &Blocking, share: &Share) {
         let (done, finished) = sync_channel(1);
-        assert!(pool.submit(Share(2), Box::new(move || assert!(done.send(()).is_ok()))));
-        finished.recv().unwrap();
+        let sliced = done.clone();
+        assert!(pool.submit(share, move || assert!(done.send("a call").is_ok())));
+        assert_eq!(finished.recv(), Ok("a call"));
+        let task = move |_: &Slice| {
+            assert!(sliced.send("a slice").is_ok());
+            Poll::Ready(())
+        };
+        assert!(pool.submit_sliced(share, Box::new(task)));
+        assert_eq!(finished.recv(), Ok("a slice"));
+    }
+
+    #[test]
+    fn exports_that_hang_leave_threads_to_the_others() {
+        let pool = Blocking::default();
+        let (release, hang) = hang();
+        for export in 1..4 {
+            for _ in 0..100 {
+                let (hang, sliced) = (hang.clone(), hang.clone());
+                assert!(pool.submit(&share("ada", export), hang));
+                let task = move |_: &Slice| {
+                    sliced();
+                    Poll::Ready(())
+                };
+                assert!(pool.submit_sliced(&share("ada", export), Box::new(task)));
+            }
+        }
+        answers(&pool, &share("ada", 4));
+        answers(&pool, &share("bob", 5));
         drop(release);
     }
 
     #[test]
-    fn calls_that_take_long_leave_the_others_alone() {
-        let pool = Blocking::new(1);
-        let (release, hung) = sync_channel::<()>(0);
-        let hang = move || {
-            let _ = hung.recv();
-        };
-        assert!(pool.submit_long(Share(1), Box::new(hang)));
-        let (done, finished) = sync_channel(1);
-        assert!(pool.submit(Share(1), Box::new(move || assert!(done.send(()).is_ok()))));
-        finished.recv().unwrap();
-        drop(release);
+    fn work_without_an_end_leaves_the_others_alone() {
+        let pool = Blocking::default();
+        let stop = Arc::new(AtomicBool::new(false));
+        for _ in 0..50 {
+            let stop = Arc::clone(&stop);
+            let task = move |slice: &Slice| {
+                while !slice.is_over() {
+                    std::hint::spin_loop();
+                }
+                if stop.load(Ordering::Relaxed) { Poll::Ready(()) } else { Poll::Pending }
+            };
+            assert!(pool.submit_sliced(&share("ada", 1), Box::new(task)));
+        }
+        for _ in 0..5 {
+            answers(&pool, &share("bob", 1));
+        }
+        stop.store(true, Ordering::Relaxed);
     }
 
     #[test]
     fn a_panicking_task_does_not_end_the_pool() {
-        let pool = Blocking::new(1);
-        assert!(pool.submit(Share(0), Box::new(|| panic!("on purpose"))));
-        let (done, finished) = sync_channel(1);
-        assert!(pool.submit(Share(0), Box::new(move || assert!(done.send(7).is_ok()))));
-        assert_eq!(finished.recv(), Ok(7));
+        let pool = Blocking::undivided(1);
+        assert!(pool.submit(&Share::default(), || panic!("on purpose")));
+        answers(&pool, &Share::default());
+    }
+
+    #[test]
+    fn one_user_who_fills_the_queue_is_told_so_and_nobody_else() {
+        let pool = Blocking::undivided(1);
+        let (release, hang) = hang();
+        let many = (0..=bounds::WAITING_PER_USER + 1).map(|_| pool.submit(&share("ada", 1), hang.clone()));
+        assert!(many.collect::<Vec<_>>().contains(&false));
+        assert!(pool.submit(&share("bob", 1), || ()));
+        drop(release);
     }
 }

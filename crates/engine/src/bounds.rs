@@ -1,5 +1,7 @@
 //! Bounds of the engine, each with its reason. Those of the protocol are in `proto::limits`.
 
+use crate::blocking;
+use crate::schedule::Limits;
 use std::time::Duration;
 
 /// Blocks that one pipeline holds in memory at a time on their way to storage. More gain nothing: the receiving core or
@@ -12,12 +14,16 @@ pub const ORDERED_WINDOW_BLOCKS: u64 = 12;
 /// Letters that may wait in a pump's mailbox. Writers and blocking calls are bounded far below; only an application that
 /// floods a pump with commands ever waits.
 pub const MAILBOX: usize = 1024;
-/// Threads for storage calls that may block (open, stage, check, commit), for all pipelines of a process together.
-pub const BLOCKING_THREADS: usize = 4;
-/// Most threads of a process that do calls of one export, where it has more cores.
-pub const CALL_THREADS_MAX: usize = 16;
-/// Storage calls that may wait for such a thread.
-pub const BLOCKING_QUEUE: usize = 4096;
+/// Threads for storage calls that may block (open, stage, check, commit), for all pipelines of a process together: one user has three
+/// of them on one export, and five exports can hang before none is left. With [`SLICED_THREADS`] and the handful that every server
+/// has they stay below 32.
+pub const STORAGE_THREADS: usize = 10;
+/// Threads for work that is cut in slices (hashes, batches of calls). A few are at work, the others wait for storage.
+pub const SLICED_THREADS: usize = 16;
+/// A slice that takes so long waits for storage: ten times what it should take, so that a busy machine is not taken for a slow disk.
+pub const SLICE_ACTIVE: Duration = Duration::from_millis(100);
+/// Jobs of one user that may wait for a thread: some for every transfer and batch of many sessions, in one or two MiB.
+pub const WAITING_PER_USER: usize = 4096;
 /// A file of so many bytes gets its name on the pipeline's own thread where its file system lives in memory alone: the calls take less
 /// than waking a thread for them.
 pub const COMMIT_AT_ONCE_BYTES: u64 = 1 << 20;
@@ -42,7 +48,19 @@ pub const MARKER_PERIOD: Duration = Duration::from_secs(5);
 pub const PAGE_BYTES: usize = 4096;
 /// From so many bytes on a thread hashes what the kernel sends; less is sent from buffers.
 pub const HASH_BESIDE_BYTES: u64 = 8 << 20;
-/// Threads that hash beside one pipeline; transfers beyond that are sent from buffers, which are hashed as they leave.
+/// Transfers of one pipeline that are hashed beside it; those beyond are sent from buffers, which are hashed as they leave.
 pub const HASHERS_MAX: usize = 2;
-/// Threads of a process for storage calls that read a file from end to end.
-pub const LONG_THREADS: usize = 2;
+
+/// Calls that cannot be cut use a core for moments only: they count as waiting from their start.
+pub fn storage_limits() -> Limits {
+    let (running, active_for, waiting) = (STORAGE_THREADS, Duration::ZERO, WAITING_PER_USER);
+    Limits { running, active: running, active_for, divided: true, waiting }
+}
+
+/// One user has as many at work as there are cores, two even where there is one, since a read of a cold file uses none; one more is for
+/// the others. That is never more than one export may have.
+pub fn sliced_limits() -> Limits {
+    let (running, active_for, waiting) = (SLICED_THREADS, SLICE_ACTIVE, WAITING_PER_USER);
+    let active = (blocking::cores().max(2) + 1).min(running / 2);
+    Limits { running, active, active_for, divided: true, waiting }
+}

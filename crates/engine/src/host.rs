@@ -1,10 +1,13 @@
 //! What a pump asks of the side it runs on: the server resolves exports, the client knows its own files.
 
-use crate::blocking::Share;
+use crate::blocking::Slice;
 use crate::group::Group;
+use crate::schedule::Share;
 use crate::transfer::Tally;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::task::Poll;
+use std::time::Duration;
 use xdfs_proto::base::{Error, ErrorKind, Level, OperationId};
 use xdfs_proto::session::{Committed, SessionEvent, SourceFacts};
 use xdfs_proto::wire::control::Grant;
@@ -13,6 +16,9 @@ use xdfs_xio::store::{Source, Stage};
 
 /// A storage call that may block; it runs in the pool.
 pub type Job<T> = Box<dyn FnOnce() -> Result<T, Error> + Send>;
+
+/// Work that is cut in slices: called again until it is ready, each time for so long.
+pub type SlicedJob<T> = Box<dyn FnMut(&Slice) -> Poll<Result<T, Error>> + Send>;
 
 /// A source that was opened for a download.
 #[derive(Debug)]
@@ -54,12 +60,24 @@ pub trait Host: Send {
         _batch: Vec<u8>,
         _stop: Arc<AtomicBool>,
         _memory: Vec<u8>,
-    ) -> (Share, Job<Vec<u8>>) {
-        (Share::default(), Box::new(|| Err(Error::new(ErrorKind::Unsupported, "no calls are done here"))))
+    ) -> (Share, SlicedJob<Vec<u8>>) {
+        let refused = |_: &Slice| Poll::Ready(Err(Error::new(ErrorKind::Unsupported, "no calls are done here")));
+        (Share::default(), Box::new(refused))
+    }
+
+    /// How long operations that come now wait before they are begun: whoever has much done waits, and nobody else does. Asked
+    /// again when that time is over.
+    fn pause(&self) -> Duration {
+        Duration::ZERO
     }
 
     /// The reply to a batch of ours; [`Host::settled`] follows.
     fn replied(&mut self, _operation: OperationId, _reply: &[u8]) {}
+
+    /// Whose work the operation is and on which export, asked after [`Host::open`] or [`Host::stage`].
+    fn share(&self, _operation: OperationId) -> Share {
+        Share::default()
+    }
 
     /// The lowest level at which the operation may run, asked after [`Host::open`] or [`Host::stage`]: an export may
     /// demand more than the client does.

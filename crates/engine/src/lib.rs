@@ -3,7 +3,7 @@
 //!
 //! - [`pump`]: one pipeline's loop: one input, then every output, then wait;
 //! - [`transfer`]: what an operation reads from or writes to, and the threads that help with it;
-//! - [`blocking`]: the bounded pool for storage calls that may take long;
+//! - [`schedule`]: which storage call or slice of long work is next, as a plain value; [`blocking`]: the threads that run them;
 //! - [`opening`]: the handshake and JOIN of both sides, without input or output;
 //! - [`control`]: the sealing and opening of records without a block;
 //! - [`group`]: a pipeline's channels and machine as a plain value that moves between threads.
@@ -16,8 +16,10 @@ pub mod bounds;
 pub mod control;
 pub mod group;
 pub mod host;
+pub mod journal;
 pub mod kinds;
 pub mod mail;
 pub mod opening;
 pub mod pump;
+pub mod schedule;
 pub mod transfer;

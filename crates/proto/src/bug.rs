@@ -60,6 +60,8 @@ pub enum Bug {
     ResumeBySize,
     /// A batch of calls whose number came before is done again.
     CallTwice,
+    /// Each FENCE is answered with another one, also when it is the answer.
+    FenceForFence,
 }
 
 impl Bug {
@@ -93,6 +95,9 @@ impl Bug {
 
     /// Those of calls, which the model checker and the simulation catch.
     pub const OF_CALLS: [Bug; 1] = [Bug::CallTwice];
+
+    /// Those that keep two ends talking for ever, which the model checker catches.
+    pub const OF_PROGRESS: [Bug; 1] = [Bug::FenceForFence];
 
     /// Those of a commit, which the crash states catch.
     pub const OF_COMMIT: [Bug; 4] = [Bug::NameBeforeSync, Bug::NoDirectorySync, Bug::SyncAgain, Bug::ErrorIgnored];

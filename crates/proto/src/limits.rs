@@ -30,6 +30,12 @@ pub const SESSION_BUFFER_BYTES: u64 = 32 * 1024 * 1024;
 pub const CHANNELS_DEFAULT_MAX: u16 = 1024;
 /// Channels that a configuration can allow at most.
 pub const CHANNELS_HARD_MAX: u16 = 4096;
+/// Channels of a pipeline that the peer may lose before they are up at this end: as many as a session can be allowed. Each is
+/// remembered, and its FENCE answered.
+pub const FENCES_UNKNOWN_MAX: u16 = CHANNELS_HARD_MAX;
+/// How often an outcome is told again since a channel was lost that may have carried it, or the EOFR that it was answered with.
+/// Whoever loses more, just then, hears it again after a silence.
+pub const OUTCOME_AGAIN_MAX: u8 = 8;
 /// Pipelines of a session: more threads than this never pay on one session.
 pub const PIPELINES_MAX: u8 = 16;
 /// Operations alive at a time in one session.

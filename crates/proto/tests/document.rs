@@ -85,6 +85,8 @@ fn the_table_of_limits_is_the_codes() {
         ("OPTIONS_MAX", limits::OPTIONS_MAX as u64),
         ("OPTION_BYTES_MAX", limits::OPTION_BYTES_MAX as u64),
         ("LABEL_BYTES_MAX", limits::LABEL_BYTES_MAX as u64),
+        ("FENCES_UNKNOWN_MAX", limits::FENCES_UNKNOWN_MAX.into()),
+        ("OUTCOME_AGAIN_MAX", limits::OUTCOME_AGAIN_MAX.into()),
         ("LEDGER_ENTRIES_MAX", limits::LEDGER_ENTRIES_MAX as u64),
         ("KEPT_HASHED_MAX", limits::KEPT_HASHED_MAX as u64),
         ("SUBTREES_MAX", limits::SUBTREES_MAX as u64),

@@ -15,6 +15,7 @@ pub mod error;
 pub mod handshake;
 pub mod identity;
 pub mod join;
+pub mod journal;
 pub mod keys;
 pub mod login;
 pub mod naming;

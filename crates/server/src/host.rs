@@ -2,22 +2,23 @@
 //!
 //! It must not open a file but through an [`Authorized`] operation.
 
+use crate::audit::Pace;
 use crate::authorise::{Authorized, Present, Want};
-use crate::calls::{self, Done};
-use crate::log::{Log, LogEvent};
-use crate::repeats::{Repeats, Verdict};
+use crate::calls::job::{BatchJob, For, malformed};
+use crate::log::{Log, LogEvent, Name};
+use crate::repeats::Repeats;
 use crate::sessions::{Letter, Metrics};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use xdfs_engine::blocking::Share;
-use xdfs_engine::host::{Host, Job, Opened, Staged};
+use xdfs_engine::blocking::Slice;
+use xdfs_engine::host::{Host, Job, Opened, SlicedJob, Staged};
+use xdfs_engine::schedule::Share;
 use xdfs_engine::transfer::Tally;
 use xdfs_proto::base::{Error, ErrorKind, Level, OperationId, SessionId};
 use xdfs_proto::session::{Committed, SessionEvent, SourceFacts};
-use xdfs_proto::wire::WireError;
 use xdfs_proto::wire::control::Grant;
 use xdfs_proto::wire::path::Batch;
 use xdfs_proto::wire::request::Request;
@@ -35,6 +36,8 @@ pub(crate) struct ServerHost {
     pub authority: Present,
     /// Whose session it is.
     pub principal: Arc<Principal>,
+    /// The user's name, for the shares of the threads.
+    pub user: Arc<str>,
     pub log: Log,
     pub metrics: Arc<Metrics>,
     pub letters: SyncSender<Letter>,
@@ -46,6 +49,9 @@ pub(crate) struct ServerHost {
     pub session_floor: Level,
     /// Batches that may come again in another session.
     pub repeats: Arc<Repeats>,
+    /// What users have had written to the audit log, and how much that may be in a second.
+    pub pace: Arc<Pace>,
+    pub audit_rate: u64,
     /// The present operations.
     pub operations: BTreeMap<OperationId, Operation>,
 }
@@ -53,11 +59,13 @@ pub(crate) struct ServerHost {
 /// What is kept of a present operation, for its protection and for the log.
 #[derive(Clone, Debug)]
 pub(crate) struct Operation {
-    name: String,
+    name: Name,
     upload: bool,
     level: Level,
     /// It is one of calls, which are logged when they are done.
     calls: bool,
+    /// Under which its storage calls run.
+    share: Share,
 }
 
 fn facts(attributes: &Attributes) -> SourceFacts {
@@ -75,11 +83,6 @@ fn open(file: &Authorized, offset: u64, before: Option<&[u8]>) -> Result<Opened,
     let facts = SourceFacts { modified, ..facts(source.attributes()) };
     let resembles = before.is_some_and(|version| source.resembles(version));
     Ok(Opened { source, offset, facts, resembles })
-}
-
-/// A batch that breaks its form costs its operation, and nothing was done.
-fn malformed(error: &WireError) -> Error {
-    Error::new(ErrorKind::Protocol, format!("malformed batch: {error}"))
 }
 
 /// Seconds and nanoseconds since 1970, never less than before: whatever is done to the clock, a later session began later.
@@ -101,11 +104,19 @@ impl ServerHost {
     fn begin(&mut self, operation: OperationId, request: &Request, upload: bool) -> Result<Authorized, Error> {
         let want = if upload { Want::Write { keep: request.keep_existing } } else { Want::Read };
         let judged = self.authority.now().authorise(&self.principal, &request.name, want, seconds_now());
+        let share = self.share_on(judged.as_ref().ok().map(Authorized::export));
         let floor = judged.as_ref().map_or(Level::Clear, Authorized::floor).max(self.session_floor);
         self.metrics.live.fetch_add(1, Ordering::Relaxed);
-        let name = request.name.escape_ascii().to_string();
-        self.operations.insert(operation, Operation { name, upload, level: request.level.max(floor), calls: false });
+        let name = Name::from(request.name.as_slice());
+        self.operations
+            .insert(operation, Operation { name, upload, level: request.level.max(floor), calls: false, share });
         judged
+    }
+
+    /// Who shares threads with whom: the user's work on one export, by its number.
+    fn share_on(&self, export: Option<u32>) -> Share {
+        // The exports' numbers begin behind the one of everything else.
+        Share { user: Arc::clone(&self.user), export: export.map_or(0, |number| number + 1) }
     }
 
     /// Tells the listener that the client wants `count` more channels. One letter of a pipeline is on its way at a time, and
@@ -164,55 +175,40 @@ impl Host for ServerHost {
         batch: Vec<u8>,
         stop: Arc<AtomicBool>,
         memory: Vec<u8>,
-    ) -> (Share, Job<Vec<u8>>) {
+    ) -> (Share, SlicedJob<Vec<u8>>) {
         self.metrics.live.fetch_add(1, Ordering::Relaxed);
-        let known = Operation { name: String::new(), upload: false, level: Level::Private, calls: true };
-        self.operations.insert(operation, known);
-        let (authority, principal) = (self.authority.now(), Arc::clone(&self.principal));
+        let (authority, principal, now) = (self.authority.now(), Arc::clone(&self.principal), seconds_now());
         let base = Batch::head_of(&batch).map_err(|error| malformed(&error)).and_then(|head| match head.base {
             b"" => Ok(None),
-            base => authority.base(&principal, base, seconds_now()).map(Some),
+            base => authority.base(&principal, base, now).map(Some),
         });
-        // The exports' shares begin behind the one of everything else.
-        let share = Share(base.as_ref().ok().and_then(Option::as_ref).map_or(0, |base| base.share() + 1));
-        let (log, session, since, repeats) =
-            (Arc::clone(&self.log), self.session, self.since, Arc::clone(&self.repeats));
-        let job = move || {
-            let batch = Batch::decode(&batch).map_err(|error| malformed(&error))?;
-            let once = if batch.request == [0; 16] {
-                None
-            } else {
-                let age = batch.age_ms.map(Duration::from_millis);
-                match repeats.begin(&principal.user, batch.request, age, Instant::now())? {
-                    Verdict::Told(reply) => return Ok(reply),
-                    Verdict::Do(doing) => Some(doing),
-                }
-            };
-            let done = base.and_then(|base| match base {
-                Some(base) => calls::execute(&batch, &base, since, &stop, memory),
-                None => calls::exports(&batch, &authority.shown(&principal, seconds_now())?),
-            });
-            if let Some(doing) = once {
-                doing.end(done.as_ref().ok().map(|done| done.reply.as_slice()));
-            }
-            let (reply, lines, safety, error) = match done {
-                Ok(Done { reply, lines, safety }) => (Ok(reply), lines, safety, None),
-                Err(error) => (Err(error.clone()), Vec::new(), None, Some(error.to_string())),
-            };
-            if error.is_some() || !lines.is_empty() {
-                log(&LogEvent::Calls {
-                    session,
-                    user: principal.user.escape_debug().to_string(),
-                    operation: operation.0,
-                    base: batch.base.escape_ascii().to_string(),
-                    calls: lines,
-                    safety,
-                    error,
-                });
-            }
-            reply
+        let share = self.share_on(base.as_ref().ok().and_then(Option::as_ref).map(|base| base.export()));
+        let name = Name::from(b"".as_slice());
+        let known = Operation { name, upload: false, level: Level::Private, calls: true, share: share.clone() };
+        self.operations.insert(operation, known);
+        let whom = For {
+            authority,
+            principal,
+            session: self.session,
+            since: self.since,
+            operation,
+            repeats: Arc::clone(&self.repeats),
+            log: Arc::clone(&self.log),
+            pace: Arc::clone(&self.pace),
+            audit_rate: self.audit_rate,
+            stop,
+            now,
         };
-        (share, Box::new(job))
+        let mut job = BatchJob::new(batch, base, memory, whom);
+        (share, Box::new(move |slice: &Slice| job.advance(slice)))
+    }
+
+    fn share(&self, operation: OperationId) -> Share {
+        self.operations.get(&operation).map_or_else(|| self.share_on(None), |known| known.share.clone())
+    }
+
+    fn pause(&self) -> Duration {
+        self.pace.wait(&self.principal.user, Instant::now())
     }
 
     fn floor(&self, operation: OperationId) -> Level {
@@ -227,12 +223,12 @@ impl Host for ServerHost {
 
     fn settled(&mut self, operation: OperationId, outcome: Result<Committed, Error>, tally: Tally) {
         self.metrics.operations.fetch_add(1, Ordering::Relaxed);
-        let Some(Operation { name, upload, level, calls }) = self.operations.remove(&operation) else { return };
+        let Some(Operation { name, upload, level, calls, .. }) = self.operations.remove(&operation) else { return };
         self.metrics.live.fetch_sub(1, Ordering::Relaxed);
         if calls {
             return;
         }
-        (self.log)(&LogEvent::Transfer {
+        let bytes = (self.log)(&LogEvent::Transfer {
             session: self.session,
             user: self.principal.user.escape_debug().to_string(),
             operation: operation.0,
@@ -244,6 +240,7 @@ impl Host for ServerHost {
             unchanged: tally.unchanged,
             error: outcome.err().map(|error| error.to_string()),
         });
+        self.pace.charge(&self.principal.user, bytes, self.audit_rate, Instant::now());
     }
 
     fn event(&mut self, event: SessionEvent) {

@@ -1,6 +1,6 @@
 //! The xdfs server: one listener thread that never waits for a peer, and one thread per pipeline that moves data.
 //!
-//! - `audit`: a line of JSON for every event;
+//! - `audit`: lines of JSON for every event, and how fast a user may fill it;
 //! - `listen`: the listener's loop: connections, handshakes, idle sessions;
 //! - `config`: the configuration file;
 //! - `guest`: a connection that has not proved anything yet;

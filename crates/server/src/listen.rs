@@ -10,6 +10,7 @@ mod revoking;
 mod room;
 
 use crate::admit::{Admission, Drop, ServerLimits};
+use crate::audit::Pace;
 use crate::authorise::{Authority, Export, Present};
 use crate::guest::{Guest, Outcome, Then};
 use crate::log::{Log, LogEvent};
@@ -74,6 +75,7 @@ pub struct Server {
     pub(crate) authority: Present,
     pub(crate) blocking: Blocking,
     pub(crate) repeats: Arc<Repeats>,
+    pub(crate) pace: Arc<Pace>,
     pub(crate) letters: SyncSender<Letter>,
     mailbox: Receiver<Letter>,
     listener: Option<SocketId>,
@@ -140,10 +142,11 @@ impl Server {
         Ok(Self {
             dispatch,
             gate,
-            authority: Present::new(Authority::new(config.exports.clone())),
+            authority: Present::new(Authority::new(config.exports.clone(), config.policy.floor)),
             config,
             blocking: Blocking::default(),
             repeats: Arc::new(Repeats::new(std::time::Instant::now())),
+            pace: Arc::default(),
             letters,
             mailbox,
             listener: Some(listener),

@@ -6,8 +6,12 @@ use xdfs_proto::base::{Error, Safety, SessionId};
 use xdfs_proto::wire::path::{Call, Code};
 use xdfs_secure::policy::{Fingerprint, Method};
 
-/// Takes log events; called from several threads, must not block for long.
-pub type Log = Arc<dyn Fn(&LogEvent) + Send + Sync>;
+/// Takes log events; called from several threads, must not block for long. It tells by how many bytes a log grew whose growth
+/// is to be bounded: the user whose event it is waits before the next calls where these are many.
+pub type Log = Arc<dyn Fn(&LogEvent) -> usize + Send + Sync>;
+
+/// Longest name in a line for people; the audit log tells more of it.
+const NAME_CHARACTERS_MAX: usize = 256;
 
 /// One event.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -38,7 +42,7 @@ pub enum LogEvent {
         user: String,
         operation: u32,
         upload: bool,
-        name: String,
+        name: Name,
         bytes: u64,
         level: &'static str,
         safety: Option<Safety>,
@@ -50,7 +54,7 @@ pub enum LogEvent {
         session: SessionId,
         user: String,
         operation: u32,
-        base: String,
+        base: Name,
         calls: Vec<CallLine>,
         safety: Option<Safety>,
         error: Option<String>,
@@ -88,12 +92,31 @@ pub struct CallLine {
     /// That file was there already.
     pub unchanged: bool,
     /// Why it failed.
-    pub error: Option<String>,
+    pub error: Option<Error>,
 }
 
 /// A name as it was sent: most are never shown, and what is shown is escaped.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Name(Vec<u8>);
+
+impl From<&[u8]> for Name {
+    fn from(name: &[u8]) -> Self {
+        Self(name.to_vec())
+    }
+}
+
+impl Name {
+    /// As it was sent.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// For a line that people read: a path may have 32 KiB, and what is said of it comes after it.
+    pub(crate) fn short(&self) -> String {
+        let start = self.0.get(..NAME_CHARACTERS_MAX);
+        start.map_or_else(|| self.to_string(), |start| format!("{}...", start.escape_ascii()))
+    }
+}
 
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -104,12 +127,13 @@ impl fmt::Display for Name {
 impl CallLine {
     /// Of a call and what became of it: whether what it would have made was there already.
     pub(crate) fn of(call: &Call<'_>, outcome: Result<&bool, &Error>) -> Self {
-        let shown = |name: &[u8]| Name(name.to_vec());
         Self {
             call: Code::from_number(call.code()).map_or("unknown", Code::name),
-            path: shown(call.path()),
+            path: call.path().into(),
             to: match call {
-                Call::Rename { to, .. } | Call::Link { to, .. } | Call::Symlink { target: to, .. } => Some(shown(to)),
+                Call::Rename { to, .. } | Call::Link { to, .. } | Call::Symlink { target: to, .. } => {
+                    Some((*to).into())
+                }
                 _ => None,
             },
             bytes: match call {
@@ -117,7 +141,7 @@ impl CallLine {
                 _ => None,
             },
             unchanged: outcome == Ok(&true),
-            error: outcome.err().map(ToString::to_string),
+            error: outcome.err().cloned(),
         }
     }
 }
@@ -144,7 +168,11 @@ impl fmt::Display for LogEvent {
             }
             Self::Transfer { session, operation, upload, name, bytes, level, error, .. } => {
                 let direction = if *upload { "upload of" } else { "download of" };
-                write!(f, "session {session} operation {operation}: {direction} '{name}', {bytes} bytes at {level}")?;
+                write!(
+                    f,
+                    "session {session} operation {operation}: {direction} '{}', {bytes} bytes at {level}",
+                    name.short()
+                )?;
                 match error {
                     None => Ok(()),
                     Some(error) => write!(f, ": failed: {error}"),
@@ -152,7 +180,8 @@ impl fmt::Display for LogEvent {
             }
             Self::Calls { session, operation, base, calls, error, .. } => {
                 let failed = calls.iter().filter(|call| call.error.is_some()).count();
-                write!(f, "session {session} operation {operation}: {} call(s) below '{base}'", calls.len())?;
+                let (count, base) = (calls.len(), base.short());
+                write!(f, "session {session} operation {operation}: {count} call(s) below '{base}'")?;
                 match error {
                     None if failed == 0 => Ok(()),
                     None => write!(f, ", {failed} failed"),

@@ -4,7 +4,7 @@
 //! not known did not come, and may be done; else nobody knows.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use xdfs_proto::base::{Error, ErrorKind};
 
@@ -47,16 +47,16 @@ struct State {
 pub(crate) struct Repeats(Mutex<State>);
 
 /// What is to be done with a batch.
-pub(crate) enum Verdict<'r> {
+pub(crate) enum Verdict {
     /// Do its calls, and say how it ended.
-    Do(Doing<'r>),
+    Do(Doing),
     /// This was the reply.
     Told(Vec<u8>),
 }
 
 /// A batch that is being done. Dropped without a word, its outcome is unknown.
-pub(crate) struct Doing<'r> {
-    repeats: &'r Repeats,
+pub(crate) struct Doing {
+    repeats: Arc<Repeats>,
     user: String,
     id: Id,
 }
@@ -92,7 +92,13 @@ impl Repeats {
     }
 
     /// A batch with an id came; `age` where it was sent before.
-    pub(crate) fn begin(&self, user: &str, id: Id, age: Option<Duration>, now: Instant) -> Result<Verdict<'_>, Error> {
+    pub(crate) fn begin(
+        self: &Arc<Self>,
+        user: &str,
+        id: Id,
+        age: Option<Duration>,
+        now: Instant,
+    ) -> Result<Verdict, Error> {
         let mut state = self.lock();
         state.make_room(now);
         let since = state.complete_since;
@@ -112,7 +118,7 @@ impl Repeats {
                 }
                 known.batches.insert(id, Known::Doing);
                 known.order.push_back((now, id));
-                Ok(Verdict::Do(Doing { repeats: self, user: user.to_owned(), id }))
+                Ok(Verdict::Do(Doing { repeats: Arc::clone(self), user: user.to_owned(), id }))
             }
         }
     }
@@ -153,7 +159,7 @@ impl State {
     }
 }
 
-impl Doing<'_> {
+impl Doing {
     /// It was done, and this is its reply; or nothing of it was done, and it may come again.
     pub(crate) fn end(self, reply: Option<&[u8]>) {
         let known = match reply {
@@ -165,7 +171,7 @@ impl Doing<'_> {
     }
 }
 
-impl Drop for Doing<'_> {
+impl Drop for Doing {
     fn drop(&mut self) {
         let mut state = self.repeats.lock();
         let batches = state.users.get_mut(&self.user).map(|user| &mut user.batches);
@@ -188,7 +194,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn kind(verdict: Result<Verdict<'_>, Error>) -> Result<Option<Vec<u8>>, ErrorKind> {
+    fn kind(verdict: Result<Verdict, Error>) -> Result<Option<Vec<u8>>, ErrorKind> {
         match verdict {
             Ok(Verdict::Do(doing)) => {
                 doing.end(Some(b"reply"));
@@ -202,7 +208,7 @@ mod tests {
     #[test]
     fn a_batch_is_done_once_and_its_reply_told_again_to_its_own_user() {
         let start = Instant::now();
-        let (repeats, now) = (Repeats::new(start), start + 100 * SECOND);
+        let (repeats, now) = (Arc::new(Repeats::new(start)), start + 100 * SECOND);
         assert_eq!(kind(repeats.begin("ada", [1; 16], None, now)), Ok(None));
         assert_eq!(kind(repeats.begin("ada", [1; 16], Some(SECOND), now)), Ok(Some(b"reply".to_vec())));
         assert_eq!(kind(repeats.begin("ada", [1; 16], None, now)), Ok(Some(b"reply".to_vec())));
@@ -219,7 +225,7 @@ mod tests {
     #[test]
     fn what_came_before_the_server_did_or_was_forgotten_has_an_unknown_outcome() {
         let start = Instant::now();
-        let repeats = Repeats::new(start);
+        let repeats = Arc::new(Repeats::new(start));
         let now = start + 100 * SECOND;
         assert_eq!(kind(repeats.begin("ada", [1; 16], Some(101 * SECOND), now)), Err(ErrorKind::UnknownOutcome));
         assert_eq!(kind(repeats.begin("ada", [1; 16], Some(99 * SECOND), now)), Err(ErrorKind::UnknownOutcome));
@@ -238,7 +244,7 @@ mod tests {
     #[test]
     fn users_and_bytes_are_bounded_and_a_user_who_was_forgotten_is_told_so() {
         let start = Instant::now();
-        let repeats = Repeats::new(start);
+        let repeats = Arc::new(Repeats::new(start));
         for number in 0..USERS_MAX as u32 + 10 {
             let Ok(Verdict::Do(doing)) = repeats.begin(&format!("u{number}"), [1; 16], None, start + number * SECOND)
             else {

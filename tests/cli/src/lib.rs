@@ -5,6 +5,7 @@
 //! test sleeps, shares a name or uses a fixed port. `XDFS_BINARY` tests another binary than the one of this workspace.
 
 mod binary;
+mod delay;
 mod disk;
 mod relay;
 mod run;
@@ -13,9 +14,10 @@ mod server;
 mod terminal;
 
 pub use binary::xdfs_binary;
+pub use delay::{Delay, pass};
 pub use disk::with_small_disk;
 pub use relay::Relay;
 pub use run::{Outcome, Running, is_running};
-pub use scene::{Scene, pattern};
+pub use scene::{STAGING, Scene, pattern};
 pub use server::Server;
 pub use terminal::Terminal;

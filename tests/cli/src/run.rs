@@ -148,9 +148,21 @@ impl Running {
 
     /// Waits for the end, at most until the deadline; standard input stays open until then.
     #[track_caller]
-    pub fn wait_with_open_input(mut self) -> Outcome {
-        let Ok(code) = self.ended.recv_timeout(DEADLINE) else {
-            panic!("it did not end within {DEADLINE:?}");
+    pub fn wait_with_open_input(self) -> Outcome {
+        self.collect(DEADLINE)
+    }
+
+    /// Closes standard input and waits for the end, at most so long: for commands that have more to do than those of a test usually.
+    #[track_caller]
+    pub fn wait_within(mut self, deadline: Duration) -> Outcome {
+        self.close_input();
+        self.collect(deadline)
+    }
+
+    #[track_caller]
+    fn collect(mut self, deadline: Duration) -> Outcome {
+        let Ok(code) = self.ended.recv_timeout(deadline) else {
+            panic!("it did not end within {deadline:?}");
         };
         self.reaped = true;
         let collect = |reader: Option<JoinHandle<Vec<u8>>>| {

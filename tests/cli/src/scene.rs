@@ -5,7 +5,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use serde_json::Value;
+
 use crate::{Outcome, Running, Server, Terminal, xdfs_binary};
+
+/// Where part files and journals are.
+pub const STAGING: &str = ".xdfs-staging";
 
 /// A directory of a test's own; removed when the test passes, kept when it fails.
 #[derive(Debug)]
@@ -54,6 +59,15 @@ impl Scene {
         std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     }
 
+    /// The objects of a file of JSON lines that somebody may be writing to: the kernel may show a line up to the end of a page
+    /// before it shows the rest, so one without its line break is not there yet.
+    #[track_caller]
+    pub fn json_lines(&self, name: impl AsRef<OsStr>) -> Vec<Value> {
+        let text = String::from_utf8(self.read(name)).expect("JSON is UTF-8");
+        let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+        whole.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"))).collect()
+    }
+
     /// Makes a directory.
     pub fn directory(&self, name: impl AsRef<OsStr>) -> PathBuf {
         let path = self.path(name);
@@ -61,13 +75,31 @@ impl Scene {
         path
     }
 
-    /// The names in a directory, hidden ones and leftovers included, in order.
+    /// The names in a directory, hidden ones and leftovers included, in order; of a staging directory what is in it, if anything.
     pub fn names(&self, directory: impl AsRef<OsStr>) -> Vec<String> {
-        let entries = std::fs::read_dir(self.path(directory)).expect("the directory is there");
-        let mut names: Vec<String> =
-            entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect();
+        let directory = self.path(directory);
+        let in_directory = |path: &Path| -> Vec<String> {
+            // It may go while it is looked at.
+            let entries = std::fs::read_dir(path).into_iter().flatten();
+            entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect()
+        };
+        assert!(directory.is_dir(), "{} is there", directory.display());
+        let mut names = in_directory(&directory);
+        if let Some(staging) = names.iter().position(|name| name == STAGING) {
+            let staged = in_directory(&directory.join(STAGING));
+            if !staged.is_empty() {
+                names.swap_remove(staging);
+            }
+            names.extend(staged.into_iter().map(|name| format!("{STAGING}/{name}")));
+        }
         names.sort();
         names
+    }
+
+    /// Lets nobody else enter a directory.
+    pub fn make_private(&self, directory: &str) {
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        std::fs::set_permissions(self.path(directory), mode).expect("our own");
     }
 
     /// `xdfs` with `words`, to run in the scene.
@@ -78,7 +110,17 @@ impl Scene {
     /// The same as another person: with a home of theirs, where their keys and known servers are, and nothing of whoever
     /// runs the tests.
     pub fn command_as<S: AsRef<OsStr>>(&self, person: &str, words: impl IntoIterator<Item = S>) -> Command {
-        let mut command = Command::new(xdfs_binary());
+        self.command_of(xdfs_binary(), person, words)
+    }
+
+    /// The same with another `binary` than the one under test, for instance that of an earlier version.
+    pub fn command_of<S: AsRef<OsStr>>(
+        &self,
+        binary: &Path,
+        person: &str,
+        words: impl IntoIterator<Item = S>,
+    ) -> Command {
+        let mut command = Command::new(binary);
         command.args(words).current_dir(&self.directory);
         self.dress(person, &mut command);
         command

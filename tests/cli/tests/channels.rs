@@ -61,7 +61,7 @@ fn a_transfer_that_loses_every_channel_is_a_lost_connection() {
     assert_eq!(server.stop(), Some(0));
     let mut names = scene.names("server");
     // What had arrived waits for another attempt.
-    names.retain(|name| !name.starts_with(".up."));
+    names.retain(|name| !name.starts_with(".xdfs-staging/"));
     assert_eq!(names, ["remote"]);
 }
 

@@ -24,8 +24,7 @@ const AUDIT: &str = "[log]\naudit = \"log/audit.jsonl\"\nquiet = true\n";
 
 /// The events in the scene's audit log.
 fn events(scene: &Scene) -> Vec<Value> {
-    let text = String::from_utf8(scene.read("log/audit.jsonl")).expect("JSON is UTF-8");
-    text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"))).collect()
+    scene.json_lines("log/audit.jsonl")
 }
 
 /// Waits for an event.

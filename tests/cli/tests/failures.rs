@@ -115,6 +115,9 @@ fn lock(path: &Path, mode: u32) {
 
 #[test]
 fn a_file_that_may_not_be_read_or_written_is_told_so() {
+    if !xdfs_test_needs::namespaces() {
+        return;
+    }
     let scene = Scene::new();
     let server = scene.serve();
     lock(&scene.write("secret", b"x"), 0o600);
@@ -165,6 +168,9 @@ fn some_files_that_fail_leave_the_others_copied() {
 
 #[test]
 fn a_full_disk_of_the_server_is_told_and_leaves_nothing() {
+    if !xdfs_test_needs::namespaces() {
+        return;
+    }
     let scene = Scene::new();
     let directory = scene.directory("server");
     let words = ["serve", "--json", "--listen", "127.0.0.1:0", "--allow-anonymous", "rw", "--state", "state"];
@@ -188,6 +194,9 @@ fn a_full_disk_of_the_server_is_told_and_leaves_nothing() {
 
 #[test]
 fn a_full_local_disk_is_told_and_leaves_the_old_file() {
+    if !xdfs_test_needs::namespaces() {
+        return;
+    }
     let scene = Scene::new();
     scene.write("server/large", &pattern(20_000_000, 1));
     let server = scene.serve();
@@ -243,6 +252,9 @@ fn a_server_that_cannot_start_says_why() {
 
 #[test]
 fn a_server_that_may_not_enter_what_it_offers_does_not_start() {
+    if !xdfs_test_needs::namespaces() {
+        return;
+    }
     let scene = Scene::new();
     lock(&scene.directory("locked"), 0o700);
     scene.write("server.toml", b"[exports.data]\ndirectory = \"locked\"\n");

@@ -28,6 +28,9 @@ fn judge(full: &Outcome, code: i32, again: &Outcome) {
 
 #[test]
 fn a_servers_disk_that_fills_up_leaves_the_old_file_and_what_came() {
+    if !xdfs_test_needs::namespaces() {
+        return;
+    }
     let scene = Scene::new();
     let directory = scene.directory("server");
     let words = ["serve", "--json", "--listen", "127.0.0.1:0", "--allow-anonymous", "rw", "--state", "state"];
@@ -52,6 +55,9 @@ fn a_servers_disk_that_fills_up_leaves_the_old_file_and_what_came() {
 
 #[test]
 fn a_local_disk_that_fills_up_leaves_the_old_file_and_what_came() {
+    if !xdfs_test_needs::namespaces() {
+        return;
+    }
     let scene = Scene::new();
     let content = pattern(SIZE, 33);
     scene.write("server/file", &content);

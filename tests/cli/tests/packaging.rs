@@ -11,10 +11,10 @@ fn systemd_finds_the_service_hardly_exposed() {
     let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/xdfs.service");
     let mut analyze = Command::new("systemd-analyze");
     analyze.args(["security", "--offline=true", "--no-pager"]).arg(&unit);
-    let output = match analyze.output() {
-        Ok(output) => output,
-        Err(error) => return eprintln!("systemd-analyze is not here, so nobody judged the unit: {error}"),
-    };
+    if !xdfs_test_needs::program("systemd-analyze", "systemd") {
+        return;
+    }
+    let output = analyze.output().expect("it was started before");
     let text = String::from_utf8_lossy(&output.stdout);
     let overall = text.lines().find(|line| line.contains("Overall exposure level"));
     let level = overall.and_then(|line| line.split_once("xdfs.service: ")?.1.split(' ').next()?.parse::<f64>().ok());

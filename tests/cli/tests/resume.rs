@@ -228,8 +228,10 @@ fn a_server_counts_what_was_left_and_removes_what_nobody_came_for() {
     // Below another directory, left eight days ago by somebody who never came back; and what only looks alike.
     let hex = "00112233445566778899aabbccddeeff";
     let old = std::time::SystemTime::now() - Duration::from_secs(8 * 24 * 3600);
-    for name in [format!("a/b/.x.{hex}.part"), format!("a/b/.x.{hex}.journal"), format!("a/.x.{hex}.parts")] {
+    let stem = format!("a/b/.xdfs-staging/{}-{hex}", &hex[16..]);
+    for name in [format!("{stem}.part"), format!("{stem}.journal"), format!("a/.x.{hex}.part")] {
         let path = scene.write(format!("server/{name}"), b"?");
+        scene.make_private("server/a/b/.xdfs-staging");
         std::fs::File::options().write(true).open(path).unwrap().set_modified(old).unwrap();
     }
     let server = scene.serve();
@@ -241,7 +243,7 @@ fn a_server_counts_what_was_left_and_removes_what_nobody_came_for() {
     );
     assert!(line["bytes"].as_u64().unwrap() >= KEPT_AT_LEAST, "{line}");
     assert_eq!(scene.names("server/a/b"), Vec::<String>::new());
-    assert_eq!(scene.names("server/a"), [format!(".x.{hex}.parts"), "b".to_owned()]);
+    assert_eq!(scene.names("server/a"), [format!(".x.{hex}.part"), "b".to_owned()], "a name like any other");
     went_on(&scene.run(["cp", "--json", "source", &server.url("file")]), SIZE);
 }
 
@@ -256,24 +258,28 @@ fn a_download_removes_what_nobody_came_for_where_it_goes_and_only_there() {
         let path = scene.write(name, b"?");
         std::fs::File::options().write(true).open(path).unwrap().set_modified(modified).unwrap();
     };
-    let names = [format!(".x.{hex}.part"), format!(".x.{hex}.journal"), "x.part".to_owned(), format!(".y.{hex}.parts")];
+    let staged = |kind: &str, digit: char| format!(".xdfs-staging/{digit}{}-{hex}.{kind}", &hex[17..]);
+    let beside = [format!(".x.{hex}.part"), format!(".x.{hex}.journal"), "x.part".to_owned()];
     for folder in ["into", "into/below"] {
-        names.iter().for_each(|name| age(format!("{folder}/{name}"), old));
-        age(format!("{folder}/.young.{hex}.part"), std::time::SystemTime::now());
+        beside.iter().for_each(|name| age(format!("{folder}/{name}"), old));
+        age(format!("{folder}/{}", staged("part", '1')), old);
+        age(format!("{folder}/{}", staged("journal", '1')), old);
+        age(format!("{folder}/{}", staged("part", '2')), std::time::SystemTime::now());
+        scene.make_private(&format!("{folder}/.xdfs-staging"));
     }
     // Somebody writes it, however long ago that began.
-    age(format!("into/.held.{hex}.part"), old);
-    let held = std::fs::File::open(scene.path(format!("into/.held.{hex}.part"))).unwrap();
+    let written = staged("part", '3');
+    age(format!("into/{written}"), old);
+    let held = std::fs::File::open(scene.path(format!("into/{written}"))).unwrap();
     held.lock().unwrap();
     let outcome = scene.run(["cp", "--json", &server.url("file"), "into"]);
     outcome.ends_with(0).says(&["into", "removed 1 part file that", "seven days"]);
     assert_eq!((&outcome.objects()[0]["event"], &outcome.objects()[0]["expired"]), (&"recovered".into(), &1.into()));
-    let [_, _, other, alike] = &names;
-    let (held, young) = (format!(".held.{hex}.part"), format!(".young.{hex}.part"));
-    let mut kept = [held.as_str(), alike, &young, "below", "file", other];
+    // What nobody can go on with is removed, however young.
+    let mut kept = [written.as_str(), "below", "file", &beside[0], &beside[1], &beside[2]];
     kept.sort_unstable();
     assert_eq!(scene.names("into"), kept);
-    assert_eq!(scene.names("into/below").len(), 5, "what lies below is not looked at");
+    assert_eq!(scene.names("into/below").len(), 6, "what lies below is not looked at");
     scene.run(["cp", "--json", &server.url("file"), "into/again"]).ends_with(0).is_silent();
 }
 

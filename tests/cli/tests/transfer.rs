@@ -281,6 +281,11 @@ fn memory_exports_make_and_swallow_bytes() {
     assert_eq!(down.objects()[0]["bytes"], 100_000_000);
     scene.run(["cp", "--length", "100001", &server.url_in("mem", "zero"), "zeros"]).ends_with(0);
     assert!(scene.read("zeros") == vec![0; 100_001]);
+    let random = scene.run(["cp", "--json", "--length", "100MB", &server.url_in("mem", "random"), "null:"]);
+    assert_eq!(random.ends_with(0).objects()[0]["bytes"], 100_000_000);
+    scene.run(["cp", "random:9000001", &server.url("random")]).ends_with(0);
+    let random = scene.read("server/random");
+    assert!(random.len() == 9_000_001 && random.iter().filter(|byte| **byte == 0).count() < 50_000);
     scene.run(["cp", "zero:70001", &server.url("zeros")]).ends_with(0);
     assert!(scene.read("server/zeros") == vec![0; 70_001]);
 }

@@ -6,6 +6,7 @@
 //! - [`trace`]: the real binary under strace in every [`scenario`], killed at calls on the file system, or told that they failed;
 //! - [`small`]: a program that puts a group of small files, under strace, killed at each call or told that it failed, [`batch`]: the same through the
 //!   real server, and [`small_cuts`]: power cuts behind each step of such a group;
+//! - [`recorded`]: the calls that the real store made, replayed on a disk that loses what ext4 may lose;
 //! - [`tamper`]: the real binary, whose writes take less than they say.
 //!
 //! Tests run a share that takes seconds and print how much; `cargo run -p xtask -- long crash` and `long cuts` run more.
@@ -14,6 +15,7 @@ pub mod batch;
 pub mod disk;
 pub mod loopback;
 pub mod markers;
+pub mod recorded;
 pub mod scenario;
 pub mod small;
 pub mod small_cuts;

@@ -68,21 +68,33 @@ pub struct Disk {
     _scene: Scene,
 }
 
-/// Standard output of a program that succeeded.
-fn run(program: &str, arguments: &[&OsStr]) -> Option<String> {
-    let mut command = Command::new(program);
-    let output = command.args(arguments).stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
-    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+/// Standard output of a program that succeeded, or why it did not.
+fn run(program: &str, arguments: &[&OsStr]) -> Result<String, String> {
+    let output = Command::new(program).args(arguments).stdin(Stdio::null()).output();
+    let output = output.map_err(|error| format!("{program}: {error}"))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    }
+    Err(format!("{program}: {}", String::from_utf8_lossy(&output.stderr).trim()))
 }
 
 impl Disk {
-    /// A fresh file system; none where it cannot be made. The file is in memory where there is a place for it: what counts is
-    /// which blocks the loop device was given, not how long another disk takes for them.
+    /// A fresh file system; none where it cannot be made and tests may be left out.
+    #[track_caller]
     pub fn new() -> Option<Self> {
+        let made = Self::make().map_err(|why| format!("root, a loop device, the tools of ext4 and python3: {why}"));
+        xdfs_test_needs::found(made)
+    }
+
+    /// The file is in memory where there is a place for it: what counts is which blocks the loop device was given, not how long
+    /// another disk takes for them.
+    fn make() -> Result<Self, String> {
+        let text = |error: std::io::Error| error.to_string();
         let memory = Path::new("/dev/shm");
         let scene = if memory.is_dir() { Scene::below(memory) } else { Scene::new() };
         let image = scene.write("image", b"");
-        std::fs::File::options().write(true).open(&image).ok()?.set_len(IMAGE_BYTES).ok()?;
+        let file = std::fs::File::options().write(true).open(&image);
+        file.and_then(|file| file.set_len(IMAGE_BYTES)).map_err(text)?;
         let folder = scene.directory("mounted");
         // Its tables are made now: a thread of the kernel would else fill them in behind each mount.
         let options = "lazy_itable_init=0,lazy_journal_init=0";
@@ -91,11 +103,14 @@ impl Disk {
         let mut disk = Self { device, folder: PathBuf::new(), cutter: None, answers: None, _scene: scene };
         let mut cutter = Command::new("python3");
         cutter.args(["-c", CUTTER, &disk.device]).arg(&folder).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut cutter = cutter.spawn().ok()?;
+        let mut cutter = cutter.spawn().map_err(text)?;
         disk.folder = PathBuf::from(format!("/proc/{}/root{}", cutter.id(), folder.display()));
         disk.answers = cutter.stdout.take().map(BufReader::new);
         disk.cutter = Some(cutter);
-        (disk.answer() == "mounted\n").then_some(disk)
+        match disk.answer().trim() {
+            "mounted" => Ok(disk),
+            answer => Err(format!("the file system cannot be mounted: {answer}")),
+        }
     }
 
     /// Where it is.
@@ -133,7 +148,7 @@ impl Drop for Disk {
             drop(cutter.stdin.take());
             let _ = cutter.wait();
         }
-        run("losetup", &["--detach".as_ref(), self.device.as_ref()]);
+        let _ = run("losetup", &["--detach".as_ref(), self.device.as_ref()]);
     }
 }
 
@@ -178,10 +193,9 @@ pub fn series(disk: &mut Disk, bugs: Bugs, mut more: impl FnMut(usize) -> bool) 
 /// A commit that gets so far: 0 is some of the bytes, 1 all of them, then a step of the plan each. What was told.
 fn commit(folder: &Path, content: &[u8], number: usize, steps: usize, bugs: Bugs) -> Option<Safety> {
     // What the cuts before have left, so that a long series does not fill the disk.
-    for entry in std::fs::read_dir(folder).expect("the file system is there").flatten() {
-        if entry.file_name().to_string_lossy().ends_with(".part") {
-            std::fs::remove_file(entry.path()).expect("it is ours");
-        }
+    let staging = folder.join(".xdfs-staging");
+    if staging.exists() {
+        std::fs::remove_dir_all(staging).expect("it is ours");
     }
     // What was removed makes room only when the journal has it.
     std::fs::File::open(folder).and_then(|folder| folder.sync_all()).expect("the file system is there");

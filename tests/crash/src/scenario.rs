@@ -156,7 +156,7 @@ impl Room {
         let folder = self.target.parent().expect("it is in a directory");
         let since = Instant::now();
         let is_there = |end: &str| {
-            let mut entries = std::fs::read_dir(folder).expect("the directory is there").flatten();
+            let mut entries = std::fs::read_dir(folder.join(".xdfs-staging")).into_iter().flatten().flatten();
             entries.any(|entry| entry.path().extension().is_some_and(|found| found == end))
         };
         // A part file without a journal is one that is about to get it, or to go.
@@ -221,9 +221,12 @@ impl Room {
         let folder = self.target.parent().expect("it is in a directory");
         for entry in std::fs::read_dir(folder).expect("the directory is there").flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
-            let ours =
-                name.starts_with(".file.") && [".part", ".journal", ".new"].iter().any(|end| name.ends_with(end));
-            assert!(name == "file" || ours, "{point:?}: {name} is left");
+            assert!(name == "file" || name == ".xdfs-staging", "{point:?}: {name} is left");
+        }
+        for entry in std::fs::read_dir(folder.join(".xdfs-staging")).into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let ours = [".part", ".journal", ".journal.new"].iter().any(|end| name.ends_with(end));
+            assert!(ours, "{point:?}: {name} is left");
         }
     }
 }

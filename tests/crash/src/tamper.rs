@@ -2,7 +2,7 @@
 //! such call and changes the call's length or its answer, so the program under test is the real one, whoever makes its calls.
 //!
 //! Python speaks ptrace by its foreign functions, for which Rust would need unsafe code; where it cannot (another processor, no
-//! right to trace), nothing is tried and the caller says so.
+//! right to trace), [`Tamper::works`] says so.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -139,10 +139,16 @@ impl Tamper {
         std::fs::read_to_string(&self.log).unwrap_or_default().lines().count()
     }
 
-    /// Whether programs can be traced here.
-    pub fn works(scratch: PathBuf) -> bool {
+    /// Whether programs can be traced here; the error says what that takes.
+    pub fn works(scratch: PathBuf) -> Result<(), String> {
+        if !cfg!(target_arch = "x86_64") {
+            return Err("a processor of the x86_64 kind, whose registers the tracer knows".to_owned());
+        }
         let tamper = Self::new(Lie::Short, 1, 1, scratch);
-        let ended = tamper.command(Path::new("/bin/true")).output();
-        cfg!(target_arch = "x86_64") && ended.is_ok_and(|output| output.status.success())
+        match tamper.command(Path::new("/bin/true")).output() {
+            Ok(output) if output.status.success() => Ok(()),
+            Ok(output) => Err(format!("ptrace: {}", String::from_utf8_lossy(&output.stderr).trim())),
+            Err(error) => Err(format!("python3: {error}")),
+        }
     }
 }

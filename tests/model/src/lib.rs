@@ -22,16 +22,18 @@
 //! - **Writes behind a commit**: a stage that is committed or dropped takes no more writes; a driver has to see to that.
 //! - Bounds are as small as the settings say: at most 3 channels per pipeline, 3 blocks, 2 operations.
 //!
-//! Every fault has a budget, so the space is finite and has no cycle, and a state in which nothing can happen is an end:
-//! there every operation must be settled at both ends and forgotten.
+//! Every fault has a budget, so the space is finite and has no cycle ([`endless`] looks at every way there is), and a state in which
+//! nothing can happen is an end: there every operation must be settled at both ends and forgotten.
 //!
 //! # Running it
 //!
 //! `cargo test -p xdfs-test-model` searches the usual settings (more than two million states) and catches the seeded
-//! bugs; `cargo run --release -p xdfs-test-model -- --large` searches the large ones.
+//! bugs; `cargo run -p xtask -- long model` searches the large ones. The binary of this package
+//! searches the settings whose names it is given.
 
 pub mod action;
 mod drive;
+pub mod endless;
 pub mod hostile;
 mod marked;
 pub mod oracle;

@@ -1,6 +1,7 @@
 //! The search: what must always hold, what must be possible, and the figures.
 
 use crate::action::Action;
+use crate::endless::{Endless, longest_run};
 use crate::oracle::{Told, Violation};
 use crate::setting::Setting;
 use crate::world::{CLIENT, SERVER, World};
@@ -145,6 +146,10 @@ pub struct Report<A> {
     pub steps: usize,
     /// Longest path.
     pub depth: usize,
+    /// Steps of the longest run there is: every run ends. None where that was not looked at.
+    pub longest: Option<usize>,
+    /// A run that does not end.
+    pub endless: Option<Endless<A>>,
     /// Time it took.
     pub time: Duration,
     /// Every state was looked at: nothing was left in the queue.
@@ -177,13 +182,23 @@ impl Searched for Setting {
     }
 }
 
-/// Searches every state of a setting, or up to the first property that does not hold.
+/// Searches every state of a setting, or up to the first property that does not hold. Where all hold it looks at every run, too:
+/// each has to come to an end.
 pub fn search<S: Searched>(setting: &S) -> Report<S::Action>
 where
     S::State: std::hash::Hash + Send + Sync + Clone + PartialEq + std::fmt::Debug,
     S::Action: Send + Sync + Clone + PartialEq + std::fmt::Debug,
 {
-    search_until(setting, HasDiscoveries::AnyFailures)
+    let mut report = search_until(setting, HasDiscoveries::AnyFailures);
+    let start = Instant::now();
+    if report.broken.is_empty() {
+        match longest_run(setting) {
+            Ok(longest) => report.longest = Some(longest),
+            Err(endless) => report.endless = Some(endless),
+        }
+    }
+    report.time += start.elapsed();
+    report
 }
 
 /// Searches every setting and tells what was found: all have to hold, and to have so many states together.
@@ -226,6 +241,8 @@ where
         states: checker.unique_state_count(),
         steps: checker.state_count(),
         depth: checker.max_depth(),
+        longest: None,
+        endless: None,
         time: start.elapsed(),
         complete: checker.is_done(),
         broken: Vec::new(),
@@ -247,9 +264,9 @@ where
 }
 
 impl<A> Report<A> {
-    /// Every state was looked at, every property holds, and everything that should be possible was reached.
+    /// Every state was looked at, every property holds, everything that should be possible was reached, and every run ends.
     pub fn holds(&self) -> bool {
-        self.complete && self.broken.is_empty() && self.unreached.is_empty()
+        self.complete && self.broken.is_empty() && self.unreached.is_empty() && self.longest.is_some()
     }
 }
 
@@ -258,9 +275,19 @@ impl<A: std::fmt::Debug> std::fmt::Display for Report<A> {
         let seconds = self.time.as_secs_f64();
         write!(
             f,
-            "{:<28}{:>10} states {:>11} steps {:>4} deep {seconds:>7.1} s",
-            self.name, self.states, self.steps, self.depth
+            "{:<28}{:>10} states {:>11} steps {:>4} deep {:>4} at most {seconds:>7.1} s",
+            self.name,
+            self.states,
+            self.steps,
+            self.depth,
+            self.longest.unwrap_or(0)
         )?;
+        if let Some(Endless { way, why }) = &self.endless {
+            write!(f, "\n  DOES NOT END: {why}\n")?;
+            for action in way {
+                writeln!(f, "    {action:?}")?;
+            }
+        }
         for (name, actions, last) in &self.broken {
             write!(f, "\n  BROKEN: {name}\n")?;
             for action in actions {

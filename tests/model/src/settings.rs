@@ -150,10 +150,17 @@ pub const LARGE: &[Setting] = &[
     Setting { breaks: 4, storage_faults: 1, ..LARGER_DOWNLOAD },
 ];
 
+/// Whether the large settings were asked for, by `XDFS_MODEL=large`.
+pub fn is_large() -> bool {
+    let chosen = std::env::var("XDFS_MODEL").unwrap_or_else(|_| "usual".into());
+    assert!(["usual", "large"].contains(&chosen.as_str()), "XDFS_MODEL is 'usual' or 'large', not '{chosen}'");
+    chosen == "large"
+}
+
 /// Where a deliberate mistake shows.
 pub const fn for_bug(bug: Bug) -> Setting {
     let setting = match bug {
-        Bug::ForgetLostBlocks | Bug::SuccessWithoutOutcome | Bug::EndWithoutMark => BREAKS_UPLOAD,
+        Bug::ForgetLostBlocks | Bug::SuccessWithoutOutcome | Bug::EndWithoutMark | Bug::FenceForFence => BREAKS_UPLOAD,
         Bug::AckAcrossGap => HALVES_UPLOAD,
         Bug::CountDuplicates => REPEATS_UPLOAD,
         Bug::EndOfRangeIsEnd | Bug::CancelDecides => CANCELS_UPLOAD,

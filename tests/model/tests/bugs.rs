@@ -1,6 +1,7 @@
 //! The search can fail: each deliberate mistake breaks its property. Without it the same settings hold (tests/settings.rs).
 
 use xdfs_proto::session::Bug;
+use xdfs_test_model::endless::longest_run;
 use xdfs_test_model::search::{CONTENT, ENDS, FENCE, OUTCOME, PLACE, search_for};
 use xdfs_test_model::settings::for_bug;
 
@@ -20,5 +21,13 @@ fn every_seeded_bug_is_caught_by_its_property() {
         let found = report.broken.iter().find(|(name, ..)| *name == property);
         let Some((_, way, _)) = found else { panic!("{bug:?} is not caught by '{property}': {report}") };
         println!("{:<24}{property:<74}{:>8}{:>7}", format!("{bug:?}"), report.states, way.len());
+    }
+}
+
+#[test]
+fn every_seeded_bug_that_never_ends_is_caught_by_the_length_of_its_run() {
+    for bug in Bug::OF_PROGRESS {
+        let endless = longest_run(&for_bug(bug)).expect_err("a run that does not end");
+        println!("{:<24}{:<74}{:>15}", format!("{bug:?}"), endless.why, endless.way.len());
     }
 }

@@ -2,12 +2,13 @@
 
 use xdfs_proto::session::Bug;
 use xdfs_test_model::restart::properties::{COMMITTED, LOST, MARKER, OLD, ONCE};
-use xdfs_test_model::restart::setting::{Restarts, UPLOAD_OTHERS, UPLOAD_RESTART, UPLOAD_SYNCS, USUAL};
+use xdfs_test_model::restart::setting::{LARGE, Restarts, UPLOAD_OTHERS, UPLOAD_RESTART, UPLOAD_SYNCS, USUAL};
 use xdfs_test_model::search::{Report, all_hold, search_for};
+use xdfs_test_model::settings::is_large;
 
 #[test]
 fn whatever_is_lost_with_a_restart_every_promise_holds_and_everything_possible_is_reached() {
-    all_hold(USUAL, 200_000);
+    all_hold(if is_large() { LARGE } else { USUAL }, 200_000);
 }
 
 fn caught<A: std::fmt::Debug>(what: &str, properties: &[&'static str], reports: impl Iterator<Item = Report<A>>) {

@@ -32,7 +32,9 @@ pub(super) const CRATES: &[CrateRule] = &[
             "rcgen",
             "rustls",
             "ssh-key",
+            "stringprep",
             "thiserror",
+            "x509-cert",
             "zeroize",
         ],
         why: "cryptography knows the protocol's heads and nothing of sockets or files",
@@ -74,6 +76,7 @@ pub(super) const CRATES: &[CrateRule] = &[
             // Patterns of names, as people know them.
             "ignore",
             "indicatif",
+            "jiff",
             "rustix",
             "serde",
             "serde_json",
@@ -85,8 +88,9 @@ pub(super) const CRATES: &[CrateRule] = &[
     },
 ];
 
-/// Packages of ours that any crate may use in its own tests and examples: a client is shown with a server.
-pub(super) const TESTED_TOGETHER: &[&str] = &["xdfs-client", "xdfs-server"];
+/// Packages of ours that any crate may use in its own tests and examples: a client is shown with a server, and a test says
+/// what it needs of the machine.
+pub(super) const TESTED_TOGETHER: &[&str] = &["xdfs-client", "xdfs-server", "xdfs-test-needs"];
 
 /// Foreign packages that any crate may use in its own tests (`rustix`: connections from addresses of their choice; `rcgen`:
 /// certificates as a site has them).
@@ -191,6 +195,24 @@ pub(super) const SOURCES: &[SourceRule] = &[
         except: &[("crates/xio/src/store/resolve", "the one resolver of names")],
         tests_may: true,
         why: "names are resolved in one place, crates/xio/src/store/resolve*.rs",
+    },
+    SourceRule {
+        what: Use::Path(&["SystemTime"]),
+        applies: PRODUCT,
+        except: &[
+            ("crates/cli/src/calendar.rs", "dates that people type and read"),
+            ("crates/cli/src/cmd/cp/mod.rs", "the age of part files, whose times are those of this clock"),
+            ("crates/cli/src/cmd/cp/unfinished.rs", "the age of a note that another process left"),
+            ("crates/cli/src/cmd/demo/file.rs", "a seed"),
+            ("crates/server/src/audit/", "the time in a line of the log"),
+            ("crates/server/src/calls/change.rs", "'now' as a file's time"),
+            ("crates/server/src/host.rs", "until when a token is good, and a moment that never goes back"),
+            ("crates/server/src/listen/revoking.rs", "until when a token is good"),
+            ("crates/server/src/recovery.rs", "the age of files, whose times are those of this clock"),
+            ("crates/server/src/users/live.rs", "until when a token is good"),
+        ],
+        tests_may: true,
+        why: "deadlines and waits are of the monotonic clock: somebody may set this one an hour back or forward",
     },
     SourceRule {
         what: Use::Path(&["CWD"]),

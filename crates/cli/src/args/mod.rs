@@ -196,9 +196,9 @@ pub(crate) struct ServeArgs {
 const COPY_EXAMPLES: &str = "\
 Sources and targets:
   PATH         a local file; a directory as target receives the sources under
-               their names
+               their names; with -r, what is in a directory is 'PATH/.'
   -            standard input, standard output
-  zero:SIZE    SIZE zero bytes, made in memory (source)
+  zero:SIZE    SIZE zero bytes made in memory (source); random:SIZE random ones
   null:        swallows everything (target)
   xdfs://[user@]host[:port]/EXPORT/path[#SHA256:key]
                a file on a server; %XX stands for a byte, IPv6 addresses are in
@@ -221,7 +221,7 @@ Examples:
   xdfs cp --offset 1GiB --length 16MiB xdfs://localhost/data/image.bin part.bin
       a part of a file; part.bin holds exactly that part
 
-  xdfs cp -P 8 --protection clear zero:10GB xdfs://localhost/mem/null
+  xdfs cp -P 8 random:10GB xdfs://localhost/mem/null
       the speed of the network alone, to a server with --export mem=memory:
 
 Sizes: K, M, G, T are 1000s; KiB, MiB, GiB, TiB are 1024s.

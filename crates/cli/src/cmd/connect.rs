@@ -8,10 +8,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use xdfs_client::trust::{Doubt, HostName, KnownHosts, Remembered, Trust};
-use xdfs_client::{Certificates, ConnectOptions, Error, ErrorKind, Session};
+use xdfs_client::{Certificates, ConnectOptions, Error, ErrorKind, Session, was_lost_in_opening};
 use xdfs_secure::policy::Fingerprint;
 
 use super::authorities;
+use super::cp::Patience;
 use super::key::failed;
 use super::login::{Offers, Typed};
 use super::remote::Wishes;
@@ -43,7 +44,8 @@ pub(super) fn connect<T>(url: &Url, wishes: &Wishes, login: (&LoginPlan, &Typed)
     offers.recall(typed, &host);
     let pinned = url.key.as_deref().and_then(|key| key.parse().ok());
     let roots = authorities::named(login).map_err(here)?;
-    Connecting { url, wishes, folder, state_option, host, pinned, known, offers, roots, typed }.run(open)
+    let patience = Patience::new(wishes.retry);
+    Connecting { url, wishes, folder, state_option, host, pinned, known, offers, roots, typed, patience }.run(open)
 }
 
 struct Connecting<'a> {
@@ -59,6 +61,7 @@ struct Connecting<'a> {
     typed: &'a Typed,
     /// Whose word for the server's name is taken where its key is not known.
     roots: Option<Vec<Vec<u8>>>,
+    patience: Patience,
 }
 
 impl Connecting<'_> {
@@ -91,8 +94,27 @@ impl Connecting<'_> {
         Err(self.cannot_connect(&last.unwrap_or_else(busy)))
     }
 
+    /// Connects, again and again where somebody answers and the connection is lost before there is a session.
+    fn attempt<T>(&mut self, trust: &Arc<Trust>, open: Open<'_, T>) -> Result<T, Result<Error, (Failure, ErrorKind)>> {
+        loop {
+            match self.attempt_once(trust, open) {
+                Err(Ok(error)) if was_lost_in_opening(&error) => {
+                    let first = self.patience.attempts() == 0;
+                    if !self.patience.again_connecting() {
+                        let message = format!("{error}{}", self.patience.story());
+                        return Err(Ok(Error { message, ..error }));
+                    }
+                    if first {
+                        complain(&format!("{}: {error}; trying again", self.host));
+                    }
+                }
+                other => return other,
+            }
+        }
+    }
+
     /// One connection to each address of the host until somebody answers.
-    fn attempt<T>(&self, trust: &Arc<Trust>, open: Open<'_, T>) -> Result<T, Result<Error, (Failure, ErrorKind)>> {
+    fn attempt_once<T>(&self, trust: &Arc<Trust>, open: Open<'_, T>) -> Result<T, Result<Error, (Failure, ErrorKind)>> {
         let addresses = address::resolve(self.url).map_err(|failure| Err((failure, ErrorKind::ConnectionLost)))?;
         let mut last = Error::new(ErrorKind::ConnectionLost, "the host has no address");
         for address in addresses {

@@ -1,5 +1,8 @@
 //! Sessions with the servers that a command names: one for each server, opened when it is first needed.
 
+use std::sync::mpsc::sync_channel;
+use std::time::Duration;
+
 use rustix::io::Errno;
 use rustix::net::sockopt::set_tcp_congestion;
 use rustix::net::{AddressFamily, SocketType};
@@ -30,14 +33,26 @@ pub(super) struct Wishes {
     pub(super) block: Option<u32>,
     pub(super) congestion: Option<String>,
     pub(super) level: xdfs_client::Level,
+    /// How long a connection that is lost before it is a session is tried again.
+    pub(super) retry: Duration,
 }
 
 impl Default for Wishes {
     /// One channel: enough to ask a question.
     fn default() -> Self {
-        Self { channels: 1, window: None, block: None, congestion: None, level: xdfs_client::Level::Private }
+        Self {
+            channels: 1,
+            window: None,
+            block: None,
+            congestion: None,
+            level: xdfs_client::Level::Private,
+            retry: Duration::ZERO,
+        }
     }
 }
+
+/// Threads of a session that is lost or left get so long to come to their end.
+const LEAVE_DEADLINE: Duration = Duration::from_secs(3);
 
 /// A server, and what became of connecting to it. A failure is kept: what failed once is not waited for again with
 /// every file.
@@ -103,7 +118,14 @@ impl Sessions {
 
     /// Forgets the session with a URL's server: it was lost, and the next file may find another.
     pub(super) fn forget(&mut self, url: &Url) {
-        self.servers.retain(|server| !server.serves(url));
+        let (lost, kept) = std::mem::take(&mut self.servers).into_iter().partition(|server| server.serves(url));
+        self.servers = kept;
+        end_in_time(lost);
+    }
+
+    /// Ends every session, but waits for none that does not end by itself: somebody asked to stop.
+    pub(super) fn leave(self) {
+        end_in_time(self.servers);
     }
 
     /// Ends every session in order. What was moved is safe by then, so a connection that breaks here is no failure.
@@ -111,6 +133,21 @@ impl Sessions {
         for session in self.servers.into_iter().filter_map(|server| server.session.ok()) {
             let _ = session.close();
         }
+    }
+}
+
+/// Has the threads of sessions end, which remove what is staged here or note how far it is, and waits for them.
+fn end_in_time(servers: Vec<Server>) {
+    let sessions: Vec<Session> = servers.into_iter().filter_map(|server| server.session.ok()).collect();
+    let (done, ended) = sync_channel(1);
+    let end = move || {
+        for session in sessions {
+            let _ = session.close();
+        }
+        let _ = done.send(());
+    };
+    if std::thread::Builder::new().name("xdfs-leaving".to_owned()).spawn(end).is_ok() {
+        let _ = ended.recv_timeout(LEAVE_DEADLINE);
     }
 }
 

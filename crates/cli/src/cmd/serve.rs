@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use xdfs_proto::base::Error;
 use xdfs_secure::policy::Fingerprint;
-use xdfs_server::audit::AuditLog;
+use xdfs_server::audit::{AuditLog, OnFailure};
 use xdfs_server::config::{Audit, Confinement};
 use xdfs_server::privilege::{Confined, confine};
 use xdfs_server::users::{LiveAccounts, State};
@@ -34,7 +34,7 @@ use crate::descriptors;
 use crate::exit::{Exit, Failure};
 use crate::output::{JsonLines, Ready, Recovered, complain, print};
 use crate::plan::ServePlan;
-use crate::signal::{Asked, Signals};
+use crate::signal::{Alarm, Asked, Signals};
 use crate::state;
 use offer::{Fixed, Offer};
 use reach::Reach;
@@ -58,10 +58,12 @@ pub(crate) fn run(plan: ServePlan) -> Result<Exit, Failure> {
         }
     }
     let limit = descriptors::raise_limit();
+    descriptors::must_do(limit, true)?;
     let offer = Offer::resolve(&plan, None)?;
     start::check_entry(&plan, &offer.needs)?;
     start::tell_channels(&offer, limit);
     let audit = audit(&offer.fixed.audit)?;
+    let alarm = (offer.fixed.audit_failure == OnFailure::Stop).then(|| signals.log_alarm()).transpose()?;
     let (predecessor, inherited) = predecessor.unzip();
     let names = names(&offer);
     let key = offer.state.host_key().map_err(|error| failed(&error))?;
@@ -79,7 +81,7 @@ pub(crate) fn run(plan: ServePlan) -> Result<Exit, Failure> {
         limits: offer.limits,
         key_limits: KeyLimits::STANDARD,
         disk: DiskMode::default(),
-        log: log(offer.quiet, plan.json, audit.clone()),
+        log: log(offer.quiet, plan.json, audit.clone(), alarm),
     };
     let tell = Arc::clone(&config.log);
     // What stops a server from listening is the network, whatever its kind.
@@ -163,6 +165,15 @@ impl Serving {
                 Asked::Reload => {
                     let error = self.reload().err();
                     (self.tell)(&LogEvent::Reloaded { error });
+                }
+                Asked::LogFailed => {
+                    complain(
+                        "stopping, since nothing is to happen that is not in the audit log (audit-failure = \"stop\")",
+                    );
+                    exit = Exit::LocalStorage;
+                    self.socket = None;
+                    self.standby = None;
+                    self.handle.stop();
                 }
                 Asked::Ended => return exit,
                 asked @ (Asked::Interrupt | Asked::Terminate) => {
@@ -304,11 +315,12 @@ fn watch(accounts: Arc<LiveAccounts>, handle: Handle, (shown, tell): (Arc<Shown>
 }
 
 /// The log for people is standard error, a line for each event; a supervisor adds the time. An audit log on standard
-/// error stands in its place.
-fn log(quiet: bool, json: bool, audit: Option<Arc<AuditLog>>) -> Log {
+/// error stands in its place. The `alarm` is raised when the audit log cannot be written.
+fn log(quiet: bool, json: bool, audit: Option<Arc<AuditLog>>, alarm: Option<Alarm>) -> Log {
     Arc::new(move |event| {
-        if let Some(audit) = &audit {
-            audit.write(event);
+        let wrote = audit.as_ref().map(|audit| audit.write(event)).unwrap_or_default();
+        if let (Some(alarm), true) = (&alarm, wrote.failed) {
+            alarm.raise();
         }
         if let (LogEvent::Recovered { parts, bytes, others, expired }, true) = (event, json) {
             let line = Recovered { parts: *parts, bytes: *bytes, others: *others, expired: *expired };
@@ -331,5 +343,6 @@ fn log(quiet: bool, json: bool, audit: Option<Arc<AuditLog>>) -> Log {
         if worth_it {
             complain(&event.to_string());
         }
+        wrote.bytes
     })
 }

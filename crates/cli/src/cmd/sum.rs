@@ -21,7 +21,7 @@ pub(crate) fn run(plan: &SumPlan) -> Result<Exit, Failure> {
             SumOf::Here(local) => here(local, plan),
             SumOf::There(url) => there(&mut sessions, url, plan),
         };
-        let name = printable(typed.as_bytes());
+        let name = String::from_utf8(typed.as_bytes().to_vec()).unwrap_or_else(|_| printable(typed.as_bytes()));
         match summed {
             Ok(digest) if plan.json => {
                 let hash = hexadecimal(&digest);
@@ -48,6 +48,7 @@ fn here(local: &Local, plan: &SumPlan) -> Result<Digest, (Failure, ErrorKind)> {
         Local::File(path) => LocalPlace::of(path.as_os_str().as_bytes()).and_then(|place| place.open()),
         Local::Stdin => Source::standard_input(),
         Local::Zero(size) => Ok(Source::zero(Some(*size))),
+        Local::Random(size) => Source::random(Some(*size)),
     };
     let payload = source.and_then(|source| Payload::source(source, plan.offset, plan.length));
     payload.and_then(Payload::sum).map_err(|error| failed("", &error, Side::Here))

@@ -10,7 +10,7 @@ use xdfs_proto::base::ErrorKind;
 use super::plain::{Plain, kept_message, tree_notes};
 use super::{Item, Output, Transfer, Tree};
 use crate::exit::Failure;
-use crate::text::printable;
+use crate::text::{json_line, printable};
 
 /// A server is ready.
 #[derive(Serialize, Debug)]
@@ -149,7 +149,7 @@ pub(crate) struct JsonLines;
 impl JsonLines {
     /// Writes one object.
     pub(crate) fn write(&self, object: &impl Serialize) -> Result<(), Failure> {
-        let line = serde_json::to_string(object).map_err(|error| Failure::from_output(&error.into()))?;
+        let line = json_line(serde_json::to_string(object).map_err(|error| Failure::from_output(&error.into()))?);
         let mut output = std::io::stdout().lock();
         writeln!(output, "{line}").and_then(|()| output.flush()).map_err(|error| Failure::from_output(&error))
     }

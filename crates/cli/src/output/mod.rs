@@ -16,6 +16,7 @@ pub(crate) use json::{JsonLines, Ready, Recovered, Sum};
 
 use crate::exit::Failure;
 use crate::plan::{Check, Format, Progress};
+use crate::text::{printable, shown};
 
 /// One file of a copy, before it starts.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -103,7 +104,7 @@ pub(crate) trait Output {
     /// A name of a tree is settled. A dry run tells each on standard output, whatever the form.
     fn name_done(&mut self, path: &[u8], deed: Deed, dry_run: bool) -> Result<(), Failure> {
         match (dry_run, plain::deed_word(deed)) {
-            (true, Some(word)) => print(&format!("{word} {}\n", crate::text::printable(path))),
+            (true, Some(word)) => print(&format!("{word} {}\n", printable(path))),
             _ => Ok(()),
         }
     }
@@ -134,12 +135,22 @@ pub(crate) fn choose(format: Format) -> Box<dyn Output> {
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     use std::io::Write;
     let mut output = std::io::stdout().lock();
-    output.write_all(text.as_bytes()).and_then(|()| output.flush()).map_err(|error| Failure::from_output(&error))
+    output.write_all(shown(text).as_bytes()).and_then(|()| output.flush()).map_err(|error| Failure::from_output(&error))
+}
+
+/// Whether whoever read standard output has gone away: nobody wants the rest then. The kernel tells it, not an error's number, which
+/// a peer could choose.
+pub(crate) fn reader_is_gone() -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let output = std::io::stdout();
+    let mut files = [PollFd::new(&output, PollFlags::OUT)];
+    let gone = PollFlags::ERR | PollFlags::HUP;
+    poll(&mut files, Some(&Timespec::default())).is_ok_and(|_| files.iter().any(|file| file.revents().intersects(gone)))
 }
 
 /// A message for a person, on standard error. A terminal that went away is no reason to stop a transfer.
 pub(crate) fn complain(message: &str) {
     use std::io::Write;
     // In one piece: standard error has no buffer, and a busy server writes many lines.
-    let _ = std::io::stderr().write_all(format!("xdfs: {message}\n").as_bytes());
+    let _ = std::io::stderr().write_all(format!("xdfs: {}\n", shown(message)).as_bytes());
 }

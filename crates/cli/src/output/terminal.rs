@@ -1,8 +1,11 @@
 //! For a terminal: a bar with rate and time left, and one line for each file done, on request with its channels.
+//!
+//! A bar never takes more than the line: a narrow terminal gets less of it. There is no rate before there is one: the first moments
+//! tell how quickly buffers were filled, and what was resumed did not move.
 
 use std::time::Duration;
 
-use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use xdfs_client::tree::Summary;
 use xdfs_proto::base::ErrorKind;
 
@@ -10,13 +13,29 @@ use super::plain::kept_message;
 use super::{Item, Output, Transfer, Tree};
 use crate::exit::Failure;
 use crate::size::{human, human_rate};
+use crate::text::shown;
 
 /// Drawings per second: enough to look smooth, too few to cost anything.
 const DRAWS_PER_SECOND: u8 = 10;
 
-const WITH_SIZE: &str =
-    "{prefix}{wide_msg} {bar:24} {percent:>3}% {decimal_bytes:>10} {decimal_bytes_per_sec:>12} {eta:>4} left";
-const WITHOUT_SIZE: &str = "{prefix}{wide_msg} {spinner} {decimal_bytes:>10} {decimal_bytes_per_sec:>12}";
+/// What a bar looks like on a terminal of at least so many columns: where the size is known, and where it is not. Each has room for
+/// some letters of the name; below the last one only a number is left.
+const TEMPLATES: [(usize, &str, &str); 4] = [
+    (
+        80,
+        "{prefix}{wide_msg} {bar:24} {percent:>3}% {decimal_bytes:>10} {rate:>12} {left:>9}",
+        "{prefix}{wide_msg} {spinner} {decimal_bytes:>10} {rate:>12}",
+    ),
+    (50, "{wide_msg} {percent:>3}% {decimal_bytes:>10} {rate:>12}", "{wide_msg} {decimal_bytes:>10} {rate:>12}"),
+    (30, "{wide_msg} {percent:>3}% {decimal_bytes:>10}", "{wide_msg} {decimal_bytes:>10}"),
+    (0, "{percent:>3}% {decimal_bytes:>10}", "{decimal_bytes:>10}"),
+];
+
+/// Columns where the terminal does not tell how many it has.
+const COLUMNS: usize = 80;
+
+/// Time before a rate is shown.
+const RATE_AFTER: Duration = Duration::from_secs(1);
 
 /// Bars on standard error.
 #[derive(Debug)]
@@ -24,19 +43,43 @@ pub(super) struct Terminal {
     bars: MultiProgress,
     file: Option<ProgressBar>,
     show_channels: bool,
-    sized: bool,
+    /// The bar as it was drawn last: the columns of the terminal, and whether the size is known.
+    drawn: Option<(usize, bool)>,
 }
 
 impl Terminal {
     pub(super) fn new(show_channels: bool) -> Self {
         let bars = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(DRAWS_PER_SECOND));
-        Self { bars, file: None, show_channels, sized: false }
+        Self { bars, file: None, show_channels, drawn: None }
     }
 
     fn say(&self, line: &str) {
         use std::io::Write;
         // The bars make room for it. A terminal that went away is no reason to stop a transfer.
-        self.bars.suspend(|| writeln!(std::io::stderr().lock(), "{line}")).unwrap_or_default();
+        self.bars.suspend(|| writeln!(std::io::stderr().lock(), "{}", shown(line))).unwrap_or_default();
+    }
+
+    /// A bar for a file or tree, which knows its size when the server has told it.
+    fn add(&mut self, name: String) -> ProgressBar {
+        let bar = self.bars.add(ProgressBar::no_length());
+        bar.set_message(name);
+        self.drawn = None;
+        bar
+    }
+
+    /// So much has moved, of how much where that is known.
+    fn show(&mut self, bytes: u64, size: Option<u64>) {
+        let Some(bar) = &self.file else { return };
+        let first = self.drawn.is_none();
+        let looks = (columns(), size.is_some());
+        if self.drawn.replace(looks) != Some(looks) {
+            size.iter().for_each(|size| bar.set_length(*size));
+            bar.set_style(style(looks.0, looks.1));
+        }
+        bar.set_position(bytes);
+        if first {
+            bar.reset_eta();
+        }
     }
 
     fn clear(&mut self) {
@@ -50,25 +93,15 @@ impl Terminal {
 impl Output for Terminal {
     fn begin(&mut self, item: &Item) {
         self.clear();
-        let bar = self.bars.add(ProgressBar::no_length().with_style(style(WITHOUT_SIZE)));
-        bar.set_message(item.source.clone());
+        let bar = self.add(item.source.clone());
         if item.count > 1 {
             bar.set_prefix(format!("[{}/{}] ", item.number, item.count));
         }
-        self.sized = false;
         self.file = Some(bar);
     }
 
     fn progress(&mut self, bytes: u64, size: Option<u64>) {
-        let Some(bar) = &self.file else { return };
-        if let Some(size) = size
-            && !self.sized
-        {
-            bar.set_style(style(WITH_SIZE));
-            bar.set_length(size);
-            self.sized = true;
-        }
-        bar.set_position(bytes);
+        self.show(bytes, size);
     }
 
     fn finished(&mut self, item: &Item, transfer: &Transfer) -> Result<(), Failure> {
@@ -95,13 +128,13 @@ impl Output for Terminal {
     }
 
     fn tree_progress(&mut self, (source, _): (&str, &str), summary: &Summary, bytes_moving: u64) {
-        let bar = self.file.get_or_insert_with(|| {
-            let bar = self.bars.add(ProgressBar::no_length().with_style(style(WITHOUT_SIZE)));
-            bar.set_message(source.to_owned());
-            bar
-        });
-        bar.set_prefix(format!("{} files ", summary.files + summary.skipped));
-        bar.set_position(summary.bytes + bytes_moving);
+        if self.file.is_none() {
+            self.file = Some(self.add(source.to_owned()));
+        }
+        if let Some(bar) = &self.file {
+            bar.set_prefix(format!("{} files ", summary.files + summary.skipped));
+        }
+        self.show(summary.bytes + bytes_moving, None);
     }
 
     fn tree_finished(&mut self, tree: &Tree) -> Result<(), Failure> {
@@ -160,9 +193,33 @@ fn duration(elapsed: Duration) -> String {
     }
 }
 
-fn style(template: &str) -> ProgressStyle {
+/// Columns of the terminal.
+fn columns() -> usize {
+    let size = rustix::termios::tcgetwinsize(std::io::stderr());
+    size.map_or(COLUMNS, |size| if size.ws_col == 0 { COLUMNS } else { size.ws_col.into() })
+}
+
+fn template(columns: usize, sized: bool) -> &'static str {
+    let fits = TEMPLATES.iter().find(|(least, ..)| *least <= columns).unwrap_or(&TEMPLATES[TEMPLATES.len() - 1]);
+    if sized { fits.1 } else { fits.2 }
+}
+
+fn style(columns: usize, sized: bool) -> ProgressStyle {
     // The templates are constants of this file, and a test reads each.
-    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> ")
+    let style = ProgressStyle::with_template(template(columns, sized)).unwrap_or_else(|_| ProgressStyle::default_bar());
+    // Writing to a line of text cannot fail.
+    style
+        .progress_chars("=> ")
+        .with_key("rate", |state: &ProgressState, line: &mut dyn std::fmt::Write| {
+            if state.elapsed() >= RATE_AFTER {
+                let _ = write!(line, "{}/s", human(state.per_sec() as u64));
+            }
+        })
+        .with_key("left", |state: &ProgressState, line: &mut dyn std::fmt::Write| {
+            if state.elapsed() >= RATE_AFTER {
+                let _ = write!(line, "{:#} left", indicatif::HumanDuration(state.eta()));
+            }
+        })
 }
 
 #[cfg(test)]
@@ -174,7 +231,7 @@ mod tests {
 
     #[test]
     fn every_template_can_be_read() {
-        for template in [WITH_SIZE, WITHOUT_SIZE] {
+        for template in TEMPLATES.iter().flat_map(|(_, sized, unsized_)| [sized, unsized_]) {
             assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
         }
     }

@@ -71,6 +71,8 @@ pub(crate) enum Local {
     Stdin,
     /// So many zero bytes, made in memory.
     Zero(u64),
+    /// So many random bytes, made in memory.
+    Random(u64),
 }
 
 /// A target on this machine.
@@ -274,7 +276,7 @@ fn resolve_copies(sources: &[OsString], target: &OsString, trees: bool) -> Resul
     if sources.len() > 1 && local_target == LocalTarget::Stdout {
         return Err(PlanError::ManyIntoOne { target: show(target) });
     }
-    let urls = sources.iter().map(|source| if trees { parse_url(source) } else { remote_source(source) });
+    let urls = sources.iter().map(|source| if trees { tree_source(source) } else { remote_source(source) });
     let urls = urls.collect::<Result<Vec<_>, _>>()?;
     Ok(Copies::Download { sources: urls, target: local_target })
 }
@@ -283,21 +285,30 @@ pub(super) fn local_source(text: &OsStr) -> Result<Local, PlanError> {
     match text.as_bytes() {
         b"-" => Ok(Local::Stdin),
         b"null:" => Err(PlanError::WrongSide { what: show(text), side: "target" }),
-        bytes => match bytes.strip_prefix(b"zero:") {
-            Some(count) => match size::parse(&String::from_utf8_lossy(count)) {
-                Ok(bytes) => Ok(Local::Zero(bytes)),
-                Err(fault) => Err(PlanError::Zero { what: show(text), fault }),
+        bytes => match made_in_memory(bytes) {
+            Some((make, count)) => match size::parse(&String::from_utf8_lossy(count)) {
+                Ok(bytes) => Ok(make(bytes)),
+                Err(fault) => Err(PlanError::Size { what: show(text), fault }),
             },
             None => Ok(Local::File(PathBuf::from(text))),
         },
     }
 }
 
+/// What makes bytes in memory, and what is behind its colon.
+pub(super) fn made_in_memory(text: &[u8]) -> Option<(Make, &[u8])> {
+    let kinds: [(&[u8], Make); 2] = [(b"zero:", Local::Zero), (b"random:", Local::Random)];
+    kinds.into_iter().find_map(|(prefix, make)| Some((make, text.strip_prefix(prefix)?)))
+}
+
+/// A source of so many bytes.
+type Make = fn(u64) -> Local;
+
 fn local_target(text: &OsStr) -> Result<LocalTarget, PlanError> {
     match text.as_bytes() {
         b"-" => Ok(LocalTarget::Stdout),
         b"null:" => Ok(LocalTarget::Null),
-        bytes if bytes.starts_with(b"zero:") => Err(PlanError::WrongSide { what: show(text), side: "source" }),
+        bytes if made_in_memory(bytes).is_some() => Err(PlanError::WrongSide { what: show(text), side: "source" }),
         _ => Ok(LocalTarget::Path(PathBuf::from(text))),
     }
 }
@@ -310,12 +321,27 @@ pub(super) fn remote_source(text: &OsStr) -> Result<Url, PlanError> {
     Ok(url)
 }
 
-/// Standard input and zeros have no name that a directory could give them.
+/// A source of `cp -r`; of one that ends in `/.` the content is meant.
+fn tree_source(text: &OsString) -> Result<Url, PlanError> {
+    let bytes = text.as_bytes();
+    let key = bytes.iter().position(|&byte| byte == b'#').unwrap_or(bytes.len());
+    let (place, key) = bytes.split_at(key);
+    match place.strip_suffix(b"/.") {
+        Some(directory) => {
+            let url = parse_url(OsStr::from_bytes(&[directory, key].concat()))?;
+            Ok(Url { contents: true, ..url })
+        }
+        None => parse_url(text),
+    }
+}
+
+/// Standard input and what is made in memory have no name that a directory could give them.
 fn refuse_nameless(sources: &[Local], target: &Url) -> Result<(), PlanError> {
     let into_directory = sources.len() > 1 || target.directory || target.path.is_root();
     let (what, name) = match sources.iter().find(|source| !matches!(source, Local::File(_))) {
         Some(Local::Stdin) => ("standard input".to_owned(), &b"input.bin"[..]),
         Some(Local::Zero(size)) => (format!("zero:{size}"), &b"zeros.bin"[..]),
+        Some(Local::Random(size)) => (format!("random:{size}"), &b"random.bin"[..]),
         Some(Local::File(_)) | None => return Ok(()),
     };
     if !into_directory {

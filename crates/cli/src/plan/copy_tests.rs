@@ -167,6 +167,7 @@ fn impossible_combinations_are_refused() {
         ("xdfs://localhost/e/x xdfs://localhost/e/y -", PlanError::ManyIntoOne { target: show("-") }),
         ("null: xdfs://localhost/e/x", PlanError::WrongSide { what: show("null:"), side: "target" }),
         ("xdfs://localhost/e/x zero:5", PlanError::WrongSide { what: show("zero:5"), side: "source" }),
+        ("xdfs://localhost/e/x random:5", PlanError::WrongSide { what: show("random:5"), side: "source" }),
         ("xdfs://localhost/e/d/ .", PlanError::SourceIsDirectory(show("xdfs://localhost/e/d/"))),
         ("xdfs://localhost/e .", PlanError::SourceIsDirectory(show("xdfs://localhost/e"))),
         ("-b 1M a xdfs://localhost/e/x", PlanError::Block(1_000_000)),
@@ -183,7 +184,8 @@ fn impossible_combinations_are_refused() {
     ] {
         assert_eq!(plan(line).map(|plan| plan.copies), Err(error), "{line}");
     }
-    assert!(matches!(plan("zero:x xdfs://localhost/e/x"), Err(PlanError::Zero { .. })));
+    assert!(matches!(plan("zero:x xdfs://localhost/e/x"), Err(PlanError::Size { .. })));
+    assert!(matches!(plan("random: xdfs://localhost/e/x"), Err(PlanError::Size { .. })));
     assert!(matches!(plan("http://localhost/e/x ."), Err(PlanError::Url { .. })));
 }
 
@@ -203,4 +205,15 @@ fn an_empty_argument_is_refused() {
         let Command::Cp(args) = Typed::try_parse_from(words).unwrap().command else { panic!("not cp") };
         assert_eq!(resolve(*args).map(|plan| plan.copies), Err(PlanError::Empty));
     }
+}
+
+#[test]
+fn of_a_directory_on_a_server_that_ends_in_a_dot_the_content_is_meant_where_trees_are_copied() {
+    let key = format!("#SHA256:{}", "A".repeat(43));
+    for (text, contents) in [("", false), ("/", false), ("/.", true)] {
+        let planned = plan(&format!("-r xdfs://h/e/x{text}{key} .")).expect("it can be planned");
+        let Copies::Download { sources, .. } = planned.copies else { panic!("a download") };
+        assert_eq!((sources[0].contents, sources[0].path.as_bytes()), (contents, &b"x"[..]), "{text}");
+    }
+    assert!(plan("xdfs://h/e/x/. .").is_err());
 }

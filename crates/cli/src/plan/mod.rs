@@ -133,9 +133,9 @@ pub(crate) enum PlanError {
     /// The same name twice.
     #[error("--export {0}: this name is given twice; each export needs its own")]
     ExportTwice(String),
-    /// `zero:` without a good size.
-    #[error("{what}: {fault}; write zero:SIZE, for example zero:10GB")]
-    Zero {
+    /// `zero:` or `random:` without a good size.
+    #[error("{what}: {fault}; write zero:SIZE or random:SIZE, for example zero:10GB")]
+    Size {
         /// As it was typed.
         what: String,
         /// What is wrong with the size.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use xdfs_client::tree::Keep;
 
-use super::copy::{format_of, resolve_options};
+use super::copy::{format_of, made_in_memory, resolve_options};
 use super::{Format, Later, LoginPlan, Options, PlanError, is_empty, parse_url, show};
 use crate::args::{Pattern, SyncArgs, TreeArgs};
 use crate::url::{Url, looks_like_url};
@@ -101,7 +101,7 @@ pub(super) fn resolve(args: SyncArgs) -> Result<SyncPlan, PlanError> {
 /// A directory here; what only `cp` can read or write is none.
 fn directory(text: &OsStr, side: &'static str) -> Result<PathBuf, PlanError> {
     let bytes = text.as_encoded_bytes();
-    if matches!(bytes, b"-" | b"null:") || bytes.starts_with(b"zero:") {
+    if matches!(bytes, b"-" | b"null:") || made_in_memory(bytes).is_some() {
         return Err(PlanError::NoDirectory { what: show(text), side });
     }
     Ok(PathBuf::from(text))

@@ -8,6 +8,9 @@ use xdfs_proto::wire::path::{Answer, Call, Entries, Listing, Wanted};
 /// Room of a page: some thousand entries, and less than the longest reply.
 const PAGE_BYTES: usize = 128 * 1024;
 
+/// Pages without an entry in a row that are taken before the server is one that never comes to an end.
+const EMPTY_MAX: u32 = 16;
+
 /// One page of a directory.
 #[derive(Clone, Debug)]
 pub struct Page {
@@ -37,6 +40,8 @@ pub struct Pages<'s> {
     wanted: Wanted,
     next: Option<PendingReply>,
     complete: bool,
+    /// Pages without an entry since the last one with some.
+    empty: u32,
 }
 
 impl Pages<'_> {
@@ -62,10 +67,15 @@ impl Iterator for Pages<'_> {
             Ok(reply) => Page { reply },
             Err(error) => return Some(Err(error)),
         };
-        let (complete, cursor) = match page.listing() {
-            Ok(listing) => (listing.complete, listing.cursor.to_vec()),
+        let (complete, cursor, empty) = match page.listing() {
+            Ok(mut listing) => (listing.complete, listing.cursor.to_vec(), listing.entries.next().is_none()),
             Err(error) => return Some(Err(error)),
         };
+        self.empty = if empty { self.empty + 1 } else { 0 };
+        if !complete && self.empty > EMPTY_MAX {
+            let text = "the server lists nothing again and again, and says that more follows";
+            return Some(Err(Error::new(ErrorKind::Protocol, text)));
+        }
         self.complete = complete;
         if !complete && let Err(error) = self.ask(&cursor) {
             return Some(Err(error));
@@ -78,7 +88,7 @@ impl Session {
     /// Lists the directory `remote` (`EXPORT/path`; empty: the exports), with these attributes of each entry.
     pub fn list(&self, remote: impl AsRef<[u8]>, wanted: Wanted) -> Result<Pages<'_>, Error> {
         let remote = remote.as_ref().to_vec();
-        let mut pages = Pages { session: self, remote, wanted, next: None, complete: false };
+        let mut pages = Pages { session: self, remote, wanted, next: None, complete: false, empty: 0 };
         pages.ask(b"")?;
         Ok(pages)
     }

@@ -46,6 +46,11 @@ pub(super) struct AgentKey {
 /// The Ed25519 keys of the agent at `socket`, in its order.
 pub(super) fn keys(socket: &Path) -> Result<Vec<AgentKey>, Error> {
     let answer = converse(socket, vec![REQUEST_IDENTITIES], LIST_DEADLINE)?;
+    keys_of(socket, &answer)
+}
+
+/// The keys that an agent's answer tells of.
+fn keys_of(socket: &Path, answer: &[u8]) -> Result<Vec<AgentKey>, Error> {
     let mut rest = match answer.split_first() {
         Some((&IDENTITIES_ANSWER, rest)) => rest,
         _ => return Err(broken(socket, "it does not tell its keys")),
@@ -142,6 +147,24 @@ fn signature_of(answer: &[u8]) -> Option<[u8; SIGNATURE_BYTES]> {
         return None;
     }
     take_string(&mut blob)?.try_into().ok()
+}
+
+/// Feeds what reads an agent's answers: keys are few, comments short and printable, and a signature has its length.
+#[cfg(feature = "fuzzing")]
+pub fn feed(answer: &[u8]) {
+    match keys_of(Path::new("agent"), answer) {
+        Ok(keys) => {
+            assert!(keys.len() <= KEYS_MAX.min(answer.len()));
+            for key in keys {
+                assert_eq!(key_of(&blob_of(&key.key)), Some(key.key));
+                assert!(key.comment.len() <= 4 * COMMENT_BYTES_MAX && !key.comment.contains(char::is_control));
+            }
+        }
+        Err(error) => assert!(!error.message.is_empty()),
+    }
+    if let Some(signature) = signature_of(answer) {
+        assert!(answer.windows(SIGNATURE_BYTES).any(|part| part == signature));
+    }
 }
 
 /// An Ed25519 key in SSH's form; none for other kinds.

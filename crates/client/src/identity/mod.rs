@@ -6,6 +6,8 @@
 
 mod agent;
 
+#[cfg(feature = "fuzzing")]
+pub use agent::feed as feed_agent;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use xdfs_proto::base::{Error, ErrorKind};

@@ -1,6 +1,6 @@
 //! What is known of the names of a directory that is there on both sides, in some bytes a name.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
 
 /// What the target has under a name.
@@ -11,6 +11,8 @@ pub(super) enum There {
     /// What the source has, but for mode or owner, where they are kept, or for the time of a link or special file: they come by
     /// calls of their own, which a copy that was killed had not made yet.
     OtherAttributes,
+    /// What the source has, as far as size, time and attributes tell; whether the content is the same is to be found out.
+    Unhashed,
     /// Another state of the same kind of thing.
     Older,
     /// Something of another kind, and no directory.
@@ -19,19 +21,62 @@ pub(super) enum There {
     Directory,
     /// See `Directory`.
     OlderDirectory,
+    /// The same two, of a directory whose owner may not change what is in it.
+    LockedDirectory,
+    /// See `LockedDirectory`.
+    OlderLockedDirectory,
 }
 
 impl There {
-    const ALL: [Self; 6] =
-        [Self::Same, Self::OtherAttributes, Self::Older, Self::OtherKind, Self::Directory, Self::OlderDirectory];
+    const ALL: [Self; 9] = [
+        Self::Same,
+        Self::OtherAttributes,
+        Self::Unhashed,
+        Self::Older,
+        Self::OtherKind,
+        Self::Directory,
+        Self::OlderDirectory,
+        Self::LockedDirectory,
+        Self::OlderLockedDirectory,
+    ];
+
+    /// A directory of this mode; `same` has time and attributes of the source's.
+    pub(super) fn directory(same: bool, mode: Option<u32>) -> Self {
+        match (same, mode.is_some_and(|mode| mode & 0o700 != 0o700)) {
+            (true, false) => Self::Directory,
+            (false, false) => Self::OlderDirectory,
+            (true, true) => Self::LockedDirectory,
+            (false, true) => Self::OlderLockedDirectory,
+        }
+    }
+
+    /// Whether it is a directory.
+    pub(super) fn is_directory(self) -> bool {
+        matches!(self, Self::Directory | Self::OlderDirectory) || self.is_locked()
+    }
+
+    /// Whether it is a directory whose owner may not change what is in it.
+    pub(super) fn is_locked(self) -> bool {
+        matches!(self, Self::LockedDirectory | Self::OlderLockedDirectory)
+    }
+
+    /// Whether it is a file, link or special file that stays.
+    pub(super) fn stays(self) -> bool {
+        matches!(self, Self::Same | Self::OtherAttributes)
+    }
 }
 
-/// Names by their keyed hash: eight bytes each. Two names of one directory meet in it with a chance of 2^-61 for each pair, and
+/// File system and number of a file at the target: equal for two names of one file.
+pub(super) type Inode = [u8; 16];
+
+/// Names by their keyed hash: eight bytes each. Two names of one directory meet in it with a chance of 2^-60 for each pair, and
 /// nobody can choose names that do.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Names {
     slots: HashSet<Slot, BuildHasherDefault<AsItIs>>,
     key: RandomState,
+    /// Of files with several names, which file it is. These are few.
+    inodes: HashMap<Vec<u8>, Inode>,
 }
 
 impl Names {
@@ -44,13 +89,23 @@ impl Names {
         self.slots.get(&self.slot(name, There::Same)).map(|slot| slot.there())
     }
 
+    /// The target tells that the file of this name has others, too.
+    pub(super) fn insert_inode(&mut self, name: &[u8], inode: Inode) {
+        self.inodes.insert(name.to_vec(), inode);
+    }
+
+    /// Which file of several names it is.
+    pub(super) fn inode(&self, name: &[u8]) -> Option<Inode> {
+        self.inodes.get(name).copied()
+    }
+
     fn slot(&self, name: &[u8], there: There) -> Slot {
         Slot(self.key.hash_one(name) & !THERE | there as u64)
     }
 }
 
 /// Bits of a slot that say what is there.
-const THERE: u64 = 0b111;
+const THERE: u64 = 0b1111;
 
 /// The hash of a name, and in its lowest bits what is there, which does not count where names are compared.
 #[derive(Clone, Copy, Debug)]

@@ -1,20 +1,23 @@
 //! What both directions of a tree have in common: tasks, the batch that is being filled, what is under way, and the loop around them.
 
-use super::directories::{Directories, DirectoryId};
+use super::Ended;
+use super::books::Books;
+use super::directories::DirectoryId;
 use super::events::{Deed, Event, Events, Observer};
+use super::hear::{hear, placed};
 use super::pending::{Filling, Flight};
-use super::{Ended, Summary};
-use crate::calls::in_full;
 use crate::session::Session;
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 use xdfs_proto::base::{Error, ErrorKind, Safety};
-use xdfs_proto::wire::path::{Answer, Call, Failure, Outcome, Reply};
+use xdfs_proto::wire::path::{Answer, Call};
 
 /// Large files that wait for their turn, while small ones go on.
 const LARGE_WAITING_MAX: usize = 512;
 
+/// So long a copy that is stopped waits for its transfers to end in order.
+const CANCEL_WAIT: Duration = Duration::from_secs(5);
 /// So long a copy that ends early waits for what is being written here.
 const PLACE_WAIT: Duration = Duration::from_secs(30);
 
@@ -82,16 +85,16 @@ pub(super) trait Named {
 
     /// Below the top of the tree.
     fn path(&self) -> &[u8];
+
+    /// How often it met another copy of the same name.
+    fn tries(&self) -> u8;
+
+    /// The same, once more.
+    fn tried(self) -> Self;
 }
 
-/// What a copy has done so far, and the directories that are not complete.
-#[derive(Debug, Default)]
-pub(super) struct Books {
-    pub(super) directories: Directories,
-    pub(super) summary: Summary,
-    /// Part of the source could not be read: nothing may be concluded from what is missing.
-    pub(super) incomplete: bool,
-}
+/// So often a name is tried that others make and remove at the same time.
+pub(super) const TRIES_MAX: u8 = 8;
 
 /// One direction.
 pub(super) trait Course {
@@ -115,6 +118,23 @@ pub(super) trait Course {
         self.books().summary.failed += 1;
         observer.failed(entry.path(), error);
         self.settle(entry.directory());
+    }
+
+    /// A name could not be made at the target.
+    fn refused(&mut self, observer: &mut dyn Observer, entry: &Self::Large, error: &Error) {
+        self.books().refused(observer, entry.directory(), entry.path(), error);
+        self.settle(entry.directory());
+    }
+
+    /// Counts a name whose directory takes nothing, and does not try it. False where it is to be tried.
+    fn passes_over(&mut self, entry: &Self::Large) -> bool {
+        let over = self.books().directories.takes_nothing(entry.directory());
+        if over {
+            self.books().summary.failed += 1;
+            self.books().in_the_way += 1;
+            self.settle(entry.directory());
+        }
+        over
     }
 
     /// One thing less is on its way in a directory, which may be complete by that.
@@ -166,6 +186,14 @@ pub(super) trait Course {
 
     /// The same for a large file.
     fn large_again(&self, large: Self::Large) -> Self::Task;
+
+    /// Whether a call that failed can be made again for itself, by [`Self::again`].
+    fn stands_alone(&self, _task: &Self::Task) -> bool {
+        true
+    }
+
+    /// What becomes of a large file that another copy sends or writes, too.
+    fn contended(&self, large: Self::Large) -> Self::Task;
 }
 
 /// What a call came to.
@@ -187,6 +215,11 @@ impl<T, L> Desk<T, L> {
             events: Events::new(),
             sent: 0,
         }
+    }
+
+    /// Whether calls wait for their turn or their answer.
+    pub(super) fn has_calls(&self) -> bool {
+        self.flight.has_calls() || !self.filling.is_empty()
     }
 
     fn is_idle(&self) -> bool {
@@ -214,16 +247,23 @@ impl<T, L> Desk<T, L> {
         4 * length + self.base.len() + EXTRAS_BYTES_MAX + 8192
     }
 
-    /// Puts one call into the batch. A `room` above that of every result is for an answer that somebody waits for: it goes at once.
-    pub(super) fn ask(&mut self, session: &Session, call: &Call<'_>, room: usize, task: T) -> Flow<Turn<T>> {
+    /// Puts one call into the batch.
+    pub(super) fn ask(&mut self, session: &Session, call: &Call<'_>, task: T) -> Flow<Turn<T>> {
+        if !self.make_room(session, 1, call.path().len(), call.room())? {
+            return Ok(Turn::Later(task));
+        }
+        self.filling.push(call, task);
+        Ok(Turn::Taken)
+    }
+
+    /// The same for a call whose result has no bound of its own but `room`, and that somebody waits for: it goes at once.
+    pub(super) fn ask_last(&mut self, session: &Session, call: &Call<'_>, room: usize, task: T) -> Flow<Turn<T>> {
         let room = room.min(session.batch_bytes_max() / 2);
         if !self.make_room(session, 1, call.path().len(), room)? {
             return Ok(Turn::Later(task));
         }
-        self.filling.push(call, room, task);
-        if room > 0 {
-            self.flush(session)?;
-        }
+        self.filling.push_last(call, room, task);
+        self.flush(session)?;
         Ok(Turn::Taken)
     }
 
@@ -265,6 +305,15 @@ pub(super) fn run<C: Course>(course: &mut C, session: &Session, observer: &mut d
     };
     if matches!(halt, Halt::Stopped | Halt::Hopeless(_)) {
         course.desk().flight.cancel();
+        // What is cancelled removes what it has staged, or notes how far it is, before it answers.
+        let until = Instant::now() + CANCEL_WAIT;
+        while course.desk().flight.transfers_are_under_way() && Instant::now() < until {
+            match course.desk().events.next() {
+                Some(Event::Report(number, _)) => drop(course.desk().flight.take(number)),
+                Some(Event::Placed(number, outcomes)) => placed(course, observer, number, outcomes),
+                Some(Event::Reply(..)) | None => {}
+            }
+        }
     }
     // What is being written here is not done twice, unless its disk does not answer.
     let until = Instant::now() + PLACE_WAIT;
@@ -299,6 +348,7 @@ fn work<C: Course>(course: &mut C, session: &Session, observer: &mut dyn Observe
                 course.desk().tasks.push(task);
                 break;
             }
+            must_be_hopeful(course)?;
             // What was answered meanwhile makes room, and tells of losses.
             while let Some(event) = course.desk().events.ready() {
                 hear(course, observer, event)?;
@@ -315,11 +365,16 @@ fn work<C: Course>(course: &mut C, session: &Session, observer: &mut dyn Observe
         if let Some(event) = course.desk().events.next() {
             hear(course, observer, event)?;
         }
+        must_be_hopeful(course)?;
         let (moving, summary) = (course.desk().flight.moving(), course.books().summary);
         if !observer.goes_on(&summary, moving) {
             return Err(Halt::Stopped);
         }
     }
+}
+
+fn must_be_hopeful<C: Course>(course: &mut C) -> Flow<()> {
+    course.books().hopeless.take().map_or(Ok(()), |error| Err(Halt::Hopeless(error)))
 }
 
 /// Begins transfers of large files, as many as may be.
@@ -333,97 +388,4 @@ fn begin_transfers<C: Course>(course: &mut C, session: &Session, observer: &mut 
         }
     }
     Ok(())
-}
-
-fn hear<C: Course>(course: &mut C, observer: &mut dyn Observer, event: Event) -> Flow<()> {
-    match event {
-        Event::Reply(number, reply) => match course.desk().flight.take(number) {
-            Some(Job::Batch { codes, tasks }) => replied(course, observer, &codes, tasks, reply),
-            _ => Ok(()),
-        },
-        Event::Placed(number, outcomes) => {
-            placed(course, observer, number, outcomes);
-            Ok(())
-        }
-        Event::Report(number, report) => match (course.desk().flight.take(number), report) {
-            (Some(Job::Transfer(large)), Err(error)) if passes(error.kind) => {
-                let task = course.large_again(large);
-                course.desk().tasks.push(task);
-                Err(Halt::Lost(error))
-            }
-            (Some(Job::Transfer(_)), Err(error)) if is_for_all(error.kind, error.errno) => Err(Halt::Hopeless(error)),
-            (Some(Job::Transfer(large)), report) => {
-                course.moved(observer, large, report);
-                Ok(())
-            }
-            _ => Ok(()),
-        },
-    }
-}
-
-fn placed<C: Course>(
-    course: &mut C,
-    observer: &mut dyn Observer,
-    number: u64,
-    outcomes: Result<Vec<Result<Safety, Error>>, Error>,
-) {
-    let Some(Job::Place(files)) = course.desk().flight.take(number) else { return };
-    let nobody_said =
-        || Error::new(ErrorKind::Storage, "the thread that was to write it failed, or could not be started");
-    let mut outcomes = outcomes.unwrap_or_default().into_iter();
-    for file in files {
-        let outcome = outcomes.next().unwrap_or_else(|| Err(nobody_said()));
-        course.placed(observer, file, outcome);
-    }
-}
-
-fn replied<C: Course>(
-    course: &mut C,
-    observer: &mut dyn Observer,
-    codes: &[u64],
-    tasks: Vec<C::Task>,
-    reply: Result<Bytes, Error>,
-) -> Flow<()> {
-    let lost = match reply {
-        Ok(payload) => match Reply::decode(&payload, codes) {
-            Ok(reply) if reply.outcomes.iter().any(refuses_all) => {
-                return Err(Halt::Hopeless(Error::new(ErrorKind::ReadOnly, "the export is read-only")));
-            }
-            Ok(reply) => {
-                let safety = reply.safety;
-                let told = |outcome| Told { outcome: in_words(outcome), safety };
-                course.answered(observer, &payload, tasks, reply.outcomes.into_iter().map(told).collect());
-                return Ok(());
-            }
-            Err(error) => Error::new(ErrorKind::Protocol, format!("the server's reply makes no sense: {error}")),
-        },
-        Err(error) if passes(error.kind) => error,
-        Err(error) => {
-            let told = tasks.iter().map(|_| Told { outcome: Err(error.clone()), safety: Safety::Written }).collect();
-            course.answered(observer, &Bytes::new(), tasks, told);
-            return Ok(());
-        }
-    };
-    let again: Vec<_> = tasks.into_iter().rev().map(|task| course.again(task)).collect();
-    course.desk().tasks.extend(again);
-    Err(Halt::Lost(lost))
-}
-
-/// What passes by itself: another session takes it up.
-fn passes(kind: ErrorKind) -> bool {
-    matches!(kind, ErrorKind::ConnectionLost | ErrorKind::TimedOut | ErrorKind::Draining | ErrorKind::Busy)
-}
-
-/// What an export says of itself, and no file system of a part of it: it holds for every name.
-fn is_for_all(kind: ErrorKind, errno: u16) -> bool {
-    kind == ErrorKind::ReadOnly && errno == 0
-}
-
-fn refuses_all(outcome: &Outcome<'_>) -> bool {
-    outcome.as_ref().is_err_and(|failure| is_for_all(failure.kind, failure.errno))
-}
-
-/// A result with words: on the wire it has none.
-fn in_words(outcome: Outcome<'_>) -> Result<Answer<'_>, Error> {
-    outcome.map_err(|Failure { kind, errno }| Error::new(kind, in_full(kind).to_owned()).with_errno(errno))
 }

@@ -20,10 +20,18 @@ pub(super) struct Directory {
     pub(super) fresh: bool,
     /// Something else has its name on the other side, and goes before it is made.
     pub(super) in_its_way: bool,
+    /// It is there, and its owner may not change what is in it: it is unlocked before that, and gets its mode at the end.
+    pub(super) locked: bool,
+    /// Its owner may not even list it.
+    pub(super) unlisted: bool,
     /// The other side has said that it is there.
     pub(super) made: bool,
     /// What of it is still on its way: its own walk, files, directories in it.
     open: u64,
+    /// It takes no new name.
+    pub(super) closed: bool,
+    /// It could not be made: nothing in it can be.
+    pub(super) lost: bool,
     /// Something in it failed or was changed, so its time is not that of the source by itself.
     pub(super) touched: bool,
 }
@@ -55,6 +63,12 @@ impl Directories {
         self.all.get_mut(&id)
     }
 
+    /// A locked directory turned out not to let its owner list it, either. False where that is no news, or no reason.
+    pub(super) fn is_unlisted(&mut self, id: DirectoryId) -> bool {
+        let locked = self.all.get_mut(&id).filter(|directory| directory.locked && !directory.made);
+        locked.is_some_and(|directory| !std::mem::replace(&mut directory.unlisted, true))
+    }
+
     /// One thing more is on its way.
     pub(super) fn hold(&mut self, id: DirectoryId) {
         if let Some(directory) = self.all.get_mut(&id) {
@@ -76,7 +90,7 @@ impl Directories {
         self.settle(parent)
     }
 
-    /// What of a directory and of those above it has not been said to be there, outermost first.
+    /// What of a directory and of those above it has not been said to be there, or is locked, outermost first.
     pub(super) fn missing(&self, id: DirectoryId) -> Vec<DirectoryId> {
         let mut chain = Vec::new();
         let mut at = Some(id);
@@ -85,10 +99,22 @@ impl Directories {
                 break;
             }
             chain.push(id);
-            at = directory.parent;
+            // It is there, and so is what is above it.
+            at = directory.parent.filter(|_| !directory.locked);
         }
         chain.reverse();
         chain
+    }
+
+    /// Whether no name can be made in it, which has been told.
+    pub(super) fn takes_nothing(&self, id: DirectoryId) -> bool {
+        self.get(id).is_some_and(|directory| directory.closed) || self.is_lost(id)
+    }
+
+    /// Whether it, or one above it, could not be made.
+    pub(super) fn is_lost(&self, id: DirectoryId) -> bool {
+        let mut chain = std::iter::successors(self.get(id), |directory| self.get(directory.parent?));
+        chain.any(|directory| directory.lost)
     }
 
     #[cfg(test)]
@@ -107,13 +133,17 @@ impl Directory {
             owner: None,
             fresh: true,
             in_its_way: false,
+            locked: false,
+            unlisted: false,
             made: false,
             open: 0,
+            closed: false,
+            lost: false,
             touched: false,
         }
     }
 
-    /// Calls that make it, and bytes of their paths.
+    /// Calls that make or unlock it, and bytes of their paths.
     pub(super) fn making(&self) -> (usize, usize) {
         let calls = 1 + usize::from(self.in_its_way);
         (calls, calls * self.path.len())

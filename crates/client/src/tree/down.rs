@@ -9,12 +9,15 @@ mod arrived;
 mod home;
 mod links;
 
-use super::compare::Names;
-use super::desk::{self, Books, Course, Desk, Flow, Halt, LIST_ROOM, Named, Told, Turn};
+use super::books::{Books, is_in_the_way};
+use super::closed::closes;
+use super::compare::{Inode, Names};
+use super::desk::{self, Course, Desk, Flow, Halt, LIST_ROOM, Named, Told, Turn};
 use super::directories::{Directory, DirectoryId};
 use super::events::{Deed, Event, Observer};
+use super::partners::Partners;
 use super::spill::Spill;
-use super::{Ended, TreeOptions};
+use super::{Ended, TreeOptions, parse};
 use crate::calls::Facts;
 use crate::ends::{RESUME_BYTES_MIN, Target};
 use crate::options::GetOptions;
@@ -23,15 +26,18 @@ use crate::teller::Teller;
 use crate::transfer::Report;
 use arrived::Arrived;
 use bytes::Bytes;
-use links::{Firsts, Late};
+use links::Late;
 use std::collections::BTreeMap;
 use xdfs_engine::blocking::Blocking;
 use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety};
+use xdfs_proto::limits;
 use xdfs_proto::wire::path::{Attributes, Call, FileType, Wanted};
 use xdfs_xio::store::{Existing, LocalStore, StageRequest, Store, owners};
 
-/// Bytes of an extended attribute that a result has room for at first; nearly all are shorter.
+/// Bytes of an extended attribute, or of the names of all, that a result has room for at first; nearly all are shorter.
 const XATTR_ROOM: usize = 4 << 10;
+/// The same when that was too little: the longest value, or all names that the kernel tells, each with its length.
+const XATTR_ROOM_MAX: usize = limits::XATTR_BYTES_MAX + (4 << 10);
 
 /// Something to be done, or under way.
 #[derive(Clone, Debug)]
@@ -42,10 +48,10 @@ pub(super) enum Task {
     List { id: DirectoryId, cursor: Vec<u8> },
     /// A file, symbolic link or special file.
     Entry(Entry),
-    /// Its content is compared first.
-    Check(Entry),
-    /// Names of the extended attributes of something that is there.
-    Xattrs(Vec<u8>),
+    /// Its content is compared first. Where that is equal, time and attributes are set, unless they are `same`.
+    Check { entry: Entry, same: bool },
+    /// Names of the extended attributes of something that is there, in so much room.
+    Xattrs { path: Vec<u8>, room: usize },
     /// One of them, in so much room.
     Xattr { path: Vec<u8>, name: Vec<u8>, room: usize },
     /// A directory has all its entries: its mode and time come last.
@@ -60,6 +66,8 @@ pub(super) struct Entry {
     source: Box<Source>,
     /// Nothing may be there: it is found out where something is.
     alone: bool,
+    /// How often another copy wrote it, too. A transfer is joined with no other one then.
+    tries: u8,
 }
 
 /// What the server tells of something.
@@ -106,6 +114,14 @@ impl Named for Entry {
     fn path(&self) -> &[u8] {
         &self.path
     }
+
+    fn tries(&self) -> u8 {
+        self.tries
+    }
+
+    fn tried(self) -> Self {
+        Self { tries: self.tries + 1, ..self }
+    }
 }
 
 /// See the module. It outlives a session: what one lost the next one takes up.
@@ -117,7 +133,7 @@ pub struct Download {
     books: Books,
     /// The names that were listed, of directories that are not listed to their end.
     listed: BTreeMap<DirectoryId, Names>,
-    firsts: Firsts,
+    partners: Partners<Inode, (u64, u64)>,
     late: Late,
     /// Names to delete.
     surplus: Spill,
@@ -139,17 +155,21 @@ impl Download {
             text: Vec::new(),
         };
         let mut books = Books::default();
+        if !fresh && !options.dry_run {
+            store.remove_useless(&RelPath::default());
+        }
         let mut top = Directory::new(Vec::new(), None, source.mode, None);
         top.fresh = fresh;
         top.made = true;
+        top.locked = !options.dry_run && store.unlock(&RelPath::default());
         let id = books.directories.enter(top);
         Self {
-            store,
+            store: crate::journal::authenticated(store),
             desk: Desk::new(base.into(), options.durable, Task::List { id, cursor: Vec::new() }),
             options,
             books,
             listed: BTreeMap::new(),
-            firsts: Firsts::default(),
+            partners: Partners::default(),
             late: Late::default(),
             surplus: Spill::default(),
             writers: arrived::writers(),
@@ -168,7 +188,7 @@ impl Download {
             let names = names.map(|(user, group)| (user.as_slice(), group.as_slice()));
             top.owner = told.owner.filter(|_| keep.owners).map(|numbers| known_here(numbers, names));
             if keep.xattrs && !self.options.dry_run {
-                self.desk.tasks.push(Task::Xattrs(Vec::new()));
+                self.desk.tasks.push(Task::Xattrs { path: Vec::new(), room: XATTR_ROOM });
             }
         }
         self
@@ -206,6 +226,10 @@ impl Course for Download {
         Task::Entry(Entry { alone: false, ..large })
     }
 
+    fn contended(&self, large: Entry) -> Task {
+        Task::Entry(large)
+    }
+
     fn answered(&mut self, observer: &mut dyn Observer, reply: &Bytes, tasks: Vec<Task>, answers: Vec<Told<'_>>) {
         let mut arrived = Arrived::default();
         for (task, Told { outcome, .. }) in tasks.into_iter().zip(answers) {
@@ -223,16 +247,32 @@ impl Course for Download {
             Err(error) if error.kind == ErrorKind::AlreadyExists && self.options.keep_existing => {
                 self.done(observer, &entry, Deed::Skipped);
             }
-            Err(error) => self.failed(observer, &entry, &error),
+            // Another copy of the tree was faster.
+            Err(error) if error.kind == ErrorKind::AlreadyExists && self.is_there(&entry) => {
+                self.add_extras(observer, &entry);
+                self.done(observer, &entry, Deed::Skipped);
+            }
+            Err(error) => self.refused(observer, &entry, &error),
         }
     }
 
     fn moved(&mut self, observer: &mut dyn Observer, mut entry: Entry, report: Result<Report, Error>) {
-        let outcome = report.map(|report| {
-            entry.source.size = report.length;
-            report.safety
-        });
-        self.placed(observer, entry, outcome);
+        let above = self.books.directories.get(entry.directory).map(|directory| directory.path.clone());
+        match report {
+            Ok(report) => {
+                entry.source.size = report.length;
+                self.placed(observer, entry, Ok(report.safety));
+            }
+            // The server may have said so of its file.
+            Err(error)
+                if error.kind == ErrorKind::NotFound
+                    || (closes(&error) || error.kind == ErrorKind::PermissionDenied)
+                        && above.is_none_or(|above| self.may_hold(&above)) =>
+            {
+                self.failed(observer, &entry, &error);
+            }
+            Err(error) => self.placed(observer, entry, Err(error)),
+        }
     }
 
     fn next_phase(&mut self, observer: &mut dyn Observer) -> bool {
@@ -251,20 +291,20 @@ impl Course for Download {
                     return Ok(Turn::Taken);
                 };
                 let call = Call::List { path: &path, wanted: self.wanted(), cursor: &cursor.clone() };
-                self.desk.ask(session, &call, LIST_ROOM, task)
+                self.desk.ask_last(session, &call, LIST_ROOM, task)
             }
             Task::Entry(entry) => self.entry(session, observer, entry),
-            Task::Check(ref entry) => {
+            Task::Check { ref entry, .. } => {
                 let path = entry.path.clone();
-                self.desk.ask(session, &Call::Hash { path: &path, offset: 0, length: None }, 0, task)
+                self.desk.ask(session, &Call::Hash { path: &path, offset: 0, length: None }, task)
             }
-            Task::Xattrs(ref path) => {
+            Task::Xattrs { ref path, room } => {
                 let path = path.clone();
-                self.desk.ask(session, &Call::XattrNames { path: &path }, XATTR_ROOM, task)
+                self.desk.ask_last(session, &Call::XattrNames { path: &path }, room, task)
             }
             Task::Xattr { ref path, ref name, room } => {
                 let (path, name) = (path.clone(), name.clone());
-                self.desk.ask(session, &Call::XattrValue { path: &path, name: &name }, room, task)
+                self.desk.ask_last(session, &Call::XattrValue { path: &path, name: &name }, room, task)
             }
             Task::Finish(id) => {
                 self.finish(observer, id);
@@ -274,10 +314,10 @@ impl Course for Download {
     }
 
     fn begin(&mut self, session: &Session, observer: &mut dyn Observer, entry: Entry) -> Flow<Option<Entry>> {
-        let target = match RelPath::parse(&entry.path) {
+        let target = match parse(&entry.path) {
             Ok(target) => target,
             Err(error) => {
-                self.failed(observer, &entry, &Error::new(ErrorKind::InvalidPath, error.to_string()));
+                self.failed(observer, &entry, &error);
                 return Ok(None);
             }
         };
@@ -300,7 +340,7 @@ impl Course for Download {
         let options = GetOptions {
             durable: self.options.durable,
             // Of a shorter one nothing was left.
-            resume: entry.source.size >= RESUME_BYTES_MIN,
+            resume: entry.source.size >= RESUME_BYTES_MIN && entry.tries == 0,
             verify: self.options.verify,
             ..GetOptions::default()
         };
@@ -333,6 +373,11 @@ impl Download {
             .and(wish(keep.holes, Wanted::ALLOCATED))
     }
 
+    /// Whether a directory of the target may get new names.
+    fn may_hold(&self, path: &[u8]) -> bool {
+        parse(path).is_ok_and(|path| self.store.may_hold_new(&path))
+    }
+
     fn existing(&self, entry: &Entry) -> Existing {
         if entry.alone || self.options.keep_existing { Existing::Keep } else { Existing::Replace }
     }
@@ -345,20 +390,26 @@ impl Download {
         let fresh = match made {
             Ok(fresh) => fresh,
             Err(error) => {
-                self.books.summary.failed += 1;
-                self.books.incomplete = true;
-                observer.failed(&path, &error);
+                self.books.incomplete |= !is_in_the_way(error.kind);
+                match parent {
+                    Some(parent) => self.books.refused(observer, parent, &path, &error),
+                    None => self.books.hopeless = Some(error),
+                }
                 return settled(self);
             }
         };
         if fresh {
             self.books.summary.directories += 1;
             observer.done(&path, Deed::Made);
+        } else if let (Ok(at), false) = (parse(&path), self.options.dry_run) {
+            // Where the top cannot hold what is on its way, each directory does.
+            self.store.remove_useless(&at);
         }
         let bits = if self.options.keep.modes { 0o7777 } else { 0o777 };
         let mut directory = Directory::new(path.clone(), parent, source.mode & bits, source.modified);
         directory.fresh = fresh;
         directory.made = true;
+        directory.locked = !fresh && !self.options.dry_run && parse(&path).is_ok_and(|at| self.store.unlock(&at));
         directory.owner = source.owner.filter(|_| self.options.keep.owners);
         // One that is there already gets the time of its source, too.
         directory.touched = true;
@@ -378,13 +429,16 @@ impl Download {
             self.done(observer, &entry, deed);
             return Ok(Turn::Taken);
         }
+        if self.passes_over(&entry) {
+            return Ok(Turn::Taken);
+        }
         if entry.source.kind != FileType::Regular {
             match self.make(&entry) {
                 Ok(()) => {
                     self.add_extras(observer, &entry);
                     self.done(observer, &entry, Deed::Made);
                 }
-                Err(error) => self.failed(observer, &entry, &error),
+                Err(error) => self.refused(observer, &entry, &error),
             }
             return Ok(Turn::Taken);
         }
@@ -399,18 +453,9 @@ impl Download {
             self.desk.large.push_back(entry);
             return Ok(Turn::Taken);
         }
-        let room = entry.source.size as usize;
-        if !self.desk.make_room(session, 1, entry.path.len(), room)? {
-            return Ok(Turn::Later(Task::Entry(entry)));
-        }
         let (path, wanted) = (entry.path.clone(), Wanted::MODE.and(Wanted::SIZE).and(Wanted::MODIFIED));
         // Its size is at most that of a batch.
-        let call = Call::Get { path: &path, wanted, most: room as u32 };
-        self.desk.filling.push(&call, room, Task::Entry(entry));
-        Ok(Turn::Taken)
+        let most = entry.source.size as u32;
+        self.desk.ask(session, &Call::Get { path: &path, wanted, most }, Task::Entry(entry))
     }
-}
-
-fn parse(path: &[u8]) -> Result<RelPath, Error> {
-    RelPath::parse(path).map_err(|error| Error::new(ErrorKind::InvalidPath, error.to_string()))
 }

@@ -12,11 +12,15 @@
 //! A copy that was interrupted is made again by the same call: what has the size and the modification time of its source is there
 //! already, and is left alone.
 
+mod books;
+mod closed;
 mod compare;
 mod desk;
 mod directories;
 mod down;
 mod events;
+mod hear;
+mod partners;
 mod pending;
 mod spill;
 mod up;
@@ -26,7 +30,8 @@ pub use events::{Deed, Observer};
 pub use up::Upload;
 
 use std::sync::Arc;
-use xdfs_proto::base::Error;
+use xdfs_proto::base::path::PathError;
+use xdfs_proto::base::{Error, ErrorKind, RelPath};
 use xdfs_proto::wire::path::{Attributes, Listing};
 use xdfs_xio::store::tree::{Node, NodeKind};
 
@@ -42,7 +47,8 @@ pub struct Keep {
     pub owners: bool,
     /// Owner and group by number alone.
     pub numeric: bool,
-    /// Extended attributes, access control lists among them.
+    /// Extended attributes, access control lists among them. What a download brings besides `user.` and those lists, it sets only
+    /// where owners and modes are kept, too.
     pub xattrs: bool,
     /// Pipes, sockets and devices.
     pub specials: bool,
@@ -56,6 +62,13 @@ impl Keep {
     /// All of it.
     pub const ALL: Self =
         Self { modes: true, owners: true, numeric: false, xattrs: true, specials: true, links: true, holes: true };
+
+    /// Whether an extended attribute that a server lists is set here. What the kernel acts on (capabilities, labels) is worth as much
+    /// as an owner and a set-id bit together: a server demands the same of its clients (`keep` of an export).
+    pub(crate) fn takes_xattr(self, name: &[u8]) -> bool {
+        let plain = name.starts_with(b"user.") || name.starts_with(b"system.posix_acl_");
+        self.xattrs && (plain || (self.owners && self.modes))
+    }
 }
 
 /// How a tree is copied.
@@ -105,11 +118,18 @@ impl std::fmt::Debug for TreeOptions {
     }
 }
 
+/// Refuses a name that no copy can have, on whatever side it is.
+fn must_not_be_reserved(name: &[u8]) -> Result<(), Error> {
+    if !xdfs_xio::store::tree::is_reserved(name) {
+        return Ok(());
+    }
+    let text = format!("'{}' is a name that xdfs reserves for part files", name.escape_ascii());
+    Err(Error::new(ErrorKind::InvalidPath, text))
+}
+
 impl TreeOptions {
     fn takes(&self, path: &[u8], directory: bool) -> bool {
-        // A file on its way to its name is nobody's.
-        let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
-        !xdfs_xio::store::tree::is_part(name) && self.filter.as_ref().is_none_or(|filter| filter(path, directory))
+        self.filter.as_ref().is_none_or(|filter| filter(path, directory))
     }
 }
 
@@ -137,6 +157,10 @@ pub struct Summary {
 }
 
 impl Summary {
+    fn has_made_nothing(&self) -> bool {
+        self.files + self.directories + self.others + self.deleted == 0
+    }
+
     fn count(&mut self, deed: Deed) {
         match deed {
             Deed::Copied { bytes, .. } => {
@@ -174,6 +198,29 @@ pub(crate) fn is_stuck(listing: &Listing<'_>) -> bool {
 /// A path in a tree: components joined by slashes; empty is the top.
 pub(crate) fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
     if directory.is_empty() { name.to_vec() } else { [directory, b"/", name].concat() }
+}
+
+/// A path of the tree, where it is one that can be copied.
+pub(crate) fn parse(path: &[u8]) -> Result<RelPath, Error> {
+    RelPath::parse(path).map_err(|error| {
+        let more = match error {
+            PathError::TooDeep | PathError::TooLong => "; copy what lies further down by a command of its own",
+            _ => "",
+        };
+        Error::new(ErrorKind::InvalidPath, format!("{error}{more}"))
+    })
+}
+
+/// Longest path that a note shows whole, and how much of a longer one.
+const NOTED_BYTES_MAX: usize = 440;
+const START_BYTES: usize = 200;
+
+/// A path in a note: of a very long one how it begins, and its length.
+pub(crate) fn noted(path: &[u8]) -> String {
+    match path.get(..START_BYTES) {
+        Some(start) if path.len() > NOTED_BYTES_MAX => format!("{}... ({} bytes)", start.escape_ascii(), path.len()),
+        _ => path.escape_ascii().to_string(),
+    }
 }
 
 /// What counts as equal times: the coarsest file systems round to two seconds, but only where they have no fractions at all.

@@ -55,11 +55,25 @@ pub(super) struct Flight<J> {
     places: usize,
     /// How long the quickest answer took.
     quickest: Duration,
+    /// Things under way at a time, as far as both sides may open files.
+    most: usize,
+    /// What has come to its end since `most` was changed.
+    ended: usize,
 }
 
 impl<J> Default for Flight<J> {
     fn default() -> Self {
-        Self { all: BTreeMap::new(), next: 0, rooms: 0, content: 0, transfers: 0, places: 0, quickest: Duration::MAX }
+        Self {
+            all: BTreeMap::new(),
+            next: 0,
+            rooms: 0,
+            content: 0,
+            transfers: 0,
+            places: 0,
+            quickest: Duration::MAX,
+            most: OPERATIONS_MAX,
+            ended: 0,
+        }
     }
 }
 
@@ -70,10 +84,15 @@ impl<J> Flight<J> {
 
     /// Whether a batch with such a reply may go.
     pub(super) fn has_room(&self, room: usize) -> bool {
-        self.all.len() < OPERATIONS_MAX
+        self.all.len() < self.most
             && self.all.len() - self.transfers < BATCHES_MAX
             // Else the session would have this thread wait (P-71).
             && self.rooms + room + self.content + limits::CALL_BYTES_MAX <= limits::CALL_ROOM_MAX
+    }
+
+    /// Whether a batch is under way.
+    pub(super) fn has_calls(&self) -> bool {
+        self.all.len() > self.transfers + self.places
     }
 
     /// Whether files are being written here.
@@ -81,10 +100,30 @@ impl<J> Flight<J> {
         self.places > 0
     }
 
+    /// Whether transfers are under way.
+    pub(super) fn transfers_are_under_way(&self) -> bool {
+        self.transfers > 0
+    }
+
     /// Whether a transfer may go.
     pub(super) fn has_transfer(&self) -> bool {
         let most = if self.quickest < NEAR { TRANSFERS_NEAR } else { TRANSFERS_FAR };
-        self.all.len() < OPERATIONS_MAX && self.transfers < most
+        self.all.len() < self.most && self.transfers < most
+    }
+
+    /// Something was refused since too many files are open: less goes on at a time from now on. False where nothing else is under
+    /// way that could close some.
+    pub(super) fn descriptors_are_scarce(&mut self) -> bool {
+        (self.most, self.ended) = ((self.all.len() / 2).max(1), 0);
+        !self.all.is_empty()
+    }
+
+    /// One more may go each time that as many as may have ended without a refusal.
+    fn ended_well(&mut self) {
+        self.ended += 1;
+        if self.ended >= self.most && self.most < OPERATIONS_MAX {
+            (self.most, self.ended) = (self.most + 1, 0);
+        }
     }
 
     /// Sends a batch.
@@ -132,6 +171,7 @@ impl<J> Flight<J> {
     /// What an answer belongs to.
     pub(super) fn take(&mut self, number: u64) -> Option<J> {
         let flying = self.all.remove(&number)?;
+        self.ended_well();
         self.rooms -= flying.room;
         self.content -= flying.content;
         match flying.kind {
@@ -176,6 +216,9 @@ pub(super) struct Filling<I> {
     items: Vec<I>,
     /// Bytes that the results may take, besides what every result takes.
     room: usize,
+    /// The result of the last call takes what room there is: a server fills a page to the end of the reply but for
+    /// [`REPLY_CALL_BYTES`] of each later call, and those would find no room.
+    closed: bool,
 }
 
 /// Bytes of a call's numbers beside its paths and content, and of a batch's head: more than they ever are.
@@ -183,7 +226,7 @@ const CALL_OVERHEAD: usize = 128;
 
 impl<I> Default for Filling<I> {
     fn default() -> Self {
-        Self { calls: BatchWriter::default(), items: Vec::new(), room: 0 }
+        Self { calls: BatchWriter::default(), items: Vec::new(), room: 0, closed: false }
     }
 }
 
@@ -204,16 +247,24 @@ impl<I> Filling<I> {
     /// Whether calls with so many bytes of paths and content, and so many bytes of results, still fit.
     pub(super) fn fits(&self, calls: usize, bytes: usize, room: usize, most: usize) -> bool {
         let count = self.items.len() + calls;
-        count <= CALLS_MAX
+        !self.closed
+            && count <= CALLS_MAX
             && self.calls.bytes() + bytes + (calls + 1) * CALL_OVERHEAD <= most
             && REPLY_BYTES + count * REPLY_CALL_BYTES + self.room + room <= most
     }
 
-    /// Appends a call whose result takes `room` bytes besides the usual.
-    pub(super) fn push(&mut self, call: &Call<'_>, room: usize, item: I) {
+    /// Appends a call, with the room of its longest result.
+    pub(super) fn push(&mut self, call: &Call<'_>, item: I) {
         self.calls.push(call);
-        self.room += room;
+        self.room += call.room();
         self.items.push(item);
+    }
+
+    /// Appends a call whose result has no bound of its own, with `room` bytes for it: nothing else joins the batch.
+    pub(super) fn push_last(&mut self, call: &Call<'_>, room: usize, item: I) {
+        self.push(call, item);
+        self.room += room;
+        self.closed = true;
     }
 
     /// Longest reply that it asks for.
@@ -228,5 +279,48 @@ impl<I> Filling<I> {
         // A repetition in another session does no harm: every call here says how things are to be in the end.
         let batch = Batch { durable, room: u32::try_from(room).unwrap_or(u32::MAX), base, ..Batch::default() };
         Filled { payload: calls.finish(&batch), codes: calls.codes().to_vec(), items, room }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use xdfs_proto::base::Safety;
+    use xdfs_proto::wire::path::{Answer, Attributes, Entry, FileType, Reply, ReplyWriter, Wanted};
+
+    const MOST: usize = limits::CALL_BYTES_MAX;
+
+    /// A server may fill a page up to what every later call has by right, and nothing more.
+    #[test]
+    fn nothing_joins_a_batch_behind_a_page_and_what_is_before_it_keeps_its_room() {
+        let wanted = Wanted::MODE.and(Wanted::SIZE).and(Wanted::MODIFIED);
+        let content = vec![7; 40 << 10];
+        let mut filling = Filling::default();
+        for number in 0..3 {
+            filling.push(&Call::Get { path: b"f", wanted, most: content.len() as u32 }, number);
+        }
+        assert!(filling.fits(1, 1, 0, MOST));
+        filling.push_last(&Call::List { path: b"", wanted, cursor: b"" }, 64 << 10, 3);
+        assert!(!filling.fits(1, 1, 0, MOST), "a page is the last of its batch");
+        let filled = filling.take(b"base", false);
+        assert!(filling.fits(1, 1, 0, MOST));
+
+        let mut writer = ReplyWriter::new(filled.codes.len(), filled.room).unwrap();
+        let attributes = Attributes {
+            mode: Some(0o7777),
+            size: Some(u64::MAX >> 2),
+            modified: Some((1 << 60, 999_999_999)),
+            ..Attributes::of(FileType::Regular)
+        };
+        for _ in 0..3 {
+            writer.answer(&Answer::File { attributes, content: &content });
+        }
+        let mut page = writer.listing();
+        while page.push(&Entry { name: &[b'n'; 150], attributes }) {}
+        page.finish(false, b"more");
+        let payload = writer.finish(Safety::Written);
+        assert!(payload.len() <= filled.room);
+        let reply = Reply::decode(&payload, &filled.codes).unwrap();
+        assert!(reply.outcomes.iter().all(Result::is_ok), "each has room");
     }
 }

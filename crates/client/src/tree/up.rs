@@ -1,93 +1,39 @@
 //! A tree on its way to a server.
 
 mod answers;
+mod clearing;
 mod links;
 mod sending;
+mod task;
 mod walk;
 
-use super::compare::{Names, There};
-use super::desk::{self, Books, Course, Desk, EXTRAS_BYTES_MAX, Flow, Halt, LIST_ROOM, Named, Told, Turn};
+use super::books::Books;
+use super::compare::{Inode, Names, There};
+use super::desk::{self, Course, Desk, EXTRAS_BYTES_MAX, Flow, Halt, LIST_ROOM, Told, Turn};
 use super::directories::{Directory, DirectoryId};
 use super::events::{Deed, Event, Observer};
+use super::hear::wait_for_descriptors;
+use super::partners::Partners;
 use super::spill::Spill;
-use super::{Ended, TreeOptions};
+use super::{Ended, TreeOptions, parse};
 use crate::ends::Payload;
 use crate::options::PutOptions;
 use crate::session::Session;
 use crate::teller::Teller;
 use crate::transfer::Report;
 use bytes::Bytes;
-use links::{Firsts, Late};
+use links::Late;
 use sending::Extras;
 use std::collections::{BTreeMap, BTreeSet};
+use task::{Entry, Task};
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
 use xdfs_proto::wire::path::{Call, NewTime, Wanted};
+use xdfs_xio::store::descriptors::are_scarce;
 use xdfs_xio::store::tree::{Node, NodeKind};
 use xdfs_xio::store::{LocalStore, Reading, Store, Tree};
 
 /// Directories that are made in front of something in one batch; of a deeper one the outermost are made first.
 const ABOVE_MAX: usize = 16;
-
-/// Something to be done, or under way.
-#[derive(Clone, Debug)]
-pub(super) enum Task {
-    /// A directory comes next.
-    Enter { parent: Option<DirectoryId>, path: Vec<u8>, node: Box<Node>, there: Option<There> },
-    /// The next page of what the target has of a directory.
-    Compare { id: DirectoryId, cursor: Vec<u8> },
-    /// The next page of a directory of the source.
-    Walk { id: DirectoryId, cursor: Vec<u8> },
-    /// A directory is to be made at the target.
-    Make(DirectoryId),
-    /// A file, symbolic link or special file.
-    Entry(Entry),
-    /// The same, once what is in its place is removed.
-    Clear(Entry),
-    /// Its content is compared first.
-    Check(Entry),
-    /// It was under way when a session was lost: it may be there.
-    Look(Entry),
-    /// What is set besides, of a file that is there: nobody waits for it.
-    Extra,
-    /// The same, of a file that went as a transfer: it is still to be done.
-    Extras(Entry),
-    /// A step of several that belong to one entry; the last one tells.
-    Step,
-    /// A directory has all its entries: its mode and time come last.
-    Finish(DirectoryId),
-    /// A second name of a file.
-    Link { first: Vec<u8>, path: Vec<u8>, again: bool },
-    /// The time of a directory that got a second name after it was finished.
-    Retouch(Vec<u8>),
-    /// What is there gets the time of its source, and nothing else.
-    Time(Vec<u8>, (i64, u32)),
-    /// A name that the source does not have.
-    Remove(Vec<u8>),
-    /// A directory that the source does not have, from this place in it on: what is in it goes first.
-    RemoveAll { path: Vec<u8>, cursor: Vec<u8> },
-    /// The same, now empty.
-    RemoveEmpty(Vec<u8>),
-}
-
-/// A name that is no directory.
-#[derive(Clone, Debug)]
-pub(super) struct Entry {
-    directory: DirectoryId,
-    path: Vec<u8>,
-    node: Box<Node>,
-    /// Its attributes were too long to go along: they follow it.
-    follows: bool,
-}
-
-impl Named for Entry {
-    fn directory(&self) -> DirectoryId {
-        self.directory
-    }
-
-    fn path(&self) -> &[u8] {
-        &self.path
-    }
-}
 
 /// See the module. It outlives a session: what one lost the next one takes up.
 #[derive(Debug)]
@@ -102,7 +48,9 @@ pub struct Upload {
     reading: Reading,
     /// What the target has, of directories that are not walked yet.
     there: BTreeMap<DirectoryId, Names>,
-    firsts: Firsts,
+    partners: Partners<(u64, u64), Inode>,
+    /// Which file the first name of the link that is looked at is.
+    first: Option<Inode>,
     late: Late,
     /// Names to delete.
     surplus: Spill,
@@ -115,19 +63,19 @@ impl Upload {
         if node.kind != NodeKind::Directory {
             return Err(Error::new(ErrorKind::NotDirectory, "the top of a tree has to be a directory"));
         }
+        // The mode of one that is there is not known; where that of its source locks it, it may be locked.
+        let there = (!fresh).then(|| There::directory(false, Some(node.mode)));
+        let first = Task::Enter { parent: None, path: Vec::new(), node, there };
         Ok(Self {
             store,
-            desk: Desk::new(
-                base.into(),
-                options.durable,
-                Task::Enter { parent: None, path: Vec::new(), node, there: (!fresh).then_some(There::OlderDirectory) },
-            ),
+            desk: Desk::new(base.into(), options.durable, first),
             options,
             books: Books::default(),
             making: (0, BTreeSet::new()),
             reading: Reading::default(),
             there: BTreeMap::new(),
-            firsts: Firsts::default(),
+            partners: Partners::default(),
+            first: None,
             late: Late::default(),
             surplus: Spill::default(),
         })
@@ -162,10 +110,14 @@ impl Course for Upload {
     fn large_again(&self, large: Entry) -> Task {
         // What was there before may have had the size and time, too: where these do not count they do not count here.
         match large.node.kind {
-            NodeKind::Regular if self.options.checksum => Task::Check(large),
+            NodeKind::Regular if self.options.checksum => Task::Check { entry: large, same: false },
             NodeKind::Regular if !self.options.skip_same => Task::Entry(large),
             _ => Task::Look(large),
         }
+    }
+
+    fn contended(&self, large: Entry) -> Task {
+        self.large_again(large)
     }
 
     fn answered(&mut self, observer: &mut dyn Observer, _: &Bytes, tasks: Vec<Task>, answers: Vec<Told<'_>>) {
@@ -185,8 +137,12 @@ impl Course for Upload {
             Err(error) if error.kind == ErrorKind::AlreadyExists && self.options.keep_existing => {
                 self.done(observer, &entry, Deed::Skipped);
             }
-            Err(error) => self.failed(observer, &entry, &error),
+            Err(error) => self.refused(observer, &entry, &error),
         }
+    }
+
+    fn stands_alone(&self, task: &Task) -> bool {
+        !matches!(task, Task::Extra | Task::Step | Task::LinkFirst)
     }
 
     fn next_phase(&mut self, observer: &mut dyn Observer) -> bool {
@@ -205,35 +161,44 @@ impl Course for Upload {
                 Ok(Turn::Taken)
             }
             Task::Compare { id, ref cursor } => {
-                let Some(path) = self.books.directories.get(id).map(|directory| directory.path.clone()) else {
-                    return Ok(Turn::Taken);
-                };
+                let Some(directory) = self.books.directories.get(id) else { return Ok(Turn::Taken) };
+                let (path, closed) = (directory.path.clone(), directory.unlisted && !directory.made);
+                if closed {
+                    return self.open_closed(session, id, task);
+                }
                 let wanted = Wanted::SIZE.and(Wanted::MODIFIED).and(Wanted::MODE).and(Wanted::TARGET);
                 let keep = self.options.keep;
-                let wanted = if keep.links { wanted.and(Wanted::LINKS) } else { wanted };
+                let wanted = if keep.links { wanted.and(Wanted::LINKS).and(Wanted::INODE) } else { wanted };
                 let wanted = if keep.owners { wanted.and(Wanted::OWNER) } else { wanted };
                 let wanted = if keep.owners && !keep.numeric { wanted.and(Wanted::NAMES) } else { wanted };
                 let cursor = cursor.clone();
-                self.desk.ask(session, &Call::List { path: &path, wanted, cursor: &cursor }, LIST_ROOM, task)
+                self.desk.ask_last(session, &Call::List { path: &path, wanted, cursor: &cursor }, LIST_ROOM, task)
             }
             Task::Make(id) => self.make(session, id),
             Task::Entry(entry) => self.entry(session, observer, entry),
-            Task::Clear(ref entry) => {
-                let path = entry.path.clone();
-                self.desk.ask(session, &Call::Unlink { path: &path }, 0, task)
+            Task::Clear(entry) => self.clear(session, entry),
+            Task::ClearDirectory(entry) => {
+                self.clear_directory(observer, entry);
+                Ok(Turn::Taken)
             }
-            Task::Check(ref entry) => {
+            Task::ClearEmpty(entry) => self.clear_empty(session, entry),
+            Task::Check { ref entry, .. } => {
                 let path = entry.path.clone();
-                self.desk.ask(session, &Call::Hash { path: &path, offset: 0, length: None }, 0, task)
+                self.desk.ask(session, &Call::Hash { path: &path, offset: 0, length: None }, task)
             }
             Task::Look(ref entry) => {
-                let (path, wanted) = (entry.path.clone(), Wanted::SIZE.and(Wanted::MODIFIED).and(Wanted::TARGET));
-                self.desk.ask(session, &Call::Stat { path: &path, wanted }, path.len(), task)
+                let path = entry.path.clone();
+                // The longest text of a link is longer than all else that is told together.
+                let wanted = match entry.node.kind {
+                    NodeKind::Symlink => Wanted::TARGET,
+                    _ => Wanted::SIZE.and(Wanted::MODIFIED).and(Wanted::DEVICE),
+                };
+                self.desk.ask(session, &Call::Stat { path: &path, wanted }, task)
             }
             Task::Time(ref path, modified) => {
                 let path = path.clone();
                 let call = Call::SetTimes { path: &path, modified: Some(NewTime::At(modified)), accessed: None };
-                self.desk.ask(session, &call, 0, task)
+                self.desk.ask(session, &call, task)
             }
             Task::Extras(entry) => self.extras_alone(session, entry),
             Task::Extra | Task::Step => Ok(Turn::Taken),
@@ -246,6 +211,9 @@ impl Course for Upload {
     fn begin(&mut self, session: &Session, observer: &mut dyn Observer, entry: Entry) -> Flow<Option<Entry>> {
         if self.books.directories.get(entry.directory).is_some_and(|directory| !directory.made) {
             return Ok(Some(entry));
+        }
+        if self.passes_over(&entry) {
+            return Ok(None);
         }
         self.begin_transfer(session, observer, entry).map(|()| None)
     }
@@ -260,7 +228,7 @@ impl Upload {
         node: &Node,
         there: Option<There>,
     ) {
-        let fresh = !matches!(there, Some(There::Directory | There::OlderDirectory));
+        let fresh = !there.is_some_and(There::is_directory);
         if fresh && self.options.dry_run && parent.is_some() {
             self.books.summary.directories += 1;
             observer.done(&path, Deed::Made);
@@ -269,8 +237,9 @@ impl Upload {
         let mut directory = Directory::new(path, parent, node.mode & bits, Some(node.modified));
         directory.fresh = fresh;
         directory.in_its_way = there == Some(There::OtherKind);
-        directory.made = !fresh;
-        directory.touched = there != Some(There::Directory);
+        directory.locked = there.is_some_and(There::is_locked);
+        directory.made = !fresh && !directory.locked;
+        directory.touched = !matches!(there, Some(There::Directory | There::LockedDirectory));
         let id = self.books.directories.enter(directory);
         // It holds its parent itself now.
         if let Some(parent) = parent {
@@ -300,11 +269,14 @@ impl Upload {
         // Its owner has to get in until it is finished.
         let mode = directory.mode & 0o777 | 0o700;
         let path = directory.path.clone();
+        if directory.locked {
+            return self.desk.filling.push(&Call::SetMode { path: &path, mode }, Task::Make(id));
+        }
         if directory.in_its_way {
             // In the same batch, so that nothing comes between; said again, it finds a directory and fails.
-            self.desk.filling.push(&Call::Unlink { path: &path }, 0, Task::Step);
+            self.desk.filling.push(&Call::Unlink { path: &path }, Task::Step);
         }
-        self.desk.filling.push(&Call::MakeDirectory { path: &path, parents: true, mode }, 0, Task::Make(id));
+        self.desk.filling.push(&Call::MakeDirectory { path: &path, parents: true, mode }, Task::Make(id));
     }
 
     /// Calls and bytes of what [`Self::make_above`] would add; none where that is more than fits in front of something else: then
@@ -354,6 +326,9 @@ impl Upload {
             self.done(observer, &entry, deed);
             return Ok(Turn::Taken);
         }
+        if self.passes_over(&entry) {
+            return Ok(Turn::Taken);
+        }
         if !self.desk.takes_path(session, entry.path.len()) {
             self.failed(observer, &entry, &desk::too_long());
             return Ok(Turn::Taken);
@@ -366,11 +341,13 @@ impl Upload {
     }
 
     fn begin_transfer(&mut self, session: &Session, observer: &mut dyn Observer, entry: Entry) -> Flow<()> {
-        let opened = RelPath::parse(&entry.path)
-            .map_err(|error| Error::new(ErrorKind::InvalidPath, error.to_string()))
-            .and_then(|path| Payload::source(self.store.open(&path)?, 0, None));
+        let opened = parse(&entry.path).and_then(|path| Payload::source(self.store.open(&path)?, 0, None));
         let payload = match opened {
             Ok(payload) => payload,
+            Err(error) if are_scarce(&error) => {
+                self.desk.large.push_back(entry);
+                return wait_for_descriptors(self, error);
+            }
             Err(error) => {
                 self.failed(observer, &entry, &error);
                 return Ok(());
@@ -381,7 +358,8 @@ impl Upload {
             mode: Some(entry.node.mode & 0o777),
             label: Vec::new(),
             durable: self.options.durable,
-            resume: true,
+            // Beside another copy of the same file: each for itself.
+            resume: entry.tries == 0,
             verify: self.options.verify,
             base: None,
             holes: self.has_holes(&entry.node),
@@ -409,11 +387,14 @@ impl Upload {
     /// The last calls about a directory.
     fn finish(&mut self, session: &Session, id: DirectoryId) -> Flow<Turn<Task>> {
         let Some(directory) = self.books.directories.get(id).cloned() else { return Ok(Turn::Taken) };
-        if !directory.touched || self.options.dry_run {
+        if !directory.touched || self.options.dry_run || self.books.directories.is_lost(id) {
             self.left(id);
             return Ok(Turn::Taken);
         }
-        let Some((calls, bytes)) = self.above(session, id)? else { return Ok(Turn::Later(Task::Finish(id))) };
+        // What was locked all the time had nothing put into it.
+        let unlocked = directory.locked && directory.made;
+        let above = if directory.locked { Some((0, 0)) } else { self.above(session, id)? };
+        let Some((calls, bytes)) = above else { return Ok(Turn::Later(Task::Finish(id))) };
         let node = RelPath::parse(&directory.path).ok().and_then(|path| self.store.node(&path).ok());
         let mut extras = node.as_ref().map(|node| self.extras(&directory.path, node)).unwrap_or_default();
         if extras.bytes(directory.path.len()) > EXTRAS_BYTES_MAX
@@ -421,9 +402,9 @@ impl Upload {
         {
             extras = Extras::default();
             let (path, node) = (directory.path.clone(), Box::new(node));
-            self.desk.tasks.push(Task::Extras(Entry { directory: id, path, node, follows: false }));
+            self.desk.tasks.push(Task::Extras(Entry::new(id, path, node)));
         }
-        if !self.options.keep.modes && directory.mode & 0o700 != 0o700 {
+        if !self.options.keep.modes && (unlocked || directory.mode & 0o700 != 0o700) {
             extras.mode(directory.mode & 0o777);
         }
         if !self.desk.make_room(
@@ -434,11 +415,13 @@ impl Upload {
         )? {
             return Ok(Turn::Later(Task::Finish(id)));
         }
-        self.make_above(id);
+        if !directory.locked {
+            self.make_above(id);
+        }
         extras.push(&mut self.desk.filling, &directory.path);
         let modified = directory.modified.map(NewTime::At);
         let call = Call::SetTimes { path: &directory.path, modified, accessed: None };
-        self.desk.filling.push(&call, 0, Task::Finish(id));
+        self.desk.filling.push(&call, Task::Finish(id));
         Ok(Turn::Taken)
     }
 }

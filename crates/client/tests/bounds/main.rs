@@ -4,6 +4,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "in a test a panic is the finding")]
 
 mod joins;
+mod lingering;
+#[path = "../hostile/raw.rs"]
+#[allow(dead_code, reason = "the other program uses all of it")]
+mod raw;
 mod slow;
 #[path = "../support/mod.rs"]
 mod support;
@@ -21,6 +25,21 @@ const MIB: u64 = 1 << 20;
 fn alone() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
     ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs a test in a process of its own: memory that other tests have given back would hide what it costs. True in there.
+fn in_its_own_process(test: &str) -> bool {
+    const INSIDE: &str = "XDFS_TEST_INSIDE";
+    if std::env::var_os(INSIDE).is_some() {
+        return true;
+    }
+    let program = std::env::current_exe().unwrap();
+    let outcome = std::process::Command::new(program).args(["--exact", test, "--nocapture"]).env(INSIDE, "1").output();
+    let outcome = outcome.unwrap();
+    let said = String::from_utf8_lossy(&outcome.stdout);
+    let told = String::from_utf8_lossy(&outcome.stderr);
+    assert!(outcome.status.success() && said.contains("1 passed"), "{said}{told}");
+    false
 }
 
 #[test]

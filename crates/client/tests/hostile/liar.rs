@@ -24,13 +24,27 @@ const UNHASHED: GetOptions =
     GetOptions { offset: 0, length: None, label: Vec::new(), durable: false, resume: false, verify: Verify::None };
 
 /// What a lying server changes in ACCEPT, and what it says then to the one request.
-struct Lie {
-    accept: fn(&mut Accept),
-    then: Box<Deed>,
+pub struct Lie {
+    pub accept: fn(&mut Accept),
+    pub then: Box<Deed>,
 }
 
 /// A client that wants a file of 100 bytes at `level`, and meets this server.
 fn meet(level: Level, lie: Lie) -> Result<Vec<u8>, Error> {
+    with_liar(level, lie, |options| {
+        let (target, got) = Target::memory();
+        Session::connect_and_get(options, "data/file", target, &UNHASHED)
+            .and_then(|(session, transfer)| {
+                let outcome = transfer.wait_for(PATIENCE).expect("an outcome");
+                drop(session);
+                outcome
+            })
+            .map(|_| got.take().expect("the bytes"))
+    })
+}
+
+/// What a client makes of this server, to which it connects by the options that it is given.
+pub fn with_liar<T>(level: Level, lie: Lie, client: impl FnOnce(&ConnectOptions) -> T) -> T {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = Address::Tcp(listener.local_addr().unwrap());
     let server = std::thread::spawn(move || serve(&listener, &lie));
@@ -43,14 +57,7 @@ fn meet(level: Level, lie: Lie) -> Result<Vec<u8>, Error> {
         deadline: PATIENCE,
         ..ConnectOptions::to(address)
     };
-    let (target, got) = Target::memory();
-    let result = Session::connect_and_get(&options, "data/file", target, &UNHASHED)
-        .and_then(|(session, transfer)| {
-            let outcome = transfer.wait_for(PATIENCE).expect("an outcome");
-            drop(session);
-            outcome
-        })
-        .map(|_| got.take().expect("the bytes"));
+    let result = client(&options);
     server.join().unwrap();
     result
 }
@@ -129,11 +136,11 @@ fn send(channel: &mut RawChannel, granted: Level, sent: Level) {
 }
 
 /// What a liar makes of an honest ACCEPT.
-type Twist = fn(&mut Accept);
+pub type Twist = fn(&mut Accept);
 /// What it does behind it.
-type Deed = dyn Fn(&mut RawChannel) + Send;
+pub type Deed = dyn Fn(&mut RawChannel) + Send;
 
-const HONEST: Twist = |_| {};
+pub const HONEST: Twist = |_| {};
 
 #[test]
 fn b21_a_server_that_grants_what_was_not_asked_for_is_left() {

@@ -3,7 +3,9 @@
 #![allow(clippy::disallowed_methods, reason = "tests set their scenes with the standard library")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "in a test a panic is the finding")]
 
+mod claims;
 mod downgrade;
+mod fences;
 mod flights;
 mod joins;
 mod liar;

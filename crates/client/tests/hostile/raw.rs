@@ -11,6 +11,7 @@ use xdfs_engine::opening::{ClientJoining, ClientOpened, ClientOpening, ClientSte
 use xdfs_proto::base::{ChannelId, OperationId, SessionId};
 use xdfs_proto::wire::control::{ChannelGrant, Control, Finish};
 use xdfs_proto::wire::handshake::{FRAME_BYTES, Hello, Join, MessageType, Open, decode_refusal, read_frame};
+use xdfs_proto::wire::path::{Batch, Call, Wanted};
 use xdfs_proto::wire::preface::{ClientPreface, Start};
 use xdfs_proto::wire::request::Request;
 use xdfs_proto::wire::{Event, Flags, Head};
@@ -374,6 +375,32 @@ impl RawChannel {
         let request = Request { name: name.into(), length, level, mode: 0o644, transfer, ..Request::default() };
         self.request(true, operation, &request);
         self.until("GRANT", |_, control| matches!(control, Control::Grant(_)).then_some(()));
+    }
+
+    /// Sends a batch of calls.
+    pub fn batch(&mut self, operation: u32, batch: &Batch<'_>) {
+        let head = Head { flags: Flags::REQUEST, ..head(Event::Path, Level::Private, operation) };
+        self.record(head, &batch.encode(), |_| {});
+    }
+
+    /// Reads a file of `data` by a call, and waits for the answer: whether that is a reply.
+    #[track_caller]
+    pub fn fetch(&mut self, operation: u32, name: &str, most: u32) -> bool {
+        let call = Call::Get { path: name.as_bytes(), wanted: Wanted::NOTHING, most };
+        self.batch(operation, &Batch { room: most + 1000, base: b"data", calls: vec![call], ..Batch::default() });
+        self.answered(operation)
+    }
+
+    /// Waits for the reply to a batch, or for its EXCEPTION; whether it is a reply.
+    #[track_caller]
+    pub fn answered(&mut self, operation: u32) -> bool {
+        while let Some((head, _)) = self.read() {
+            let event = Event::from_code(head.event).filter(|_| head.operation == OperationId(operation));
+            if let Some(event @ (Event::Path | Event::Exception)) = event {
+                return event == Event::Path;
+            }
+        }
+        panic!("the server closed before it answered operation {operation}");
     }
 
     /// Says that an upload is whole.

@@ -261,14 +261,16 @@ fn channels_that_break_while_calls_run_cost_none_and_repeat_none() {
     }
 }
 
-/// Who asked for it may go: the hash of something endless takes nobody's thread for good.
+/// Who asked for it may go: a hash that takes hours takes nobody's thread for good.
 #[test]
-fn a_hash_without_end_ends_when_it_is_cancelled_and_with_its_session() {
+fn a_long_hash_ends_when_it_is_cancelled_and_with_its_session() {
     for cancelled in [true, false] {
         let serving = Serving::start();
         let session = serving.connect(1);
-        let mut batch = Batch::new("memory");
-        batch.push(&Call::Hash { path: b"zero", offset: 0, length: Some(1 << 60) });
+        let holes = std::fs::File::create(serving.directory.path().join("holes")).unwrap();
+        holes.set_len(8 << 40).unwrap();
+        let mut batch = Batch::new("data");
+        batch.push(&Call::Hash { path: b"holes", offset: 0, length: None });
         let pending = session.call(&batch).unwrap();
         serving.wait_for_status("it is being done", |[_, _, threads]| threads == 1);
         if cancelled {
@@ -285,6 +287,19 @@ fn a_hash_without_end_ends_when_it_is_cancelled_and_with_its_session() {
         }
         serving.wait_for_status("everything is gone", |state| state == [0, 0, 0]);
     }
+}
+
+/// It would be hashed until its session ends, however much of it is asked for.
+#[test]
+fn what_has_no_end_has_no_hash() {
+    let serving = Serving::start();
+    let session = serving.connect(1);
+    for length in [None, Some(1), Some(1 << 60)] {
+        let call = session.hash("memory/zero", 0, length).unwrap_err();
+        let sum = session.sum("memory/zero", 0, length).unwrap_err();
+        assert_eq!((kind(&call), kind(&sum)), (ErrorKind::Unsupported, ErrorKind::Unsupported), "{call}; {sum}");
+    }
+    session.close().unwrap();
 }
 
 #[test]
@@ -317,7 +332,7 @@ fn what_another_session_made_since_one_began_is_told_as_there_already() {
             LogEvent::Calls { calls, safety, .. } if !calls.is_empty() => {
                 told.extend(calls.iter().map(|call| (call.path.to_string(), call.unchanged, *safety)));
             }
-            LogEvent::Transfer { name, unchanged, safety, .. } => told.push((name.clone(), *unchanged, *safety)),
+            LogEvent::Transfer { name, unchanged, safety, .. } => told.push((name.to_string(), *unchanged, *safety)),
             _ => {}
         }
         (told.len() == 6).then_some(())

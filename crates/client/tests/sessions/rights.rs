@@ -167,6 +167,19 @@ fn the_level_of_a_transfer_is_the_highest_that_anybody_demands() {
 }
 
 #[test]
+fn a_protection_that_a_reload_demands_of_all_is_felt_by_open_sessions() {
+    let serving = Serving::start();
+    let session = Session::connect(&ConnectOptions { level: Level::Clear, ..serving.options(2) }).unwrap();
+    for floor in [Level::Clear, Level::Integrity, Level::Private, Level::Clear] {
+        let store = LocalStore::open_root(serving.directory.path(), true).unwrap();
+        let offered = vec![Export::open_to_all("data", Arc::new(store), true)];
+        serving.handle.reload(offered, ServerLimits::roomy(), Policy { floor, ..Policy::default() });
+        assert_eq!(put(&session, "data/x").unwrap().level, floor, "up");
+        assert_eq!(get(&session, "data/x").unwrap().level, floor, "down");
+    }
+}
+
+#[test]
 fn a_login_that_is_taken_away_ends_its_sessions_with_the_reason_and_no_others() {
     let site = Site::new();
     let (alice, bob) = (site.login("alice", 1).unwrap(), site.login("bob", 2).unwrap());

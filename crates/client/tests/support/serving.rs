@@ -98,7 +98,10 @@ impl Serving {
             disk: setup.disk,
             identity: Arc::new(HostIdentity::new(KeyPair::from_seed(&HOST_SEED).unwrap())),
             directory: setup.directory,
-            log: Arc::new(move |event| hears.change(|events| events.push(event.clone()))),
+            log: Arc::new(move |event| {
+                hears.change(|events| events.push(event.clone()));
+                0
+            }),
         })
         .unwrap();
         let (address, handle) = (server.address().clone(), server.handle());

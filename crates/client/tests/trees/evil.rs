@@ -1,13 +1,13 @@
 //! A store that lists whatever a script says, behind a real server.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
 use xdfs_client::{Error, ErrorKind};
 use xdfs_proto::base::{RelPath, Safety};
 use xdfs_xio::store::tree::{Change, Cursor, Node, NodeKind, Space, Special, Take};
 use xdfs_xio::store::{
-    Attributes, Capability, Existing, MemoryStore, Source, Stage, StageRequest, Store, Tree, Version,
+    Attributes, Capability, Existing, MemoryStore, Reading, Source, Stage, StageRequest, Store, Tree, Version,
 };
 
 /// One entry of a listing.
@@ -51,6 +51,14 @@ pub struct Script {
     pub text: Vec<u8>,
     /// Every directory has so many files, instead.
     pub numbered: Option<Numbered>,
+    /// Directories below the top are listed once this is true.
+    pub gate: Option<Arc<(Mutex<bool>, Condvar)>>,
+    /// What every file has; "payload" where it is empty.
+    pub content: Vec<u8>,
+    /// No file can be had by a transfer.
+    pub small_only: bool,
+    /// No reply ever has room for a file.
+    pub roomless: bool,
 }
 
 /// Names that nobody has to keep anywhere.
@@ -71,7 +79,8 @@ pub struct EvilStore {
 impl EvilStore {
     pub fn new(script: Script) -> Self {
         let content = Arc::new(MemoryStore::new(1 << 20));
-        content.put(&RelPath::parse(b"content").unwrap(), b"payload").unwrap();
+        let bytes = if script.content.is_empty() { b"payload" } else { script.content.as_slice() };
+        content.put(&RelPath::parse(b"content").unwrap(), bytes).unwrap();
         Self { script, content }
     }
 }
@@ -89,13 +98,29 @@ impl Store for EvilStore {
         refused()
     }
 
-    /// Every file has seven bytes.
+    /// Every file has the same bytes.
     fn open(&self, _: &RelPath) -> Result<Source, Error> {
+        if self.script.small_only {
+            return refused();
+        }
         self.content.open(&RelPath::parse(b"content").unwrap())
     }
 
     fn stage(&self, _: &StageRequest) -> Result<Stage, Error> {
         refused()
+    }
+
+    fn get_small(
+        &self,
+        _: &RelPath,
+        _: Option<&Node>,
+        bytes_max: u64,
+        into: &mut Reading,
+    ) -> Result<Attributes, Error> {
+        if self.script.roomless {
+            return Err(Error::new(ErrorKind::LimitExceeded, "the reply has no room"));
+        }
+        self.content.get_small(&RelPath::parse(b"content").unwrap(), None, bytes_max, into)
     }
 
     fn tree(&self) -> Result<&dyn Tree, Error> {
@@ -124,12 +149,18 @@ impl Tree for EvilStore {
             }
             return Ok(None);
         }
+        if let (Some(gate), false) = (&self.script.gate, path.as_bytes().is_empty()) {
+            let (open, changed) = &**gate;
+            drop(changed.wait_while(open.lock().unwrap(), |open| !*open).unwrap());
+        }
         if self.script.endless {
             return Ok(Some(b"again".to_vec()));
         }
-        for line in self.script.listings.get(path.as_bytes()).unwrap_or(&self.script.everywhere) {
+        let lines = self.script.listings.get(path.as_bytes()).unwrap_or(&self.script.everywhere);
+        let first = cursor.try_into().map_or(0, u64::from_be_bytes);
+        for (number, line) in lines.iter().enumerate().skip(first as usize) {
             if take(&line.name, &line.node) == Take::Stop {
-                break;
+                return Ok(Some((number as u64).to_be_bytes().to_vec()));
             }
         }
         Ok(None)

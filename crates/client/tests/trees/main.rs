@@ -4,9 +4,11 @@
 
 mod deep;
 mod evil;
+mod growing;
 mod heard;
 mod large;
 mod lost;
 mod manifests;
+mod rooms;
 #[path = "../support/mod.rs"]
 mod support;

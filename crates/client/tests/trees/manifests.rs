@@ -95,7 +95,7 @@ const NAMES: [&[u8]; 25] = [
     b"~root",
     b"$(id)",
     b"%2e%2e%2fx",
-    b".x.0123456789abcdef0123456789abcdef.part",
+    b".xdfs-staging",
 ];
 
 fn options() -> TreeOptions {
@@ -231,6 +231,33 @@ fn b06_a_manifest_alone_sets_no_special_bit_and_no_owner() {
     // No file capability came by a list of attributes that nobody asked for.
     let mut list = [0; 256];
     assert_eq!(rustix::fs::listxattr(world.scratch.file("target/tool"), &mut list).unwrap(), 0);
+}
+
+/// What the kernel acts on (capabilities, labels) is worth as much as an owner: extended attributes alone do not bring it.
+#[test]
+fn b06_extended_attributes_alone_bring_nothing_that_the_kernel_acts_on() {
+    let listed = |keep| {
+        let world = World::new();
+        let script =
+            Script { listings: [(Vec::new(), vec![line(b"tool", NodeKind::Regular)])].into(), ..Script::default() };
+        let (ended, heard) = world.copy(script, TreeOptions { keep, ..options() }, true);
+        let mut list = [0; 256];
+        let length = rustix::fs::listxattr(world.scratch.file("target/tool"), &mut list).unwrap();
+        let names: Vec<_> = list[..length].split(|byte| *byte == 0).map(<[u8]>::to_vec).collect();
+        (names, ended, heard)
+    };
+    let xattrs = Keep { xattrs: true, ..Keep::default() };
+    for keep in [xattrs, Keep { owners: true, ..xattrs }, Keep { modes: true, ..xattrs }] {
+        let (names, ended, heard) = listed(keep);
+        assert_eq!(names, [b"user.fine".to_vec(), Vec::new()], "{keep:?}");
+        let Ended::Complete(summary) = ended else { panic!("{ended:?}") };
+        assert!(summary.reduced >= 3, "security, trusted, and what is no name: {summary:?}");
+        assert!(heard.notes.iter().any(|note| note.contains("owners and modes are not kept")), "{:?}", heard.notes);
+    }
+    if rustix::process::geteuid().is_root() {
+        let names = listed(Keep { owners: true, modes: true, ..xattrs }).0;
+        assert!(names.contains(&b"trusted.x".to_vec()), "asked for all of it: {names:?}");
+    }
 }
 
 /// B08: a file system that takes two names for one shows the second when the first is there. In a directory of this copy nothing

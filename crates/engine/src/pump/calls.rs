@@ -2,8 +2,6 @@
 //! call means is the host's affair.
 
 use super::{Host, Pump};
-use crate::blocking::{self, Blocking, Share};
-use crate::bounds;
 use crate::mail::Mail;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -15,6 +13,7 @@ use xdfs_xio::buf::Buffer;
 use xdfs_xio::dispatch::Dispatch;
 
 use super::line::Origin;
+use super::pacing::Start;
 
 /// What is held of one operation of calls.
 struct Held {
@@ -124,22 +123,21 @@ where
         let most = 2 * xdfs_proto::limits::CALL_ROOM_MAX / usize::from(self.session.limits().pipelines.max(1));
         if self.batches.bytes > most {
             let text = "too many calls at a time in this session";
-            return self.session.on_answered(operation, Err(Error::new(ErrorKind::Busy, text)));
+            return self.refuse_calls(operation, Error::new(ErrorKind::Busy, text));
         }
         let queue = self.batches.queues.entry(channel).or_default();
         queue.push_back(operation);
         if queue.len() == 1 {
-            self.start_calls(channel, operation);
+            self.begin(Start::Calls(channel, operation));
         }
     }
 
-    fn start_calls(&mut self, channel: ChannelId, operation: OperationId) {
+    pub(super) fn start_calls(&mut self, channel: ChannelId, operation: OperationId) {
         let Some(held) = self.batches.held.get_mut(&operation) else { return };
         let (payload, stop) = (std::mem::take(&mut held.payload), Arc::clone(&held.stop));
         let memory = self.batches.spare.pop().unwrap_or_default();
         let (share, job) = self.host.execute(operation, payload, stop, memory);
-        let submit = move |blocking: &Blocking, _: Share, task| blocking.submit_calls(share, task);
-        self.call_in(submit, job, move |result| Mail::Answered { operation, channel, result });
+        self.call_sliced(&share, job, move |result| Mail::Answered { operation, channel, result });
     }
 
     /// The calls of a batch were done, or it cannot be done at all.
@@ -155,11 +153,14 @@ where
             self.batches.answered(operation, reply);
             Ok(bytes)
         });
-        self.session.on_answered(operation, result);
+        match result {
+            Ok(bytes) => self.session.on_answered(operation, Ok(bytes)),
+            Err(error) => self.refuse_calls(operation, error),
+        }
         let Some(queue) = self.batches.queues.get_mut(&channel) else { return };
         queue.pop_front();
         match queue.front().copied() {
-            Some(next) => self.start_calls(channel, next),
+            Some(next) => self.begin(Start::Calls(channel, next)),
             None => drop(self.batches.queues.remove(&channel)),
         }
     }
@@ -176,10 +177,15 @@ where
             }
         }
         if waited {
-            let error = Error::new(ErrorKind::Cancelled, "cancelled before it was begun");
-            self.session.on_answered(operation, Err(error));
+            self.refuse_calls(operation, Error::new(ErrorKind::Cancelled, "cancelled before it was begun"));
         }
         true
+    }
+
+    /// A batch has no reply: nothing is held of it while its client may not have heard so.
+    fn refuse_calls(&mut self, operation: OperationId, error: Error) {
+        self.batches.forget(operation);
+        self.session.on_answered(operation, Err(error));
     }
 
     pub(super) fn forget_calls(&mut self, operation: OperationId) {
@@ -209,9 +215,4 @@ where
             }
         }
     }
-}
-
-/// Threads that do calls: as many as cores for one export, and one more, so that an export which hangs leaves one to the others.
-pub(crate) fn threads() -> usize {
-    blocking::cores().clamp(2, bounds::CALL_THREADS_MAX) + 1
 }

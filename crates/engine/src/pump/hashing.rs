@@ -2,14 +2,20 @@
 //!
 //! Nothing of it is done for a transfer without a hash: there a block meets one comparison with nothing.
 
+use super::storage::busy;
 use super::{Host, Pump};
+use crate::blocking::Slice;
 use crate::bounds;
+use crate::host::{Job, Opened};
 use crate::mail::Mail;
-use crate::transfer::beside::{Beside, From};
+use crate::transfer::beside::{Beside, From, Ranges};
 use crate::transfer::hashing::{Hashed, Hashing, Waiting, between, leaf, piece_bytes};
-use crate::transfer::{Reading, Transfer, sum};
+use crate::transfer::stored::StoredCheck;
+use crate::transfer::sum::RangeHash;
+use crate::transfer::{Reading, Transfer};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 use xdfs_proto::base::{Digest, Error, ErrorKind, Extent, Level, OperationId, PipelineId};
 use xdfs_proto::plan;
 use xdfs_proto::session::{Comparison, GroupMessage, Proof, SourceFacts};
@@ -44,6 +50,8 @@ where
         let shared = transfer.hashed.take().map(|hashed| hashed.hashing);
         let coordinates = shared.is_none();
         let own = wish.range.map_or_else(Vec::new, |range| plan::within(&wish.kept, range));
+        // Who uploads believes no claim (P-63); who asks for a download made it himself.
+        let apart = self.session.is_client() && !wish.doubt;
         let hashing = shared.unwrap_or_else(|| {
             let fresh = Hashing::new(piece_bytes(wish.length, block));
             let protected = wish.level > Level::Clear;
@@ -51,6 +59,7 @@ where
                 Some(writing) => {
                     fresh.receiving(writing.stage().kept(), &wish.kept, wish.doubt, protected, wish.length)
                 }
+                None if apart => fresh.sending(&wish.kept),
                 None => fresh,
             })
         });
@@ -67,27 +76,30 @@ where
                     Err(error) => return self.session.fail(wish.operation, error),
                 }
             }
-            None => beside_sending(transfer, &wish, &own, room),
+            None => beside_sending(transfer, &wish, &own, apart, room),
         };
-        let mut beside = None;
-        if let Some(from) = from.filter(|_| !ranges.is_empty()) {
-            let (post, hashing) = (self.post.clone(), Arc::clone(&hashing));
-            match Beside::start(wish.operation, from, ranges, hashing, paced, post) {
-                Ok(started) => {
-                    self.calls += 1;
-                    beside = Some(started);
-                }
-                Err(error) => {
-                    let text = format!("cannot start a thread that hashes: {error}");
-                    return self.session.fail(wish.operation, Error::new(ErrorKind::Resources, text));
-                }
-            }
-        }
         let inline = transfer.writing.is_none() && transfer.buffered;
-        transfer.hashed = Some(Hashed { hashing, length: wish.length, beside, inline, waiting: None });
+        transfer.hashed = Some(Hashed { hashing, length: wish.length, beside: None, inline, waiting: None });
+        if let Some(from) = from {
+            self.hash_beside(wish.operation, from, ranges, paced);
+        }
     }
 
-    /// The thread beside has hashed everything, or could not.
+    /// Has these ranges of an operation hashed, if there are any.
+    fn hash_beside(&mut self, operation: OperationId, from: From, ranges: Vec<Extent>, paced: bool) {
+        let (post, share) = (self.post.clone(), self.share_of(operation));
+        let hashed = self.transfers.get_mut(&operation).and_then(|transfer| transfer.hashed.as_mut());
+        let Some(hashed) = hashed.filter(|_| !ranges.is_empty()) else { return };
+        let tell = move |result| drop(post.send(Mail::Hashed(operation, result)));
+        let what = Ranges { from, ranges, into: Arc::clone(&hashed.hashing), paced };
+        hashed.beside = Beside::start(&self.blocking, share, what, Box::new(tell));
+        if hashed.beside.is_none() {
+            return self.session.fail(operation, busy());
+        }
+        self.calls += 1;
+    }
+
+    /// The job beside has hashed everything, or could not.
     pub(super) fn on_hashed(&mut self, operation: OperationId, result: Result<(), Error>) {
         self.calls -= 1;
         let hashed = self.transfers.get_mut(&operation).and_then(|transfer| transfer.hashed.as_mut());
@@ -104,7 +116,7 @@ where
         }
     }
 
-    /// Puts off what needs all hashes until the thread beside has them. Whether it did.
+    /// Puts off what needs all hashes until the job beside has them. Whether it did.
     fn waits(&mut self, operation: OperationId, waiting: Waiting) -> bool {
         let hashed = self.transfers.get_mut(&operation).and_then(|transfer| transfer.hashed.as_mut());
         let Some(hashed) = hashed.filter(|hashed| hashed.beside.is_some()) else { return false };
@@ -135,7 +147,12 @@ where
             (Some(Reading::Stream(stream)), None) => stream.available,
             (_, length) => length.unwrap_or(0),
         };
-        match hashed.hashing.proof(length) {
+        let proof = hashed.hashing.proof(length);
+        // What the server commits is compared with it (P-66).
+        let unknown = self.session.is_client() && proof.as_ref().is_ok_and(|proof| proof.root.is_none());
+        let proof =
+            if unknown { Err(Error::new(ErrorKind::Protocol, "a source was not hashed as a whole")) } else { proof };
+        match proof {
             Ok(proof) => {
                 self.session.prove(operation, proof);
                 true
@@ -161,21 +178,32 @@ where
             return self.session.on_verified(operation, Ok(arrived));
         }
         let (hashing, stage) = (Arc::clone(&hashed.hashing), Arc::clone(writing.stage()));
-        let job = move || {
-            let stored = arrived.agrees_with(&sent).then(|| hashing.compare_stored(&stage, length)).transpose()?;
-            let found = stored.unwrap_or(arrived);
+        let read = arrived.agrees_with(&sent);
+        let (mut stored, mut found) = (StoredCheck::new(Arc::clone(&hashing), Arc::clone(&stage), length), arrived);
+        let stop = self.long_read(operation);
+        let mut step = move |slice: &Slice| {
+            if read {
+                must_go_on(&stop)?;
+                match stored.advance(slice)? {
+                    Poll::Ready(given_back) => found = given_back,
+                    Poll::Pending => return Ok(Poll::Pending),
+                }
+            }
             if !found.agrees_with(&sent) {
                 // What comes again is written over what was noted: the journal must not go on telling of that.
                 hashing.forget_differing(&found, length);
                 stage.checkpoint()?;
             }
-            Ok(found)
+            Ok(Poll::Ready(std::mem::take(&mut found)))
         };
-        self.call_long(job, move |result| Mail::Verified(operation, result));
+        let share = self.share_of(operation);
+        let job = move |slice: &Slice| flat(step(slice));
+        self.call_sliced(&share, job, move |result| Mail::Verified(operation, result));
     }
 
     pub(super) fn on_verified(&mut self, operation: OperationId, result: Result<Comparison, Error>) {
         self.calls -= 1;
+        self.long_reads.remove(&operation);
         self.session.on_verified(operation, result);
     }
 
@@ -183,9 +211,12 @@ where
     pub(super) fn on_again(&mut self, operation: OperationId, ranges: &[Extent]) {
         let Some(transfer) = self.transfers.get_mut(&operation) else { return };
         transfer.buffered = true;
-        if let Some(hashed) = &mut transfer.hashed {
-            hashed.inline = true;
-            hashed.hashing.forget(ranges);
+        let Some(hashed) = &mut transfer.hashed else { return };
+        hashed.inline = true;
+        hashed.hashing.forget(ranges);
+        let rest = hashed.hashing.unread_claims(ranges);
+        if let Some(from) = readable(transfer) {
+            self.hash_beside(operation, from, rest, false);
         }
     }
 
@@ -193,21 +224,22 @@ where
     pub(super) fn on_open_sum(&mut self, operation: OperationId, request: &Request) {
         let job = self.host.open(operation, request);
         self.session.raise_level(operation, self.host.floor(operation));
-        let stop = Arc::new(AtomicBool::new(false));
-        self.sums.insert(operation, Arc::clone(&stop));
-        let wanted = request.length;
-        let job = move || {
-            let opened = job()?;
-            let length = range_of(&opened.source, opened.offset, wanted)?;
-            let stopped = || stop.load(Ordering::Relaxed);
-            sum::of_range(&opened.source, opened.offset, length, &stopped).map(|digest| (opened.facts, digest))
-        };
-        self.call_long(job, move |result| Mail::Summed(operation, Box::new(result)));
+        let stop = self.long_read(operation);
+        let mut sum = Sum::Asked(job, request.length);
+        let job = move |slice: &Slice| flat(must_go_on(&stop).and_then(|()| sum.advance(slice)));
+        self.call_sliced(&self.host.share(operation), job, move |result| Mail::Summed(operation, Box::new(result)));
+    }
+
+    /// Reading from end to end begins for an operation; it ends when the value says so.
+    fn long_read(&mut self, operation: OperationId) -> Arc<AtomicBool> {
+        let stop = Arc::<AtomicBool>::default();
+        self.long_reads.insert(operation, Arc::clone(&stop));
+        stop
     }
 
     pub(super) fn on_summed(&mut self, operation: OperationId, result: Result<(SourceFacts, Digest), Error>) {
         self.calls -= 1;
-        self.sums.remove(&operation);
+        self.long_reads.remove(&operation);
         let facts = result.map(|(facts, digest)| {
             self.session.answer_sum(operation, digest);
             facts
@@ -227,7 +259,7 @@ pub(super) fn hash_leaving(transfer: &Transfer, extent: Extent, bytes: &[u8]) ->
     }
 }
 
-/// A block is with the kernel, which shows us nothing of it: a thread hashes it.
+/// A block is with the kernel, which shows us nothing of it: it is hashed beside that.
 pub(super) fn passed(transfer: &Transfer, extent: Extent) {
     if let Some(beside) = transfer.hashed.as_ref().and_then(|hashed| hashed.beside.as_ref()) {
         beside.sent(extent.end());
@@ -239,44 +271,78 @@ pub(super) fn hash_arriving(transfer: &Transfer, extent: Extent, bytes: &[u8]) -
     transfer.hashed.as_ref().map(|_| leaf(bytes, extent.offset())).transpose()
 }
 
-/// Bytes of the range, within what there is.
-fn range_of(source: &Source, offset: u64, wanted: Option<u64>) -> Result<u64, Error> {
-    let outside = || Error::new(ErrorKind::OutOfRange, "the range lies outside the file");
-    match (source.attributes().size, wanted) {
-        (None, wanted) => {
-            wanted.ok_or_else(|| Error::new(ErrorKind::OutOfRange, "the source has no end: name a length"))
+/// The hash of a file that is asked for.
+enum Sum {
+    /// The file is not open yet: so many bytes of it, or all.
+    Asked(Job<Opened>, Option<u64>),
+    Hashing(SourceFacts, Box<RangeHash>),
+    Told,
+}
+
+impl Sum {
+    fn advance(&mut self, slice: &Slice) -> Result<Poll<(SourceFacts, Digest)>, Error> {
+        if let Self::Asked(..) = self
+            && let Self::Asked(open, wanted) = std::mem::replace(self, Self::Told)
+        {
+            let Opened { source, offset, facts, .. } = open()?;
+            *self = Self::Hashing(facts, Box::new(RangeHash::asked_for(source, offset, wanted)?));
         }
-        (Some(size), wanted) => {
-            let rest = size.checked_sub(offset).ok_or_else(outside)?;
-            wanted.map_or(Ok(rest), |wanted| if wanted <= rest { Ok(wanted) } else { Err(outside()) })
-        }
+        let Self::Hashing(facts, hash) = self else { return Err(cancelled()) };
+        Ok(hash.advance(slice)?.map(|digest| (facts.clone(), digest)))
     }
 }
 
-/// What a thread hashes beside the sending, and whether it keeps close to it. Where the kernel moves the bytes that is what is
-/// sent, unless it is too little to be worth a thread: then it is sent from buffers, where it can be hashed.
+fn cancelled() -> Error {
+    Error::new(ErrorKind::Cancelled, "nobody waits for the hash")
+}
+
+fn must_go_on(stop: &AtomicBool) -> Result<(), Error> {
+    if stop.load(Ordering::Relaxed) { Err(cancelled()) } else { Ok(()) }
+}
+
+/// An error ends a job, too.
+fn flat<T>(step: Result<Poll<T>, Error>) -> Poll<Result<T, Error>> {
+    match step {
+        Ok(Poll::Pending) => Poll::Pending,
+        Ok(Poll::Ready(value)) => Poll::Ready(Ok(value)),
+        Err(error) => Poll::Ready(Err(error)),
+    }
+}
+
+/// What is hashed beside the sending, and whether it keeps close to it. Where the kernel moves the bytes that is what is
+/// sent, unless it is too little to be worth it: then it is sent from buffers, where it can be hashed.
 fn beside_sending(
     transfer: &mut Transfer,
     wish: &Wish,
     kept: &[Extent],
+    apart: bool,
     room: bool,
 ) -> (Option<From>, Vec<Extent>, bool) {
-    let readable = match &transfer.reading {
-        Some(Reading::Direct { source, offset, .. } | Reading::Buffered { source, offset }) => {
-            Some((Arc::clone(source), *offset))
-        }
-        Some(Reading::Zero) => Some((Arc::new(Source::zero(None)), 0)),
-        Some(Reading::Stream(_)) | None => None,
-    };
-    let from = readable.map(|(source, offset)| From::Source { source, offset });
+    let from = readable(transfer);
     let kernel = matches!(transfer.reading, Some(Reading::Direct { .. } | Reading::Zero));
     let range = wish.range.unwrap_or_default();
     if kernel && wish.level == Level::Clear && room && range.length() >= bounds::HASH_BESIDE_BYTES {
-        let ranges = if wish.doubt { vec![range] } else { between(kept, range) };
+        let mut ranges = if wish.doubt { vec![range] } else { between(kept, range) };
+        if apart {
+            ranges.extend(kept);
+            ranges.sort_unstable_by_key(|one| one.offset());
+        }
         return (from, ranges, true);
     }
     transfer.buffered = true;
-    (from, if wish.doubt { kept.to_vec() } else { Vec::new() }, false)
+    (from, if wish.doubt || apart { kept.to_vec() } else { Vec::new() }, false)
+}
+
+/// Where a thread beside the sending reads what is sent.
+fn readable(transfer: &Transfer) -> Option<From> {
+    let (source, offset) = match &transfer.reading {
+        Some(Reading::Direct { source, offset, .. } | Reading::Buffered { source, offset }) => {
+            (Arc::clone(source), *offset)
+        }
+        Some(Reading::Zero) => (Arc::new(Source::zero(None)), 0),
+        Some(Reading::Stream(_)) | None => return None,
+    };
+    Some(From::Source { source, offset })
 }
 
 /// Whether blocks of an operation have to arrive whole in a buffer, to be hashed.

@@ -34,8 +34,8 @@ where
             return;
         }
         (transfer.marked_at, transfer.marking) = (Some(now), true);
-        let stage = Arc::clone(stage);
-        self.call(move || stage.checkpoint(), move |result| Mail::Marked(operation, result));
+        let (stage, share) = (Arc::clone(stage), self.share_of(operation));
+        self.call(&share, move || stage.checkpoint(), move |result| Mail::Marked(operation, result));
     }
 
     pub(super) fn on_marked(&mut self, operation: OperationId, result: Result<(), Error>) {

@@ -25,7 +25,7 @@ where
 
     pub(super) fn forward(&mut self, to: PipelineId, message: GroupMessage) {
         let shared = match &message {
-            GroupMessage::Start { operation, .. } => self.share_of(*operation),
+            GroupMessage::Start { operation, .. } => self.shared_of(*operation),
             _ => None,
         };
         let start = match &message {

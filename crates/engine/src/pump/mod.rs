@@ -17,21 +17,23 @@ mod leaving;
 mod line;
 mod marking;
 mod members;
+mod pacing;
 mod receive;
 mod send;
 mod storage;
 
-use crate::blocking::{Blocking, Share};
+use crate::blocking::Blocking;
 use crate::bounds;
 use crate::group::{Group, GroupChannel};
 use crate::host::{Ending, Host};
 use crate::mail::{Mail, Post};
+use crate::schedule::Share;
 use crate::transfer::{Tally, Transfer, Writer};
 use calls::Batches;
-pub(crate) use calls::threads as call_threads;
 use hashing::Wish;
 use leaving::Leaving;
 use line::{Arriving, Line, Sending};
+use pacing::{Start, Starts};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -71,7 +73,7 @@ pub struct Parts<D: Dispatch, H> {
     pub pipeline: PipelineId,
     /// Storage calls that may block.
     pub blocking: Blocking,
-    /// Under which share they run.
+    /// Under which share those run that are about no operation in particular.
     pub share: Share,
     /// How files are written.
     pub disk: DiskMode,
@@ -101,8 +103,6 @@ pub struct Pump<D: Dispatch, H: Host> {
     tickets: BTreeMap<u64, OperationId>,
     receive_pool: Pool,
     send_pool: Pool,
-    /// A block of zeros, from the first time on that somebody needs its tag.
-    zeros: Option<Buffer>,
     /// Channels whose next block waits for a buffer.
     want_receive: VecDeque<ChannelId>,
     /// Blocks that wait for a buffer to be read into.
@@ -128,8 +128,10 @@ pub struct Pump<D: Dispatch, H: Host> {
     abandoned: Option<(Error, Instant)>,
     /// Operations of calls.
     batches: Batches,
-    /// Hashes that are being computed, and how to stop them.
-    sums: BTreeMap<OperationId, Arc<AtomicBool>>,
+    /// Operations that are not begun yet.
+    starts: Starts,
+    /// Reading from end to end that is under way for an operation, and how to stop it.
+    long_reads: BTreeMap<OperationId, Arc<AtomicBool>>,
     /// Sockets of an ended session on which the reason still leaves.
     last_words: BTreeMap<SocketId, Leaving>,
 }
@@ -171,7 +173,6 @@ where
             tickets: BTreeMap::new(),
             receive_pool: Pool::new(bounds::RECEIVE_BUFFERS, block),
             send_pool: Pool::new(bounds::SEND_BUFFERS, block),
-            zeros: None,
             want_receive: VecDeque::new(),
             want_send: VecDeque::new(),
             writer: None,
@@ -187,7 +188,8 @@ where
             closing: Vec::new(),
             abandoned: None,
             batches: Batches::default(),
-            sums: BTreeMap::new(),
+            starts: Starts::default(),
+            long_reads: BTreeMap::new(),
             last_words: BTreeMap::new(),
         };
         for channel in group.channels {
@@ -204,6 +206,7 @@ where
             if now >= self.next_tick {
                 self.tick(now);
             }
+            self.begin_waiting(now);
             self.drain();
             if let Some(ending) = self.ending() {
                 return (ending, self.host, self.mailbox);
@@ -244,7 +247,7 @@ where
         let retire = self.idle_since.filter(|_| may_retire).map(|since| since.after(bounds::IDLE_BEFORE_RETIRING));
         // Nothing is owed on an idle session: no tick wakes it.
         let tick = (busy || self.session.is_closing() || self.calls > 0 || !boundary).then_some(self.next_tick);
-        [owed, tick, retire, self.leaving_until()].into_iter().flatten().min()
+        [owed, tick, retire, self.leaving_until(), self.starts.deadline()].into_iter().flatten().min()
     }
 
     /// Looks at every channel's progress, for stalls.
@@ -369,9 +372,8 @@ where
     fn on_output(&mut self, output: Output) {
         match output {
             Output::Send { channel, head, payload } => self.on_send(channel, head, payload),
-            Output::Open { operation, request } if request.sum => self.on_open_sum(operation, &request),
-            Output::Open { operation, request } => self.on_open(operation, &request),
-            Output::Stage { operation, request, grant } => self.on_stage(operation, request.as_ref(), grant.as_ref()),
+            Output::Open { operation, request } => self.begin(Start::Open(operation, request)),
+            Output::Stage { operation, request, grant } => self.begin(Start::Stage(operation, request, grant)),
             Output::Check { operation } => self.on_check(operation),
             Output::Hash { operation, length, range, kept, doubt, level } => {
                 self.on_hash(Wish { operation, length, range, kept, doubt, level });
@@ -392,6 +394,7 @@ where
     fn on_event(&mut self, event: SessionEvent) {
         match event {
             SessionEvent::Settled { operation, outcome } => {
+                self.starts.forget(operation);
                 let tally = self.transfers.get_mut(&operation).map(|transfer| std::mem::take(&mut transfer.tally));
                 let tally = self.tallies.remove(&operation).or(tally);
                 self.drop_transfer(operation);

@@ -51,9 +51,6 @@ where
             Some(Reading::Zero) if clear && !transfer.buffered => {
                 self.send_clear(channel, &head, extent, Body::Zero { length: extent.length() });
             }
-            Some(Reading::Zero) if head.level == Level::Integrity && !transfer.buffered => {
-                self.send_zeros(channel, &head, extent, None);
-            }
             Some(Reading::Stream(stream)) => {
                 let held = stream.held.get_mut(&extent.offset()).and_then(|(buffer, _)| buffer.take());
                 match held {
@@ -93,37 +90,6 @@ where
         if let Some(transfer) = self.transfers.get(&head.operation) {
             passed(transfer, extent);
         }
-    }
-
-    /// Zeros under a tag, which is made over a block of them that is always there. At `integrity` the transport has zeros
-    /// of its own; at `private` they are encrypted on their way into `encrypted`.
-    fn send_zeros(&mut self, channel: ChannelId, head: &Head, extent: Extent, mut encrypted: Option<Buffer>) {
-        let (length, bytes) = (extent.length() as usize, head.encode());
-        if self.zeros.is_none() {
-            self.zeros = Buffer::new(self.send_pool.payload_bytes()).ok();
-        }
-        let (Some(line), Some(zeros)) = (self.lines.get_mut(&channel), &mut self.zeros) else {
-            if let Some(buffer) = encrypted {
-                self.send_pool.give(buffer);
-            }
-            return self.lose(channel, Error::new(ErrorKind::Resources, "no memory for a block of zeros"));
-        };
-        let sealed = match &mut encrypted {
-            Some(into) => {
-                line.sealer.seal_private_from(&bytes, &zeros.payload()[..length], &mut into.payload_mut()[..length])
-            }
-            None => {
-                let headed = zeros.headed(length);
-                headed[..32].copy_from_slice(&bytes);
-                line.sealer.seal_integrity(headed)
-            }
-        };
-        let sealed = sealed.map_err(Error::from);
-        let (origin, body) = match encrypted {
-            Some(buffer) => (Origin::Pool, Body::Buffer { buffer, from: 0, to: length }),
-            None => (Origin::Nowhere, Body::Zero { length: extent.length() }),
-        };
-        self.submit_sealed(channel, &bytes, Sending { operation: head.operation, extent, origin }, sealed, body);
     }
 
     pub(super) fn send_buffer(
@@ -174,10 +140,6 @@ where
     fn read_and_send(&mut self, channel: ChannelId, head: &Head, extent: Extent, mut buffer: Buffer) {
         if Event::from_code(head.event) == Some(Event::Path) {
             return self.fill_calls(channel, head, extent, buffer);
-        }
-        let transfer = self.transfers.get(&head.operation);
-        if transfer.is_some_and(|transfer| matches!(transfer.reading, Some(Reading::Zero)) && !transfer.buffered) {
-            return self.send_zeros(channel, head, extent, Some(buffer));
         }
         let length = extent.length() as usize;
         let reading = self.transfers.get(&head.operation).and_then(|transfer| transfer.reading.as_ref());

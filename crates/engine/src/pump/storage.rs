@@ -2,16 +2,19 @@
 
 use super::line::Sending;
 use super::{AfterDetach, DiskMode, Host, Pump};
-use crate::blocking::{Blocking, Share, Task};
+use crate::blocking::Slice;
 use crate::bounds;
 use crate::host::{Opened, Staged};
 use crate::mail::Mail;
+use crate::schedule::Share;
 use crate::transfer::commit::Made;
 use crate::transfer::hashing::Hashed;
 use crate::transfer::reader::Stream;
 use crate::transfer::{Block, Reading, Shared, SourceSide, Transfer, Writer, Writing, Written, commit};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::Poll;
 use xdfs_proto::base::{Error, ErrorKind, Extent, OperationId};
 use xdfs_proto::session::StageFacts;
 use xdfs_proto::wire::control::Grant;
@@ -20,8 +23,12 @@ use xdfs_xio::buf::Buffer;
 use xdfs_xio::dispatch::Dispatch;
 use xdfs_xio::store::{CommitRequest, Order, Source, Stage, noted};
 
-fn busy() -> Error {
-    Error::new(ErrorKind::Busy, "too many storage calls wait; try again later")
+pub(super) fn busy() -> Error {
+    Error::new(ErrorKind::Busy, "too many storage calls of this user wait; try again later")
+}
+
+fn panicked() -> Error {
+    Error::new(ErrorKind::Storage, "a storage call failed unexpectedly")
 }
 
 impl<D, H> Pump<D, H>
@@ -33,24 +40,7 @@ where
     /// Runs a storage call in the pool; its answer comes as a letter.
     pub(super) fn call<T: Send + 'static>(
         &mut self,
-        job: impl FnOnce() -> Result<T, Error> + Send + 'static,
-        letter: impl Fn(Result<T, Error>) -> Mail<D::Link> + Send + Sync + 'static,
-    ) {
-        self.call_in(Blocking::submit, job, letter);
-    }
-
-    /// The same for a call that reads a file from end to end.
-    pub(super) fn call_long<T: Send + 'static>(
-        &mut self,
-        job: impl FnOnce() -> Result<T, Error> + Send + 'static,
-        letter: impl Fn(Result<T, Error>) -> Mail<D::Link> + Send + Sync + 'static,
-    ) {
-        self.call_in(Blocking::submit_long, job, letter);
-    }
-
-    pub(super) fn call_in<T: Send + 'static>(
-        &mut self,
-        submit: impl FnOnce(&Blocking, Share, Task) -> bool,
+        share: &Share,
         job: impl FnOnce() -> Result<T, Error> + Send + 'static,
         letter: impl Fn(Result<T, Error>) -> Mail<D::Link> + Send + Sync + 'static,
     ) {
@@ -59,25 +49,57 @@ where
         let (post, later) = (self.post.clone(), Arc::clone(&letter));
         let task = move || {
             // A call that panics answers too: its pump waits for it.
-            let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(job));
-            let panicked = || Err(Error::new(ErrorKind::Storage, "a storage call failed unexpectedly"));
-            let _ = post.send(later(result.unwrap_or_else(|_| panicked())));
+            let result = catch_unwind(AssertUnwindSafe(job)).unwrap_or_else(|_| Err(panicked()));
+            let _ = post.send(later(result));
         };
-        if !submit(&self.blocking, self.share, Box::new(task)) {
+        if !self.blocking.submit(share, task) {
             self.on_mail(letter(Err(busy())));
         }
+    }
+
+    /// The same for work that is cut in slices.
+    pub(super) fn call_sliced<T: Send + 'static>(
+        &mut self,
+        share: &Share,
+        job: impl FnMut(&Slice) -> Poll<Result<T, Error>> + Send + 'static,
+        letter: impl Fn(Result<T, Error>) -> Mail<D::Link> + Send + Sync + 'static,
+    ) {
+        self.calls += 1;
+        let letter = Arc::new(letter);
+        let (post, later, mut job) = (self.post.clone(), Arc::clone(&letter), Some(job));
+        let task = move |slice: &Slice| {
+            let Some(running) = &mut job else { return Poll::Ready(()) };
+            let done = catch_unwind(AssertUnwindSafe(|| running(slice)));
+            let Poll::Ready(result) = done.unwrap_or_else(|_| Poll::Ready(Err(panicked()))) else {
+                return Poll::Pending;
+            };
+            // Before the letter: who hears of it may want for itself what the job holds.
+            job = None;
+            let _ = post.send(later(result));
+            Poll::Ready(())
+        };
+        if !self.blocking.submit_sliced(share, Box::new(task)) {
+            self.on_mail(letter(Err(busy())));
+        }
+    }
+
+    /// Under which share the storage calls of an operation run.
+    pub(super) fn share_of(&self, operation: OperationId) -> Share {
+        let share = self.transfers.get(&operation).and_then(|transfer| transfer.share.as_ref());
+        share.unwrap_or(&self.share).clone()
     }
 
     pub(super) fn on_open(&mut self, operation: OperationId, request: &Request) {
         let job = self.host.open(operation, request);
         self.session.raise_level(operation, self.host.floor(operation));
-        self.call(job, move |result| Mail::Opened(operation, result));
+        self.call(&self.host.share(operation), job, move |result| Mail::Opened(operation, result));
     }
 
     pub(super) fn on_opened(&mut self, operation: OperationId, result: Result<Opened, Error>) {
         self.calls -= 1;
         let facts = result.map(|opened| {
             let transfer = self.transfers.entry(operation).or_default();
+            transfer.share = Some(self.host.share(operation));
             transfer.reading = Some(route(&mut self.dispatch, Arc::new(opened.source), opened.offset));
             if opened.resembles {
                 self.session.resembles(operation);
@@ -150,8 +172,8 @@ where
                     let unchanged = source.revalidate();
                     return self.session.on_checked(operation, unchanged);
                 }
-                let source = Arc::clone(source);
-                self.call(move || source.revalidate(), move |result| Mail::Checked(operation, result));
+                let (source, share) = (Arc::clone(source), self.share_of(operation));
+                self.call(&share, move || source.revalidate(), move |result| Mail::Checked(operation, result));
             }
             // Zeros do not change, a stream cannot be looked at again, and an empty answer has no source.
             Some(Reading::Zero | Reading::Stream(_)) | None => self.session.on_checked(operation, Ok(())),
@@ -161,7 +183,7 @@ where
     pub(super) fn on_stage(&mut self, operation: OperationId, request: Option<&Request>, grant: Option<&Grant>) {
         let job = self.host.stage(operation, request, grant);
         self.session.raise_level(operation, self.host.floor(operation));
-        self.call(job, move |result| Mail::Staged(operation, result));
+        self.call(&self.host.share(operation), job, move |result| Mail::Staged(operation, result));
     }
 
     pub(super) fn on_staged(&mut self, operation: OperationId, result: Result<Staged, Error>) {
@@ -178,7 +200,9 @@ where
                 let writing = self.writing(Arc::new(staged.stage));
                 let ordered = matches!(writing, Ok(Writing::Ordered { .. }));
                 writing.map(|writing| {
+                    let share = self.host.share(operation);
                     let transfer = self.transfers.entry(operation).or_default();
+                    transfer.share = Some(share);
                     (transfer.writing, transfer.mode, transfer.modified) = (Some(writing), mode, modified);
                     let block = u64::from(self.session.limits().block);
                     let window = ordered.then_some(bounds::ORDERED_WINDOW_BLOCKS * block);
@@ -315,7 +339,7 @@ where
             return self.made(operation, made);
         }
         let job = move || commit::carry_out(stage, &request, durable);
-        self.call(job, move |result| Mail::Committed(operation, result));
+        self.call(&self.share_of(operation), job, move |result| Mail::Committed(operation, result));
     }
 
     /// A target got its name, or could not.
@@ -348,7 +372,7 @@ where
 
     /// The same; `keep` leaves what was written for the next attempt.
     pub(super) fn end_transfer(&mut self, operation: OperationId, keep: bool) {
-        if let Some(stop) = self.sums.remove(&operation) {
+        if let Some(stop) = self.long_reads.remove(&operation) {
             stop.store(true, Ordering::Relaxed);
         }
         let Some(transfer) = self.transfers.remove(&operation) else { return };
@@ -367,6 +391,7 @@ where
 
     fn release(&mut self, operation: OperationId, transfer: Transfer, keep: bool) {
         let Some(writing) = transfer.writing else { return };
+        let share = transfer.share.unwrap_or_else(|| self.share.clone());
         if let Some(writer) = self.writer.as_ref().filter(|_| transfer.at_writer > 0) {
             self.calls += 1;
             writer.let_go(operation);
@@ -375,24 +400,25 @@ where
             for (buffer, ..) in waiting.into_values() {
                 self.receive_pool.give(buffer);
             }
-            self.drop_stage(stage);
+            self.drop_stage(&share, stage);
             return self.serve_waiting();
         }
         let stage = writing.into_stage();
         if !keep {
-            return self.drop_stage(stage);
+            return self.drop_stage(&share, stage);
         }
         self.keeping.insert(operation, None);
         let keep = move || {
             stage.keep();
             Ok(())
         };
-        self.call(keep, move |_: Result<(), Error>| Mail::Kept(operation));
+        self.call(&share, keep, move |_: Result<(), Error>| Mail::Kept(operation));
     }
 
     /// Letting go of a stage may mean removing a file; the pump does not end before that is done.
-    fn drop_stage(&mut self, stage: Arc<Stage>) {
+    fn drop_stage(&mut self, share: &Share, stage: Arc<Stage>) {
         self.call(
+            share,
             move || {
                 drop(stage);
                 Ok(())
@@ -419,7 +445,7 @@ where
     }
 
     /// What another pipeline needs to take part.
-    pub(super) fn share_of(&self, operation: OperationId) -> Option<Shared> {
+    pub(super) fn shared_of(&self, operation: OperationId) -> Option<Shared> {
         let transfer = self.transfers.get(&operation)?;
         let source = match &transfer.reading {
             Some(Reading::Direct { source, offset, .. } | Reading::Buffered { source, offset }) => {
@@ -430,14 +456,14 @@ where
         };
         let stage = transfer.writing.as_ref().map(|writing| Arc::clone(writing.stage()));
         let hashing = transfer.hashed.as_ref().map(|hashed| Arc::clone(&hashed.hashing));
-        Some(Shared { source, stage, hashing })
+        Some(Shared { source, stage, hashing, share: self.share_of(operation) })
     }
 
     pub(super) fn adopt_shared(&mut self, operation: OperationId, shared: Shared) {
         let reading = shared.source.map(|(source, offset)| route(&mut self.dispatch, source, offset));
         let writing = shared.stage.map(|stage| self.writing(stage));
         let transfer = self.transfers.entry(operation).or_default();
-        transfer.reading = reading;
+        (transfer.reading, transfer.share) = (reading, Some(shared.share));
         let adopted = |hashing| Hashed { hashing, length: None, beside: None, inline: false, waiting: None };
         transfer.hashed = shared.hashing.map(adopted);
         match writing {

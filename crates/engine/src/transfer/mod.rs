@@ -4,11 +4,13 @@ pub mod beside;
 pub mod commit;
 pub mod hashing;
 pub mod reader;
+pub mod stored;
 pub mod sum;
 pub mod writer;
 
 pub use writer::{Block, Writer, Written};
 
+use crate::schedule::Share;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use xdfs_proto::base::{ChannelId, Instant};
@@ -36,6 +38,8 @@ pub struct Shared {
     pub stage: Option<Arc<Stage>>,
     /// What was hashed.
     pub hashing: Option<Arc<hashing::Hashing>>,
+    /// Whose work it is, and on which export.
+    pub share: Share,
 }
 
 /// What an operation moved on this side.
@@ -104,6 +108,8 @@ impl Writing {
 /// Everything this side holds for an operation.
 #[derive(Debug, Default)]
 pub struct Transfer {
+    /// Under which its storage calls run; none until it has a source or a stage.
+    pub share: Option<Share>,
     /// Sending half.
     pub reading: Option<Reading>,
     /// Receiving half.

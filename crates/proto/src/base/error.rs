@@ -165,6 +165,22 @@ impl Error {
         Self { kind, retry: kind.retry(), errno: 0, message: message.into() }
     }
 
+    /// As much of the message as is sent.
+    pub fn short_message(&self) -> &str {
+        let mut cut = self.message.len().min(Self::MESSAGE_BYTES_MAX);
+        while !self.message.is_char_boundary(cut) {
+            cut -= 1;
+        }
+        &self.message[..cut]
+    }
+
+    /// Keeps no more of the message than is sent.
+    pub fn shorten(&mut self) {
+        if self.message.len() > Self::MESSAGE_BYTES_MAX {
+            self.message = self.short_message().into();
+        }
+    }
+
     /// The same error with the operating system's number.
     pub fn with_errno(mut self, errno: u16) -> Self {
         self.errno = errno;

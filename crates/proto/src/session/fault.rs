@@ -34,6 +34,8 @@ pub enum Fault {
     AckBeyondSent,
     /// FINISH that does not fit what arrived.
     Finish,
+    /// COMMITTED of what cannot have been committed.
+    Committed,
     /// AGAIN that asks for what cannot be sent again.
     Again,
     /// EOFR or EOFT that counts other than arrived: something was cut out.
@@ -80,6 +82,7 @@ impl fmt::Display for Fault {
             Self::Operation => f.write_str("operation number that was never opened, or out of order"),
             Self::AckBeyondSent => f.write_str("acknowledgement of bytes that were never sent"),
             Self::Finish => f.write_str("FINISH does not fit the blocks that arrived"),
+            Self::Committed => f.write_str("COMMITTED before FINISH, or without the length and hash of what was sent"),
             Self::Again => f.write_str("AGAIN asks for what cannot be sent again"),
             Self::Count => f.write_str("end mark counts other records than arrived"),
             Self::Channel => f.write_str("record on a channel that is not up"),

@@ -275,11 +275,15 @@ impl Session {
         }
         match (&operation.state, control) {
             (State::Sending { .. }, Control::Ack(ack)) => self.on_ack(id, &ack, now),
-            (State::Sending { .. }, Control::Credit(edge)) => self.on_credit(id, edge),
+            (State::Sending { .. }, Control::Credit(edge)) => {
+                self.on_credit(id, edge);
+                Ok(())
+            }
             (State::Sending { .. }, Control::Again { round, ranges }) => self.on_again(id, round, ranges),
             (State::Sending { .. }, Control::Committed { length, safety, version, root }) => {
                 let reread = operation.grant.as_ref().is_some_and(|grant| grant.reread);
-                self.settle(id, Ok(Committed { length, safety, version, root, reread }));
+                let outcome = operation.judge_committed(Committed { length, safety, version, root, reread })?;
+                self.settle(id, outcome);
                 self.answered(channel, id);
                 Ok(())
             }
@@ -366,15 +370,17 @@ impl Session {
         Ok(())
     }
 
-    fn on_credit(&mut self, id: OperationId, edge: u64) -> Result<(), Fault> {
-        let Some(operation) = self.operations.get_mut(&id) else { return Ok(()) };
-        let State::Sending { sender: Some(sender), everywhere, .. } = &mut operation.state else {
-            // Nothing was granted yet, so nothing can have been credited.
-            return Err(Fault::Operation);
-        };
-        sender.on_edge(edge);
-        *everywhere = true;
-        Ok(())
+    fn on_credit(&mut self, id: OperationId, edge: u64) {
+        let Some(operation) = self.operations.get_mut(&id) else { return };
+        let State::Sending { sender, everywhere, credited, .. } = &mut operation.state else { return };
+        match sender {
+            Some(sender) => {
+                sender.on_edge(edge);
+                *everywhere = true;
+            }
+            // It counts from GRANT on, on its channel.
+            None => *credited = edge.max(*credited),
+        }
     }
 
     fn on_finish(&mut self, id: OperationId, Finish { length, round, root, subtrees }: Finish) -> Result<(), Fault> {

@@ -63,26 +63,20 @@ impl Session {
         }
     }
 
-    /// The peer's EOFR, which says that it knows an outcome, may be lost with a channel: it answers with another.
-    fn outcomes_again(&mut self) {
-        self.operations.values_mut().filter(|operation| operation.is_settled()).for_each(Operation::tell_again);
-    }
-
     /// The peer says how many of our records it processed on a lost channel, and that it reads no more of them.
     pub(super) fn on_fence(&mut self, channel: ChannelId, processed: u64) -> Result<(), Fault> {
+        if channel.0 == 0 || self.pipeline_of(channel) != self.pipeline {
+            return Err(Fault::Channel);
+        }
         self.on_lost(channel, Error::new(ErrorKind::ConnectionLost, "the peer lost the channel"));
+        let endless = self.bugs.has(Bug::FenceForFence);
         let Some(fence) = self.fences.get_mut(&channel) else {
-            // Ended in order here before the peer missed it, or it broke before it was up here: then the peer waits to
-            // hear that nothing of what it sent behind its JOIN was processed, and what we hear of it later is void.
-            if channel.0 > 0 && !self.closed.contains(&channel) {
-                self.fences.insert(channel, Fence { processed: 0, sent: 0, told: None, heard: true });
-                let error = Error::new(ErrorKind::ConnectionLost, "the peer lost the channel");
-                self.outputs.push_back(Output::Close { channel, error: Some(error) });
-                self.credit_elsewhere();
-                self.outcomes_again();
-            }
-            return Ok(());
+            // Unless it ended in order here before the peer missed it.
+            return if self.closed.contains(&channel) { Ok(()) } else { self.on_fence_of_unknown(channel) };
         };
+        if endless {
+            fence.told = None;
+        }
         if fence.heard {
             return Ok(());
         }
@@ -95,11 +89,26 @@ impl Session {
             if let Some(sender) = operation.sender() {
                 sender.on_fenced(channel, processed);
             }
-            // Of a settled one the peer's EOFR, which says that it knows, may be lost: it answers with another.
-            if lost_some || operation.is_settled() {
+            if operation.is_settled() {
+                operation.outcome_again();
+            } else if lost_some {
                 operation.tell_again();
             }
         }
+        Ok(())
+    }
+
+    /// The channel broke before it was up here: the peer waits to hear that nothing of what it sent behind its JOIN was processed,
+    /// and what we hear of it later is void. An EOFR that was lost with it is told for silence (P-48): no outcome goes again.
+    fn on_fence_of_unknown(&mut self, channel: ChannelId) -> Result<(), Fault> {
+        if self.unknown >= limits::FENCES_UNKNOWN_MAX {
+            return Err(Fault::Channel);
+        }
+        self.unknown += 1;
+        self.fences.insert(channel, Fence { processed: 0, sent: 0, told: None, heard: true });
+        let error = Error::new(ErrorKind::ConnectionLost, "the peer lost the channel");
+        self.outputs.push_back(Output::Close { channel, error: Some(error) });
+        self.credit_elsewhere();
         Ok(())
     }
 

@@ -174,6 +174,8 @@ pub struct Session {
     bugs: Bugs,
     channels: BTreeMap<ChannelId, Channel>,
     fences: BTreeMap<ChannelId, Fence>,
+    /// How many of them are about channels that were never up here.
+    unknown: u16,
     /// Channels that ended in order.
     closed: BTreeSet<ChannelId>,
     operations: Operations,
@@ -215,6 +217,7 @@ impl Session {
             bugs,
             channels: BTreeMap::new(),
             fences: BTreeMap::new(),
+            unknown: 0,
             closed: BTreeSet::new(),
             operations: Operations::default(),
             highest: 0,

@@ -8,6 +8,7 @@ use super::silence::Silence;
 use super::verify::Proof;
 use crate::base::{ChannelId, Digest, Error, Extent, Instant, Level, OperationId};
 use crate::channel::life::{Receiving, Sending};
+use crate::limits;
 use crate::wire::control::{Grant, Safety};
 use crate::wire::request::Request;
 use alloc::collections::BTreeMap;
@@ -83,6 +84,10 @@ pub(super) enum State {
         everywhere: bool,
         /// Why the sender gave up; the receiver has the last word.
         given_up: Option<Error>,
+        /// FINISH of the present round has left: the receiver may have committed.
+        finished: bool,
+        /// What CREDIT said before there was a sender (P-30).
+        credited: u64,
     },
     Receiving {
         life: Receiving,
@@ -132,6 +137,8 @@ pub struct Operation {
     pub(super) owes: Owes,
     /// What was told at least once.
     pub(super) told: Owes,
+    /// How often its outcome was told again for lost channels.
+    pub(super) again_told: u8,
     /// How long nothing has come of it.
     pub(super) silence: Silence,
     pub(super) outcome: Option<Result<Committed, Error>>,
@@ -151,6 +158,8 @@ impl Operation {
                 sender: None,
                 everywhere: upload,
                 given_up: None,
+                finished: false,
+                credited: 0,
             },
             Half::Receiving => State::Receiving {
                 life: if upload { Receiving::Staging } else { Receiving::Asked },
@@ -182,6 +191,7 @@ impl Operation {
             root: None,
             owes: Owes::default(),
             told: Owes::default(),
+            again_told: 0,
             silence: Silence::default(),
             outcome: None,
             source: None,
@@ -230,6 +240,13 @@ impl Operation {
         }
     }
 
+    /// Bytes of what is sent, once they are known: what FINISH says.
+    pub(super) fn length(&self) -> Option<u64> {
+        let State::Sending { sender, .. } = &self.state else { return None };
+        let granted = self.grant.as_ref().and_then(|grant| grant.length);
+        granted.or_else(|| sender.as_ref().and_then(Sender::end))
+    }
+
     pub(super) fn receiver(&mut self) -> Option<&mut Receiver> {
         match &mut self.state {
             State::Receiving { receiver, .. } => receiver.as_mut(),
@@ -240,7 +257,9 @@ impl Operation {
     /// Whether its blocks may go on `channel`: before the first CREDIT behind the GRANT, on its channel.
     pub(super) fn may_carry(&self, channel: ChannelId) -> bool {
         let first = channel == self.opening && !self.owes.has(Owes::GRANT);
-        let State::Sending { life, sender: Some(_), everywhere, given_up: None } = &self.state else { return false };
+        let State::Sending { life, sender: Some(_), everywhere, given_up: None, .. } = &self.state else {
+            return false;
+        };
         let moving = matches!(life, Sending::Moving | Sending::Checking | Sending::Finishing);
         moving && (*everywhere || first)
     }
@@ -258,6 +277,7 @@ impl Operation {
                 sender: Some(sender),
                 everywhere: true,
                 given_up: None,
+                ..
             } => sender.repeat_at(others),
             _ => None,
         }
@@ -288,7 +308,7 @@ impl Operation {
     /// Whether some channel could carry a block now.
     pub(super) fn has_work(&self) -> bool {
         match &self.state {
-            State::Sending { life, sender: Some(sender), given_up: None, everywhere } => {
+            State::Sending { life, sender: Some(sender), given_up: None, everywhere, .. } => {
                 let moving = matches!(life, Sending::Moving | Sending::Checking | Sending::Finishing);
                 moving && (*everywhere || !self.owes.has(Owes::GRANT)) && sender.has_work()
             }
@@ -321,12 +341,48 @@ impl Operation {
         self.silence.on_doubt(now);
     }
 
+    /// A message that is owed leaves.
+    pub(super) fn on_told(&mut self, owed: Owes, now: Instant) {
+        self.owes.remove(owed);
+        self.told.add(owed);
+        self.silence.on_word(now);
+        if let State::Sending { finished, .. } = &mut self.state {
+            *finished |= owed == Owes::FINISH;
+        }
+    }
+
     /// Everything that was told before is told again: a channel that may have carried it is lost.
     pub(super) fn tell_again(&mut self) {
         self.owes.add(self.told);
         if self.is_settled() {
             // The outcome says it all.
             self.owes.0 &= Owes::COMMITTED.0 | Owes::EXCEPTION.0;
+        }
+    }
+
+    /// A channel is lost that may have carried its outcome, or the EOFR that says that the peer knows it: the peer answers with
+    /// another. Where an EOFR has come it knows.
+    pub(super) fn outcome_again(&mut self) {
+        if self.ended.is_empty() && self.again_told < limits::OUTCOME_AGAIN_MAX {
+            self.again_told += 1;
+            self.tell_again();
+        }
+    }
+
+    /// Nothing is needed any more of a settled operation but what its outcome says.
+    pub(super) fn release(&mut self) {
+        self.request = None;
+        (self.again, self.proof, self.source) = (Vec::new(), Proof::default(), None);
+        if let Some(grant) = &mut self.grant {
+            // That there was one, and of which length, still counts.
+            (grant.ranges, grant.kept, grant.version) = (Vec::new(), Vec::new(), Vec::new());
+        }
+        match &mut self.state {
+            State::Sending { sender, .. } => *sender = None,
+            State::Receiving { receiver, .. } => *receiver = None,
+        }
+        if let Some(Err(error)) = &mut self.outcome {
+            error.shorten();
         }
     }
 }

@@ -136,9 +136,7 @@ impl Session {
         let Some(id) = self.operations.marks().find(owing).map(|(id, _)| id) else { return false };
         let Some(operation) = self.operations.get_mut(&id) else { return false };
         let Some(owed) = Owes::ORDER.into_iter().find(|owed| operation.owes.has(*owed)) else { return false };
-        operation.owes.remove(owed);
-        operation.told.add(owed);
-        operation.silence.on_word(now);
+        operation.on_told(owed, now);
         let sent = match operation.message(owed) {
             Some(control) => self.send_control(channel, id, &control, false),
             None if operation.calls.is_some() => self.send_calls(channel, id, owed == Owes::REQUEST),
@@ -322,9 +320,9 @@ impl Operation {
                 Control::Ack(Ack { safety: Safety::Written, low, edge: receiver.edge(), ranges, round })
             }
             Owes::FINISH => {
-                let length = self.grant.as_ref().and_then(|grant| grant.length);
-                let length = length.or_else(|| self.sender().and_then(|sender| sender.end()))?;
+                let length = self.length()?;
                 let Proof { root, subtrees } = self.proof.clone();
+                let root = root.filter(|_| !self.keeps_root());
                 Control::Finish(Finish { length, round: self.round, root, subtrees })
             }
             _ => return None,

@@ -135,12 +135,13 @@ impl Session {
         let (bugs, span) = (self.bugs, self.limits.span(grant.block));
         let Some(operation) = self.operations.get_mut(&id) else { return Ok(()) };
         match &mut operation.state {
-            State::Sending { life, sender, given_up, .. } => {
+            State::Sending { life, sender, given_up, credited, .. } => {
                 life.on_granted()?;
                 let first = grant.ranges.first().copied().unwrap_or_default();
                 // A length that is not known yet means one range with an open end.
                 let end = grant.length.map(|_| first.end());
-                let mut fresh = super::Sender::new(first.offset(), end, grant.block, grant.edge, bugs).within(span);
+                let mut fresh =
+                    super::Sender::new(first.offset(), end, grant.block, grant.edge.max(*credited), bugs).within(span);
                 fresh = fresh.keeping(plan::within(&grant.kept, first));
                 if let Some((available, ended)) = operation.source {
                     fresh.on_source(available, ended);

@@ -60,11 +60,12 @@ impl Session {
             Err(error) => return self.settle(id, Err(error)),
         };
         let (limits, bugs) = (self.limits.clone(), self.bugs);
-        let Some(operation) = self.operations.get_mut(&id) else {
-            // Cancelled meanwhile, and known to be on both sides.
+        let operation = self.operations.get_mut(&id);
+        let asked = operation.and_then(|operation| operation.request.take().map(|request| (operation, request)));
+        let Some((operation, request)) = asked else {
+            // Cancelled meanwhile; perhaps that is known on both sides.
             return self.outputs.push_back(Output::Abort { operation: id, keep: false });
         };
-        let Some(request) = operation.request.take() else { return };
         let length = match transfer_length(&request, &facts) {
             Ok(length) => length,
             Err(error) => return self.settle(id, Err(error)),
@@ -91,13 +92,13 @@ impl Session {
             doubt: doubt && operation.hash,
             sum: operation.sum,
         };
-        let State::Sending { life, sender, .. } = &mut operation.state else { return };
+        let State::Sending { life, sender, credited, .. } = &mut operation.state else { return };
         if life.on_granted().is_err() {
-            // Cancelled meanwhile.
-            return self.outputs.push_back(Output::Abort { operation: id, keep: false });
+            return;
         }
         let first = grant.ranges.first().copied().unwrap_or_default();
-        let fresh = Sender::new(first.offset(), Some(first.end()), grant.block, request.credit, bugs);
+        let credit = request.credit.max(*credited);
+        let fresh = Sender::new(first.offset(), Some(first.end()), grant.block, credit, bugs);
         *sender = Some(fresh.within(limits.span(grant.block)).keeping(plan::within(&grant.kept, first)));
         operation.owes.add(Owes::GRANT);
         operation.grant = Some(grant.clone());
@@ -393,9 +394,10 @@ impl Session {
             (_, outcome) => outcome,
         };
         operation.outcome = Some(outcome.clone());
-        if let Part::Coordinator(_) = operation.part {
-            let others = operation.grant.as_ref().map_or(0, |grant| grant.ranges.len());
-            for index in 1..others {
+        let ranges = operation.grant.as_ref().map_or(0, |grant| grant.ranges.len());
+        operation.release();
+        if !member {
+            for index in 1..ranges {
                 let to = (usize::from(self.pipeline.0) + index) as u8 % self.limits.pipelines.max(1);
                 let message = GroupMessage::Settled(id, ok);
                 self.outputs.push_back(Output::Group { to: crate::base::PipelineId(to), message });

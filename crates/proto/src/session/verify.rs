@@ -1,11 +1,11 @@
 //! Content, from end to end: what was sent is compared with what arrived before the target gets its name, and what differs comes
 //! again, a few times (P-62 to P-66). Hashes are opaque here; whoever drives the session computes and compares them.
 
-use super::operation::{Owes, State};
+use super::operation::{Operation, Owes, State};
 use super::output::Output;
 use super::receiver::Receiver;
 use super::sender::Sender;
-use super::{Bug, Fault, Session};
+use super::{Bug, Committed, Fault, Session};
 use crate::base::{Digest, Error, ErrorKind, Extent, OperationId, Subtree};
 use crate::wire::control::Grant;
 use crate::{limits, plan};
@@ -145,7 +145,9 @@ impl Session {
         let Some(operation) = self.operations.get_mut(&id) else { return Ok(()) };
         let known = operation.grant.as_ref().and_then(|grant| grant.length);
         let (now, block, hash) = (operation.round, operation.block, operation.hash);
-        let State::Sending { life, sender, everywhere, given_up } = &mut operation.state else { return Ok(()) };
+        let State::Sending { life, sender, everywhere, given_up, finished, .. } = &mut operation.state else {
+            return Ok(());
+        };
         if round <= now || given_up.is_some() || *life == crate::channel::life::Sending::Settled {
             return Ok(());
         }
@@ -156,12 +158,43 @@ impl Session {
         life.on_again().map_err(|_| Fault::Again)?;
         let fresh = Sender::new(0, Some(length), block, u64::MAX, bugs).within(limits.span(block));
         *sender = Some(fresh.keeping(without(&ranges, length)));
-        *everywhere = true;
+        (*everywhere, *finished) = (true, false);
         operation.round = round;
         operation.owes.remove(Owes::FINISH);
         operation.told.remove(Owes::FINISH);
         self.outputs.push_back(Output::Again { operation: id, ranges });
         Ok(())
+    }
+}
+
+impl Operation {
+    /// Whether the receiver has to find the hash of the whole by itself (P-63): it claims bytes of ours that were not sent, and
+    /// FINISH says nothing of them.
+    pub(super) fn keeps_root(&self) -> bool {
+        self.upload && self.grant.as_ref().is_some_and(|grant| !grant.doubt && !grant.kept.is_empty())
+    }
+
+    /// What COMMITTED means for the sender (P-36, P-66): a receiver cannot have all bytes before FINISH, and knows their hash.
+    pub(super) fn judge_committed(&mut self, committed: Committed) -> Result<Result<Committed, Error>, Fault> {
+        if self.is_settled() {
+            // Told again: what it says was judged when it came first.
+            return Ok(Ok(committed));
+        }
+        if self.sum.is_some() {
+            // The answer was the hash alone, in GRANT: there is no FINISH.
+            return if committed.length == 0 { Ok(Ok(committed)) } else { Err(Fault::Committed) };
+        }
+        if !matches!(self.state, State::Sending { finished: true, .. }) || Some(committed.length) != self.length() {
+            return Err(Fault::Committed);
+        }
+        match (self.proof.root, committed.root) {
+            (Some(_), None) => Err(Fault::Committed),
+            (Some(own), Some(root)) if own != root => Ok(Err(Error::new(
+                ErrorKind::Corrupted,
+                "content differs: the hash of what the receiving side committed is not the hash of what was sent",
+            ))),
+            _ => Ok(Ok(committed)),
+        }
     }
 }
 

@@ -223,12 +223,11 @@ fn safety(reader: &mut Reader<'_>) -> Result<Safety, WireError> {
 
 /// An error as code, retry kind, errno and message; used by EXCEPTION and by the handshake's refusal.
 pub(super) fn write_error(writer: &mut Writer, error: &Error) {
-    let message = error.message.as_bytes();
-    let mut cut = message.len().min(Error::MESSAGE_BYTES_MAX);
-    while !error.message.is_char_boundary(cut) {
-        cut -= 1;
-    }
-    writer.integer(error.kind as u64).byte(error.retry as u8).integer(error.errno.into()).bytes(&message[..cut]);
+    writer
+        .integer(error.kind as u64)
+        .byte(error.retry as u8)
+        .integer(error.errno.into())
+        .bytes(error.short_message().as_bytes());
 }
 
 /// The inverse of [`write_error`]. A code of a later version becomes `Unsupported`, its message is kept.

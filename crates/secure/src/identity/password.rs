@@ -6,13 +6,17 @@
 //! server key = HMAC-SHA256(salted, "Server Key")
 //! ```
 //!
-//! A password is its UTF-8 bytes; nothing is normalised, so one with accents has to be typed in the same form each time.
+//! A password counts in the form that SASLprep gives it (RFC 4013), so that one with accents fits however it was typed. What
+//! SASLprep refuses counts as it was typed.
 //! It must not keep a password, and must not draw anything.
 
 use core::num::NonZeroU32;
+use std::borrow::Cow;
 
 use aws_lc_rs::{digest, hmac, pbkdf2};
 use base64ct::{Base64, Encoding};
+
+use zeroize::Zeroizing;
 
 use crate::policy::PasswordVerifier;
 use crate::secret::Secret;
@@ -83,6 +87,16 @@ pub fn check(password: &[u8]) -> Result<(), PasswordError> {
     }
 }
 
+/// The form in which `password` counts.
+pub(crate) fn prepared(password: &[u8]) -> Zeroizing<Vec<u8>> {
+    let text = core::str::from_utf8(password).ok();
+    let form = text.and_then(|text| stringprep::saslprep(text).ok()).filter(|form| !form.is_empty());
+    Zeroizing::new(match form {
+        Some(Cow::Owned(form)) => form.into_bytes(),
+        _ => password.to_vec(),
+    })
+}
+
 /// The salted password, from which both halves of a login by password are made.
 pub(crate) fn salted(password: &[u8], salt: &[u8], rounds: NonZeroU32) -> Secret<32> {
     let mut salted = Secret::zeroed();
@@ -104,7 +118,7 @@ pub fn verifier(
     salt: &[u8; SALT_BYTES],
     rounds: NonZeroU32,
 ) -> Result<PasswordVerifier, crate::Error> {
-    let salted = salted(password, salt, rounds);
+    let salted = salted(&prepared(password), salt, rounds);
     let client_key = half(&salted, b"Client Key")?;
     let mut stored_key = [0; 32];
     stored_key.copy_from_slice(digest::digest(&digest::SHA256, client_key.bytes()).as_ref());
@@ -198,6 +212,28 @@ mod tests {
         assert_eq!(of(b"password", 1), of(b"password", 1));
         assert_ne!(of(b"password", 1), of(b"Password", 1));
         assert_ne!(of(b"password", 1), of(b"password", 2));
+    }
+
+    /// The examples of RFC 4013, section 3, and what it refuses.
+    #[test]
+    fn a_password_counts_in_the_form_of_saslprep() {
+        let form = |typed: &str| String::from_utf8(prepared(typed.as_bytes()).to_vec()).unwrap();
+        for (typed, counts) in [
+            ("I\u{ad}X", "IX"),
+            ("user", "user"),
+            ("USER", "USER"),
+            ("\u{aa}", "a"),
+            ("\u{2168}", "IX"),
+            ("cafe\u{301} cre\u{300}me", "caf\u{e9} cr\u{e8}me"),
+            ("a\u{a0}b", "a b"),
+            // Refused: mixed directions, a later version's character. Nothing would be left of the last.
+            ("\u{627}1", "\u{627}1"),
+            ("\u{1f40e} battery", "\u{1f40e} battery"),
+            ("\u{ad}\u{ad}\u{ad}\u{ad}", "\u{ad}\u{ad}\u{ad}\u{ad}"),
+        ] {
+            assert_eq!(form(typed), counts, "{typed:?}");
+        }
+        assert_eq!(prepared(&[0xff, 0xfe])[..], [0xff, 0xfe]);
     }
 
     #[test]

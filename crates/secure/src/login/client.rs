@@ -14,7 +14,7 @@ use super::scram::{Challenged, Expected, ScramClient, client_first};
 use super::{Binding, NONCE_BYTES, Stretched, Stretching, TRIES_MAX};
 use crate::Error;
 use crate::identity::SIGNATURE_BYTES;
-use crate::identity::password::{ROUNDS, Salts};
+use crate::identity::password::{ROUNDS, Salts, prepared};
 use crate::policy::{Method, PublicKey};
 
 /// A password: wiped when it is dropped, never printed.
@@ -33,6 +33,13 @@ impl Password {
 
     pub(super) fn bytes(&self) -> &[u8] {
         self.0.as_bytes()
+    }
+
+    /// The same in the form in which it counts; none where that is how it was typed.
+    fn prepared(&self) -> Option<Self> {
+        let form = prepared(self.bytes());
+        let text = core::str::from_utf8(&form).ok().filter(|text| **text != *self.0)?;
+        Some(Self(Zeroizing::new(text.to_owned())))
     }
 }
 
@@ -126,9 +133,22 @@ impl fmt::Debug for State {
 }
 
 impl ClientLogin {
-    /// Offers `offers` in this order; `nonce` is random.
+    /// Offers `offers` in this order; `nonce` is random. A password is offered in the form in which it counts, and where that is
+    /// refused as it was typed: servers of earlier versions made their verifiers of that.
     pub fn new(user: String, offers: Vec<Offered>, nonce: [u8; NONCE_BYTES]) -> Self {
-        let offers = offers.into_iter().enumerate().collect();
+        let count = offers.len();
+        let numbered = offers.into_iter().enumerate().flat_map(|(number, offered)| {
+            let prepared = match &offered {
+                Offered::Password(password) => password.prepared(),
+                _ => None,
+            };
+            match prepared {
+                // A number of its own: what is computed of one form is of no use for the other.
+                Some(prepared) => vec![(number, Offered::Password(prepared)), (count + number, offered)],
+                None => vec![(number, offered)],
+            }
+        });
+        let offers = numbered.collect();
         Self { user, nonce, offers, tries: 0, tried: Vec::new(), state: State::Idle }
     }
 

@@ -1,8 +1,8 @@
 //! SCRAM-SHA-256-PLUS (RFC 5802, RFC 7677) with the channel binding `tls-exporter` (RFC 9266): a password is proved without
 //! being shown, the server proves that it knows the verifier, and both proofs hold on this TLS connection alone.
 //!
-//! It must not fall back to SCRAM without the binding. Passwords and user names are taken as the UTF-8 that was typed:
-//! nothing is normalised.
+//! It must not fall back to SCRAM without the binding. User names are taken as the UTF-8 that was typed;
+//! in which form a password comes is `client`'s business.
 
 use aws_lc_rs::{constant_time, digest, hmac};
 use base64ct::{Base64, Encoding};

@@ -119,6 +119,49 @@ fn each_kind_of_login_yields_its_principal() {
     assert_eq!((visitor.user.as_str(), visitor.method), ("anonymous@192.0.2.1", Method::Anonymous));
 }
 
+/// A password with accents, as one keyboard gives it and as another does.
+const COMPOSED: &str = "caf\u{e9} crois\u{e9}";
+const DECOMPOSED: &str = "cafe\u{301} croise\u{301}";
+
+#[test]
+fn a_password_fits_in_whatever_form_it_is_typed() {
+    let mut world = world();
+    let on = binding(1);
+    for (set, typed) in [(COMPOSED, DECOMPOSED), (DECOMPOSED, COMPOSED), (DECOMPOSED, DECOMPOSED)] {
+        let rounds = ROUNDS_MIN.try_into().unwrap();
+        world.users.password = password_verifier(set.as_bytes(), &SALTS.of("ada"), rounds).unwrap();
+        assert!(log_in(&world, "ada", vec![password(typed)], &on, &on).is_ok(), "{set:?} {typed:?}");
+    }
+    let tried = log_in(&world, "ada", vec![password("cafe\u{301} fermé")], &on, &on).unwrap_err();
+    assert_eq!(tried.len(), 2, "each form once");
+}
+
+#[test]
+fn a_verifier_of_a_password_as_it_was_typed_still_lets_in() {
+    let mut world = world();
+    let on = binding(1);
+    // What earlier versions made of the decomposed password, with the salt of ada and 100,000 rounds.
+    world.users.password = unprepared_verifier(DECOMPOSED);
+    assert!(log_in(&world, "ada", vec![password(DECOMPOSED)], &on, &on).is_ok());
+    assert!(log_in(&world, "ada", vec![password(COMPOSED)], &on, &on).is_err());
+    world.users.password = unprepared_verifier(COMPOSED);
+    assert!(log_in(&world, "ada", vec![password(DECOMPOSED)], &on, &on).is_ok());
+}
+
+fn unprepared_verifier(typed: &str) -> PasswordVerifier {
+    use aws_lc_rs::{digest, hmac, pbkdf2};
+    let (salt, mut salted) = (SALTS.of("ada"), [0; 32]);
+    pbkdf2::derive(pbkdf2::PBKDF2_HMAC_SHA256, ROUNDS_MIN.try_into().unwrap(), &salt, typed.as_bytes(), &mut salted);
+    let half = |label: &[u8]| hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &salted), label);
+    let stored_key = digest::digest(&digest::SHA256, half(b"Client Key").as_ref());
+    PasswordVerifier {
+        salt: salt.to_vec(),
+        iterations: ROUNDS_MIN,
+        stored_key: stored_key.as_ref().try_into().unwrap(),
+        server_key: half(b"Server Key").as_ref().try_into().unwrap(),
+    }
+}
+
 #[test]
 fn a_login_made_on_another_connection_is_refused() {
     let world = world();

@@ -79,22 +79,6 @@ impl Sealer {
         self.seal_parts(head, payload)
     }
 
-    /// The tag of a record whose payload is encrypted on its way from `plain` to `encrypted`, which is as long: for bytes
-    /// that stay where they are.
-    pub fn seal_private_from(
-        &mut self,
-        head: &[u8; HEAD_BYTES],
-        plain: &[u8],
-        encrypted: &mut [u8],
-    ) -> Result<Tag, Error> {
-        let bytes = (HEAD_BYTES + plain.len()) as u64;
-        self.seal_once(bytes, |cipher, nonce| {
-            let mut tag = [0; TAG_BYTES];
-            cipher.seal_out_of_place_scatter(nonce, Aad::from(head), plain, encrypted, &[], &mut tag)?;
-            Ok(tag)
-        })
-    }
-
     fn seal_parts(&mut self, authenticated: &[u8], encrypted: &mut [u8]) -> Result<Tag, Error> {
         let bytes = authenticated.len() as u64 + encrypted.len() as u64;
         self.seal_once(bytes, |cipher, nonce| {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 use xdfs_proto::admit::Limits;
+use xdfs_xio::store::KeptLimits;
 
 /// What a server holds at most, and for how long. The defaults are what is shipped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,6 +40,11 @@ pub struct ServerLimits {
     pub idle: Duration,
     /// Time that running sessions get when the server goes down.
     pub drain: Duration,
+    /// Bytes a second of the audit log that one user (for visitors: one source) may have written; whoever has more written
+    /// waits. Some 80,000 changed names, more than any copy makes in a second, and a disk of 1 TB for a day.
+    pub audit_rate: u64,
+    /// What each export keeps of the interrupted transfers of one user; of one source, for visitors.
+    pub kept: KeptLimits,
 }
 
 impl Default for ServerLimits {
@@ -59,6 +65,8 @@ impl Default for ServerLimits {
             visitors_percent: 75,
             idle: Duration::from_secs(600),
             drain: Duration::from_secs(30),
+            audit_rate: 8 << 20,
+            kept: KeptLimits::default(),
         }
     }
 }

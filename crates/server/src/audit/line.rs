@@ -1,51 +1,162 @@
-//! From an event to its line.
+//! From an event to its lines.
+//!
+//! A line has at most [`LINE_BYTES_MAX`] bytes whatever a peer calls its files: texts are cut, a long path is told by its
+//! start, its length and its hash, and a long batch takes several lines. No call that changed something is left out.
 
+use super::clip::{self, ascii, put_path, text};
 use super::time::rfc3339;
 use crate::log::{CallLine, LogEvent};
 use serde_json::{Map, Value, json};
-use std::fmt::Write;
+use std::collections::BTreeMap;
 use std::time::SystemTime;
 use xdfs_proto::base::Safety;
 use xdfs_secure::policy::Method;
 
-/// The line of an event; none for what is no event but an answer to somebody.
-pub fn line(event: &LogEvent, at: SystemTime) -> Option<String> {
-    let (name, fields) = describe(event)?;
+/// Longest line with its line break: what a pipe takes in one piece (PIPE_BUF), so that lines of several writers never mix.
+pub const LINE_BYTES_MAX: usize = 4096;
+
+/// Calls of one batch that failed and are told one by one. They changed nothing, and cost whoever makes them nothing; the others
+/// are counted.
+const FAILED_TOLD_MAX: usize = 8;
+
+/// Longest reason that is told of one of them: a call that fails is short, and its line must not be much longer.
+const REASON_BYTES_MAX: usize = 64;
+
+/// The lines of an event, without line breaks; none for what is no event but an answer to somebody.
+pub fn lines(event: &LogEvent, at: SystemTime) -> Vec<String> {
+    let Some((name, fields)) = describe(event) else { return Vec::new() };
     let mut all = Map::new();
     all.insert("time".into(), rfc3339(at).into());
     all.insert("event".into(), name.into());
-    if let Value::Object(fields) = fields {
-        all.extend(fields);
+    all.extend(fields);
+    match event {
+        LogEvent::Calls { calls, .. } => batch(all, calls),
+        _ => vec![ascii(&Value::Object(all).to_string())],
     }
-    Some(ascii(&Value::Object(all).to_string()))
 }
 
-fn outcome(error: &Option<String>) -> &'static str {
+/// The line that tells how many others are missing before it.
+pub(super) fn lost(lines: u64, at: SystemTime) -> String {
+    format!("{}\n", json!({"time": rfc3339(at), "event": "audit_lost", "lines": lines}))
+}
+
+/// The lines of a batch: as many calls in each as fit, and in each what is true of all.
+fn batch(mut head: Map<String, Value>, calls: &[CallLine]) -> Vec<String> {
+    let (mut told, mut failed, mut more) = (Vec::with_capacity(calls.len()), 0, BTreeMap::<&str, u64>::new());
+    for one in calls {
+        if let Some(error) = &one.error {
+            failed += 1;
+            if failed > FAILED_TOLD_MAX {
+                *more.entry(error.kind.text()).or_default() += 1;
+                continue;
+            }
+        }
+        told.push(ascii(&Value::Object(call(one)).to_string()));
+    }
+    if !more.is_empty() {
+        head.insert("failed_more".into(), json!(more));
+    }
+    // Room for `,"calls":[],"part":NNN,"parts":NNN}` and the line break.
+    const FRAME: usize = 48;
+    let mut head = ascii(&Value::Object(head).to_string());
+    head.pop();
+    let room = LINE_BYTES_MAX.saturating_sub(head.len() + FRAME);
+    let mut parts: Vec<String> = vec![String::new()];
+    for one in told {
+        match parts.last_mut() {
+            Some(part) if part.is_empty() => *part = one,
+            Some(part) if part.len() + 1 + one.len() <= room => {
+                part.push(',');
+                part.push_str(&one);
+            }
+            _ => parts.push(one),
+        }
+    }
+    let count = parts.len();
+    let numbered = |(number, part): (usize, String)| match count {
+        1 => format!("{head},\"calls\":[{part}]}}"),
+        _ => format!("{head},\"calls\":[{part}],\"part\":{number},\"parts\":{count}}}"),
+    };
+    (1..).zip(parts).map(numbered).collect()
+}
+
+fn outcome<E>(error: &Option<E>) -> &'static str {
     if error.is_none() { "ok" } else { "failed" }
 }
 
-/// One call of a batch.
-fn call(call: &CallLine) -> Value {
+/// An error, none where there is none.
+fn why(error: &Option<String>) -> Value {
+    error.as_deref().map_or(Value::Null, |error| text(error).into())
+}
+
+/// One call of a batch; one without an error was done.
+fn call(call: &CallLine) -> Map<String, Value> {
     let mut fields = Map::new();
     fields.insert("call".into(), call.call.into());
-    fields.insert("path".into(), call.path.to_string().into());
-    fields.extend(call.to.as_ref().map(|to| ("to".into(), to.to_string().into())));
+    put_path(&mut fields, "path", &call.path);
+    if let Some(to) = &call.to {
+        put_path(&mut fields, "to", to);
+    }
     fields.extend(call.bytes.map(|bytes| ("bytes".into(), json!(bytes))));
     fields.extend(call.unchanged.then(|| ("unchanged".into(), true.into())));
-    fields.insert("outcome".into(), outcome(&call.error).into());
-    fields.extend(call.error.as_ref().map(|error| ("error".into(), json!(error))));
-    Value::Object(fields)
+    fields.extend(
+        call.error.as_ref().map(|error| ("error".into(), clip::cut(&error.to_string(), REASON_BYTES_MAX).into())),
+    );
+    fields
+}
+
+/// The fields of a JSON object.
+fn fields(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(fields) => fields,
+        _ => Map::new(),
+    }
+}
+
+/// Name and fields of an event of a session's operations.
+fn operation(event: &LogEvent) -> Option<(&'static str, Map<String, Value>)> {
+    match event {
+        LogEvent::Transfer { session, user, operation, upload, name, bytes, level, safety, unchanged, error } => {
+            let mut all = fields(json!({
+                "session": session.to_string(),
+                "user": text(user),
+                "operation": operation,
+                "direction": if *upload { "upload" } else { "download" },
+                "bytes": bytes,
+                "protection": level,
+                "durability": safety.map(Safety::name),
+                "unchanged": unchanged,
+                "outcome": outcome(error),
+                "error": why(error),
+            }));
+            put_path(&mut all, "path", name);
+            Some(("transfer", all))
+        }
+        LogEvent::Calls { session, user, operation, base, calls: _, safety, error } => {
+            let mut all = fields(json!({
+                "session": session.to_string(),
+                "user": text(user),
+                "operation": operation,
+                "durability": safety.map(Safety::name),
+                "outcome": outcome(error),
+                "error": why(error),
+            }));
+            put_path(&mut all, "base", base);
+            Some(("calls", all))
+        }
+        _ => None,
+    }
 }
 
 /// The same for a login, whatever became of it.
-fn login(event: &LogEvent) -> Option<(&'static str, Value)> {
-    Some(match event {
+fn login(event: &LogEvent) -> Option<(&'static str, Map<String, Value>)> {
+    let (name, value) = match event {
         LogEvent::SessionOpened { session, peer, user, method, key, channels, asked, pipelines } => (
             "session_opened",
             json!({
                 "session": session.to_string(),
-                "peer": peer,
-                "user": user,
+                "peer": text(peer),
+                "user": text(user),
                 "method": method.name(),
                 "key": key.map(|key| key.to_string()),
                 "channels": channels,
@@ -56,62 +167,45 @@ fn login(event: &LogEvent) -> Option<(&'static str, Value)> {
         LogEvent::LoginFailed { peer, user, method, key, error } => (
             "login_failed",
             json!({
-                "peer": peer,
-                "user": user,
+                "peer": text(peer),
+                "user": text(user),
                 "method": method.map(Method::name),
                 "key": key.map(|key| key.to_string()),
-                "error": error,
+                "error": text(error),
             }),
         ),
         _ => return None,
-    })
+    };
+    Some((name, fields(value)))
 }
 
 /// Name and fields of an event; none for what somebody asked to see.
-fn describe(event: &LogEvent) -> Option<(&'static str, Value)> {
-    Some(match event {
+fn describe(event: &LogEvent) -> Option<(&'static str, Map<String, Value>)> {
+    let (name, value) = match event {
+        LogEvent::Transfer { .. } | LogEvent::Calls { .. } => return operation(event),
+        LogEvent::SessionOpened { .. } | LogEvent::LoginFailed { .. } => return login(event),
         LogEvent::SessionEnded { session, user, error } => (
             "session_ended",
-            json!({"session": session.to_string(), "user": user, "outcome": outcome(error), "error": error}),
+            json!({
+                "session": session.to_string(),
+                "user": text(user),
+                "outcome": outcome(error),
+                "error": why(error),
+            }),
         ),
-        LogEvent::GuestRefused { peer, error } => ("refused", json!({"peer": peer, "error": error})),
+        LogEvent::GuestRefused { peer, error } => ("refused", json!({"peer": text(peer), "error": text(error)})),
         LogEvent::ChannelLost { session, channel, error } => {
-            ("channel_lost", json!({"session": session.to_string(), "channel": channel, "error": error}))
+            ("channel_lost", json!({"session": session.to_string(), "channel": channel, "error": text(error)}))
         }
-        LogEvent::Transfer { session, user, operation, upload, name, bytes, level, safety, unchanged, error } => (
-            "transfer",
-            json!({
-                "session": session.to_string(),
-                "user": user,
-                "operation": operation,
-                "direction": if *upload { "upload" } else { "download" },
-                "path": name,
-                "bytes": bytes,
-                "protection": level,
-                "durability": safety.map(Safety::name),
-                "unchanged": unchanged,
-                "outcome": outcome(error),
-                "error": error,
-            }),
-        ),
-        LogEvent::Calls { session, user, operation, base, calls, safety, error } => (
-            "calls",
-            json!({
-                "session": session.to_string(),
-                "user": user,
-                "operation": operation,
-                "base": base,
-                "calls": calls.iter().map(call).collect::<Vec<_>>(),
-                "durability": safety.map(Safety::name),
-                "outcome": outcome(error),
-                "error": error,
-            }),
-        ),
         LogEvent::Limits { drops, untold } => {
             let counts: Map<String, Value> = drops.iter().map(|(name, count)| ((*name).into(), json!(count))).collect();
             ("limits", json!({"dropped": counts, "refusals_not_told": untold}))
         }
-        LogEvent::Reloaded { error } => ("reloaded", json!({"outcome": outcome(error), "error": error})),
+        // What the administrator's own files say may be long, and is no peer's.
+        LogEvent::Reloaded { error } => {
+            let cut = error.as_deref().map(|error| clip::cut(error, LINE_BYTES_MAX / 2));
+            ("reloaded", json!({"outcome": outcome(error), "error": cut}))
+        }
         LogEvent::Started { address } => ("started", json!({"address": address})),
         LogEvent::Retired { sessions } => ("handed_over", json!({"sessions": sessions})),
         LogEvent::Recovered { parts, bytes, others, expired } => {
@@ -121,24 +215,7 @@ fn describe(event: &LogEvent) -> Option<(&'static str, Value)> {
             ("certificate", json!({"until": until, "state": if *out { "run out" } else { "runs out soon" }}))
         }
         LogEvent::Draining { sessions } => ("draining", json!({"sessions": sessions})),
-        LogEvent::SessionOpened { .. } | LogEvent::LoginFailed { .. } => return login(event),
         LogEvent::Status { .. } => return None,
-    })
-}
-
-/// The same JSON without a byte above 126: what is left is escaped as JSON does, inside of strings, where alone it can be.
-fn ascii(json: &str) -> String {
-    let mut plain = String::with_capacity(json.len());
-    let mut units = [0; 2];
-    for character in json.chars() {
-        if character < '\u{7f}' {
-            plain.push(character);
-            continue;
-        }
-        for unit in character.encode_utf16(&mut units) {
-            // A String takes everything.
-            let _ = write!(plain, "\\u{unit:04x}");
-        }
-    }
-    plain
+    };
+    Some((name, fields(value)))
 }

@@ -2,25 +2,42 @@
 //!
 //! Its schema is in docs/operations.md. It holds no secrets: events never carry any. A line is ASCII whatever names and
 //! messages hold: control characters, bidirectional marks and bytes that are no text are escaped (B07), so that neither a
-//! terminal nor a parser of lines can be fooled. A file that cannot be written is told once on standard error, and the
-//! server goes on: losing the log must not mean losing transfers.
+//! terminal nor a parser of lines can be fooled. A file that cannot be written is told on standard error; what the server does
+//! then is for its administrator to say ([`OnFailure`]).
 
+mod append;
+mod clip;
 mod line;
+mod pace;
 mod time;
 
 #[cfg(test)]
 mod tests;
 
-pub use line::line;
+pub use line::{LINE_BYTES_MAX, lines};
+
+pub(crate) use pace::Pace;
 
 use crate::log::LogEvent;
+use append::Owed;
 use std::fs::File;
-use std::io::Write;
+use std::io::{Result as IoResult, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 use xdfs_proto::base::Error;
 use xdfs_xio::store::append_named;
+
+/// What a server does that cannot write its audit log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum OnFailure {
+    /// It goes on, and tells in the log how many lines are missing once it can be written again. The default: whoever can
+    /// fill the disk of the log must not be able to stop the server by it.
+    #[default]
+    GoOn,
+    /// It stops: nothing is to happen that is not told.
+    Stop,
+}
 
 /// See the module.
 #[derive(Debug)]
@@ -29,24 +46,36 @@ pub struct AuditLog {
     target: Mutex<Target>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Target {
     /// None writes to standard error.
     file: Option<File>,
+    owed: Owed,
     /// It failed, and that was told.
     failed: bool,
+    /// It took a line in parts, and that was told.
+    torn: bool,
+}
+
+/// What became of an event.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Wrote {
+    /// Bytes that the log grew by.
+    pub bytes: usize,
+    /// Some line of it could not be written.
+    pub failed: bool,
 }
 
 impl AuditLog {
     /// Writes at the end of the file `path`, which is made where it is missing, for its owner alone.
     pub fn file(path: &Path) -> Result<Self, Error> {
         let file = Some(append_named(path)?);
-        Ok(Self { path: Some(path.to_owned()), target: Mutex::new(Target { file, failed: false }) })
+        Ok(Self { path: Some(path.to_owned()), target: Mutex::new(Target { file, ..Target::default() }) })
     }
 
     /// Writes to standard error.
     pub fn standard_error() -> Self {
-        Self { path: None, target: Mutex::new(Target { file: None, failed: false }) }
+        Self { path: None, target: Mutex::default() }
     }
 
     /// The folder in which its file is made again.
@@ -60,26 +89,46 @@ impl AuditLog {
         let Some(path) = &self.path else { return Ok(()) };
         let file = append_named(path)?;
         let mut target = self.target.lock().unwrap_or_else(PoisonError::into_inner);
-        *target = Target { file: Some(file), failed: false };
+        target.owed.reopened();
+        *target = Target { file: Some(file), owed: std::mem::take(&mut target.owed), ..Target::default() };
         Ok(())
     }
 
-    /// Writes an event. A line goes out in one call, so that lines of several processes do not mix.
-    pub fn write(&self, event: &LogEvent) {
-        let Some(mut line) = line(event, SystemTime::now()) else { return };
-        line.push('\n');
+    /// Writes the lines of an event, each in one call, so that lines of several processes do not mix.
+    pub fn write(&self, event: &LogEvent) -> Wrote {
+        let lines = lines(event, SystemTime::now());
         let mut target = self.target.lock().unwrap_or_else(PoisonError::into_inner);
-        let written = match &mut target.file {
-            Some(file) => file.write_all(line.as_bytes()),
-            None => std::io::stderr().write_all(line.as_bytes()),
+        let mut wrote = Wrote::default();
+        for mut line in lines {
+            line.push('\n');
+            wrote.bytes += line.len();
+            wrote.failed |= !target.write(line.as_bytes());
+        }
+        wrote
+    }
+}
+
+impl Target {
+    /// Writes a line; what goes wrong is told once on standard error. Nothing can be done where that fails as well.
+    fn write(&mut self, line: &[u8]) -> bool {
+        let lost = |lines| line::lost(lines, SystemTime::now());
+        let written: IoResult<bool> = match &mut self.file {
+            Some(file) => self.owed.write(file, line, lost),
+            None => self.owed.write(&mut std::io::stderr().lock(), line, lost),
         };
         let failed = written.is_err();
-        if let Err(error) = written
-            && !target.failed
-        {
-            // Nothing can be done where this fails as well.
-            let _ = writeln!(std::io::stderr(), "xdfs: the audit log cannot be written: {error}");
+        match written {
+            Ok(true) => {}
+            Ok(false) if std::mem::replace(&mut self.torn, true) => {}
+            Ok(false) => {
+                let _ = writeln!(std::io::stderr(), "xdfs: the audit log took a line in parts; it is complete now");
+            }
+            Err(error) if !self.failed => {
+                let _ = writeln!(std::io::stderr(), "xdfs: the audit log cannot be written: {error}");
+            }
+            Err(_) => {}
         }
-        target.failed = failed;
+        self.failed = failed;
+        !failed
     }
 }

@@ -1,5 +1,9 @@
-//! Lines that parsers read, terminals survive, and files that are moved away.
+//! Lines that parsers read, terminals survive, and files that are moved away; what batches and broken logs come to is in
+//! `tests/`.
 #![allow(clippy::disallowed_methods, reason = "the files of a test")]
+
+mod batches;
+mod broken;
 
 use super::*;
 use proptest::prelude::*;
@@ -13,7 +17,7 @@ fn transfer(name: &str, error: Option<&str>) -> LogEvent {
         user: "alice".into(),
         operation: 3,
         upload: true,
-        name: name.into(),
+        name: name.as_bytes().into(),
         bytes: 1 << 40,
         level: "private",
         safety: Some(Safety::Durable),
@@ -22,8 +26,15 @@ fn transfer(name: &str, error: Option<&str>) -> LogEvent {
     }
 }
 
+/// The one line of an event.
+fn line(event: &LogEvent, at: SystemTime) -> String {
+    let lines = lines(event, at);
+    let [line] = &lines[..] else { panic!("{lines:?}") };
+    line.clone()
+}
+
 fn parsed(event: &LogEvent) -> Value {
-    serde_json::from_str(&line(event, UNIX_EPOCH + Duration::from_secs(1)).unwrap()).unwrap()
+    serde_json::from_str(&line(event, UNIX_EPOCH + Duration::from_secs(1))).unwrap()
 }
 
 #[test]
@@ -43,9 +54,12 @@ fn no_byte_of_a_line_moves_a_terminal_or_ends_the_line() {
     let nasty: String =
         (0..0xa0).filter_map(char::from_u32).chain("\u{202e}\u{2028}\u{1f4a5}\u{feff}".chars()).collect();
     let event = transfer(&nasty, Some(&nasty));
-    let line = line(&event, UNIX_EPOCH).unwrap();
+    let line = line(&event, UNIX_EPOCH);
     assert!(line.bytes().all(|byte| (0x20..0x7f).contains(&byte)), "{line}");
-    assert_eq!(parsed(&event)["path"], nasty.as_str());
+    assert_eq!(parsed(&event)["path"], nasty.as_bytes().escape_ascii().to_string());
+    assert!(
+        parsed(&event)["error"].as_str().is_some_and(|error| error.starts_with(&nasty[..20]) && error.ends_with("..."))
+    );
 }
 
 #[test]
@@ -75,9 +89,17 @@ proptest! {
     #[test]
     fn whatever_is_named_reads_back(name in any::<String>(), error in any::<Option<String>>()) {
         let event = transfer(&name, error.as_deref());
-        let line = line(&event, UNIX_EPOCH).unwrap();
+        let line = line(&event, UNIX_EPOCH);
         prop_assert!(line.bytes().all(|byte| (0x20..0x7f).contains(&byte)));
         let back = parsed(&event);
-        prop_assert_eq!(back["path"].as_str(), Some(name.as_str()));
+        prop_assert!(line.len() < LINE_BYTES_MAX);
+        let shown = name.as_bytes().escape_ascii().to_string();
+        match back["path_bytes"].as_u64() {
+            None => prop_assert_eq!(back["path"].as_str(), Some(shown.as_str())),
+            Some(bytes) => {
+                prop_assert_eq!(bytes, name.len() as u64);
+                prop_assert!(shown.starts_with(back["path"].as_str().unwrap()));
+            }
+        }
     }
 }

@@ -4,6 +4,7 @@
 
 use super::{Authority, Authorized, Keep, Want, judge, rights_of, scope_of, split, within};
 use super::{Export, Rights};
+use crate::log::Name;
 use std::collections::BTreeSet;
 use xdfs_proto::base::{Bugs, Error, ErrorKind, Level, RelPath, Safety};
 use xdfs_secure::policy::{Method, Principal, Scope};
@@ -34,8 +35,7 @@ impl Authority {
             // Whatever its path: nothing below this base can be meant.
             within(scope, export, &path, now, self.bugs)?;
         }
-        let (export, index, user, visitor) =
-            (export.clone(), index as u32, who.user.clone(), who.method == Method::Anonymous);
+        let (export, index, user, visitor) = (export.clone(), index, who.user.clone(), who.method == Method::Anonymous);
         Ok(Base { export, index, rights, scope, path, user, visitor, now, bugs: self.bugs })
     }
 
@@ -53,7 +53,7 @@ impl Authority {
 impl Base {
     /// Judges one call: `below` the base, and what it does there.
     pub fn authorise(&self, below: &[u8], want: Want) -> Result<Authorized, Error> {
-        let invalid = |error| Error::new(ErrorKind::InvalidPath, format!("'{}': {error}", below.escape_ascii()));
+        let invalid = |error| Error::new(ErrorKind::InvalidPath, format!("'{}': {error}", Name::from(below).short()));
         let path = self.path.join(below).map_err(invalid)?;
         let rights = match &self.scope {
             Some(scope) => self.rights.and(within(scope, &self.export, &path, self.now, self.bugs)?),
@@ -62,7 +62,8 @@ impl Base {
         let existing = judge(rights, want, &self.export, &self.user)?;
         Ok(Authorized {
             #[cfg(test)]
-            export: self.export.name().to_owned(),
+            export_name: self.export.name().to_owned(),
+            export: self.index,
             store: self.export.store(),
             path,
             existing,
@@ -85,8 +86,8 @@ impl Base {
         self.visitor
     }
 
-    /// Under which number of the server's exports calls of this base share their threads.
-    pub fn share(&self) -> u32 {
+    /// Which of the server's exports it is.
+    pub fn export(&self) -> u32 {
         self.index
     }
 

@@ -18,6 +18,7 @@ pub(crate) use access::{Rights, rights_of};
 pub(crate) use base::Base;
 pub use export::Export;
 
+use crate::log::Name;
 use std::sync::{Arc, PoisonError, RwLock};
 use xdfs_proto::base::{Bug, Bugs, Error, ErrorKind, Level, RelPath};
 use xdfs_secure::policy::{Method, Principal, Scope};
@@ -41,7 +42,8 @@ pub(crate) enum Want {
 #[derive(Clone, Debug)]
 pub(crate) struct Authorized {
     #[cfg(test)]
-    export: String,
+    export_name: String,
+    export: u32,
     store: Arc<dyn Store>,
     path: RelPath,
     existing: Existing,
@@ -51,8 +53,13 @@ pub(crate) struct Authorized {
 impl Authorized {
     /// The export's name.
     #[cfg(test)]
-    pub fn export(&self) -> &str {
-        &self.export
+    pub fn export_name(&self) -> &str {
+        &self.export_name
+    }
+
+    /// Which of the server's exports it is.
+    pub fn export(&self) -> u32 {
+        self.export
     }
 
     /// The files of the export.
@@ -80,19 +87,21 @@ impl Authorized {
 #[derive(Debug)]
 pub(crate) struct Authority {
     exports: Vec<Export>,
+    /// The lowest level of every export.
+    floor: Level,
     bugs: Bugs,
 }
 
 impl Authority {
-    /// The authority over `exports`.
-    pub fn new(exports: Vec<Export>) -> Self {
-        Self { exports, bugs: Bugs::default() }
+    /// The authority over `exports`, none of which goes below `floor`.
+    pub fn new(exports: Vec<Export>, floor: Level) -> Self {
+        Self { exports, floor, bugs: Bugs::default() }
     }
 
     /// Judges one operation. `now` is in seconds since 1970, for the end of a token.
     pub fn authorise(&self, who: &Principal, name: &[u8], want: Want, now: u64) -> Result<Authorized, Error> {
         let (first, path) = split(name)?;
-        let (_, export, rights) = self.find(who, &first)?;
+        let (index, export, rights) = self.find(who, &first)?;
         let rights = match scope_of(who)? {
             Some(scope) => rights.and(within(scope, export, &path, now, self.bugs)?),
             None => rights,
@@ -100,23 +109,24 @@ impl Authority {
         let existing = judge(rights, want, export, &who.user)?;
         Ok(Authorized {
             #[cfg(test)]
-            export: export.name().to_owned(),
+            export_name: export.name().to_owned(),
+            export: index,
             store: export.store(),
             path,
             existing,
-            floor: export.access().floor,
+            floor: export.access().floor.max(self.floor),
         })
     }
 }
 
 impl Authority {
     /// The export of this name, which of the server's it is, and what `who` may do there by its list.
-    fn find(&self, who: &Principal, name: &[u8]) -> Result<(usize, &Export, Rights), Error> {
+    fn find(&self, who: &Principal, name: &[u8]) -> Result<(u32, &Export, Rights), Error> {
         // Whether there is another one its bearer does not learn.
         if let Some(scope) = scope_of(who)?.filter(|scope| scope.export.as_bytes() != name) {
             return Err(outside(scope));
         }
-        let found = self.exports.iter().enumerate().find(|(_, export)| export.name().as_bytes() == name);
+        let found = (0..).zip(&self.exports).find(|(_, export)| export.name().as_bytes() == name);
         let found = found.map(|(index, export)| (index, export, rights_of(export.access(), who)));
         found.filter(|(_, _, rights)| rights.read).ok_or_else(|| hidden(who, name))
     }
@@ -124,7 +134,7 @@ impl Authority {
 
 /// One answer for an export that is not there and one that is not for them: a stranger learns no names.
 fn hidden(who: &Principal, name: &[u8]) -> Error {
-    let shown = name.escape_ascii();
+    let shown = Name::from(name).short();
     let text = match who.method {
         Method::Anonymous => format!("no export '{shown}' on this server without a login; give a user in the URL"),
         _ => format!("no export '{shown}' on this server that '{}' may use", who.user.escape_debug()),
@@ -134,7 +144,8 @@ fn hidden(who: &Principal, name: &[u8]) -> Error {
 
 /// Reads a wire name: the export's name and the path below it.
 fn split(name: &[u8]) -> Result<(Vec<u8>, RelPath), Error> {
-    let invalid = |error| Error::new(ErrorKind::InvalidPath, format!("'{}' is no path: {error}", name.escape_ascii()));
+    let invalid =
+        |error| Error::new(ErrorKind::InvalidPath, format!("'{}' is no path: {error}", Name::from(name).short()));
     let whole = RelPath::parse(name).map_err(invalid)?;
     let mut components = whole.components();
     let first = components

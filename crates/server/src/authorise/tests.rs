@@ -1,9 +1,11 @@
 //! Every right against every operation (B23), the borders of paths and names (B02), and a second opinion.
 
 use super::*;
+use crate::calls::Execution;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use std::collections::BTreeSet;
+use xdfs_engine::blocking::Slice;
 use xdfs_proto::wire::path::{Batch, Call, Code, FileType, NewTime, Owner, Put, Reply, Wanted, XattrRule};
 use xdfs_secure::policy::Scope;
 use xdfs_xio::store::MemoryExport;
@@ -20,7 +22,7 @@ fn bearer(export: &str, path: &str, write: bool, until: u64) -> Principal {
 }
 
 fn authority(access: Access) -> Authority {
-    Authority::new(vec![Export::new("data", Arc::new(MemoryExport), access)])
+    Authority::new(vec![Export::new("data", Arc::new(MemoryExport), access)], Level::Clear)
 }
 
 fn only(users: &[&str]) -> Users {
@@ -94,9 +96,9 @@ fn an_export_for_others_looks_like_one_that_is_not_there() {
 #[test]
 fn names_that_differ_by_a_border_are_different_names() {
     let exports = ["a", "ab", "a b"].map(|name| Export::open_to_all(name, Arc::new(MemoryExport), true));
-    let authority = Authority::new(exports.to_vec());
+    let authority = Authority::new(exports.to_vec(), Level::Clear);
     let alice = who("alice", Method::Key);
-    let found = |name: &[u8]| authority.authorise(&alice, name, READ, NOW).map(|found| found.export().to_owned());
+    let found = |name: &[u8]| authority.authorise(&alice, name, READ, NOW).map(|found| found.export_name().to_owned());
     let expected: [(&[u8], &str); 4] = [(b"a", "a"), (b"a/b", "a"), (b"ab", "ab"), (b"a b/c", "a b")];
     for (name, export) in expected {
         assert_eq!(found(name).as_deref(), Ok(export));
@@ -301,7 +303,9 @@ fn calls(access: &Access, who: &Principal) -> Vec<(Code, Option<ErrorKind>)> {
             return codes.iter().map(hidden).collect();
         }
     };
-    let done = crate::calls::execute(&batch, &base, (0, 0), &Default::default(), Vec::new()).unwrap();
+    let mut execution = Execution::new(&batch, base, (0, 0), Arc::default(), Vec::new()).unwrap();
+    while execution.advance(&batch, &Slice::start()).unwrap().is_pending() {}
+    let done = execution.finish(&batch);
     let reply = Reply::decode(&done.reply, &codes).unwrap();
     let told = reply.outcomes.iter().map(|outcome| outcome.as_ref().err().map(|failure| failure.kind));
     let judged = codes

@@ -10,10 +10,13 @@ use xdfs_xio::store::Existing;
 use xdfs_xio::store::owners::{self, Names};
 use xdfs_xio::store::tree::{Change, Special};
 
+/// Directories above one that was made whose paths are gathered, so that each is synced once for a batch.
+const TOUCHED_DEPTH_MAX: usize = 64;
+
 /// Permission bits that anybody may set.
 const PLAIN: u32 = 0o777;
 
-impl Work<'_> {
+impl Work {
     /// Does a call that changes something and is no small file.
     pub(super) fn change(&mut self, call: &Call<'_>) -> Result<(), Error> {
         match *call {
@@ -136,6 +139,11 @@ impl Work<'_> {
     pub(super) fn made(&mut self, path: &RelPath, parents: bool) {
         self.touched(path);
         let mut above = path.parent().filter(|_| parents && self.durable);
+        if path.depth() > TOUCHED_DEPTH_MAX {
+            // The paths of all of them are far longer together than the path.
+            self.climb = above;
+            return;
+        }
         while let Some(one) = above {
             self.touched(&one);
             above = one.parent();

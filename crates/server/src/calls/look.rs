@@ -2,21 +2,22 @@
 
 use super::{Work, failure};
 use crate::authorise::{Authorized, Want};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
+use std::task::Poll;
 use std::time::{Duration, Instant};
+use xdfs_engine::blocking::Slice;
 use xdfs_engine::kinds;
+use xdfs_engine::transfer::sum::RangeHash;
 use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_proto::wire::path::{Answer, Attributes, Entry, FileSystem, FileType, ReplyWriter, Wanted};
 use xdfs_xio::store::owners;
-use xdfs_xio::store::tree::{Node, NodeKind, Take};
-use xdfs_xio::store::{self, FileKind, Source};
+use xdfs_xio::store::tree::{Node, NodeKind, Take, is_reserved};
+use xdfs_xio::store::{self, FileKind};
 
 /// How long a page is gathered: the first entries of a large directory come soon (P-72).
 const PAGE_TIME: Duration = Duration::from_millis(20);
 /// Entries between two looks at the clock.
 const PAGE_STEP: u32 = 64;
-/// Bytes that a hash reads at a time.
-const HASH_BYTES: usize = 256 * 1024;
 
 /// What is told of a name.
 pub(super) fn attributes_of<'a>(node: &'a Node, wanted: Wanted, target: Option<&'a [u8]>) -> Attributes<'a> {
@@ -68,7 +69,7 @@ pub(super) fn plain(attributes: &store::Attributes, wanted: Wanted) -> Attribute
     }
 }
 
-impl Work<'_> {
+impl Work {
     pub(super) fn stat(&mut self, path: &[u8], wanted: Wanted, writer: &mut ReplyWriter) -> Result<(), Error> {
         let told = self.at(path, Want::Read).and_then(|at| {
             let Ok(tree) = at.store().tree() else {
@@ -109,6 +110,10 @@ impl Work<'_> {
         let mut page = writer.listing();
         let until = Instant::now() + PAGE_TIME;
         let mut take = |name: &[u8], node: &Node| {
+            // Whatever has a reserved name is not there for anybody.
+            if is_reserved(name) {
+                return Take::More;
+            }
             if page.entries() > 0 && page.entries().is_multiple_of(PAGE_STEP) && Instant::now() >= until {
                 return Take::Stop;
             }
@@ -159,35 +164,30 @@ impl Work<'_> {
         Ok(Answer::FileSystem(FileSystem { block: 0, bytes, free, available, files, files_free }))
     }
 
-    pub(super) fn hash(&mut self, path: &[u8], offset: u64, length: Option<u64>) -> Result<Answer<'static>, Error> {
-        let at = self.at(path, Want::Read)?;
-        let source = at.store().open(at.path())?;
-        let size = source.attributes().size;
-        let rest = size.map(|size| size.checked_sub(offset).filter(|rest| length.is_none_or(|length| length <= *rest)));
-        let length = match (rest, length) {
-            (Some(Some(rest)), wanted) => wanted.unwrap_or(rest),
-            (None, Some(wanted)) => wanted,
-            _ => return Err(Error::new(ErrorKind::OutOfRange, "the range lies outside of the file")),
+    pub(super) fn hash(
+        &mut self,
+        path: &[u8],
+        offset: u64,
+        length: Option<u64>,
+        slice: &Slice,
+    ) -> Result<Poll<Answer<'static>>, Error> {
+        let mut hash = match self.hash.take() {
+            Some(hash) => hash,
+            None => {
+                let at = self.at(path, Want::Read)?;
+                RangeHash::asked_for(at.store().open(at.path())?, offset, length)?
+            }
         };
-        let digest = hash(&source, offset, length, self.stop)?;
-        source.revalidate()?;
-        Ok(Answer::Hash { length, digest })
-    }
-}
-
-/// A source may be endless, or nearly: who waits for it may go, and then the thread is needed elsewhere.
-fn hash(source: &Source, offset: u64, length: u64, stop: &AtomicBool) -> Result<[u8; 32], Error> {
-    let mut hasher = xdfs_secure::content::Running::default();
-    let mut buffer = vec![0; HASH_BYTES.min(usize::try_from(length).unwrap_or(HASH_BYTES))];
-    let (mut at, mut left) = (offset, length);
-    while left > 0 {
-        if stop.load(Ordering::Relaxed) {
+        if self.stop.load(Ordering::Relaxed) {
             return Err(Error::new(ErrorKind::Cancelled, "nobody waits for the hash any more"));
         }
-        let count = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
-        source.read_exact_at(&mut buffer[..count], at)?;
-        hasher.add(&buffer[..count]);
-        (at, left) = (at + count as u64, left - count as u64);
+        let length = hash.length();
+        match hash.advance(slice)? {
+            Poll::Ready(digest) => Ok(Poll::Ready(Answer::Hash { length, digest })),
+            Poll::Pending => {
+                self.hash = Some(hash);
+                Ok(Poll::Pending)
+            }
+        }
     }
-    Ok(hasher.hash())
 }

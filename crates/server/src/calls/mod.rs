@@ -3,13 +3,18 @@
 //! It must not reach a file but through an [`Authorized`]: every name goes through [`Base::authorise`].
 
 mod change;
+pub(crate) mod job;
 mod look;
 mod small;
 
 use crate::authorise::{Authorized, Base, Want};
 use crate::log::CallLine;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
+use xdfs_engine::blocking::Slice;
+use xdfs_engine::transfer::sum::RangeHash;
 use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety};
 use xdfs_proto::wire::path::{Answer, Attributes, Batch, Call, Entry, Failure, FileType, ReplyWriter, Wanted};
 use xdfs_xio::store::Reading;
@@ -26,85 +31,137 @@ pub(crate) struct Done {
 }
 
 /// What a batch does its calls with.
-struct Work<'b> {
-    base: &'b Base,
+struct Work {
+    base: Base,
     /// Nobody waits for the rest any more.
-    stop: &'b AtomicBool,
+    stop: Arc<AtomicBool>,
     durable: bool,
     /// What came since then nobody of the session may have seen.
     since: (i64, u32),
-    /// Directories whose names changed.
+    /// Directories whose names changed, and bytes of their paths.
     touched: BTreeSet<RelPath>,
+    touched_bytes: usize,
+    /// A directory far down: this one and all above it are to be synced, too.
+    climb: Option<RelPath>,
     /// What got other attributes, or another length.
     changed: BTreeSet<RelPath>,
-    /// A file was put that is not on stable storage.
+    /// Something that was changed is not on stable storage.
     loose: bool,
     /// Where small files are read into.
     reading: Reading,
+    /// The hash that the present call asks for.
+    hash: Option<RangeHash>,
 }
+
+/// A batch that is being done, slice by slice.
+pub(crate) struct Execution {
+    work: Work,
+    writer: ReplyWriter,
+    lines: Vec<CallLine>,
+    /// Calls that are done, or not to be done.
+    done: usize,
+}
+
+/// Paths of directories that are still to be synced.
+const TOUCHED_BYTES_MAX: usize = 1 << 20;
 
 /// Why a call failed, as the reply tells it.
 fn failure(error: &Error) -> Failure {
     Failure { kind: error.kind, errno: error.errno }
 }
 
-/// Does the calls of `batch`, in order, none after `stop` is set, for a session that was opened at `since`; the reply is made in
-/// `memory`.
-pub(crate) fn execute(
-    batch: &Batch<'_>,
-    base: &Base,
-    since: (i64, u32),
-    stop: &AtomicBool,
-    memory: Vec<u8>,
-) -> Result<Done, Error> {
-    let mut writer = room(batch, memory)?;
-    let mut lines = Vec::new();
-    let mut work = Work {
-        base,
-        stop,
-        durable: batch.durable,
-        since,
-        touched: BTreeSet::new(),
-        changed: BTreeSet::new(),
-        loose: false,
-        reading: Reading::default(),
-    };
-    let mut left = batch.calls.as_slice();
-    while let Some(call) = left.first() {
-        if stop.load(Ordering::Relaxed) {
-            if left.len() == batch.calls.len() {
-                return Err(Error::new(ErrorKind::Cancelled, "cancelled before it was begun"));
-            }
-            break;
-        }
-        let puts = small::group(left, batch.stop);
-        if call.changes() {
-            work.reading.forget();
-        }
-        let results = match puts.is_empty() {
-            true => vec![work.call(call, &mut writer).map(|()| false)],
-            false => work.put(&puts),
+impl Execution {
+    /// Nothing is done yet of `batch`, for a session that was opened at `since`; the reply is made in `memory`.
+    pub(crate) fn new(
+        batch: &Batch<'_>,
+        base: Base,
+        since: (i64, u32),
+        stop: Arc<AtomicBool>,
+        memory: Vec<u8>,
+    ) -> Result<Self, Error> {
+        let work = Work {
+            base,
+            stop,
+            durable: batch.durable,
+            since,
+            touched: BTreeSet::new(),
+            touched_bytes: 0,
+            climb: None,
+            changed: BTreeSet::new(),
+            loose: false,
+            reading: Reading::default(),
+            hash: None,
         };
-        let (done, rest) = left.split_at(results.len());
-        left = rest;
-        for (call, result) in done.iter().zip(&results) {
-            if !puts.is_empty() {
-                match result {
-                    Ok(_) => writer.answer(&Answer::Done),
-                    Err(error) => writer.fail(failure(error)),
-                }
+        Ok(Self { work, writer: room(batch, memory)?, lines: Vec::new(), done: 0 })
+    }
+
+    /// Does the calls of `batch` in order, until the slice is over, none after `stop` is set. Whether all is done that is to be.
+    pub(crate) fn advance(&mut self, batch: &Batch<'_>, slice: &Slice) -> Result<Poll<()>, Error> {
+        while let Some(left) = batch.calls.get(self.done..).filter(|left| !left.is_empty()) {
+            let many = self.work.touched_bytes > TOUCHED_BYTES_MAX || self.work.climb.is_some();
+            if many && self.work.sync_touched(slice).is_pending() {
+                return Ok(Poll::Pending);
             }
-            if call.changes() || matches!(call, Call::Get { .. }) {
-                lines.push(CallLine::of(call, result.as_ref()));
+            if self.work.stop.load(Ordering::Relaxed) {
+                if self.done == 0 {
+                    return Err(Error::new(ErrorKind::Cancelled, "cancelled before it was begun"));
+                }
+                self.done = batch.calls.len();
+                break;
+            }
+            match self.some(left, batch.stop, slice) {
+                Poll::Pending => return Ok(Poll::Pending),
+                Poll::Ready(Err(_)) if batch.stop => self.done = batch.calls.len(),
+                Poll::Ready(_) => {}
+            }
+            if slice.is_over() {
+                return Ok(Poll::Pending);
             }
         }
-        if batch.stop && results.iter().any(Result::is_err) {
-            break;
+        Ok(self.work.settle(slice))
+    }
+
+    /// Does the call at the front, or the small files there; whether they all succeeded.
+    fn some(&mut self, left: &[Call<'_>], stop_at_failure: bool, slice: &Slice) -> Poll<Result<(), Error>> {
+        let puts = small::group(left, stop_at_failure);
+        let [call, behind @ ..] = left else { return Poll::Ready(Ok(())) };
+        if call.changes() {
+            self.work.reading.forget();
+        }
+        if call.result_bytes_max().is_none() {
+            self.writer.leave_room(behind.iter());
+        }
+        if puts.is_empty() {
+            let Poll::Ready(result) = self.work.call(call, &mut self.writer, slice) else { return Poll::Pending };
+            self.note(call, result.as_ref().map(|()| &false));
+            return Poll::Ready(result);
+        }
+        let results = self.work.put(&puts);
+        let mut failed = Ok(());
+        for (call, result) in left.iter().zip(results) {
+            match &result {
+                Ok(_) => self.writer.answer(&Answer::Done),
+                Err(error) => self.writer.fail(failure(error)),
+            }
+            self.note(call, result.as_ref());
+            failed = failed.and(result.map(drop));
+        }
+        Poll::Ready(failed)
+    }
+
+    fn note(&mut self, call: &Call<'_>, result: Result<&bool, &Error>) {
+        self.done += 1;
+        if call.changes() || matches!(call, Call::Get { .. }) {
+            self.lines.push(CallLine::of(call, result));
         }
     }
-    let safety = work.settle();
-    let changed = batch.calls.iter().any(Call::changes);
-    Ok(Done { reply: writer.finish(safety), lines, safety: changed.then_some(safety) })
+
+    /// What became of `batch`, when all is done.
+    pub(crate) fn finish(self, batch: &Batch<'_>) -> Done {
+        let safety = if self.work.durable && !self.work.loose { Safety::Durable } else { Safety::Written };
+        let changed = batch.calls.iter().any(Call::changes);
+        Done { reply: self.writer.finish(safety), lines: self.lines, safety: changed.then_some(safety) }
+    }
 }
 
 /// What the list of exports answers: it can be looked at, and nothing else.
@@ -135,9 +192,21 @@ pub(crate) fn room(batch: &Batch<'_>, memory: Vec<u8>) -> Result<ReplyWriter, Er
     })
 }
 
-impl Work<'_> {
-    /// Does one call and writes its result.
-    fn call(&mut self, call: &Call<'_>, writer: &mut ReplyWriter) -> Result<(), Error> {
+impl Work {
+    /// Does one call and writes its result. Pending is only a hash.
+    fn call(&mut self, call: &Call<'_>, writer: &mut ReplyWriter, slice: &Slice) -> Poll<Result<(), Error>> {
+        let result = match call {
+            Call::Hash { path, offset, length } => match self.hash(path, *offset, *length, slice) {
+                Ok(Poll::Pending) => return Poll::Pending,
+                Ok(Poll::Ready(answer)) => Ok(answer),
+                Err(error) => Err(error),
+            },
+            _ => return Poll::Ready(self.short_call(call, writer)),
+        };
+        Poll::Ready(answer(result, writer))
+    }
+
+    fn short_call(&mut self, call: &Call<'_>, writer: &mut ReplyWriter) -> Result<(), Error> {
         let result = match call {
             Call::List { path, wanted, cursor } => return self.list(path, self.told(*wanted), cursor, writer),
             Call::Stat { path, wanted } => return self.stat(path, self.told(*wanted), writer),
@@ -156,20 +225,10 @@ impl Work<'_> {
             }
             Call::XattrNames { path } => return self.xattr_names(path, writer),
             Call::FileSystem { path } => self.space(path),
-            Call::Hash { path, offset, length } => self.hash(path, *offset, *length),
             Call::Unknown { .. } => Err(Error::new(ErrorKind::Unsupported, "no such call")),
             other => self.change(other).map(|()| Answer::Done),
         };
-        match result {
-            Ok(answer) => {
-                writer.answer(&answer);
-                Ok(())
-            }
-            Err(error) => {
-                writer.fail(failure(&error));
-                Err(error)
-            }
-        }
+        answer(result, writer)
     }
 
     /// A call that tells bytes.
@@ -201,19 +260,55 @@ impl Work<'_> {
 
     /// A name came or went in the directory that holds `path`.
     fn touched(&mut self, path: &RelPath) {
-        if self.durable {
-            self.touched.extend(path.parent());
+        let Some(parent) = path.parent().filter(|_| self.durable) else { return };
+        let bytes = parent.as_bytes().len();
+        if self.touched.insert(parent) {
+            self.touched_bytes += bytes;
         }
     }
 
-    /// Waits for what changed where that was asked for, and says how safe it is.
-    fn settle(&mut self) -> Safety {
-        if !self.durable {
-            return Safety::Written;
+    /// Waits until the names in the directories are safe.
+    fn sync_touched(&mut self, slice: &Slice) -> Poll<()> {
+        while let Some(path) = self.touched.pop_first() {
+            self.touched_bytes -= path.as_bytes().len();
+            self.loose |= self.base.sync(&path).is_err();
+            if slice.is_over() {
+                return Poll::Pending;
+            }
         }
-        let (files, directories) = (std::mem::take(&mut self.changed), std::mem::take(&mut self.touched));
-        let files = files.is_empty() || self.base.sync_files(&files) == Ok(Safety::Durable);
-        let names = directories.iter().all(|path| self.base.sync(path).is_ok());
-        if files && names && !self.loose { Safety::Durable } else { Safety::Written }
+        while let Some(path) = self.climb.take() {
+            self.loose |= self.base.sync(&path).is_err();
+            self.climb = path.parent();
+            if slice.is_over() {
+                return Poll::Pending;
+            }
+        }
+        Poll::Ready(())
+    }
+
+    /// Waits for what changed where that was asked for, and notes whether it is safe.
+    fn settle(&mut self, slice: &Slice) -> Poll<()> {
+        if !self.changed.is_empty() {
+            let files = std::mem::take(&mut self.changed);
+            self.loose |= self.base.sync_files(&files) != Ok(Safety::Durable);
+            if slice.is_over() {
+                return Poll::Pending;
+            }
+        }
+        self.sync_touched(slice)
+    }
+}
+
+/// Writes a call's result.
+fn answer(result: Result<Answer<'_>, Error>, writer: &mut ReplyWriter) -> Result<(), Error> {
+    match result {
+        Ok(answer) => {
+            writer.answer(&answer);
+            Ok(())
+        }
+        Err(error) => {
+            writer.fail(failure(&error));
+            Err(error)
+        }
     }
 }

@@ -22,7 +22,7 @@ pub(super) fn group<'c, 'b>(calls: &'c [Call<'b>], stop_at_failure: bool) -> Vec
     calls.iter().map_while(put).take(most).collect()
 }
 
-impl Work<'_> {
+impl Work {
     /// Puts files; one outcome each: whether it was there already.
     pub(super) fn put(&mut self, puts: &[&Put<'_>]) -> Vec<Result<bool, Error>> {
         let judged: Vec<Result<Authorized, Error>> = puts.iter().map(|put| self.judge(put)).collect();

@@ -3,6 +3,7 @@
 use super::error::{ConfigError, Origin, line_of};
 use super::limits::{LimitsTable, within};
 use super::{Audit, Confinement, ExportSettings, LogSettings, Settings};
+use crate::audit::OnFailure;
 use crate::authorise::{Access, Anonymous, Keep, Users};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,6 +41,7 @@ struct FileTable {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct LogTable {
     audit: Option<Word>,
+    audit_failure: Option<Word>,
     #[serde(default)]
     quiet: bool,
 }
@@ -189,7 +191,9 @@ fn log(file: &Text<'_>, table: &LogTable) -> Result<LogSettings, ConfigError> {
         Some(word) if word.get_ref() == "stderr" => Audit::StandardError,
         Some(word) => Audit::File(file.path_of(word)?),
     };
-    Ok(LogSettings { audit, quiet: table.quiet })
+    let known = [("go-on", OnFailure::GoOn), ("stop", OnFailure::Stop)];
+    let audit_failure = table.audit_failure.as_ref().map(|word| file.choose("audit-failure", word, &known));
+    Ok(LogSettings { audit, audit_failure: audit_failure.transpose()?.unwrap_or_default(), quiet: table.quiet })
 }
 
 fn exports(file: &Text<'_>, tables: BTreeMap<Word, ExportTable>) -> Result<Vec<ExportSettings>, ConfigError> {

@@ -5,6 +5,7 @@ use crate::admit::ServerLimits;
 use serde::Deserialize;
 use std::time::Duration;
 use toml::Spanned;
+use xdfs_xio::store::KeptLimits;
 
 /// A limit as the file has it.
 type Number = Option<Spanned<u64>>;
@@ -29,6 +30,9 @@ pub(super) struct LimitsTable {
     visitors_percent: Number,
     idle_seconds: Number,
     drain_seconds: Number,
+    audit_bytes_per_second: Number,
+    parts_per_user: Number,
+    part_bytes_per_user: Number,
 }
 
 /// Makes an error about a byte of the file.
@@ -83,6 +87,14 @@ impl LimitsTable {
             visitors_percent: count("visitors-percent", self.visitors_percent, 100, shipped.visitors_percent)?,
             idle: time("idle-seconds", self.idle_seconds, 7 * 86_400, shipped.idle)?,
             drain: time("drain-seconds", self.drain_seconds, 86_400, shipped.drain)?,
+            audit_rate: within("audit-bytes-per-second", self.audit_bytes_per_second, 64 << 10, 1 << 30, at)?
+                .unwrap_or(shipped.audit_rate),
+            kept: KeptLimits {
+                // Below the names of a staging directory that are looked at.
+                parts: count("parts-per-user", self.parts_per_user, 4096, shipped.kept.parts)?,
+                bytes: within("part-bytes-per-user", self.part_bytes_per_user, 1 << 20, 1 << 60, at)?
+                    .unwrap_or(shipped.kept.bytes),
+            },
         };
         if limits.guests_soft > limits.guests {
             let text = format!(

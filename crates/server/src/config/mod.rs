@@ -14,11 +14,14 @@ mod tests;
 pub use error::ConfigError;
 
 use crate::admit::ServerLimits;
+use crate::audit::OnFailure;
 use crate::authorise::{Access, Export};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use xdfs_engine::journal::ExportJournals;
 use xdfs_proto::base::Level;
+use xdfs_secure::journal::JournalKey;
 use xdfs_xio::store::{LocalStore, MemoryExport};
 
 /// Largest configuration file: thousands of exports.
@@ -83,6 +86,8 @@ pub enum Confinement {
 pub struct LogSettings {
     /// The file of the audit log; it is opened again on SIGHUP, so that it can be rotated.
     pub audit: Audit,
+    /// What happens where it cannot be written.
+    pub audit_failure: OnFailure,
     /// Only problems on standard error.
     pub quiet: bool,
 }
@@ -131,12 +136,12 @@ impl Settings {
         Ok(())
     }
 
-    /// Opens the directories of all exports.
-    pub fn open_exports(&self) -> Result<Vec<Export>, ConfigError> {
-        self.exports.iter().map(|export| self.open_export(export)).collect()
+    /// Opens the directories of all exports, whose journals are authenticated under `key`.
+    pub fn open_exports(&self, key: &Arc<JournalKey>) -> Result<Vec<Export>, ConfigError> {
+        self.exports.iter().map(|export| self.open_export(export, key)).collect()
     }
 
-    fn open_export(&self, export: &ExportSettings) -> Result<Export, ConfigError> {
+    fn open_export(&self, export: &ExportSettings, key: &Arc<JournalKey>) -> Result<Export, ConfigError> {
         let Some(directory) = &export.directory else {
             return Ok(Export::new(&export.name, Arc::new(MemoryExport), export.access.clone()));
         };
@@ -144,6 +149,12 @@ impl Settings {
             let text = format!("export '{}': {}; make the directory, or name another", export.name, error.message);
             self.origin.at(export.line, text)
         })?;
+        let store = with_journals(store, &export.name, key, &self.limits);
         Ok(Export::new(&export.name, Arc::new(store), export.access.clone()))
     }
+}
+
+/// `store` as the export `name` has it: its journals are authenticated under `key`, and what is kept is bounded.
+pub fn with_journals(store: LocalStore, name: &str, key: &Arc<JournalKey>, limits: &ServerLimits) -> LocalStore {
+    store.with_journal_tags(ExportJournals::tags(key, name)).with_kept_limits(limits.kept)
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::authorise::{Anonymous, Users};
+use xdfs_secure::journal::JournalKey;
 
 fn parse(text: &str) -> Result<Settings, String> {
     Settings::parse(Path::new("/etc/xdfs/server.toml"), text).map_err(|error| error.to_string())
@@ -20,6 +21,7 @@ channels = 64
 
 [log]
 audit = "audit.jsonl"
+audit-failure = "stop"
 quiet = true
 
 [exports.data]
@@ -46,7 +48,10 @@ fn a_full_file_says_what_it_says() {
     assert_eq!((settings.suites, settings.channels), (vec!["aes-256-gcm".to_owned()], Some(64)));
     assert_eq!((settings.limits.sessions, settings.limits.idle.as_secs()), (100, 60));
     assert_eq!(settings.limits.guests, ServerLimits::default().guests);
-    assert_eq!(settings.log, LogSettings { audit: Audit::File("/etc/xdfs/audit.jsonl".into()), quiet: true });
+    assert_eq!(
+        settings.log,
+        LogSettings { audit: Audit::File("/etc/xdfs/audit.jsonl".into()), audit_failure: OnFailure::Stop, quiet: true }
+    );
     let [data, incoming, public] = &settings.exports[..] else { panic!("{:?}", settings.exports) };
     let users = Users::Only(["alice", "bob"].map(str::to_owned).into());
     assert_eq!((&data.access.users, data.access.floor, data.access.writable), (&users, Level::Private, true));
@@ -106,6 +111,8 @@ fn every_mistake_is_an_error_that_names_its_line() {
         (&format!("{export}user = [\"alice\"]"), 3, "user"),
         (&format!("{export}{export}"), 3, "duplicate"),
         ("[exports.a]\ndirectory = \"\"", 2, "write a path"),
+        ("[log]\naudit-failure = \"ignore\"", 2, "go-on, stop"),
+        ("[limits]\naudit-bytes-per-second = 1", 2, "out of bounds"),
         ("[log]\naudit = \"a\"\nlevel = \"debug\"", 3, "level"),
         ("exports = 1\nlisten", 2, ""),
     ];
@@ -121,11 +128,18 @@ fn users_and_directories_that_are_not_there_are_errors_with_their_line() {
     let settings = parse(FULL).unwrap();
     assert_eq!(settings.check_users(|_| true), Ok(()));
     let error = settings.check_users(|user| user != "bob").unwrap_err().to_string();
-    assert!(error.starts_with("/etc/xdfs/server.toml:18: ") && error.contains("'bob'"), "{error}");
+    assert!(error.starts_with("/etc/xdfs/server.toml:19: ") && error.contains("'bob'"), "{error}");
     let missing = parse("\n[exports.a]\ndirectory = \"/nonexistent/xdfs\"").unwrap();
-    let error = missing.open_exports().unwrap_err().to_string();
+    let error = missing.open_exports(&Arc::new(JournalKey::new(&[7; 32]))).unwrap_err().to_string();
     assert!(error.starts_with("/etc/xdfs/server.toml:3: ") && error.contains("make the directory"), "{error}");
-    assert_eq!(parse("[exports.a]\ndirectory = \"/\"").unwrap().open_exports().unwrap().len(), 1);
+    assert_eq!(
+        parse("[exports.a]\ndirectory = \"/\"")
+            .unwrap()
+            .open_exports(&Arc::new(JournalKey::new(&[7; 32])))
+            .unwrap()
+            .len(),
+        1
+    );
 }
 
 /// What somebody who did not log in, and a user who is named nowhere, may do: the sum over all exports.

@@ -44,10 +44,10 @@ impl Handle {
         self.tell(Letter::Status);
     }
 
-    /// Offers other exports, within other bounds, from now on. Operations that run keep what they were given, and whoever
-    /// is in stays in.
+    /// Offers other exports, within other bounds and with another floor for all of them, from now on. Operations that run keep what
+    /// they were given, and whoever is in stays in.
     pub fn reload(&self, exports: Vec<Export>, limits: ServerLimits, policy: Policy) {
-        self.authority.replace(Authority::new(exports));
+        self.authority.replace(Authority::new(exports, policy.floor));
         self.tell(Letter::Reload(Box::new((limits, policy))));
     }
 

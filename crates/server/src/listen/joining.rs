@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
-use xdfs_engine::blocking::Share;
 use xdfs_engine::bounds;
 use xdfs_engine::group::{Group, GroupChannel};
 use xdfs_engine::host::Ending;
 use xdfs_engine::mail::{Mail, Post};
 use xdfs_engine::pump::{Parts, Pump};
+use xdfs_engine::schedule::Share;
 use xdfs_proto::base::{ChannelId, Error, PipelineId, SessionId};
 use xdfs_proto::session::{Bugs, Role, Session, SessionLimits};
 use xdfs_secure::keys::RoleKeys;
@@ -204,11 +204,13 @@ impl Server {
         let Prepared { index, dispatch, post, mailbox, group } = prepared;
         let Some(entry) = self.sessions.get(&id) else { return Ok(()) };
         let pipeline = index as u8;
+        let user: Arc<str> = entry.principal.user.as_str().into();
         let host = ServerHost {
             session: id,
             since: entry.since,
             authority: self.authority.clone(),
             principal: Arc::clone(&entry.principal),
+            user: Arc::clone(&user),
             log: Arc::clone(&self.config.log),
             metrics: Arc::clone(&entry.metrics),
             letters: self.letters.clone(),
@@ -217,6 +219,8 @@ impl Server {
             pipeline,
             session_floor: group.session.limits().floor,
             repeats: Arc::clone(&self.repeats),
+            pace: Arc::clone(&self.pace),
+            audit_rate: self.config.limits.audit_rate,
             operations: BTreeMap::new(),
         };
         let mut peers = posts.to_vec();
@@ -229,7 +233,7 @@ impl Server {
             peers,
             pipeline: PipelineId(pipeline),
             blocking: self.blocking.clone(),
-            share: Share(0),
+            share: Share { user, export: 0 },
             disk: self.config.disk,
             retire: entry.pipes.len() == 1,
         };

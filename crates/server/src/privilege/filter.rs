@@ -6,7 +6,9 @@
 //! seccomp never sees).
 
 use crate::authorise::Keep;
-use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, SeccompRule};
+use seccompiler::{
+    BpfProgram, Error, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+};
 use std::collections::BTreeMap;
 
 /// Denied on every architecture.
@@ -110,21 +112,114 @@ const OTHER_FORM: Option<libc::c_long> = Some(0x4000_0000);
 #[cfg(not(target_arch = "x86_64"))]
 const OTHER_FORM: Option<libc::c_long> = None;
 
-fn program(keep: Keep) -> Result<BpfProgram, String> {
+/// What makes a clone a new name space: user name spaces open large parts of the kernel to whoever has none of root's rights.
+const NAME_SPACES: &[libc::c_int] = &[
+    libc::CLONE_NEWNS,
+    libc::CLONE_NEWCGROUP,
+    libc::CLONE_NEWUTS,
+    libc::CLONE_NEWIPC,
+    libc::CLONE_NEWUSER,
+    libc::CLONE_NEWPID,
+    libc::CLONE_NEWNET,
+];
+
+/// When `clone` is refused: with any name space of its own, and where it makes a process, not a thread.
+fn clones() -> Result<Vec<SeccompRule>, Error> {
+    let flag = |flag: libc::c_int, set: bool| {
+        let flag = flag as u64;
+        let value = if set { flag } else { 0 };
+        let condition = SeccompCondition::new(0, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(flag), value)?;
+        SeccompRule::new(vec![condition])
+    };
+    let spaces = NAME_SPACES.iter().map(|space| flag(*space, true));
+    spaces.chain([flag(libc::CLONE_THREAD, false)]).map(|rule| rule.map_err(Error::from)).collect()
+}
+
+/// A filter that answers the calls of `rules` with this error.
+fn refusing(rules: BTreeMap<i64, Vec<SeccompRule>>, errno: libc::c_int) -> Result<BpfProgram, String> {
+    let architecture = std::env::consts::ARCH.try_into().map_err(|error| format!("{error}"))?;
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, SeccompAction::Errno(errno as u32), architecture);
+    filter.and_then(TryInto::try_into).map_err(|error| error.to_string())
+}
+
+/// `number` in every form that this machine's calls have.
+fn forms(number: libc::c_long) -> impl Iterator<Item = libc::c_long> {
+    [Some(number), OTHER_FORM.map(|bit| number | bit)].into_iter().flatten()
+}
+
+/// What is refused, and `clone3`: what it is to do lies in memory, where no filter looks. It is answered as by a kernel that does
+/// not have it, so that the C library takes `clone`, whose flags can be looked at.
+fn programs(keep: Keep) -> Result<[BpfProgram; 2], String> {
     let always: Vec<SeccompRule> = Vec::new();
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
     let special = if keep.special { &[] } else { SPECIAL };
     for number in DENIED.iter().chain(DENIED_HERE).chain(special) {
-        rules.insert(*number, always.clone());
-        rules.extend(OTHER_FORM.map(|bit| (*number | bit, always.clone())));
+        rules.extend(forms(*number).map(|number| (number, always.clone())));
     }
-    let architecture = std::env::consts::ARCH.try_into().map_err(|error| format!("{error}"))?;
-    let refuse = SeccompAction::Errno(libc::EPERM as u32);
-    let filter = SeccompFilter::new(rules, SeccompAction::Allow, refuse, architecture);
-    filter.and_then(TryInto::try_into).map_err(|error| error.to_string())
+    let clones = clones().map_err(|error| error.to_string())?;
+    rules.extend(forms(libc::SYS_clone).map(|number| (number, clones.clone())));
+    let missing = forms(libc::SYS_clone3).map(|number| (number, always.clone())).collect();
+    Ok([refusing(rules, libc::EPERM)?, refusing(missing, libc::ENOSYS)?])
 }
 
 /// Binds this thread and those that it starts; sets `no_new_privs`.
 pub(super) fn install(keep: Keep) -> Result<(), String> {
-    seccompiler::apply_filter(&program(keep)?).map_err(|error| error.to_string())
+    let apply = |program: &BpfProgram| seccompiler::apply_filter(program).map_err(|error| error.to_string());
+    programs(keep)?.iter().try_for_each(apply)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use seccompiler::sock_filter;
+
+    /// Runs a filter as the kernel does, over a call with this first argument; none where it is let through. What seccompiler uses of
+    /// BPF: words of the call's data, comparisons, a mask, and an answer.
+    fn answer(program: &[sock_filter], number: libc::c_long, argument: u64) -> Option<libc::c_int> {
+        let architecture: u32 = if cfg!(target_arch = "x86_64") { 0xc000_003e } else { 0xc000_00b7 };
+        let mut data = Vec::from((number as u32).to_ne_bytes());
+        data.extend(architecture.to_ne_bytes());
+        data.extend(0_u64.to_ne_bytes());
+        data.extend(argument.to_ne_bytes());
+        data.resize(64, 0);
+        let (mut at, mut word) = (0, 0_u32);
+        loop {
+            let step = &program[at];
+            at += 1;
+            let mut jump = |holds: bool| at += usize::from(if holds { step.jt } else { step.jf });
+            match step.code {
+                0x20 => word = u32::from_ne_bytes(data[step.k as usize..][..4].try_into().unwrap()),
+                0x54 => word &= step.k,
+                0x05 => at += step.k as usize,
+                0x15 => jump(word == step.k),
+                0x25 => jump(word > step.k),
+                0x35 => jump(word >= step.k),
+                0x06 if step.k == 0x7fff_0000 => return None,
+                0x06 => {
+                    assert_eq!(step.k & 0xffff_0000, 0x0005_0000, "another answer than an error: {:#x}", step.k);
+                    return Some((step.k & 0xffff) as libc::c_int);
+                }
+                code => panic!("no such step: {code:#x}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_clone_makes_threads_and_neither_processes_nor_name_spaces() {
+        let [refused, missing] = programs(Keep::default()).unwrap();
+        let judge = |number, argument| answer(&missing, number, argument).or(answer(&refused, number, argument));
+        // What the C library asks for when it starts a thread.
+        let thread = libc::CLONE_VM | libc::CLONE_FS | libc::CLONE_FILES | libc::CLONE_SIGHAND | libc::CLONE_THREAD;
+        assert_eq!(judge(libc::SYS_clone, thread as u64), None);
+        for space in NAME_SPACES {
+            assert_eq!(judge(libc::SYS_clone, (thread | space) as u64), Some(libc::EPERM), "{space:#x}");
+            assert_eq!(judge(libc::SYS_clone, (space | libc::SIGCHLD) as u64), Some(libc::EPERM), "{space:#x}");
+        }
+        assert_eq!(judge(libc::SYS_clone, libc::SIGCHLD as u64), Some(libc::EPERM), "a process");
+        assert_eq!(judge(libc::SYS_clone3, 0), Some(libc::ENOSYS));
+        assert_eq!((judge(libc::SYS_execve, 0), judge(libc::SYS_read, 0)), (Some(libc::EPERM), None));
+        for form in forms(libc::SYS_clone3) {
+            assert_eq!(judge(form, 0), Some(libc::ENOSYS));
+        }
+    }
 }

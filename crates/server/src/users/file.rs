@@ -90,6 +90,19 @@ pub(super) fn write(accounts: &Accounts) -> Result<String, Error> {
     Ok(format!("# Who may log in. Written by 'xdfs user'; nothing in it logs anybody in.\n{text}"))
 }
 
+/// Feeds what reads a file of users: what it takes it writes in a form that reads to the same.
+#[cfg(feature = "fuzzing")]
+pub fn feed(input: &[u8]) {
+    let Ok(text) = std::str::from_utf8(input) else { return };
+    match read(text) {
+        Ok(accounts) => {
+            let written = write(&accounts).expect("what was read can be written");
+            assert_eq!(read(&written).expect("what we write we read"), accounts);
+        }
+        Err(error) => assert!(!error.message.is_empty()),
+    }
+}
+
 impl User {
     fn read(self) -> Result<Account, String> {
         let keys = self.keys.iter().map(|line| read_public(line).map_err(|error| format!("a key: {error}")));

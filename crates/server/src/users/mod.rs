@@ -15,6 +15,8 @@ mod live;
 mod tests;
 
 pub use account::{Account, AccountToken, Accounts, check_name};
+#[cfg(feature = "fuzzing")]
+pub use file::feed as feed_users;
 pub(crate) use live::admits;
 pub use live::{Change, LiveAccounts};
 
@@ -24,6 +26,7 @@ use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_secure::identity::KeyPair;
 use xdfs_secure::identity::openssh::{KeyFile, read_private, write_private, write_public};
 use xdfs_secure::identity::password::Salts;
+use xdfs_secure::journal::JournalKey;
 use xdfs_secure::random;
 use xdfs_xio::store::{Folder, Secrecy};
 
@@ -36,6 +39,9 @@ const FILE_BYTES_MAX: usize = 64 << 20;
 /// The host's private key, and the public half for people.
 const HOST_KEY: &str = "host_key";
 const HOST_KEY_PUBLIC: &str = "host_key.pub";
+
+/// The key of journals: 32 random bytes.
+const JOURNAL_KEY: &str = "journal_key";
 
 /// Largest file of a key.
 const KEY_BYTES_MAX: usize = 16 << 10;
@@ -102,6 +108,49 @@ impl State {
             }
             Err(error) => Err(unusable(error.to_string())),
         }
+    }
+
+    /// The key under which journals of interrupted transfers are authenticated. The first call makes it; where the folder cannot be
+    /// written, each call makes another.
+    pub fn journal_key(&self) -> Result<Arc<JournalKey>, Error> {
+        if let Some(key) = self.present_journal_key()? {
+            return Ok(key);
+        }
+        match self.make_journal_key() {
+            Err(error) if matches!(error.kind, ErrorKind::ReadOnly | ErrorKind::PermissionDenied) => {
+                let mut bytes = xdfs_secure::Zeroizing::new([0; JournalKey::BYTES]);
+                random::fill(bytes.as_mut_slice()).map_err(Error::from)?;
+                Ok(Arc::new(JournalKey::new(&bytes)))
+            }
+            made => made,
+        }
+    }
+
+    fn make_journal_key(&self) -> Result<Arc<JournalKey>, Error> {
+        let _lock = self.folder.lock(LOCK)?;
+        // Another start may have been quicker.
+        if let Some(key) = self.present_journal_key()? {
+            return Ok(key);
+        }
+        let mut bytes = xdfs_secure::Zeroizing::new([0; JournalKey::BYTES]);
+        random::fill(bytes.as_mut_slice()).map_err(Error::from)?;
+        self.folder.create_file(JOURNAL_KEY, bytes.as_slice(), 0o600)?;
+        Ok(Arc::new(JournalKey::new(&bytes)))
+    }
+
+    fn present_journal_key(&self) -> Result<Option<Arc<JournalKey>>, Error> {
+        let Some(bytes) = self.folder.read(JOURNAL_KEY, KEY_BYTES_MAX, Secrecy::Secret)? else { return Ok(None) };
+        let bytes = xdfs_secure::Zeroizing::new(bytes);
+        let key: &[u8; JournalKey::BYTES] = bytes.as_slice().try_into().map_err(|_| {
+            let text = format!(
+                "'{}' is damaged: it has {} bytes instead of {}; remove it, and interrupted transfers are compared",
+                self.folder.shown_file(JOURNAL_KEY),
+                bytes.len(),
+                JournalKey::BYTES
+            );
+            Error::new(ErrorKind::Storage, text)
+        })?;
+        Ok(Some(Arc::new(JournalKey::new(key))))
     }
 
     /// All accounts as they are now.

@@ -278,7 +278,7 @@ fn two_writers_at_once_lose_nothing() {
 
 #[test]
 fn root_gives_a_service_what_it_makes_and_nothing_that_it_finds() {
-    if !rustix::process::geteuid().is_root() {
+    if !xdfs_test_needs::root("nobody else gives files away") {
         return;
     }
     const SERVICE: u32 = 4711;

@@ -1,6 +1,7 @@
-//! The export `memory:`: two files that are no files, for runs from memory to memory. `zero` is read without end, `null`
-//! swallows what is written to it.
+//! The export `memory:`: three files that are no files, for runs from memory to memory. `zero` and `random` are read without end,
+//! `null` swallows what is written to it.
 
+use super::random::random_attributes;
 use super::words::{self, Verb};
 use super::zero::zero_attributes;
 use super::{Attributes, Capability, FileKind, Order, Result, Source, Stage, StageRequest, Store, Version};
@@ -14,6 +15,7 @@ pub struct MemoryExport;
 enum Name {
     Root,
     Zero,
+    Random,
     Null,
     Absent,
 }
@@ -22,6 +24,7 @@ fn meaning(path: &RelPath) -> Name {
     match path.as_bytes() {
         b"" => Name::Root,
         b"zero" => Name::Zero,
+        b"random" => Name::Random,
         b"null" => Name::Null,
         _ => Name::Absent,
     }
@@ -32,7 +35,7 @@ fn refused(kind: ErrorKind, verb: Verb, path: &RelPath, because: &str) -> Error 
 }
 
 fn absent(verb: Verb, path: &RelPath) -> Error {
-    refused(ErrorKind::NotFound, verb, path, "this export has two files, 'zero' and 'null'")
+    refused(ErrorKind::NotFound, verb, path, "this export has three files, 'zero', 'random' and 'null'")
 }
 
 impl Store for MemoryExport {
@@ -45,6 +48,7 @@ impl Store for MemoryExport {
         match meaning(path) {
             Name::Root => Ok(bare(FileKind::Directory)),
             Name::Zero => Ok(zero_attributes(None)),
+            Name::Random => Ok(random_attributes(None)),
             Name::Null => Ok(Attributes { size: Some(0), ..zero_attributes(None) }),
             Name::Absent => Err(absent(Verb::Look, path)),
         }
@@ -54,6 +58,7 @@ impl Store for MemoryExport {
         match meaning(path) {
             Name::Root => Err(refused(ErrorKind::IsDirectory, Verb::Open, path, "is a directory")),
             Name::Zero => Ok(Source::zero(None)),
+            Name::Random => Source::random(None),
             // What was swallowed is not there to be read.
             Name::Null => Ok(Source::zero(Some(0))),
             Name::Absent => Err(absent(Verb::Open, path)),
@@ -64,7 +69,9 @@ impl Store for MemoryExport {
     fn stage(&self, request: &StageRequest) -> Result<Stage> {
         match meaning(&request.target) {
             Name::Root => Err(refused(ErrorKind::IsDirectory, Verb::Create, &request.target, "is a directory")),
-            Name::Zero => Err(refused(ErrorKind::ReadOnly, Verb::Create, &request.target, "it is there to be read")),
+            Name::Zero | Name::Random => {
+                Err(refused(ErrorKind::ReadOnly, Verb::Create, &request.target, "it is there to be read"))
+            }
             Name::Null => Ok(Stage::Null),
             Name::Absent => Err(absent(Verb::Create, &request.target)),
         }

@@ -1,6 +1,6 @@
 //! Directories of this machine: what an export serves, and where `cp` reads and writes at home.
 //!
-//! A name is resolved by `resolve` alone. A file is written into a part file beside its target and gets its name in one
+//! A name is resolved by `resolve` alone. A file is written into a part file in a staging directory and gets its name in one
 //! step (rules D1, D3, D7). Must not: touch the target's name before commit, follow a link, copy.
 
 pub(super) mod back;
@@ -9,6 +9,7 @@ mod fresh;
 mod get;
 mod holes;
 mod journal;
+pub(super) mod kept;
 pub(super) mod named;
 pub(super) mod part;
 pub(super) mod parts;
@@ -18,21 +19,27 @@ pub(super) mod room;
 mod same;
 mod small;
 pub(super) mod source;
+mod staging;
 mod tree;
 mod umask;
 
-use super::noted::Noted;
+#[cfg(feature = "fuzzing")]
+pub use journal::feed as feed_journal;
+
+use super::noted::{JournalTags, Noted};
 use super::resolve::{Blocked, Cause, Parent, Root};
 use super::words::{self, Verb};
 use super::{
     Attributes, Capability, Existing, Order, Reading, Recovered, Result, SmallFile, SmallGroup, Source, Stage,
-    StageRequest, Store, Tree,
+    StageRequest, Store, Tree, descriptors,
 };
 use fresh::{Fresh, Way};
+use kept::KeptLimits;
 use named::NamedStage;
 use part::{LocalStage, Place};
 use parts::Parts;
 use rustix::fs::{FileType, Stat};
+use staging::Staging;
 use std::path::Path;
 use std::sync::Arc;
 use xdfs_proto::base::{Bugs, ErrorKind, RelPath};
@@ -52,8 +59,6 @@ pub struct LocalStore {
     parts: Parts,
     /// Directories that were made here, and not synced.
     fresh: Fresh,
-    /// Small files have no name until they get their own, where the file system has such files.
-    unnamed: bool,
 }
 
 /// What an earlier attempt left beside a target.
@@ -72,7 +77,7 @@ pub struct Kept {
 pub(super) struct Same {
     /// The version of the source; else it is a copy at best.
     pub(super) source: bool,
-    /// The boot of this machine; else a power cut may lie between.
+    /// The boot of this machine and the key of the journal; else a power cut may lie between, or somebody else wrote it.
     pub(super) boot: bool,
 }
 
@@ -89,34 +94,48 @@ impl LocalStore {
         // Read now: a server shuts itself out of the rest of the file system once its exports are open.
         boot::id();
         quiet::prepare();
-        Self {
-            root: Arc::new(root),
-            writable,
-            label: label.into(),
-            umask: umask::of_process(),
-            parts: Parts::default(),
-            fresh: Fresh::default(),
-            unnamed: true,
-        }
+        let root = Arc::new(root);
+        let parts = Parts::new(Staging::new(&root));
+        Self { root, writable, label: label.into(), umask: umask::of_process(), parts, fresh: Fresh::default() }
     }
 
     /// The same with a deliberate mistake, for the tests that have to find it.
     pub fn seeded(mut self, bugs: Bugs) -> Self {
-        self.parts = Parts::seeded(bugs);
+        self.parts.bugs = bugs;
+        self
+    }
+
+    /// The same with a key for its journals. What was noted under another one, or without, is in doubt.
+    pub fn with_journal_tags(mut self, tags: Arc<dyn JournalTags>) -> Self {
+        self.parts.tags = Some(tags);
+        self
+    }
+
+    /// The same with other bounds of what is kept of interrupted transfers.
+    pub fn with_kept_limits(mut self, limits: KeptLimits) -> Self {
+        self.parts.kept_limits = limits;
         self
     }
 
     /// The same as on a file system where every file has a name, for the tests of what is done there.
-    pub fn without_unnamed(self) -> Self {
-        Self { unnamed: false, ..self }
+    pub fn without_unnamed(mut self) -> Self {
+        self.parts.staging.unnamed = false;
+        self
     }
 
     /// What an earlier attempt with this id left for `target`; none where there is nothing to go on with.
     pub fn kept(&self, target: &RelPath, transfer: &[u8; 16], owner: &[u8]) -> Option<Kept> {
-        let (parent, name) = self.root.parent_of(target).ok()?;
-        let part = part::part_name(name, transfer, b".part");
-        let journal = part::part_name(name, transfer, b".journal");
-        parts::look(&parent, &part, &journal, transfer, owner)
+        let (parent, _) = self.root.parent_of(target).ok()?;
+        let sealer = self.parts.sealer(target);
+        let mut directories = self.parts.staging.existing(&parent);
+        directories.find_map(|directory| parts::look(&directory, target, transfer, owner, &sealer))
+    }
+
+    /// Removes what killed programs left in the staging directory of the directory `path`, as far as nothing can go on with it.
+    pub fn remove_useless(&self, path: &RelPath) {
+        if let Ok(directory) = self.root.hold_directory(path) {
+            directory.recover_staging(i64::MIN, &mut Recovered::default());
+        }
     }
 
     /// Looks for what earlier attempts left in this directory, not below it; see [`Store::recover`].
@@ -132,6 +151,11 @@ impl LocalStore {
         words::blocked(verb, &self.label, path, blocked)
     }
 
+    /// Whether names can be made in the directory `path`, as far as its permissions and its file system say.
+    pub fn may_hold_new(&self, path: &RelPath) -> bool {
+        self.root.hold_directory(path).is_ok_and(|directory| directory.may_change())
+    }
+
     /// Holds the target's directory.
     fn place(&self, request: &StageRequest) -> Result<Place> {
         let target = &request.target;
@@ -142,6 +166,7 @@ impl LocalStore {
             }
             _ => self.blocked(Verb::Create, target, &stop),
         })?;
+        descriptors::must_be_below_line(parent.directory(), Verb::Create, &shown)?;
         let (name, base) = (name.to_vec(), request.base.clone());
         let parent = Arc::new(parent);
         let directory = target.parent().unwrap_or_default();
@@ -162,6 +187,7 @@ impl Store for LocalStore {
 
     fn open(&self, path: &RelPath) -> Result<Source> {
         let (file, stat) = self.root.open_regular(path).map_err(|stop| self.blocked(Verb::Open, path, &stop))?;
+        descriptors::must_be_below_line(&file, Verb::Open, &self.shown(path))?;
         Ok(Source::Local(source::LocalSource::new(file, self.shown(path), &stat)))
     }
 

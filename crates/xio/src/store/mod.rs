@@ -20,10 +20,11 @@
 //!
 //! What a store does with names besides is said in [`tree`].
 //!
-//! Members: `local` (directories, through the one resolver), `memory`, `export` (the sources and stages `zero` and
-//! `null`), `stream` (pipes and standard input or output; a source or a stage, never a store), `fault` and `sim` (test
+//! Members: `local` (directories, through the one resolver), `memory`, `export` (the sources and stages `zero`, `random`
+//! and `null`), `stream` (pipes and standard input or output; a source or a stage, never a store), `fault` and `sim` (test
 //! drivers).
 
+pub mod descriptors;
 mod exact;
 pub mod export;
 pub mod fault;
@@ -32,6 +33,7 @@ pub mod local;
 pub mod memory;
 pub mod noted;
 pub mod owners;
+mod random;
 mod resolve;
 pub mod sim;
 pub mod small;
@@ -45,9 +47,10 @@ pub mod zero;
 pub use export::MemoryExport;
 pub use fault::FaultStore;
 pub use local::back::ReadBack;
+pub use local::kept::KeptLimits;
 pub use local::{Kept, LocalStore};
 pub use memory::MemoryStore;
-pub use noted::{Hashes, Noted};
+pub use noted::{Hashes, JournalTags, Noted};
 pub use resolve::append::append_named;
 pub use resolve::folder::{Folder, FolderLock, Secrecy, Stamp, create_named, leads_to, read_named};
 pub use resolve::typed::LocalPlace;

@@ -32,6 +32,12 @@ pub trait Hashes: Send + Sync + std::fmt::Debug {
     fn noted(&self) -> Vec<Noted>;
 }
 
+/// Authenticates what journals say, under a key that nobody else has.
+pub trait JournalTags: Send + Sync + std::fmt::Debug {
+    /// The authentication code of `parts`.
+    fn tag(&self, parts: &[&[u8]]) -> Digest;
+}
+
 /// The ranges, neighbours merged.
 pub fn ranges(noted: &[Noted]) -> Vec<Extent> {
     let mut ranges: Vec<Extent> = Vec::with_capacity(noted.len());

@@ -15,6 +15,7 @@ pub(super) mod leftovers;
 pub(super) mod names;
 mod parent;
 mod small;
+pub(super) mod staging;
 pub(super) mod typed;
 
 pub(super) use parent::Parent;
@@ -22,6 +23,7 @@ pub(super) use parent::Parent;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use xdfs_proto::base::RelPath;
 
 /// `openat2` answers EAGAIN when a rename raced with the walk; so often it is tried before the path counts as busy.
@@ -51,12 +53,14 @@ pub(super) enum Cause {
     Kind(FileType),
     /// A file that the kernel generates when it is read: its size says nothing.
     KernelFile,
+    /// A name that no path may contain.
+    Reserved,
 }
 
 /// A directory that is held open; the top of an export, or the directory that a person named.
 #[derive(Debug)]
 pub(super) struct Root {
-    directory: OwnedFd,
+    top: Arc<Parent>,
 }
 
 impl Root {
@@ -64,7 +68,12 @@ impl Root {
     pub(super) fn open(path: &[u8]) -> Result<Self, Errno> {
         // O_PATH: a directory that may be searched but not listed is a fine root.
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        Ok(Self { directory: rustix::fs::open(path, flags, Mode::empty())? })
+        Ok(Self { top: Arc::new(Parent::new(rustix::fs::open(path, flags, Mode::empty())?)) })
+    }
+
+    /// The directory itself.
+    pub(super) fn top(&self) -> &Arc<Parent> {
+        &self.top
     }
 
     /// What stands at `path`; a link is reported as a link.
@@ -96,12 +105,14 @@ impl Root {
         let (Some(above), Some(name)) = (path.parent(), path.name()) else {
             return Err(Blocked { depth: 0, cause: Cause::Kind(FileType::Directory) });
         };
+        staging::must_not_be_reserved(path)?;
         let directory = self.beneath(&above, OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW)?;
         Ok((Parent::new(directory), name))
     }
 
     /// Opens `path` below the root; on failure tells which component stood in the way.
     fn beneath(&self, path: &RelPath, flags: OFlags) -> Result<OwnedFd, Blocked> {
+        staging::must_not_be_reserved(path)?;
         match self.beneath_at_once(path, flags) {
             Ok(held) => Ok(held),
             // Kernels before 5.6 and some sandboxes lack openat2. Single components without links resolve alike: a
@@ -120,7 +131,7 @@ impl Root {
         let mut part = Vec::new();
         for component in path.components() {
             if part.len() + 1 + component.len() > KERNEL_PATH_BYTES_MAX {
-                let at = held.as_ref().map_or(self.directory.as_fd(), AsFd::as_fd);
+                let at = held.as_ref().map_or(self.top.directory.as_fd(), AsFd::as_fd);
                 held = Some(open_beneath(at, &part, OFlags::PATH | OFlags::DIRECTORY)?);
                 part.clear();
             }
@@ -129,7 +140,7 @@ impl Root {
             }
             part.extend_from_slice(component);
         }
-        let at = held.as_ref().map_or(self.directory.as_fd(), AsFd::as_fd);
+        let at = held.as_ref().map_or(self.top.directory.as_fd(), AsFd::as_fd);
         open_beneath(at, if part.is_empty() { b"." } else { &part }, flags)
     }
 
@@ -137,17 +148,17 @@ impl Root {
     fn walk(&self, path: &RelPath, flags: OFlags) -> Result<OwnedFd, Blocked> {
         let mut above = path.components();
         let Some(last) = above.next_back() else {
-            return open_component(self.directory.as_fd(), b".", flags)
+            return open_component(self.top.directory.as_fd(), b".", flags)
                 .map_err(|errno| Blocked { depth: 0, cause: Cause::Errno(errno) });
         };
         let mut held: Option<OwnedFd> = None;
         for (index, component) in above.enumerate() {
-            let at = held.as_ref().map_or(self.directory.as_fd(), AsFd::as_fd);
+            let at = held.as_ref().map_or(self.top.directory.as_fd(), AsFd::as_fd);
             let next = open_component(at, component, OFlags::PATH | OFlags::DIRECTORY)
                 .map_err(|errno| why(at, component, index + 1, errno))?;
             held = Some(next);
         }
-        let at = held.as_ref().map_or(self.directory.as_fd(), AsFd::as_fd);
+        let at = held.as_ref().map_or(self.top.directory.as_fd(), AsFd::as_fd);
         open_component(at, last, flags).map_err(|errno| why(at, last, path.depth(), errno))
     }
 }

@@ -8,11 +8,11 @@
 
 use super::resolve::{Parent, Root};
 use super::words::{self, Verb};
-use super::{Attributes, Base, CommitRequest, Existing, Placed, Result, Source, Stage, StageRequest};
+use super::{Attributes, Base, CommitRequest, Existing, Placed, Result, Source, Stage, StageRequest, descriptors};
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
-use xdfs_proto::base::commit::{Commit, MEMBERS_MAX, Member, Step};
+use xdfs_proto::base::commit::{Commit, Member, Step};
 use xdfs_proto::base::{Bugs, Error, ErrorKind, RelPath, Safety};
 
 /// A file that is put as a whole.
@@ -131,13 +131,13 @@ pub(super) fn fresh_id() -> [u8; 16] {
     (u128::from(word()) << 64 | u128::from(word())).to_be_bytes()
 }
 
-/// Puts files in groups of at most [`MEMBERS_MAX`]; `stage` makes a group of those that it is given.
+/// Puts files in groups of at most [`MEMBERS_MAX`](xdfs_proto::base::commit::MEMBERS_MAX), fewer where few files may be open; `stage` makes a group of those that it is given.
 pub(super) fn put<'s>(
     files: &[SmallFile<'_>],
     durable: bool,
     mut stage: impl FnMut(&[SmallFile<'_>]) -> Box<dyn SmallGroup + 's>,
 ) -> Vec<Result<Placed>> {
-    files.chunks(MEMBERS_MAX).flat_map(|files| carry_out(stage(files), files, durable)).collect()
+    files.chunks(descriptors::members_max()).flat_map(|files| carry_out(stage(files), files, durable)).collect()
 }
 
 fn carry_out(mut group: Box<dyn SmallGroup + '_>, files: &[SmallFile<'_>], durable: bool) -> Vec<Result<Placed>> {

@@ -3,6 +3,7 @@
 use super::fault::FaultSource;
 use super::local::{self, source::LocalSource};
 use super::memory::MemorySource;
+use super::random::RandomSource;
 use super::stream::StreamSource;
 use super::words::{self, Verb};
 use super::zero::ZeroSource;
@@ -17,6 +18,8 @@ pub enum Source {
     Local(LocalSource),
     /// Zero bytes, endless or of a size.
     Zero(ZeroSource),
+    /// Random bytes, endless or of a size.
+    Random(RandomSource),
     /// A file of a [`super::MemoryStore`], as it was when it was opened.
     Memory(MemorySource),
     /// A pipe or device: read in order, once.
@@ -31,6 +34,11 @@ impl Source {
         Self::Zero(ZeroSource::new(size))
     }
 
+    /// Random bytes, the same for the whole life of the process: `size` of them, or without end.
+    pub fn random(size: Option<u64>) -> Result<Self> {
+        RandomSource::new(size).map(Self::Random)
+    }
+
     /// What comes in on standard input.
     pub fn standard_input() -> Result<Self> {
         let file = rustix::io::fcntl_dupfd_cloexec(std::io::stdin(), 0);
@@ -42,7 +50,7 @@ impl Source {
     pub fn at_hand(&self) -> bool {
         match self {
             Self::Local(source) => source.at_hand(),
-            Self::Zero(_) | Self::Memory(_) => true,
+            Self::Zero(_) | Self::Random(_) | Self::Memory(_) => true,
             Self::Stream(_) | Self::Fault(_) => false,
         }
     }
@@ -51,7 +59,7 @@ impl Source {
     pub fn is_sequential(&self) -> bool {
         match self {
             Self::Stream(_) => true,
-            Self::Local(_) | Self::Zero(_) | Self::Memory(_) => false,
+            Self::Local(_) | Self::Zero(_) | Self::Random(_) | Self::Memory(_) => false,
             Self::Fault(source) => source.inner().is_sequential(),
         }
     }
@@ -62,7 +70,7 @@ impl Source {
         match self {
             Self::Stream(source) => source.read(buf),
             Self::Fault(source) => source.read(buf),
-            Self::Local(_) | Self::Zero(_) | Self::Memory(_) => {
+            Self::Local(_) | Self::Zero(_) | Self::Random(_) | Self::Memory(_) => {
                 Err(words::refused(ErrorKind::Unsupported, Verb::Read, self.shown(), "it is read by ranges"))
             }
         }
@@ -75,6 +83,7 @@ impl Source {
         match self {
             Self::Local(source) => source.read_at(buf, offset),
             Self::Zero(source) => Ok(source.read_at(buf, offset)),
+            Self::Random(source) => Ok(source.read_at(buf, offset)),
             Self::Memory(source) => Ok(source.read_at(buf, offset)),
             Self::Fault(source) => source.read_at(buf, offset),
             Self::Stream(source) => {
@@ -104,6 +113,7 @@ impl Source {
         match self {
             Self::Local(source) => source.attributes(),
             Self::Zero(source) => source.attributes(),
+            Self::Random(source) => source.attributes(),
             Self::Memory(source) => source.attributes(),
             Self::Stream(source) => source.attributes(),
             Self::Fault(source) => source.inner().attributes(),
@@ -116,7 +126,7 @@ impl Source {
         match self {
             Self::Local(source) => Some(&source.attributes().version.0),
             Self::Fault(source) => source.inner().identity(),
-            Self::Zero(_) | Self::Memory(_) | Self::Stream(_) => None,
+            Self::Zero(_) | Self::Random(_) | Self::Memory(_) | Self::Stream(_) => None,
         }
     }
 
@@ -130,11 +140,11 @@ impl Source {
         self.likeness().is_some_and(|own| local::source::likeness(version) == Some(own))
     }
 
-    /// The modification time a copy should get; none where the bytes have no date (zero bytes, pipes).
+    /// The modification time a copy should get; none where the bytes have no date (zero bytes, random ones, pipes).
     pub fn modified(&self) -> Option<(i64, u32)> {
         match self {
             Self::Local(_) | Self::Memory(_) => Some(self.attributes().modified),
-            Self::Zero(_) | Self::Stream(_) => None,
+            Self::Zero(_) | Self::Random(_) | Self::Stream(_) => None,
             Self::Fault(source) => source.inner().modified(),
         }
     }
@@ -145,7 +155,7 @@ impl Source {
         match self {
             Self::Local(source) => source.descriptor(),
             // A pipe has no offsets to splice from; a fault's descriptor would lead past its plan.
-            Self::Zero(_) | Self::Memory(_) | Self::Stream(_) | Self::Fault(_) => None,
+            Self::Zero(_) | Self::Random(_) | Self::Memory(_) | Self::Stream(_) | Self::Fault(_) => None,
         }
     }
 
@@ -155,7 +165,7 @@ impl Source {
         match self {
             Self::Local(source) => source.revalidate(),
             Self::Fault(source) => source.revalidate(),
-            Self::Zero(_) | Self::Memory(_) | Self::Stream(_) => Ok(()),
+            Self::Zero(_) | Self::Random(_) | Self::Memory(_) | Self::Stream(_) => Ok(()),
         }
     }
 
@@ -169,6 +179,7 @@ impl Source {
         match self {
             Self::Local(source) => source.shown(),
             Self::Zero(_) => "zero",
+            Self::Random(_) => "random",
             Self::Memory(source) => source.shown(),
             Self::Stream(source) => source.shown(),
             Self::Fault(source) => source.inner().shown(),

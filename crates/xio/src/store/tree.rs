@@ -120,8 +120,8 @@ pub trait Tree: Send + Sync {
     /// What stands at `path`.
     fn node(&self, path: &RelPath) -> Result<Node>;
 
-    /// Tells the entries of a directory in its own order, from `cursor` (empty: the first) until `take` stops it. `.`, `..` and
-    /// what vanishes meanwhile are left out. None at the end, else where it goes on: each entry that is there all the time
+    /// Tells the entries of a directory in its own order, from `cursor` (empty: the first) until `take` stops it. `.`, `..`, this
+    /// program's own staging directory and what vanishes meanwhile are left out. None at the end, else where it goes on: each entry that is there all the time
     /// comes once.
     fn list(&self, path: &RelPath, cursor: &[u8], take: &mut dyn FnMut(&[u8], &Node) -> Take)
     -> Result<Option<Cursor>>;
@@ -177,7 +177,7 @@ pub trait Tree: Send + Sync {
     fn sync_files(&self, paths: &BTreeSet<RelPath>) -> Result<Safety>;
 }
 
-/// A name that this program gives to a file on its way, or to that file's journal: no copy of a tree wants it.
-pub fn is_part(name: &[u8]) -> bool {
-    super::resolve::leftovers::is_leftover(name)
+/// Whether a name is reserved for the directory in which this program stages files: no path may contain it.
+pub fn is_reserved(name: &[u8]) -> bool {
+    super::resolve::staging::is_reserved(name)
 }

@@ -136,6 +136,7 @@ fn server_here(
         directory: Arc::new(VisitorsOnly(true)),
         log: Arc::new(move |event| {
             said.lock().unwrap_or_else(PoisonError::into_inner).push(format!("{event}\n{event:?}"));
+            0
         }),
     });
     let server = server.expect("a server");

@@ -27,7 +27,7 @@ fn everything(scene: &Scene) {
         scene.write(name, &[byte]);
     }
     scene.write(format!("tree/{}", "x".repeat(255)), b"the longest name");
-    let root = rustix::process::geteuid().is_root();
+    let root = xdfs_test_needs::root("devices, owners, and files in a closed directory");
     for (name, mode) in [("set-user", 0o4755), ("set-group", 0o2711), ("none", 0), ("all", 0o777), ("odd", 0o153)] {
         scene.write(format!("tree/{name}"), name.as_bytes());
         set_mode(scene, &format!("tree/{name}"), mode);
@@ -138,8 +138,7 @@ fn b06_no_mode_from_0_to_7777_gets_a_special_bit_without_a_grant() {
         scene.write(format!("tree/{mode:04o}"), b"x");
         set_mode(&scene, &format!("tree/{mode:04o}"), mode);
     }
-    if !rustix::process::geteuid().is_root() {
-        // Only root reads what its mode closes.
+    if !xdfs_test_needs::root("nobody else reads what its mode closes") {
         return;
     }
     let server = scene.serve();
@@ -194,6 +193,17 @@ fn a_directory_goes_where_cp_would_put_it() {
     same(&scene, "tree", "down", false);
     scene.run(["cp", "-r", &server.url("tree"), "down"]).ends_with(0).is_silent();
     same(&scene, "tree", "down/tree", false);
+    for name in ["here", "server/there"] {
+        scene.directory(name);
+    }
+    // With '/.' so even where a directory is there, on either side.
+    scene.run(["cp", "-r", "tree/.", &server.url("there")]).ends_with(0).is_silent();
+    same(&scene, "tree", "server/there", false);
+    scene.run(["cp", "-r", &server.url("tree/."), "here"]).ends_with(0).is_silent();
+    same(&scene, "tree", "here", false);
+    // A slash at the end of a source changes nothing.
+    scene.run(["cp", "-r", "tree/", &server.url("there/")]).ends_with(0).is_silent();
+    same(&scene, "tree", "server/there/tree", false);
     // Files and directories together.
     scene.write("single", &pattern(1000, 3));
     scene.directory("server/both");
@@ -247,6 +257,20 @@ fn beside_links_and_with_everything_kept_a_copy_is_as_durable_as_without() {
     assert_eq!(plain.len(), 1);
     assert_eq!(told(&["cp", "-r", "--json", "mixed", &server.url("mixed")]), [&plain[..], &plain].concat());
     assert_eq!(told(&["cp", "-a", "--json", "mixed", &server.url("all")]), [&plain[..], &plain].concat());
+}
+
+/// The names of a pipe need the same grant as the pipe.
+#[test]
+fn a_second_name_of_what_was_not_granted_is_counted_and_fails_no_more_than_the_first() {
+    let scene = Scene::new();
+    scene.directory("tree");
+    rustix::fs::mknodat(CWD, scene.path("tree/fifo"), FileType::Fifo, Mode::from_raw_mode(0o640), 0).expect("a pipe");
+    std::fs::hard_link(scene.path("tree/fifo"), scene.path("tree/second")).expect("a second name");
+    let server = scene.serve_with(&["--keep", "modes,owner,acl,xattr"]);
+    let outcome = scene.run(["cp", "-a", "--json", "tree", &server.url("copy")]);
+    let told = outcome.ends_with(0).objects().pop().expect("a line about the tree");
+    assert_eq!(told["failed"], 0, "{told}");
+    assert!(scene.names("server/copy").is_empty());
 }
 
 #[test]

@@ -1,8 +1,15 @@
 //! Whole trees: up, down, again, in part, and after every kind of end. rsync is the judge of what a copy kept.
 
+mod changed;
 mod holes;
 mod judge;
 mod killed;
 mod kinds;
+mod modes;
 mod owners;
+mod refused;
+mod replaced;
 mod sync;
+mod times;
+mod together;
+mod unfinished;

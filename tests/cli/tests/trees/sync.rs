@@ -10,12 +10,12 @@ use xdfs_test_cli::{Outcome, Scene, Server, pattern};
 use super::judge::{differences, plant, same};
 
 #[track_caller]
-fn tree(outcome: &Outcome) -> Value {
+pub fn tree(outcome: &Outcome) -> Value {
     outcome.ends_with(0);
     outcome.objects().pop().expect("a line about the tree")
 }
 
-fn names(outcome: &Outcome, action: &str) -> Vec<String> {
+pub fn names(outcome: &Outcome, action: &str) -> Vec<String> {
     let objects = outcome.objects();
     let named = objects.iter().filter(|line| line["event"] == "name" && line["action"] == action);
     let mut names: Vec<_> = named.map(|line| line["path"].as_str().expect("a path").to_owned()).collect();
@@ -24,29 +24,29 @@ fn names(outcome: &Outcome, action: &str) -> Vec<String> {
 }
 
 /// A tree and its copy, in one direction.
-struct Way {
+pub struct Way {
     _server: Server,
-    source: String,
-    target: String,
+    pub source: String,
+    pub target: String,
     /// Where source and copy are.
-    top: &'static str,
-    copy: &'static str,
-    scene: Scene,
+    pub top: &'static str,
+    pub copy: &'static str,
+    pub scene: Scene,
 }
 
 impl Way {
-    fn run(&self, options: &[&str]) -> Outcome {
+    pub fn run(&self, options: &[&str]) -> Outcome {
         let ends = [self.source.as_str(), self.target.as_str()];
         self.scene.run(["sync"].iter().chain(options).copied().chain(ends))
     }
 
-    fn at(&self, name: &str) -> PathBuf {
+    pub fn at(&self, name: &str) -> PathBuf {
         self.scene.path(format!("{}/{name}", self.copy))
     }
 }
 
 /// Each direction, behind a first `sync` with these options.
-fn synced(files: usize, serving: &[&str], options: &[&str], check: impl Fn(&Way)) {
+pub fn synced(files: usize, serving: &[&str], options: &[&str], check: impl Fn(&Way)) {
     for down in [false, true] {
         let scene = Scene::new();
         plant(&scene, "tree", files, 1);
@@ -242,15 +242,30 @@ fn what_is_excluded_stays_in_a_directory_that_goes_and_so_does_what_holds_it() {
 fn b09_nothing_is_removed_when_part_of_the_source_could_not_be_read() {
     let scene = Scene::new();
     plant(&scene, "tree", 10, 1);
-    let server = scene.serve();
-    let url = server.url("copy");
-    scene.run(["sync", "tree", &url]).ends_with(0);
     scene.write("server/copy/surplus", b"surplus");
-    // A file that cannot be put: a directory is in its way.
-    scene.write("tree/blocked", b"blocked");
-    scene.write("server/copy/blocked/file", b"in the way");
-    scene.run(["sync", "--delete", "tree", &url]).ends_with(1).says(&["were not removed"]);
+    let server = scene.serve();
+    // A directory that nobody can read to its end: its path is longer than any that is copied.
+    let name = "n".repeat(250);
+    let deep = scene.path("tree/deep");
+    let script = format!("mkdir deep && cd -P deep && for i in $(seq 140); do mkdir {name} && cd -P {name}; done");
+    let run = |words: &[&str]| {
+        assert!(
+            std::process::Command::new("bash")
+                .args(words)
+                .current_dir(scene.path("tree"))
+                .status()
+                .expect("bash runs")
+                .success()
+        );
+    };
+    run(&["-c", &script]);
+    let outcome = scene.run(["sync", "--delete", "tree", &server.url("copy")]);
+    outcome.ends_with(1).says(&["were not removed", "command of its own"]);
+    // The name is told by its start and its length.
+    assert!(outcome.messages.lines().all(|line| line.len() < 1000), "{}", outcome.messages.len());
     assert!(scene.path("server/copy/surplus").exists());
+    run(&["-c", "rm -rf deep ../server/copy/deep"]);
+    assert!(!deep.exists());
 }
 
 #[test]
@@ -286,7 +301,7 @@ fn what_fails_is_named_however_short_its_name_is() {
     scene.write("tree/a", b"a");
     scene.write("server/copy/a/in/the/way", b"x");
     let server = scene.serve();
-    scene.run(["sync", "tree", &server.url("copy")]).ends_with(1).says(&["a: is a directory"]);
+    scene.run(["sync", "tree", &server.url("copy")]).ends_with(1).says(&["a: a directory with something in it"]);
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! Files whose zeros take no room: on a disk and in memory, in one go, over what an earlier attempt left, and in groups.
 
-use crate::bench::{Scratch, commit, path, request};
+use crate::bench::{Scratch, Tags, commit, path, request};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::Arc;
 use xdfs_xio::store::{Existing, LocalStore, Resume, SmallFile, Stage, StageRequest, Store};
 
 const SIZE: usize = 8 << 20;
@@ -83,7 +84,7 @@ fn a_file_may_be_longer_than_the_disk_where_only_zeros_are() {
 #[test]
 fn what_an_earlier_attempt_left_is_no_longer_there_where_zeros_come() {
     for scratch in [Scratch::on_disk(), Scratch::on_tmpfs()] {
-        let store = || LocalStore::open_root(scratch.path(), true).unwrap();
+        let store = || LocalStore::open_root(scratch.path(), true).unwrap().with_journal_tags(Arc::new(Tags(1)));
         // Room for all of it was taken, and some of it has other bytes than it is to have.
         let stage = store().stage(&asked(false)).unwrap();
         write(&stage, &vec![0xee; SIZE], [0, 1, 9]);
@@ -103,7 +104,7 @@ fn what_an_earlier_attempt_left_is_no_longer_there_where_zeros_come() {
 #[test]
 fn what_has_holes_can_be_gone_on_with_like_any_other() {
     for scratch in [Scratch::on_disk(), Scratch::on_tmpfs()] {
-        let store = || LocalStore::open_root(scratch.path(), true).unwrap();
+        let store = || LocalStore::open_root(scratch.path(), true).unwrap().with_journal_tags(Arc::new(Tags(1)));
         let stage = store().stage(&asked(true)).unwrap();
         write(&stage, &content(), [2, 6, 7, 15]);
         assert!(stage.keep());

@@ -1,6 +1,6 @@
 //! Part files that are gone on with, in a directory of this machine: what is joined, what is not, and who may write.
 
-use crate::bench::{commit, path};
+use crate::bench::{Tags, commit, names_under, path};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,16 +10,16 @@ use xdfs_xio::store::{
     Base, CommitRequest, Existing, Hashes, LocalStore, Noted, Resume, Stage, StageRequest, Store, noted,
 };
 
-const SIZE: u64 = 8 << 20;
+pub(crate) const SIZE: u64 = 8 << 20;
 const PIECE: usize = 1 << 20;
 /// Every attempt has the same.
-const TRANSFER: [u8; 16] = [0x5a; 16];
+pub(crate) const TRANSFER: [u8; 16] = [0x5a; 16];
 
 /// A directory of a test's own, removed when it passes.
-struct Folder(PathBuf);
+pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let name = format!("xdfs-resume-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
         let folder = std::env::temp_dir().join(name);
@@ -28,15 +28,22 @@ impl Folder {
     }
 
     /// A store as another process would open it: it knows nothing of what is being written.
-    fn store(&self) -> LocalStore {
-        LocalStore::open_root(&self.0, true).unwrap()
+    pub(crate) fn store(&self) -> LocalStore {
+        self.store_with_key(1)
     }
 
-    fn names(&self) -> Vec<String> {
-        let entries = std::fs::read_dir(&self.0).unwrap();
-        let mut names: Vec<_> = entries.map(|one| one.unwrap().file_name().to_string_lossy().into_owned()).collect();
-        names.sort();
-        names
+    pub(crate) fn store_with_key(&self, key: u8) -> LocalStore {
+        LocalStore::open_root(&self.0, true).unwrap().with_journal_tags(Arc::new(Tags(key)))
+    }
+
+    /// Every name below, but not that of a directory which has something in it.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let names = names_under(&self.0).into_iter().map(|name| String::from_utf8(name).unwrap());
+        let is_empty = |name: &String| {
+            let path = self.0.join(name);
+            !path.is_dir() || std::fs::read_dir(path).unwrap().next().is_none()
+        };
+        names.filter(is_empty).collect()
     }
 }
 
@@ -48,7 +55,7 @@ impl Drop for Folder {
     }
 }
 
-fn request(source: &[u8]) -> StageRequest {
+pub(crate) fn request(source: &[u8]) -> StageRequest {
     StageRequest {
         target: path("target"),
         size: Some(SIZE),
@@ -66,19 +73,19 @@ fn request(source: &[u8]) -> StageRequest {
     }
 }
 
-fn extent(from: u64, to: u64) -> Extent {
+pub(crate) fn extent(from: u64, to: u64) -> Extent {
     Extent::new(from, to - from).unwrap()
 }
 
 /// Writes the pieces with these numbers.
-fn write(stage: &Stage, pieces: impl IntoIterator<Item = u64>) {
+pub(crate) fn write(stage: &Stage, pieces: impl IntoIterator<Item = u64>) {
     for piece in pieces {
         stage.write(&vec![piece as u8 + 1; PIECE], piece * PIECE as u64).unwrap();
     }
 }
 
 /// A part file as a killed program leaves it: three pieces noted, a fourth written behind the marker.
-fn left(folder: &Folder, source: &[u8]) -> Vec<String> {
+pub(crate) fn left(folder: &Folder, source: &[u8]) -> Vec<String> {
     let stage = folder.store().stage(&request(source)).unwrap();
     write(&stage, [0, 1, 4]);
     stage.checkpoint().unwrap();
@@ -271,7 +278,7 @@ fn hashed() -> Vec<Noted> {
 }
 
 /// A request of whoever compares what is in doubt.
-fn comparing(source: &[u8]) -> StageRequest {
+pub(crate) fn comparing(source: &[u8]) -> StageRequest {
     let mut asked = request(source);
     asked.resume.iter_mut().for_each(|resume| resume.hashed = true);
     asked

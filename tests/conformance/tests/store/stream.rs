@@ -104,10 +104,33 @@ fn zero_is_endless_or_exactly_as_long_as_asked() {
 }
 
 #[test]
-fn the_memory_export_offers_zero_and_null_and_nothing_else() {
+fn random_bytes_are_the_same_at_each_look_and_hold_no_pattern() {
+    let endless = Source::random(None).unwrap();
+    assert!(!endless.is_zero() && endless.attributes().size.is_none() && endless.identity().is_none());
+    let read = |offset: u64, length: usize| {
+        let mut bytes = vec![0; length];
+        endless.read_exact_at(&mut bytes, offset).unwrap();
+        bytes
+    };
+    // Over the end of the block that is repeated, in one piece and in many.
+    let (from, length) = ((4 << 20) - 100_000, 300_000);
+    let pieces = (0..length as u64).step_by(70_001).map(|at| read(from + at, 70_001.min(length - at as usize)));
+    let whole = read(from, length);
+    assert!(pieces.collect::<Vec<_>>().concat() == whole);
+    let mut counts = [0; 256];
+    whole.iter().for_each(|byte| counts[usize::from(*byte)] += 1);
+    assert!(counts.iter().all(|count| (900..1_500).contains(count)), "{counts:?}");
+    let ten = Source::random(Some(10)).unwrap();
+    assert_eq!((ten.read_at(&mut [0; 16], 4).unwrap(), ten.read_at(&mut [0; 16], 11).unwrap()), (6, 0));
+}
+
+#[test]
+fn the_memory_export_offers_zero_random_and_null_and_nothing_else() {
     let export = MemoryExport;
     assert!(export.open(&path("zero")).unwrap().is_zero());
     assert_eq!(export.attributes(&path("zero")).unwrap().kind, FileKind::Regular);
+    assert_eq!(export.attributes(&path("random")).unwrap().size, None);
+    assert!(!export.open(&path("random")).unwrap().is_zero());
     assert_eq!(export.attributes(&path("")).unwrap().kind, FileKind::Directory);
     for existing in [Existing::Replace, Existing::Keep] {
         let null = export.stage(&request("null", existing)).unwrap();

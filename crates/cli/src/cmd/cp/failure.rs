@@ -5,9 +5,6 @@ use xdfs_client::{Error, ErrorKind};
 use crate::exit::{Exit, Failure, Side};
 use crate::output::Item;
 
-/// The number of "broken pipe" on Linux.
-const EPIPE: u16 = 32;
-
 /// One file that failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Failed {
@@ -60,6 +57,15 @@ impl Failed {
         Self::new(&item.source, error, Side::Peer)
     }
 
+    /// Somebody asked to stop while it failed, or before it was tried again: that is why it is not there.
+    pub(super) fn cancelled(self) -> Self {
+        if self.kind == Some(ErrorKind::Cancelled) {
+            return self;
+        }
+        let error = Error::new(ErrorKind::Cancelled, ErrorKind::Cancelled.text());
+        Self { connected: self.connected, ..Self::new(&self.path, error, Side::Here) }
+    }
+
     fn new(path: &str, error: Error, side: Side) -> Self {
         let exit = Exit::of_error(&error, side);
         let what = error.to_string();
@@ -86,11 +92,6 @@ fn advice(kind: ErrorKind, side: Side) -> &'static str {
         (ErrorKind::Busy | ErrorKind::Draining, _) => "try again later",
         _ => "",
     }
-}
-
-/// Whether whoever read standard output has gone away: then nobody wants the rest.
-pub(super) fn is_broken_pipe(error: &Error) -> bool {
-    error.errno == EPIPE
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ mod items;
 mod moving;
 mod retry;
 mod tree;
+mod unfinished;
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -15,25 +16,31 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use xdfs_client::wire::FileType;
 use xdfs_client::{Error, ErrorKind, Existing, Facts, GetOptions, Payload, PutOptions, Verify};
+use xdfs_server::users::State;
 use xdfs_xio::store::{Base, FileKind, LocalPlace, Source, Stage, expired_before};
 
 use self::failure::Failed;
 use self::items::{Download, Upload};
 use self::moving::{Moving, Outcome, Staged};
-use self::retry::Patience;
+use self::unfinished::Mark;
 use super::remote::{Sessions, Wishes, check_congestion, wire_name};
 use crate::descriptors;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Item};
 use crate::plan::{Check, Copies, CopyPlan, Format, Local, LocalTarget, LoginPlan, Options, TreePlan, WhenDone};
 use crate::signal;
+use crate::state;
 use crate::text::printable_path;
 use crate::url::Url;
 
+pub(super) use self::retry::Patience;
 pub(super) use tree::sync;
 
 /// Carries out a copy; failed files are told and do not stop the others.
 pub(crate) fn run(plan: CopyPlan) -> Result<Exit, Failure> {
+    if matches!(plan.copies, Copies::Download { .. }) {
+        load_journal_key(&plan.login);
+    }
     with_sessions(&plan.options, plan.format, &plan.login, |copy| {
         let exits = match &plan.copies {
             Copies::Upload { sources, target } => copy.upload_all(sources, target, plan.tree.as_ref())?,
@@ -41,6 +48,14 @@ pub(crate) fn run(plan: CopyPlan) -> Result<Exit, Failure> {
         };
         Ok(Exit::of_all(&exits))
     })
+}
+
+/// Takes the key of journals from the state folder, so that what an earlier command downloaded is trusted. Without a folder that can
+/// be written, what was interrupted is compared with its source.
+fn load_journal_key(login: &LoginPlan) {
+    let folder = state::folder(login.state.as_deref()).ok();
+    let key = folder.and_then(|folder| State::create(&folder).and_then(|state| state.journal_key()).ok());
+    key.into_iter().for_each(xdfs_client::use_journal_key);
 }
 
 /// Does something with sessions as they are wished, and ends them in order.
@@ -52,7 +67,9 @@ fn with_sessions(
 ) -> Result<Exit, Failure> {
     let stop = signal::stop_flag()?;
     let mut output = output::choose(format);
-    let (channels, note) = descriptors::channels_that_fit(options.channels, descriptors::raise_limit());
+    let limit = descriptors::raise_limit();
+    descriptors::must_do(limit, false)?;
+    let (channels, note) = descriptors::channels_that_fit(options.channels, limit);
     if let Some(note) = note {
         output.note(&note);
     }
@@ -63,12 +80,15 @@ fn with_sessions(
         block: options.block,
         congestion: options.congestion.clone(),
         level: options.level,
+        retry: options.retry,
     };
     let sessions = Sessions::new(wishes, login.clone());
-    let mut copy = Copy { sessions, options, moving: Moving::new(output.as_mut(), stop), base: None };
+    let mut copy =
+        Copy { sessions, options, login: login.clone(), moving: Moving::new(output.as_mut(), stop), base: None };
     let exit = act(&mut copy)?;
-    if exit != Exit::Cancelled {
-        copy.sessions.close();
+    match exit {
+        Exit::Cancelled => copy.sessions.leave(),
+        _ => copy.sessions.close(),
     }
     Ok(exit)
 }
@@ -77,6 +97,7 @@ fn with_sessions(
 struct Copy<'a> {
     sessions: Sessions,
     options: &'a Options,
+    login: LoginPlan,
     moving: Moving<'a>,
     /// What had the present file's target name when its first attempt began.
     base: Option<Vec<u8>>,
@@ -126,10 +147,22 @@ impl Copy<'_> {
             }
         }
         let is_directory = |file: &Facts| file.kind == FileType::Directory;
-        let into = known.as_ref().is_none_or(|found| found.as_ref().is_some_and(is_directory));
-        // Of '.', '..' and '/' the content goes into the target, as of what has no name of its own.
-        let Some(name) = path.file_name().filter(|_| into) else {
-            return self.tree_up(path, target, known, tree);
+        let mark = Mark::up(&self.login, path, target);
+        let there = known.as_ref().is_none_or(|found| found.as_ref().is_some_and(is_directory));
+        // What an earlier attempt left unfinished is gone on with; a slash says "into" all the same.
+        let into = there && (several || target.directory || !mark.stands());
+        // Of 'x/.', '.', '..' and '/' the content goes into the target, as of what has no name of its own.
+        let own = path.file_name().filter(|_| !path.as_os_str().as_bytes().ends_with(b"/."));
+        let Some(name) = own.filter(|_| into) else {
+            let may_be_ours = known.as_ref().is_some_and(|found| found.as_ref().is_none_or(is_directory));
+            let begun = may_be_ours && !tree.atomic && !tree.dry_run && own.is_some();
+            let exit =
+                self.under_mark(begun.then_some(&mark), &|copy| copy.tree_up(path, target, known.clone(), tree))?;
+            // Nothing was begun: what is made there later is another's.
+            if begun && matches!(exit, Exit::SomeFailed | Exit::Refused) && matches!(self.look(target), Ok(None)) {
+                mark.clear();
+            }
+            return Ok(exit);
         };
         let inside = target.join(name.as_bytes()).map_err(|error| {
             Failure::new(Exit::Usage, format!("{}: the server could not name it: {error}", printable_path(path)))
@@ -137,11 +170,23 @@ impl Copy<'_> {
         self.tree_up(path, &inside, None, tree)
     }
 
+    /// Copies a tree to a new name, or goes on with it there; the mark stays until it is whole.
+    fn under_mark(
+        &mut self,
+        mark: Option<&Mark>,
+        copy: &dyn Fn(&mut Self) -> Result<Exit, Failure>,
+    ) -> Result<Exit, Failure> {
+        mark.into_iter().for_each(Mark::set);
+        let exit = copy(self)?;
+        mark.filter(|_| exit == Exit::Done).into_iter().for_each(Mark::clear);
+        Ok(exit)
+    }
+
     fn upload_with_patience(&mut self, pair: &Upload, number: (usize, usize)) -> Result<Outcome, Failed> {
         // What came out of a pipe cannot be read again.
         let again = match &pair.source {
             Local::File(path) => path.is_file(),
-            Local::Zero(_) => true,
+            Local::Zero(_) | Local::Random(_) => true,
             Local::Stdin => false,
         };
         self.with_patience(&pair.target, again, |copy| copy.upload(pair, number))
@@ -168,15 +213,11 @@ impl Copy<'_> {
         self.moving.begin();
         self.base = None;
         loop {
-            let mut failed = match attempt(self) {
+            let failed = match attempt(self) {
                 Ok(outcome) => return Ok(outcome.after(patience.attempts())),
                 Err(failed) => failed,
             };
-            if self.moving.stopped() || !patience.again(&failed, self.moving.reached()) {
-                failed.failure.message.push_str(&patience.story());
-                return Err(failed);
-            }
-            self.moving.tell_again(&failed);
+            self.moving.wait_for_another(&mut patience, failed)?;
             self.sessions.forget(server);
         }
     }
@@ -247,9 +288,22 @@ impl Copy<'_> {
             if let (Some(tree), LocalTarget::Path(path)) = (tree, target) {
                 match self.look(source) {
                     Ok(Some(file)) if file.kind == FileType::Directory => {
-                        let into = into_directory.then(|| source.name()).flatten();
+                        let mark = Mark::down(&self.login, source, path);
+                        let slash = path.as_os_str().as_bytes().ends_with(b"/");
+                        let into = into_directory && (sources.len() > 1 || slash || !mark.stands());
+                        let own = source.name().filter(|_| !source.contents);
+                        let into = own.filter(|_| into);
+                        let begun = into.is_none() && !tree.atomic && !tree.dry_run && own.is_some();
                         let path = into.map_or_else(|| path.clone(), |name| path.join(OsStr::from_bytes(name)));
-                        exits.push(self.tree_down(source, &path, tree)?);
+                        let begun = begun.then_some(&mark);
+                        let exit = self.under_mark(begun, &|copy| copy.tree_down(source, &path, tree));
+                        // Nothing was begun: what is made there later is another's.
+                        if begun.is_some()
+                            && path.symlink_metadata().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+                        {
+                            mark.clear();
+                        }
+                        exits.push(exit?);
                         continue;
                     }
                     Ok(_) => {}
@@ -288,8 +342,7 @@ impl Copy<'_> {
         let item = Item { source: pair.source.to_string(), target: target_name.clone(), number, count };
         let place = match &pair.target {
             LocalTarget::Path(path) => {
-                let place = LocalPlace::of(path.as_os_str().as_bytes());
-                Some(place.map_err(|error| Failed::of_local(&target_name, error))?)
+                Some(written_place(path).map_err(|error| Failed::of_local(&target_name, error))?)
             }
             LocalTarget::Stdout | LocalTarget::Null => None,
         };
@@ -339,7 +392,7 @@ impl Copy<'_> {
             if self.options.keep_existing && is_there(error.kind) {
                 return Ok(Outcome::Kept(item.clone()));
             }
-            if to_output && failure::is_broken_pipe(&error) {
+            if to_output && staged.began() && output::reader_is_gone() {
                 return Ok(Outcome::NotWanted);
             }
             Err(Failed::of_download(&item, error, staged.began()))
@@ -374,8 +427,16 @@ fn payload(source: &Local, options: &Options, stopped: &dyn Fn() -> bool) -> Res
         },
         Local::Stdin => input::open()?,
         Local::Zero(size) => Source::zero(Some(*size)),
+        Local::Random(size) => Source::random(Some(*size))?,
     };
     Payload::source(source, options.offset, options.length)
+}
+
+/// Where a download goes, with the key for its journal.
+fn written_place(path: &Path) -> Result<LocalPlace, Error> {
+    let mut place = LocalPlace::of(path.as_os_str().as_bytes())?;
+    place.store = xdfs_client::authenticated(place.store);
+    Ok(place)
 }
 
 /// Whether a download goes into what stands at `path`. A directory that is missing, or that may not be looked at, is
@@ -391,6 +452,7 @@ fn shown_source(source: &Local) -> String {
         Local::File(path) => printable_path(path),
         Local::Stdin => "-".to_owned(),
         Local::Zero(size) => format!("zero:{size}"),
+        Local::Random(size) => format!("random:{size}"),
     }
 }
 

@@ -8,6 +8,7 @@ use xdfs_client::{Error, ErrorKind, Report, Safety, Session, Staging, Target, Tr
 use xdfs_xio::store::{Kept, Recovered, Stage};
 
 use super::failure::Failed;
+use super::retry::Patience;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Item, Output};
 use crate::plan::{Check, Options, WhenDone};
@@ -71,16 +72,30 @@ impl<'a> Moving<'a> {
     }
 
     /// How far the present file is.
-    pub(super) fn reached(&self) -> u64 {
+    fn reached(&self) -> u64 {
         self.reached
     }
 
     /// Tells that a file is tried again; once for each outage.
-    pub(super) fn tell_again(&mut self, failed: &Failed) {
+    fn tell_again(&mut self, failed: &Failed) {
         if !std::mem::replace(&mut self.told_loss, true) {
             let why = failed.kind.map_or("connection lost", ErrorKind::text);
             self.output.note(&format!("{}: {why}; trying again", failed.path));
         }
+    }
+
+    /// Waits until what failed is worth another attempt, and tells that there is one; else the failure as it is told to a person.
+    pub(super) fn wait_for_another(&mut self, patience: &mut Patience, mut failed: Failed) -> Result<(), Failed> {
+        let again = !self.stopped() && patience.again(&failed, self.reached());
+        if self.stopped() {
+            return Err(failed.cancelled());
+        }
+        if !again {
+            failed.failure.message.push_str(&patience.story());
+            return Err(failed);
+        }
+        self.tell_again(&failed);
+        Ok(())
     }
 
     /// The present tree is so far.

@@ -1,7 +1,7 @@
 //! Going on after a connection was lost: the same transfer again, which sends what is missing.
 //!
 //! Waits get longer from attempt to attempt and end at a deadline, which counts from the last moment at which anything moved.
-//! Only what passes by itself is tried again, and only once it had begun: a server that was never there, or that refuses,
+//! Only what passes by itself is tried again, and only once somebody had answered: a server that was never there, or that refuses,
 //! is told at once.
 
 use std::os::fd::AsFd;
@@ -20,7 +20,7 @@ const WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// How long one file is tried for.
 #[derive(Debug)]
-pub(super) struct Patience {
+pub(in crate::cmd) struct Patience {
     limit: Duration,
     wait: Duration,
     until: Option<Instant>,
@@ -31,12 +31,12 @@ pub(super) struct Patience {
 
 impl Patience {
     /// Gives up when nothing moved for `limit`.
-    pub(super) fn new(limit: Duration) -> Self {
+    pub(in crate::cmd) fn new(limit: Duration) -> Self {
         Self { limit, wait: WAIT_MIN, until: None, reached: 0, attempts: 0 }
     }
 
     /// Attempts after the first.
-    pub(super) fn attempts(&self) -> u64 {
+    pub(in crate::cmd) fn attempts(&self) -> u64 {
         self.attempts
     }
 
@@ -47,7 +47,11 @@ impl Patience {
             Some(ErrorKind::ConnectionLost | ErrorKind::TimedOut | ErrorKind::Draining | ErrorKind::Busy)
         );
         let begun = failed.connected || self.attempts > 0;
-        if !passes || !begun || self.limit.is_zero() {
+        if passes && begun { self.next_wait(reached, now) } else { None }
+    }
+
+    fn next_wait(&mut self, reached: u64, now: Instant) -> Option<Duration> {
+        if self.limit.is_zero() {
             return None;
         }
         if reached > self.reached || self.until.is_none() {
@@ -66,19 +70,27 @@ impl Patience {
 
     /// Waits for the next attempt. False to give up, and when somebody asked to stop.
     pub(super) fn again(&mut self, failed: &Failed, reached: u64) -> bool {
-        let Some(wait) = self.next(failed, reached, Instant::now()) else { return false };
-        let Ok(stopped) = signal::wake_on_stop() else { return false };
-        !input::wait(stopped.as_fd(), Some(wait))
+        self.next(failed, reached, Instant::now()).is_some_and(waited)
+    }
+
+    /// The same after a connection that was lost before it was a session.
+    pub(in crate::cmd) fn again_connecting(&mut self) -> bool {
+        self.next_wait(0, Instant::now()).is_some_and(waited)
     }
 
     /// What was done about a failure, for its message.
-    pub(super) fn story(&self) -> String {
+    pub(in crate::cmd) fn story(&self) -> String {
         match self.attempts {
             0 => String::new(),
             1 => " (tried once more)".to_owned(),
             more => format!(" (tried {more} times more)"),
         }
     }
+}
+
+/// Waits. False when somebody asked to stop meanwhile.
+fn waited(wait: Duration) -> bool {
+    signal::wake_on_stop().is_ok_and(|stopped| !input::wait(stopped.as_fd(), Some(wait)))
 }
 
 #[cfg(test)]

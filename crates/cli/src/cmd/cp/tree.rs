@@ -29,11 +29,18 @@ use crate::url::Url;
 /// One direction of a tree, over one session after the other.
 trait Course {
     fn run(&mut self, session: &Session, observer: &mut dyn Observer) -> Ended;
+
+    /// Why nothing of the tree can be copied.
+    fn refused(&self, target: &str, error: Error) -> Failed;
 }
 
 impl Course for Upload {
     fn run(&mut self, session: &Session, observer: &mut dyn Observer) -> Ended {
         self.run(session, observer)
+    }
+
+    fn refused(&self, target: &str, error: Error) -> Failed {
+        Failed::of_peer(target, error)
     }
 }
 
@@ -41,10 +48,17 @@ impl Course for Download {
     fn run(&mut self, session: &Session, observer: &mut dyn Observer) -> Ended {
         self.run(session, observer)
     }
+
+    fn refused(&self, target: &str, error: Error) -> Failed {
+        Failed::of_local(target, error)
+    }
 }
 
 /// Carries out a `sync`.
 pub(in crate::cmd) fn sync(plan: &SyncPlan) -> Result<Exit, Failure> {
+    if matches!(plan.sides, Sides::Down(..)) {
+        super::load_journal_key(&plan.login);
+    }
     super::with_sessions(&plan.options, plan.format, &plan.login, |copy| match &plan.sides {
         Sides::Up(source, target) => copy.tree_up(source, target, None, &plan.tree),
         Sides::Down(source, target) => copy.tree_down(source, target, &plan.tree),
@@ -177,7 +191,7 @@ impl Copy<'_> {
         let mut failures = Failures::open(plan.failures.as_deref())?;
         self.moving.begin();
         let (ended, facts) = loop {
-            let mut failed = match self.sessions.with(server) {
+            let failed = match self.sessions.with(server) {
                 Ok((session, new)) => {
                     if new {
                         self.moving.greet(session, self.options);
@@ -205,11 +219,9 @@ impl Copy<'_> {
                 }
                 Err(failed) => Failed::of_session(&server.to_string(), failed),
             };
-            if self.moving.stopped() || !patience.again(&failed, self.moving.reached()) {
-                failed.failure.message.push_str(&patience.story());
+            if let Err(failed) = self.moving.wait_for_another(&mut patience, failed) {
                 return self.moving.tell(Err(failed));
             }
-            self.moving.tell_again(&failed);
             self.sessions.forget(server);
         };
         failures.close()?;
@@ -217,7 +229,7 @@ impl Copy<'_> {
             Ended::Stopped(summary) => (summary, true),
             Ended::Complete(summary) => (summary, false),
             Ended::Lost(_) => (Summary::default(), true),
-            Ended::Refused(error) => return self.moving.tell(Err(Failed::of_peer(target, error))),
+            Ended::Refused(error) => return self.moving.tell(Err(course.refused(target, error))),
         };
         let exit = match (stopped, summary.failed) {
             (true, _) => Exit::Cancelled,
@@ -225,12 +237,14 @@ impl Copy<'_> {
             (false, _) => Exit::SomeFailed,
         };
         let (source, target) = (source.to_owned(), target.to_owned());
-        let (channels, level) = facts;
-        let retries = patience.attempts();
-        let dry_run = plan.dry_run;
+        let ((channels, level), retries, dry_run) = (facts, patience.attempts(), plan.dry_run);
         let elapsed = started.elapsed();
         let tree = Tree { source, target, summary, elapsed, channels, level, retries, dry_run, ok: exit == Exit::Done };
         self.moving.tell_tree(&tree)?;
+        if stopped {
+            let message = format!("{}: cancelled; the same command goes on with the rest", tree.target);
+            self.moving.output().failed(&tree.target, ErrorKind::Cancelled, &message)?;
+        }
         Ok(exit)
     }
 
@@ -314,8 +328,13 @@ fn made(path: &Path, dry_run: bool) -> Result<(LocalStore, bool), Error> {
             Err(Error::new(ErrorKind::NotFound, text))
         }
         None => {
-            place.store.make_directory(&place.name, 0o777, false)?;
-            Ok((LocalPlace::of(trimmed.as_os_str().as_bytes())?.store, true))
+            let fresh = match place.store.make_directory(&place.name, 0o777, false) {
+                Ok(_) => true,
+                // Another copy to the same place made it meanwhile.
+                Err(error) if error.kind == ErrorKind::AlreadyExists => false,
+                Err(error) => return Err(error),
+            };
+            Ok((directory(&trimmed)?, fresh))
         }
     }
 }

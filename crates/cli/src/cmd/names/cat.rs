@@ -1,10 +1,35 @@
 //! `xdfs cat`: a download to standard output.
 
-use super::{Done, trouble, wire_name};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::{Done, Trouble, trouble, wire_name};
+use crate::exit::{Exit, Failure, Side};
+use crate::output::reader_is_gone;
 use crate::url::Url;
-use xdfs_client::{GetOptions, Session, Target};
+use xdfs_client::{ErrorKind, GetOptions, Session, Target, Transfer};
+use xdfs_xio::store::Stage;
 
 pub(super) fn run(session: &Session, url: &Url) -> Done {
-    let transfer = session.get(wire_name(url), Target::standard_output(), &GetOptions::default());
-    transfer.and_then(xdfs_client::Transfer::wait).map(drop).map_err(|error| trouble(url, &error))
+    let began = Arc::new(AtomicBool::new(false));
+    let begins = Arc::clone(&began);
+    let target = Target::stage(move |_, _| {
+        begins.store(true, Ordering::Release);
+        Stage::standard_output()
+    });
+    let transfer = session.get(wire_name(url), target, &GetOptions::default());
+    let Err(error) = transfer.and_then(Transfer::wait) else { return Ok(()) };
+    if !began.load(Ordering::Acquire) {
+        return Err(trouble(url, &error));
+    }
+    // Whoever read it wanted no more, of this file and of those behind it.
+    if reader_is_gone() {
+        return Err(Trouble::Output(Failure::new(Exit::Done, "")));
+    }
+    match Exit::of_error(&error, Side::Here) {
+        Exit::LocalStorage if !matches!(error.kind, ErrorKind::SourceChanged | ErrorKind::OutOfRange) => {
+            Err(Trouble::Output(Failure::new(Exit::LocalStorage, format!("cannot write to standard output: {error}"))))
+        }
+        _ => Err(trouble(url, &error)),
+    }
 }

@@ -1,18 +1,21 @@
 //! `xdfs du`: bytes below a name. Many directories are asked for at a time; what is remembered is those that are still to come,
-//! and files that have several names.
+//! and files that have several names, both within a bound: a server may list without end.
 
-use super::{Done, Trouble, amount, trouble, wire_name};
+use super::{Done, HELD_BYTES_MAX, NAME_BYTES, Trouble, amount, shortened, trouble, unnameable, wire_name};
 use crate::exit::{Exit, Failure, Side};
 use crate::output::{JsonLines, complain, print};
 use crate::plan::NamesPlan;
 use crate::url::Url;
 use serde::Serialize;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use xdfs_client::wire::{FileType, Wanted};
 use xdfs_client::{Error, ErrorKind, Pages, Session};
 
 /// Directories that are asked for before their turn comes.
 const AHEAD: usize = 32;
+
+/// Files with several names that are remembered, so that each is counted once.
+const SEVERAL_MAX: usize = 4_000_000;
 
 #[derive(Serialize, Default)]
 #[serde(tag = "event", rename = "du")]
@@ -30,7 +33,7 @@ struct Line {
 
 /// A directory that is still to be counted.
 struct Waiting<'s> {
-    name: Vec<u8>,
+    url: Url,
     pages: Option<Result<Pages<'s>, Error>>,
 }
 
@@ -39,7 +42,12 @@ struct Counting<'s> {
     line: Line,
     /// How the first directory failed that could not be read.
     failed: Option<(Exit, ErrorKind)>,
-    waiting: VecDeque<Waiting<'s>>,
+    /// The last one has its turn next: what waits is one way down and what lies beside it.
+    waiting: Vec<Waiting<'s>>,
+    /// Bytes of their names.
+    held: usize,
+    /// How many of them were asked for.
+    asked: usize,
     several: BTreeSet<[u8; 16]>,
 }
 
@@ -48,9 +56,14 @@ const WANTED: Wanted = Wanted::SIZE.and(Wanted::ALLOCATED).and(Wanted::LINKS).an
 pub(super) fn run(plan: &NamesPlan, session: &Session, url: &Url, human: bool) -> Done {
     let top = session.look(wire_name(url), WANTED).map_err(|error| trouble(url, &error))?;
     let line = Line { url: url.to_string(), ..Line::default() };
-    let mut counting = Counting { session, line, failed: None, waiting: VecDeque::new(), several: BTreeSet::new() };
-    counting.add(wire_name(url), top.kind, [top.size, top.allocated, top.links], top.inode);
-    counting.run(url);
+    let (waiting, several) = (Vec::new(), BTreeSet::new());
+    let mut counting = Counting { session, line, failed: None, waiting, held: 0, asked: 0, several };
+    let counted = counting.add(top.kind, [top.size, top.allocated, top.links], top.inode);
+    counted.map_err(|error| trouble(url, &error))?;
+    if top.kind == FileType::Directory {
+        counting.wait(url.clone()).map_err(|error| trouble(url, &error))?;
+    }
+    counting.run();
     let (line, failed) = (counting.line, counting.failed);
     if plan.json {
         JsonLines.write(&line)?;
@@ -64,48 +77,86 @@ pub(super) fn run(plan: &NamesPlan, session: &Session, url: &Url, human: bool) -
 }
 
 impl<'s> Counting<'s> {
-    fn run(&mut self, url: &Url) {
-        loop {
-            for next in self.waiting.iter_mut().take(AHEAD).filter(|next| next.pages.is_none()) {
-                next.pages = Some(self.session.list(&next.name, WANTED));
-            }
-            let Some(Waiting { name, pages: Some(pages) }) = self.waiting.pop_front() else { return };
-            if let Err(error) = pages.and_then(|pages| self.count(&name, pages)) {
-                complain(&format!("{url}: '{}': {}", crate::text::printable(&name), error.kind.text()));
+    fn run(&mut self) {
+        while let Some(mut next) = self.waiting.pop() {
+            self.held -= size(&next.url);
+            self.asked -= usize::from(next.pages.is_some());
+            let pages = next.pages.take().unwrap_or_else(|| self.session.list(wire_name(&next.url), WANTED));
+            self.ask_ahead();
+            if let Err(error) = pages.and_then(|pages| self.count(&next.url, pages)) {
+                let said = if error.errno == 0 { shortened(&error) } else { error.kind.text().to_owned() };
+                complain(&format!("{}: {said}", shortened(&next.url)));
                 self.line.unread += 1;
                 self.failed.get_or_insert((Exit::of_error(&error, Side::Peer), error.kind));
             }
         }
     }
 
-    fn count(&mut self, directory: &[u8], pages: Pages<'s>) -> Result<(), Error> {
+    fn ask_ahead(&mut self) {
+        for next in self.waiting.iter_mut().rev().take(AHEAD).filter(|next| next.pages.is_none()) {
+            if self.asked == AHEAD {
+                return;
+            }
+            self.asked += 1;
+            next.pages = Some(self.session.list(wire_name(&next.url), WANTED));
+        }
+    }
+
+    /// Counts what a directory lists. What is wrong with one of the directories in it is told when the others have been counted.
+    fn count(&mut self, directory: &Url, pages: Pages<'s>) -> Result<(), Error> {
+        let mut wrong = None;
         for page in pages {
             let page = page?;
             for entry in page.entries().into_iter().flatten() {
-                let name = [directory, b"/", entry.name].concat();
                 let told = &entry.attributes;
-                self.add(name, told.kind, [told.size, told.allocated, told.links], told.inode);
+                self.add(told.kind, [told.size, told.allocated, told.links], told.inode)?;
+                if told.kind == FileType::Directory {
+                    match directory.below(entry.name) {
+                        Some(url) => self.wait(url)?,
+                        None => drop(wrong.get_or_insert_with(|| unnameable(directory, entry.name))),
+                    }
+                }
             }
         }
+        wrong.map_or(Ok(()), Err)
+    }
+
+    /// A directory is still to come.
+    fn wait(&mut self, url: Url) -> Result<(), Error> {
+        self.held += size(&url);
+        if self.held > HELD_BYTES_MAX {
+            self.held -= size(&url);
+            return Err(Error::new(
+                ErrorKind::LimitExceeded,
+                "more directories than can be remembered; count parts of it",
+            ));
+        }
+        self.waiting.push(Waiting { url, pages: None });
         Ok(())
     }
 
-    fn add(&mut self, name: Vec<u8>, kind: FileType, numbers: [Option<u64>; 3], inode: Option<[u8; 16]>) {
+    fn add(&mut self, kind: FileType, numbers: [Option<u64>; 3], inode: Option<[u8; 16]>) -> Result<(), Error> {
         let [size, allocated, links] = numbers.map(|number| number.unwrap_or(0));
         let directory = kind == FileType::Directory;
         let again = !directory && links > 1 && inode.is_some_and(|inode| !self.several.insert(inode));
         if again {
-            return;
+            return Ok(());
         }
-        self.line.allocated += allocated;
+        if self.several.len() > SEVERAL_MAX {
+            let text = "more files with several names than can be remembered; count parts of it";
+            return Err(Error::new(ErrorKind::LimitExceeded, text));
+        }
+        self.line.allocated = self.line.allocated.saturating_add(allocated);
         if kind == FileType::Regular {
-            self.line.bytes += size;
+            self.line.bytes = self.line.bytes.saturating_add(size);
         }
-        if directory {
-            self.line.directories += 1;
-            self.waiting.push_back(Waiting { name, pages: None });
-        } else {
-            self.line.files += 1;
-        }
+        let count = if directory { &mut self.line.directories } else { &mut self.line.files };
+        *count += 1;
+        Ok(())
     }
+}
+
+/// Bytes that are counted for a directory that waits.
+fn size(url: &Url) -> usize {
+    url.path.as_bytes().len() + NAME_BYTES
 }

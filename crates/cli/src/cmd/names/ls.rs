@@ -1,7 +1,7 @@
 //! `xdfs ls`: names in order where they are few, as they come where they are many.
 
 use super::stat::{SHOWN, Told, letters};
-use super::{Done, Trouble, amount, json_name, trouble, wire_name};
+use super::{Done, HELD_BYTES_MAX, NAME_BYTES, Trouble, amount, json_name, trouble, unnameable, wire_name};
 use crate::calendar;
 use crate::output::{JsonLines, print};
 use crate::plan::{NamesPlan, Verb};
@@ -9,10 +9,13 @@ use crate::text::printable;
 use crate::url::Url;
 use serde::Serialize;
 use xdfs_client::wire::{FileType, Wanted};
-use xdfs_client::{Facts, Session};
+use xdfs_client::{Error, ErrorKind, Facts, Session};
 
 /// Entries of a directory that are sorted unasked.
 const SORTED_MAX: usize = 10_000;
+
+/// Entries of a directory that are sorted when that is asked for.
+const ENTRIES_MAX: usize = 2_000_000;
 
 #[derive(Serialize)]
 #[serde(tag = "event", rename = "entry")]
@@ -49,32 +52,57 @@ pub(super) fn run(plan: &NamesPlan, session: &Session, url: &Url) -> Done {
     }
     let heads = plan.urls.len() > 1 || recursive;
     let mut way = vec![url.clone()];
+    // Bytes of their names, and what could not be named.
+    let (mut held, mut wrong) = (size(url), None);
     let mut first = true;
     while let Some(directory) = way.pop() {
+        held -= size(&directory);
         if heads && !plan.json {
             let gap = if first { "" } else { "\n" };
             print(&format!("{gap}{directory}:\n"))?;
         }
         first = false;
-        let mut below = listing.directory(session, &directory)?;
+        let mut below = listing.directory(session, &directory, &mut held, &mut wrong)?;
         below.reverse();
         way.append(&mut below);
     }
-    Ok(())
+    wrong.map_or(Ok(()), |error| Err(trouble(url, &error)))
+}
+
+/// Bytes that are counted for a directory that waits.
+fn size(url: &Url) -> usize {
+    url.path.as_bytes().len() + NAME_BYTES
 }
 
 impl Listing<'_> {
-    /// Shows one directory, and tells those in it where they are to be shown, too.
-    fn directory(&self, session: &Session, url: &Url) -> Result<Vec<Url>, Trouble> {
+    /// Shows one directory, and tells those in it where they are to be shown, too: their names are added to what is `held`, and one
+    /// that cannot be named is what is `wrong`.
+    fn directory(
+        &self,
+        session: &Session,
+        url: &Url,
+        held_bytes: &mut usize,
+        wrong: &mut Option<Error>,
+    ) -> Result<Vec<Url>, Trouble> {
         let mut pages = session.list(wire_name(url), self.wanted).map_err(|error| trouble(url, &error))?;
         let (mut held, mut below, mut many) = (Vec::new(), Vec::new(), false);
         for page in &mut pages {
             let page = page.map_err(|error| trouble(url, &error))?;
             for entry in page.entries().into_iter().flatten() {
                 if self.recursive && entry.attributes.kind == FileType::Directory {
-                    below.extend(url.below(entry.name));
+                    match url.below(entry.name) {
+                        Some(inside) => {
+                            *held_bytes += size(&inside);
+                            below.push(inside);
+                        }
+                        None => drop(wrong.get_or_insert_with(|| unnameable(url, entry.name))),
+                    }
                 }
                 held.push(Entry { name: entry.name.to_vec(), facts: Facts::from(&entry.attributes) });
+            }
+            if *held_bytes > HELD_BYTES_MAX || held.len() > ENTRIES_MAX {
+                let error = Error::new(ErrorKind::LimitExceeded, "more names than can be remembered; list parts of it");
+                return Err(trouble(url, &error));
             }
             many |= !self.sort && held.len() > SORTED_MAX;
             if many {

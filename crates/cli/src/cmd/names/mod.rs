@@ -21,6 +21,14 @@ use crate::output::{JsonLines, complain};
 use crate::plan::{NamesPlan, Verb};
 use crate::text::printable;
 use crate::url::Url;
+use xdfs_proto::base::path::{DEPTH_MAX, PATH_BYTES_MAX};
+
+/// Memory for names that were listed and have not had their turn: a million of usual length. What a server lists beyond that is not
+/// remembered.
+const HELD_BYTES_MAX: usize = 256 << 20;
+
+/// Bytes that are counted for a name besides its own.
+const NAME_BYTES: usize = 200;
 
 /// Channels of a session that makes many calls at a time.
 const CHANNELS: u16 = 4;
@@ -45,10 +53,38 @@ type Done = Result<(), Trouble>;
 fn trouble(url: &Url, error: &Error) -> Trouble {
     // The words of a kind alone: the error of a call names the remote name as the wire has it.
     let said = match error.errno {
-        0 => error.to_string(),
+        0 => shortened(error),
         _ => error.kind.text().to_owned(),
     };
-    Trouble::Told(Failure::new(Exit::of_error(error, Side::Peer), format!("{url}: {said}")), error.kind)
+    let message = format!("{}: {said}", shortened(url));
+    Trouble::Told(Failure::new(Exit::of_error(error, Side::Peer), message), error.kind)
+}
+
+/// The error of a directory below which nothing can be named: it lies deeper than a path may lead, or what the server calls it is no
+/// name.
+fn unnameable(directory: &Url, name: &[u8]) -> Error {
+    let start = name.get(..64).unwrap_or(name);
+    let text = format!(
+        "'{}' below {}: its path is longer than {PATH_BYTES_MAX} bytes or {DEPTH_MAX} directories, or this is no name",
+        printable(start),
+        shortened(directory)
+    );
+    Error::new(ErrorKind::InvalidPath, text)
+}
+
+/// Longest part of a message that names something: a path may have 32 KiB.
+const SHOWN_CHARACTERS_MAX: usize = 400;
+
+/// What is shown of a text that may be long: its start tells what it is about, its end what is wrong.
+fn shortened(text: &dyn std::fmt::Display) -> String {
+    let text = text.to_string();
+    let characters = text.chars().count();
+    if characters <= SHOWN_CHARACTERS_MAX {
+        return text;
+    }
+    let half = SHOWN_CHARACTERS_MAX / 2;
+    let (start, end) = (text.chars().take(half), text.chars().skip(characters - half));
+    start.chain("[...]".chars()).chain(end).collect()
 }
 
 /// Does what was planned to every name that it can be done to; the others are told and do not stop it.

@@ -1,6 +1,9 @@
 //! `xdfs rm`: names go in batches, a directory when what was in it is gone. Nothing that was not listed is removed.
+//!
+//! A server may list without end: names of a directory and those of the way down to it have a bound, a path has one, and a directory
+//! that is never empty is left.
 
-use super::{Done, Trouble, did, trouble, wire_name};
+use super::{Done, HELD_BYTES_MAX, NAME_BYTES, Trouble, did, shortened, trouble, unnameable, wire_name};
 use crate::ask;
 use crate::exit::{Exit, Failure};
 use crate::plan::NamesPlan;
@@ -12,6 +15,9 @@ use xdfs_proto::limits::CALLS_MAX;
 
 /// Names of a directory that are removed before it is listed anew.
 const NAMES_MAX: usize = 50_000;
+
+/// How often a directory that was emptied is emptied again because there is something in it.
+const ROUNDS_MAX: u32 = 100;
 
 pub(super) fn run(plan: &NamesPlan, session: &Session, url: &Url, (recursive, force): (bool, bool)) -> Done {
     let top = match session.look(wire_name(url), Wanted::NOTHING) {
@@ -34,26 +40,42 @@ pub(super) fn run(plan: &NamesPlan, session: &Session, url: &Url, (recursive, fo
             return Err(Trouble::Told(Failure::new(Exit::Cancelled, text), ErrorKind::Cancelled));
         }
     }
-    remove_tree(session, &wire_name(url)).map_err(|error| trouble(url, &error))?;
+    remove_tree(session, url).map_err(|error| trouble(url, &error))?;
     did(plan, "rm", url)
+}
+
+/// A directory on the way down to where it is at work.
+struct Level {
+    url: Url,
+    /// Directories in it that are still to be removed.
+    below: Vec<Vec<u8>>,
+    /// How often it was emptied.
+    rounds: u32,
 }
 
 /// Removes a directory with all it holds. The way down to where it is at work is all that is remembered besides the names of
 /// one directory.
-fn remove_tree(session: &Session, top: &[u8]) -> Result<(), Error> {
-    let mut way: Vec<(Vec<u8>, Vec<Vec<u8>>)> = vec![(top.to_vec(), empty(session, top)?)];
-    while let Some((directory, below)) = way.last_mut() {
-        if let Some(name) = below.pop() {
-            let next = [directory.as_slice(), b"/", &name].concat();
-            let inside = empty(session, &next)?;
-            way.push((next, inside));
+fn remove_tree(session: &Session, top: &Url) -> Result<(), Error> {
+    let mut held = 0;
+    let mut way = vec![Level { url: top.clone(), below: empty(session, top, &mut held)?.directories, rounds: 0 }];
+    while let Some(level) = way.last_mut() {
+        if let Some(name) = level.below.pop() {
+            held -= name.len() + NAME_BYTES;
+            let url = level.url.below(&name).ok_or_else(|| unnameable(&level.url, &name))?;
+            let below = empty(session, &url, &mut held)?.directories;
+            way.push(Level { url, below, rounds: 0 });
             continue;
         }
-        match session.remove_directory(&*directory) {
+        match session.remove_directory(wire_name(&level.url)) {
             // There was more than is remembered at a time, or somebody else adds to it.
             Err(error) if error.kind == ErrorKind::NotEmpty => {
-                let inside = empty(session, directory)?;
-                *below = inside;
+                let inside = empty(session, &level.url, &mut held)?;
+                level.rounds = if inside.whole { level.rounds + 1 } else { 0 };
+                if inside.nothing || level.rounds > ROUNDS_MAX {
+                    let text = format!("{}: never empty, though all that is listed was removed", shortened(&level.url));
+                    return Err(Error::new(ErrorKind::NotEmpty, text));
+                }
+                level.below = inside.directories;
             }
             other => {
                 other?;
@@ -64,22 +86,44 @@ fn remove_tree(session: &Session, top: &[u8]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Removes what is no directory in a directory, and tells the directories in it. An error of one name is the end: what is told
-/// as removed is gone with all it held.
-fn empty(session: &Session, directory: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
-    let (mut files, mut directories) = (Vec::new(), Vec::new());
-    'pages: for page in session.list(directory, Wanted::NOTHING)? {
+/// What a directory had in it.
+struct Inside {
+    /// The directories, which are still there.
+    directories: Vec<Vec<u8>>,
+    /// All of it was listed.
+    whole: bool,
+    /// It listed nothing at all.
+    nothing: bool,
+}
+
+/// Removes what is no directory in a directory, and tells the directories in it, whose names are added to what is `held`. An error of
+/// one name is the end: what is told as removed is gone with all it held.
+fn empty(session: &Session, directory: &Url, held: &mut usize) -> Result<Inside, Error> {
+    let (mut files, mut directories, mut whole) = (Vec::new(), Vec::new(), true);
+    'pages: for page in session.list(wire_name(directory), Wanted::NOTHING)? {
         for entry in page?.entries().into_iter().flatten() {
-            let of_kind = if entry.attributes.kind == FileType::Directory { &mut directories } else { &mut files };
-            of_kind.push(entry.name.to_vec());
-            if files.len() + directories.len() >= NAMES_MAX {
+            if entry.attributes.kind == FileType::Directory {
+                *held += entry.name.len() + NAME_BYTES;
+                directories.push(entry.name.to_vec());
+            } else {
+                files.push(entry.name.to_vec());
+            }
+            // One of each directory has its turn, however much is held.
+            if files.len() + directories.len() >= NAMES_MAX || *held >= HELD_BYTES_MAX {
+                whole = false;
                 break 'pages;
             }
         }
     }
+    let nothing = files.is_empty() && directories.is_empty();
+    unlink(session, directory, &files)?;
+    Ok(Inside { directories, whole, nothing })
+}
+
+fn unlink(session: &Session, directory: &Url, files: &[Vec<u8>]) -> Result<(), Error> {
     let mut pending: Vec<PendingReply> = Vec::new();
     for names in files.chunks(CALLS_MAX) {
-        let mut batch = Batch::new(directory);
+        let mut batch = Batch::new(wire_name(directory));
         names.iter().for_each(|name| batch.push(&Call::Unlink { path: name }));
         pending.push(session.call(&batch)?);
     }
@@ -89,12 +133,12 @@ fn empty(session: &Session, directory: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
             match outcome {
                 // Gone already: that is what was wanted.
                 Err(failure) if failure.kind != ErrorKind::NotFound => {
-                    let what = format!("'{}'", printable(&[directory, b"/", name].concat()));
+                    let what = format!("'{}'", printable(&[&wire_name(directory), b"/".as_slice(), name].concat()));
                     return Err(Error { errno: 0, ..failed(*failure, &what) });
                 }
                 _ => {}
             }
         }
     }
-    Ok(directories)
+    Ok(())
 }

@@ -96,7 +96,8 @@ impl Told {
         let (mtime, mtime_nanoseconds) = facts.modified.unzip();
         let (uid, gid) = facts.owner.unzip();
         let (target, target_escaped) = facts.target.as_deref().map(json_name).unzip();
-        let (user, group) = named(facts);
+        let (user, group) =
+            facts.names.as_ref().map_or((None, None), |(user, group)| (owner_json(user), owner_json(group)));
         Self {
             kind: word(facts.kind),
             size: facts.size,
@@ -139,8 +140,13 @@ fn time((seconds, nanoseconds): (i64, u32)) -> String {
     format!("{}.{nanoseconds:09} UTC", calendar::shown(seconds))
 }
 
-/// Names of owner and group, where they have any.
-pub(super) fn named(facts: &Facts) -> (Option<String>, Option<String>) {
+/// The name of an owner for JSON, where it has one.
+fn owner_json(name: &[u8]) -> Option<String> {
+    (!name.is_empty()).then(|| json_name(name).0)
+}
+
+/// Names of owner and group for a person, where they have any.
+fn named(facts: &Facts) -> (Option<String>, Option<String>) {
     let shown = |name: &[u8]| (!name.is_empty()).then(|| printable(name));
     facts.names.as_ref().map_or((None, None), |(user, group)| (shown(user), shown(group)))
 }

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use xdfs_proto::base::Level;
-use xdfs_server::config::{Audit, Confinement, Settings};
+use xdfs_secure::journal::JournalKey;
+use xdfs_server::audit::OnFailure;
+use xdfs_server::config::{Audit, Confinement, Settings, with_journals};
 use xdfs_server::privilege::Needs;
 use xdfs_server::users::State;
 use xdfs_server::{Access, Anonymous, Export, Keep, Policy, ServerLimits, SiteCertificate};
@@ -50,6 +52,7 @@ pub(super) struct Fixed {
     pub(super) confinement: Confinement,
     /// Where events go.
     pub(super) audit: Audit,
+    pub(super) audit_failure: OnFailure,
     /// Where its key and its users are.
     pub(super) state: PathBuf,
 }
@@ -60,6 +63,7 @@ impl Fixed {
             listen: plan.listen.or(settings.listen).unwrap_or(LISTEN),
             confinement: plan.confinement.unwrap_or(settings.confinement),
             audit: settings.log.audit.clone(),
+            audit_failure: settings.log.audit_failure,
             state: state::folder(plan.state.as_deref().or(settings.state.as_deref()))?,
         })
     }
@@ -70,6 +74,7 @@ impl Fixed {
             ("listen", self.listen != wanted.listen),
             ("confinement", self.confinement != wanted.confinement),
             ("audit", self.audit != wanted.audit),
+            ("audit-failure", self.audit_failure != wanted.audit_failure),
             ("state", self.state != wanted.state),
         ];
         keys.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
@@ -90,6 +95,7 @@ impl Offer {
         let fixed = Fixed::of(plan, &settings)?;
         let folder = running.map_or(&fixed.state, |running| &running.state).clone();
         let state = State::create(&folder).map_err(|error| failed(&error))?;
+        let key = state.journal_key().map_err(|error| failed(&error))?;
         let accounts = state.accounts().map_err(|error| failed(&error))?;
         let known = |user: &str| accounts.find(user).is_some();
         settings.check_users(known).map_err(|error| usage(&format_args!("--config {error}")))?;
@@ -99,14 +105,14 @@ impl Offer {
         let mut exports = Vec::new();
         let mut offered = Vec::new();
         for export in &plan.exports {
-            exports.push(open(export)?);
+            exports.push(open(export, &key, &settings.limits)?);
             if let Root::Directory(path) = &export.root {
                 offered.push(Offered { name: &export.name, path, writable: export.writable });
                 need(&mut needs, path, export.writable);
             }
         }
         let named: Vec<&str> = plan.exports.iter().map(|export| export.name.as_str()).collect();
-        let mut of_file = settings.open_exports().map_err(|error| usage(&format_args!("--config {error}")))?;
+        let mut of_file = settings.open_exports(&key).map_err(|error| usage(&format_args!("--config {error}")))?;
         of_file.retain(|export| !named.contains(&export.name()));
         for export in settings.exports.iter().filter(|export| !named.contains(&export.name.as_str())) {
             if let Some(path) = &export.directory {
@@ -191,16 +197,19 @@ fn need(needs: &mut Needs, path: &Path, writable: bool) {
     list.push(path.to_owned());
 }
 
-fn open(plan: &ExportPlan) -> Result<Export, Failure> {
+fn open(plan: &ExportPlan, key: &Arc<JournalKey>, limits: &ServerLimits) -> Result<Export, Failure> {
     let (writable, anonymous, keep) = (plan.writable, plan.anonymous, plan.keep);
     let access = Access { writable, anonymous, keep, ..Access::default() };
     let store: Arc<dyn Store> = match &plan.root {
         Root::Memory => Arc::new(MemoryExport),
-        Root::Directory(path) => Arc::new(LocalStore::open_root(path, plan.writable).map_err(|error| {
-            let (name, shown) = (&plan.name, printable_path(path));
-            let message = format!("--export {name}={shown}: {error}; name a directory that is there");
-            Failure::new(Exit::LocalStorage, message)
-        })?),
+        Root::Directory(path) => {
+            let store = LocalStore::open_root(path, plan.writable).map_err(|error| {
+                let (name, shown) = (&plan.name, printable_path(path));
+                let message = format!("--export {name}={shown}: {error}; name a directory that is there");
+                Failure::new(Exit::LocalStorage, message)
+            })?;
+            Arc::new(with_journals(store, &plan.name, key, limits))
+        }
     };
     Ok(Export::new(&plan.name, store, access))
 }

@@ -48,11 +48,8 @@ struct Told {
 impl Shown {
     /// This certificate, or none, is shown; `read` has told whatever there was to tell of it.
     pub(super) fn of(site: Option<&SiteCertificate>, now: u64) -> Self {
-        let told = site.map(|site| Told {
-            validity: site.validity().clone(),
-            soon: runs_out_soon(site.validity(), now),
-            next: 0,
-        });
+        let told =
+            site.map(|site| Told { validity: *site.validity(), soon: runs_out_soon(site.validity(), now), next: 0 });
         Self(Mutex::new(told))
     }
 
@@ -66,8 +63,8 @@ impl Shown {
     pub(super) fn look(&self, now: u64) -> Option<LogEvent> {
         let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let told = told.as_mut()?;
-        let event = |out| LogEvent::Certificate { until: told.validity.until.clone(), out };
-        if told.validity.until < calendar::shown_unsigned(now) {
+        let event = |out| LogEvent::Certificate { until: calendar::shown_unsigned(told.validity.until), out };
+        if told.validity.until < now {
             return (now >= told.next).then(|| {
                 told.next = now.saturating_add(AGAIN);
                 event(true)
@@ -80,7 +77,7 @@ impl Shown {
 }
 
 fn runs_out_soon(validity: &Validity, now: u64) -> bool {
-    validity.until < calendar::shown_unsigned(now.saturating_add(SOON))
+    validity.until < now.saturating_add(SOON)
 }
 
 /// Reads both files, which belong together. A certificate that nobody would take now is an error, and one that runs out soon
@@ -106,18 +103,16 @@ pub(super) fn read(chain: &Path, key: &Path) -> Result<SiteCertificate, Failure>
 
 /// Whether clients take a certificate at this second since 1970: a warning where not for long, an error where they do not.
 fn judge(validity: &Validity, now: u64) -> Result<Option<String>, String> {
-    let Validity { from, until } = validity;
-    let at = |seconds: u64| calendar::shown_unsigned(seconds);
-    if *until < at(now) {
+    let [from, until, here] = [validity.from, validity.until, now].map(calendar::shown_unsigned);
+    if validity.until < now {
         return Err(format!(
             "it ran out at {until} UTC, and no client would take it; renew it, or leave the certificate and its key away \
              to serve those who know the host key"
         ));
     }
-    if *from > at(now) {
+    if validity.from > now {
         return Err(format!(
-            "it is good from {from} UTC on, and here it is {}; is the clock of this machine right?",
-            at(now)
+            "it is good from {from} UTC on, and here it is {here}; is the clock of this machine right?"
         ));
     }
     Ok(runs_out_soon(validity, now)
@@ -140,22 +135,22 @@ mod tests {
     /// 2023-11-14 22:13:20.
     const NOW: u64 = 1_700_000_000;
 
-    fn judged(from: &str, until: &str) -> Result<Option<String>, String> {
-        judge(&Validity { from: from.to_owned(), until: until.to_owned() }, NOW)
+    fn judged(from: u64, until: u64) -> Result<Option<String>, String> {
+        judge(&Validity { from, until }, NOW)
     }
 
     #[test]
     fn a_certificate_is_refused_outside_of_its_time_and_complained_about_two_weeks_before_its_end() {
-        let long_ago = "1999-12-31 23:59:59";
-        assert_eq!(judged(long_ago, "2023-11-28 22:13:20"), Ok(None));
-        assert_eq!(judged("2023-11-14 22:13:20", "9999-12-31 23:59:59"), Ok(None));
-        let warning = judged(long_ago, "2023-11-28 22:13:19").unwrap().unwrap();
+        let long_ago = 946_684_799;
+        assert_eq!(judged(long_ago, NOW + SOON), Ok(None));
+        assert_eq!(judged(NOW, 253_402_300_799), Ok(None));
+        let warning = judged(long_ago, NOW + SOON - 1).unwrap().unwrap();
         assert!(warning.contains("2023-11-28 22:13:19 UTC") && warning.contains("SIGHUP"), "{warning}");
         // Good in its last second, too.
-        assert!(judged(long_ago, "2023-11-14 22:13:20").unwrap().is_some());
-        let over = judged(long_ago, "2023-11-14 22:13:19").unwrap_err();
+        assert!(judged(long_ago, NOW).unwrap().is_some());
+        let over = judged(long_ago, NOW - 1).unwrap_err();
         assert!(over.contains("ran out at 2023-11-14 22:13:19 UTC") && over.contains("renew"), "{over}");
-        let early = judged("2023-11-14 22:13:21", "2030-01-01 00:00:00").unwrap_err();
+        let early = judged(NOW + 1, 1_893_456_000).unwrap_err();
         assert!(early.contains("2023-11-14 22:13:20") && early.contains("clock"), "{early}");
     }
 
@@ -163,7 +158,7 @@ mod tests {
     fn a_certificate_that_runs_out_while_it_is_shown_is_told_in_time_at_its_end_and_every_day_after() {
         // 2023-11-28 22:13:20, in two weeks.
         let until = NOW + SOON;
-        let validity = Validity { from: calendar::shown_unsigned(0), until: calendar::shown_unsigned(until) };
+        let validity = Validity { from: 0, until };
         let shown = Shown::of(None, NOW);
         assert_eq!(shown.look(until + 1), None, "there is none");
         let told = Told { soon: runs_out_soon(&validity, NOW), validity, next: 0 };
@@ -189,7 +184,7 @@ mod tests {
         // In its last second it is good.
         assert_eq!(heard, [(NOW + 1, false), (until + 1, true), (until + AGAIN + 1, true)]);
         // What was told when it was read is not told again.
-        let validity = Validity { from: calendar::shown_unsigned(0), until: calendar::shown_unsigned(until) };
+        let validity = Validity { from: 0, until };
         *shown.0.lock().unwrap() = Some(Told { soon: runs_out_soon(&validity, NOW + 1), validity, next: 0 });
         assert_eq!(shown.look(NOW + 5), None);
         shown.take(Shown::of(None, NOW));

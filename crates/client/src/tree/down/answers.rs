@@ -1,18 +1,17 @@
 //! What the server answered, and what is made of it at home.
 
 use super::arrived::Arrived;
-use super::{Download, Entry, Source, Task, parse};
+use super::{Download, Entry, Source, Task, XATTR_ROOM, XATTR_ROOM_MAX, parse};
 use crate::tree::compare::{Names, There};
 use crate::tree::desk::Course;
 use crate::tree::directories::DirectoryId;
 use crate::tree::events::{Deed, Observer};
-use crate::tree::{STUCK, is_stuck, join};
+use crate::tree::{STUCK, is_stuck, join, must_not_be_reserved};
 use bytes::Bytes;
 use std::collections::btree_map;
 use xdfs_proto::base::{Error, ErrorKind};
-use xdfs_proto::limits;
-use xdfs_proto::wire::path::{Answer, Entry as Listed, FileType, Listing};
-use xdfs_xio::store::tree::Take;
+use xdfs_proto::wire::path::{Answer, Entry as Listed, FileType, Listing, Words};
+use xdfs_xio::store::tree::{Take, is_reserved};
 use xdfs_xio::store::{Store, Tree};
 
 impl Download {
@@ -43,17 +42,18 @@ impl Download {
                 }
                 Err(error) => self.failed(observer, &entry, &error),
             },
-            // It grew since it was listed.
-            (Task::Entry(entry), Err(error)) if error.kind == ErrorKind::TooLarge => self.desk.large.push_back(entry),
+            // It grew since it was listed, or the reply had no room for it. A transfer needs none, and is not asked again.
+            (Task::Entry(entry), Err(error))
+                if matches!(error.kind, ErrorKind::TooLarge | ErrorKind::LimitExceeded) =>
+            {
+                self.desk.large.push_back(entry);
+            }
             (Task::Entry(entry), outcome) => {
                 let error = outcome.err().unwrap_or_else(|| Error::new(ErrorKind::Protocol, "no content"));
                 self.failed(observer, &entry, &error);
             }
-            (Task::Check(entry), outcome) => self.checked(observer, entry, outcome),
-            (Task::Xattrs(path), Ok(Answer::Names(names))) => {
-                let of = |name: &[u8]| Task::Xattr { path: path.clone(), name: name.to_vec(), room: super::XATTR_ROOM };
-                self.desk.tasks.extend(names.map(of));
-            }
+            (Task::Check { entry, same }, outcome) => self.checked(observer, entry, same, outcome),
+            (Task::Xattrs { path, .. }, Ok(Answer::Names(names))) => self.ask_each_xattr(observer, &path, names),
             (Task::Xattr { path, name, .. }, Ok(Answer::Bytes(value))) => {
                 let set = parse(&path).and_then(|at| self.store.set_xattr(&at, &name, value));
                 if let Err(error) = set {
@@ -61,15 +61,36 @@ impl Download {
                 }
             }
             (Task::Xattr { path, name, room }, Err(error))
-                if error.kind == ErrorKind::LimitExceeded && room < limits::XATTR_BYTES_MAX =>
+                if error.kind == ErrorKind::LimitExceeded && room < XATTR_ROOM_MAX =>
             {
-                self.desk.tasks.push(Task::Xattr { path, name, room: limits::XATTR_BYTES_MAX + 16 });
+                self.desk.tasks.push(Task::Xattr { path, name, room: XATTR_ROOM_MAX });
             }
-            (Task::Xattrs(path) | Task::Xattr { path, .. }, outcome) => {
+            (Task::Xattrs { path, room }, Err(error))
+                if error.kind == ErrorKind::LimitExceeded && room < XATTR_ROOM_MAX =>
+            {
+                self.desk.tasks.push(Task::Xattrs { path, room: XATTR_ROOM_MAX });
+            }
+            (Task::Xattrs { path, .. } | Task::Xattr { path, .. }, outcome) => {
                 let error = outcome.err().unwrap_or_else(|| Error::new(ErrorKind::Protocol, "no attributes"));
                 self.reduced(observer, &path, &error);
             }
             (Task::Enter { .. } | Task::Finish(_), _) => {}
+        }
+    }
+
+    /// Asks for each extended attribute that may be kept.
+    fn ask_each_xattr(&mut self, observer: &mut dyn Observer, path: &[u8], names: Words<'_>) {
+        for name in names {
+            if self.options.keep.takes_xattr(name) {
+                let (path, name) = (path.to_vec(), name.to_vec());
+                self.desk.tasks.push(Task::Xattr { path, name, room: XATTR_ROOM });
+            } else {
+                let text = format!(
+                    "extended attribute '{}' is left out: it is worth as much as an owner, and owners and modes are not kept",
+                    name.escape_ascii()
+                );
+                self.reduced(observer, path, &Error::new(ErrorKind::Refused, text));
+            }
         }
     }
 
@@ -96,7 +117,7 @@ impl Download {
         if !more || stuck {
             let names = self.listed.remove(&id).unwrap_or_default();
             if !fresh {
-                self.find_surplus(observer, &above, &names);
+                self.find_surplus(observer, id, &above, &names);
             }
             self.settle(id);
         }
@@ -121,7 +142,7 @@ impl Download {
             this.books.summary.failed += 1;
             observer.failed(&path, error);
         };
-        let at = match parse(&path) {
+        let at = match must_not_be_reserved(entry.name).and_then(|()| parse(&path)) {
             Ok(at) => at,
             Err(error) => return fail(self, &error),
         };
@@ -139,39 +160,45 @@ impl Download {
             return fail(self, &Error::new(ErrorKind::Protocol, "the server listed this name twice"));
         }
         let source = Box::new(Source::of(told));
+        if told.kind == FileType::Directory {
+            self.books.directories.hold(id);
+            return self.desk.tasks.push(Task::Enter { parent: Some(id), path, source });
+        }
+        let Some(there) = self.partner(observer, id, &path, &at, told, there) else { return };
+        let entry = Entry { directory: id, path, source, alone: fresh || there.is_none(), tries: 0 };
         match (told.kind, there) {
-            (FileType::Directory, _) => {
-                self.books.directories.hold(id);
-                self.desk.tasks.push(Task::Enter { parent: Some(id), path, source });
-            }
-            (_, Some(There::Same)) => self.leave(observer, path),
+            (_, Some(There::Same)) => self.leave(observer, entry.path),
             (_, Some(There::OtherAttributes)) => {
-                self.skip(observer, &path);
-                self.give_attributes(observer, &Entry { directory: id, path, source, alone: false });
+                self.skip(observer, &entry.path);
+                self.give_attributes(observer, &entry);
             }
-            (_, Some(There::Directory)) => {
-                fail(self, &Error::new(ErrorKind::IsDirectory, "a directory is in the way; remove it first"));
-            }
+            (_, Some(_)) if self.options.keep_existing => self.skip(observer, &entry.path),
             (kind, _) if !self.options.keep.specials && !matches!(kind, FileType::Regular | FileType::Symlink) => {
                 self.books.summary.passed_over += 1;
             }
             (kind, there) => {
-                if there == Some(There::OtherKind)
-                    && !self.options.dry_run
-                    && let Err(error) = self.store.remove(&at)
-                {
-                    return fail(self, &error);
-                }
-                if self.options.keep.links && told.links.is_some_and(|links| links > 1) && self.is_second(&path, told) {
-                    return;
-                }
                 self.books.directories.hold(id);
-                let alone = fresh || there.is_none();
-                let entry = Entry { directory: id, path, source, alone };
-                let checked = self.options.checksum && there == Some(There::Older) && kind == FileType::Regular;
-                files.push(if checked { Task::Check(entry) } else { Task::Entry(entry) });
+                if let Err(error) = self.clear(observer, &at, there) {
+                    // It may be about a name in the directory that was to go: nothing follows for the names beside it.
+                    let inner = there.is_some_and(There::is_directory);
+                    let tell = if inner { Self::not_cleared } else { Self::refused };
+                    return tell(self, observer, &entry, &error);
+                }
+                files.push(match there {
+                    Some(There::Unhashed) => Task::Check { entry, same: true },
+                    Some(There::Older) if self.options.checksum && kind == FileType::Regular => {
+                        Task::Check { entry, same: false }
+                    }
+                    _ => Task::Entry(entry),
+                });
             }
         }
+    }
+
+    /// A directory in the place of an entry could not be removed.
+    fn not_cleared(&mut self, observer: &mut dyn Observer, entry: &Entry, error: &Error) {
+        self.books.in_the_way += 1;
+        self.failed(observer, entry, error);
     }
 
     /// It is there, as far as a listing tells.
@@ -186,29 +213,34 @@ impl Download {
     }
 
     /// Both sides have hashed what may be the same.
-    fn checked(&mut self, observer: &mut dyn Observer, entry: Entry, outcome: Result<Answer<'_>, Error>) {
+    fn checked(&mut self, observer: &mut dyn Observer, entry: Entry, same: bool, outcome: Result<Answer<'_>, Error>) {
         let theirs = match outcome {
             Ok(Answer::Hash { length, digest }) if length == entry.source.size => Some(digest),
             _ => None,
         };
         let ours = || crate::ends::Payload::source(self.store.open(&parse(&entry.path)?)?, 0, None)?.sum();
         if theirs.is_some_and(|theirs| ours().is_ok_and(|ours| ours == theirs)) {
+            if !same && !self.options.dry_run {
+                self.set_time(observer, &entry.path, entry.source.modified);
+                self.add_extras(observer, &entry);
+            }
             return self.done(observer, &entry, Deed::Skipped);
         }
         self.desk.tasks.push(Task::Entry(entry));
     }
 
     /// What the target has and the source does not.
-    fn find_surplus(&mut self, observer: &mut dyn Observer, above: &[u8], names: &Names) {
+    fn find_surplus(&mut self, observer: &mut dyn Observer, id: DirectoryId, above: &[u8], names: &Names) {
         if self.options.delete.is_none() || self.books.incomplete {
             return;
         }
         let Ok(at) = parse(above) else { return };
+        let before = self.surplus.count();
         let (options, surplus, mut kept) = (&self.options, &mut self.surplus, Ok(()));
         let listed = self.store.list(&at, b"", &mut |name, node| {
             let path = join(above, name);
             let directory = node.kind == xdfs_xio::store::tree::NodeKind::Directory;
-            if names.get(name).is_none() && options.takes(&path, directory) {
+            if names.get(name).is_none() && !is_reserved(name) && options.takes(&path, directory) {
                 let kind: &[u8] = if directory { b"d" } else { b"" };
                 kept = surplus.push(&path, kind).map(drop);
             }
@@ -217,6 +249,9 @@ impl Download {
         if let Err(error) = listed.map(drop).and(kept) {
             self.books.incomplete = true;
             observer.note(&error.message);
+        }
+        if self.surplus.count() > before {
+            self.touch_late(id);
         }
     }
 }

@@ -7,7 +7,8 @@ use crate::teller::Teller;
 use crate::tree::desk::Job;
 use crate::tree::events::Event;
 use bytes::Bytes;
-use xdfs_engine::blocking::{self, Blocking, Share};
+use xdfs_engine::blocking::{self, Blocking};
+use xdfs_engine::schedule::Share;
 use xdfs_proto::base::{Error, RelPath, Safety};
 use xdfs_proto::wire::path::Attributes;
 use xdfs_xio::store::{Existing, LocalStore, SmallFile, Store};
@@ -17,7 +18,7 @@ const WRITERS_MAX: usize = 4;
 
 /// The threads, started when they are needed.
 pub(super) fn writers() -> Blocking {
-    Blocking::new((blocking::cores() / 2).clamp(1, WRITERS_MAX))
+    Blocking::undivided((blocking::cores() / 2).clamp(1, WRITERS_MAX))
 }
 
 /// The small files of one reply.
@@ -91,8 +92,7 @@ impl Download {
         let answer = Teller::new(move |outcomes| drop(events.try_send(Event::Placed(number, outcomes))));
         let task = move || answer.tell(Ok(put(&store, &files, durable)));
         self.desk.flight.place(reply, Job::Place(entries));
-        // Every reply is a share of its own, so that each thread may have one. A task that is not taken says so by its answer,
-        // which it drops.
-        let _ = self.writers.submit(Share(number as u32), Box::new(task));
+        // A task that is not taken says so by its answer, which it drops.
+        let _ = self.writers.submit(&Share::default(), task);
     }
 }

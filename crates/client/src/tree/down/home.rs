@@ -1,11 +1,13 @@
 //! What is done at home: directories, links, attributes, and what is there already.
 
-use super::{Download, Entry, Source, Task, known_here, parse};
+use super::links::remove_all;
+use super::{Download, Entry, Source, Task, XATTR_ROOM, known_here, parse};
+use crate::tree::books::full_directory;
 use crate::tree::compare::There;
-use crate::tree::desk::Course;
+use crate::tree::desk::{Course, TRIES_MAX};
 use crate::tree::directories::DirectoryId;
-use crate::tree::events::Observer;
-use crate::tree::{has_mode, has_time, same_time};
+use crate::tree::events::{Deed, Observer};
+use crate::tree::{has_mode, has_time, noted, same_time};
 use xdfs_engine::kinds;
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
 use xdfs_proto::wire::path::{Attributes, FileType};
@@ -23,15 +25,74 @@ impl Download {
                 Ok(_) if self.options.keep_existing => {
                     return Err(Error::new(ErrorKind::NotDirectory, "something else is there, and is to be kept"));
                 }
-                Ok(_) => self.store.remove(&at)?,
+                Ok(_) => self.store.remove(&at).or_else(unless_gone)?,
                 Err(error) if error.kind == ErrorKind::NotFound => {}
                 Err(error) => return Err(error),
             }
         }
-        if !self.options.dry_run {
-            self.store.make_directory(&at, source.mode & 0o777 | 0o700, false)?;
+        if self.options.dry_run {
+            return Ok(true);
         }
-        Ok(true)
+        match self.store.make_directory(&at, source.mode & 0o777 | 0o700, false) {
+            // Another copy of the tree was faster.
+            Err(error) if error.kind == ErrorKind::AlreadyExists && self.is_directory(&at) => Ok(false),
+            made => made.map(|()| true),
+        }
+    }
+
+    fn is_directory(&self, at: &RelPath) -> bool {
+        self.store.node(at).is_ok_and(|node| node.kind == NodeKind::Directory) && self.store.has_name(at)
+    }
+
+    /// Whether what a name stands for is what the source has, and is called so: a file system may take two names for one.
+    pub(super) fn is_there(&self, entry: &Entry) -> bool {
+        let (Ok(at), source) = (parse(&entry.path), &entry.source) else { return false };
+        let equal = |node: Node| {
+            kinds::told(node.kind) == source.kind
+                && match node.kind {
+                    NodeKind::Regular => {
+                        let time = source.modified.is_some_and(|time| same_time(time, node.modified));
+                        node.size == source.size && time
+                    }
+                    NodeKind::Symlink => self.store.read_symlink(&at).is_ok_and(|text| text == source.text),
+                    _ => node.device == source.device,
+                }
+        };
+        self.store.node(&at).is_ok_and(equal) && self.store.has_name(&at)
+    }
+
+    /// Removes what is in the place of something that is no directory.
+    pub(super) fn clear(
+        &mut self,
+        observer: &mut dyn Observer,
+        at: &RelPath,
+        there: Option<There>,
+    ) -> Result<(), Error> {
+        if self.options.dry_run {
+            return Ok(());
+        }
+        match there {
+            Some(There::OtherKind) => self.store.remove(at).or_else(unless_gone),
+            Some(there) if there.is_directory() => {
+                let gone = match self.options.delete {
+                    Some(most) => {
+                        self.books.may_clear(most)?;
+                        remove_all(&self.store, at, &self.options).or_else(|error| unless_gone(error).map(|()| true))?
+                    }
+                    None => match self.store.remove_directory(at) {
+                        Err(error) if error.kind == ErrorKind::AlreadyExists => false,
+                        other => other.map(|()| true)?,
+                    },
+                };
+                if !gone {
+                    return Err(full_directory());
+                }
+                self.books.summary.deleted += 1;
+                observer.done(at.as_bytes(), Deed::Deleted);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Makes a symbolic link or special file.
@@ -46,14 +107,25 @@ impl Download {
             NodeKind::Symlink => self.store.make_symlink(&at, &source.text),
             _ => self.store.make_special(&at, &Special { kind, mode: source.mode & 0o777, device: source.device }),
         };
-        match make() {
-            Err(error) if error.kind == ErrorKind::AlreadyExists && self.existing(entry) == Existing::Replace => {
-                self.store.remove(&at)?;
-                make()?;
+        let time = Change { modified: source.modified, ..Change::default() };
+        for _ in 1..TRIES_MAX {
+            let made = match make() {
+                Ok(()) => Ok(()),
+                Err(error) if error.kind != ErrorKind::AlreadyExists => Err(error),
+                // Another copy of the tree was faster.
+                Err(_) if self.is_there(entry) => Ok(()),
+                Err(error) if self.existing(entry) == Existing::Keep => Err(error),
+                Err(_) => {
+                    self.store.remove(&at).or_else(unless_gone)?;
+                    continue;
+                }
+            };
+            match made.and_then(|()| self.store.change(&at, &time)) {
+                Err(error) if error.kind == ErrorKind::NotFound => {}
+                done => return done,
             }
-            other => other?,
         }
-        self.store.change(&at, &Change { modified: source.modified, ..Change::default() })
+        make().and_then(|()| self.store.change(&at, &time))
     }
 
     /// What else a name gets, as far as it was asked for: owner and mode at once, extended attributes when they have come.
@@ -68,7 +140,7 @@ impl Download {
     /// A listing does not tell extended attributes: whoever wants them asks for those of every name.
     pub(super) fn ask_xattrs(&mut self, path: Vec<u8>) {
         if self.options.keep.xattrs && !self.options.dry_run {
-            self.desk.tasks.push(Task::Xattrs(path));
+            self.desk.tasks.push(Task::Xattrs { path, room: XATTR_ROOM });
         }
     }
 
@@ -106,7 +178,7 @@ impl Download {
         let Some(directory) = self.books.directories.get(id).cloned() else { return };
         if !self.options.dry_run && directory.touched {
             let keep = self.options.keep;
-            let mode = (keep.modes || directory.mode & 0o700 != 0o700).then_some(directory.mode);
+            let mode = (keep.modes || directory.locked || directory.mode & 0o700 != 0o700).then_some(directory.mode);
             self.change(observer, &directory.path, directory.owner, mode);
             self.set_time(observer, &directory.path, directory.modified);
             let synced = parse(&directory.path).and_then(|at| match self.options.durable {
@@ -131,9 +203,14 @@ impl Download {
     }
 
     pub(super) fn reduced(&mut self, observer: &mut dyn Observer, path: &[u8], error: &Error) {
+        // A file system that is read-only takes nothing else of the tree, and that is told once.
+        if error.kind == ErrorKind::ReadOnly && self.books.summary.has_made_nothing() {
+            self.books.hopeless.get_or_insert_with(|| error.clone());
+            return;
+        }
         self.books.summary.reduced += 1;
         if self.books.summary.reduced == 1 {
-            observer.note(&format!("{}: {error}; more of the kind is counted", path.escape_ascii()));
+            observer.note(&format!("{}: {error}; more of the kind is counted", noted(path)));
         }
     }
 
@@ -146,6 +223,8 @@ impl Download {
         };
         Ok(Some(if node.kind == NodeKind::Directory {
             There::Directory
+        } else if self.options.checksum && self.is_unhashed(&node, told) {
+            There::Unhashed
         } else if self.options.keep_existing {
             There::Same
         } else if self.is_same(path, &node, told) {
@@ -164,18 +243,38 @@ impl Download {
         has_time(node, told) && (!keep.modes || has_mode(node, told)) && (!keep.owners || owner())
     }
 
+    /// Whether a file is the same as far as can be told without its content.
+    fn is_unhashed(&self, node: &Node, told: &Attributes<'_>) -> bool {
+        let time = told.modified.is_some_and(|time| same_time(time, node.modified));
+        let regular = node.kind == NodeKind::Regular && told.kind == FileType::Regular;
+        regular
+            && time
+            && told.size == Some(node.size)
+            && self.has_attributes(node, told)
+            && !self.is_joined(node, told)
+    }
+
+    /// Whether a file with one name at the source has several here. Of several which ones are one file is compared later.
+    fn is_joined(&self, node: &Node, told: &Attributes<'_>) -> bool {
+        self.options.keep.links && told.links == Some(1) && node.links > 1
+    }
+
     fn is_same(&self, path: &RelPath, node: &Node, told: &Attributes<'_>) -> bool {
-        if kinds::told(node.kind) != told.kind {
+        if kinds::told(node.kind) != told.kind || self.is_joined(node, told) {
             return false;
         }
         match node.kind {
             NodeKind::Regular => {
                 let time = told.modified.is_some_and(|time| same_time(time, node.modified));
-                let links = !self.options.keep.links || told.links.is_none_or(|links| links == node.links);
-                told.size == Some(node.size) && time && links && self.options.skip_same && !self.options.checksum
+                told.size == Some(node.size) && time && self.options.skip_same && !self.options.checksum
             }
             NodeKind::Symlink => self.store.read_symlink(path).is_ok_and(|text| told.target == Some(&text)),
             _ => told.device.is_none_or(|device| device == node.device),
         }
     }
+}
+
+/// Somebody else removed it.
+pub(super) fn unless_gone(error: Error) -> Result<(), Error> {
+    if error.kind == ErrorKind::NotFound { Ok(()) } else { Err(error) }
 }

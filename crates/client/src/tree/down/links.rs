@@ -1,82 +1,133 @@
 //! Second names of files, and names that the source does not have: they wait for everything else.
 
+use super::home::unless_gone;
 use super::{Download, parse};
+use crate::tree::books::{Books, is_in_the_way};
+use crate::tree::compare::There;
+use crate::tree::desk::TRIES_MAX;
+use crate::tree::directories::DirectoryId;
 use crate::tree::events::{Deed, Observer};
+use crate::tree::partners::Partner;
 use crate::tree::spill::{Drain, Spill};
-use crate::tree::{TreeOptions, join};
-use std::collections::HashMap;
+use crate::tree::{TreeOptions, join, noted};
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
-use xdfs_proto::wire::path::Attributes;
-use xdfs_xio::store::Tree;
-use xdfs_xio::store::tree::{Change, Cursor, NodeKind, Take};
+use xdfs_proto::wire::path::{Attributes, FileType};
+use xdfs_xio::store::tree::{Change, Cursor, NodeKind, Take, is_reserved};
+use xdfs_xio::store::{LocalStore, Tree};
 
 /// Names of a directory that are removed at a time.
 const TAKEN: usize = 1024;
-
-/// Files with several names that were met: where the path of the first one is.
-#[derive(Debug, Default)]
-pub(super) struct Firsts {
-    places: HashMap<[u8; 16], u64>,
-    paths: Spill,
-}
 
 /// What comes behind everything else.
 #[derive(Debug, Default)]
 pub(super) struct Late {
     links: Spill,
+    /// Directories in which names are made or removed behind everything else, each with the time that it is to have.
+    touched: Spill,
+    /// The last one of them.
+    last: Option<DirectoryId>,
 }
 
 impl Download {
-    /// Whether this is one more name of a file that was met already; it is made when the first one is there.
-    pub(super) fn is_second(&mut self, path: &[u8], told: &Attributes<'_>) -> bool {
-        let Some(inode) = told.inode else { return false };
-        // Where the list cannot be kept it becomes a file of its own: no byte is missing.
-        match self.firsts.places.get(&inode) {
-            Some(place) => {
-                let place = *place;
-                self.firsts.paths.at(place).and_then(|(first, _)| self.late.links.push(&first, path)).is_ok()
+    /// What is to be done about a name of a file that has several: none where that waits for the first one. `there` is what is
+    /// known without its partners.
+    pub(super) fn partner(
+        &mut self,
+        observer: &mut dyn Observer,
+        id: DirectoryId,
+        path: &[u8],
+        at: &RelPath,
+        told: &Attributes<'_>,
+        there: Option<There>,
+    ) -> Option<Option<There>> {
+        let keep = self.options.keep;
+        let kept = there.is_some() && self.options.keep_existing;
+        let special = !matches!(told.kind, FileType::Regular | FileType::Symlink);
+        let (Some(inode), Some(2..)) = (told.inode, told.links) else { return Some(there) };
+        if !keep.links || kept || special && !keep.specials {
+            return Some(there);
+        }
+        let stays = there.is_some_and(There::stays);
+        let identity = self.store.node(at).ok().filter(|_| stays).map(|node| node.identity);
+        let met = self.partners.meet(inode, path, identity).and_then(|met| match &met {
+            Partner::Link(first) => self.late.links.push(first, path).map(|_| met),
+            _ => Ok(met),
+        });
+        match met {
+            Ok(Partner::Link(_)) => {
+                self.touch_late(id);
+                None
             }
-            None => {
-                if let Ok(place) = self.firsts.paths.push(path, b"") {
-                    self.firsts.places.insert(inode, place);
-                }
-                false
+            Ok(Partner::First { stays: false }) if stays => Some(Some(There::Older)),
+            Ok(Partner::First { .. } | Partner::Joined) => Some(there),
+            Err(error) => {
+                // Then it becomes a file of its own: no byte is missing.
+                observer.note(&error.message);
+                Some(there)
             }
+        }
+    }
+
+    /// Something in a directory is made or removed when it is finished: it gets its time again behind that. Not the time that it
+    /// has by then, which is another one where other copies of the tree do the same.
+    pub(super) fn touch_late(&mut self, id: DirectoryId) {
+        if self.late.last.replace(id) == Some(id) {
+            return;
+        }
+        if let Some(directory) = self.books.directories.get(id)
+            && let Some((seconds, nanoseconds)) = directory.modified
+        {
+            let time = [&seconds.to_be_bytes()[..], &nanoseconds.to_be_bytes()].concat();
+            // A time that is not kept is no loss of data.
+            let _ = self.late.touched.push(&directory.path, &time);
         }
     }
 
     /// What waited for everything else.
     pub(super) fn take_up_late(&mut self, observer: &mut dyn Observer) {
-        let links = drained(&mut self.late.links, observer);
-        for (first, path) in links.flatten() {
-            let made = if self.options.dry_run { Ok(()) } else { self.link(&first, &path) };
+        self.make_links(observer);
+        self.remove_surplus(observer);
+        if self.options.dry_run {
+            return;
+        }
+        for pair in drained(&mut self.late.touched, &mut self.books, observer) {
+            let Some((path, time)) = self.books.read_back(observer, pair) else { continue };
+            let (seconds, nanoseconds) = time.split_at_checked(8).unwrap_or_default();
+            if let (Ok(seconds), Ok(nanoseconds)) = (seconds.try_into(), nanoseconds.try_into()) {
+                let modified = (i64::from_be_bytes(seconds), u32::from_be_bytes(nanoseconds));
+                self.set_time(observer, &path, Some(modified));
+            }
+        }
+    }
+
+    fn make_links(&mut self, observer: &mut dyn Observer) {
+        for pair in drained(&mut self.late.links, &mut self.books, observer) {
+            let Some((first, path)) = self.books.read_back(observer, pair) else { continue };
+            let made = if self.options.dry_run { Ok(()) } else { self.link(observer, &first, &path) };
             self.tell(observer, &path, Deed::Made, made);
         }
+    }
+
+    fn remove_surplus(&mut self, observer: &mut dyn Observer) {
         let (Some(most), count) = (self.options.delete, self.surplus.count()) else { return };
         if count == 0 {
             return;
         }
-        if self.books.incomplete || self.books.summary.failed > 0 {
-            self.books.summary.failed += u64::from(self.books.summary.failed == 0);
-            return observer.note(&format!(
-                "{count} names that the source does not have were not removed: part of the copy failed"
-            ));
+        if let Some(why) = self.books.keeps_surplus(count, most) {
+            return observer.note(&why);
         }
-        if count > most {
-            self.books.summary.failed += 1;
-            return observer
-                .note(&format!("{count} names would be removed, more than {most}: nothing was; raise --max-delete"));
-        }
-        for (path, _) in drained(&mut self.surplus, observer).flatten() {
+        for pair in drained(&mut self.surplus, &mut self.books, observer) {
+            let Some((path, _)) = self.books.read_back(observer, pair) else { continue };
             let removed = match self.options.dry_run {
                 true => Ok(true),
-                false => self.keeping_time(&path, |this| remove_all(&this.store, &parse(&path)?, &this.options)),
+                false => self.unlocked(&path, |this| remove_all(&this.store, &parse(&path)?, &this.options)),
             };
-            if let Ok(false) = removed {
-                observer.note(&format!("{}: kept, with what is left out in it", path.escape_ascii()));
-                continue;
+            match removed {
+                Ok(false) => observer.note(&format!("{}: kept, with what is left out in it", noted(&path))),
+                // Somebody else was faster.
+                Err(error) if error.kind == ErrorKind::NotFound => {}
+                removed => self.tell(observer, &path, Deed::Deleted, removed.map(drop)),
             }
-            self.tell(observer, &path, Deed::Deleted, removed.map(drop));
         }
     }
 
@@ -87,45 +138,54 @@ impl Download {
                 observer.done(path, deed);
             }
             Err(error) => {
+                self.books.in_the_way += u64::from(is_in_the_way(error.kind));
                 self.books.summary.failed += 1;
                 observer.failed(path, &error);
             }
         }
     }
 
-    fn link(&mut self, first: &[u8], path: &[u8]) -> Result<(), Error> {
+    fn link(&mut self, observer: &mut dyn Observer, first: &[u8], path: &[u8]) -> Result<(), Error> {
         let (of, name) = (parse(first)?, parse(path)?);
-        self.keeping_time(path, |this| match this.store.link(&of, &name) {
-            // The name stands for something of its own here.
-            Err(error) if error.kind == ErrorKind::AlreadyExists && !this.options.keep_existing => {
-                if this.store.node(&name)?.identity == this.store.node(&of)?.identity {
-                    return Ok(());
+        self.unlocked(path, |this| {
+            for _ in 1..TRIES_MAX {
+                match this.store.link(&of, &name) {
+                    Err(error) if error.kind == ErrorKind::AlreadyExists && !this.options.keep_existing => {}
+                    other => return other,
                 }
-                this.store.remove(&name)?;
-                this.store.link(&of, &name)
+                // The name stands for something of its own here, or another copy of the tree was faster.
+                match this.store.node(&name) {
+                    Ok(node) if node.identity == this.store.node(&of)?.identity => return Ok(()),
+                    Ok(node) => {
+                        let there = if node.kind == NodeKind::Directory { There::Directory } else { There::OtherKind };
+                        this.clear(observer, &name, Some(there))?;
+                    }
+                    Err(error) if error.kind == ErrorKind::NotFound => {}
+                    Err(error) => return Err(error),
+                }
             }
-            other => other,
+            this.store.link(&of, &name)
         })
     }
 
-    /// Changes a directory that is finished, and gives it its time back.
-    fn keeping_time<T>(&mut self, path: &[u8], act: impl FnOnce(&Self) -> Result<T, Error>) -> Result<T, Error> {
+    /// Changes a directory that is finished; where it had to be unlocked for that it gets its mode again.
+    fn unlocked<T>(&mut self, path: &[u8], act: impl FnOnce(&mut Self) -> Result<T, Error>) -> Result<T, Error> {
         let above = parse(path)?.parent().unwrap_or_default();
-        let before = self.store.node(&above)?.modified;
-        let done = act(self)?;
+        let before = self.store.node(&above)?;
+        let mode = self.store.unlock(&above).then_some(before.mode);
+        let done = act(self);
         if self.options.durable {
             self.store.sync(&above)?;
         }
-        self.store.change(&above, &Change { modified: Some(before), ..Change::default() })?;
-        Ok(done)
+        if mode.is_some() {
+            self.store.change(&above, &Change { mode, ..Change::default() })?;
+        }
+        done
     }
 }
 
-fn drained(list: &mut Spill, observer: &mut dyn Observer) -> Drain {
-    list.drain().unwrap_or_else(|error| {
-        observer.note(&error.message);
-        Drain::default()
-    })
+fn drained(list: &mut Spill, books: &mut Books, observer: &mut dyn Observer) -> Drain {
+    books.read_back(observer, list.drain()).unwrap_or_default()
 }
 
 /// A directory that is being emptied: where its listing goes on, none behind its end; and whether something in it stays.
@@ -137,7 +197,7 @@ struct Emptied {
 
 /// Removes a name, and of a directory all that is in it first, as far as that is not left out. False where something stays. It
 /// goes as deep as a path may be.
-pub(super) fn remove_all(tree: &dyn Tree, path: &RelPath, options: &TreeOptions) -> Result<bool, Error> {
+pub(super) fn remove_all(tree: &LocalStore, path: &RelPath, options: &TreeOptions) -> Result<bool, Error> {
     if tree.node(path)?.kind != NodeKind::Directory {
         return tree.remove(path).map(|()| true);
     }
@@ -148,7 +208,7 @@ pub(super) fn remove_all(tree: &dyn Tree, path: &RelPath, options: &TreeOptions)
         let Some(cursor) = directory.cursor.take() else {
             gone = !directory.kept;
             if gone {
-                tree.remove_directory(&directory.path)?;
+                tree.remove_directory(&directory.path).or_else(unless_gone)?;
             }
             below.pop();
             if let Some(above) = below.last_mut() {
@@ -156,11 +216,16 @@ pub(super) fn remove_all(tree: &dyn Tree, path: &RelPath, options: &TreeOptions)
             }
             continue;
         };
+        tree.unlock(&directory.path);
         let (mut files, mut inner) = (Vec::new(), None);
         let at = directory.path.as_bytes();
-        directory.cursor = tree.list(&directory.path, &cursor, &mut |name, node| {
+        let listed = tree.list(&directory.path, &cursor, &mut |name, node| {
             if inner.is_some() || files.len() == TAKEN {
                 return Take::Stop;
+            }
+            // A staging directory is never removed by name; its directory goes only where it is nobody else's.
+            if is_reserved(name) {
+                return Take::More;
             }
             let (name, is_directory) = (join(at, name), node.kind == NodeKind::Directory);
             match (options.takes(&name, is_directory), is_directory) {
@@ -169,9 +234,13 @@ pub(super) fn remove_all(tree: &dyn Tree, path: &RelPath, options: &TreeOptions)
                 (true, false) => files.push(name),
             }
             Take::More
-        })?;
+        });
+        directory.cursor = match listed {
+            Err(error) if error.kind == ErrorKind::NotFound => None,
+            listed => listed?,
+        };
         for name in &files {
-            tree.remove(&parse(name)?)?;
+            tree.remove(&parse(name)?).or_else(unless_gone)?;
         }
         if let Some(name) = inner {
             below.push(emptied(parse(&name)?));

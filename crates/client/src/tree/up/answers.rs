@@ -1,15 +1,16 @@
 //! What becomes of calls and transfers.
 
+use super::Upload;
+use super::links::inode_of;
+use super::task::{Entry, Task};
 use super::walk::is_special;
-use super::{Entry, Task, Upload};
-
-use crate::tree::desk::Course;
+use crate::tree::desk::{Course, Named, TRIES_MAX};
 use crate::tree::directories::DirectoryId;
 use crate::tree::events::{Deed, Observer};
-use crate::tree::{STUCK, is_stuck, join, same_time};
+use crate::tree::{STUCK, is_stuck, noted, same_time};
 use xdfs_engine::kinds;
 use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety};
-use xdfs_proto::wire::path::{Answer, FileType, Listing};
+use xdfs_proto::wire::path::{Answer, Listing};
 use xdfs_xio::store::Tree;
 use xdfs_xio::store::tree::NodeKind;
 
@@ -24,13 +25,18 @@ impl Upload {
         match (task, outcome) {
             (Task::Make(id), outcome) => self.was_made(observer, id, outcome.err()),
             (Task::Compare { id, .. }, Ok(Answer::Listing(listing))) => self.compared(observer, id, &listing),
+            (Task::Compare { id, cursor }, Err(error))
+                if error.kind == ErrorKind::PermissionDenied && self.books.directories.is_unlisted(id) =>
+            {
+                self.desk.tasks.push(Task::Compare { id, cursor });
+            }
             (Task::Compare { id, .. }, outcome) => {
                 // What is there is not known: everything is sent, nothing is removed.
                 self.books.incomplete = true;
                 if let Some(error) = outcome.err() {
                     let path =
                         self.books.directories.get(id).map(|directory| directory.path.clone()).unwrap_or_default();
-                    observer.note(&format!("{}: {error}", path.escape_ascii()));
+                    observer.note(&format!("{}: {error}", noted(&path)));
                 }
                 self.desk.tasks.push(Task::Walk { id, cursor: Vec::new() });
             }
@@ -51,26 +57,25 @@ impl Upload {
                     self.books.summary.reduced += 1;
                     self.settle(entry.directory);
                 }
-                _ => self.failed(observer, &entry, &error),
+                // Another copy of the tree was faster, or something else is made there.
+                ErrorKind::AlreadyExists if entry.node.kind != NodeKind::Regular && entry.tries < TRIES_MAX => {
+                    self.desk.tasks.push(Task::Look(entry.tried()));
+                }
+                _ => self.refused(observer, &entry, &error),
             },
-            (Task::Clear(entry), outcome) => match outcome {
-                Err(error) if error.kind != ErrorKind::NotFound => self.failed(observer, &entry, &error),
-                _ => self.desk.tasks.push(Task::Entry(entry)),
-            },
-            (Task::Check(entry), outcome) => self.checked(observer, entry, outcome),
+            (Task::Clear(entry) | Task::ClearEmpty(entry), outcome) => self.cleared(observer, entry, outcome.err()),
+            (Task::Check { entry, same }, outcome) => self.checked(observer, entry, same, outcome),
             (Task::Extra | Task::Time(..), Err(_)) => self.books.summary.reduced += 1,
             (Task::Finish(id), outcome) => self.finished(observer, id, outcome.err()),
-            (Task::Link { first, path, again }, outcome) => self.linked(observer, first, path, again, outcome.err()),
+            (Task::Link(link), outcome) => self.linked(observer, link, outcome.err()),
+            (Task::LinkFirst, outcome) => self.first = inode_of(outcome),
+            (Task::LinkLook(link), outcome) => self.link_looked(observer, link, outcome),
             (Task::Look(entry), outcome) => self.looked(observer, entry, outcome, safety),
-            (Task::RemoveEmpty(path), Err(error))
-                if error.kind == ErrorKind::NotEmpty && self.options.filter.is_some() =>
-            {
-                observer.note(&format!("{}: kept, with what is left out in it", path.escape_ascii()));
+            (task @ (Task::Remove { .. } | Task::RemoveEmpty { .. } | Task::RemoveAll { .. }), outcome) => {
+                self.removal_answered(observer, task, outcome);
             }
-            (Task::Remove(path) | Task::RemoveEmpty(path), outcome) => self.removed(observer, &path, outcome.err()),
-            (Task::RemoveAll { path, .. }, outcome) => self.emptied(observer, path, outcome),
-            (Task::Extra | Task::Time(..) | Task::Step | Task::Retouch(_) | Task::Extras(_), _)
-            | (Task::Enter { .. } | Task::Walk { .. }, _) => {}
+            (Task::Extra | Task::Time(..) | Task::Step | Task::Retouch { .. } | Task::Extras(_), _)
+            | (Task::Enter { .. } | Task::Walk { .. } | Task::ClearDirectory(_), _) => {}
         }
     }
 
@@ -81,7 +86,7 @@ impl Upload {
             self.books.summary.reduced += 1;
             if let Some(directory) = self.books.directories.get(id).filter(|_| error.kind != ErrorKind::Refused) {
                 let path = if directory.path.is_empty() { b".".as_slice() } else { &directory.path };
-                observer.note(&format!("{}: {error}", path.escape_ascii()));
+                observer.note(&format!("{}: {error}", noted(path)));
             }
         }
         self.left(id);
@@ -92,13 +97,14 @@ impl Upload {
         if std::mem::replace(&mut directory.made, true) {
             return;
         }
+        if directory.locked {
+            // Where it is another user's it stays as it is: what goes into it says so.
+            directory.locked = error.is_none();
+            return;
+        }
         let path = directory.path.clone();
         match error {
-            // What is below it fails by itself then, each with its reason.
-            Some(error) => {
-                self.books.summary.failed += 1;
-                observer.failed(&path, &error);
-            }
+            Some(error) => self.books.not_made(observer, id, &error),
             None => {
                 self.books.summary.directories += 1;
                 observer.done(&path, Deed::Made);
@@ -112,6 +118,9 @@ impl Upload {
         for entry in listing.entries.clone() {
             if let Some(there) = self.judge(&path, entry.name, &entry.attributes) {
                 names.insert(entry.name, there);
+                if let (Some(2..), Some(inode)) = (entry.attributes.links, entry.attributes.inode) {
+                    names.insert_inode(entry.name, inode);
+                }
             }
         }
         self.there.insert(id, names);
@@ -127,7 +136,7 @@ impl Upload {
     }
 
     /// Both sides have hashed what may be the same.
-    fn checked(&mut self, observer: &mut dyn Observer, entry: Entry, outcome: Result<Answer<'_>, Error>) {
+    fn checked(&mut self, observer: &mut dyn Observer, entry: Entry, same: bool, outcome: Result<Answer<'_>, Error>) {
         let theirs = match outcome {
             Ok(Answer::Hash { length, digest }) if length == entry.node.size => Some(digest),
             _ => None,
@@ -138,78 +147,14 @@ impl Upload {
             crate::ends::Payload::source(source, 0, None).ok()?.sum().ok()
         });
         match (ours, theirs) {
-            (Some(ours), Some(theirs)) if ours == theirs => self.done(observer, &entry, Deed::Skipped),
+            (Some(ours), Some(theirs)) if ours == theirs => {
+                if !same && !self.options.dry_run {
+                    self.desk.tasks.push(Task::Time(entry.path.clone(), entry.node.modified));
+                    self.desk.tasks.push(Task::Extras(entry.clone()));
+                }
+                self.done(observer, &entry, Deed::Skipped);
+            }
             _ => self.desk.tasks.push(Task::Entry(entry)),
-        }
-    }
-
-    pub(super) fn linked(
-        &mut self,
-        observer: &mut dyn Observer,
-        first: Vec<u8>,
-        path: Vec<u8>,
-        again: bool,
-        error: Option<Error>,
-    ) {
-        match error {
-            None => {
-                self.books.summary.others += 1;
-                self.touch_late(&path);
-                observer.done(&path, Deed::Made);
-            }
-            // The name stands for something of its own there.
-            Some(error) if error.kind == ErrorKind::AlreadyExists && !again => {
-                self.desk.tasks.push(Task::Link { first, path, again: true });
-            }
-            Some(error) => {
-                self.books.summary.failed += 1;
-                observer.failed(&path, &error);
-            }
-        }
-    }
-
-    fn removed(&mut self, observer: &mut dyn Observer, path: &[u8], error: Option<Error>) {
-        match error {
-            None => {
-                self.books.summary.deleted += 1;
-                self.touch_late(path);
-                observer.done(path, Deed::Deleted);
-            }
-            // Somebody else was faster.
-            Some(error) if error.kind == ErrorKind::NotFound => {}
-            Some(error) => {
-                self.books.summary.failed += 1;
-                observer.failed(path, &error);
-            }
-        }
-    }
-
-    /// What is in a directory that is to go: it goes first.
-    fn emptied(&mut self, observer: &mut dyn Observer, path: Vec<u8>, outcome: Result<Answer<'_>, Error>) {
-        let listing = match outcome {
-            Ok(Answer::Listing(listing)) => listing,
-            Ok(_) => return,
-            Err(error) => return self.removed(observer, &path, Some(error)),
-        };
-        // The last that is pushed comes first.
-        self.desk.tasks.push(match listing.complete {
-            true => Task::RemoveEmpty(path.clone()),
-            // Going on would be waiting for nothing, for ever (P-72).
-            false if is_stuck(&listing) => {
-                let error = Error::new(ErrorKind::Protocol, STUCK);
-                return self.removed(observer, &path, Some(error));
-            }
-            false => Task::RemoveAll { path: path.clone(), cursor: listing.cursor.to_vec() },
-        });
-        for entry in listing.entries {
-            let inner = join(&path, entry.name);
-            let directory = entry.attributes.kind == FileType::Directory;
-            if self.options.takes(&inner, directory) {
-                self.desk.tasks.push(match directory {
-                    true => Task::RemoveAll { path: inner, cursor: Vec::new() },
-                    false => Task::Remove(inner),
-                });
-            }
         }
     }
 
@@ -229,12 +174,14 @@ impl Upload {
                 }
                 // Made anew where its text is another one.
                 NodeKind::Symlink => self.has_text(&entry, told.target),
-                _ => true,
+                _ => told.device.unwrap_or(node.device) == node.device,
             },
             _ => false,
         };
         if !arrived {
-            return self.desk.tasks.push(Task::Entry(entry));
+            // What is neither file nor directory is not written over but made anew.
+            let taken = outcome.is_ok() && node.kind != NodeKind::Regular;
+            return self.desk.tasks.push(if taken { Task::Clear(entry) } else { Task::Entry(entry) });
         }
         let deed = match node.kind {
             NodeKind::Regular => Deed::Copied { bytes: node.size, safety },

@@ -1,25 +1,28 @@
 //! Second names of files, and what else has to wait for everything else.
 
-use super::{Task, Upload};
+use super::Upload;
+use super::clearing::above;
+use super::task::{Link, Replace, Task};
+use super::walk::is_special;
 use crate::session::Session;
-use crate::tree::desk::{Flow, LIST_ROOM, Turn, too_long};
+use crate::tree::books::{Books, full_directory, is_in_the_way};
+use crate::tree::closed::EACCES;
+use crate::tree::compare::{Inode, There};
+use crate::tree::desk::{Flow, TRIES_MAX, Turn, too_long};
+use crate::tree::directories::DirectoryId;
 use crate::tree::events::{Deed, Observer};
+use crate::tree::partners::Partner;
 use crate::tree::spill::{Drain, Spill};
-use std::collections::HashMap;
-use xdfs_proto::base::{ErrorKind, RelPath};
-use xdfs_proto::wire::path::{Call, NewTime, Wanted};
+use xdfs_proto::base::{Error, ErrorKind, RelPath};
+use xdfs_proto::wire::path::{Answer, Call, FileType, NewTime, Wanted};
 use xdfs_xio::store::Tree;
 use xdfs_xio::store::tree::Node;
 
+/// Marks a directory that was unlocked after it was finished.
+const UNLOCKED: &[u8] = b"u";
+
 /// Tasks that are taken from a list at a time.
 const TAKEN: usize = 256;
-
-/// Files with several names that were met: where the path of the first one is.
-#[derive(Debug, Default)]
-pub(super) struct Firsts {
-    places: HashMap<(u64, u64), u64>,
-    paths: Spill,
-}
 
 /// What comes behind everything else, in this order.
 #[derive(Debug, Default)]
@@ -33,23 +36,43 @@ pub(super) struct Late {
 }
 
 impl Upload {
-    /// Whether this is one more name of a file that was met already; it is made when the first one is there.
-    pub(super) fn is_second(&mut self, path: &[u8], node: &Node, observer: &mut dyn Observer) -> bool {
-        let kept = match self.firsts.places.get(&node.identity) {
-            Some(place) => {
-                let place = *place;
-                self.firsts.paths.at(place).and_then(|(first, _)| self.late.links.push(&first, path)).map(|_| true)
+    /// What is to be done about a name of a file that has several: none where that waits for the first one. `there` is what is
+    /// known without its partners.
+    pub(super) fn partner(
+        &mut self,
+        observer: &mut dyn Observer,
+        id: DirectoryId,
+        path: &[u8],
+        name: &[u8],
+        node: &Node,
+        there: Option<There>,
+    ) -> Option<Option<There>> {
+        let keep = self.options.keep;
+        let kept = there.is_some() && self.options.keep_existing;
+        if !keep.links || node.links < 2 || kept || is_special(node.kind) && !keep.specials {
+            return Some(there);
+        }
+        let stays = there.is_some_and(There::stays);
+        let inode = self.there.get(&id).and_then(|names| names.inode(name)).filter(|_| stays);
+        let met = self.partners.meet(node.identity, path, inode).and_then(|met| match &met {
+            Partner::Link(first) => self.late.links.push(first, path).map(|_| met),
+            _ => Ok(met),
+        });
+        match met {
+            Ok(Partner::Link(_)) => {
+                if let Some(directory) = self.books.directories.get_mut(id) {
+                    directory.touched = true;
+                }
+                None
             }
-            None => self.firsts.paths.push(path, b"").map(|place| {
-                self.firsts.places.insert(node.identity, place);
-                false
-            }),
-        };
-        kept.unwrap_or_else(|error| {
-            // Then it becomes a file of its own: no byte is missing.
-            observer.note(&error.message);
-            false
-        })
+            Ok(Partner::First { stays: false }) if stays => Some(Some(There::Older)),
+            Ok(Partner::First { .. } | Partner::Joined) => Some(there),
+            Err(error) => {
+                // Then it becomes a file of its own: no byte is missing.
+                observer.note(&error.message);
+                Some(there)
+            }
+        }
     }
 
     /// Takes up what waits behind everything else; false when nothing is left.
@@ -58,30 +81,32 @@ impl Upload {
             return self.tell_late(observer);
         }
         if self.late.linking.is_none() {
-            self.late.linking = Some(drained(&mut self.late.links, observer));
+            self.late.linking = Some(drained(&mut self.late.links, &mut self.books, observer));
         }
         let links: Vec<_> = self.late.linking.iter_mut().flatten().take(TAKEN).collect();
         for pair in links {
-            match pair {
-                Ok((first, path)) => self.desk.tasks.push(Task::Link { first, path, again: false }),
-                Err(error) => observer.note(&error.message),
-            }
+            let Some((first, path)) = self.books.read_back(observer, pair) else { continue };
+            let replace = Replace::Nothing;
+            self.desk.tasks.push(Task::Link(Link { first, path, replace, unlock: false, tries: 0 }));
         }
         if !self.desk.tasks.is_empty() {
             return true;
         }
         if self.late.removing.is_none() {
-            let drain = if self.may_delete(observer) { drained(&mut self.surplus, observer) } else { Drain::default() };
-            self.late.removing = Some(drain);
+            self.late.removing = Some(match self.may_delete(observer) {
+                true => drained(&mut self.surplus, &mut self.books, observer),
+                false => Drain::default(),
+            });
         }
-        let surplus: Vec<_> = self.late.removing.iter_mut().flatten().take(TAKEN).flatten().collect();
-        for (path, kind) in surplus {
+        let surplus: Vec<_> = self.late.removing.iter_mut().flatten().take(TAKEN).collect();
+        for pair in surplus {
+            let Some((path, kind)) = self.books.read_back(observer, pair) else { continue };
             // The source may have got it since the target was looked at, and then it has been sent.
             if self.is_absent(&path, observer) {
                 self.desk.tasks.push(if kind == b"d" {
-                    Task::RemoveAll { path, cursor: Vec::new() }
+                    Task::RemoveAll { path, cursor: Vec::new(), unlock: false }
                 } else {
-                    Task::Remove(path)
+                    Task::Remove { path, unlock: false }
                 });
             }
         }
@@ -89,66 +114,145 @@ impl Upload {
             return true;
         }
         if self.late.touching.is_none() {
-            self.late.touching = Some(drained(&mut self.late.touched, observer));
+            self.late.touching = Some(drained(&mut self.late.touched, &mut self.books, observer));
         }
-        let touched: Vec<_> = self.late.touching.iter_mut().flatten().take(TAKEN).flatten().collect();
-        self.desk.tasks.extend(touched.into_iter().map(|(path, _)| Task::Retouch(path)));
+        let touched: Vec<_> = self.late.touching.iter_mut().flatten().take(TAKEN).collect();
+        for pair in touched {
+            let Some((path, kind)) = self.books.read_back(observer, pair) else { continue };
+            self.desk.tasks.push(Task::Retouch { path, mode: kind == UNLOCKED });
+        }
         !self.desk.tasks.is_empty()
     }
 
     /// Takes on what comes behind everything else.
     pub(super) fn take_late(&mut self, session: &Session, observer: &mut dyn Observer, task: Task) -> Flow<Turn<Task>> {
         match task {
-            Task::Link { ref first, ref path, again } => {
-                let (first, path) = (first.clone(), path.clone());
-                if !self.desk.takes_path(session, first.len().max(path.len())) {
-                    self.linked(observer, first, path, again, Some(too_long()));
-                    return Ok(Turn::Taken);
-                }
-                if !self.desk.make_room(session, 2, first.len() + 2 * path.len(), 0)? {
+            Task::Link(link) => self.link(session, observer, link),
+            Task::LinkLook(ref link) => {
+                let (first, path, wanted) = (link.first.clone(), link.path.clone(), Wanted::INODE);
+                let (one, other) = (Call::Stat { path: &first, wanted }, Call::Stat { path: &path, wanted });
+                // In one batch, so that both answers come one after the other.
+                if !self.desk.make_room(session, 2, first.len() + path.len(), one.room() + other.room())? {
                     return Ok(Turn::Later(task));
                 }
-                if again {
-                    self.desk.filling.push(&Call::Unlink { path: &path }, 0, Task::Step);
-                }
-                self.desk.filling.push(&Call::Link { path: &first, to: &path }, 0, task);
+                self.desk.filling.push(&one, Task::LinkFirst);
+                self.desk.filling.push(&other, task);
                 Ok(Turn::Taken)
             }
-            Task::Retouch(ref path) => {
+            Task::Retouch { ref path, mode } => {
                 let path = path.clone();
-                let modified =
-                    RelPath::parse(&path).ok().and_then(|at| self.store.node(&at).ok()).map(|node| node.modified);
-                let modified = modified.map(NewTime::At);
-                self.desk.ask(session, &Call::SetTimes { path: &path, modified, accessed: None }, 0, task)
-            }
-            Task::Remove(ref path) => {
-                let path = path.clone();
-                self.desk.ask(session, &Call::Unlink { path: &path }, 0, task)
-            }
-            Task::RemoveEmpty(ref path) => {
-                // What was in it has to be gone.
-                self.desk.flush(session)?;
-                if !self.desk.flight.is_empty() || !self.desk.filling.is_empty() {
+                let Some(node) = RelPath::parse(&path).ok().and_then(|at| self.store.node(&at).ok()) else {
+                    return Ok(Turn::Taken);
+                };
+                if !self.desk.make_room(session, 2, 2 * path.len(), 0)? {
                     return Ok(Turn::Later(task));
                 }
-                let path = path.clone();
-                self.desk.ask(session, &Call::RemoveDirectory { path: &path }, 0, task)
+                if mode {
+                    let bits = if self.options.keep.modes { 0o7777 } else { 0o777 };
+                    let call = Call::SetMode { path: &path, mode: node.mode & bits };
+                    self.desk.filling.push(&call, Task::Extra);
+                }
+                let modified = Some(NewTime::At(node.modified));
+                self.desk.filling.push(&Call::SetTimes { path: &path, modified, accessed: None }, task);
+                Ok(Turn::Taken)
             }
-            Task::RemoveAll { ref path, ref cursor } => {
-                let (path, cursor) = (path.clone(), cursor.clone());
-                let call = Call::List { path: &path, wanted: Wanted::NOTHING, cursor: &cursor };
-                self.desk.ask(session, &call, LIST_ROOM, task)
-            }
-            _ => Ok(Turn::Taken),
+            removal => self.take_removal(session, removal),
         }
     }
 
-    /// A directory whose time has to be set again.
-    pub(super) fn touch_late(&mut self, path: &[u8]) {
-        let slash = path.iter().rposition(|&byte| byte == b'/');
-        let above = slash.and_then(|at| path.get(..at)).unwrap_or_default();
+    /// Gives a file one more name.
+    fn link(&mut self, session: &Session, observer: &mut dyn Observer, link: Link) -> Flow<Turn<Task>> {
+        let (first, path) = (link.first.clone(), link.path.clone());
+        if !self.desk.takes_path(session, first.len().max(path.len())) {
+            self.linked(observer, link, Some(too_long()));
+            return Ok(Turn::Taken);
+        }
+        if link.replace == Replace::Directory && self.desk.has_calls() {
+            self.desk.flush(session)?;
+            return Ok(Turn::Later(Task::Link(link)));
+        }
+        if !self.desk.make_room(session, 3, first.len() + 3 * path.len(), 0)? {
+            return Ok(Turn::Later(Task::Link(link)));
+        }
+        if link.unlock {
+            self.unlock(above(&path));
+        }
+        if link.replace == Replace::Name {
+            self.desk.filling.push(&Call::Unlink { path: &path }, Task::Step);
+        }
+        self.desk.filling.push(&Call::Link { path: &first, to: &path }, Task::Link(link));
+        Ok(Turn::Taken)
+    }
+
+    pub(super) fn linked(&mut self, observer: &mut dyn Observer, link: Link, error: Option<Error>) {
+        let Some(error) = error else {
+            self.touch_late(&link.path, link.unlock);
+            return self.link_done(observer, &link.path, Deed::Made);
+        };
+        match error.kind {
+            ErrorKind::AlreadyExists if self.options.keep_existing => {
+                self.link_done(observer, &link.path, Deed::Skipped);
+            }
+            ErrorKind::AlreadyExists if link.tries < TRIES_MAX => {
+                self.desk.tasks.push(Task::LinkLook(Link { tries: link.tries + 1, ..link }));
+            }
+            _ if is_locked(&error) && !link.unlock => {
+                self.desk.tasks.push(Task::Link(Link { unlock: true, ..link }));
+            }
+            // What was not granted is counted, as for its first name.
+            ErrorKind::NotFound if self.is_special_here(&link.first) => self.books.summary.reduced += 1,
+            _ => {
+                self.lock_again(&link.path, link.unlock);
+                self.link_failed(observer, &link.path, &error);
+            }
+        }
+    }
+
+    /// The name of a link is taken: perhaps by the same file, of which another copy made it.
+    pub(super) fn link_looked(&mut self, observer: &mut dyn Observer, link: Link, outcome: Result<Answer<'_>, Error>) {
+        match outcome {
+            Ok(Answer::Attributes(told)) if told.kind == FileType::Directory => {
+                let Some(most) = self.options.delete else {
+                    return self.link_failed(observer, &link.path, &full_directory());
+                };
+                if let Err(error) = self.books.may_clear(most) {
+                    return self.link_failed(observer, &link.path, &error);
+                }
+                let path = link.path.clone();
+                self.desk.tasks.push(Task::Link(Link { replace: Replace::Directory, ..link }));
+                self.desk.tasks.push(Task::RemoveAll { path, cursor: Vec::new(), unlock: false });
+            }
+            Ok(Answer::Attributes(told)) if told.inode.is_some() && told.inode == self.first => {
+                self.link_done(observer, &link.path, Deed::Skipped);
+            }
+            Err(error) if error.kind != ErrorKind::NotFound => self.link_failed(observer, &link.path, &error),
+            outcome => {
+                let replace = if outcome.is_ok() { Replace::Name } else { Replace::Nothing };
+                self.desk.tasks.push(Task::Link(Link { replace, ..link }));
+            }
+        }
+    }
+
+    fn link_done(&mut self, observer: &mut dyn Observer, path: &[u8], deed: Deed) {
+        self.books.summary.count(deed);
+        observer.done(path, deed);
+    }
+
+    fn link_failed(&mut self, observer: &mut dyn Observer, path: &[u8], error: &Error) {
+        self.books.in_the_way += u64::from(is_in_the_way(error.kind));
+        self.books.summary.failed += 1;
+        observer.failed(path, error);
+    }
+
+    fn is_special_here(&self, path: &[u8]) -> bool {
+        let node = RelPath::parse(path).ok().and_then(|at| self.store.node(&at).ok());
+        node.is_some_and(|node| is_special(node.kind))
+    }
+
+    /// The directory of `path` has to get its time again, and its mode where it was unlocked.
+    pub(super) fn touch_late(&mut self, path: &[u8], unlocked: bool) {
         // A time that is not kept is no loss of data.
-        let _ = self.late.touched.push(above, b"");
+        let _ = self.late.touched.push(above(path), if unlocked { UNLOCKED } else { b"" });
     }
 
     /// Whether the source still does not have a name.
@@ -170,18 +274,8 @@ impl Upload {
         if count == 0 {
             return false;
         }
-        if self.books.incomplete || self.books.summary.failed > 0 {
-            // Of what could not be read at the target nobody has been told that it failed.
-            self.books.summary.failed += u64::from(self.books.summary.failed == 0);
-            observer.note(&format!(
-                "{count} names that the source does not have were not removed: part of the copy failed"
-            ));
-            return false;
-        }
-        if count > most {
-            observer
-                .note(&format!("{count} names would be removed, more than {most}: nothing was; raise --max-delete"));
-            self.books.summary.failed += 1;
+        if let Some(why) = self.books.keeps_surplus(count, most) {
+            observer.note(&why);
             return false;
         }
         true
@@ -189,12 +283,14 @@ impl Upload {
 
     /// What a dry run has to tell at its end.
     fn tell_late(&mut self, observer: &mut dyn Observer) -> bool {
-        for (_, path) in drained(&mut self.late.links, observer).flatten() {
+        for pair in drained(&mut self.late.links, &mut self.books, observer) {
+            let Some((_, path)) = self.books.read_back(observer, pair) else { continue };
             self.books.summary.others += 1;
             observer.done(&path, Deed::Made);
         }
         if self.may_delete(observer) {
-            for (path, _) in drained(&mut self.surplus, observer).flatten() {
+            for pair in drained(&mut self.surplus, &mut self.books, observer) {
+                let Some((path, _)) = self.books.read_back(observer, pair) else { continue };
                 self.books.summary.deleted += 1;
                 observer.done(&path, Deed::Deleted);
             }
@@ -203,9 +299,19 @@ impl Upload {
     }
 }
 
-fn drained(list: &mut Spill, observer: &mut dyn Observer) -> Drain {
-    list.drain().unwrap_or_else(|error| {
-        observer.note(&error.message);
-        Drain::default()
-    })
+fn drained(list: &mut Spill, books: &mut Books, observer: &mut dyn Observer) -> Drain {
+    books.read_back(observer, list.drain()).unwrap_or_default()
+}
+
+/// Whether the mode of the directory may be why a name in it cannot be changed.
+pub(super) fn is_locked(error: &Error) -> bool {
+    error.kind == ErrorKind::PermissionDenied && error.errno == EACCES
+}
+
+/// Which file an answer is about.
+pub(super) fn inode_of(outcome: Result<Answer<'_>, Error>) -> Option<Inode> {
+    match outcome {
+        Ok(Answer::Attributes(told)) => told.inode,
+        _ => None,
+    }
 }

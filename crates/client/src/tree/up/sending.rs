@@ -1,13 +1,17 @@
 //! Entries as calls of a batch.
 
-use super::{Entry, Task, Upload};
+use super::Upload;
+use super::task::{Entry, Task};
 use crate::session::Session;
-use crate::tree::desk::{Course, EXTRAS_BYTES_MAX, Flow, Turn};
+use crate::tree::desk::{Course, EXTRAS_BYTES_MAX, Flow, Named, TRIES_MAX, Turn};
 use crate::tree::events::Observer;
+use crate::tree::hear::wait_for_descriptors;
+use crate::tree::parse;
 use crate::tree::pending::Filling;
 use xdfs_engine::kinds;
-use xdfs_proto::base::{Error, ErrorKind, RelPath};
+use xdfs_proto::base::{ErrorKind, RelPath};
 use xdfs_proto::wire::path::{Attributes, Call, NewTime, Owner, Put, XattrRule};
+use xdfs_xio::store::descriptors::are_scarce;
 use xdfs_xio::store::{Store, Tree, owners};
 
 impl Upload {
@@ -21,25 +25,27 @@ impl Upload {
             return Ok(Turn::Later(Task::Entry(entry)));
         };
         if entry.node.size > self.desk.content_max(session, entry.path.len(), bytes) {
-            if !self.desk.takes_large() {
-                return Ok(Turn::Later(Task::Entry(entry)));
-            }
-            if self.books.directories.get(entry.directory).is_some_and(|directory| !directory.made) {
-                self.desk.tasks.push(Task::Make(entry.directory));
-            }
-            self.desk.large.push_back(entry);
-            return Ok(Turn::Taken);
+            return Ok(self.large(entry));
         }
         let extras = self.few(&mut entry);
         let size = entry.path.len() + entry.node.size as usize + bytes + extras.bytes(entry.path.len());
         if !self.desk.make_room(session, calls + 1 + extras.count(), size, 0)? {
             return Ok(Turn::Later(Task::Entry(entry)));
         }
-        let read = RelPath::parse(&entry.path)
-            .map_err(|error| Error::new(ErrorKind::InvalidPath, error.to_string()))
+        let read = parse(&entry.path)
             .and_then(|path| self.store.get_small(&path, Some(&entry.node), entry.node.size, &mut self.reading));
         let read = match read {
             Ok(read) => read,
+            // It grew since it was listed.
+            Err(error) if error.kind == ErrorKind::TooLarge => return Ok(self.large(entry)),
+            // What is under way holds them; it is read when something of that has ended.
+            Err(error) if are_scarce(&error) => {
+                wait_for_descriptors(self, error)?;
+                return Ok(Turn::Later(Task::Entry(entry)));
+            }
+            Err(error) if error.kind == ErrorKind::SourceChanged && entry.tries < TRIES_MAX => {
+                return Ok(Turn::Later(Task::Entry(self.anew(entry))));
+            }
             Err(error) => {
                 self.failed(observer, &entry, &error);
                 return Ok(Turn::Taken);
@@ -59,9 +65,28 @@ impl Upload {
             hash,
             content: self.reading.content(),
         };
-        self.desk.filling.push(&Call::Put(put), 0, Task::Entry(entry));
+        self.desk.filling.push(&Call::Put(put), Task::Entry(entry));
         extras.push(&mut self.desk.filling, &path);
         Ok(Turn::Taken)
+    }
+
+    /// A file that becomes a transfer of its own.
+    fn large(&mut self, entry: Entry) -> Turn<Task> {
+        if !self.desk.takes_large() {
+            return Turn::Later(Task::Entry(entry));
+        }
+        if self.books.directories.get(entry.directory).is_some_and(|directory| !directory.made) {
+            self.desk.tasks.push(Task::Make(entry.directory));
+        }
+        self.desk.large.push_back(entry);
+        Turn::Taken
+    }
+
+    /// A file that was changed while it was read, as it is now.
+    fn anew(&self, entry: Entry) -> Entry {
+        let node = RelPath::parse(&entry.path).ok().and_then(|at| self.store.node(&at).ok());
+        let node = node.map_or_else(|| entry.node.clone(), Box::new);
+        Entry { node, ..entry.tried() }
     }
 
     pub(super) fn symlink(
@@ -70,9 +95,7 @@ impl Upload {
         observer: &mut dyn Observer,
         mut entry: Entry,
     ) -> Flow<Turn<Task>> {
-        let text = RelPath::parse(&entry.path)
-            .map_err(|error| Error::new(ErrorKind::InvalidPath, error.to_string()))
-            .and_then(|path| self.store.read_symlink(&path));
+        let text = parse(&entry.path).and_then(|path| self.store.read_symlink(&path));
         let text = match text {
             Ok(text) => text,
             Err(error) => {
@@ -90,9 +113,9 @@ impl Upload {
         }
         self.make_above(entry.directory);
         let (path, modified) = (entry.path.clone(), Some(NewTime::At(entry.node.modified)));
-        self.desk.filling.push(&Call::Symlink { path: &path, target: &text }, 0, Task::Entry(entry));
+        self.desk.filling.push(&Call::Symlink { path: &path, target: &text }, Task::Entry(entry));
         extras.push(&mut self.desk.filling, &path);
-        self.desk.filling.push(&Call::SetTimes { path: &path, modified, accessed: None }, 0, Task::Step);
+        self.desk.filling.push(&Call::SetTimes { path: &path, modified, accessed: None }, Task::Step);
         Ok(Turn::Taken)
     }
 
@@ -109,10 +132,10 @@ impl Upload {
         let (path, node) = (entry.path.clone(), entry.node.clone());
         let (kind, device) = (kinds::told(node.kind), node.device);
         let call = Call::MakeNode { path: &path, kind, mode: node.mode & 0o777, device };
-        self.desk.filling.push(&call, 0, Task::Entry(entry));
+        self.desk.filling.push(&call, Task::Entry(entry));
         extras.push(&mut self.desk.filling, &path);
         let modified = Some(NewTime::At(node.modified));
-        self.desk.filling.push(&Call::SetTimes { path: &path, modified, accessed: None }, 0, Task::Step);
+        self.desk.filling.push(&Call::SetTimes { path: &path, modified, accessed: None }, Task::Step);
         Ok(Turn::Taken)
     }
 }
@@ -207,14 +230,14 @@ impl Extras {
     pub(super) fn push(&self, filling: &mut Filling<Task>, path: &[u8]) {
         if let Some(owned) = &self.owner {
             let (user, group) = owned.told();
-            filling.push(&Call::SetOwner { path, user, group }, 0, Task::Extra);
+            filling.push(&Call::SetOwner { path, user, group }, Task::Extra);
         }
         if let Some(mode) = self.mode {
-            filling.push(&Call::SetMode { path, mode }, 0, Task::Extra);
+            filling.push(&Call::SetMode { path, mode }, Task::Extra);
         }
         for (name, value) in &self.xattrs {
             let rule = XattrRule::Any;
-            filling.push(&Call::SetXattr { path, name, rule, value }, 0, Task::Extra);
+            filling.push(&Call::SetXattr { path, name, rule, value }, Task::Extra);
         }
     }
 }

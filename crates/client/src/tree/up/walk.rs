@@ -1,14 +1,15 @@
 //! The source, page by page, beside what the target has.
 
+use super::Upload;
 use super::sending::{Extras, Owned};
-use super::{Entry, Task, Upload};
+use super::task::{Entry, Task};
 use crate::tree::compare::There;
 use crate::tree::desk::Course;
 use crate::tree::directories::DirectoryId;
 use crate::tree::events::{Deed, Observer};
-use crate::tree::{has_mode, has_time, join, same_time};
+use crate::tree::{has_mode, has_time, join, must_not_be_reserved, parse, same_time};
 use xdfs_engine::kinds;
-use xdfs_proto::base::{Error, ErrorKind, RelPath};
+use xdfs_proto::base::{ErrorKind, RelPath};
 use xdfs_proto::wire::path::{Attributes, FileType};
 use xdfs_xio::store::Tree;
 use xdfs_xio::store::tree::{Node, NodeKind, Take};
@@ -20,18 +21,19 @@ impl Upload {
     /// Takes up the next page of a directory of the source.
     pub(super) fn walk(&mut self, observer: &mut dyn Observer, id: DirectoryId, cursor: &[u8]) {
         let Some(path) = self.books.directories.get(id).map(|directory| directory.path.clone()) else { return };
+        if self.books.directories.is_lost(id) {
+            return self.settle(id);
+        }
         let mut page = Vec::new();
-        let listed = RelPath::parse(&path)
-            .map_err(|error| Error::new(ErrorKind::InvalidPath, error.to_string()))
-            .and_then(|at| {
-                self.store.list(&at, cursor, &mut |name, node| {
-                    if page.len() == PAGE_ENTRIES {
-                        return Take::Stop;
-                    }
-                    page.push((name.to_vec(), node.clone()));
-                    Take::More
-                })
-            });
+        let listed = parse(&path).and_then(|at| {
+            self.store.list(&at, cursor, &mut |name, node| {
+                if page.len() == PAGE_ENTRIES {
+                    return Take::Stop;
+                }
+                page.push((name.to_vec(), node.clone()));
+                Take::More
+            })
+        });
         let next = match listed {
             Ok(next) => next,
             Err(error) => {
@@ -70,47 +72,52 @@ impl Upload {
         if !self.options.takes(&path, node.kind == NodeKind::Directory) {
             return;
         }
+        if let Err(error) = must_not_be_reserved(name) {
+            self.books.summary.failed += 1;
+            return observer.failed(&path, &error);
+        }
         let there = self.there.get(&id).and_then(|names| names.get(name));
-        let node = Box::new(node);
-        match (node.kind, there) {
-            (NodeKind::Directory, there) => {
-                self.books.directories.hold(id);
-                self.desk.tasks.push(Task::Enter { parent: Some(id), path, node, there });
-            }
-            (_, Some(There::Same)) => self.skip(observer, &path),
-            (_, Some(There::OtherAttributes)) => {
-                self.skip(observer, &path);
+        if node.kind == NodeKind::Directory {
+            self.books.directories.hold(id);
+            return self.desk.tasks.push(Task::Enter { parent: Some(id), path, node: Box::new(node), there });
+        }
+        let Some(there) = self.partner(observer, id, &path, name, &node, there) else { return };
+        let (kind, entry) = (node.kind, Entry::new(id, path, Box::new(node)));
+        match there {
+            Some(There::Same) => self.skip(observer, &entry.path),
+            Some(There::OtherAttributes) => {
+                self.skip(observer, &entry.path);
                 if !self.options.dry_run {
-                    if node.kind != NodeKind::Regular {
-                        self.desk.tasks.push(Task::Time(path.clone(), node.modified));
+                    if kind != NodeKind::Regular {
+                        self.desk.tasks.push(Task::Time(entry.path.clone(), entry.node.modified));
                     }
-                    self.desk.tasks.push(Task::Extras(Entry { directory: id, path, node, follows: false }));
+                    self.desk.tasks.push(Task::Extras(entry));
                 }
             }
-            (kind, _) if !self.options.keep.specials && is_special(kind) => self.books.summary.passed_over += 1,
-            (_, there) => {
+            Some(_) if self.options.keep_existing => self.skip(observer, &entry.path),
+            _ if !self.options.keep.specials && is_special(kind) => self.books.summary.passed_over += 1,
+            there => {
                 self.books.directories.hold(id);
                 if let Some(directory) = self.books.directories.get_mut(id) {
                     directory.touched = true;
                 }
-                if self.options.keep.links && node.links > 1 && self.is_second(&path, &node, observer) {
-                    self.settle(id);
-                    return;
-                }
-                let checked = self.options.checksum && there == Some(There::Older);
-                let entry = Entry { directory: id, path, node, follows: false };
-                let replaced = match there {
-                    Some(There::OtherKind) => true,
-                    // A symbolic link or special file is not written over but made anew.
-                    Some(There::Older) => entry.node.kind != NodeKind::Regular,
-                    _ => false,
-                };
-                files.push(match (replaced && !self.options.dry_run, checked) {
-                    (true, _) => Task::Clear(entry),
-                    (false, true) if entry.node.kind == NodeKind::Regular => Task::Check(entry),
-                    _ => Task::Entry(entry),
-                });
+                files.push(self.sending(entry, there));
             }
+        }
+    }
+
+    /// The first step of sending an entry.
+    fn sending(&self, entry: Entry, there: Option<There>) -> Task {
+        let regular = entry.node.kind == NodeKind::Regular;
+        match there {
+            Some(There::Unhashed) => Task::Check { entry, same: true },
+            Some(There::Older) if regular && self.options.checksum => Task::Check { entry, same: false },
+            _ if self.options.dry_run => Task::Entry(entry),
+            Some(there) if there.is_directory() => Task::ClearDirectory(entry),
+            Some(There::OtherKind) => Task::Clear(entry),
+            // A symbolic link or special file is not written over but made anew.
+            Some(There::Older) if !regular => Task::Clear(entry),
+            _ => Task::Entry(entry),
         }
     }
 
@@ -140,7 +147,7 @@ impl Upload {
         };
         if told.kind == FileType::Directory {
             let equal = told.modified.is_some() && self.has_attributes(&at, &node, told);
-            return Some(if equal { There::Directory } else { There::OlderDirectory });
+            return Some(There::directory(equal, told.mode));
         }
         if self.options.keep_existing {
             return Some(There::Same);
@@ -148,16 +155,22 @@ impl Upload {
         if told.kind != kinds::told(node.kind) {
             return Some(There::OtherKind);
         }
-        let unlike_links = self.options.keep.links && told.links.is_some_and(|links| links != node.links);
-        let same = match node.kind {
-            NodeKind::Regular => {
-                let equal = told.size == Some(node.size);
-                let time = told.modified.is_some_and(|time| same_time(time, node.modified));
-                equal && time && self.options.skip_same && !self.options.checksum && !unlike_links
-            }
-            NodeKind::Symlink => self.store.read_symlink(&at).is_ok_and(|text| told.target == Some(&text)),
-            _ => told.device.unwrap_or(node.device) == node.device,
-        };
+        // Of several names which ones are one file is compared later.
+        let joined = self.options.keep.links && node.links == 1 && told.links.is_some_and(|links| links > 1);
+        let same = !joined
+            && match node.kind {
+                NodeKind::Regular => {
+                    let equal = told.size == Some(node.size);
+                    let time = told.modified.is_some_and(|time| same_time(time, node.modified));
+                    if self.options.checksum {
+                        let same = equal && time && self.has_attributes(&at, &node, told);
+                        return Some(if same { There::Unhashed } else { There::Older });
+                    }
+                    equal && time && self.options.skip_same
+                }
+                NodeKind::Symlink => self.store.read_symlink(&at).is_ok_and(|text| told.target == Some(&text)),
+                _ => told.device.unwrap_or(node.device) == node.device,
+            };
         Some(match same {
             true if self.has_attributes(&at, &node, told) => There::Same,
             true => There::OtherAttributes,

@@ -2,8 +2,10 @@
 //! things can happen are the model checker's.
 
 mod asserting;
+mod believing;
 mod calls;
 mod failures;
+mod fencing;
 mod losses;
 mod pair;
 mod rekeying;

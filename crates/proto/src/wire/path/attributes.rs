@@ -97,6 +97,26 @@ impl Wanted {
         self.0 & other.0 == other.0
     }
 
+    /// Most bytes that attributes take of which no more than these are told.
+    pub const fn bytes_max(self) -> usize {
+        const fn of(wanted: Wanted, bit: Wanted, bytes: usize) -> usize {
+            if wanted.has(bit) { bytes } else { 0 }
+        }
+        // An integer takes at most 8 bytes, the length in front of the strings here at most 2.
+        let text = of(self, Self::NAMES, 2 * (2 + limits::USER_BYTES_MAX))
+            + of(self, Self::VERSION, 2 + limits::VERSION_BYTES_MAX)
+            + of(self, Self::TARGET, 2 + limits::LINK_BYTES_MAX);
+        let pairs = [Self::MODIFIED, Self::ACCESSED, Self::INODE, Self::OWNER, Self::DEVICE];
+        let single = [Self::MODE, Self::SIZE, Self::LINKS, Self::ALLOCATED, Self::CHANGE];
+        let (mut numbers, mut at) = (0, 0);
+        while at < pairs.len() {
+            numbers += of(self, pairs[at], 16) + of(self, single[at], 8);
+            at += 1;
+        }
+        // The kind, and what is told.
+        1 + 8 + numbers + text
+    }
+
     pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, WireError> {
         // Known bits only: fits.
         reader.flags(Self::ALL.0.into(), "attributes").map(|bits| Self(bits as u32))

@@ -5,7 +5,7 @@ use super::fields::{
     NewTime, Owner, Put, XattrRule, length, path as path_of, read_owners, read_times, switch, write_owners,
     write_times, xattr_name,
 };
-use super::{FileType, Wanted, mode, number};
+use super::{FileType, REPLY_CALL_BYTES, Wanted, mode, number};
 use crate::limits;
 
 macro_rules! codes {
@@ -248,6 +248,29 @@ impl<'a> Call<'a> {
     /// Whether it changes what is stored.
     pub fn changes(&self) -> bool {
         Code::from_number(self.code()).is_some_and(Code::changes)
+    }
+
+    /// Most bytes that its result takes. None where nothing but the room of the reply bounds it: such a result may take what
+    /// those behind it need (P-71).
+    pub const fn result_bytes_max(&self) -> Option<usize> {
+        // The status, and the length of a string.
+        const STATUS: usize = 8;
+        const LENGTH: usize = 4;
+        Some(match *self {
+            Self::Stat { wanted, .. } => STATUS + wanted.bytes_max(),
+            Self::Get { wanted, most, .. } => STATUS + wanted.bytes_max() + LENGTH + most as usize,
+            Self::ReadLink { .. } => STATUS + LENGTH + limits::LINK_BYTES_MAX,
+            Self::List { .. } | Self::XattrNames { .. } | Self::XattrValue { .. } => return None,
+            _ => REPLY_CALL_BYTES,
+        })
+    }
+
+    /// What of that is more than every result has ([`REPLY_CALL_BYTES`]); 0 where it is not known.
+    pub const fn room(&self) -> usize {
+        match self.result_bytes_max() {
+            Some(bytes) => bytes.saturating_sub(REPLY_CALL_BYTES),
+            None => 0,
+        }
     }
 
     pub(super) fn write(&self, writer: &mut Writer) {

@@ -2,7 +2,7 @@
 
 use super::super::codec::{Reader, WireError, Writer};
 use super::attributes::Attributes;
-use super::call::Code;
+use super::call::{Call, Code};
 use super::listing::{Listing, ListingWriter, Words};
 use crate::base::{Digest, ErrorKind, Safety};
 use crate::limits;
@@ -161,7 +161,12 @@ pub struct ReplyWriter {
     room: usize,
     /// Results that are still to come.
     left: usize,
+    /// Bytes that the next result leaves to those behind it, besides what is set aside for each.
+    kept: usize,
 }
+
+/// What a page or a list keeps at least of the room that is left, where the calls behind it may need all: its longest entry.
+const OPEN_BYTES_MIN: usize = 6 * 1024;
 
 impl ReplyWriter {
     /// For so many calls within `room` bytes; none where that is too little for any outcome.
@@ -178,7 +183,14 @@ impl ReplyWriter {
         // No memory is taken by a word of the peer: the room is what it says.
         let mut writer = Writer::within(memory);
         writer.byte(Safety::Written as u8).integer(calls as u64);
-        Some(Self { writer, room, left: calls })
+        Some(Self { writer, room, left: calls, kept: 0 })
+    }
+
+    /// The next result is one that nothing but the room bounds, and the results of `behind` come after it: it leaves them what
+    /// they may need, as far as there is so much.
+    pub fn leave_room<'c>(&mut self, behind: impl Iterator<Item = &'c Call<'c>>) {
+        let needed = behind.map(Call::room).fold(0, usize::saturating_add);
+        self.kept = needed.min(self.room().saturating_sub(OPEN_BYTES_MIN));
     }
 
     /// Bytes that the next result may have, its status among them.
@@ -188,7 +200,7 @@ impl ReplyWriter {
 
     /// How long the reply may be with the next result.
     fn most(&self) -> usize {
-        self.room - self.left.saturating_sub(1) * REPLY_CALL_BYTES
+        self.room - self.left.saturating_sub(1) * REPLY_CALL_BYTES - self.kept
     }
 
     /// Results that are still to come.
@@ -205,6 +217,7 @@ impl ReplyWriter {
     /// A result is complete.
     pub(super) fn counted(&mut self) {
         self.left = self.left.saturating_sub(1);
+        self.kept = 0;
     }
 
     /// The next call succeeded; not for a listing, which is written entry by entry.

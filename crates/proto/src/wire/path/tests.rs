@@ -197,3 +197,74 @@ fn a_call_that_nobody_knows_cannot_succeed() {
     let payload = writer.finish(Safety::Written);
     assert_eq!(Reply::decode(&payload, &[99]), Err(WireError::Invalid("status")));
 }
+
+#[test]
+fn a_page_leaves_the_results_behind_it_what_they_may_need() {
+    let get = Call::Get { path: b"f", wanted: Wanted::ALL, most: 50_000 };
+    let list = Call::List { path: b"", wanted: Wanted::NOTHING, cursor: b"" };
+    let stat = Call::Stat { path: b"s", wanted: Wanted::ALL };
+    let calls = [list, get, stat, get];
+    let filled = |room: usize| {
+        let mut writer = ReplyWriter::new(calls.len(), room).unwrap();
+        writer.leave_room(calls.iter().skip(1));
+        let mut page = writer.listing();
+        let entry = Entry { name: b"some name", attributes: Attributes::of(FileType::Regular) };
+        while page.push(&entry) {}
+        page.finish(false, &[9; 64]);
+        let target = [b'x'; limits::LINK_BYTES_MAX];
+        let names = (&[b'u'; limits::USER_BYTES_MAX][..], &[b'g'; limits::USER_BYTES_MAX][..]);
+        let attributes = Attributes { target: Some(&target), names: Some(names), ..full() };
+        for call in &calls[1..] {
+            match call {
+                Call::Get { .. } => writer.answer(&Answer::File { attributes, content: &[1; 50_000] }),
+                _ => writer.answer(&Answer::Attributes(attributes)),
+            }
+        }
+        let codes: Vec<u64> = calls.iter().map(Call::code).collect();
+        let payload = writer.finish(Safety::Written);
+        assert!(payload.len() <= room);
+        let reply = Reply::decode(&payload, &codes).unwrap();
+        reply.outcomes.iter().map(Result::is_ok).collect::<Vec<_>>()
+    };
+    let rooms = calls.iter().map(|call| call.room() + REPLY_CALL_BYTES).sum::<usize>();
+    assert_eq!(filled(REPLY_BYTES + rooms + 8000), [true; 4]);
+    // Too little for all: the page has an entry at least.
+    assert_eq!(filled(REPLY_BYTES + 10_000), [true, false, false, false]);
+}
+
+#[test]
+fn no_result_with_a_bound_is_longer_than_it() {
+    let target = [b'x'; limits::LINK_BYTES_MAX];
+    let names = (&[b'u'; limits::USER_BYTES_MAX][..], &[b'g'; limits::USER_BYTES_MAX][..]);
+    let attributes = Attributes {
+        size: Some(u64::MAX >> 2),
+        modified: Some((-(1 << 60), 999_999_999)),
+        accessed: Some((1 << 60, 999_999_999)),
+        links: Some(u64::MAX >> 2),
+        device: Some((u32::MAX, u32::MAX)),
+        allocated: Some(u64::MAX >> 2),
+        owner: Some((u32::MAX, u32::MAX)),
+        target: Some(&target),
+        names: Some(names),
+        ..full()
+    };
+    let number = u64::MAX >> 2;
+    let room =
+        FileSystem { block: number, bytes: number, free: number, available: number, files: number, files_free: number };
+    let content = vec![1; 200_000];
+    for (call, answer) in [
+        (Call::Stat { path: b"", wanted: Wanted::ALL }, Answer::Attributes(attributes)),
+        (Call::Get { path: b"", wanted: Wanted::ALL, most: 200_000 }, Answer::File { attributes, content: &content }),
+        (Call::ReadLink { path: b"" }, Answer::Bytes(&target)),
+        (Call::FileSystem { path: b"" }, Answer::FileSystem(room)),
+        (Call::Hash { path: b"", offset: 0, length: None }, Answer::Hash { length: number, digest: [0; 32] }),
+    ] {
+        let most = call.result_bytes_max().unwrap();
+        let mut writer = ReplyWriter::new(1, limits::CALL_BYTES_MAX).unwrap();
+        let before = writer.room();
+        writer.answer(&answer);
+        let payload = writer.finish(Safety::Written);
+        assert!(limits::CALL_BYTES_MAX - payload.len() >= before - most, "{call:?}");
+        assert!(Reply::decode(&payload, &[call.code()]).unwrap().outcomes[0].is_ok());
+    }
+}

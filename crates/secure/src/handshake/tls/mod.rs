@@ -23,6 +23,15 @@ pub use server::{ServerIdentity, ServerStart};
 pub use stream::{RECORD_HEAD_BYTES, Stream};
 pub use validity::Validity;
 
+/// Feeds what reads a certificate: whatever it is, it is good from and until some second, or is none.
+#[cfg(feature = "fuzzing")]
+pub fn feed_certificate(input: &[u8]) {
+    if let Some(Validity { from, until }) = Validity::of(input) {
+        // The last second that a certificate can name is that of the year 9999.
+        assert!(from.max(until) <= 253_402_300_799, "{from}, {until}");
+    }
+}
+
 use rustls::crypto::aws_lc_rs;
 use rustls::crypto::{CryptoProvider, aws_lc_rs::cipher_suite, aws_lc_rs::kx_group};
 use std::sync::Arc;

@@ -2,22 +2,26 @@
 //! `progress`.
 //!
 //! ```text
-//! "xdfsjnl1", then records:   u32 length of the payload || u32 check || u8 kind || payload        (big-endian)
+//! "xdfsjnl2", then records:   u32 length of the payload || u32 check || u8 kind || payload        (big-endian)
 //! check  = CRC-32C over the check of the record before (0 at first), kind and payload
 //! kind 1   what this is about: transfer (16), length u64, boot id (16), device u64, inode u64, u16 + source, u16 + owner
-//! kind 2   what is there now, all of it: entries, each u8 flags, offset u64, length u64, and where flag 1 is set a chaining value (32)
+//! kind 2   what is there now, all of it: tag (32), then entries, each u8 flags, offset u64, length u64, and where flag 1 is set a chaining value (32)
 //! kind 3   taken over: generation u64
 //! ```
 //!
 //! Entries are ascending and apart. Flag 1: the value of the range as a subtree of the transfer's hash. Flag 2: in doubt, to be
-//! compared with the source. Programs of before the hashes wrote no flags; they take a record with any for torn, and send again.
+//! compared with the source.
+//!
+//! The tag authenticates the target's path, the payload of record 1 and the entries; zeros where there is no key. A record whose
+//! tag does not fit is read all the same: what it tells of is in doubt.
 //!
 //! A record says everything that is there, so the last one that is whole counts, and a torn tail costs what was told since the
 //! one before.
 //!
 //! It must not say more than was synced before it was written.
 
-use crate::store::noted::Noted;
+use crate::store::noted::{JournalTags, Noted};
+use std::sync::Arc;
 use xdfs_proto::base::{Digest, Extent};
 
 /// Entries of a record, at most: what does not fit is sent again.
@@ -25,7 +29,9 @@ pub(super) const ENTRIES_MAX: usize = 1024;
 /// Longest file: before it gets longer it is written anew with the last record alone, which has 51 KiB at most.
 pub(super) const BYTES_MAX: usize = 128 * 1024;
 
-const MAGIC: &[u8; 8] = b"xdfsjnl1";
+const MAGIC: &[u8; 8] = b"xdfsjnl2";
+/// Bytes of a tag.
+const TAG_BYTES: usize = size_of::<Digest>();
 const RECORD_HEAD: usize = 9;
 const ENTRY_BYTES: usize = 17;
 /// Flag of an entry: its value follows.
@@ -65,10 +71,39 @@ pub(super) struct Journal {
     pub(super) end: u64,
     /// Check of the last record.
     pub(super) check: u32,
+    /// Tag of the last record that tells what is there.
+    tag: Digest,
+}
+
+impl Journal {
+    /// Whether `sealer` wrote what it says of what is there. Where it says nothing there is nothing to doubt.
+    pub(super) fn is_authentic(&self, sealer: &Sealer) -> bool {
+        self.noted.is_empty() || sealer.tag(&self.about, &entries(&self.noted)).is_some_and(|tag| tag == self.tag)
+    }
+}
+
+/// Authenticates the journal of one target.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Sealer {
+    pub(super) tags: Option<Arc<dyn JournalTags>>,
+    /// Path of the target.
+    pub(super) target: Vec<u8>,
+}
+
+impl Sealer {
+    /// None without a key.
+    fn tag(&self, about: &About, entries: &[u8]) -> Option<Digest> {
+        self.tags.as_ref().map(|tags| tags.tag(&[&self.target, &payload_of(about), entries]))
+    }
 }
 
 /// A file's first bytes, and the check of its last record.
 pub(super) fn begin(about: &About) -> (Vec<u8>, u32) {
+    let (record, check) = record(ABOUT, &payload_of(about), 0);
+    ([MAGIC.as_slice(), &record].concat(), check)
+}
+
+fn payload_of(about: &About) -> Vec<u8> {
     let mut payload = Vec::new();
     payload.extend_from_slice(&about.transfer);
     payload.extend_from_slice(&about.length.to_be_bytes());
@@ -81,12 +116,17 @@ pub(super) fn begin(about: &About) -> (Vec<u8>, u32) {
         payload.extend_from_slice(&length.to_be_bytes());
         payload.extend(bytes.iter().take(usize::from(length)));
     }
-    let (record, check) = record(ABOUT, &payload, 0);
-    ([MAGIC.as_slice(), &record].concat(), check)
+    payload
 }
 
 /// A record that tells what is there now, and its check.
-pub(super) fn present(noted: &[Noted], before: u32) -> (Vec<u8>, u32) {
+pub(super) fn present(about: &About, noted: &[Noted], sealer: &Sealer, before: u32) -> (Vec<u8>, u32) {
+    let entries = entries(noted);
+    let tag = sealer.tag(about, &entries).unwrap_or_default();
+    record(PRESENT, &[tag.as_slice(), &entries].concat(), before)
+}
+
+fn entries(noted: &[Noted]) -> Vec<u8> {
     let mut payload = Vec::with_capacity(noted.len() * (ENTRY_BYTES + size_of::<Digest>()));
     for one in noted.iter().take(ENTRIES_MAX) {
         let doubt = if one.proved { 0 } else { DOUBT };
@@ -95,7 +135,7 @@ pub(super) fn present(noted: &[Noted], before: u32) -> (Vec<u8>, u32) {
         payload.extend_from_slice(&one.extent.length().to_be_bytes());
         payload.extend_from_slice(one.value.as_ref().map_or(&[], |value| value.as_slice()));
     }
-    record(PRESENT, &payload, before)
+    payload
 }
 
 /// A record that tells of a takeover, and its check.
@@ -123,8 +163,9 @@ pub(super) fn read(bytes: &[u8]) -> Option<Journal> {
         match (kind, known) {
             (ABOUT, false) => journal.about = read_about(payload)?,
             (PRESENT, true) => {
-                let Some(noted) = read_entries(payload) else { break };
-                journal.noted = noted;
+                let Some((tag, entries)) = payload.split_first_chunk::<TAG_BYTES>() else { break };
+                let Some(noted) = read_entries(entries) else { break };
+                (journal.noted, journal.tag) = (noted, *tag);
             }
             (TAKEN_OVER, true) => match payload.try_into() {
                 Ok(generation) => journal.generation = u64::from_be_bytes(generation),
@@ -203,6 +244,36 @@ fn check(before: u32, kind: u8, payload: &[u8]) -> u32 {
     !crc
 }
 
+/// Feeds the recovery of a journal: what it reads it could have written. With an odd first byte the rest is records whose
+/// checks are right, each with its kind, the length of its payload in two bytes, and the payload.
+#[cfg(any(test, feature = "fuzzing"))]
+pub fn feed(input: &[u8]) {
+    let Some((first, mut rest)) = input.split_first() else { return };
+    let mut bytes = rest.to_vec();
+    if first & 1 == 1 {
+        bytes = MAGIC.to_vec();
+        let mut before = 0;
+        while let Some((&[kind, high, low], payload)) = rest.split_first_chunk::<3>() {
+            let (payload, others) = payload.split_at(payload.len().min(usize::from(u16::from_be_bytes([high, low]))));
+            let (sealed, check) = record(kind, payload, before);
+            bytes.extend(sealed);
+            (before, rest) = (check, others);
+        }
+    }
+    let Some(journal) = read(&bytes) else { return };
+    assert!(journal.end <= bytes.len() as u64 && journal.noted.len() <= ENTRIES_MAX);
+    let (mut again, check) = begin(&journal.about);
+    let (noted, check) = present(&journal.about, &journal.noted, &Sealer::default(), check);
+    let (taken, _) = taken_over(journal.generation, check);
+    again.extend([noted, taken].concat());
+    let read_again = read(&again).expect("what we write we read");
+    assert_eq!(read_again.end, again.len() as u64);
+    assert_eq!(
+        (read_again.about, read_again.noted, read_again.generation),
+        (journal.about, journal.noted, journal.generation)
+    );
+}
+
 /// CRC-32C (Castagnoli), reflected.
 const TABLE: [u32; 256] = {
     let mut table = [0; 256];
@@ -239,6 +310,24 @@ mod tests {
         }
     }
 
+    /// No cipher, but different for whatever is different.
+    #[derive(Debug)]
+    struct Sum(u8);
+
+    impl JournalTags for Sum {
+        fn tag(&self, parts: &[&[u8]]) -> Digest {
+            let mut tag = [self.0; 32];
+            for (at, byte) in parts.iter().flat_map(|part| part.iter().chain(&[0xff])).enumerate() {
+                tag[at % 32] = tag[at % 32].wrapping_mul(31).wrapping_add(*byte);
+            }
+            tag
+        }
+    }
+
+    fn sealer() -> Sealer {
+        Sealer { tags: Some(Arc::new(Sum(1))), target: b"target".to_vec() }
+    }
+
     fn noted(from: u64, to: u64, value: Option<u8>, proved: bool) -> Noted {
         Noted { extent: extent(from, to), value: value.map(|byte| [byte; 32]), proved }
     }
@@ -253,12 +342,22 @@ mod tests {
         let (mut bytes, mut check) = begin(&about());
         let mut said = vec![(bytes.len(), Vec::new(), 0)];
         for (step, (noted, generation)) in [(&first, 0), (&first, 1), (&second, 1)].into_iter().enumerate() {
-            let (record, next) = if step == 1 { taken_over(1, check) } else { present(noted, check) };
+            let (record, next) =
+                if step == 1 { taken_over(1, check) } else { present(&about(), noted, &sealer(), check) };
             check = next;
             bytes.extend(record);
             said.push((bytes.len(), noted.clone(), generation));
         }
         (bytes, said)
+    }
+
+    #[test]
+    fn what_is_read_could_have_been_written() {
+        let (file, _) = file();
+        feed(&[&[0], &file[..]].concat());
+        let about = [vec![0; 72], vec![0, 1, 7, 0, 0]].concat();
+        let present = [&[2, 0, 17, 2][..], &[0; 15], &[9]].concat();
+        feed(&[&[1, ABOUT, 0, about.len() as u8], &about[..], &present].concat());
     }
 
     #[test]
@@ -299,16 +398,18 @@ mod tests {
     fn ranges_that_are_not_ascending_end_the_journal() {
         for ranges in [[(10, 20), (0, 5)], [(0, 10), (5, 20)], [(0, 10), (10, 10)]] {
             let (mut bytes, check) = begin(&about());
-            bytes.extend(present(&ranges.map(|(from, to)| noted(from, to, Some(1), true)), check).0);
+            bytes.extend(
+                present(&about(), &ranges.map(|(from, to)| noted(from, to, Some(1), true)), &sealer(), check).0,
+            );
             assert_eq!(read(&bytes).unwrap().noted, []);
         }
-        assert_eq!(read(b""), None);
-        assert_eq!(read(b"xdfsjnl1"), None);
+        assert!(read(b"").is_none());
+        assert!(read(b"xdfsjnl2").is_none() && read(b"xdfsjnl1").is_none());
     }
 
     #[test]
-    fn what_was_written_before_there_were_hashes_is_read_and_unknown_flags_are_not() {
-        let entry = |flags: u8| [&[flags][..], &0u64.to_be_bytes(), &10u64.to_be_bytes()].concat();
+    fn unknown_flags_end_the_journal() {
+        let entry = |flags: u8| [&[0; TAG_BYTES][..], &[flags], &0u64.to_be_bytes(), &10u64.to_be_bytes()].concat();
         for (flags, there) in [(0, vec![noted(0, 10, None, true)]), (4, vec![]), (1, vec![])] {
             let (mut bytes, check) = begin(&about());
             bytes.extend(record(PRESENT, &entry(flags), check).0);
@@ -317,10 +418,37 @@ mod tests {
     }
 
     #[test]
+    fn only_what_this_key_said_of_this_target_and_transfer_is_authentic() {
+        let (bytes, _) = file();
+        let journal = read(&bytes).unwrap();
+        assert!(journal.is_authentic(&sealer()));
+        let other = Sealer { tags: Some(Arc::new(Sum(2))), ..sealer() };
+        let elsewhere = Sealer { target: b"other".to_vec(), ..sealer() };
+        for sealer in [other, elsewhere, Sealer { tags: None, ..sealer() }] {
+            assert!(!journal.is_authentic(&sealer), "{sealer:?}");
+        }
+        let changes: [fn(&mut Journal); 4] = [
+            |journal| journal.about.owner = b"bert".to_vec(),
+            |journal| journal.about.part.1 += 1,
+            |journal| journal.about.source[0] ^= 1,
+            |journal| journal.noted[0].proved = false,
+        ];
+        for change in changes {
+            let mut journal = journal.clone();
+            change(&mut journal);
+            assert!(!journal.is_authentic(&sealer()), "{journal:?}");
+        }
+        // Nobody who has no key says anything that counts.
+        let (mut bytes, check) = begin(&about());
+        bytes.extend(present(&about(), &[noted(0, 10, None, true)], &Sealer::default(), check).0);
+        assert!(!read(&bytes).unwrap().is_authentic(&Sealer::default()));
+    }
+
+    #[test]
     fn the_longest_record_leaves_room_for_another() {
         let most: Vec<_> = (0..2000).map(|at| noted(2 * at, 2 * at + 1, Some(1), true)).collect();
         let (bytes, check) = begin(&about());
-        let (record, _) = present(&most, check);
+        let (record, _) = present(&about(), &most, &sealer(), check);
         assert!(bytes.len() + 2 * record.len() < BYTES_MAX);
         assert_eq!(read(&[bytes, record].concat()).unwrap().noted, most[..ENTRIES_MAX]);
     }

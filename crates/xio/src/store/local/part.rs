@@ -1,4 +1,4 @@
-//! A part file: it holds the bytes beside the target until they get the target's name.
+//! A part file: it holds the bytes in a staging directory until they get the target's name.
 //!
 //! The calls that make it the target are separate (finish, sync, name, sync of the directory), because which of them are made
 //! and in which order is decided elsewhere, by a plan that is checked by itself. A call that fails spoils the part: no later
@@ -6,28 +6,26 @@
 
 use super::back::ReadBack;
 use super::fresh::Way;
+use super::kept::KeptLimits;
 use super::named::must_be_base;
 use super::parts::Parts;
 use super::progress::{Health, Progress, Reign};
 use super::room::{lacking, reserve};
 use super::same::stays;
 use super::source::{attributes_of, version_of};
-use super::{holes, must_admit};
+use super::staging::Staged;
+use super::{holes, kept, must_admit};
 use crate::store::exact::{Stuck, write_full};
 use crate::store::noted::{Hashes, Noted};
 use crate::store::resolve::Parent;
 use crate::store::words::{self, Verb};
 use crate::store::{Attributes, Base, CommitRequest, Existing, Result, StageRequest};
-use rustix::fs::{Mode, Timespec, Timestamps, UTIME_OMIT};
+use rustix::fs::{Mode, Stat, Timespec, Timestamps, UTIME_OMIT};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use xdfs_proto::base::path::COMPONENT_BYTES_MAX;
 use xdfs_proto::base::{Error, ErrorKind};
-
-/// Latest modification time in seconds: 2554, the last year that unsigned 64-bit nanoseconds reach (rule D16).
-const MODIFIED_SECONDS_MAX: i64 = 18_446_744_072;
 
 /// Less than this is not worth a part file that stays behind: it is sent again sooner than it is looked for.
 const KEEP_BYTES_MIN: u64 = 1 << 20;
@@ -59,6 +57,14 @@ impl Place {
     }
 }
 
+/// Where the file of a stage is.
+#[derive(Debug)]
+enum Whereabouts {
+    Staged(Staged),
+    /// It has the target's name.
+    Named,
+}
+
 /// A file on its way. Dropped without a name it takes the part file with it, unless it is kept.
 #[derive(Debug)]
 pub struct LocalStage {
@@ -66,9 +72,7 @@ pub struct LocalStage {
     progress: Arc<Progress>,
     /// What this one may write; another one may have taken over.
     generation: u64,
-    /// The part file's name in the same directory, and its journal's.
-    part: Vec<u8>,
-    journal: Vec<u8>,
+    whereabouts: Whereabouts,
     /// The size that was told.
     size: Option<u64>,
     /// Runs of zeros take no room.
@@ -77,10 +81,10 @@ pub struct LocalStage {
     synced: bool,
     /// What was there at the start.
     kept: Vec<Noted>,
+    /// How much of one owner is kept.
+    kept_limits: KeptLimits,
     /// Version of what had the target's name then; empty for nothing.
     replaces: Vec<u8>,
-    /// The part file has the target's name.
-    settled: bool,
     /// What has the target's name is the same file, and stayed.
     unchanged: bool,
     /// The part file stays when this goes.
@@ -95,23 +99,20 @@ impl LocalStage {
 
     /// Creates the part file, or goes on with the one that an earlier attempt left, and reserves room.
     pub(super) fn open(place: Place, request: &StageRequest, parts: &Parts) -> Result<Self> {
-        let part = part_name(&place.name, &request.transfer, b".part");
-        let journal = part_name(&place.name, &request.transfer, b".journal");
-        let opened = parts.open(&place, request, &part, &journal)?;
+        let opened = parts.open(&place, request)?;
         let generation = opened.progress.reign().generation;
         let stood = place.parent.look(&place.name).map_err(|errno| words::failed(Verb::Create, &place.shown, errno))?;
         let replaces = stood.map(|stat| version_of(&stat).0).unwrap_or_default();
         let stage = Self {
             place,
             generation,
-            part,
-            journal,
+            whereabouts: Whereabouts::Staged(opened.staged),
             size: request.size,
             holes: request.holes,
             synced: request.resume.as_ref().is_some_and(|resume| resume.synced),
             kept: opened.kept,
+            kept_limits: parts.kept_limits,
             replaces,
-            settled: false,
             unchanged: false,
             // Until room is reserved nothing of an earlier attempt may go.
             stays: AtomicBool::new(opened.found),
@@ -188,7 +189,8 @@ impl LocalStage {
     pub(in crate::store) fn checkpoint(&self) -> Result<()> {
         self.must_be_sound()?;
         self.must_reign(&self.progress.reign())?;
-        self.progress.checkpoint(&self.place.parent, &self.journal, self.synced).map_err(|errno| {
+        let Whereabouts::Staged(staged) = &self.whereabouts else { return Ok(()) };
+        self.progress.checkpoint(staged, self.synced).map_err(|errno| {
             // A journal that found no room says nothing against the data.
             let full = matches!(errno, Errno::NOSPC | Errno::DQUOT);
             self.progress.spoil(if full { Health::Full } else { Health::Spoilt });
@@ -198,16 +200,24 @@ impl LocalStage {
 
     /// The transfer ends early: what is there stays for the next attempt, where it is worth it. Whether it does.
     pub(in crate::store) fn keep(&self) -> bool {
+        let Whereabouts::Staged(staged) = &self.whereabouts else { return false };
         let reign = self.progress.reign();
         let mine = reign.generation == self.generation;
         let worth = self.progress.about.is_some() && self.progress.ledger().bytes() >= KEEP_BYTES_MIN;
         let stays = mine
             && worth
             && self.progress.health() != Health::Spoilt
-            && self.progress.last_checkpoint(&self.place.parent, &self.journal, self.synced).is_ok()
+            && self.progress.last_checkpoint(staged, self.synced).is_ok()
             // The sync itself may have failed, and succeeded when it was tried again.
             && self.progress.health() != Health::Spoilt;
         self.stays.store(stays, Ordering::Relaxed);
+        if stays {
+            // Room that cannot be given back now is given back when the part file expires.
+            let _ = self.progress.release_room();
+            if let Some(about) = &self.progress.about {
+                kept::bound(staged, about, self.kept_limits);
+            }
+        }
         stays
     }
 
@@ -251,7 +261,10 @@ impl LocalStage {
         }
         let failed = |errno| words::failed(Verb::Read, &self.place.shown, errno);
         let identity = |file: &OwnedFd| rustix::fs::fstat(file).map(|stat| (stat.st_dev, stat.st_ino)).map_err(failed);
-        let opened = self.place.parent.open_own(&self.part).map_err(failed)?;
+        let opened = match &self.whereabouts {
+            Whereabouts::Staged(staged) => staged.directory().open_own(&staged.names.part).map_err(failed)?,
+            Whereabouts::Named => None,
+        };
         let own = identity(&self.progress.file)?;
         match opened {
             Some((file, stat)) if (stat.st_dev, stat.st_ino) == own => {
@@ -285,20 +298,23 @@ impl LocalStage {
         // From here on nobody takes over: what would be written then would be written to the target.
         let mut reign = self.progress.reign_mut();
         self.must_reign(&reign)?;
-        let named = match self.place.existing {
-            Existing::Replace | Existing::ReplaceOther { .. } => {
-                self.place.parent.replace(&self.part, &self.place.name)
+        if let Whereabouts::Staged(staged) = &self.whereabouts {
+            let (from, part, to) = (staged.directory(), &staged.names.part, &self.place.parent);
+            self.must_be_own(from.look(part))?;
+            let named = match self.place.existing {
+                Existing::Replace | Existing::ReplaceOther { .. } => from.rename(part, to, &self.place.name),
+                Existing::Keep => from.keep(part, to, &self.place.name),
+            };
+            named.map_err(|errno| self.words(errno))?;
+            if self.progress.about.is_some() {
+                // What it told is in the target now; a journal without a part file is found and removed later.
+                let _ = from.remove(&staged.names.journal);
             }
-            Existing::Keep => self.place.parent.keep(&self.part, &self.place.name),
-        };
-        named.map_err(|errno| self.words(errno))?;
+        }
         reign.over = true;
         drop(reign);
-        self.settled = true;
-        if self.progress.about.is_some() {
-            // What it told is in the target now; a journal without a part file is found and removed later.
-            let _ = self.place.parent.remove(&self.journal);
-        }
+        // With it goes the staging directory, where nobody else uses it.
+        self.whereabouts = Whereabouts::Named;
         // Of the descriptor, not of the name: these are the attributes of what was written, whoever comes next.
         let stat = rustix::fs::fstat(&self.progress.file).map_err(|errno| self.words(errno))?;
         Ok(attributes_of(&stat))
@@ -339,6 +355,17 @@ impl LocalStage {
             .map_err(|errno| self.words(errno))
     }
 
+    /// Whether what has the part file's name is the file that was written, and no other that somebody put there.
+    fn must_be_own(&self, found: std::result::Result<Option<Stat>, Errno>) -> Result<()> {
+        let identity = |stat: &Stat| (stat.st_dev, stat.st_ino);
+        let own = rustix::fs::fstat(&self.progress.file).map_err(|errno| self.words(errno))?;
+        match found.map_err(|errno| self.words(errno))? {
+            Some(stat) if identity(&stat) == identity(&own) => Ok(()),
+            Some(_) => Err(self.words(Errno::STALE)),
+            None => Err(self.words(Errno::NOENT)),
+        }
+    }
+
     fn words(&self, errno: Errno) -> Error {
         words::failed(Verb::Create, &self.place.shown, errno)
     }
@@ -350,17 +377,14 @@ impl LocalStage {
 
 impl Drop for LocalStage {
     fn drop(&mut self) {
-        if self.settled || self.stays.load(Ordering::Relaxed) {
+        let Whereabouts::Staged(staged) = &self.whereabouts else { return };
+        if self.stays.load(Ordering::Relaxed) {
             return;
         }
         let mut reign = self.progress.reign_mut();
         if reign.generation == self.generation {
             reign.over = true;
-            // Nobody is there to be told; a part file that cannot be removed is found by its name later.
-            let _ = self.place.parent.remove(&self.part);
-            if self.progress.about.is_some() {
-                let _ = self.place.parent.remove(&self.journal);
-            }
+            staged.remove(self.progress.about.is_some());
         }
     }
 }
@@ -388,7 +412,7 @@ pub(super) fn give_mode(file: &OwnedFd, mode: u32) -> std::result::Result<(), Er
 pub(super) fn give_time(file: &OwnedFd, modified: Option<(i64, u32)>) -> std::result::Result<(), Errno> {
     let Some(modified) = modified else { return Ok(()) };
     let times =
-        Timestamps { last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT }, last_modification: clamped(modified) };
+        Timestamps { last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT }, last_modification: bounded(modified) };
     unless_unknown(rustix::fs::futimens(file, &times))
 }
 
@@ -401,38 +425,10 @@ fn unless_unknown(result: std::result::Result<(), Errno>) -> std::result::Result
     }
 }
 
-/// D16. The clamp also keeps the special values of the nanosecond field (now, omit) out of a peer's hands.
-fn clamped((seconds, nanoseconds): (i64, u32)) -> Timespec {
-    match seconds {
-        ..0 => Timespec { tv_sec: 0, tv_nsec: 0 },
-        _ => Timespec { tv_sec: seconds.min(MODIFIED_SECONDS_MAX), tv_nsec: nanoseconds.min(999_999_999).into() },
-    }
-}
-
-/// `.<name>.<transfer>.part` and the like. The name is cut where it would not fit, at a character where it is UTF-8: some file
-/// systems refuse half a character.
-pub(super) fn part_name(name: &[u8], transfer: &[u8; 16], suffix: &[u8]) -> Vec<u8> {
-    // Room for the longest suffix, that of a journal on its way, so that all of a transfer begin alike.
-    const AROUND: usize = 1 + 1 + 32 + b".journal.new".len();
-    let mut keep = name.len().min(COMPONENT_BYTES_MAX - AROUND);
-    if keep < name.len() {
-        // A character has at most three continuation bytes; more are not UTF-8 and cut anywhere.
-        for _ in 0..3 {
-            if keep > 0 && name.get(keep).is_some_and(|byte| byte & 0xc0 == 0x80) {
-                keep -= 1;
-            }
-        }
-    }
-    let mut part = vec![b'.'];
-    part.extend_from_slice(name.get(..keep).unwrap_or_default());
-    part.push(b'.');
-    part.extend(transfer.iter().flat_map(|byte| [hex(byte >> 4), hex(byte & 15)]));
-    part.extend_from_slice(suffix);
-    part
-}
-
-fn hex(nibble: u8) -> u8 {
-    if nibble < 10 { b'0' + nibble } else { b'a' + nibble - 10 }
+/// Any second that the file system can tell; the bound keeps the special values of the other field (now, omit) out of a peer's
+/// hands.
+fn bounded((seconds, nanoseconds): (i64, u32)) -> Timespec {
+    Timespec { tv_sec: seconds, tv_nsec: nanoseconds.min(999_999_999).into() }
 }
 
 #[cfg(test)]
@@ -440,31 +436,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_name_tells_target_and_transfer() {
-        let name = part_name(b"data.bin", &[0xab; 16], b".part");
-        assert_eq!(name, b".data.bin.abababababababababababababababab.part");
-    }
-
-    #[test]
-    fn a_long_part_name_is_cut_at_a_character_and_fits() {
-        for length in 200..=255 {
-            let ascii = vec![b'x'; length];
-            assert!(part_name(&ascii, &[1; 16], b".journal.new").len() <= COMPONENT_BYTES_MAX);
-            // Three-byte characters, so two of three cuts would fall inside one.
-            let wide: Vec<u8> = "\u{20ac}".repeat(85).into_bytes().into_iter().take(length / 3 * 3).collect();
-            let part = part_name(&wide, &[1; 16], b".journal.new");
-            assert!(part.len() <= COMPONENT_BYTES_MAX);
-            assert!(std::str::from_utf8(&part).is_ok(), "cut inside a character at {length}");
+    fn times_of_a_peer_are_none_of_the_kernels_special_ones() {
+        for seconds in [i64::MIN, -1, 0, i64::MAX] {
+            assert_eq!(bounded((seconds, 5)), Timespec { tv_sec: seconds, tv_nsec: 5 });
+            // UTIME_NOW and UTIME_OMIT are nanosecond values above 10^9.
+            assert_eq!(bounded((seconds, 1_073_741_823)).tv_nsec, 999_999_999);
         }
-        assert_eq!(part_name(&[0x80; 255], &[1; 16], b".journal.new").len(), COMPONENT_BYTES_MAX - 3);
-    }
-
-    #[test]
-    fn times_of_a_peer_are_clamped() {
-        assert_eq!(clamped((i64::MIN, u32::MAX)).tv_sec, 0);
-        let late = clamped((i64::MAX, u32::MAX));
-        assert_eq!((late.tv_sec, late.tv_nsec), (MODIFIED_SECONDS_MAX, 999_999_999));
-        // UTIME_NOW and UTIME_OMIT are nanosecond values above 10^9.
-        assert_eq!(clamped((5, 1_073_741_823)).tv_nsec, 999_999_999);
     }
 }

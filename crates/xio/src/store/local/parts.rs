@@ -5,12 +5,14 @@
 //! given up. Whoever writes a part file holds a lock on it, so that another process (a second server on the same directory, a
 //! clean-up) leaves it alone.
 
-use super::journal::{self, About};
+use super::journal::{self, About, Journal, Sealer};
+use super::kept::KeptLimits;
 use super::part::Place;
 use super::progress::{Health, Progress};
+use super::staging::{PartFile, PartNames, Staged, Staging, no_staging, target_prefix};
 use super::{Kept, Same, boot};
 use crate::store::exact::read_full;
-use crate::store::noted::{self, Noted, usable};
+use crate::store::noted::{self, JournalTags, Noted, usable};
 use crate::store::resolve::Parent;
 use crate::store::resolve::leftovers::is_held_by_nobody;
 use crate::store::words::{self, Verb};
@@ -20,21 +22,29 @@ use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use xdfs_proto::base::{Bugs, ErrorKind, kept};
+use xdfs_proto::base::{Bugs, ErrorKind, RelPath, kept};
 
 /// See the module. Clones are the same table.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Parts {
+    pub(super) staging: Staging,
     table: Arc<Mutex<Table>>,
-    bugs: Bugs,
+    pub(super) bugs: Bugs,
+    /// Authenticates journals; without it nothing that an earlier process noted is trusted.
+    pub(super) tags: Option<Arc<dyn JournalTags>>,
+    /// How much of one owner is kept.
+    pub(super) kept_limits: KeptLimits,
 }
 
-/// By device and inode.
-type Table = BTreeMap<(u64, u64), Weak<Progress>>;
+/// Device and inode.
+type Identity = (u64, u64);
+
+type Table = BTreeMap<Identity, Weak<Progress>>;
 
 /// A part file that may be written.
 pub(super) struct OpenPart {
     pub(super) progress: Arc<Progress>,
+    pub(super) staged: Staged,
     /// What is there.
     pub(super) kept: Vec<Noted>,
     /// It was there before.
@@ -43,111 +53,152 @@ pub(super) struct OpenPart {
 
 impl Parts {
     /// No part file is written here yet.
-    pub(super) fn seeded(bugs: Bugs) -> Self {
-        Self { bugs, ..Self::default() }
+    pub(super) fn new(staging: Staging) -> Self {
+        Self { staging, table: Arc::default(), bugs: Bugs::default(), tags: None, kept_limits: KeptLimits::default() }
     }
 
     /// Creates the part file, or takes over the one that is there.
-    pub(super) fn open(&self, place: &Place, request: &StageRequest, part: &[u8], journal: &[u8]) -> Result<OpenPart> {
-        let failed = |errno| words::failed(Verb::Create, &place.shown, errno);
-        let (Some(mut about), Some(resume)) = (wanted(request), &request.resume) else {
-            let progress = Arc::new(Progress::new(fresh(place, part)?, None));
-            return Ok(OpenPart { progress, kept: Vec::new(), found: false });
+    pub(super) fn open(&self, place: &Place, request: &StageRequest) -> Result<OpenPart> {
+        let names = PartNames::new(&request.target, &request.transfer);
+        let (Some(about), Some(resume)) = (wanted(request), &request.resume) else {
+            let (file, staged) = self.fresh(place, &request.target, &names)?;
+            if request.resume.is_none() {
+                let table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+                // On a server what has an owner is not of whoever runs it, and expires.
+                give_up_others(&table, &request.target, b"", &staged);
+            }
+            return Ok(OpenPart {
+                progress: Arc::new(Progress::new(file, None)),
+                staged,
+                kept: Vec::new(),
+                found: false,
+            });
         };
-        let (since, hashed) = (resume.since, resume.hashed);
         // Held until the file is locked and known here: two sessions with one transfer meet in this line.
         let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
         table.retain(|_, progress| progress.strong_count() > 0);
         for _ in 0..TRIES_MAX {
-            match place.parent.create_new(part) {
-                Ok(file) => {
-                    lock(&file, place)?;
-                    about.part = identity(&rustix::fs::fstat(&file).map_err(failed)?);
-                    let key = about.part;
-                    let progress = Arc::new(Progress::new(file, Some(about)).seeded(self.bugs));
-                    progress.reign_mut().since = since;
-                    if let Some(about) = &progress.about {
-                        give_up_others(&table, place, about, part);
-                    }
-                    table.insert(key, Arc::downgrade(&progress));
-                    return Ok(OpenPart { progress, kept: Vec::new(), found: false });
-                }
-                Err(Errno::EXIST) => {
-                    let Some((file, stat)) = place.parent.open_own(part).map_err(failed)? else {
-                        must_be_gone(place, part)?;
-                        continue;
-                    };
-                    about.part = identity(&stat);
-                    let live = table.get(&about.part).and_then(Weak::upgrade);
-                    let opened = match live {
-                        Some(progress) => match take_over(progress, &about, resume, place, journal)? {
-                            None => continue,
-                            taken => taken,
-                        },
-                        None => {
-                            lock(&file, place)?;
-                            found(file, &about, hashed, &place.parent, journal, self.bugs).map_err(failed)?
-                        }
-                    };
-                    if let Some(opened) = opened {
-                        opened.progress.reign_mut().since = since;
-                        table.insert(about.part, Arc::downgrade(&opened.progress));
-                        return Ok(opened);
-                    }
-                    // Of another source, or from before a power cut and nobody compares it: of no use to anybody.
-                    place.parent.remove(part).or_else(unless_gone).map_err(failed)?;
-                    place.parent.remove(journal).or_else(unless_gone).map_err(failed)?;
-                }
-                Err(errno) => return Err(failed(errno)),
+            let opened = match self.create(place, &request.target, &names)? {
+                (staged, Some(file)) => Some(self.made(&table, place, request, staged, (file, about.clone()))?),
+                (staged, None) => self.there(&table, place, staged, about.clone(), resume)?,
+            };
+            if let Some((key, opened)) = opened {
+                opened.progress.reign_mut().since = resume.since;
+                table.insert(key, Arc::downgrade(&opened.progress));
+                return Ok(opened);
             }
         }
-        Err(taken(place, part))
+        Err(taken(place))
+    }
+
+    /// Authenticates the journal of `target`.
+    pub(super) fn sealer(&self, target: &RelPath) -> Sealer {
+        Sealer { tags: self.tags.clone(), target: target.as_bytes().to_vec() }
+    }
+
+    /// A new part file that is locked, or where the one is that has its name.
+    fn create(&self, place: &Place, target: &RelPath, names: &PartNames) -> Result<(Staged, Option<OwnedFd>)> {
+        let made = self.staging.create(&place.parent, &names.part).map_err(|why| no_staging(&place.shown, why))?;
+        let staged = |directory| Staged { directory, names: names.clone(), sealer: self.sealer(target) };
+        Ok(match made {
+            PartFile::Made(directory, file) => (staged(directory), Some(file)),
+            PartFile::Exists(directory) => (staged(directory), None),
+        })
+    }
+
+    /// A transfer that begins at the beginning.
+    fn made(
+        &self,
+        table: &Table,
+        place: &Place,
+        request: &StageRequest,
+        staged: Staged,
+        (file, mut about): (OwnedFd, About),
+    ) -> Result<(Identity, OpenPart)> {
+        let stat = rustix::fs::fstat(&file).map_err(|errno| words::failed(Verb::Create, &place.shown, errno))?;
+        about.part = identity(&stat);
+        // The journal of a part file that is gone: with its inode this one would be taken for that.
+        let stale = staged.directory().remove(&staged.names.journal).or_else(unless_gone);
+        stale.map_err(|errno| words::failed(Verb::Create, &place.shown, errno))?;
+        give_up_others(table, &request.target, &about.owner, &staged);
+        let key = about.part;
+        let progress = Arc::new(Progress::new(file, Some(about)).seeded(self.bugs));
+        Ok((key, OpenPart { progress, staged, kept: Vec::new(), found: false }))
+    }
+
+    /// What can be gone on with of the part file that is there; none where there is nothing of use, and its name is free now.
+    fn there(
+        &self,
+        table: &Table,
+        place: &Place,
+        staged: Staged,
+        mut about: About,
+        resume: &Resume,
+    ) -> Result<Option<(Identity, OpenPart)>> {
+        let failed = |errno| words::failed(Verb::Create, &place.shown, errno);
+        let Some((file, stat)) = staged.directory().open_own(&staged.names.part).map_err(failed)? else {
+            return must_be_gone(place, &staged).map(|()| None);
+        };
+        about.part = identity(&stat);
+        let opened = match table.get(&about.part).and_then(Weak::upgrade) {
+            Some(progress) => match take_over(progress, &about, resume, place, staged.clone())? {
+                None => return Ok(None),
+                taken => taken,
+            },
+            None => {
+                lock(&file, place)?;
+                found(file, &about, resume.hashed, staged.clone(), self.bugs).map_err(failed)?
+            }
+        };
+        if opened.is_none() {
+            // Of another source, or from before a power cut and nobody compares it: of no use to anybody.
+            staged.directory().remove(&staged.names.part).or_else(unless_gone).map_err(failed)?;
+            staged.directory().remove(&staged.names.journal).or_else(unless_gone).map_err(failed)?;
+        }
+        Ok(opened.map(|opened| (about.part, opened)))
+    }
+
+    /// A part file that nobody can go on with. One that a killed program left makes room: nobody holds it any more.
+    fn fresh(&self, place: &Place, target: &RelPath, names: &PartNames) -> Result<(OwnedFd, Staged)> {
+        let failed = |errno| words::failed(Verb::Create, &place.shown, errno);
+        for _ in 0..TRIES_MAX {
+            let staged = match self.create(place, target, names)? {
+                (staged, Some(file)) => return Ok((file, staged)),
+                (staged, None) => staged,
+            };
+            let Some((file, _)) = staged.directory().open_own(&names.part).map_err(failed)? else {
+                must_be_gone(place, &staged)?;
+                continue;
+            };
+            lock(&file, place)?;
+            // Another one may have done the same, and its new file have the name by now.
+            if rustix::fs::fstat(&file).map_err(failed)?.st_nlink == 1 {
+                staged.directory().remove(&names.part).or_else(unless_gone).map_err(failed)?;
+            }
+        }
+        Err(taken(place))
     }
 }
 
-/// A part file that nobody can go on with. One that a killed program left makes room: nobody holds it any more.
-fn fresh(place: &Place, part: &[u8]) -> Result<OwnedFd> {
-    let failed = |errno| words::failed(Verb::Create, &place.shown, errno);
-    for _ in 0..TRIES_MAX {
-        match place.parent.create_new(part) {
-            Ok(file) => {
-                lock(&file, place)?;
-                // It is removed under its lock only, so from here on the name is that of this file.
-                if rustix::fs::fstat(&file).map_err(failed)?.st_nlink == 1 {
-                    return Ok(file);
-                }
-            }
-            Err(Errno::EXIST) => {
-                let Some((file, _)) = place.parent.open_own(part).map_err(failed)? else {
-                    must_be_gone(place, part)?;
-                    continue;
-                };
-                lock(&file, place)?;
-                // Another one may have done the same, and its new file have the name by now.
-                if rustix::fs::fstat(&file).map_err(failed)?.st_nlink == 1 {
-                    place.parent.remove(part).or_else(unless_gone).map_err(failed)?;
-                }
-            }
-            Err(errno) => return Err(failed(errno)),
-        }
-    }
-    Err(taken(place, part))
-}
+/// So many names of a staging directory are looked at for part files of one target: about a millisecond. What is not found expires.
+pub(super) const NAMES_MAX: usize = 16_384;
 
 /// A transfer begins at the beginning: what the same user's transfers of other sources to this target have left is of no use any
 /// more. Who is still writing keeps theirs.
-fn give_up_others(table: &Table, place: &Place, about: &About, part: &[u8]) {
-    for other in place.parent.other_parts(&place.name, part) {
-        let journal = [other.strip_suffix(b".part").unwrap_or(&other), b".journal"].concat();
-        let Ok(Some((file, stat))) = place.parent.open_own(&other) else { continue };
+fn give_up_others(table: &Table, target: &RelPath, owner: &[u8], own: &Staged) {
+    let (directory, prefix) = (own.directory(), target_prefix(target));
+    let names = directory.names(NAMES_MAX).unwrap_or_default();
+    let of_target = |name: &Vec<u8>| name.starts_with(prefix.as_bytes()) && *name != own.names.part;
+    for names in names.iter().filter(|name| of_target(name)).filter_map(|name| PartNames::of_part(name)) {
+        let Ok(Some((file, stat))) = directory.open_own(&names.part) else { continue };
         let live = table.get(&identity(&stat)).is_some_and(|progress| progress.strong_count() > 0);
         if live || !is_held_by_nobody(&file) {
             continue;
         }
-        let noted = place.parent.open_own(&journal).ok().flatten().and_then(|(file, _)| read(&file).ok().flatten());
+        let noted = directory.open_own(&names.journal).ok().flatten().and_then(|(file, _)| read(&file).ok().flatten());
         // What cannot be removed now expires, and so does what nobody can tell whose it is.
-        if noted.is_some_and(|noted| noted.about.owner == about.owner) && place.parent.remove(&other).is_ok() {
-            let _ = place.parent.remove(&journal);
+        if noted.is_some_and(|noted| noted.about.owner == owner) && directory.remove(&names.part).is_ok() {
+            let _ = directory.remove(&names.journal);
         }
     }
 }
@@ -160,15 +211,16 @@ fn unless_gone(errno: Errno) -> std::result::Result<(), Errno> {
 }
 
 /// What could not be opened: it is somebody else's unless it has just been given up.
-fn must_be_gone(place: &Place, part: &[u8]) -> Result<()> {
-    let found = place.parent.look(part).map_err(|errno| words::failed(Verb::Create, &place.shown, errno))?;
-    found.map_or(Ok(()), |_| Err(taken(place, part)))
+fn must_be_gone(place: &Place, staged: &Staged) -> Result<()> {
+    let found = staged.directory().look(&staged.names.part);
+    let found = found.map_err(|errno| words::failed(Verb::Create, &place.shown, errno))?;
+    found.map_or(Ok(()), |_| Err(taken(place)))
 }
 
-fn taken(place: &Place, part: &[u8]) -> xdfs_proto::base::Error {
-    let because = format!("its part file '{}' exists, so another transfer has this id", words::shown_bytes(part));
+fn taken(place: &Place) -> xdfs_proto::base::Error {
+    let because = "its part file exists, so another transfer has this id";
     // Not AlreadyExists, which is said of the target alone: whoever asked to keep what is there would take it as done.
-    words::refused(ErrorKind::Busy, Verb::Create, &place.shown, &because)
+    words::refused(ErrorKind::Busy, Verb::Create, &place.shown, because)
 }
 
 fn busy(place: &Place) -> xdfs_proto::base::Error {
@@ -189,7 +241,7 @@ fn wanted(request: &StageRequest) -> Option<About> {
     })
 }
 
-fn identity(stat: &Stat) -> (u64, u64) {
+fn identity(stat: &Stat) -> Identity {
     (stat.st_dev, stat.st_ino)
 }
 
@@ -207,7 +259,7 @@ fn take_over(
     about: &About,
     resume: &Resume,
     place: &Place,
-    journal: &[u8],
+    staged: Staged,
 ) -> Result<Option<OpenPart>> {
     let Some(own) = progress.about.as_ref() else { return Err(busy(place)) };
     let same = Same { source: own.source == about.source, boot: true };
@@ -231,15 +283,15 @@ fn take_over(
         reign.generation += 1;
         progress.begin(kept.clone());
         drop(reign);
-        return Ok(Some(OpenPart { progress, kept, found: true }));
+        return Ok(Some(OpenPart { progress, staged, kept, found: true }));
     }
     let failed = |errno| words::failed(Verb::Create, &place.shown, errno);
     // The lock goes with the open file, which both have.
     let file = progress.file.try_clone().map_err(|_| failed(Errno::MFILE))?;
-    let fresh = of_other_source(file, about, kept.clone(), &place.parent, journal).map_err(failed)?;
+    let fresh = of_other_source(file, about, kept.clone(), &staged).map_err(failed)?;
     reign.generation += 1;
     drop(reign);
-    Ok(Some(OpenPart { progress: Arc::new(fresh), kept, found: true }))
+    Ok(Some(OpenPart { progress: Arc::new(fresh), staged, kept, found: true }))
 }
 
 /// Goes on with bytes that came from another version of the source, or lay there during a power cut. From here on the journal is
@@ -248,12 +300,11 @@ fn of_other_source(
     file: OwnedFd,
     about: &About,
     kept: Vec<Noted>,
-    parent: &Parent,
-    journal: &[u8],
+    staged: &Staged,
 ) -> std::result::Result<Progress, Errno> {
     let progress = Progress::new(file, Some(about.clone()));
     progress.begin(kept);
-    progress.checkpoint(parent, journal, true)?;
+    progress.checkpoint(staged, true)?;
     Ok(progress)
 }
 
@@ -262,13 +313,12 @@ fn found(
     file: OwnedFd,
     about: &About,
     hashed: bool,
-    parent: &Parent,
-    name: &[u8],
+    staged: Staged,
     bugs: Bugs,
 ) -> std::result::Result<Option<OpenPart>, Errno> {
-    let Some((journal_file, _)) = parent.open_own(name)? else { return Ok(None) };
+    let Some((journal_file, _)) = staged.directory().open_own(&staged.names.journal)? else { return Ok(None) };
     let Some(journal) = read(&journal_file)? else { return Ok(None) };
-    let Some(same) = joins(&journal.about, about) else { return Ok(None) };
+    let Some(same) = joins(&journal, about, &staged.sealer) else { return Ok(None) };
     if !(hashed || same.source && same.boot) {
         return Ok(None);
     }
@@ -277,21 +327,24 @@ fn found(
     let progress = if same.source && same.boot {
         Progress::found(file, journal_file, journal, kept.clone())?
     } else {
-        of_other_source(file, about, kept.clone(), parent, name)?
+        of_other_source(file, about, kept.clone(), &staged)?
     };
-    Ok(Some(OpenPart { progress: Arc::new(progress), kept, found: true }))
+    Ok(Some(OpenPart { progress: Arc::new(progress), staged, kept, found: true }))
 }
 
-/// Whether a journal is about the same transfer, owner and part file, and what else it has in common.
-fn joins(journal: &About, about: &About) -> Option<Same> {
+/// Whether a journal is about the same transfer, owner and part file, and what else it has in common. What this program did not
+/// write under its key counts for as much as what lay there during a power cut.
+fn joins(journal: &Journal, about: &About, sealer: &Sealer) -> Option<Same> {
+    let authentic = journal.is_authentic(sealer);
+    let journal = &journal.about;
     let boot = journal.boot == about.boot && about.boot != [0; 16];
     // A device may have another number in another boot; what is in the file is compared then.
     let part = journal.part.1 == about.part.1 && (journal.part.0 == about.part.0 || !boot);
     let alike = (&journal.transfer, journal.length, &journal.owner) == (&about.transfer, about.length, &about.owner);
-    (part && alike).then(|| Same { source: journal.source == about.source, boot })
+    (part && alike).then(|| Same { source: journal.source == about.source, boot: boot && authentic })
 }
 
-fn read(file: &OwnedFd) -> std::result::Result<Option<journal::Journal>, Errno> {
+pub(super) fn read(file: &OwnedFd) -> std::result::Result<Option<journal::Journal>, Errno> {
     let mut bytes = vec![0; journal::BYTES_MAX + 1];
     let count = read_full(&mut bytes, 0, |part, at| rustix::io::pread(file, part, at))?;
     if count > journal::BYTES_MAX {
@@ -300,15 +353,22 @@ fn read(file: &OwnedFd) -> std::result::Result<Option<journal::Journal>, Errno> 
     Ok(journal::read(bytes.get(..count).unwrap_or_default()))
 }
 
-/// What a part file beside a target holds, without touching it.
-pub(super) fn look(parent: &Parent, part: &[u8], journal: &[u8], transfer: &[u8; 16], owner: &[u8]) -> Option<Kept> {
-    let (_, stat) = parent.open_own(part).ok()??;
-    let (file, _) = parent.open_own(journal).ok()??;
+/// What a part file holds, without touching it.
+pub(super) fn look(
+    directory: &Parent,
+    target: &RelPath,
+    transfer: &[u8; 16],
+    owner: &[u8],
+    sealer: &Sealer,
+) -> Option<Kept> {
+    let names = PartNames::new(target, transfer);
+    let (_, stat) = directory.open_own(&names.part).ok()??;
+    let (file, _) = directory.open_own(&names.journal).ok()??;
     let journal = read(&file).ok()??;
     let (source, length) = (journal.about.source.clone(), journal.about.length);
     let (transfer, owner) = (*transfer, owner.to_vec());
     let about = About { transfer, length, boot: boot::id(), part: identity(&stat), source: source.clone(), owner };
-    let same = joins(&journal.about, &about)?;
+    let same = joins(&journal, &about, sealer)?;
     Some(Kept { source, length, noted: usable(&journal.noted, true, same) })
 }
 
@@ -316,8 +376,13 @@ pub(super) fn look(parent: &Parent, part: &[u8], journal: &[u8], transfer: &[u8;
 pub(in crate::store) fn resumable(file: &OwnedFd, part: &Stat) -> Option<u64> {
     let journal = read(file).ok()??;
     let about = About { boot: boot::id(), part: identity(part), ..journal.about.clone() };
-    joins(&journal.about, &about)?;
+    joins(&journal, &about, &Sealer::default())?;
     Some(noted::ranges(&journal.noted).iter().map(|range| range.length()).sum())
+}
+
+/// Whether a journal is about this very part file.
+pub(in crate::store) fn is_about(file: &OwnedFd, part: &Stat) -> bool {
+    read(file).ok().flatten().is_some_and(|journal| journal.about.part.1 == part.st_ino)
 }
 
 /// A regular file of ours with one name: nobody can have planted it from elsewhere.

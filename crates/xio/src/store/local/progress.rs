@@ -4,10 +4,11 @@
 //! One session writes a part at a time. A takeover waits for the writes under way and raises the generation; whoever has an
 //! older one is refused from then on, so that no late write meets the file of the newer one, or the finished target.
 
-use super::journal::{self, About};
+use super::journal::{self, About, Sealer};
+use super::room::release;
+use super::staging::Staged;
 use crate::store::ledger::Ledger;
 use crate::store::noted::{self, Hashes, Noted};
-use crate::store::resolve::Parent;
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -179,7 +180,7 @@ impl Progress {
 
     /// A marker: what has been written by now is synced, if that was asked for, and then noted. One at a time. A sync that
     /// failed spoils the part for everybody, whoever asked for it: the next one would succeed and prove nothing (rule D5).
-    pub(super) fn checkpoint(&self, parent: &Parent, name: &[u8], synced: bool) -> Result<(), Errno> {
+    pub(super) fn checkpoint(&self, staged: &Staged, synced: bool) -> Result<(), Errno> {
         let Some(about) = &self.about else { return Ok(()) };
         let mut notes = lock(&self.notes);
         // Before the sync: what is written during it may not be covered by it.
@@ -191,13 +192,13 @@ impl Progress {
                 MarkerStep::SyncData => sync(&self.file).inspect_err(|_| self.spoil(Health::Spoilt))?,
                 MarkerStep::Note => {
                     let appended = match &mut *notes {
-                        Some(notes) => notes.append(&noted, synced)?,
+                        Some(notes) => notes.append((about, &noted), &staged.sealer, synced)?,
                         None => false,
                     };
                     if !appended {
-                        let fresh = Notes::create(parent, name, about, &noted, synced)?;
+                        let fresh = Notes::create(staged, about, &noted, synced)?;
                         if synced {
-                            parent.sync(&self.file)?;
+                            staged.directory.sync(&self.file)?;
                         }
                         *notes = Some(fresh);
                     }
@@ -209,28 +210,35 @@ impl Progress {
     }
 
     /// The last marker of a transfer that ends early. Where the disk is full, the end of what is there makes room for it.
-    pub(super) fn last_checkpoint(&self, parent: &Parent, name: &[u8], synced: bool) -> Result<(), Errno> {
-        match self.checkpoint(parent, name, synced) {
+    pub(super) fn last_checkpoint(&self, staged: &Staged, synced: bool) -> Result<(), Errno> {
+        match self.checkpoint(staged, synced) {
             Err(Errno::NOSPC | Errno::DQUOT) => {
                 let end = self.ledger().end().saturating_sub(ROOM_FOR_JOURNAL);
                 self.ledger().cut(end);
                 rustix::fs::ftruncate(&self.file, end)?;
-                self.checkpoint(parent, name, synced)
+                self.checkpoint(staged, synced)
             }
             other => other,
         }
+    }
+
+    /// Gives back the room that was reserved for what has not come.
+    pub(super) fn release_room(&self) -> Result<(), Errno> {
+        let written = self.ledger().ranges(usize::MAX);
+        release(&self.file, &written)
     }
 }
 
 impl Notes {
     /// Writes a journal that says this alone, and gives it its name in one step; the sync that makes part and journal
     /// findable after a power cut is the caller's.
-    fn create(parent: &Parent, name: &[u8], about: &About, noted: &[Noted], synced: bool) -> Result<Self, Errno> {
+    fn create(staged: &Staged, about: &About, noted: &[Noted], synced: bool) -> Result<Self, Errno> {
+        let (parent, name) = (staged.directory(), staged.names.journal.as_slice());
         let fresh = [name, b".new"].concat();
         let _ = parent.remove(&fresh);
         let file = parent.create_new(&fresh)?;
         let (mut bytes, check) = journal::begin(about);
-        let (record, check) = journal::present(noted, check);
+        let (record, check) = journal::present(about, noted, &staged.sealer, check);
         bytes.extend(record);
         let written = write_all(&file, &bytes, 0)
             .and_then(|()| if synced { sync(&file) } else { Ok(()) })
@@ -243,8 +251,8 @@ impl Notes {
     }
 
     /// False, and nothing was written, where the file would become too long.
-    fn append(&mut self, noted: &[Noted], synced: bool) -> Result<bool, Errno> {
-        let (record, check) = journal::present(noted, self.check);
+    fn append(&mut self, (about, noted): (&About, &[Noted]), sealer: &Sealer, synced: bool) -> Result<bool, Errno> {
+        let (record, check) = journal::present(about, noted, sealer, self.check);
         if self.end + record.len() as u64 > journal::BYTES_MAX as u64 {
             return Ok(false);
         }

@@ -5,7 +5,7 @@ use crate::store::words::{self, Verb};
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
-use xdfs_proto::base::{Error, ErrorKind};
+use xdfs_proto::base::{Error, ErrorKind, Extent};
 
 /// Below this a reservation costs more than it can save; a file this small finds out by writing.
 const RESERVE_BYTES_MIN: u64 = 1 << 20;
@@ -55,6 +55,24 @@ pub(super) fn reserve(file: &OwnedFd, size: u64, shown: &str) -> Result<()> {
         Err(errno @ Errno::NOSPC) => Err(words_of(shown, size, space.f_bavail.saturating_mul(space.f_frsize), errno)),
         Err(errno) => Err(failed(errno)),
     }
+}
+
+/// Gives back what was reserved and not written: all behind the last of the `written` ranges, which are ascending, and the gaps
+/// between them.
+pub(super) fn release(file: &OwnedFd, written: &[Extent]) -> std::result::Result<(), Errno> {
+    let mut end = 0;
+    for range in written {
+        if range.offset() > end {
+            let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+            match rustix::io::retry_on_intr(|| rustix::fs::fallocate(file, punch, end, range.offset() - end)) {
+                // Without holes there is nothing to give back but the end.
+                Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        end = range.end();
+    }
+    rustix::io::retry_on_intr(|| rustix::fs::ftruncate(file, end))
 }
 
 /// What is missing where a write of a file on its way found no room; `needed` bytes were still to come.

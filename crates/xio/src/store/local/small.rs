@@ -4,11 +4,13 @@
 //! Directories are held for as long as the group lives, and resolved once. Must not: decide about an order, retry a sync.
 
 use super::fresh::Made;
+use super::journal::Sealer;
 use super::named::{copy_of, must_be_base};
-use super::part::{Place, give_mode, give_time, part_name, stuck_words};
+use super::part::{Place, give_mode, give_time, stuck_words};
 use super::room::lacking;
 use super::same::stays;
 use super::source::{LocalSource, version_of};
+use super::staging::{PartFile, PartNames, Staged, StagingDirectory, lock_new, no_staging};
 use super::{LocalStore, holes, must_admit, quiet};
 use crate::store::exact::{Stuck, write_full};
 use crate::store::resolve::Parent;
@@ -41,8 +43,8 @@ struct Directory {
 enum Kind {
     /// Nowhere.
     Unnamed,
-    /// Under this name beside its target.
-    Part(Vec<u8>),
+    /// In a staging directory.
+    Part(Staged),
     /// It has been put by an attempt whose outcome was lost: what has the name is of this version, and the same bytes.
     There(Vec<u8>),
     /// It has its name.
@@ -74,13 +76,15 @@ pub(in crate::store) struct LocalGroup<'s> {
     members: Vec<Result<LocalMember>>,
     /// Somebody has begun to write what the syncs of single files will wait for.
     begun: bool,
+    /// Held until all of them are done, so that it is not made for each of them.
+    staging: Option<Arc<StagingDirectory>>,
 }
 
 impl<'s> LocalGroup<'s> {
     /// Opens every file of the group; none has a byte yet.
     pub(in crate::store) fn open(store: &'s LocalStore, files: &[SmallFile<'_>], durable: bool) -> Self {
         let (directories, members) = (Vec::new(), Vec::with_capacity(files.len()));
-        let mut group = Self { store, durable, directories, members, begun: false };
+        let mut group = Self { store, durable, directories, members, begun: false, staging: None };
         for file in files {
             let member = group.stage(file);
             group.members.push(member);
@@ -185,7 +189,7 @@ fn opened(store: &LocalStore, parent: &Arc<Parent>, file: &SmallFile<'_>, durabl
     if durable {
         must_admit(parent, name, file.existing, &shown())?;
     }
-    if store.unnamed
+    if store.parts.staging.unnamed
         && let Some(file) = parent.create_unnamed(Mode::from_raw_mode(mode(store, file))).map_err(failed)?
     {
         return Ok((file, Kind::Unnamed));
@@ -193,11 +197,13 @@ fn opened(store: &LocalStore, parent: &Arc<Parent>, file: &SmallFile<'_>, durabl
     if !durable {
         must_admit(parent, name, file.existing, &shown())?;
     }
-    let part = part_name(name, &fresh_id(), b".part");
-    let file = parent.create_new(&part).map_err(failed)?;
-    // Who looks for what killed programs left leaves alone what is held. Where there are no locks its age protects it.
-    let _ = rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive);
-    Ok((file, Kind::Part(part)))
+    let names = PartNames::new(&file.target, &fresh_id());
+    match store.parts.staging.create(parent, &names.part).map_err(|why| no_staging(&shown(), why))? {
+        PartFile::Made(directory, made) => {
+            Ok((made, Kind::Part(Staged { directory, names, sealer: Sealer::default() })))
+        }
+        PartFile::Exists(_) => Err(failed(Errno::EXIST)),
+    }
 }
 
 fn mode(store: &LocalStore, file: &SmallFile<'_>) -> u32 {
@@ -273,7 +279,10 @@ impl SmallGroup for LocalGroup<'_> {
 
     fn name(&mut self, member: usize, file: &SmallFile<'_>) -> Result<()> {
         let store = self.store;
-        self.member(member)?.name(store, file)
+        if let Some(staging) = self.member(member)?.name(store, file)? {
+            self.staging.get_or_insert(staging);
+        }
+        Ok(())
     }
 
     fn unchanged(&self, member: usize) -> bool {
@@ -325,14 +334,15 @@ impl LocalMember {
         Ok(if kept { Some(wanted) } else { kept_mode })
     }
 
-    fn name(&mut self, store: &LocalStore, file: &SmallFile<'_>) -> Result<()> {
+    /// Gives it its name, and says through which staging directory it went, if any.
+    fn name(&mut self, store: &LocalStore, file: &SmallFile<'_>) -> Result<Option<Arc<StagingDirectory>>> {
         let failed = |errno| words::failed(Verb::Create, &store.shown(&file.target), errno);
         let parent = &self.parent;
         let name = file.target.name().unwrap_or_default();
         if let Kind::There(version) = &self.kind {
             let stat = parent.look(name).map_err(failed)?;
             let same = stat.is_some_and(|stat| version_of(&stat).0 == *version);
-            return if same { Ok(()) } else { Err(words::target_changed(&store.shown(&file.target))) };
+            return if same { Ok(None) } else { Err(words::target_changed(&store.shown(&file.target))) };
         }
         if file.base.is_some() {
             must_be_base(&place(store, parent, file), file.content.len() as u64)?;
@@ -351,13 +361,13 @@ impl LocalMember {
             if found.and_then(|found| stays(parent, name, &found, &self.file, file.existing)).is_some() {
                 self.let_go();
                 self.kind = Kind::Unchanged;
-                return Ok(());
+                return Ok(None);
             }
             match &self.kind {
-                Kind::Part(part) if only_new => parent.keep(part, name),
-                Kind::Part(part) => parent.replace(part, name),
+                Kind::Part(part) if only_new => part.directory().keep(&part.names.part, parent, name),
+                Kind::Part(part) => part.directory().rename(&part.names.part, parent, name),
                 _ if only_new => named,
-                _ => self.link_and_replace(name),
+                _ => return self.link_and_replace(store, file),
             }
         } else {
             named
@@ -367,24 +377,34 @@ impl LocalMember {
             errno => failed(errno),
         })?;
         self.kind = Kind::Named;
-        Ok(())
+        Ok(None)
     }
 
     /// What has no name cannot replace anything: it gets one for a moment.
-    fn link_and_replace(&self, name: &[u8]) -> std::result::Result<(), Errno> {
-        let part = part_name(name, &fresh_id(), b".part");
-        self.parent.link_unnamed(&self.file, &part)?;
-        self.parent.replace(&part, name).inspect_err(|_| {
-            // Nobody is there to be told; what cannot be removed is found by its name later.
-            let _ = self.parent.remove(&part);
-        })
+    fn link_and_replace(&mut self, store: &LocalStore, file: &SmallFile<'_>) -> Result<Option<Arc<StagingDirectory>>> {
+        let shown = || store.shown(&file.target);
+        let names = PartNames::new(&file.target, &fresh_id());
+        lock_new(&self.file);
+        let linked = store.parts.staging.link(&self.parent, &self.file, &names.part);
+        let (directory, linked) = linked.map_err(|why| no_staging(&shown(), why))?;
+        let staged = Staged { directory, names, sealer: Sealer::default() };
+        let name = file.target.name().unwrap_or_default();
+        let renamed = match linked {
+            true => staged.directory().rename(&staged.names.part, &self.parent, name),
+            false => Err(Errno::EXIST),
+        };
+        renamed.map_err(|errno| {
+            staged.remove(false);
+            words::failed(Verb::Create, &shown(), errno)
+        })?;
+        self.kind = Kind::Named;
+        Ok(Some(staged.directory))
     }
 
     /// Removes what it is until it has its name.
     fn let_go(&self) {
-        if let Kind::Part(part) = &self.kind {
-            // As above.
-            let _ = self.parent.remove(part);
+        if let Kind::Part(staged) = &self.kind {
+            staged.remove(false);
         }
     }
 }

@@ -4,6 +4,7 @@ use super::room::in_memory;
 use super::source::{nanoseconds, version_of};
 use super::{LocalStore, quiet};
 use crate::store::resolve::names::{self, Held};
+use crate::store::resolve::staging::is_staging;
 use crate::store::resolve::{Blocked, Cause, Parent};
 use crate::store::tree::{Change, Cursor, Node, NodeKind, Space, Special, Take, Tree, XATTR_BYTES_MAX};
 use crate::store::words::{self, Verb};
@@ -64,8 +65,11 @@ impl LocalStore {
 
     /// Makes what is missing of `path`, and holds it.
     pub(super) fn make_directories(&self, path: &RelPath, mode: u32) -> std::result::Result<Parent, Blocked> {
-        let mut list = self.fresh.lock();
-        self.root.make_directories(path, self.made(mode), |made| list.note(made))
+        self.root.make_directories(path, self.made(mode), |made, make| {
+            // One at a time: many take long, and others make directories too.
+            let mut list = self.fresh.lock();
+            make().inspect(|()| list.note(made))
+        })
     }
 
     fn made(&self, mode: u32) -> Mode {
@@ -91,7 +95,10 @@ impl Tree for LocalStore {
             })?,
         };
         let directory = self.root.open_directory(path).map_err(|stop| self.blocked(Verb::List, path, &stop))?;
-        let next = names::list(&directory, from, &mut |name, stat| take(name, &node_of(stat)));
+        let next = names::list(&directory, from, &mut |name, stat| match is_staging(name, stat) {
+            true => Take::More,
+            false => take(name, &node_of(stat)),
+        });
         let next = next.map_err(|errno| self.failed(Verb::List, path, errno))?;
         Ok(next.map(|at| at.to_be_bytes().to_vec()))
     }
@@ -114,7 +121,15 @@ impl Tree for LocalStore {
 
     fn remove_directory(&self, path: &RelPath) -> Result<()> {
         let (parent, name) = self.changed_parent(Verb::Remove, path)?;
-        parent.remove_directory(name).map_err(|errno| match errno {
+        let mut removed = parent.remove_directory(name);
+        if removed == Err(Errno::NOTEMPTY)
+            && let Ok(directory) = self.root.hold_directory(path)
+        {
+            // What nobody can see must not keep it from being removed.
+            directory.clear_staging();
+            removed = parent.remove_directory(name);
+        }
+        removed.map_err(|errno| match errno {
             Errno::NOTEMPTY | Errno::EXIST => {
                 let because = "the directory is not empty";
                 self.refused(ErrorKind::AlreadyExists, Verb::Remove, path, because).with_errno(words::number(errno))
@@ -244,6 +259,22 @@ impl Tree for LocalStore {
 }
 
 impl LocalStore {
+    /// Lets this process change what is in a directory of its own whose mode forbids that. False where it may anyway, or it is not
+    /// its own; what it may not do then is said where it is tried.
+    pub fn unlock(&self, path: &RelPath) -> bool {
+        let user = rustix::process::geteuid();
+        let Ok(node) = self.node(path) else { return false };
+        let locked = node.kind == NodeKind::Directory && node.mode & 0o700 != 0o700;
+        let change = Change { mode: Some(node.mode | 0o700), ..Change::default() };
+        locked && !user.is_root() && node.owner.0 == user.as_raw() && self.change(path, &change).is_ok()
+    }
+
+    /// Whether a directory lists this very name: a file system may take another one for it.
+    pub fn has_name(&self, path: &RelPath) -> bool {
+        let (Some(above), Some(name)) = (path.parent(), path.name()) else { return false };
+        self.root.open_directory(&above).is_ok_and(|directory| names::lists(&directory, name))
+    }
+
     /// Something stands where a directory is to be made.
     fn in_the_way(&self, path: &RelPath, stop: &Blocked) -> Error {
         match stop.cause {

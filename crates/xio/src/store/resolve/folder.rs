@@ -147,7 +147,7 @@ impl Folder {
 
     /// Makes the file `name` with this content and these permissions; `AlreadyExists` where anything has that name.
     pub fn create_file(&self, name: &str, content: &[u8], mode: u32) -> Result<()> {
-        self.write(name, content, mode, Parent::keep)
+        self.write(name, content, mode, |parent, from, to| parent.keep(from, parent, to))
     }
 
     fn write(&self, name: &str, content: &[u8], mode: u32, give_name: GiveName) -> Result<()> {

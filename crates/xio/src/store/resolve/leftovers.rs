@@ -1,36 +1,51 @@
-//! Part files and journals below a root, found by their names: what can be gone on with is counted, what nobody came for is
+//! Part files and journals in the staging directories below a root: what can be gone on with is counted, what nobody came for is
 //! removed. Runs beside everything else when a server starts, since a large tree takes its time.
+//!
+//! Earlier versions had part files beside their targets. None of them is gone on with. One is removed where a journal of its own
+//! shows what it is; every other name of that form is a user's.
 
-use super::super::local::parts::resumable;
+use super::super::local::parts::{is_about, resumable};
 use super::super::{FileKind, Recovered};
+use super::staging::is_reserved;
 use super::{Parent, Root};
-use rustix::fs::{Dir, FileType, FlockOperation, Mode, OFlags};
+use rustix::fs::{Dir, FileType, FlockOperation, OFlags};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
 use xdfs_proto::base::RelPath;
 
-/// What a name says.
+/// What a name in a staging directory says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Leftover {
+pub(in crate::store) enum Leftover {
     Part,
     Journal,
     /// A journal on its way.
     Fresh,
 }
 
-/// `.<name>.<32 hexadecimal digits>.part` and the like.
-fn kind_of(name: &[u8]) -> Option<(Leftover, &[u8])> {
-    let suffixes =
-        [(b".part".as_slice(), Leftover::Part), (b".journal", Leftover::Journal), (b".journal.new", Leftover::Fresh)];
-    let (stem, kind) = suffixes.iter().find_map(|(suffix, kind)| Some((name.strip_suffix(*suffix)?, *kind)))?;
-    let digits = stem.get(stem.len().checked_sub(32)?..)?;
-    let dotted = stem.len() > 34 && stem.starts_with(b".") && stem.get(stem.len() - 33) == Some(&b'.');
-    (dotted && digits.iter().all(|byte| byte.is_ascii_hexdigit())).then_some((kind, stem))
+/// So many names of a staging directory are looked at: more than any server keeps.
+const NAMES_MAX: usize = 1 << 20;
+
+/// `<16 hexadecimal digits>-<32 hexadecimal digits>.part` and the like, and the name without its suffix.
+pub(in crate::store) fn kind_of(name: &[u8]) -> Option<(Leftover, &[u8])> {
+    let (stem, kind) = suffix_of(name)?;
+    let (target, transfer) = (stem.get(..16)?, stem.get(17..)?);
+    let hexadecimal = |digits: &[u8]| digits.iter().all(u8::is_ascii_hexdigit);
+    let formed = stem.len() == 49 && stem.get(16) == Some(&b'-') && hexadecimal(target) && hexadecimal(transfer);
+    formed.then_some((kind, stem))
 }
 
-/// Whether a name is one of a file on its way or of its journal.
-pub(in crate::store) fn is_leftover(name: &[u8]) -> bool {
-    kind_of(name).is_some()
+/// `.<name>.<32 hexadecimal digits>.part`, as earlier versions had it beside the target, and the name without its suffix.
+fn former_part(name: &[u8]) -> Option<&[u8]> {
+    let (stem, Leftover::Part) = suffix_of(name)? else { return None };
+    let digits = stem.get(stem.len().checked_sub(32)?..)?;
+    let dotted = stem.len() > 34 && stem.starts_with(b".") && stem.get(stem.len() - 33) == Some(&b'.');
+    (dotted && digits.iter().all(u8::is_ascii_hexdigit)).then_some(stem)
+}
+
+fn suffix_of(name: &[u8]) -> Option<(&[u8], Leftover)> {
+    let suffixes =
+        [(b".part".as_slice(), Leftover::Part), (b".journal", Leftover::Journal), (b".journal.new", Leftover::Fresh)];
+    suffixes.iter().find_map(|(suffix, kind)| Some((name.strip_suffix(*suffix)?, *kind)))
 }
 
 impl Root {
@@ -53,14 +68,18 @@ impl Root {
             let Ok(directory) = self.beneath(&path, flags) else { continue };
             let Ok(entries) = Dir::read_from(directory.as_fd()) else { continue };
             let parent = Parent::new(directory);
+            let mut staging = false;
             for entry in entries.flatten() {
                 let name = entry.file_name().to_bytes();
                 if matches!(name, b"." | b"..") {
                     continue;
                 }
-                if let Some((kind, stem)) = kind_of(name) {
-                    look(&parent, kind, name, stem, expired, &mut found);
+                if is_reserved(name) {
+                    staging = true;
                     continue;
+                }
+                if let Some(stem) = former_part(name) {
+                    found.expired += u64::from(remove_former(&parent, name, stem, expired));
                 }
                 if !below {
                     continue;
@@ -75,38 +94,68 @@ impl Root {
                     open.push(inner);
                 }
             }
+            if staging {
+                parent.recover_staging(expired, &mut found);
+            }
         }
         found
     }
 }
 
-/// So many names of a directory are looked at for part files of one target: about a millisecond. What is not found expires.
-const NAMES_MAX: usize = 16_384;
-
 impl Parent {
-    /// Part files of the target `name` besides `own`, as far as they can be told from those of others.
-    pub(in crate::store) fn other_parts(&self, name: &[u8], own: &[u8]) -> Vec<Vec<u8>> {
-        let stem = [b".", name, b"."].concat();
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        // A name that was cut is that of several targets, and a directory that may not be read has none to tell.
-        let cut = !own.starts_with(&stem);
-        let directory = rustix::fs::openat(&self.directory, ".", flags, Mode::empty());
-        let Some(entries) = directory.ok().filter(|_| !cut).and_then(|directory| Dir::new(directory).ok()) else {
-            return Vec::new();
-        };
-        let names = entries.take(NAMES_MAX).flatten().map(|entry| entry.file_name().to_bytes().to_vec());
-        let of_target = |name: &[u8]| {
-            kind_of(name).is_some_and(|(kind, of)| {
-                kind == Leftover::Part && of.len() == stem.len() + 32 && of.starts_with(&stem)
-            })
-        };
-        names.filter(|name| name != own && of_target(name)).collect()
+    /// The same for the staging directories in this directory. One that is empty then is removed.
+    pub(in crate::store) fn recover_staging(&self, expired: i64, found: &mut Recovered) {
+        for staging in self.existing_staging() {
+            for name in staging.directory.names(NAMES_MAX).unwrap_or_default() {
+                if let Some((kind, stem)) = kind_of(&name) {
+                    look(&staging.directory, kind, &name, stem, expired, found);
+                }
+            }
+            // It is refused where something is in it.
+            let _ = self.remove_directory(&staging.name);
+        }
+    }
+
+    /// Removes the staging directories in this directory with the part files that nobody writes, where nothing else is in it.
+    pub(in crate::store) fn clear_staging(&self) {
+        // More than a directory has of them.
+        let names = self.names(4).unwrap_or_default();
+        if !names.iter().all(|name| is_reserved(name)) {
+            return;
+        }
+        for staging in self.existing_staging() {
+            for name in staging.directory.names(NAMES_MAX).unwrap_or_default() {
+                let opened = staging.directory.open_own(&name);
+                if kind_of(&name).is_some() && opened.is_ok_and(|file| file.is_some_and(|(file, _)| is_free(&file))) {
+                    let _ = staging.directory.remove(&name);
+                }
+            }
+            let _ = self.remove_directory(&staging.name);
+        }
     }
 }
 
 /// Whether nobody writes it; then nobody else can begin to as long as `file` is open.
 pub(in crate::store) fn is_held_by_nobody(file: &OwnedFd) -> bool {
     rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive).is_ok()
+}
+
+/// Removes a part file of an earlier version that is old, that nobody writes, and that a journal beside it is about.
+fn remove_former(parent: &Parent, name: &[u8], stem: &[u8], expired: i64) -> bool {
+    let journal = [stem, b".journal"].concat();
+    let Ok(Some((file, part))) = parent.open_own(name) else { return false };
+    let Ok(Some((notes, stat))) = parent.open_own(&journal) else { return false };
+    let private = |mode: u32| mode & 0o7777 == 0o600;
+    let old = part.st_mtime < expired && stat.st_mtime < expired;
+    if !old || !private(part.st_mode) || !private(stat.st_mode) || !is_about(&notes, &part) || !is_free(&file) {
+        return false;
+    }
+    // The part first: a journal alone is worth nothing.
+    let removed = parent.remove(name).is_ok();
+    if removed {
+        let _ = parent.remove(&journal);
+    }
+    removed
 }
 
 fn look(parent: &Parent, kind: Leftover, name: &[u8], stem: &[u8], expired: i64, found: &mut Recovered) {
@@ -117,15 +166,17 @@ fn look(parent: &Parent, kind: Leftover, name: &[u8], stem: &[u8], expired: i64,
         Leftover::Part => {
             let journal = parent.open_own(&of(b".journal")).ok().flatten();
             let fresher = journal.as_ref().is_some_and(|(_, stat)| stat.st_mtime >= expired);
-            if old && !fresher && is_free(&file) {
+            let bytes = journal.and_then(|(journal, _)| resumable(&journal, &stat));
+            // What nothing can go on with goes as soon as nobody holds it, and where there are no locks when it is old.
+            if (old && !fresher && is_free(&file)) || (bytes.is_none() && is_held_by_nobody(&file)) {
                 // The part first: a journal alone is worth nothing.
                 if parent.remove(name).is_ok() {
-                    found.expired += 1;
+                    found.expired += u64::from(old);
                     let _ = parent.remove(&of(b".journal"));
                 }
                 return;
             }
-            match journal.and_then(|(journal, _)| resumable(&journal, &stat)) {
+            match bytes {
                 Some(bytes) => {
                     found.parts += 1;
                     found.bytes += bytes;
@@ -136,11 +187,16 @@ fn look(parent: &Parent, kind: Leftover, name: &[u8], stem: &[u8], expired: i64,
         // Left by a crash between the rename of the part and the removal of its journal.
         Leftover::Journal => {
             if matches!(parent.kind_of(&of(b".part")), Ok(None)) && parent.remove(name).is_ok() {
-                found.expired += 1;
+                found.expired += u64::from(old);
             }
         }
-        Leftover::Fresh if old => found.expired += u64::from(parent.remove(name).is_ok()),
-        Leftover::Fresh => {}
+        Leftover::Fresh => {
+            let part = parent.open_own(&of(b".part"));
+            let written = part.is_ok_and(|part| part.is_some_and(|(part, _)| !is_held_by_nobody(&part)));
+            if (old || !written) && parent.remove(name).is_ok() {
+                found.expired += u64::from(old);
+            }
+        }
     }
 }
 
@@ -155,19 +211,33 @@ mod tests {
 
     #[test]
     fn only_names_of_part_files_are_taken_for_such() {
-        let hex = "0123456789abcdef0123456789abcdef";
+        let (target, hex) = ("0123456789abcdef", "0123456789abcdef0123456789abcdef");
         for (name, kind) in [
-            (format!(".data.{hex}.part"), Some(Leftover::Part)),
-            (format!(".data.{hex}.journal"), Some(Leftover::Journal)),
-            (format!(".data.{hex}.journal.new"), Some(Leftover::Fresh)),
-            (format!("data.{hex}.part"), None),
-            (format!(".{hex}.part"), None),
-            (format!(".data{hex}.part"), None),
-            (".data.part".to_owned(), None),
-            (format!(".data.{}g.part", &hex[1..]), None),
-            (format!(".data.{hex}.parts"), None),
+            (format!("{target}-{hex}.part"), Some(Leftover::Part)),
+            (format!("{target}-{hex}.journal"), Some(Leftover::Journal)),
+            (format!("{target}-{hex}.journal.new"), Some(Leftover::Fresh)),
+            (format!("{target}.{hex}.part"), None),
+            (format!("{hex}.part"), None),
+            (format!("{target}-{hex}0.part"), None),
+            (format!("{target}-{}g.part", &hex[1..]), None),
+            (format!("{target}-{hex}.parts"), None),
         ] {
             assert_eq!(kind_of(name.as_bytes()).map(|(kind, _)| kind), kind, "{name}");
+        }
+    }
+
+    #[test]
+    fn only_names_that_earlier_versions_gave_are_taken_for_theirs() {
+        let hex = "0123456789abcdef0123456789abcdef";
+        for (name, former) in [
+            (format!(".data.{hex}.part"), true),
+            (format!(".data.{hex}.journal"), false),
+            (format!("data.{hex}.part"), false),
+            (format!(".{hex}.part"), false),
+            (format!(".data{hex}.part"), false),
+            (format!(".data.{}g.part", &hex[1..]), false),
+        ] {
+            assert_eq!(former_part(name.as_bytes()).is_some(), former, "{name}");
         }
     }
 }

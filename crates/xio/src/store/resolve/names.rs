@@ -43,20 +43,21 @@ impl Root {
     }
 
     /// Makes every directory of `path` that is missing, outermost first, without resolving any of it twice, and holds the last one;
-    /// `made` hears of each that was.
+    /// `make` is given each that is missing and what makes it.
     pub(in crate::store) fn make_directories(
         &self,
         path: &RelPath,
         mode: Mode,
-        mut made: impl FnMut(&RelPath),
+        mut make: impl FnMut(&RelPath, &dyn Fn() -> Result<(), Errno>) -> Result<(), Errno>,
     ) -> Result<Parent, Blocked> {
+        super::staging::must_not_be_reserved(path)?;
         let mut held: Option<OwnedFd> = None;
         let mut reached = RelPath::default();
         for (index, component) in path.components().enumerate() {
-            let at = held.as_ref().map_or(self.directory.as_fd(), AsFd::as_fd);
+            let at = held.as_ref().map_or(self.top.directory.as_fd(), AsFd::as_fd);
             // Came out of a path, so it is part of one.
             let _ = reached.push(component);
-            let next = enter(at, component, mode, || made(&reached));
+            let next = enter(at, component, || make(&reached, &|| rustix::fs::mkdirat(at, component, mode)));
             held = Some(next.map_err(|errno| super::why(at, component, index + 1, errno))?);
         }
         match held {
@@ -72,14 +73,14 @@ impl Root {
 }
 
 /// Opens a directory that is there, or makes it.
-fn enter(at: BorrowedFd<'_>, component: &[u8], mode: Mode, made: impl FnOnce()) -> Result<OwnedFd, Errno> {
+fn enter(at: BorrowedFd<'_>, component: &[u8], make: impl FnOnce() -> Result<(), Errno>) -> Result<OwnedFd, Errno> {
     let open = || open_component(at, component, OFlags::PATH | OFlags::DIRECTORY);
     match open() {
         Err(Errno::NOENT) => {}
         other => return other,
     }
-    match rustix::fs::mkdirat(at, component, mode) {
-        Ok(()) => made(),
+    match make() {
+        Ok(()) => {}
         // Somebody else was faster: what counts is that it is there.
         Err(Errno::EXIST) => {}
         Err(errno) => return Err(errno),
@@ -119,6 +120,20 @@ pub(in crate::store) fn list(
         before = entry.next_entry_cookie();
     }
     Ok(None)
+}
+
+/// Whether `directory` has an entry of this very name.
+pub(in crate::store) fn lists(directory: &OwnedFd, name: &[u8]) -> bool {
+    let mut room = Vec::with_capacity(NAMES_BYTES);
+    let mut entries = RawDir::new(directory, room.spare_capacity_mut());
+    while let Some(entry) = entries.next() {
+        match entry {
+            Ok(entry) if entry.file_name().to_bytes() == name => return true,
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(_) => return false,
+        }
+    }
+    false
 }
 
 impl Parent {

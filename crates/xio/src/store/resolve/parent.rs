@@ -2,9 +2,9 @@
 //! link is followed.
 
 use super::super::local::parts::is_own;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, Stat};
+use rustix::fs::{Access, AtFlags, FileType, Mode, OFlags, RenameFlags, Stat};
 use rustix::io::Errno;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// The directory that a new file goes into.
 #[derive(Debug)]
@@ -15,6 +15,17 @@ pub(in crate::store) struct Parent {
 impl Parent {
     pub(super) fn new(directory: OwnedFd) -> Self {
         Self { directory }
+    }
+
+    /// The directory itself.
+    pub(in crate::store) fn directory(&self) -> BorrowedFd<'_> {
+        self.directory.as_fd()
+    }
+
+    /// Whether this process may make names in it.
+    pub(in crate::store) fn may_change(&self) -> bool {
+        let access = Access::WRITE_OK | Access::EXEC_OK;
+        rustix::fs::accessat(&self.directory, ".", access, AtFlags::EACCESS).is_ok()
     }
 
     /// What stands at `name`, if anything; a link is reported as a link.
@@ -99,15 +110,15 @@ impl Parent {
         rustix::fs::renameat(&self.directory, from, &self.directory, to)
     }
 
-    /// Gives `from` the name `to`; EEXIST when anything has that name, decided by the kernel.
-    pub(in crate::store) fn keep(&self, from: &[u8], to: &[u8]) -> Result<(), Errno> {
+    /// Gives `from` the name `to` in `target`; EEXIST when anything has that name, decided by the kernel.
+    pub(in crate::store) fn keep(&self, from: &[u8], target: &Self, to: &[u8]) -> Result<(), Errno> {
         single(from)?;
         single(to)?;
-        match rustix::fs::renameat_with(&self.directory, from, &self.directory, to, RenameFlags::NOREPLACE) {
+        match rustix::fs::renameat_with(&self.directory, from, &target.directory, to, RenameFlags::NOREPLACE) {
             // Not known to this file system (NFS, some FUSE) or kernel. A hard link fails as atomically when the name
             // is taken.
             Err(Errno::INVAL | Errno::NOSYS) => {
-                rustix::fs::linkat(&self.directory, from, &self.directory, to, AtFlags::empty())?;
+                rustix::fs::linkat(&self.directory, from, &target.directory, to, AtFlags::empty())?;
                 // The file has its name: it is committed, whatever becomes of the second one.
                 let _ = self.remove(from);
                 Ok(())

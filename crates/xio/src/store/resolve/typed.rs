@@ -9,6 +9,7 @@
 //! - a path that ends in a slash names a directory and nothing else.
 
 use super::Root;
+use super::staging::is_reserved;
 use crate::store::stream::{StreamSource, StreamStage};
 use crate::store::words::{self, Verb};
 use crate::store::{Base, Existing, FileKind, Kept, LocalStore, Result, Resume, Source, Stage, StageRequest, Store};
@@ -145,6 +146,9 @@ impl LocalPlace {
         let (above, name) = split(path);
         let mut relative = RelPath::default();
         relative.push(name).map_err(|error| refused(ErrorKind::InvalidPath, path, &error.to_string()))?;
+        if is_reserved(name) {
+            return Err(refused(ErrorKind::InvalidPath, path, "it is a name that xdfs reserves for part files"));
+        }
         let store = store_at(if above.is_empty() { b"." } else { above }, above).map_err(|mut error| {
             if error.kind == ErrorKind::NotFound {
                 let directory = words::shown_bytes(trimmed(above));

@@ -9,7 +9,7 @@ use super::super::moving::Moving;
 use super::names::Failures;
 use crate::exit::Failure;
 use crate::plan::TreePlan;
-use crate::text::printable;
+use crate::text::{printable, shortened};
 
 /// Time between two looks at a progress bar.
 const SHOW_EVERY: Duration = Duration::from_millis(100);
@@ -59,7 +59,9 @@ impl Observer for News<'_, '_> {
         let kind: ErrorKind = error.kind;
         // Messages of this machine's storage name the file already, in quotes.
         let text = error.to_string();
-        let message = if text.contains(&format!("{name}'")) { text } else { format!("{name}: {text}") };
+        let named = text.contains(&format!("{name}'"));
+        let start = if path.is_empty() { b".".as_slice() } else { path };
+        let message = if named { text } else { format!("{}: {text}", shortened(start)) };
         let told = self.moving.output().failed(&name, kind, &message);
         let listed = self.failures.add(path);
         self.keep(told.and(listed));

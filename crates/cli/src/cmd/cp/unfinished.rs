@@ -1,0 +1,137 @@
+//! Trees that were begun under a new name and are not whole: the same command goes on there, and not below it.
+//!
+//! `cp -r` copies into a directory that is there. After an end on the way the directory is there because of the copy itself, so what
+//! was begun is noted in the state folder: as it is the client's note, it holds for servers of any version, and no peer can plant
+//! one. Where there is no state folder cp's rule holds alone.
+
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use xdfs_client::Error;
+use xdfs_secure::naming;
+use xdfs_xio::store::{Folder, Secrecy};
+
+use crate::plan::LoginPlan;
+use crate::state;
+use crate::url::Url;
+
+/// The file in the state folder: a line for each copy, its id and when it was begun (seconds since 1970).
+const FILE: &str = "unfinished";
+const LOCK: &str = "unfinished.lock";
+/// A copy that nobody went on with for so long is forgotten, as its part files are.
+const AGE_MAX: u64 = 7 * 24 * 60 * 60;
+/// Copies that are remembered; of more the oldest are forgotten.
+const COPIES_MAX: usize = 1000;
+/// Bytes of a line: 32 digits, a space, at most 20 digits, its end.
+const LINE_BYTES_MAX: usize = 54;
+
+/// One copy: from where to where.
+#[derive(Debug)]
+pub(super) struct Mark {
+    state: Option<PathBuf>,
+    id: String,
+}
+
+impl Mark {
+    pub(super) fn up(login: &LoginPlan, source: &Path, target: &Url) -> Self {
+        Self::of(login, b"tree up", source, target)
+    }
+
+    pub(super) fn down(login: &LoginPlan, source: &Url, target: &Path) -> Self {
+        Self::of(login, b"tree down", target, source)
+    }
+
+    fn of(login: &LoginPlan, way: &[u8], here: &Path, there: &Url) -> Self {
+        // The same server whatever was said about its key, and the same directory from wherever it is named.
+        let there = Url { key: None, directory: false, ..there.clone() }.to_string();
+        let here = std::path::absolute(here).unwrap_or_else(|_| here.to_owned());
+        let here: PathBuf = here.components().collect();
+        let id = naming::transfer_id(&[way, here.as_os_str().as_encoded_bytes(), there.as_bytes()]);
+        let id = format!("{:032x}", u128::from_be_bytes(id));
+        Self { state: state::folder(login.state.as_deref()).ok(), id }
+    }
+
+    /// Whether this copy was begun and has not become whole.
+    pub(super) fn stands(&self) -> bool {
+        let folder = self.state.as_deref().and_then(|state| Folder::open(state).ok().flatten());
+        folder.is_some_and(|folder| read(&folder, now()).iter().any(|(id, _)| *id == self.id))
+    }
+
+    /// Notes that it is begun. Where that cannot be written an end on the way leaves cp's rule.
+    pub(super) fn set(&self) {
+        let _ = self.change(|lines| lines.push((self.id.clone(), now())));
+    }
+
+    /// It is whole, or nothing of it is there.
+    pub(super) fn clear(&self) {
+        if self.stands() {
+            let _ = self.change(|_| {});
+        }
+    }
+
+    /// Writes all lines but its own, and what `change` adds.
+    fn change(&self, change: impl FnOnce(&mut Vec<(String, u64)>)) -> Result<(), Error> {
+        let Some(state) = &self.state else { return Ok(()) };
+        let folder = Folder::create(state)?;
+        let _lock = folder.lock(LOCK)?;
+        let mut lines = read(&folder, now());
+        lines.retain(|(id, _)| *id != self.id);
+        change(&mut lines);
+        let surplus = lines.len().saturating_sub(COPIES_MAX);
+        let text: String = lines.iter().skip(surplus).map(|(id, since)| format!("{id} {since}\n")).collect();
+        folder.replace(FILE, text.as_bytes())
+    }
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+/// The copies that are noted and not too old. A line that makes no sense is none.
+fn read(folder: &Folder, now: u64) -> Vec<(String, u64)> {
+    let bytes = folder.read(FILE, COPIES_MAX * LINE_BYTES_MAX, Secrecy::Public).ok().flatten().unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    let line = |line: &str| {
+        let (id, since) = line.split_once(' ')?;
+        Some((id.to_owned(), since.parse().ok()?))
+    };
+    text.lines().filter_map(line).filter(|(_, since)| now.saturating_sub(*since) < AGE_MAX).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn url(text: &str) -> Url {
+        Url::parse(std::ffi::OsStr::new(text)).unwrap()
+    }
+
+    #[test]
+    fn a_mark_stands_for_one_command_until_it_is_cleared() {
+        let state = std::env::temp_dir().join(format!("xdfs-unfinished-{}", std::process::id()));
+        let login = LoginPlan { state: Some(state.clone()), ..LoginPlan::default() };
+        let mark = Mark::up(&login, Path::new("a"), &url("xdfs://h/e/new"));
+        let same = Mark::up(&login, &std::path::absolute("a/").unwrap(), &url("xdfs://h/e/new/"));
+        let others = [
+            Mark::up(&login, Path::new("b"), &url("xdfs://h/e/new")),
+            Mark::up(&login, Path::new("a"), &url("xdfs://u@h/e/new")),
+            Mark::down(&login, &url("xdfs://h/e/new"), Path::new("a")),
+        ];
+        assert!(!mark.stands());
+        mark.clear();
+        mark.set();
+        mark.set();
+        assert!(mark.stands() && same.stands());
+        assert!(others.iter().all(|other| !other.stands()));
+        others[0].set();
+        same.clear();
+        assert!(!mark.stands() && others[0].stands());
+        let folder = Folder::open(&state).unwrap().unwrap();
+        assert_eq!(read(&folder, now()).len(), 1);
+        assert_eq!(read(&folder, now() + AGE_MAX).len(), 0);
+        let many = (0..2 * COPIES_MAX).map(|number| (format!("{number:032x}"), now()));
+        mark.change(|lines| lines.extend(many)).unwrap();
+        assert_eq!(read(&folder, now()).len(), COPIES_MAX);
+        std::fs::remove_dir_all(&state).unwrap();
+    }
+}

@@ -1,0 +1,236 @@
+//! What stands at the target where something else is to be, and directories there that may not be changed: both make way.
+//!
+//! A name is removed right before what takes its place is sent. Of a directory what is in it goes first, as far as names may be
+//! removed at all; what a copy that ends early has left of it, the next one removes.
+
+use super::Upload;
+use super::links::is_locked;
+use super::task::{Entry, Task};
+use crate::session::Session;
+use crate::tree::books::full_directory;
+use crate::tree::desk::{Course, Flow, LIST_ROOM, Turn};
+use crate::tree::directories::DirectoryId;
+use crate::tree::events::{Deed, Observer};
+use crate::tree::{STUCK, is_stuck, join, noted};
+use xdfs_proto::base::{Error, ErrorKind, RelPath};
+use xdfs_proto::wire::path::{Answer, Call, FileType, Wanted};
+use xdfs_xio::store::Tree;
+
+impl Upload {
+    /// Removes what is in the place of an entry.
+    pub(super) fn clear(&mut self, session: &Session, entry: Entry) -> Flow<Turn<Task>> {
+        let path = entry.path.clone();
+        self.make_way(session, entry, &Call::Unlink { path: &path }, Task::Clear)
+    }
+
+    /// Empties the directory that is in the place of an entry, where names may be removed.
+    pub(super) fn clear_directory(&mut self, observer: &mut dyn Observer, entry: Entry) {
+        if let Some(most) = self.options.delete {
+            if let Err(error) = self.books.may_clear(most) {
+                return self.refused(observer, &entry, &error);
+            }
+            let (id, path) = (entry.directory, entry.path.clone());
+            self.desk.tasks.push(Task::ClearEmpty(entry));
+            self.desk.tasks.push(Task::RemoveAll { path, cursor: Vec::new(), unlock: false });
+            if self.books.directories.get(id).is_some_and(|directory| !directory.made) {
+                self.desk.tasks.push(Task::Make(id));
+            }
+            return;
+        }
+        self.desk.tasks.push(Task::ClearEmpty(entry));
+    }
+
+    /// Removes the directory that is in the place of an entry, once nothing is on its way that empties it.
+    pub(super) fn clear_empty(&mut self, session: &Session, entry: Entry) -> Flow<Turn<Task>> {
+        self.desk.flush(session)?;
+        if self.desk.has_calls() {
+            return Ok(Turn::Later(Task::ClearEmpty(entry)));
+        }
+        let path = entry.path.clone();
+        self.make_way(session, entry, &Call::RemoveDirectory { path: &path }, Task::ClearEmpty)
+    }
+
+    fn make_way(
+        &mut self,
+        session: &Session,
+        entry: Entry,
+        call: &Call<'_>,
+        task: impl Fn(Entry) -> Task,
+    ) -> Flow<Turn<Task>> {
+        let Some((calls, bytes)) = self.above(session, entry.directory)? else { return Ok(Turn::Later(task(entry))) };
+        if !self.desk.make_room(session, calls + 1, bytes + entry.path.len(), 0)? {
+            return Ok(Turn::Later(task(entry)));
+        }
+        self.make_above(entry.directory);
+        self.desk.filling.push(call, task(entry));
+        Ok(Turn::Taken)
+    }
+
+    /// What was in the place of an entry is gone, or is not.
+    pub(super) fn cleared(&mut self, observer: &mut dyn Observer, entry: Entry, error: Option<Error>) {
+        match error {
+            Some(error) if error.kind == ErrorKind::NotEmpty => {
+                self.refused(observer, &entry, &full_directory());
+            }
+            Some(error) if error.kind != ErrorKind::NotFound => self.refused(observer, &entry, &error),
+            _ => self.desk.tasks.push(Task::Entry(entry)),
+        }
+    }
+
+    /// Unlocks a directory that may not be listed, before `task` lists it.
+    pub(super) fn open_closed(&mut self, session: &Session, id: DirectoryId, task: Task) -> Flow<Turn<Task>> {
+        if self.desk.has_calls() {
+            self.desk.flush(session)?;
+            return Ok(Turn::Later(task));
+        }
+        self.desk.tasks.push(task);
+        self.desk.tasks.push(Task::Make(id));
+        Ok(Turn::Taken)
+    }
+
+    /// Lets the owner of a directory that is finished, or is to go, change what is in it: a call in front of the one that needs
+    /// it.
+    pub(super) fn unlock(&mut self, path: &[u8]) {
+        let node = RelPath::parse(path).ok().and_then(|at| self.store.node(&at).ok());
+        let mode = node.map_or(0, |node| node.mode & 0o777) | 0o700;
+        self.desk.filling.push(&Call::SetMode { path, mode }, Task::Step);
+    }
+
+    /// Takes on what removes names that the source does not have.
+    pub(super) fn take_removal(&mut self, session: &Session, task: Task) -> Flow<Turn<Task>> {
+        match &task {
+            Task::Remove { path, unlock } => {
+                let (path, unlock) = (path.clone(), *unlock);
+                self.remove_in(session, &Call::Unlink { path: &path }, unlock, task)
+            }
+            Task::RemoveEmpty { path, unlock } => {
+                // What was in it has to be gone.
+                self.desk.flush(session)?;
+                if self.desk.has_calls() {
+                    return Ok(Turn::Later(task));
+                }
+                let (path, unlock) = (path.clone(), *unlock);
+                self.remove_in(session, &Call::RemoveDirectory { path: &path }, unlock, task)
+            }
+            Task::RemoveAll { path, cursor, unlock } => {
+                let (path, cursor, unlock) = (path.clone(), cursor.clone(), *unlock);
+                if unlock {
+                    // An empty batch takes both.
+                    self.desk.flush(session)?;
+                    if !self.desk.filling.is_empty() {
+                        return Ok(Turn::Later(task));
+                    }
+                    self.unlock(&path);
+                }
+                let call = Call::List { path: &path, wanted: Wanted::NOTHING, cursor: &cursor };
+                self.desk.ask_last(session, &call, LIST_ROOM, task)
+            }
+            _ => Ok(Turn::Taken),
+        }
+    }
+
+    fn remove_in(&mut self, session: &Session, call: &Call<'_>, unlock: bool, task: Task) -> Flow<Turn<Task>> {
+        let path = call.path();
+        if !self.desk.make_room(session, 2, 2 * path.len(), 0)? {
+            return Ok(Turn::Later(task));
+        }
+        if unlock {
+            self.unlock(above(path));
+        }
+        self.desk.filling.push(call, task);
+        Ok(Turn::Taken)
+    }
+
+    /// What became of a removal. Where its directory is locked it is tried once more.
+    pub(super) fn removal_answered(
+        &mut self,
+        observer: &mut dyn Observer,
+        task: Task,
+        outcome: Result<Answer<'_>, Error>,
+    ) {
+        let locked = outcome.as_ref().is_err_and(is_locked);
+        match (task, outcome) {
+            (Task::Remove { path, unlock: false }, _) if locked => {
+                self.desk.tasks.push(Task::Remove { path, unlock: true });
+            }
+            (Task::RemoveEmpty { path, unlock: false }, _) if locked => {
+                self.desk.tasks.push(Task::RemoveEmpty { path, unlock: true });
+            }
+            (Task::RemoveAll { path, cursor, unlock: false }, _) if locked => {
+                self.desk.tasks.push(Task::RemoveAll { path, cursor, unlock: true });
+            }
+            (Task::RemoveEmpty { path, unlock }, Err(error))
+                if error.kind == ErrorKind::NotEmpty && self.options.filter.is_some() =>
+            {
+                self.lock_again(&path, unlock);
+                observer.note(&format!("{}: kept, with what is left out in it", noted(&path)));
+            }
+            (Task::RemoveAll { path, .. }, outcome) => self.emptied(observer, path, outcome),
+            (Task::Remove { path, unlock } | Task::RemoveEmpty { path, unlock }, outcome) => {
+                self.removed(observer, &path, unlock, outcome.err());
+            }
+            _ => {}
+        }
+    }
+
+    /// A directory that was unlocked for nothing gets its mode again.
+    pub(super) fn lock_again(&mut self, path: &[u8], unlocked: bool) {
+        if unlocked {
+            self.touch_late(path, true);
+        }
+    }
+
+    /// A name is removed, or is not.
+    pub(super) fn removed(&mut self, observer: &mut dyn Observer, path: &[u8], unlocked: bool, error: Option<Error>) {
+        match error {
+            None => {
+                self.books.summary.deleted += 1;
+                self.touch_late(path, unlocked);
+                observer.done(path, Deed::Deleted);
+            }
+            // Somebody else was faster.
+            Some(error) if error.kind == ErrorKind::NotFound => self.lock_again(path, unlocked),
+            Some(error) => {
+                self.lock_again(path, unlocked);
+                self.books.summary.failed += 1;
+                self.books.in_the_way += 1;
+                observer.failed(path, &error);
+            }
+        }
+    }
+
+    /// What is in a directory that is to go: it goes first.
+    pub(super) fn emptied(&mut self, observer: &mut dyn Observer, path: Vec<u8>, outcome: Result<Answer<'_>, Error>) {
+        let listing = match outcome {
+            Ok(Answer::Listing(listing)) => listing,
+            Ok(_) => return,
+            Err(error) => return self.removed(observer, &path, false, Some(error)),
+        };
+        // The last that is pushed comes first.
+        self.desk.tasks.push(match listing.complete {
+            true => Task::RemoveEmpty { path: path.clone(), unlock: false },
+            // Going on would be waiting for nothing, for ever (P-72).
+            false if is_stuck(&listing) => {
+                let error = Error::new(ErrorKind::Protocol, STUCK);
+                return self.removed(observer, &path, false, Some(error));
+            }
+            false => Task::RemoveAll { path: path.clone(), cursor: listing.cursor.to_vec(), unlock: false },
+        });
+        for entry in listing.entries {
+            let inner = join(&path, entry.name);
+            let directory = entry.attributes.kind == FileType::Directory;
+            if self.options.takes(&inner, directory) {
+                self.desk.tasks.push(match directory {
+                    true => Task::RemoveAll { path: inner, cursor: Vec::new(), unlock: false },
+                    false => Task::Remove { path: inner, unlock: false },
+                });
+            }
+        }
+    }
+}
+
+/// The directory of a name.
+pub(super) fn above(path: &[u8]) -> &[u8] {
+    let slash = path.iter().rposition(|&byte| byte == b'/');
+    slash.and_then(|at| path.get(..at)).unwrap_or_default()
+}

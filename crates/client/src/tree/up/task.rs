@@ -1,0 +1,114 @@
+//! What a tree on its way to a server consists of: steps, each of which waits for its turn, or for its answer.
+
+use crate::tree::compare::There;
+use crate::tree::desk::Named;
+use crate::tree::directories::DirectoryId;
+use xdfs_xio::store::tree::Node;
+
+/// Something to be done, or under way.
+#[derive(Clone, Debug)]
+pub(in crate::tree) enum Task {
+    /// A directory comes next.
+    Enter { parent: Option<DirectoryId>, path: Vec<u8>, node: Box<Node>, there: Option<There> },
+    /// The next page of what the target has of a directory.
+    Compare { id: DirectoryId, cursor: Vec<u8> },
+    /// The next page of a directory of the source.
+    Walk { id: DirectoryId, cursor: Vec<u8> },
+    /// A directory is to be made at the target.
+    Make(DirectoryId),
+    /// A file, symbolic link or special file.
+    Entry(Entry),
+    /// The same, once what is in its place is removed.
+    Clear(Entry),
+    /// The same, where that is a directory: what is in it goes first.
+    ClearDirectory(Entry),
+    /// The same, now that it is to be empty.
+    ClearEmpty(Entry),
+    /// Its content is compared first. Where that is equal, time and attributes are set, unless they are `same`.
+    Check { entry: Entry, same: bool },
+    /// It was under way when a session was lost: it may be there.
+    Look(Entry),
+    /// What is set besides, of a file that is there: nobody waits for it.
+    Extra,
+    /// The same, of a file that went as a transfer: it is still to be done.
+    Extras(Entry),
+    /// A step of several that belong to one entry; the last one tells.
+    Step,
+    /// A directory has all its entries: its mode and time come last.
+    Finish(DirectoryId),
+    /// A second name of a file.
+    Link(Link),
+    /// Which file the first name of a link is.
+    LinkFirst,
+    /// The name is taken: perhaps by the same file.
+    LinkLook(Link),
+    /// The time of a directory that got a second name after it was finished, and its mode where it was unlocked for that.
+    Retouch { path: Vec<u8>, mode: bool },
+    /// What is there gets the time of its source, and nothing else.
+    Time(Vec<u8>, (i64, u32)),
+    /// A name that the source does not have. Its directory is unlocked first.
+    Remove { path: Vec<u8>, unlock: bool },
+    /// A directory that the source does not have, from this place in it on: what is in it goes first.
+    RemoveAll { path: Vec<u8>, cursor: Vec<u8>, unlock: bool },
+    /// The same, now empty.
+    RemoveEmpty { path: Vec<u8>, unlock: bool },
+}
+
+/// What makes way for a second name of a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::tree) enum Replace {
+    Nothing,
+    /// What has the name, which is no directory.
+    Name,
+    /// A directory, by tasks of its own.
+    Directory,
+}
+
+/// A second name of a file.
+#[derive(Clone, Debug)]
+pub(in crate::tree) struct Link {
+    pub(super) first: Vec<u8>,
+    pub(super) path: Vec<u8>,
+    /// What is removed first.
+    pub(super) replace: Replace,
+    /// The directory is unlocked first.
+    pub(super) unlock: bool,
+    /// How often it was tried.
+    pub(super) tries: u8,
+}
+
+/// A name that is no directory.
+#[derive(Clone, Debug)]
+pub(in crate::tree) struct Entry {
+    pub(super) directory: DirectoryId,
+    pub(super) path: Vec<u8>,
+    pub(super) node: Box<Node>,
+    /// Its attributes were too long to go along: they follow it.
+    pub(super) follows: bool,
+    /// How often it met another copy of the same name, or changed while it was read. A transfer is joined with no other one then.
+    pub(super) tries: u8,
+}
+
+impl Named for Entry {
+    fn directory(&self) -> DirectoryId {
+        self.directory
+    }
+
+    fn path(&self) -> &[u8] {
+        &self.path
+    }
+
+    fn tries(&self) -> u8 {
+        self.tries
+    }
+
+    fn tried(self) -> Self {
+        Self { tries: self.tries + 1, ..self }
+    }
+}
+
+impl Entry {
+    pub(super) fn new(directory: DirectoryId, path: Vec<u8>, node: Box<Node>) -> Self {
+        Self { directory, path, node, follows: false, tries: 0 }
+    }
+}

@@ -1,0 +1,187 @@
+//! A server that claims what it does not have: bytes of an earlier attempt, or a file that is committed. The client ends well only
+//! where the server knows the hash of the client's own bytes, and said so behind FINISH.
+
+use super::liar::{HONEST, Lie, with_liar};
+use super::raw::RawChannel;
+use super::support::{BLOCK, PATIENCE, Scratch, pattern, upload_of};
+use xdfs_client::{Error, ErrorKind, Level, PutOptions, Report, Session, Verify};
+use xdfs_proto::base::{Digest, Extent};
+use xdfs_proto::wire::control::{Ack, Control, Grant, Safety};
+
+const LENGTH: usize = 8 << 20;
+
+/// What such a server does when it has read the request, and knows the right hash.
+type Claim = fn(&mut RawChannel, Level, Digest);
+
+fn uploaded(level: Level, verify: Verify, claim: Claim) -> Result<Report, Error> {
+    let scratch = Scratch::new();
+    let content = pattern(LENGTH, 7);
+    let path = scratch.write("file", &content);
+    let digest = xdfs_secure::content::hash(&content);
+    let then = move |channel: &mut RawChannel| {
+        channel.read().expect("the request");
+        claim(channel, level, digest);
+    };
+    with_liar(level, Lie { accept: HONEST, then: Box::new(then) }, |options| {
+        let session = Session::connect(options).unwrap();
+        let put = PutOptions { verify, durable: true, resume: true, ..PutOptions::default() };
+        session.put(upload_of(&path), "data/file", &put).unwrap().wait_for(PATIENCE).expect("an outcome")
+    })
+}
+
+/// The server grants, and claims to have `kept`.
+fn grant(channel: &mut RawChannel, level: Level, kept: u64) {
+    let range = |to| vec![Extent::new(0, to).unwrap()];
+    channel.control(
+        1,
+        &Control::Grant(Grant {
+            level,
+            block: BLOCK as u32,
+            edge: LENGTH as u64,
+            length: Some(LENGTH as u64),
+            ranges: range(LENGTH as u64),
+            kept: if kept > 0 { range(kept) } else { Vec::new() },
+            hash: true,
+            ..Grant::default()
+        }),
+    );
+}
+
+fn committed(channel: &mut RawChannel, root: Option<Digest>) {
+    let (length, version) = (LENGTH as u64, b"v".to_vec());
+    channel.control(1, &Control::Committed { length, safety: Safety::Durable, version, root });
+}
+
+/// What FINISH says of the whole.
+fn finished(channel: &mut RawChannel) -> Option<Digest> {
+    channel.until("FINISH", |_, control| match control {
+        Control::Finish(finish) => Some(finish.root),
+        _ => None,
+    })
+}
+
+/// The server takes so many bytes of blocks, and acknowledges all of the file.
+fn takes(channel: &mut RawChannel, mut left: usize) {
+    while left > 0 {
+        let (_, payload) = channel.read().expect("a block");
+        // Nothing else is as long as a block.
+        left -= if payload.len() == BLOCK { BLOCK } else { 0 };
+    }
+    let (low, edge) = (LENGTH as u64, LENGTH as u64);
+    channel.control(1, &Control::Ack(Ack { safety: Safety::Written, low, edge, ranges: Vec::new(), round: 0 }));
+}
+
+const EARLY: &[ErrorKind] = &[ErrorKind::Protocol];
+const OTHER: &[ErrorKind] = &[ErrorKind::Corrupted];
+const EITHER: &[ErrorKind] = &[ErrorKind::Protocol, ErrorKind::Corrupted];
+
+const LIES: &[(&str, Claim, &[ErrorKind])] = &[
+    ("committed before it was granted", |c, _, right| committed(c, Some(right)), EARLY),
+    (
+        "committed right behind GRANT, without a hash",
+        |c, level, _| {
+            grant(c, level, 0);
+            committed(c, None);
+        },
+        EARLY,
+    ),
+    (
+        "committed right behind GRANT, with a wrong hash",
+        |c, level, _| {
+            grant(c, level, 0);
+            committed(c, Some([1; 32]));
+        },
+        EARLY,
+    ),
+    (
+        "committed all that it claims to have, before FINISH",
+        // Whether FINISH has left by then, nobody knows.
+        |c, level, _| {
+            grant(c, level, LENGTH as u64);
+            committed(c, Some([1; 32]));
+        },
+        EITHER,
+    ),
+    (
+        "claims to have all, and knows no hash",
+        |c, level, _| {
+            grant(c, level, LENGTH as u64);
+            finished(c);
+            committed(c, None);
+        },
+        EARLY,
+    ),
+    (
+        "claims to have half, and says what FINISH said",
+        |c, level, _| {
+            grant(c, level, LENGTH as u64 / 2);
+            takes(c, LENGTH / 2);
+            let said = finished(c);
+            committed(c, said.or(Some([2; 32])));
+        },
+        OTHER,
+    ),
+    (
+        "took all, and says another hash",
+        |c, level, _| {
+            grant(c, level, 0);
+            takes(c, LENGTH);
+            finished(c);
+            committed(c, Some([3; 32]));
+        },
+        OTHER,
+    ),
+];
+
+#[test]
+fn a_server_that_claims_what_it_does_not_have_is_not_believed() {
+    for level in [Level::Clear, Level::Private] {
+        for (what, claim, kinds) in LIES {
+            for verify in [Verify::Hash, Verify::Reread] {
+                match uploaded(level, verify, *claim) {
+                    Ok(report) => panic!("{level:?}: a server that {what} was believed: {report:?}"),
+                    Err(error) => assert!(kinds.contains(&error.kind), "{level:?}, {what}: {error}"),
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn without_a_hash_committed_still_comes_behind_finish() {
+    let unhashed: Claim = |c, level, _| {
+        c.control(
+            1,
+            &Control::Grant(Grant {
+                level,
+                block: BLOCK as u32,
+                edge: LENGTH as u64,
+                length: Some(LENGTH as u64),
+                ranges: vec![Extent::new(0, LENGTH as u64).unwrap()],
+                ..Grant::default()
+            }),
+        );
+        committed(c, None);
+    };
+    let error = uploaded(Level::Private, Verify::None, unhashed).expect_err("nothing was sent");
+    assert_eq!(error.kind, ErrorKind::Protocol, "{error}");
+}
+
+#[test]
+fn a_server_that_knows_the_hash_of_what_it_has_is_believed() {
+    for level in [Level::Clear, Level::Private] {
+        let honest: Claim = |c, level, right| {
+            grant(c, level, LENGTH as u64);
+            assert_eq!(finished(c), None, "FINISH would tell a liar what to say");
+            committed(c, Some(right));
+        };
+        assert_eq!(uploaded(level, Verify::Hash, honest).unwrap().length, LENGTH as u64);
+        let honest: Claim = |c, level, right| {
+            grant(c, level, 0);
+            takes(c, LENGTH);
+            assert_eq!(finished(c), Some(right));
+            committed(c, Some(right));
+        };
+        uploaded(level, Verify::Hash, honest).unwrap();
+    }
+}

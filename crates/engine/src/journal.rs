@@ -1,0 +1,27 @@
+//! The journals of one export, or of a client's downloads, under a key of `secure`: `xio` names no cipher.
+
+use std::sync::Arc;
+use xdfs_proto::base::Digest;
+use xdfs_secure::journal::JournalKey;
+use xdfs_xio::store::JournalTags;
+
+/// Authenticates journals under a key, for one export.
+#[derive(Clone, Debug)]
+pub struct ExportJournals {
+    key: Arc<JournalKey>,
+    export: Vec<u8>,
+}
+
+impl ExportJournals {
+    /// Those of `export`, for a store.
+    pub fn tags(key: &Arc<JournalKey>, export: &str) -> Arc<dyn JournalTags> {
+        Arc::new(Self { key: Arc::clone(key), export: export.as_bytes().to_vec() })
+    }
+}
+
+impl JournalTags for ExportJournals {
+    fn tag(&self, parts: &[&[u8]]) -> Digest {
+        let all: Vec<&[u8]> = [self.export.as_slice()].into_iter().chain(parts.iter().copied()).collect();
+        self.key.tag(&all)
+    }
+}

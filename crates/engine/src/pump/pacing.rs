@@ -1,0 +1,108 @@
+//! Operations that are not begun yet: their user has had so much done that the host lets him wait. Nobody else waits with him,
+//! and no thread does.
+//!
+//! As many wait as a session may have operations; what is held of them is what their requests hold anyway. One that is cancelled
+//! meanwhile is not begun at all: nobody judges it, and no log tells of it, or cancelling would be a way past the pace.
+
+use super::{Host, Pump};
+use std::collections::VecDeque;
+use xdfs_proto::base::{ChannelId, Instant, OperationId};
+use xdfs_proto::wire::control::Grant;
+use xdfs_proto::wire::request::Request;
+use xdfs_xio::dispatch::Dispatch;
+
+/// An operation that can be begun.
+pub(super) enum Start {
+    Open(OperationId, Request),
+    Stage(OperationId, Option<Request>, Option<Grant>),
+    Calls(ChannelId, OperationId),
+}
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Starts {
+    waiting: VecDeque<Start>,
+    until: Instant,
+}
+
+impl Starts {
+    /// When to look again; none while nothing waits.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        (!self.waiting.is_empty()).then_some(self.until)
+    }
+
+    /// The operation has its outcome: it is not begun any more. Calls have none before they were begun.
+    pub(super) fn forget(&mut self, operation: OperationId) {
+        self.waiting.retain(|start| match start {
+            Start::Open(waiting, _) | Start::Stage(waiting, ..) => *waiting != operation,
+            Start::Calls(..) => true,
+        });
+    }
+}
+
+impl<D, H> Pump<D, H>
+where
+    D: Dispatch,
+    D::Link: Send + 'static,
+    H: Host,
+{
+    /// Begins an operation as soon as the host lets it, behind those that wait.
+    pub(super) fn begin(&mut self, start: Start) {
+        if self.starts.waiting.is_empty() {
+            let pause = self.host.pause();
+            if pause.is_zero() {
+                return self.start(start);
+            }
+            self.starts.until = self.dispatch.now().after(pause);
+        }
+        self.starts.waiting.push_back(start);
+    }
+
+    /// Begins those that have waited long enough; all of them where the session is over, since each has to come to its end.
+    pub(super) fn begin_waiting(&mut self, now: Instant) {
+        let over = self.ended.is_some();
+        if !over && self.starts.deadline().is_none_or(|until| now < until) {
+            return;
+        }
+        let pause = self.host.pause();
+        if !over && !pause.is_zero() {
+            self.starts.until = now.after(pause);
+            return;
+        }
+        for start in std::mem::take(&mut self.starts.waiting) {
+            self.start(start);
+        }
+    }
+
+    fn start(&mut self, start: Start) {
+        match start {
+            Start::Open(operation, request) if request.sum => self.on_open_sum(operation, &request),
+            Start::Open(operation, request) => self.on_open(operation, &request),
+            Start::Stage(operation, request, grant) => self.on_stage(operation, request.as_ref(), grant.as_ref()),
+            Start::Calls(channel, operation) => self.start_calls(channel, operation),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_its_outcome_waits_no_longer() {
+        let mut starts = Starts::default();
+        for number in 0..100 {
+            let operation = OperationId(number);
+            starts.waiting.push_back(Start::Open(operation, Request::default()));
+            starts.waiting.push_back(Start::Calls(ChannelId(0), operation));
+            starts.forget(operation);
+        }
+        starts.waiting.push_back(Start::Stage(OperationId(7), None, None));
+        starts.forget(OperationId(8));
+        assert_eq!(starts.waiting.len(), 101);
+        starts.forget(OperationId(7));
+        assert!(starts.waiting.iter().all(|start| matches!(start, Start::Calls(..))));
+        starts.waiting.clear();
+        assert_eq!(starts.deadline(), None);
+    }
+}

@@ -1,0 +1,72 @@
+//! How fast a user's calls may fill the audit log: whoever makes it grow faster waits, and nobody else does.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Bytes of the log that a user may have written ahead: a burst of this many seconds' worth.
+const BURST: Duration = Duration::from_secs(2);
+
+/// Longest wait that is asked for at a time: a user who is told to wait for long looks like a server that hangs.
+const WAIT_MAX: Duration = Duration::from_secs(1);
+
+/// What users owe: the time that the log takes for what they had written, by user. Those who owe nothing are forgotten.
+#[derive(Debug, Default)]
+pub(crate) struct Pace {
+    paid_at: Mutex<BTreeMap<String, Instant>>,
+}
+
+impl Pace {
+    /// `user` had so many bytes written to a log that takes `rate` bytes a second of each.
+    pub(crate) fn charge(&self, user: &str, bytes: usize, rate: u64, now: Instant) {
+        if bytes == 0 {
+            return;
+        }
+        let cost = Duration::from_secs_f64(bytes as f64 / rate.max(1) as f64);
+        let mut paid_at = self.paid_at.lock().unwrap_or_else(PoisonError::into_inner);
+        match paid_at.get_mut(user) {
+            Some(at) => *at = (*at).max(now) + cost,
+            None => {
+                // As many as had something written within the last moments, and those who wait.
+                paid_at.retain(|_, at| *at > now);
+                paid_at.insert(user.to_owned(), now + cost);
+            }
+        }
+    }
+
+    /// How long `user` waits before the next calls.
+    pub(crate) fn wait(&self, user: &str, now: Instant) -> Duration {
+        let paid_at = self.paid_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let owed = paid_at.get(user).map_or(Duration::ZERO, |at| at.saturating_duration_since(now));
+        owed.saturating_sub(BURST).min(WAIT_MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RATE: u64 = 1 << 20;
+
+    #[test]
+    fn who_writes_more_than_the_rate_waits_until_it_is_paid_and_nobody_else_does() {
+        let (pace, start) = (Pace::default(), Instant::now());
+        pace.charge("ada", 2 << 20, RATE, start);
+        assert_eq!(pace.wait("ada", start), Duration::ZERO, "a burst is free");
+        pace.charge("ada", 512 << 10, RATE, start);
+        assert_eq!(pace.wait("ada", start), Duration::from_millis(500));
+        assert_eq!(pace.wait("bob", start), Duration::ZERO);
+        assert_eq!(pace.wait("ada", start + Duration::from_millis(500)), Duration::ZERO);
+        pace.charge("ada", 100 << 20, RATE, start);
+        assert_eq!(pace.wait("ada", start), WAIT_MAX, "and asks again");
+    }
+
+    #[test]
+    fn who_owes_nothing_is_forgotten() {
+        let (pace, start) = (Pace::default(), Instant::now());
+        for number in 0..1000 {
+            pace.charge(&format!("u{number}"), 1000, RATE, start + Duration::from_millis(number));
+        }
+        assert!(pace.paid_at.lock().unwrap().len() < 10);
+    }
+}

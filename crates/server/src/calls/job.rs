@@ -1,0 +1,148 @@
+//! A batch from its payload to its reply and its line in the log, as work that is cut in slices.
+//!
+//! The payload is read again for each slice: that takes a small part of one, and nothing borrows from it in between.
+
+use super::{Done, Execution, exports};
+use crate::audit::Pace;
+use crate::authorise::{Authority, Base};
+use crate::log::{Log, LogEvent};
+use crate::repeats::{Doing, Repeats, Verdict};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+use xdfs_engine::blocking::Slice;
+use xdfs_proto::base::{Error, ErrorKind, OperationId, SessionId};
+use xdfs_proto::wire::WireError;
+use xdfs_proto::wire::path::Batch;
+use xdfs_secure::policy::Principal;
+
+/// For whom a batch is done.
+pub(crate) struct For {
+    pub authority: Arc<Authority>,
+    pub principal: Arc<Principal>,
+    pub session: SessionId,
+    /// When the session was opened.
+    pub since: (i64, u32),
+    pub operation: OperationId,
+    pub repeats: Arc<Repeats>,
+    pub log: Log,
+    /// What the log grows by is charged here, at this rate.
+    pub pace: Arc<Pace>,
+    pub audit_rate: u64,
+    /// Nobody waits for the rest any more.
+    pub stop: Arc<AtomicBool>,
+    /// Seconds since 1970 when the batch came.
+    pub now: u64,
+}
+
+/// See the module.
+pub(crate) struct BatchJob {
+    payload: Vec<u8>,
+    whom: For,
+    state: State,
+}
+
+enum State {
+    /// What it is about was judged; the reply is made in the memory.
+    Judged(Result<Option<Base>, Error>, Vec<u8>),
+    Doing(Option<Doing>, Box<Execution>),
+    Over,
+}
+
+/// A batch that breaks its form costs its operation, and nothing was done.
+pub(crate) fn malformed(error: &WireError) -> Error {
+    Error::new(ErrorKind::Protocol, format!("malformed batch: {error}"))
+}
+
+impl BatchJob {
+    /// Nothing of it is done; `base` is what it is about, none for the list of exports.
+    pub(crate) fn new(payload: Vec<u8>, base: Result<Option<Base>, Error>, memory: Vec<u8>, whom: For) -> Self {
+        Self { payload, whom, state: State::Judged(base, memory) }
+    }
+
+    /// Goes on until the slice is over.
+    pub(crate) fn advance(&mut self, slice: &Slice) -> Poll<Result<Vec<u8>, Error>> {
+        let payload = std::mem::take(&mut self.payload);
+        let reply = match Batch::decode(&payload) {
+            Ok(batch) => self.go_on(&batch, slice),
+            Err(error) => Poll::Ready(Err(malformed(&error))),
+        };
+        self.payload = payload;
+        reply
+    }
+
+    fn go_on(&mut self, batch: &Batch<'_>, slice: &Slice) -> Poll<Result<Vec<u8>, Error>> {
+        if let State::Judged(..) = self.state
+            && let State::Judged(base, memory) = std::mem::replace(&mut self.state, State::Over)
+        {
+            let once = match self.once(batch) {
+                Ok(Some(Verdict::Told(reply))) => return Poll::Ready(Ok(reply)),
+                Ok(Some(Verdict::Do(doing))) => Some(doing),
+                Ok(None) => None,
+                Err(error) => return Poll::Ready(Err(error)),
+            };
+            let whom = &self.whom;
+            let begun = match base {
+                Ok(Some(base)) => Execution::new(batch, base, whom.since, Arc::clone(&whom.stop), memory),
+                Ok(None) => {
+                    let shown = whom.authority.shown(&whom.principal, whom.now);
+                    return Poll::Ready(self.end(batch, once, shown.and_then(|shown| exports(batch, &shown))));
+                }
+                Err(error) => Err(error),
+            };
+            match begun {
+                Ok(execution) => self.state = State::Doing(once, Box::new(execution)),
+                Err(error) => return Poll::Ready(self.end(batch, once, Err(error))),
+            }
+        }
+        let State::Doing(_, execution) = &mut self.state else { return Poll::Ready(Err(over())) };
+        let error = match execution.advance(batch, slice) {
+            Ok(Poll::Pending) => return Poll::Pending,
+            Ok(Poll::Ready(())) => None,
+            Err(error) => Some(error),
+        };
+        let State::Doing(once, execution) = std::mem::replace(&mut self.state, State::Over) else {
+            return Poll::Ready(Err(over()));
+        };
+        let done = error.map_or_else(|| Ok(execution.finish(batch)), Err);
+        Poll::Ready(self.end(batch, once, done))
+    }
+
+    /// Whether a batch that may come again was done before.
+    fn once(&self, batch: &Batch<'_>) -> Result<Option<Verdict>, Error> {
+        if batch.request == [0; 16] {
+            return Ok(None);
+        }
+        let age = batch.age_ms.map(Duration::from_millis);
+        self.whom.repeats.begin(&self.whom.principal.user, batch.request, age, Instant::now()).map(Some)
+    }
+
+    /// Remembers and logs what became of it.
+    fn end(&self, batch: &Batch<'_>, once: Option<Doing>, done: Result<Done, Error>) -> Result<Vec<u8>, Error> {
+        if let Some(doing) = once {
+            doing.end(done.as_ref().ok().map(|done| done.reply.as_slice()));
+        }
+        let (reply, lines, safety, error) = match done {
+            Ok(Done { reply, lines, safety }) => (Ok(reply), lines, safety, None),
+            Err(error) => (Err(error.clone()), Vec::new(), None, Some(error.to_string())),
+        };
+        if error.is_some() || !lines.is_empty() {
+            let bytes = (self.whom.log)(&LogEvent::Calls {
+                session: self.whom.session,
+                user: self.whom.principal.user.escape_debug().to_string(),
+                operation: self.whom.operation.0,
+                base: batch.base.into(),
+                calls: lines,
+                safety,
+                error,
+            });
+            self.whom.pace.charge(&self.whom.principal.user, bytes, self.whom.audit_rate, Instant::now());
+        }
+        reply
+    }
+}
+
+fn over() -> Error {
+    Error::new(ErrorKind::Storage, "the batch is over")
+}

@@ -1,0 +1,64 @@
+//! How many files this process may have open, and who may have how many of them.
+//!
+//! The number of a new descriptor is the lowest that is free: so many are open at least. What a transfer holds for as long as it
+//! lasts is refused above a line, below the limit: calls and groups of small files hold theirs for a moment, and are to find some.
+
+use super::words::{self, Verb};
+use super::{Error, Result};
+use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
+use std::os::fd::{AsFd, AsRawFd};
+use xdfs_proto::base::ErrorKind;
+use xdfs_proto::base::commit::MEMBERS_MAX;
+
+/// Descriptors above the line, at most; a file of a group takes two, since each may be in a directory of its own.
+const ABOVE_MAX: u64 = 64;
+
+/// EMFILE and ENFILE, as errors carry them.
+const SCARCE: [u16; 2] = [24, 23];
+
+/// Files that this process may have open.
+pub fn limit() -> u64 {
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+/// Whether an error says that too many files are open, here or at the peer: it passes when others are closed.
+pub fn are_scarce(error: &Error) -> bool {
+    error.kind == ErrorKind::Resources && SCARCE.contains(&error.errno)
+}
+
+/// Files of a group that are open at a time: the groups of several threads together take a part of the limit.
+pub(super) fn members_max() -> usize {
+    usize::try_from(limit() / 16).unwrap_or(usize::MAX).clamp(1, MEMBERS_MAX)
+}
+
+/// Refuses `file`, which was just opened for a transfer, where that leaves too few for all else.
+pub(super) fn must_be_below_line(file: impl AsFd, verb: Verb, shown: &str) -> Result<()> {
+    let limit = limit();
+    let number = u64::try_from(file.as_fd().as_raw_fd()).unwrap_or(0);
+    if number < line(limit) { Ok(()) } else { Err(words::failed(verb, shown, Errno::MFILE)) }
+}
+
+/// The first descriptor that no transfer may have.
+fn line(limit: u64) -> u64 {
+    limit - (limit / 3).min(ABOVE_MAX).max(limit / 8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_of_the_limit_is_above_the_line() {
+        for (limit, expected) in [(32, 22), (64, 43), (128, 86), (256, 192), (1024, 896), (1 << 20, 917_504)] {
+            assert_eq!(line(limit), expected, "{limit}");
+        }
+    }
+
+    #[test]
+    fn too_many_open_files_are_known_by_their_number() {
+        let error = |errno| words::failed(Verb::Open, "f", errno);
+        assert!(are_scarce(&error(Errno::MFILE)) && are_scarce(&error(Errno::NFILE)));
+        assert!(!are_scarce(&error(Errno::NOMEM)) && !are_scarce(&error(Errno::ACCESS)));
+    }
+}

@@ -1,0 +1,253 @@
+//! Where a file is until it has its name: a part file, and its journal, in a staging directory that no path leads into.
+//!
+//! One staging directory serves everything below a root. A part file is made in its target's directory, without a name, so that it
+//! gets group, access control list and label as any file there does, and is then linked into the staging directory. Where that
+//! cannot be (another file system or project quota, no files without a name) the staging directory is beside the target, and gives
+//! them on. Must not: name anything outside of a staging directory.
+
+use super::journal::Sealer;
+use crate::store::resolve::leftovers::{self, Leftover};
+use crate::store::resolve::staging::{NoStaging, OpenStaging};
+use crate::store::resolve::{Parent, Root};
+use crate::store::words::{self, Verb};
+use rustix::fs::{FlockOperation, Mode};
+use rustix::io::Errno;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use xdfs_proto::base::{Error, ErrorKind, RelPath};
+
+/// A directory that keeps vanishing between two calls is removed by other programs as fast as it is made.
+const TRIES_MAX: usize = 64;
+
+/// A staging directory in use. Its last user removes it where it is empty.
+#[derive(Debug)]
+pub(super) struct StagingDirectory {
+    directory: Parent,
+    above: Arc<Parent>,
+    name: Vec<u8>,
+    /// Its own name is not on stable storage yet.
+    unsynced: AtomicBool,
+    /// Somebody else removed it.
+    removed: AtomicBool,
+}
+
+impl StagingDirectory {
+    fn new(above: &Arc<Parent>, open: OpenStaging) -> Self {
+        let OpenStaging { directory, name, made } = open;
+        Self {
+            directory,
+            above: Arc::clone(above),
+            name,
+            unsynced: AtomicBool::new(made),
+            removed: AtomicBool::new(false),
+        }
+    }
+
+    /// The directory itself.
+    pub(super) fn directory(&self) -> &Parent {
+        &self.directory
+    }
+
+    /// Waits until the names in it are on stable storage, and its own; `file` is one of the same file system.
+    pub(super) fn sync(&self, file: &OwnedFd) -> Result<(), Errno> {
+        self.directory.sync(file)?;
+        if self.unsynced.swap(false, Ordering::Relaxed) {
+            self.above.sync(file).inspect_err(|_| self.unsynced.store(true, Ordering::Relaxed))?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for StagingDirectory {
+    fn drop(&mut self) {
+        // It is refused where something is in it, and where another one has removed it there is nothing to do.
+        let _ = self.above.remove_directory(&self.name);
+    }
+}
+
+/// The staging directory at the top of a root, while it is in use. Clones are the same one.
+#[derive(Clone, Debug)]
+pub(super) struct Staging {
+    root: Arc<Root>,
+    top: Arc<Mutex<Weak<StagingDirectory>>>,
+    /// Files are made without a name first, where the file system has such files.
+    pub(super) unnamed: bool,
+}
+
+/// A part file that was asked for.
+pub(super) enum PartFile {
+    /// It was made, and is locked.
+    Made(Arc<StagingDirectory>, OwnedFd),
+    /// Something has its name in this directory.
+    Exists(Arc<StagingDirectory>),
+}
+
+impl Staging {
+    pub(super) fn new(root: &Arc<Root>) -> Self {
+        Self { root: Arc::clone(root), top: Arc::default(), unnamed: true }
+    }
+
+    /// Makes the part file `name` for a target in `parent`.
+    pub(super) fn create(&self, parent: &Arc<Parent>, name: &[u8]) -> Result<PartFile, NoStaging> {
+        let file = match self.unnamed {
+            true => parent.create_unnamed(Mode::RUSR | Mode::WUSR)?,
+            false => None,
+        };
+        let Some(file) = file else { return create_beside(parent, name) };
+        lock_new(&file);
+        let (directory, linked) = self.link(parent, &file, name)?;
+        Ok(if linked { PartFile::Made(directory, file) } else { PartFile::Exists(directory) })
+    }
+
+    /// Gives `file`, which has no name and is in `parent`, a name in a staging directory; false where something has it there.
+    pub(super) fn link(
+        &self,
+        parent: &Arc<Parent>,
+        file: &OwnedFd,
+        name: &[u8],
+    ) -> Result<(Arc<StagingDirectory>, bool), NoStaging> {
+        let link = |directory: &Parent| match directory.link_unnamed(file, name) {
+            Ok(()) => Ok(true),
+            Err(Errno::EXIST) => Ok(false),
+            Err(errno) => Err(errno),
+        };
+        match within(|| self.top(), link) {
+            // The top cannot be written to, or is on another file system.
+            Err(NoStaging::Errno(_)) => within(|| beside(parent), link),
+            linked => linked,
+        }
+    }
+
+    /// The staging directories in which a part file of a target in `parent` may be.
+    pub(super) fn existing(&self, parent: &Parent) -> impl Iterator<Item = Parent> {
+        let found = self.root.top().existing_staging().into_iter().chain(parent.existing_staging());
+        found.map(|open| open.directory)
+    }
+
+    fn top(&self) -> Result<Arc<StagingDirectory>, NoStaging> {
+        let mut top = self.top.lock().unwrap_or_else(PoisonError::into_inner);
+        // One that was removed by somebody else is of no use any more.
+        if let Some(directory) = top.upgrade().filter(|directory| !directory.removed.load(Ordering::Relaxed)) {
+            return Ok(directory);
+        }
+        let directory = beside(self.root.top())?;
+        *top = Arc::downgrade(&directory);
+        Ok(directory)
+    }
+}
+
+/// The staging directory in `parent`.
+fn beside(parent: &Arc<Parent>) -> Result<Arc<StagingDirectory>, NoStaging> {
+    Ok(Arc::new(StagingDirectory::new(parent, parent.open_or_make_staging()?)))
+}
+
+/// A file of this name in the staging directory beside its target, which gives it group and access control list.
+fn create_beside(parent: &Arc<Parent>, name: &[u8]) -> Result<PartFile, NoStaging> {
+    let create = |directory: &Parent| match directory.create_new(name) {
+        Ok(file) => {
+            lock_new(&file);
+            // It is removed under its lock only, so from here on the name is that of this file.
+            let stat = rustix::fs::fstat(&file).inspect_err(|_| {
+                // Nobody is there to be told; what cannot be removed is found in the staging directory later.
+                let _ = directory.remove(name);
+            });
+            let links = stat?.st_nlink;
+            Ok((links == 1).then_some(file))
+        }
+        Err(Errno::EXIST) => Ok(None),
+        Err(errno) => Err(errno),
+    };
+    let (directory, file) = within(|| beside(parent), create)?;
+    Ok(match file {
+        Some(file) => PartFile::Made(directory, file),
+        None => PartFile::Exists(directory),
+    })
+}
+
+/// Does something in a staging directory, which another user of it may remove at any time as long as it is empty.
+fn within<R>(
+    open: impl Fn() -> Result<Arc<StagingDirectory>, NoStaging>,
+    act: impl Fn(&Parent) -> Result<R, Errno>,
+) -> Result<(Arc<StagingDirectory>, R), NoStaging> {
+    for _ in 0..TRIES_MAX {
+        let directory = open()?;
+        match act(&directory.directory) {
+            Err(Errno::NOENT) => directory.removed.store(true, Ordering::Relaxed),
+            Err(errno) => return Err(errno.into()),
+            Ok(done) => return Ok((directory, done)),
+        }
+    }
+    Err(Errno::BUSY.into())
+}
+
+/// Whoever looks for what killed programs left leaves alone what is locked. Where there are no locks its age protects it.
+pub(super) fn lock_new(file: &OwnedFd) {
+    let _ = rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive);
+}
+
+/// Why a file for `shown` cannot be staged.
+pub(super) fn no_staging(shown: &str, why: NoStaging) -> Error {
+    match why {
+        NoStaging::Errno(errno) => words::failed(Verb::Create, shown, errno),
+        NoStaging::Foreign(why) => words::refused(ErrorKind::Refused, Verb::Create, shown, &why),
+    }
+}
+
+/// Where the bytes of a transfer are: a directory, and the names in it.
+#[derive(Clone, Debug)]
+pub(super) struct Staged {
+    pub(super) directory: Arc<StagingDirectory>,
+    pub(super) names: PartNames,
+    pub(super) sealer: Sealer,
+}
+
+impl Staged {
+    /// The directory itself.
+    pub(super) fn directory(&self) -> &Parent {
+        self.directory.directory()
+    }
+
+    /// Removes the part file, and its journal where it has one. Nobody is there to be told of what cannot be removed: it is found
+    /// by its name later.
+    pub(super) fn remove(&self, journal: bool) {
+        let _ = self.directory().remove(&self.names.part);
+        if journal {
+            let _ = self.directory().remove(&self.names.journal);
+        }
+    }
+}
+
+/// The names of a part file and its journal: `HHHHHHHHHHHHHHHH-TTTTTTTTTTTTTTTTTTTTTTTTTTTTTTTT.part`, H for the target, T for the
+/// transfer, in hexadecimal digits.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct PartNames {
+    pub(super) part: Vec<u8>,
+    pub(super) journal: Vec<u8>,
+}
+
+impl PartNames {
+    pub(super) fn new(target: &RelPath, transfer: &[u8; 16]) -> Self {
+        let stem = format!("{}{:032x}", target_prefix(target), u128::from_be_bytes(*transfer));
+        Self { part: format!("{stem}.part").into_bytes(), journal: format!("{stem}.journal").into_bytes() }
+    }
+
+    /// Those of a part file that was found.
+    pub(super) fn of_part(part: &[u8]) -> Option<Self> {
+        match leftovers::kind_of(part)? {
+            (Leftover::Part, stem) => Some(Self { part: part.to_vec(), journal: [stem, b".journal"].concat() }),
+            _ => None,
+        }
+    }
+}
+
+/// What the names of all part files of a target begin with. Targets that have the same by chance or by design do not meet: the
+/// transfer tells the user, and a journal its target.
+pub(super) fn target_prefix(target: &RelPath) -> String {
+    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(FNV_PRIME);
+    format!("{:016x}-", target.as_bytes().iter().fold(FNV_BASIS, step))
+}
+
+/// Those of FNV-1a with 64 bits.
+const FNV_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;

@@ -1,0 +1,66 @@
+//! A source of random bytes, for runs that measure everything but storage with bytes that nothing makes easier.
+
+use super::words::{self, Verb};
+use super::{Attributes, FileKind, Result, Version};
+use rustix::rand::{GetRandomFlags, getrandom};
+use std::sync::OnceLock;
+
+/// Bytes of the block that is repeated: more than a processor's second-level cache, and little to make.
+const BLOCK_BYTES: usize = 4 << 20;
+
+/// Random bytes, endless or of a size. They are made once in a process and repeated, so that making them takes no time beside
+/// the transfer.
+#[derive(Debug)]
+pub struct RandomSource {
+    block: &'static [u8],
+    attributes: Attributes,
+}
+
+impl RandomSource {
+    /// `size` random bytes, or no end.
+    pub fn new(size: Option<u64>) -> Result<Self> {
+        Ok(Self { block: block()?, attributes: random_attributes(size) })
+    }
+
+    pub(super) fn read_at(&self, buf: &mut [u8], offset: u64) -> usize {
+        let count = match self.attributes.size {
+            // A range longer than the address space is longer than `buf`.
+            Some(size) => buf.len().min(usize::try_from(size.saturating_sub(offset)).unwrap_or(usize::MAX)),
+            None => buf.len(),
+        };
+        // Less than a block, so it fits.
+        let mut from = (offset % BLOCK_BYTES as u64) as usize;
+        let mut rest = &mut buf[..count];
+        while !rest.is_empty() {
+            let length = rest.len().min(BLOCK_BYTES - from);
+            let (part, behind) = rest.split_at_mut(length);
+            part.copy_from_slice(&self.block[from..from + length]);
+            (rest, from) = (behind, 0);
+        }
+        count
+    }
+
+    pub(super) fn attributes(&self) -> &Attributes {
+        &self.attributes
+    }
+}
+
+/// What is told about random bytes. Each process has others, so no two of them are versions of one file.
+pub(super) fn random_attributes(size: Option<u64>) -> Attributes {
+    Attributes { kind: FileKind::Regular, size, mode: 0o644, modified: (0, 0), version: Version(b"random".to_vec()) }
+}
+
+/// The bytes of this process.
+fn block() -> Result<&'static [u8]> {
+    static BLOCK: OnceLock<Vec<u8>> = OnceLock::new();
+    if let Some(block) = BLOCK.get() {
+        return Ok(block);
+    }
+    let mut made = vec![0; BLOCK_BYTES];
+    let mut filled = 0;
+    while filled < BLOCK_BYTES {
+        let count = rustix::io::retry_on_intr(|| getrandom(&mut made[filled..], GetRandomFlags::empty()));
+        filled += count.map_err(|errno| words::failed(Verb::Read, "random", errno))?;
+    }
+    Ok(BLOCK.get_or_init(|| made))
+}

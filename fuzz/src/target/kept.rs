@@ -1,0 +1,42 @@
+//! What is read from the machine and its programs rather than from a peer, and URLs: journals of interrupted transfers, an SSH
+//! agent's answers, certificates, the file of users. Where the reader is no public interface its crate judges it.
+
+#[allow(dead_code, reason = "the command's own module, of which URLs alone are fed")]
+#[path = "../../../crates/cli/src/url.rs"]
+mod url;
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+pub(super) fn journal(input: &[u8]) {
+    xdfs_xio::store::local::feed_journal(input);
+}
+
+pub(super) fn agent(input: &[u8]) {
+    xdfs_client::identity::feed_agent(input);
+}
+
+pub(super) fn certificate(input: &[u8]) {
+    xdfs_secure::handshake::tls::feed_certificate(input);
+}
+
+pub(super) fn users(input: &[u8]) {
+    xdfs_server::users::feed_users(input);
+}
+
+/// A URL that parses is written as one that parses to the same; everything else is an error with words.
+pub(super) fn urls(input: &[u8]) {
+    let text = OsStr::from_bytes(input);
+    for parsed in [url::Url::parse(text), url::Url::parse_listed(text)] {
+        match parsed {
+            Ok(parsed) => {
+                let again = url::Url::parse_listed(OsStr::new(&parsed.to_string()));
+                assert_eq!(again.as_ref(), Ok(&parsed));
+            }
+            Err(error) => assert!(!error.to_string().is_empty() && !error.example().is_empty()),
+        }
+    }
+    if let Err(error) = url::parse_server(text) {
+        assert!(!error.to_string().is_empty());
+    }
+}

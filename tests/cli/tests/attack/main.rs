@@ -1,0 +1,280 @@
+//! Peers who are let in and want the server for themselves: what it costs others, in time, and the server, in threads and memory.
+//! The bounds are those of `docs/security.md`, "What one peer can cost".
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
+
+mod peer;
+
+use std::fs::File;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, UNIX_EPOCH};
+
+use peer::Peer;
+use xdfs_proto::base::Extent;
+use xdfs_proto::wire::Event;
+use xdfs_proto::wire::path::{Batch, Call};
+use xdfs_proto::wire::request::{Request, Resume};
+use xdfs_test_cli::{Scene, Server};
+
+const MIB: u64 = 1 << 20;
+/// Threads of a server, besides those of its pipelines.
+const THREADS_MAX: u64 = 32;
+/// A pipeline has one thread, and a writer where it needs one.
+const THREADS_PER_PIPELINE: u64 = 2;
+/// Private memory of a server, besides that of its pipelines.
+const MEMORY_MAX: u64 = 64 * MIB;
+/// A pipeline's buffers, requests and replies.
+const MEMORY_PER_PIPELINE: u64 = 32 * MIB;
+/// Longest time in which another user sees a directory.
+const LOOK_MAX: Duration = Duration::from_secs(1);
+/// What is short takes some turns of the kernel's among its threads, whatever the server does.
+const TURNS: Duration = Duration::from_millis(200);
+/// The file that attackers have the server read. It has no content, so that it is there at once.
+const LARGE: u64 = 4 << 40;
+/// When it was changed, in seconds since 1970.
+const MODIFIED: i64 = 1_600_000_000;
+/// Operations that one session may have open.
+const OPERATIONS: usize = 128;
+
+/// One test at a time: they measure.
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What a peer does.
+#[derive(Clone, Copy, Debug)]
+enum Attack {
+    /// Downloads of which it says that it has everything, and is not sure of it.
+    DoubtedDownloads,
+    /// Uploads of what is there already, and may be their own earlier attempt.
+    RepeatedUploads,
+    /// Hashes instead of downloads.
+    Sums,
+    /// Batches of calls that hash.
+    Hashes,
+    /// Batches of calls that make directories, each many levels deep.
+    DeepDirectories,
+}
+
+const ATTACKS: [Attack; 5] =
+    [Attack::DoubtedDownloads, Attack::RepeatedUploads, Attack::Sums, Attack::Hashes, Attack::DeepDirectories];
+
+/// A peer that attacks until this value goes.
+struct Attacker {
+    stop: Arc<AtomicBool>,
+    end: Option<Box<dyn FnOnce() + Send>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Attacker {
+    fn start(mut peer: Peer, attack: Attack, number: u8) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (end, stopped) = (Box::new(peer.ender()), Arc::clone(&stop));
+        let thread = std::thread::spawn(move || {
+            run(&mut peer, attack, number, &stopped);
+            peer.drain();
+        });
+        Self { stop, end: Some(end), thread: Some(thread) }
+    }
+}
+
+impl Drop for Attacker {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(end) = self.end.take() {
+            end();
+        }
+        if let Some(thread) = self.thread.take() {
+            let ended = thread.join();
+            assert!(std::thread::panicking() || ended.is_ok());
+        }
+    }
+}
+
+fn run(peer: &mut Peer, attack: Attack, number: u8, stop: &AtomicBool) {
+    let base = Request { name: b"data/large".to_vec(), ..Request::default() };
+    match attack {
+        Attack::DoubtedDownloads => {
+            // Of another file with this length and time, so that it may be a copy.
+            let mut source = [[0; 16], [0; 16], [0; 16]].concat();
+            source[16..24].copy_from_slice(&LARGE.to_be_bytes());
+            source[24..32].copy_from_slice(&MODIFIED.to_be_bytes());
+            let resume = Some(Resume { source, kept: vec![Extent::new(0, LARGE).unwrap()] });
+            let request = Request { hash: true, doubt: true, resume, ..base };
+            (0..OPERATIONS).all(|_| peer.download(&request));
+        }
+        Attack::RepeatedUploads => {
+            let (length, modified, version) = (Some(LARGE), Some((MODIFIED, 0)), Some(Vec::new()));
+            let request = Request { length, modified, base: version, hash: true, reread: true, mode: 0o644, ..base };
+            (0..OPERATIONS).all(|_| peer.upload(&request));
+        }
+        Attack::Sums => {
+            let request = Request { sum: true, ..base };
+            (0..OPERATIONS).all(|_| peer.download(&request));
+        }
+        Attack::Hashes => {
+            let calls = vec![Call::Hash { path: b"large", offset: 0, length: None }; 100];
+            let batch = Batch { room: 8 << 10, base: b"data", calls, ..Batch::default() }.encode();
+            (0..OPERATIONS).all(|_| peer.request(Event::Path, &batch));
+        }
+        Attack::DeepDirectories => {
+            let mut deep = 0;
+            while !stop.load(Ordering::Relaxed) {
+                deep += 1;
+                let top = format!("deep-{number}-{deep}/");
+                let path = [top.as_bytes(), &b"a/".repeat(15 << 10), b"a"].concat();
+                let calls = vec![Call::MakeDirectory { path: &path, parents: true, mode: 0o755 }; 7];
+                let batch = Batch { room: 8 << 10, base: b"data", calls, ..Batch::default() }.encode();
+                if !peer.request(Event::Path, &batch) || !peer.reply() {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// A server with a file that takes hours to read, and what is moved in between.
+struct Field {
+    scene: Scene,
+    server: Server,
+}
+
+/// How long another user waited.
+#[derive(Debug, Default)]
+struct Waited {
+    look: Vec<Duration>,
+    upload: Vec<Duration>,
+    sum: Vec<Duration>,
+}
+
+impl Field {
+    fn new() -> Self {
+        let scene = Scene::new();
+        scene.directory("server");
+        let large = File::create(scene.path("server/large")).unwrap();
+        large.set_len(LARGE).unwrap();
+        large.set_modified(UNIX_EPOCH + Duration::from_secs(MODIFIED as u64)).unwrap();
+        let content: Vec<u8> = (0..10 * MIB).map(|at| (at / 7 % 251) as u8).collect();
+        scene.write("upload", &content);
+        scene.write("server/sum", &content);
+        let server = scene.serve();
+        Self { scene, server }
+    }
+
+    fn attacker(&self, attack: Attack, visitor: u8, number: u8) -> Attacker {
+        Attacker::start(Peer::open(&self.server, visitor), attack, number)
+    }
+
+    /// So many attackers, of all kinds, who are so many users.
+    fn attackers(&self, count: u8, users: u8) -> Vec<Attacker> {
+        let kinds = ATTACKS.into_iter().cycle();
+        (0..count).zip(kinds).map(|(number, attack)| self.attacker(attack, 1 + number % users, number)).collect()
+    }
+
+    fn timed(&self, words: &[&str]) -> Duration {
+        let began = Instant::now();
+        self.scene.run(words).ends_with(0);
+        began.elapsed()
+    }
+
+    /// Does what another user does, some times, and watches what the server needs meanwhile.
+    fn waits(&self, pipelines: u64) -> Waited {
+        let mut waited = Waited::default();
+        let url = |path: &str| self.server.url(path);
+        for _ in 0..5 {
+            waited.look.push(self.timed(&["ls", &url("sum")]));
+            waited.upload.push(self.timed(&["cp", "upload", &url("uploaded")]));
+            waited.sum.push(self.timed(&["sum", &url("sum")]));
+            let (memory, threads) = cost(&self.server);
+            assert!(
+                threads <= THREADS_MAX + pipelines * THREADS_PER_PIPELINE,
+                "{threads} threads with {pipelines} pipelines"
+            );
+            assert!(
+                memory <= MEMORY_MAX + pipelines * MEMORY_PER_PIPELINE,
+                "{} MiB with {pipelines} pipelines",
+                memory / MIB
+            );
+        }
+        assert_eq!(self.scene.read("server/uploaded"), self.scene.read("upload"));
+        waited
+    }
+}
+
+fn median(times: &[Duration]) -> Duration {
+    let mut sorted = times.to_vec();
+    sorted.sort_unstable();
+    sorted[sorted.len() / 2]
+}
+
+/// Private memory of the server in bytes, and its threads.
+fn cost(server: &Server) -> (u64, u64) {
+    let process = server.process().as_raw_nonzero();
+    let number = |file: &str, name: &str| -> u64 {
+        let text = std::fs::read_to_string(format!("/proc/{process}/{file}")).unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_else(|| panic!("no {name}"));
+        line.trim().trim_end_matches(" kB").parse().unwrap()
+    };
+    (number("smaps_rollup", "Private_Dirty:") << 10, number("status", "Threads:"))
+}
+
+/// Three of a kind at once.
+#[track_caller]
+fn leave_another_user_his_turn(attack: Attack) {
+    let _one = alone();
+    let field = Field::new();
+    let attackers: Vec<_> = (0..3).map(|visitor| field.attacker(attack, 1 + visitor, visitor)).collect();
+    let waited = field.waits(4);
+    println!("{attack:?}: {waited:?}, {:?}", cost(&field.server));
+    assert!(*waited.look.iter().max().unwrap() < LOOK_MAX, "{waited:?}");
+    drop(attackers);
+    assert_eq!(field.server.stop(), Some(0));
+}
+
+#[test]
+fn downloads_in_doubt_leave_another_user_his_turn() {
+    leave_another_user_his_turn(Attack::DoubtedDownloads);
+}
+
+#[test]
+fn uploads_that_may_be_there_leave_another_user_his_turn() {
+    leave_another_user_his_turn(Attack::RepeatedUploads);
+}
+
+#[test]
+fn sums_leave_another_user_his_turn() {
+    leave_another_user_his_turn(Attack::Sums);
+}
+
+#[test]
+fn calls_that_hash_leave_another_user_his_turn() {
+    leave_another_user_his_turn(Attack::Hashes);
+}
+
+#[test]
+fn deep_directories_leave_another_user_his_turn() {
+    leave_another_user_his_turn(Attack::DeepDirectories);
+}
+
+#[test]
+fn ten_attackers_at_once_slow_another_user_down_by_their_share_alone() {
+    let _one = alone();
+    for users in [1, 10] {
+        let field = Field::new();
+        let before = field.waits(1);
+        let attackers = field.attackers(10, users);
+        let during = field.waits(11);
+        println!("{users} users: {before:?}, then {during:?}, {:?}", cost(&field.server));
+        assert!(*during.look.iter().max().unwrap() < LOOK_MAX, "{users} users: {during:?}");
+        let most = 2 * (1 + u32::from(users));
+        for (what, before, during) in [("upload", &before.upload, &during.upload), ("sum", &before.sum, &during.sum)] {
+            let (before, during) = (median(before), median(during));
+            assert!(during <= before * most + TURNS, "{what} beside {users} users: {before:?}, then {during:?}");
+        }
+        drop(attackers);
+        assert_eq!(field.server.stop(), Some(0));
+    }
+}

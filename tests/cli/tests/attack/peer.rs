@@ -1,0 +1,142 @@
+//! A peer that is let in and then says what it likes: blocking sockets, the protocol's encoders, the right keys.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
+
+use rustix::net::{AddressFamily, SocketType};
+use xdfs_engine::opening::{ClientOpened, ClientOpening, ClientStep, Wishes};
+use xdfs_proto::base::{ChannelId, Level, OperationId};
+use xdfs_proto::wire::handshake::Open;
+use xdfs_proto::wire::request::Request;
+use xdfs_proto::wire::{Event, Flags, Head};
+use xdfs_secure::handshake::tls::{Certificates, FAREWELL_BYTES};
+use xdfs_secure::keys::{ChannelKeys, Grant, Role};
+use xdfs_secure::login::Offered;
+use xdfs_secure::record::{Limits, Sealer};
+use xdfs_test_cli::Server;
+
+/// Channel 1 of a session of a visitor's.
+pub struct Peer {
+    stream: TcpStream,
+    sealer: Sealer,
+    operation: u32,
+}
+
+fn wishes() -> Wishes {
+    let open = Open {
+        prefaces: [0; 16],
+        features: 0,
+        channels: 1,
+        pipelines: 1,
+        window: 0,
+        block: 0,
+        level: Level::Clear,
+        stall_ms: 0,
+        label: [0; 16],
+        suites: vec![1, 2],
+        login: 0,
+        credentials: Vec::new(),
+        options: Vec::new(),
+        first: None,
+    };
+    Wishes {
+        open,
+        host: "localhost".into(),
+        certificates: Certificates::Raw,
+        user: String::new(),
+        offers: vec![Offered::Anonymous],
+        nonce: [7; 18],
+    }
+}
+
+impl Peer {
+    /// The visitor number `visitor`, by the address that he comes from: 127.0.9.`visitor`.
+    pub fn open(server: &Server, visitor: u8) -> Self {
+        let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        rustix::net::bind(&socket, &SocketAddr::from((Ipv4Addr::new(127, 0, 9, visitor), 0))).unwrap();
+        rustix::net::connect(&socket, &server.address().parse::<SocketAddr>().unwrap()).unwrap();
+        let mut stream = TcpStream::from(socket);
+        stream.set_nodelay(true).unwrap();
+        let (mut opening, mut step) = ClientOpening::start(wishes()).unwrap();
+        let opened = loop {
+            step = match step {
+                ClientStep::Done { send, opened } => {
+                    stream.write_all(&send).unwrap();
+                    break opened;
+                }
+                ClientStep::Go { send, want } => {
+                    stream.write_all(&send).unwrap();
+                    let mut bytes = vec![0; want];
+                    stream.read_exact(&mut bytes).unwrap();
+                    opening.on_bytes(&bytes).unwrap()
+                }
+                ClientStep::Judge(_) => opening.on_judged().unwrap(),
+                ClientStep::Sign { .. } | ClientStep::Stretch(_) => unreachable!("visitors prove nothing"),
+            };
+        };
+        let ClientOpened { accept, join_secret, farewell, .. } = *opened;
+        let mut last = [0; FAREWELL_BYTES];
+        stream.read_exact(&mut last).unwrap();
+        farewell.check(&last).unwrap();
+        let grant = Grant::new(&accept.grant.secret);
+        let keys =
+            ChannelKeys::derive(&join_secret, &grant, accept.session, ChannelId(1)).unwrap().for_role(Role::Client);
+        Self { stream, sealer: Sealer::new(keys.seal, Limits::STANDARD).unwrap(), operation: 0 }
+    }
+
+    /// Opens an operation, at this peer's own pace: whether the server still listens.
+    pub fn request(&mut self, event: Event, payload: &[u8]) -> bool {
+        self.operation += 1;
+        let head = Head {
+            event: event as u8,
+            level: Level::Private,
+            epoch: 0,
+            operation: OperationId(self.operation),
+            sequence: self.sealer.sequence(),
+            offset: 0,
+            length: payload.len() as u32,
+            flags: Flags::REQUEST,
+        };
+        let mut bytes = head.encode().to_vec();
+        bytes.extend_from_slice(payload);
+        let tag = self.sealer.seal(head.level, &mut bytes).unwrap();
+        bytes.splice(32..32, tag);
+        self.stream.write_all(&bytes).is_ok()
+    }
+
+    pub fn download(&mut self, request: &Request) -> bool {
+        self.request(Event::Download, &request.encode())
+    }
+
+    pub fn upload(&mut self, request: &Request) -> bool {
+        self.request(Event::Upload, &request.encode())
+    }
+
+    /// Waits for the reply to a batch; false when the server has closed.
+    pub fn reply(&mut self) -> bool {
+        let mut head = [0; 48];
+        while self.stream.read_exact(&mut head).is_ok() {
+            let head = Head::decode(head[..32].try_into().unwrap()).unwrap();
+            let mut rest = vec![0; head.length as usize];
+            if self.stream.read_exact(&mut rest).is_err() {
+                return false;
+            }
+            if head.event == Event::Path as u8 {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Reads whatever comes until the connection ends.
+    pub fn drain(&mut self) {
+        let mut bytes = vec![0; 256 << 10];
+        while self.stream.read(&mut bytes).is_ok_and(|count| count > 0) {}
+    }
+
+    /// Ends the connection from another thread.
+    pub fn ender(&self) -> impl FnOnce() + Send + use<> {
+        let stream = self.stream.try_clone().unwrap();
+        move || drop(stream.shutdown(Shutdown::Both))
+    }
+}

@@ -1,0 +1,99 @@
+//! What one peer can make of the audit log: how fast it grows, and what happens when its disk is full.
+
+use rustix::process::Pid;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use xdfs_test_cli::{Scene, Server, pattern, with_small_disk, xdfs_binary};
+
+/// A file as a process sees it that has its own mounts.
+fn seen_by(process: Pid, path: &Path) -> PathBuf {
+    let inside = path.strip_prefix("/").expect("it is absolute");
+    Path::new("/proc").join(process.as_raw_nonzero().to_string()).join("root").join(inside)
+}
+
+/// A server whose audit log is on a disk of 1 MiB, which is full.
+fn with_full_log(scene: &Scene, on_failure: &str) -> (Server, PathBuf) {
+    let config = format!(
+        "[exports.data]\ndirectory = \"data\"\nanonymous = \"rw\"\n[log]\naudit = \"log/audit.jsonl\"\n{on_failure}\n"
+    );
+    scene.write("server.toml", config.as_bytes());
+    scene.directory("data");
+    let log = scene.directory("log");
+    let words = ["serve", "--json", "--listen", "127.0.0.1:0", "--state", "state", "--config", "server.toml"];
+    let mut command = with_small_disk(&log, 1, "exec \"$@\"");
+    command.arg(xdfs_binary()).args(words).current_dir(scene.path(""));
+    let server = Server::start(command, &["--quiet"]);
+    let inside = seen_by(server.process(), &log);
+    // The last byte of the disk; the error is the point.
+    std::fs::write(inside.join("others"), pattern(2 << 20, 1)).expect_err("the disk is full");
+    (server, inside)
+}
+
+#[test]
+fn a_server_goes_on_when_its_audit_log_is_full_and_tells_what_is_missing() {
+    let scene = Scene::new();
+    let (server, inside) = with_full_log(&scene, "");
+    // More than what is left of the log's last page.
+    for number in 0..40 {
+        scene.run(["mkdir", &server.url_in("data", &format!("d{number}"))]).ends_with(0);
+    }
+    std::fs::remove_file(inside.join("others")).expect("it is ours");
+    scene.run(["mkdir", &server.url_in("data", "last")]).ends_with(0);
+    let text = std::fs::read_to_string(inside.join("audit.jsonl")).expect("a log");
+    let events: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"))).collect();
+    let missing = events.iter().find(|event| event["event"] == "audit_lost").expect("it tells of what is missing");
+    assert!(missing["lines"].as_u64().is_some_and(|lines| lines > 0), "{missing}");
+    assert!(text.contains("\"path\":\"last\"") || text.contains("data/last"), "{text}");
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
+fn a_server_that_must_not_work_without_its_audit_log_stops_when_it_is_full() {
+    let scene = Scene::new();
+    let (server, _) = with_full_log(&scene, "audit-failure = \"stop\"");
+    let url = |number: usize| server.url_in("data", &format!("d{number}"));
+    let refused = (0..1000).find(|number| scene.run(["mkdir", &url(*number)]).code != Some(0));
+    assert!(refused.is_some(), "a thousand changes that are not in the log");
+    assert_eq!(server.wait(), Some(5));
+}
+
+#[test]
+fn who_fills_the_audit_log_waits_and_nobody_else_does() {
+    let scene = Scene::new();
+    const RATE: u64 = 64 << 10;
+    let config = format!(
+        "[exports.data]\ndirectory = \"data\"\nanonymous = \"rw\"\n[log]\naudit = \"audit.jsonl\"\n\
+         [limits]\naudit-bytes-per-second = {RATE}\n"
+    );
+    scene.write("server.toml", config.as_bytes());
+    scene.directory("data");
+    let key = scene.path("id").to_string_lossy().into_owned();
+    scene.run(["key", "create", "--out", &key]).ends_with(0);
+    scene.run(["user", "add", "ada", "--key", &format!("{key}.pub"), "--state", "state"]).ends_with(0);
+    let command = scene.command(["serve", "--json", "--listen", "127.0.0.1:0", "--state", "state"]);
+    let server = Server::start(command, &["--quiet", "--config", "server.toml"]);
+    // Names that make some 400 KiB of log.
+    for number in 0..1500 {
+        scene.write(format!("tree/{number:0>200}"), b"x");
+    }
+    let started = Instant::now();
+    let flood = scene.start(["cp", "-r", "--quiet", "tree", &server.url_in("data", "")]);
+    let grown = || std::fs::metadata(scene.path("audit.jsonl")).map_or(0, |log| log.len());
+    while grown() < 2 * RATE {
+        assert!(started.elapsed() < Duration::from_secs(60), "the log does not grow");
+        std::thread::yield_now();
+    }
+    let ada = server.url_in("data", "").replace("xdfs://", "xdfs://ada@");
+    scene.run(["df", "--identity", &key, &ada]).ends_with(0);
+    assert!(flood.is_running(), "somebody else waited longer than the one who fills the log");
+    flood.wait().ends_with(0);
+    let (took, bytes) = (started.elapsed(), grown());
+    // Two seconds' worth goes ahead, and what was under way when the user began to wait.
+    let least = bytes.saturating_sub(2 * RATE).saturating_sub(2 * RATE) / RATE;
+    assert!(bytes > 5 * RATE, "{bytes}");
+    assert!(took >= Duration::from_secs(least), "{bytes} bytes within {took:?}");
+    let longest = scene.read("audit.jsonl").split(|byte| *byte == b'\n').map(<[u8]>::len).max();
+    assert!(longest.is_some_and(|length| length < 4096), "{longest:?}");
+    assert_eq!(server.stop(), Some(0));
+}

@@ -1,0 +1,121 @@
+//! What a person at a terminal meets: readers that go away, full outputs, signals, narrow windows, names that want to fool him, and
+//! servers that list without end.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
+
+#[allow(dead_code, reason = "each suite uses a part of it")]
+#[path = "../../../../crates/client/tests/trees/evil.rs"]
+mod evil;
+mod foreign;
+mod progress;
+
+use std::io::Read;
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use xdfs_test_cli::{Outcome, Relay, Running, Scene, pattern, xdfs_binary};
+
+/// Runs a line of the shell, in which `$0` is xdfs.
+fn shell(scene: &Scene, line: &str, words: &[&str]) -> Outcome {
+    let mut command = Command::new("sh");
+    command.args(["-c", line]).arg(xdfs_binary()).args(words).current_dir(scene.path(""));
+    scene.dress("somebody", &mut command);
+    Running::start(command).wait()
+}
+
+#[test]
+fn a_reader_who_has_enough_ends_cat_quietly() {
+    let scene = Scene::new();
+    scene.write("server/file", &pattern(8 << 20, 1));
+    let server = scene.serve();
+    for command in ["cat \"$1\" \"$1\"", "cp -q \"$1\" -"] {
+        let line = format!("{{ \"$0\" {command}; echo $? >&2; }} | head -c 10");
+        let outcome = shell(&scene, &line, &[&server.url("file")]);
+        assert_eq!((outcome.messages.as_str(), outcome.output.len()), ("0\n", 10), "{command}");
+    }
+}
+
+#[test]
+fn an_output_that_is_full_is_storage_of_this_machine() {
+    let scene = Scene::new();
+    scene.write("server/file", &pattern(8 << 20, 1));
+    let server = scene.serve();
+    let url = server.url("file");
+    for command in
+        ["cat \"$1\"", "cp -q \"$1\" -", "ls \"$1\"", "stat --json \"$1\"", "sum \"$1\"", "du \"$1\"", "df \"$1\""]
+    {
+        let outcome = shell(&scene, &format!("\"$0\" {command} > /dev/full"), &[&url]);
+        outcome.ends_with(5).says(&["standard output", "o space left on device"]);
+    }
+}
+
+/// A tree of which a part has arrived and the rest is held, on its way up.
+fn tree_in_progress(scene: &Scene, relay: &Relay) -> Running {
+    for number in 0..200 {
+        scene.write(format!("tree/{number}"), &pattern(100_000, number));
+    }
+    let running = scene.start(["cp", "-r", "-P", "1", "tree", &relay.url("")]);
+    relay.wait_until_held();
+    running
+}
+
+#[test]
+fn a_tree_that_is_cancelled_says_so_in_one_line() {
+    for (signal, words) in [(Signal::INT, "Ctrl-C"), (Signal::HUP, "a terminal that is gone")] {
+        let scene = Scene::new();
+        let server = scene.serve();
+        let relay = Relay::holding(&server, 1, 4 << 20);
+        let running = tree_in_progress(&scene, &relay);
+        running.signal(signal);
+        relay.release();
+        let outcome = running.wait();
+        outcome.ends_with(130).says(&["cancelled; the same command goes on with the rest"]);
+        assert_eq!(outcome.messages.lines().count(), 1, "{words}: {}", outcome.messages);
+    }
+}
+
+/// The address of a relay that kills the first connection when something has come, and passes the others on.
+fn killing_the_first(server: &str) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let (address, server) = (listener.local_addr().expect("its address"), server.to_owned());
+    std::thread::spawn(move || {
+        let (mut first, _) = listener.accept().expect("a client");
+        first.read_exact(&mut [0]).expect("it says something");
+        drop(first);
+        for client in listener.incoming() {
+            let (client, server) = (client.expect("a client"), TcpStream::connect(&server).expect("the server"));
+            for (mut from, mut to) in [(&client, &server), (&server, &client)]
+                .map(|(from, to)| (from.try_clone().expect("a socket"), to.try_clone().expect("a socket")))
+            {
+                std::thread::spawn(move || {
+                    // Either side may go first.
+                    let _ = std::io::copy(&mut from, &mut to);
+                    let _ = to.shutdown(Shutdown::Write);
+                });
+            }
+        }
+    });
+    address
+}
+
+#[test]
+fn a_connection_that_is_killed_before_there_is_a_session_is_made_again() {
+    let scene = Scene::new();
+    scene.write("file", b"content");
+    scene.write("tree/file", b"content");
+    let server = scene.serve();
+    for (number, words) in [["cp", "file"], ["sync", "tree"]].iter().enumerate() {
+        let url = format!("xdfs://{}/data/copy{number}#{}", killing_the_first(server.address()), server.host_key());
+        scene.run(words.iter().copied().chain([url.as_str()])).ends_with(0).says(&["trying again"]);
+    }
+    assert_eq!(scene.read("server/copy0"), b"content");
+    assert_eq!(scene.read("server/copy1/file"), b"content");
+    // Nobody is tried for long who was never there.
+    let url = server.url("never");
+    assert_eq!(server.stop(), Some(0));
+    let started = Instant::now();
+    scene.run(["cp", "file", &url]).ends_with(4);
+    assert!(started.elapsed() < Duration::from_secs(20));
+}

@@ -1,0 +1,50 @@
+//! Bars on terminals of every width.
+
+use std::process::Command;
+use xdfs_test_cli::{Relay, Scene, Terminal, pattern, xdfs_binary};
+
+/// What was drawn, line by line, without the marks for the terminal.
+fn drawn(screen: &str) -> Vec<String> {
+    let mut plain = String::new();
+    let mut characters = screen.chars().peekable();
+    while let Some(character) = characters.next() {
+        match character {
+            '\u{1b}' => {
+                characters.next_if_eq(&'[');
+                while characters.next().is_some_and(|parameter| !parameter.is_ascii_alphabetic()) {}
+                plain.push('\n');
+            }
+            '\r' => plain.push('\n'),
+            other => plain.push(other),
+        }
+    }
+    plain.lines().map(str::to_owned).filter(|line| !line.is_empty()).collect()
+}
+
+#[test]
+fn a_bar_fits_into_its_line_and_shows_no_rate_before_there_is_one() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    scene.write("a-file-with-a-long-name.bin", &pattern(6 << 20, 1));
+    for columns in [20, 30, 50, 80, 200] {
+        let relay = Relay::paced(&server, 3 << 20);
+        let mut command = Command::new("sh");
+        let line = format!("stty cols {columns} rows 24; exec \"$0\" cp -P 1 a-file-with-a-long-name.bin \"$1\"");
+        command.args(["-c", &line]).arg(xdfs_binary()).arg(relay.url(&format!("copy{columns}")));
+        command.current_dir(scene.path(""));
+        scene.dress("somebody", &mut command);
+        let (code, screen) = Terminal::start(&command).wait();
+        assert_eq!(code, Some(0), "{screen}");
+        let lines = drawn(&screen);
+        // The line of a file that is done may be longer: it stays.
+        let bars: Vec<_> = lines.iter().filter(|line| !line.contains("channel")).collect();
+        assert!(bars.iter().any(|line| line.contains('%')), "{columns} columns: {screen:?}");
+        for line in bars {
+            assert!(line.chars().count() <= columns, "{columns} columns: {line:?}");
+            assert!(!line.contains("GB/s") && !line.contains("TB/s"), "{line:?}");
+        }
+        if columns >= 50 {
+            assert!(lines.iter().any(|line| line.contains("MB/s")), "{screen:?}");
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Whether a copy is like its original, and whether anything else is left.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The directory for files under way, which may stay; what is in it may not.
+const STAGING: &str = ".xdfs-staging";
+
+/// What a copy has to have of its original.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kept {
+    /// Contents, links and times.
+    Times,
+    /// And permissions, but for the set-id and sticky bits.
+    Modes,
+    /// And everything else that rsync can compare.
+    All,
+}
+
+/// What rsync would change to make `copy` like `original`, a line each.
+pub fn differences(original: &Path, copy: &Path, kept: Kept) -> String {
+    let slash = |path: &Path| format!("{}/", path.display());
+    let mut rsync = Command::new("rsync");
+    rsync.args(match kept {
+        Kept::Times => &["-rltn"][..],
+        Kept::Modes => &["-rlptn", "--chmod=ug-s,o-t"],
+        Kept::All => &["-aHAXn"],
+    });
+    rsync.args(["--checksum", "--delete", "--itemize-changes"]);
+    // Times are compared to the nanosecond. What is neither file, directory nor link is passed over without a word.
+    rsync.args(["--modify-window=-1", "--info=nonreg0"]);
+    let output =
+        rsync.args([slash(original), slash(copy)]).output().expect("rsync is installed by the set-up of the tests");
+    let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
+    text += &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}");
+    text
+}
+
+/// What is beside `copy` in its directory, a line each: nothing else was ever put there.
+pub fn leftovers(copy: &Path) -> String {
+    let mut found = Vec::new();
+    let directory = copy.parent().expect("a copy is in a directory");
+    for path in entries(directory).filter(|path| path != copy) {
+        if path.ends_with(STAGING) {
+            found.extend(entries(&path));
+        } else {
+            found.push(path);
+        }
+    }
+    found.iter().map(|path| format!("{}\n", path.display())).collect()
+}
+
+fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> {
+    std::fs::read_dir(directory).expect("a directory").map(|entry| entry.expect("an entry").path())
+}

@@ -1,0 +1,143 @@
+//! Part files and journals out of reach: what a visitor may try with them, and names that only look like theirs.
+
+use xdfs_test_cli::{Outcome, Relay, STAGING, Scene, Server, pattern};
+
+/// Names as part files and journals had them before there was a staging directory.
+fn former_names() -> [String; 3] {
+    let hex = "0123456789abcdef0123456789abcdef";
+    [format!(".x.{hex}.part"), format!(".x.{hex}.journal"), format!(".x.{hex}.journal.new")]
+}
+
+/// An upload that is held in the middle: its part file is there.
+fn held_upload(scene: &Scene, server: &Server, run: impl FnOnce(&str)) -> Outcome {
+    let content = pattern(12 << 20, 5);
+    scene.write("source", &content);
+    let relay = Relay::holding(server, 1, 6 << 20);
+    scene.trust(&relay.address(), server);
+    let running = scene.start(["cp", "--json", "-P", "1", "source", &relay.url("file")]);
+    relay.wait_until_held();
+    let names = scene.names("server");
+    let part = names.iter().find(|name| name.ends_with(".part")).unwrap_or_else(|| panic!("no part file: {names:?}"));
+    run(part);
+    relay.release();
+    let outcome = running.wait();
+    outcome.ends_with(0);
+    assert!(scene.read("server/file") == content);
+    outcome
+}
+
+#[test]
+fn no_command_reaches_a_part_file_that_is_being_written() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    scene.write("server/other", b"other");
+    held_upload(&scene, &server, |part| {
+        assert!(part.starts_with(STAGING), "{part}");
+        let before = scene.names("server");
+        for name in [STAGING, part, ".xdfs-staging/new", "d/.xdfs-staging/x"] {
+            let url = server.url(name);
+            for reading in [
+                vec!["stat", &url],
+                vec!["cat", &url],
+                vec!["ls", &url],
+                vec!["du", &url],
+                vec!["sum", &url],
+                vec!["cp", &url, "copy"],
+                vec!["cp", "-r", &url, "copies"],
+            ] {
+                let outcome = scene.run(&reading);
+                assert_ne!(outcome.code, Some(0), "{reading:?}");
+            }
+            let (other, new) = (server.url("other"), server.url("new"));
+            for changing in [
+                vec!["cp", "source", &url],
+                vec!["mkdir", &url],
+                vec!["mkdir", "-p", &url],
+                vec!["rm", "-r", &url],
+                vec!["rmdir", &url],
+                vec!["mv", &url, &new],
+                vec!["mv", &other, &url],
+                vec!["ln", &url, &new],
+                vec!["ln", &other, &url],
+                vec!["ln", "-s", "other", &url],
+                vec!["chmod", "777", &url],
+                vec!["touch", &url],
+            ] {
+                let outcome = scene.run(&changing);
+                assert_ne!(outcome.code, Some(0), "{changing:?}");
+            }
+        }
+        assert_eq!(scene.names("server"), before);
+        let listed = scene.run(["ls", "-R", &server.url("")]);
+        assert!(!listed.ends_with(0).text().contains(STAGING), "{}", listed.text());
+    });
+    assert_eq!(scene.names("server"), ["file", "other"], "nothing is left");
+}
+
+#[test]
+fn a_visitor_who_may_create_neither_plants_a_part_file_nor_blocks_one() {
+    let scene = Scene::new();
+    scene.directory("server");
+    scene.write("server.toml", b"[exports.data]\ndirectory = \"server\"\nanonymous = \"create\"\n");
+    let command = scene.command(["serve", "--json", "--listen", "127.0.0.1:0"]);
+    let server = Server::start(command, &["--quiet", "--config", "server.toml"]);
+    scene.write("plant", b"planted");
+    // The name of the part file is that of every attempt with this source and target.
+    let mut part = String::new();
+    held_upload(&scene, &server, |name| part = name.to_owned());
+    std::fs::remove_file(scene.path("server/file")).expect("it was copied");
+    for name in [part.clone(), part.replace(".part", ".journal"), STAGING.to_owned()] {
+        scene.run(["mkdir", "-p", &server.url(&name)]).ends_with(3).says(&["invalid path"]);
+        scene.run(["cp", "plant", &server.url(&name)]).ends_with(3).says(&["reserves"]);
+    }
+    // What was reachable before is a name like any other, and nobody's part file.
+    for name in former_names() {
+        scene.run(["cp", "plant", &server.url(&name)]).ends_with(0);
+    }
+    scene.run(["cp", "--json", "source", &server.url("file")]).ends_with(0);
+    assert!(scene.read("server/file") == scene.read("source"));
+}
+
+#[test]
+fn names_of_the_form_of_former_part_files_are_copied_like_any_other() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    for name in former_names() {
+        scene.write(format!("tree/d/{name}"), name.as_bytes());
+    }
+    scene.run(["cp", "-r", "tree", &server.url("up")]).ends_with(0);
+    scene.run(["cp", "-r", &server.url("up"), "down"]).ends_with(0);
+    for name in former_names() {
+        assert_eq!(scene.read(format!("server/up/d/{name}")), name.as_bytes());
+        assert_eq!(scene.read(format!("down/d/{name}")), name.as_bytes());
+    }
+    let listed = scene.run(["ls", &server.url("up/d")]);
+    assert_eq!(listed.ends_with(0).text().lines().count(), 3);
+    scene.directory("empty/d");
+    scene.run(["sync", "--delete", "empty/", &server.url("up")]).ends_with(0);
+    assert!(scene.names("server/up/d").is_empty());
+    scene.run(["sync", "--delete", &server.url("up/"), "down"]).ends_with(0);
+    assert!(scene.names("down/d").is_empty());
+}
+
+#[test]
+fn a_name_that_is_reserved_is_an_error_and_the_rest_is_copied() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    scene.write("tree/a", b"a");
+    scene.write("tree/d/.xdfs-staging", b"mine");
+    scene.write("tree/d/b", b"b");
+    let outcome = scene.run(["cp", "-r", "tree", &server.url("up")]);
+    outcome.ends_with(1).says(&["d/.xdfs-staging", "is a name that xdfs reserves"]);
+    assert_eq!(
+        (scene.names("server/up"), scene.names("server/up/d")),
+        (vec!["a".into(), "d".into()], vec!["b".into()])
+    );
+    scene.run(["cp", "tree/d/.xdfs-staging", &server.url("up")]).ends_with(5).says(&["reserves"]);
+    // What an interrupted download left in a tree is no part of it.
+    std::fs::remove_file(scene.path("tree/d/.xdfs-staging")).expect("our own");
+    scene.directory("tree/d/.xdfs-staging");
+    scene.make_private("tree/d/.xdfs-staging");
+    scene.run(["cp", "-r", "tree", &server.url("again")]).ends_with(0);
+    assert_eq!(scene.names("server/again/d"), ["b"]);
+}

@@ -1,0 +1,113 @@
+//! Directories that their owner may not write: root may all the same, so these copies are those of another user.
+
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use xdfs_test_cli::{Outcome, Running, Scene, Server};
+
+use super::judge::{plant, same};
+
+/// Neither root nor anybody.
+const USER: u32 = 4711;
+
+fn as_user(mut command: Command) -> Command {
+    if rustix::process::geteuid().is_root() {
+        command.uid(USER).gid(USER);
+    }
+    command
+}
+
+fn give(scene: &Scene) {
+    if rustix::process::geteuid().is_root() {
+        chown(scene.path(""), Some(USER), Some(USER)).expect("an owner");
+        let all = Command::new("chown").args(["-R", &format!("{USER}:{USER}")]).arg(scene.path("")).status();
+        assert!(all.expect("chown runs").success());
+    }
+}
+
+fn serve(scene: &Scene) -> Server {
+    scene.directory("server");
+    give(scene);
+    let command = as_user(scene.command(["serve", "--json", "--listen", "127.0.0.1:0"]));
+    let words = ["--quiet", "--export", "data=server", "--allow-anonymous", "rw", "--keep", "modes"];
+    let server = Server::start(command, &words);
+    Running::start(as_user(scene.command(["trust", "pin", server.address(), server.host_key()]))).wait().ends_with(0);
+    server
+}
+
+fn run(scene: &Scene, words: &[&str]) -> Outcome {
+    Running::start(as_user(scene.command(words))).wait()
+}
+
+fn chmod(scene: &Scene, name: &str, mode: u32) {
+    std::fs::set_permissions(scene.path(name), PermissionsExt::from_mode(mode)).expect("a mode");
+}
+
+#[test]
+fn what_is_new_or_gone_in_a_directory_that_its_owner_may_not_write_is_made_and_removed_there() {
+    for down in [false, true] {
+        for options in [&["--delete"][..], &["-a", "--delete"]] {
+            let scene = Scene::new();
+            let (top, copy) = if down { ("server/tree", "copy") } else { ("tree", "server/copy") };
+            plant(&scene, top, 30, 1);
+            let server = serve(&scene);
+            let (source, target) =
+                if down { (server.url("tree"), copy.to_owned()) } else { (top.to_owned(), server.url("copy")) };
+            let sync = || {
+                let words = [&["sync"], options, &[source.as_str(), target.as_str()]].concat();
+                let outcome = run(&scene, &words);
+                outcome.ends_with(0);
+                assert!(!outcome.messages.contains("denied"), "{}", outcome.messages);
+                // Without -a a directory that is there keeps its mode.
+                match options.contains(&"-a") {
+                    true => same(&scene, top, copy, false),
+                    false => {
+                        let ends = [top, copy].map(|name| scene.path(name));
+                        let diff = Command::new("diff")
+                            .args(["-r", "--no-dereference"])
+                            .args(ends)
+                            .output()
+                            .expect("diff runs");
+                        assert!(diff.status.success(), "{}", String::from_utf8_lossy(&diff.stdout));
+                    }
+                }
+            };
+            let lock = |mode: u32| {
+                for name in ["d1/e1", "d2/e2", "d2", "d3", ""] {
+                    chmod(&scene, &format!("{top}/{name}"), mode);
+                }
+            };
+            lock(0o555);
+            sync();
+            sync();
+            lock(0o755);
+            // New: small, large, a directory, a link, a second name; gone: files, and a directory that is locked itself.
+            scene.write(format!("{top}/d1/e1/new"), b"new");
+            scene.write(format!("{top}/d2/e2/large"), &vec![7; 300_000]);
+            scene.write(format!("{top}/d2/below/inner/new"), b"new");
+            std::os::unix::fs::symlink("to", scene.path(format!("{top}/d3/link"))).expect("a link");
+            scene.write(format!("{top}/at-the-top"), b"new");
+            scene.write(format!("{top}/d0/first"), b"of two names");
+            std::fs::hard_link(scene.path(format!("{top}/d0/first")), scene.path(format!("{top}/d3/second")))
+                .expect("a second name");
+            std::fs::remove_file(scene.path(format!("{top}/d1/e1/file-1"))).expect("it is there");
+            for name in ["d3", "d4"] {
+                std::fs::remove_dir_all(scene.path(format!("{top}/{name}/e0"))).expect("it is there");
+            }
+            scene.write(format!("{copy}/d4/gone/inner/file"), b"gone");
+            give(&scene);
+            lock(0o555);
+            for name in ["d4/gone/inner", "d4/gone"] {
+                chmod(&scene, &format!("{copy}/{name}"), 0o555);
+            }
+            sync();
+            lock(0o700);
+            sync();
+            // Nothing is to be done in it, and it may not even be listed.
+            chmod(&scene, &format!("{copy}/d1/e1"), 0o100);
+            sync();
+            lock(0o755);
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Targets that take nothing are told once, and at once; few open files are enough, or it is said how many are needed.
+
+use std::process::Command;
+
+use xdfs_test_cli::{Outcome, Running, Scene, Server, xdfs_binary};
+
+use super::judge::{plant, same};
+
+const FILES: usize = 400;
+
+/// `words` run by xdfs under this limit of open files.
+fn limited(scene: &Scene, files: u32, words: &[&str]) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -n $1 && shift && exec \"$@\"", "sh", &files.to_string()]);
+    command.arg(xdfs_binary()).args(words).current_dir(scene.path("."));
+    scene.dress("somebody", &mut command);
+    command
+}
+
+/// `words` run by xdfs where the directory `name` is read-only.
+fn where_read_only(scene: &Scene, name: &str, words: &[&str]) -> Outcome {
+    let script = "mount --bind \"$1\" \"$1\" && mount -o remount,bind,ro \"$1\" && cd . && shift && exec \"$@\"";
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"]).arg(scene.path(name));
+    command.arg(xdfs_binary()).args(words).current_dir(scene.path("."));
+    scene.dress("somebody", &mut command);
+    Running::start(command).wait()
+}
+
+#[track_caller]
+fn says_once(outcome: &Outcome, code: i32, part: &str) {
+    outcome.ends_with(code).says(&[part]);
+    assert_eq!(outcome.messages.lines().count(), 1, "{}", outcome.messages);
+}
+
+#[test]
+fn a_read_only_target_is_told_once_however_many_names_it_does_not_take() {
+    let scene = Scene::new();
+    plant(&scene, "server/tree", FILES, 5);
+    // An older copy, so that files and directories of every depth are refused.
+    plant(&scene, "there/copy", FILES / 2, 6);
+    scene.directory("there/empty");
+    let server = scene.serve();
+    for target in ["there/copy", "there/empty", "there/new"] {
+        let outcome = where_read_only(&scene, "there", &["sync", &server.url("tree"), target]);
+        says_once(&outcome, 5, "read-only");
+    }
+}
+
+#[test]
+fn few_open_files_are_enough_for_a_tree_or_it_is_said_how_many_are_needed() {
+    let scene = Scene::new();
+    plant(&scene, "tree", FILES, 7);
+    let server = scene.serve();
+    for files in [32, 48, 64, 128] {
+        let (up, down) = (format!("up{files}"), format!("down{files}"));
+        Running::start(limited(&scene, files, &["cp", "-q", "-r", "tree", &server.url(&up)])).wait().ends_with(0);
+        same(&scene, "tree", &format!("server/{up}"), false);
+        Running::start(limited(&scene, files, &["cp", "-q", "-r", &server.url(&up), &down])).wait().ends_with(0);
+        same(&scene, "tree", &down, false);
+    }
+    let refused = Running::start(limited(&scene, 31, &["cp", "-r", "tree", &server.url("none")])).wait();
+    says_once(&refused, 5, "32 are needed");
+}
+
+#[test]
+fn a_server_needs_few_open_files_or_says_how_many() {
+    let scene = Scene::new();
+    plant(&scene, "tree", FILES, 8);
+    scene.directory("server");
+    let words = ["serve", "--json", "--listen", "127.0.0.1:0", "--allow-anonymous", "rw", "--export", "data=server"];
+    for files in [64, 128] {
+        let server = Server::start(limited(&scene, files, &words), &[]);
+        let (up, down) = (format!("up{files}"), format!("down{files}"));
+        scene.run(["cp", "-r", "tree", &server.url(&up)]).ends_with(0).is_silent();
+        same(&scene, "tree", &format!("server/{up}"), false);
+        scene.run(["cp", "-r", &server.url(&up), &down]).ends_with(0).is_silent();
+        same(&scene, "tree", &down, false);
+    }
+    let refused = Running::start(limited(&scene, 63, &words)).wait();
+    says_once(&refused, 5, "64 are needed");
+}

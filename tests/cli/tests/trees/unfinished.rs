@@ -1,0 +1,135 @@
+//! Trees that are ended on the way by a signal to either side: the literal same command goes on at the same place, and leaves nothing
+//! of its own beside the copy.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use xdfs_test_cli::{Running, Scene, Server, pattern};
+
+use super::judge::same;
+
+const FILES: usize = 60;
+const ROUNDS: u32 = 6;
+
+/// Files of 100 to 900 KiB: transfers of their own that nobody goes on with.
+fn plant(scene: &Scene, top: &str) {
+    for number in 0..FILES {
+        let size = 100_000 + number * 7919 * 13 % 800_000;
+        scene.write(format!("{top}/d{}/f{number}", number % 5), &pattern(size, number as u64));
+    }
+}
+
+fn serve(scene: &Scene, address: &str) -> Server {
+    scene.directory("server");
+    let words = ["--export", "data=server", "--allow-anonymous", "rw", "--quiet"];
+    let server = Server::start(scene.command(["serve", "--json", "--listen", address]), &words);
+    scene.trust(server.address(), &server);
+    server
+}
+
+/// Names that are xdfs's own, at any depth.
+fn leftovers(top: &Path) -> Vec<String> {
+    let (mut found, mut open) = (Vec::new(), vec![top.to_owned()]);
+    while let Some(directory) = open.pop() {
+        for entry in std::fs::read_dir(&directory).into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if name.starts_with(".xdfs") || name.contains(".part") || name.contains(".journal") {
+                found.push(entry.path().display().to_string());
+            }
+            if entry.path().is_dir() {
+                open.push(entry.path());
+            }
+        }
+    }
+    found
+}
+
+/// Waits until nothing of xdfs is below `top`: a server removes what a client left behind the end of its session.
+#[track_caller]
+fn is_clean(top: &Path) {
+    let until = Instant::now() + Duration::from_secs(20);
+    while !leftovers(top).is_empty() {
+        assert!(Instant::now() < until, "{:?}", leftovers(top));
+        std::thread::yield_now();
+    }
+}
+
+fn signal_after(time: Duration, running: Running, signal: Signal, server: Option<&Server>) {
+    let until = Instant::now() + time;
+    while Instant::now() < until {
+        std::thread::yield_now();
+    }
+    match server {
+        Some(server) => server.signal(signal),
+        None if running.is_running() => running.signal(signal),
+        None => {}
+    }
+    running.wait();
+}
+
+/// Both directions, each ended in every way at moments spread over a whole copy.
+#[test]
+fn the_same_command_goes_on_where_a_copy_was_ended_and_leaves_nothing() {
+    let scene = Scene::new();
+    plant(&scene, "tree");
+    plant(&scene, "server/source");
+    let mut server = serve(&scene, "127.0.0.1:0");
+    let address = server.address().to_owned();
+    let since = Instant::now();
+    scene.run(["cp", "-r", "tree", &server.url("whole")]).ends_with(0);
+    let whole = since.elapsed();
+    for round in 0..ROUNDS {
+        let moment = whole * (round + 1) / (ROUNDS + 1);
+        for (way, signal) in [("client", Signal::KILL), ("client", Signal::TERM), ("server", Signal::KILL)] {
+            let name = format!("{way}{}-{round}", signal.as_raw());
+            let (up, source, down) = (server.url(&name), server.url("source"), format!("down-{name}"));
+            for words in [["cp", "-r", "--retry", "0", "tree", &up], ["cp", "-r", "--retry", "0", &source, &down]] {
+                let of_server = (way == "server").then_some(&server);
+                signal_after(moment, scene.start(words), signal, of_server);
+                if way == "server" {
+                    drop(server);
+                    server = serve(&scene, &address);
+                }
+                // A copy that was whole before the signal came is done: once more it would go into what is there.
+                let copies = [("tree", format!("server/{name}")), ("server/source", down.clone())];
+                let (from, to) = if words[4] == "tree" { &copies[0] } else { &copies[1] };
+                if !is_whole(&scene, from, to) {
+                    scene.run(words).ends_with(0).is_silent();
+                }
+            }
+            same(&scene, "tree", &format!("server/{name}"), false);
+            same(&scene, "server/source", &down, false);
+            is_clean(&scene.path(&down));
+            is_clean(&scene.path("server"));
+        }
+    }
+}
+
+/// Behind a copy that was whole cp's rule holds, and with a slash at the end it holds in any case.
+#[test]
+fn cp_s_rule_holds_behind_a_whole_copy_and_for_a_slash() {
+    let scene = Scene::new();
+    plant(&scene, "tree");
+    let server = scene.serve();
+    let unfinished = |words: &[&str]| signal_after(Duration::from_millis(30), scene.start(words), Signal::KILL, None);
+    unfinished(&["cp", "-r", "tree", &server.url("new")]);
+    scene.directory("server/new");
+    scene.run(["cp", "-r", "tree", &server.url("new/")]).ends_with(0);
+    same(&scene, "tree", "server/new/tree", false);
+    let fresh = server.url("fresh");
+    scene.run(["cp", "-r", "tree", &fresh]).ends_with(0);
+    same(&scene, "tree", "server/fresh", false);
+    scene.run(["cp", "-r", "tree", &fresh]).ends_with(0);
+    same(&scene, "tree", "server/fresh/tree", false);
+    scene.run(["cp", "-r", &fresh, "back"]).ends_with(0);
+    scene.run(["cp", "-r", &fresh, "back"]).ends_with(0);
+    same(&scene, "server/fresh", "back/fresh", false);
+}
+
+/// Whether `to` has every name and byte of `from`, and nothing else.
+fn is_whole(scene: &Scene, from: &str, to: &str) -> bool {
+    let mut compare = std::process::Command::new("diff");
+    compare.args(["-rq", from, to]).current_dir(scene.path("")).stdout(std::process::Stdio::null());
+    compare.stderr(std::process::Stdio::null()).status().expect("diff of diffutils").success()
+}
