@@ -71,14 +71,17 @@ pub(crate) fn run(fail_fast: bool) -> ExitCode {
     if !failed.is_empty() {
         println!("failed steps: {}", failed.join(", "));
     }
-    let line = last_line(tally, &failed);
+    for name in &tally.names {
+        println!("failed test: {name}");
+    }
+    let line = last_line(&tally, &failed);
     leave_for_caller(&line);
     println!("{line}");
     if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Tests are counted one by one. A failed step counts as one more failure, but for a test step whose tests tell why.
-fn last_line(tally: Tally, failed: &[&str]) -> String {
+fn last_line(tally: &Tally, failed: &[&str]) -> String {
     let told = failed.contains(&"test") && tally.failed > 0;
     let steps = failed.len() as u64 - u64::from(told);
     format!("{} passed, {} failed", tally.passed, tally.failed + steps)
@@ -117,7 +120,7 @@ fn docs() -> Outcome {
 }
 
 fn test(tally: &mut Tally) -> Outcome {
-    let before = *tally;
+    let before = tally.passed;
     let arguments = ["test", "--locked", "--workspace", "--no-fail-fast"];
     let mut command = limited(&cargo(&arguments));
     // Tests of the command run the release binary that the step before has built.
@@ -128,7 +131,7 @@ fn test(tally: &mut Tally) -> Outcome {
     run_counted(&mut command, tally).map_err(|Failure(message)| {
         format!("{message} (124: stopped after {} minutes, some test hangs)", TEST_LIMIT.as_secs() / 60)
     })?;
-    Ok(format!("{} tests", tally.passed - before.passed))
+    Ok(format!("{} tests", tally.passed - before))
 }
 
 /// On a build machine, the same command under `timeout`, which ends the whole family of processes. At a terminal the
@@ -158,10 +161,10 @@ mod tests {
     #[test]
     fn a_failed_step_shows_in_the_last_line_and_failed_tests_are_not_counted_twice() {
         let good = Tally::of(5, 0, 1);
-        assert_eq!(last_line(good, &[]), "5 passed, 0 failed");
-        assert_eq!(last_line(good, &["fmt", "test"]), "5 passed, 2 failed");
+        assert_eq!(last_line(&good, &[]), "5 passed, 0 failed");
+        assert_eq!(last_line(&good, &["fmt", "test"]), "5 passed, 2 failed");
         let bad = Tally::of(5, 3, 0);
-        assert_eq!(last_line(bad, &["test"]), "5 passed, 3 failed");
-        assert_eq!(last_line(bad, &["fmt", "test"]), "5 passed, 4 failed");
+        assert_eq!(last_line(&bad, &["test"]), "5 passed, 3 failed");
+        assert_eq!(last_line(&bad, &["fmt", "test"]), "5 passed, 4 failed");
     }
 }

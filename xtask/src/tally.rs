@@ -1,7 +1,7 @@
 //! Counts test results from what the test programs print.
 
 /// How many tests passed, failed and were left out.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Tally {
     /// Tests that passed.
     pub(crate) passed: u64,
@@ -9,6 +9,8 @@ pub(crate) struct Tally {
     pub(crate) failed: u64,
     /// Tests that were not run, or returned at once since they lacked what they need.
     pub(crate) left_out: u64,
+    /// The names of those that failed, since what they printed may be thousands of lines above the last one.
+    pub(crate) names: Vec<String>,
     /// Those of the program that runs, which counts them as passed.
     pending: u64,
 }
@@ -17,7 +19,7 @@ impl Tally {
     /// What so many tests came to.
     #[cfg(test)]
     pub(crate) const fn of(passed: u64, failed: u64, left_out: u64) -> Self {
-        Self { passed, failed, left_out, pending: 0 }
+        Self { passed, failed, left_out, names: Vec::new(), pending: 0 }
     }
 
     /// Takes one line of output; only those count that sum up a test program, or say that a test was left out.
@@ -25,6 +27,11 @@ impl Tally {
         if line.starts_with("left out: ") {
             self.left_out += 1;
             self.pending += 1;
+            return;
+        }
+        // `---- module::a_test stdout ----` stands above what a failed test printed.
+        if let Some(name) = line.trim_end().strip_prefix("---- ").and_then(|rest| rest.strip_suffix(" stdout ----")) {
+            self.names.push(name.to_owned());
             return;
         }
         // `test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.01s`
@@ -65,6 +72,22 @@ mod tests {
             tally.read(line);
         }
         assert_eq!(tally, Tally::of(6, 4, 1));
+    }
+
+    #[test]
+    fn failed_tests_are_named() {
+        let mut tally = Tally::default();
+        for line in [
+            "test module::a_test ... FAILED\n",
+            "failures:\n",
+            "---- module::a_test stdout ----\n",
+            "---- no test",
+            "failures:\n",
+            "    module::a_test\n",
+        ] {
+            tally.read(line);
+        }
+        assert_eq!(tally.names, ["module::a_test"]);
     }
 
     #[test]
