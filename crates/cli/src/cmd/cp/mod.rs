@@ -9,6 +9,7 @@ mod tree;
 mod unfinished;
 
 use std::ffi::OsStr;
+use std::io::ErrorKind::NotFound;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -83,13 +84,22 @@ fn with_sessions(
         retry: options.retry,
     };
     let sessions = Sessions::new(wishes, login.clone());
-    let mut copy =
-        Copy { sessions, options, login: login.clone(), moving: Moving::new(output.as_mut(), stop), base: None };
+    let mut copy = Copy {
+        sessions,
+        options,
+        login: login.clone(),
+        moving: Moving::new(output.as_mut(), stop),
+        base: None,
+        whole: Vec::new(),
+    };
     let exit = act(&mut copy)?;
+    let whole = std::mem::take(&mut copy.whole);
     match exit {
         Exit::Cancelled => copy.sessions.leave(),
         _ => copy.sessions.close(),
     }
+    // Last of all: whoever sees this command killed gives it again, and that must not copy into what is whole.
+    whole.iter().for_each(Mark::clear);
     Ok(exit)
 }
 
@@ -101,6 +111,8 @@ struct Copy<'a> {
     moving: Moving<'a>,
     /// What had the present file's target name when its first attempt began.
     base: Option<Vec<u8>>,
+    /// The marks of trees that are whole; they are cleared behind the end of the sessions.
+    whole: Vec<Mark>,
 }
 
 impl Copy<'_> {
@@ -158,9 +170,10 @@ impl Copy<'_> {
             let begun = may_be_ours && !tree.atomic && !tree.dry_run && own.is_some();
             let exit =
                 self.under_mark(begun.then_some(&mark), &|copy| copy.tree_up(path, target, known.clone(), tree))?;
-            // Nothing was begun: what is made there later is another's.
-            if begun && matches!(exit, Exit::SomeFailed | Exit::Refused) && matches!(self.look(target), Ok(None)) {
-                mark.clear();
+            let failed = matches!(exit, Exit::SomeFailed | Exit::Refused);
+            // Whole, or nothing was begun: what is made there later is another's.
+            if begun && (exit == Exit::Done || failed && matches!(self.look(target), Ok(None))) {
+                self.whole.push(mark);
             }
             return Ok(exit);
         };
@@ -170,16 +183,14 @@ impl Copy<'_> {
         self.tree_up(path, &inside, None, tree)
     }
 
-    /// Copies a tree to a new name, or goes on with it there; the mark stays until it is whole.
+    /// Copies a tree to a new name, or goes on with it there, while the mark stands.
     fn under_mark(
         &mut self,
         mark: Option<&Mark>,
         copy: &dyn Fn(&mut Self) -> Result<Exit, Failure>,
     ) -> Result<Exit, Failure> {
         mark.into_iter().for_each(Mark::set);
-        let exit = copy(self)?;
-        mark.filter(|_| exit == Exit::Done).into_iter().for_each(Mark::clear);
-        Ok(exit)
+        copy(self)
     }
 
     fn upload_with_patience(&mut self, pair: &Upload, number: (usize, usize)) -> Result<Outcome, Failed> {
@@ -295,13 +306,11 @@ impl Copy<'_> {
                         let into = own.filter(|_| into);
                         let begun = into.is_none() && !tree.atomic && !tree.dry_run && own.is_some();
                         let path = into.map_or_else(|| path.clone(), |name| path.join(OsStr::from_bytes(name)));
-                        let begun = begun.then_some(&mark);
-                        let exit = self.under_mark(begun, &|copy| copy.tree_down(source, &path, tree));
-                        // Nothing was begun: what is made there later is another's.
-                        if begun.is_some()
-                            && path.symlink_metadata().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
-                        {
-                            mark.clear();
+                        let exit = self.under_mark(begun.then_some(&mark), &|copy| copy.tree_down(source, &path, tree));
+                        // Whole, or nothing was begun: what is made there later is another's.
+                        let is_missing = || path.symlink_metadata().is_err_and(|error| error.kind() == NotFound);
+                        if begun && (matches!(exit, Ok(Exit::Done)) || is_missing()) {
+                            self.whole.push(mark);
                         }
                         exits.push(exit?);
                         continue;
