@@ -239,6 +239,47 @@ fn a_directory_that_only_holds_staging_is_removed_and_a_part_that_is_written_sta
 }
 
 #[test]
+fn a_directory_that_is_not_removed_leaves_the_journal_of_who_writes_there() {
+    let bench = LocalBench::without_unnamed();
+    bench.make_directory("d");
+    let asked = StageRequest { target: path("d/x"), ..crate::resume::request(b"v1") };
+    let written = bench.store.stage(&asked).unwrap();
+    crate::resume::write(&written, [0, 1]);
+    written.checkpoint().unwrap();
+    let before = bench.names();
+    assert!(before.iter().any(|name| name.ends_with(b".journal")), "{before:?}");
+    assert_eq!(bench.store.remove_directory(&path("d")).unwrap_err().kind, ErrorKind::AlreadyExists);
+    assert_eq!(bench.names(), before);
+}
+
+#[test]
+fn a_part_that_is_gone_on_with_is_not_removed_with_its_directory() {
+    let bench = LocalBench::without_unnamed();
+    let asked = StageRequest { target: path("d/x"), ..crate::resume::request(b"v1") };
+    for round in 0..60 {
+        if round == 0 || bench.names().is_empty() {
+            bench.make_directory("d");
+        }
+        let left = bench.store.stage(&asked).unwrap();
+        crate::resume::write(&left, [0, 1]);
+        assert!(left.keep());
+        drop(left);
+        // Two programs that know nothing of each other.
+        let stores = [(); 2].map(|()| LocalStore::open_root(bench.scratch.path(), true).unwrap().without_unnamed());
+        std::thread::scope(|scope| {
+            let remover = scope.spawn(|| stores[0].remove_directory(&path("d")).ok());
+            if let Ok(stage) = stores[1].stage(&asked) {
+                stage.commit(&commit(crate::resume::SIZE)).expect("what is written is there");
+            }
+            remover.join().unwrap();
+        });
+        if bench.content("d/x").is_some() {
+            bench.store.remove(&path("d/x")).unwrap();
+        }
+    }
+}
+
+#[test]
 fn a_target_on_another_file_system_is_staged_beside_it() {
     // Sets the scene in a mount namespace of its own, which it has in a process of its own.
     const INSIDE: &str = "XDFS_TEST_STAGING_INSIDE";

@@ -3,7 +3,7 @@
 use super::journal::About;
 use super::parts::{NAMES_MAX, read};
 use super::staging::{PartNames, Staged};
-use crate::store::resolve::leftovers::is_held_by_nobody;
+use crate::store::resolve::leftovers::{is_held_by_nobody, is_still};
 
 /// Bounds of what is kept for each owner in one staging directory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,8 +55,7 @@ pub(super) fn bound(own: &Staged, about: &About, limits: KeptLimits) {
         }
         // Somebody may have gone on with it meanwhile; who holds it here keeps others from that until it is gone.
         let Ok(Some((file, stat))) = directory.open_own(&part.names.part) else { continue };
-        let is_same = |now: &rustix::fs::Stat| now.st_ino == stat.st_ino;
-        if is_held_by_nobody(&file) && directory.look(&part.names.part).ok().flatten().as_ref().is_some_and(is_same) {
+        if is_held_by_nobody(&file) && is_still(directory, &part.names.part, &stat) {
             let _ = directory.remove(&part.names.part);
             let _ = directory.remove(&part.names.journal);
         }

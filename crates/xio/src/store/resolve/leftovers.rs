@@ -8,7 +8,7 @@ use super::super::local::parts::{is_about, resumable};
 use super::super::{FileKind, Recovered};
 use super::staging::is_reserved;
 use super::{Parent, Root};
-use rustix::fs::{Dir, FileType, FlockOperation, OFlags};
+use rustix::fs::{Dir, FileType, FlockOperation, OFlags, Stat};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
 use xdfs_proto::base::RelPath;
@@ -124,15 +124,40 @@ impl Parent {
             return;
         }
         for staging in self.existing_staging() {
-            for name in staging.directory.names(NAMES_MAX).unwrap_or_default() {
-                let opened = staging.directory.open_own(&name);
-                if kind_of(&name).is_some() && opened.is_ok_and(|file| file.is_some_and(|(file, _)| is_free(&file))) {
-                    let _ = staging.directory.remove(&name);
+            let names = staging.directory.names(NAMES_MAX).unwrap_or_default();
+            let of_kind = |name: &[u8], part: bool| {
+                let kind = kind_of(name);
+                kind.filter(|(kind, _)| (*kind == Leftover::Part) == part).map(|(_, stem)| stem.to_vec())
+            };
+            for name in names.iter().filter(|name| of_kind(name, true).is_some()) {
+                remove_free(&staging.directory, name);
+            }
+            // Nobody locks a journal: it goes behind its part file.
+            for (name, stem) in names.iter().filter_map(|name| Some((name, of_kind(name, false)?))) {
+                if matches!(staging.directory.look(&[&stem, b".part".as_slice()].concat()), Ok(None)) {
+                    let _ = staging.directory.remove(name);
                 }
             }
             let _ = self.remove_directory(&staging.name);
         }
     }
+}
+
+/// Removes a part file that nobody writes, under its lock: nobody goes on with it between the look and the removal.
+fn remove_free(parent: &Parent, name: &[u8]) {
+    if let Ok(Some((file, stat))) = parent.open_own(name)
+        && is_free(&file)
+        && is_still(parent, name, &stat)
+    {
+        // What cannot be removed keeps the directory, and whoever removes that is told.
+        let _ = parent.remove(name);
+    }
+}
+
+/// Whether `name` is still that of the file with this `stat`. Where its lock is held that stays so.
+pub(in crate::store) fn is_still(parent: &Parent, name: &[u8], stat: &Stat) -> bool {
+    let found = parent.look(name).ok().flatten();
+    found.is_some_and(|found| (found.st_dev, found.st_ino) == (stat.st_dev, stat.st_ino))
 }
 
 /// Whether nobody writes it; then nobody else can begin to as long as `file` is open.
@@ -170,7 +195,7 @@ fn look(parent: &Parent, kind: Leftover, name: &[u8], stem: &[u8], expired: i64,
             // What nothing can go on with goes as soon as nobody holds it, and where there are no locks when it is old.
             if (old && !fresher && is_free(&file)) || (bytes.is_none() && is_held_by_nobody(&file)) {
                 // The part first: a journal alone is worth nothing.
-                if parent.remove(name).is_ok() {
+                if is_still(parent, name, &stat) && parent.remove(name).is_ok() {
                     found.expired += u64::from(old);
                     let _ = parent.remove(&of(b".journal"));
                 }
