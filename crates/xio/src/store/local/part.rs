@@ -100,12 +100,11 @@ impl LocalStage {
     /// Creates the part file, or goes on with the one that an earlier attempt left, and reserves room.
     pub(super) fn open(place: Place, request: &StageRequest, parts: &Parts) -> Result<Self> {
         let opened = parts.open(&place, request)?;
-        let generation = opened.progress.reign().generation;
         let stood = place.parent.look(&place.name).map_err(|errno| words::failed(Verb::Create, &place.shown, errno))?;
         let replaces = stood.map(|stat| version_of(&stat).0).unwrap_or_default();
         let stage = Self {
             place,
-            generation,
+            generation: opened.generation,
             whereabouts: Whereabouts::Staged(opened.staged),
             size: request.size,
             holes: request.holes,
@@ -188,7 +187,9 @@ impl LocalStage {
     /// A marker: what has been written by now survives the end of the program.
     pub(in crate::store) fn checkpoint(&self) -> Result<()> {
         self.must_be_sound()?;
-        self.must_reign(&self.progress.reign())?;
+        // Until the journal is written: whoever takes the part over meanwhile would be given that of this session.
+        let reign = self.progress.reign();
+        self.must_reign(&reign)?;
         let Whereabouts::Staged(staged) = &self.whereabouts else { return Ok(()) };
         self.progress.checkpoint(staged, self.synced).map_err(|errno| {
             // A journal that found no room says nothing against the data.
