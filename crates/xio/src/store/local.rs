@@ -5,6 +5,7 @@
 
 pub(super) mod back;
 mod boot;
+mod claims;
 mod fresh;
 mod get;
 mod holes;

@@ -5,6 +5,7 @@
 //! given up. Whoever writes a part file holds a lock on it, so that another process (a second server on the same directory, a
 //! clean-up) leaves it alone.
 
+use super::claims::{Claims, Identity};
 use super::journal::{self, About, Journal, Sealer};
 use super::kept::KeptLimits;
 use super::part::Place;
@@ -14,21 +15,20 @@ use super::{Kept, Same, boot};
 use crate::store::exact::read_full;
 use crate::store::noted::{self, JournalTags, Noted, usable};
 use crate::store::resolve::Parent;
-use crate::store::resolve::leftovers::is_held_by_nobody;
+use crate::store::resolve::leftovers::{is_held_by_nobody, is_still};
 use crate::store::words::{self, Verb};
 use crate::store::{Result, Resume, StageRequest};
 use rustix::fs::{FileType, FlockOperation, Stat};
 use rustix::io::Errno;
-use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 use xdfs_proto::base::{Bugs, ErrorKind, RelPath, kept};
 
 /// See the module. Clones are the same table.
 #[derive(Clone, Debug)]
 pub(super) struct Parts {
     pub(super) staging: Staging,
-    table: Arc<Mutex<Table>>,
+    pub(super) claims: Arc<Claims>,
     pub(super) bugs: Bugs,
     /// Authenticates journals; without it nothing that an earlier process noted is trusted.
     pub(super) tags: Option<Arc<dyn JournalTags>>,
@@ -36,14 +36,11 @@ pub(super) struct Parts {
     pub(super) kept_limits: KeptLimits,
 }
 
-/// Device and inode.
-type Identity = (u64, u64);
-
-type Table = BTreeMap<Identity, Weak<Progress>>;
-
 /// A part file that may be written.
 pub(super) struct OpenPart {
     pub(super) progress: Arc<Progress>,
+    /// Who has another one may not write any more.
+    pub(super) generation: u64,
     pub(super) staged: Staged,
     /// What is there.
     pub(super) kept: Vec<Noted>,
@@ -51,40 +48,44 @@ pub(super) struct OpenPart {
     pub(super) found: bool,
 }
 
+impl OpenPart {
+    /// `kept` is what was there before; none where it was made.
+    fn new(progress: Arc<Progress>, staged: Staged, kept: Option<Vec<Noted>>) -> Self {
+        let found = kept.is_some();
+        Self { progress, generation: 0, staged, kept: kept.unwrap_or_default(), found }
+    }
+}
+
 impl Parts {
     /// No part file is written here yet.
     pub(super) fn new(staging: Staging) -> Self {
-        Self { staging, table: Arc::default(), bugs: Bugs::default(), tags: None, kept_limits: KeptLimits::default() }
+        Self { staging, claims: Arc::default(), bugs: Bugs::default(), tags: None, kept_limits: KeptLimits::default() }
     }
 
     /// Creates the part file, or takes over the one that is there.
     pub(super) fn open(&self, place: &Place, request: &StageRequest) -> Result<OpenPart> {
         let names = PartNames::new(&request.target, &request.transfer);
+        // Held until the file is locked and known here: two sessions with one transfer meet in this line.
+        let _claim = self.claims.claim(&names.part);
         let (Some(about), Some(resume)) = (wanted(request), &request.resume) else {
             let (file, staged) = self.fresh(place, &request.target, &names)?;
             if request.resume.is_none() {
-                let table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
                 // On a server what has an owner is not of whoever runs it, and expires.
-                give_up_others(&table, &request.target, b"", &staged);
+                give_up_others(&self.claims, &request.target, b"", &staged);
             }
-            return Ok(OpenPart {
-                progress: Arc::new(Progress::new(file, None)),
-                staged,
-                kept: Vec::new(),
-                found: false,
-            });
+            return Ok(OpenPart::new(Arc::new(Progress::new(file, None)), staged, None));
         };
-        // Held until the file is locked and known here: two sessions with one transfer meet in this line.
-        let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
-        table.retain(|_, progress| progress.strong_count() > 0);
         for _ in 0..TRIES_MAX {
             let opened = match self.create(place, &request.target, &names)? {
-                (staged, Some(file)) => Some(self.made(&table, place, request, staged, (file, about.clone()))?),
-                (staged, None) => self.there(&table, place, staged, about.clone(), resume)?,
+                (staged, Some(file)) => Some(self.made(place, request, staged, (file, about.clone()))?),
+                (staged, None) => self.there(place, staged, about.clone(), resume)?,
             };
-            if let Some((key, opened)) = opened {
-                opened.progress.reign_mut().since = resume.since;
-                table.insert(key, Arc::downgrade(&opened.progress));
+            if let Some((key, mut opened)) = opened {
+                let mut reign = opened.progress.reign_mut();
+                reign.since = resume.since;
+                opened.generation = reign.generation;
+                drop(reign);
+                self.claims.add(key, &opened.progress);
                 return Ok(opened);
             }
         }
@@ -109,7 +110,6 @@ impl Parts {
     /// A transfer that begins at the beginning.
     fn made(
         &self,
-        table: &Table,
         place: &Place,
         request: &StageRequest,
         staged: Staged,
@@ -120,16 +120,15 @@ impl Parts {
         // The journal of a part file that is gone: with its inode this one would be taken for that.
         let stale = staged.directory().remove(&staged.names.journal).or_else(unless_gone);
         stale.map_err(|errno| words::failed(Verb::Create, &place.shown, errno))?;
-        give_up_others(table, &request.target, &about.owner, &staged);
+        give_up_others(&self.claims, &request.target, &about.owner, &staged);
         let key = about.part;
         let progress = Arc::new(Progress::new(file, Some(about)).seeded(self.bugs));
-        Ok((key, OpenPart { progress, staged, kept: Vec::new(), found: false }))
+        Ok((key, OpenPart::new(progress, staged, None)))
     }
 
     /// What can be gone on with of the part file that is there; none where there is nothing of use, and its name is free now.
     fn there(
         &self,
-        table: &Table,
         place: &Place,
         staged: Staged,
         mut about: About,
@@ -140,18 +139,22 @@ impl Parts {
             return must_be_gone(place, &staged).map(|()| None);
         };
         about.part = identity(&stat);
-        let opened = match table.get(&about.part).and_then(Weak::upgrade) {
+        let opened = match self.claims.live(&about.part) {
             Some(progress) => match take_over(progress, &about, resume, place, staged.clone())? {
                 None => return Ok(None),
                 taken => taken,
             },
             None => {
                 lock(&file, place)?;
-                found(file, &about, resume.hashed, staged.clone(), self.bugs).map_err(failed)?
+                // Whoever held it until now may have removed it, or given it the target's name.
+                if !is_still(staged.directory(), &staged.names.part, &stat) {
+                    return Ok(None);
+                }
+                found(&file, &about, resume.hashed, staged.clone(), self.bugs).map_err(failed)?
             }
         };
         if opened.is_none() {
-            // Of another source, or from before a power cut and nobody compares it: of no use to anybody.
+            // Of another source, or from before a power cut and nobody compares it: of no use to anybody. `file` is still locked.
             staged.directory().remove(&staged.names.part).or_else(unless_gone).map_err(failed)?;
             staged.directory().remove(&staged.names.journal).or_else(unless_gone).map_err(failed)?;
         }
@@ -185,14 +188,16 @@ pub(super) const NAMES_MAX: usize = 16_384;
 
 /// A transfer begins at the beginning: what the same user's transfers of other sources to this target have left is of no use any
 /// more. Who is still writing keeps theirs.
-fn give_up_others(table: &Table, target: &RelPath, owner: &[u8], own: &Staged) {
+fn give_up_others(claims: &Claims, target: &RelPath, owner: &[u8], own: &Staged) {
     let (directory, prefix) = (own.directory(), target_prefix(target));
     let names = directory.names(NAMES_MAX).unwrap_or_default();
     let of_target = |name: &Vec<u8>| name.starts_with(prefix.as_bytes()) && *name != own.names.part;
     for names in names.iter().filter(|name| of_target(name)).filter_map(|name| PartNames::of_part(name)) {
+        // Somebody who opens it just now goes on with it.
+        let Some(_claim) = claims.try_claim(&names.part) else { continue };
         let Ok(Some((file, stat))) = directory.open_own(&names.part) else { continue };
-        let live = table.get(&identity(&stat)).is_some_and(|progress| progress.strong_count() > 0);
-        if live || !is_held_by_nobody(&file) {
+        let live = claims.live(&identity(&stat)).is_some();
+        if live || !is_held_by_nobody(&file) || !is_still(directory, &names.part, &stat) {
             continue;
         }
         let noted = directory.open_own(&names.journal).ok().flatten().and_then(|(file, _)| read(&file).ok().flatten());
@@ -283,15 +288,21 @@ fn take_over(
         reign.generation += 1;
         progress.begin(kept.clone());
         drop(reign);
-        return Ok(Some(OpenPart { progress, staged, kept, found: true }));
+        return Ok(Some(OpenPart::new(progress, staged, Some(kept))));
     }
     let failed = |errno| words::failed(Verb::Create, &place.shown, errno);
     // The lock goes with the open file, which both have.
     let file = progress.file.try_clone().map_err(|_| failed(Errno::MFILE))?;
-    let fresh = of_other_source(file, about, kept.clone(), &staged).map_err(failed)?;
+    let fresh = of_other_source(file, about, kept.clone(), &staged).map_err(|errno| {
+        // The sync that failed was of the older session's bytes, too, and its next one would succeed (rule D5).
+        if !matches!(errno, Errno::NOSPC | Errno::DQUOT) {
+            progress.spoil(Health::Spoilt);
+        }
+        failed(errno)
+    })?;
     reign.generation += 1;
     drop(reign);
-    Ok(Some(OpenPart { progress: Arc::new(fresh), staged, kept, found: true }))
+    Ok(Some(OpenPart::new(Arc::new(fresh), staged, Some(kept))))
 }
 
 /// Goes on with bytes that came from another version of the source, or lay there during a power cut. From here on the journal is
@@ -308,9 +319,9 @@ fn of_other_source(
     Ok(progress)
 }
 
-/// What an earlier process left, if it can be gone on with.
+/// What an earlier process left, if it can be gone on with. `file` is locked, and so is what comes back.
 fn found(
-    file: OwnedFd,
+    file: &OwnedFd,
     about: &About,
     hashed: bool,
     staged: Staged,
@@ -322,14 +333,15 @@ fn found(
     if !(hashed || same.source && same.boot) {
         return Ok(None);
     }
-    let size = rustix::fs::fstat(&file)?.st_size.unsigned_abs();
+    let size = rustix::fs::fstat(file)?.st_size.unsigned_abs();
     let kept = kept(usable(&journal.noted, hashed, same), size, Noted::plain, bugs);
+    let file = rustix::io::fcntl_dupfd_cloexec(file, 0)?;
     let progress = if same.source && same.boot {
         Progress::found(file, journal_file, journal, kept.clone())?
     } else {
         of_other_source(file, about, kept.clone(), &staged)?
     };
-    Ok(Some(OpenPart { progress: Arc::new(progress), staged, kept, found: true }))
+    Ok(Some(OpenPart::new(Arc::new(progress), staged, Some(kept))))
 }
 
 /// Whether a journal is about the same transfer, owner and part file, and what else it has in common. What this program did not

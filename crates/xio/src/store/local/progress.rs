@@ -149,6 +149,12 @@ impl Progress {
         self.reign.write().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Somebody waits to take over, to name or to remove.
+    #[cfg(test)]
+    pub(super) fn is_waited_for(&self) -> bool {
+        self.reign.try_read().is_err()
+    }
+
     pub(super) fn ledger(&self) -> MutexGuard<'_, Ledger> {
         lock(&self.ledger)
     }

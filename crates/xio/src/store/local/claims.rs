@@ -1,0 +1,230 @@
+//! Which part files are written here, and which are being opened just now.
+//!
+//! Opening one reads, syncs and waits for whoever writes it, for as long as a slow disk takes. So the table is locked for looks alone,
+//! and who opens a part file has its name claimed meanwhile: two sessions with one transfer meet there, and nobody else.
+
+use super::progress::Progress;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+
+/// Device and inode.
+pub(super) type Identity = (u64, u64);
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Claims {
+    table: Mutex<Table>,
+    given_back: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    live: BTreeMap<Identity, Weak<Progress>>,
+    claimed: BTreeSet<Vec<u8>>,
+}
+
+/// The right to open, take over or give up the part file of one name; given back when this goes.
+#[derive(Debug)]
+pub(super) struct Claim<'c> {
+    claims: &'c Claims,
+    name: Vec<u8>,
+}
+
+impl Claims {
+    /// Waits until nobody else opens the part file `name`. Nobody may wait who has a claim.
+    pub(super) fn claim(&self, name: &[u8]) -> Claim<'_> {
+        let mut table = self.lock();
+        while !table.claimed.insert(name.to_vec()) {
+            table = self.given_back.wait(table).unwrap_or_else(PoisonError::into_inner);
+        }
+        Claim { claims: self, name: name.to_vec() }
+    }
+
+    /// The same without waiting; none where somebody opens it.
+    pub(super) fn try_claim(&self, name: &[u8]) -> Option<Claim<'_>> {
+        let mine = self.lock().claimed.insert(name.to_vec());
+        mine.then(|| Claim { claims: self, name: name.to_vec() })
+    }
+
+    /// Whoever writes the part file with this identity here.
+    pub(super) fn live(&self, part: &Identity) -> Option<Arc<Progress>> {
+        self.lock().live.get(part).and_then(Weak::upgrade)
+    }
+
+    /// From now on it is written here.
+    pub(super) fn add(&self, part: Identity, progress: &Arc<Progress>) {
+        let mut table = self.lock();
+        table.live.retain(|_, progress| progress.strong_count() > 0);
+        table.live.insert(part, Arc::downgrade(progress));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        self.claims.lock().claimed.remove(&self.name);
+        self.claims.given_back.notify_all();
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "sets the scene with a directory of its own")]
+mod tests {
+    use super::super::LocalStore;
+    use super::super::parts::{OpenPart, read};
+    use super::super::staging::PartNames;
+    use super::*;
+    use crate::store::noted::{Hashes, Noted};
+    use crate::store::{Existing, Result, Resume, StageRequest, Store};
+    use std::os::fd::OwnedFd;
+    use std::path::PathBuf;
+    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+    use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+    use std::time::{Duration, Instant};
+    use xdfs_proto::base::RelPath;
+
+    /// A store in a directory of the test's own.
+    struct Scene {
+        folder: PathBuf,
+        store: LocalStore,
+    }
+
+    impl Scene {
+        fn new() -> Self {
+            static NUMBER: AtomicU32 = AtomicU32::new(0);
+            let name = format!("xdfs-parts-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+            let folder = std::env::temp_dir().join(name);
+            std::fs::create_dir(&folder).unwrap();
+            let store = LocalStore::open_root(&folder, true).unwrap();
+            Self { folder, store }
+        }
+
+        fn open(&self, request: &StageRequest) -> Result<OpenPart> {
+            self.store.parts.open(&self.store.place(request)?, request)
+        }
+
+        /// Whoever writes the part file of `request`.
+        fn live(&self, request: &StageRequest) -> Arc<Progress> {
+            let (file, _) = self.part(request);
+            let stat = rustix::fs::fstat(&file).unwrap();
+            self.store.parts.claims.live(&(stat.st_dev, stat.st_ino)).unwrap()
+        }
+
+        /// Part file and journal.
+        fn part(&self, request: &StageRequest) -> (OwnedFd, Option<OwnedFd>) {
+            let names = PartNames::new(&request.target, &request.transfer);
+            let directory = self.store.root.top().existing_staging().remove(0).directory;
+            let journal = directory.open_own(&names.journal).unwrap().map(|(file, _)| file);
+            (directory.open_own(&names.part).unwrap().unwrap().0, journal)
+        }
+    }
+
+    impl Drop for Scene {
+        fn drop(&mut self) {
+            if !std::thread::panicking() {
+                std::fs::remove_dir_all(&self.folder).unwrap();
+            }
+        }
+    }
+
+    fn request(target: &str, source: &[u8]) -> StageRequest {
+        let (source, owner) = (source.to_vec(), b"anna".to_vec());
+        StageRequest {
+            target: RelPath::parse(target.as_bytes()).unwrap(),
+            size: Some(2 << 20),
+            existing: Existing::Replace,
+            transfer: [7; 16],
+            resume: Some(Resume { source, owner, hashed: true, since: (0, 0), synced: true }),
+            base: None,
+            holes: false,
+        }
+    }
+
+    fn until(mut done: impl FnMut() -> bool) {
+        let begun = Instant::now();
+        while !done() {
+            assert!(begun.elapsed() < Duration::from_secs(20), "it does not happen");
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn who_waits_for_the_disk_of_one_part_keeps_nobody_from_another() {
+        let scene = Scene::new();
+        let slow = request("slow", b"1");
+        let first = scene.open(&slow).unwrap();
+        // A write that the disk does not take.
+        let write = first.progress.reign();
+        std::thread::scope(|scope| {
+            let taking = scope.spawn(|| scene.open(&slow).unwrap().generation);
+            until(|| first.progress.is_waited_for());
+            let (tells, told) = sync_channel(1);
+            let scene = &scene;
+            scope.spawn(move || tells.send(scene.open(&request("other", b"1")).is_ok()).unwrap());
+            let other = told.recv_timeout(Duration::from_secs(5));
+            drop(write);
+            assert_eq!(other, Ok(true), "another one is opened meanwhile");
+            assert_eq!((first.generation, taking.join().unwrap()), (0, 1));
+        });
+    }
+
+    #[test]
+    fn of_many_that_take_one_part_over_at_once_each_has_a_generation_of_its_own() {
+        let scene = Scene::new();
+        let asked = request("x", b"1");
+        let first = scene.open(&asked).unwrap();
+        let mut all: Vec<u64> = std::thread::scope(|scope| {
+            let taking: Vec<_> = (0..4)
+                .map(|_| scope.spawn(|| (0..50).map(|_| scene.open(&asked).unwrap().generation).collect::<Vec<_>>()))
+                .collect();
+            taking.into_iter().flat_map(|one| one.join().unwrap()).collect()
+        });
+        all.sort_unstable();
+        assert_eq!(all, (1..=200).collect::<Vec<_>>());
+        assert_eq!(first.progress.reign().generation, 200);
+    }
+
+    /// Is asked what is there, and does not answer at once.
+    #[derive(Debug)]
+    struct Asked {
+        first: AtomicBool,
+        tells: SyncSender<()>,
+        goes_on: Mutex<Receiver<()>>,
+    }
+
+    impl Hashes for Asked {
+        fn noted(&self) -> Vec<Noted> {
+            if self.first.swap(false, Ordering::Relaxed) {
+                self.tells.send(()).unwrap();
+                self.goes_on.lock().unwrap().recv().unwrap();
+            }
+            Vec::new()
+        }
+    }
+
+    #[test]
+    fn a_marker_that_was_begun_gives_no_journal_to_the_part_of_who_took_over() {
+        let scene = Scene::new();
+        let (old, new) = (request("x", b"old"), request("x", b"new"));
+        let stage = scene.store.stage(&old).unwrap();
+        stage.write(&[1; 1 << 20], 0).unwrap();
+        let (tells, asked) = sync_channel(1);
+        let (go, goes_on) = sync_channel(1);
+        stage.hashed_by(Arc::new(Asked { first: AtomicBool::new(true), tells, goes_on: Mutex::new(goes_on) }));
+        let progress = scene.live(&old);
+        let _taken = std::thread::scope(|scope| {
+            let marker = scope.spawn(|| stage.checkpoint());
+            asked.recv().unwrap();
+            let taking = scope.spawn(|| scene.open(&new).unwrap());
+            until(|| taking.is_finished() || progress.is_waited_for());
+            go.send(()).unwrap();
+            let _ = marker.join().unwrap();
+            taking.join().unwrap()
+        });
+        let journal = read(&scene.part(&new).1.unwrap()).unwrap().unwrap();
+        assert_eq!(journal.about.source, b"new");
+    }
+}
