@@ -14,6 +14,7 @@ pub(super) mod folder;
 pub(super) mod leftovers;
 pub(super) mod names;
 mod parent;
+pub(super) mod reserved;
 mod small;
 pub(super) mod staging;
 pub(super) mod typed;

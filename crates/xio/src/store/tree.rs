@@ -179,5 +179,5 @@ pub trait Tree: Send + Sync {
 
 /// Whether a name is reserved for the directory in which this program stages files: no path may contain it.
 pub fn is_reserved(name: &[u8]) -> bool {
-    super::resolve::staging::is_reserved(name)
+    super::resolve::reserved::is_reserved(name)
 }

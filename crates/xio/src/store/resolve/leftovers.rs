@@ -6,7 +6,7 @@
 
 use super::super::local::parts::{is_about, resumable};
 use super::super::{FileKind, Recovered};
-use super::staging::is_reserved;
+use super::reserved::is_reserved;
 use super::{Parent, Root};
 use rustix::fs::{Dir, FileType, FlockOperation, OFlags, Stat};
 use rustix::io::Errno;

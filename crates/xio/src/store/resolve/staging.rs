@@ -4,6 +4,7 @@
 //! link, accept a directory that somebody else can write to.
 
 use super::parent::single;
+use super::reserved::{STAGING, is_reserved};
 use super::{Blocked, Cause, Parent};
 use crate::store::small::fresh_id;
 use crate::store::words;
@@ -12,61 +13,30 @@ use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use xdfs_proto::base::RelPath;
 
-/// The reserved name. With `-UID` behind it the same, where another user's directory has this one.
-const STAGING: &[u8] = b".xdfs-staging";
-
 /// A directory that keeps vanishing between two calls is removed by somebody else as fast as it is made.
 const TRIES_MAX: usize = 64;
 
-/// Whether `component` is a name that no path may contain: `.xdfs-staging`, or that with a user's number. So is every name that a file
-/// system may take for it which folds case and ignores some characters.
-pub(in crate::store) fn is_reserved(component: &[u8]) -> bool {
-    !component.is_ascii() && may_fold(component) || is_folded_name(component)
-}
+/// Names of probes have this number and higher ones: no user has it.
+const PROBE_MIN: u128 = 1 << 127;
+/// Nobody asks for such a mode.
+const PROBE_MODE: u32 = 0o612;
 
-/// Whether characters beyond ASCII stand for so few letters of the name that a file system may take them for these: one of the
-/// ligatures of "st", or letters of another width.
-fn may_fold(component: &[u8]) -> bool {
-    let mut rest: Vec<u8> = folded(component).collect();
-    let mut letters = STAGING.iter();
-    // A user's number may stand behind it.
-    while rest.last().is_some_and(|byte| byte.is_ascii_digit() || *byte == b'-') {
-        rest.pop();
-    }
-    rest.len() + MISSING_MAX >= STAGING.len() && rest.iter().all(|byte| letters.any(|letter| letter == byte))
-}
-
-/// Letters of the name that other characters may stand for.
-const MISSING_MAX: usize = 5;
-
-fn is_folded_name(component: &[u8]) -> bool {
-    let mut folded = folded(component);
-    if !STAGING.iter().all(|byte| folded.next() == Some(*byte)) {
+/// Whether an entry of a directory is a staging directory of this user, or a probe in it: nobody is shown these.
+pub(in crate::store) fn is_staging(name: &[u8], stat: &Stat) -> bool {
+    if !is_reserved(name) {
         return false;
     }
-    match folded.next() {
-        None => true,
-        Some(b'-') => {
-            let mut digits = folded.peekable();
-            digits.peek().is_some() && digits.all(|byte| byte.is_ascii_digit())
-        }
-        Some(_) => false,
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::Directory => is_of_this_user(stat) && stat.st_mode & 0o077 == 0,
+        FileType::RegularFile => stat.st_size == 0 && is_probe(name),
+        _ => false,
     }
 }
 
-/// Small letters for large ones and for U+017F, which is a long s, and nothing for other characters beyond ASCII.
-fn folded(component: &[u8]) -> impl Iterator<Item = u8> {
-    component.iter().enumerate().filter_map(|(at, byte)| match byte {
-        0xbf if at > 0 && component.get(at - 1) == Some(&0xc5) => Some(b's'),
-        0x80.. => None,
-        byte => Some(byte.to_ascii_lowercase()),
-    })
-}
-
-/// Whether an entry of a directory is a staging directory of this user.
-pub(in crate::store) fn is_staging(name: &[u8], stat: &Stat) -> bool {
-    let directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
-    is_reserved(name) && directory && is_of_this_user(stat) && stat.st_mode & 0o077 == 0
+fn is_probe(name: &[u8]) -> bool {
+    let number = name.strip_prefix(STAGING).and_then(|rest| rest.strip_prefix(b"-"));
+    let number = number.and_then(|digits| std::str::from_utf8(digits).ok()?.parse::<u128>().ok());
+    number.is_some_and(|number| number >= PROBE_MIN)
 }
 
 /// Refuses a path that contains a reserved name.
@@ -114,13 +84,16 @@ enum Found {
 impl Parent {
     /// Opens the staging directory in this directory, or makes it.
     pub(in crate::store) fn open_or_make_staging(&self) -> Result<OpenStaging, NoStaging> {
-        let [usual, own] = staging_names();
-        for name in [&usual, &own] {
-            if let Some(open) = self.staging_named(name)? {
-                return Ok(open);
+        let mut why = String::new();
+        for name in staging_names() {
+            match self.staging_named(&name) {
+                Ok(Some(open)) => return Ok(open),
+                Ok(None) => why = format!("'{}' belongs to another user", words::shown_bytes(&name)),
+                Err(NoStaging::Foreign(wrong)) => why = wrong,
+                Err(errno) => return Err(errno),
             }
         }
-        Err(NoStaging::Foreign(format!("'{}' belongs to another user", words::shown_bytes(&own))))
+        Err(NoStaging::Foreign(why))
     }
 
     /// The staging directories of this user in this directory, as far as they are there.
@@ -190,21 +163,32 @@ impl Parent {
         Ok(Found::Wrong(format!("'{}' is {what}, not a directory; remove it", words::shown_bytes(name))))
     }
 
-    /// Whether the file system gives every directory the same owner and mode (FAT, some network file systems): then `seen` has what
-    /// a directory has that is made now.
+    /// Whether the file system gives everything the same owner or mode, whoever makes it (FAT, some network file systems), so that
+    /// what is `seen` tells as little of who made it as anything there. Asked of a file that is made now and held: somebody who may
+    /// change this directory can give its name to something else at any time, but not its descriptor.
     fn knows_no_owners(&self, seen: &Stat) -> Result<bool, Errno> {
-        // No user has a number of this length.
-        let probe = numbered(u128::from_be_bytes(fresh_id()) | 1 << 127);
-        match rustix::fs::mkdirat(&self.directory, probe.as_slice(), Mode::RWXU) {
-            Ok(()) => {}
-            // Nothing can be made here: what is there counts as it is.
-            Err(_) => return Ok(false),
+        let Some(file) = self.probe()? else { return Ok(false) };
+        let made = rustix::fs::fstat(&file)?;
+        let same = (made.st_dev, made.st_uid) == (seen.st_dev, seen.st_uid);
+        // No file is made with this mode, and none is given it where modes are a setting of the mount.
+        let keeps_modes = rustix::fs::fchmod(&file, Mode::from_raw_mode(PROBE_MODE)).is_ok()
+            && rustix::fs::fstat(&file)?.st_mode & 0o777 == PROBE_MODE;
+        // With both, only a network file system says so that gives this user another number.
+        Ok(same && (!keeps_modes || !is_of_this_user(&made) && seen.st_mode & 0o077 == 0))
+    }
+
+    /// An empty file in this directory; none where nothing can be made here: what is there counts as it is then.
+    fn probe(&self) -> Result<Option<OwnedFd>, Errno> {
+        match self.create_unnamed(Mode::RUSR | Mode::WUSR) {
+            Ok(Some(file)) => return Ok(Some(file)),
+            Ok(None) => {}
+            Err(_) => return Ok(None),
         }
-        let made = rustix::fs::statat(&self.directory, probe.as_slice(), AtFlags::SYMLINK_NOFOLLOW);
-        rustix::fs::unlinkat(&self.directory, probe.as_slice(), AtFlags::REMOVEDIR)?;
-        let told = |stat: &Stat| (stat.st_uid, stat.st_mode & 0o777);
-        let made = made?;
-        Ok(told(&made) == told(seen) && !(is_of_this_user(&made) && made.st_mode & 0o077 == 0))
+        let name = numbered(u128::from_be_bytes(fresh_id()) | PROBE_MIN);
+        let Ok(file) = self.create_new(&name) else { return Ok(None) };
+        // Somebody else may have removed it, or have its name by now.
+        let _ = self.remove(&name);
+        Ok(Some(file))
     }
 
     /// The names in this directory, at most `names_max` of them.
@@ -227,32 +211,4 @@ fn numbered(number: u128) -> Vec<u8> {
 
 fn is_of_this_user(stat: &Stat) -> bool {
     stat.st_uid == rustix::process::geteuid().as_raw()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_name_is_reserved_in_every_spelling_that_a_file_system_may_fold_to_it() {
-        for name in
-            [".xdfs-staging", ".xdfs-staging-0", ".XDFS-Staging", ".xdf\u{17f}-staging", ".xdfs-\u{200b}staging-12"]
-                .into_iter()
-                .chain([".xdfs-\u{fb06}aging", ".xdfs-\u{fb05}aging-1000", ".xdfs-\u{ff53}taging"])
-        {
-            assert!(is_reserved(name.as_bytes()), "{name}");
-        }
-        for name in [
-            "xdfs-staging",
-            ".xdfs-stagin",
-            ".xdfs-staging-",
-            ".xdfs-staging-x",
-            ".xdfs-staging0",
-            ".x",
-            "",
-            ".xdfs-\u{e9}",
-        ] {
-            assert!(!is_reserved(name.as_bytes()), "{name}");
-        }
-    }
 }

@@ -9,7 +9,7 @@
 //! - a path that ends in a slash names a directory and nothing else.
 
 use super::Root;
-use super::staging::is_reserved;
+use super::reserved::is_reserved;
 use crate::store::stream::{StreamSource, StreamStage};
 use crate::store::words::{self, Verb};
 use crate::store::{Base, Existing, FileKind, Kept, LocalStore, Result, Resume, Source, Stage, StageRequest, Store};
