@@ -435,6 +435,11 @@ impl Server {
                 let untold = std::mem::take(&mut self.refusals_untold);
                 (self.config.log)(&LogEvent::Limits { drops, untold });
             }
+            for export in &self.config.exports {
+                if let Some(text) = export.notice() {
+                    (self.config.log)(&LogEvent::Notice { export: export.name().to_owned(), text });
+                }
+            }
             self.end_expired_sessions();
             self.end_leaving_sessions(now);
             self.end_idle_sessions(now);

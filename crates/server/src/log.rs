@@ -72,6 +72,8 @@ pub enum LogEvent {
     /// What earlier servers left: part files that can be gone on with, their bytes, others, and those that were removed
     /// because they were too old.
     Recovered { parts: u64, bytes: u64, others: u64, expired: u64 },
+    /// Something about the directory of an export that whoever runs the server should hear.
+    Notice { export: String, text: String },
     /// The site's certificate runs out soon at `until` (UTC), or has run `out` and is shown on: who checks it refuses.
     Certificate { until: String, out: bool },
     /// The server takes no new connections and waits for so many sessions.
@@ -204,6 +206,7 @@ impl fmt::Display for LogEvent {
                 f,
                 "{parts} part file(s) can be gone on with ({bytes} bytes), {others} cannot, {expired} were too old and are removed"
             ),
+            Self::Notice { export, text } => write!(f, "export '{export}': {text}"),
             Self::Certificate { until, out: false } => write!(
                 f,
                 "the certificate runs out at {until} UTC; renew it, and send SIGHUP to the server to have it shown"

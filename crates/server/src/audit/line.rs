@@ -211,6 +211,7 @@ fn describe(event: &LogEvent) -> Option<(&'static str, Map<String, Value>)> {
         LogEvent::Recovered { parts, bytes, others, expired } => {
             ("recovered", json!({"parts": parts, "bytes": bytes, "others": others, "expired": expired}))
         }
+        LogEvent::Notice { export, text } => ("notice", json!({"export": export, "text": text})),
         LogEvent::Certificate { until, out } => {
             ("certificate", json!({"until": until, "state": if *out { "run out" } else { "runs out soon" }}))
         }

@@ -40,6 +40,11 @@ impl Export {
         self.store.recover(expired)
     }
 
+    /// What is to be logged about it; each is said once.
+    pub(crate) fn notice(&self) -> Option<String> {
+        self.store.notice()
+    }
+
     pub(super) fn store(&self) -> Arc<dyn Store> {
         Arc::clone(&self.store)
     }

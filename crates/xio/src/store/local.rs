@@ -43,6 +43,7 @@ use rustix::fs::{FileType, Stat};
 use staging::Staging;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use xdfs_proto::base::{Bugs, ErrorKind, RelPath};
 
 /// A directory tree. Cheap to clone: clones share the held directory.
@@ -217,6 +218,12 @@ impl Store for LocalStore {
     fn recover(&self, expired: i64) -> Recovered {
         // What may not be written is not cleaned up either.
         if self.writable { self.root.recover(expired) } else { Recovered::default() }
+    }
+
+    fn notice(&self) -> Option<String> {
+        let taken = &self.parts.staging.taken;
+        let why = taken.why.get().filter(|_| !taken.told.swap(true, Ordering::Relaxed))?;
+        Some(format!("files are staged beside their targets: {why}"))
     }
 
     fn stage(&self, request: &StageRequest) -> Result<Stage> {

@@ -288,6 +288,11 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         small::whole(&self.open(path)?, bytes_max, into)
     }
 
+    /// What whoever runs the program should hear about this store; each is said once.
+    fn notice(&self) -> Option<String> {
+        None
+    }
+
     /// Looks for what earlier attempts left, and removes what was last written before `expired` (seconds since 1970). May
     /// take long.
     fn recover(&self, _expired: i64) -> Recovered {

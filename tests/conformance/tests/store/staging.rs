@@ -114,28 +114,98 @@ fn no_path_leads_into_a_staging_directory_whatever_is_done() {
 }
 
 #[test]
-fn what_has_the_reserved_name_and_is_no_private_directory_is_refused_and_left_alone() {
+fn what_has_the_reserved_name_and_is_no_private_directory_is_left_alone_and_in_nobodys_way() {
     type Plant = fn(&Path);
-    let plants: [(&str, Plant); 3] = [
+    let plants: [(&str, Plant); 4] = [
         ("open", |at| {
             std::fs::create_dir(at).unwrap();
             std::fs::set_permissions(at, std::fs::Permissions::from_mode(0o777)).unwrap();
         }),
         ("link", |at| symlink("/tmp", at).unwrap()),
         ("file", |at| std::fs::write(at, b"planted").unwrap()),
+        ("other user", |at| {
+            std::fs::create_dir(at).unwrap();
+            std::os::unix::fs::chown(at, Some(65_534), None).expect("the tests of files of other users run as root");
+        }),
     ];
-    for (what, plant) in plants {
+    let own = format!("{STAGING}-{}", rustix::process::geteuid().as_raw());
+    for ((what, plant), both) in plants.into_iter().flat_map(|plant| [(plant, false), (plant, true)]) {
         let bench = LocalBench::on_tmpfs();
-        let staging = bench.scratch.path().join(STAGING);
-        plant(&staging);
-        let before = std::fs::symlink_metadata(&staging).unwrap();
-        let error = bench.store.stage(&request("x", Existing::Replace)).unwrap_err();
-        assert_eq!(error.kind, ErrorKind::Refused, "{what}: {error}");
-        assert!(error.message.contains(STAGING), "{what}: {error}");
-        let after = std::fs::symlink_metadata(&staging).unwrap();
-        assert_eq!((before.mode(), before.ino()), (after.mode(), after.ino()), "{what}");
-        assert_eq!(bench.names(), [STAGING.as_bytes().to_vec()], "{what}");
+        let top = bench.scratch.path();
+        let planted: Vec<&str> = [STAGING, &own].into_iter().take(1 + usize::from(both)).collect();
+        planted.iter().for_each(|name| plant(&top.join(name)));
+        let look = || -> Vec<(u32, u64, i64)> {
+            let look = |name: &&str| std::fs::symlink_metadata(top.join(name)).unwrap();
+            planted.iter().map(look).map(|found| (found.mode(), found.ino(), found.mtime_nsec())).collect()
+        };
+        let before = look();
+        bench.make_directory("d");
+        bench.put("d/x", b"old");
+        for name in ["d/x", "d/new"] {
+            let staged = stage(&bench, name);
+            let there = match both {
+                // Something of the same name, by the same rules.
+                true => top.join("d").join(STAGING),
+                false => top.join(&own),
+            };
+            assert_eq!(std::fs::read_dir(&there).unwrap().count(), 1, "{what}");
+            assert_eq!(mode_of(&there) & 0o777, 0o700, "{what}");
+            staged.write(b"new", 0).unwrap();
+            staged.commit(&commit(3)).unwrap();
+            assert_eq!(bench.content(name).unwrap(), b"new", "{what}");
+        }
+        if both {
+            // Directly in the top there is no other place.
+            let error = bench.store.stage(&request("x", Existing::Replace)).unwrap_err();
+            assert_eq!(error.kind, ErrorKind::Refused, "{what}: {error}");
+            assert!(error.message.contains(STAGING), "{what}: {error}");
+        }
+        assert_eq!(bench.store.notice().is_some(), both, "{what}");
+        assert_eq!(bench.store.notice(), None, "it is told once");
+        assert_eq!(look(), before, "{what}");
     }
+}
+
+#[test]
+fn who_may_change_a_directory_cannot_have_theirs_taken_for_one_without_owners() {
+    const OTHER: u32 = 65_533;
+    let bench = LocalBench::on_tmpfs();
+    let top = bench.scratch.path();
+    let theirs = |name: &str| {
+        std::fs::create_dir(top.join(name)).unwrap();
+        std::os::unix::fs::chown(top.join(name), Some(OTHER), None)
+            .expect("the tests of files of other users run as root");
+        std::fs::set_permissions(top.join(name), std::fs::Permissions::from_mode(0o700)).unwrap();
+    };
+    theirs(STAGING);
+    let over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            theirs("theirs");
+            // Whatever is made to find out is exchanged at once.
+            while !over.load(std::sync::atomic::Ordering::Relaxed) {
+                for entry in std::fs::read_dir(top).unwrap().flatten() {
+                    let (name, theirs_at) = (entry.file_name().into_string().unwrap(), top.join("theirs"));
+                    let exchange = rustix::fs::RenameFlags::EXCHANGE;
+                    let at = rustix::fs::CWD;
+                    if name.len() > STAGING.len() + 20
+                        && rustix::fs::renameat_with(at, entry.path(), at, &theirs_at, exchange).is_ok()
+                    {
+                        std::fs::remove_dir(&theirs_at).or_else(|_| std::fs::remove_file(&theirs_at)).unwrap();
+                        theirs("theirs");
+                    }
+                }
+            }
+        });
+        let used = (0..2000).any(|_| {
+            let staged = bench.store.stage(&request("x", Existing::Replace));
+            let used = std::fs::read_dir(top.join(STAGING)).unwrap().next().is_some();
+            drop(staged);
+            used
+        });
+        over.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert!(!used, "a part file is in a directory of another user");
+    });
 }
 
 #[test]

@@ -14,7 +14,7 @@ use rustix::fs::{FlockOperation, Mode};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
 
 /// A directory that keeps vanishing between two calls is removed by other programs as fast as it is made.
@@ -73,6 +73,15 @@ pub(super) struct Staging {
     top: Arc<Mutex<Weak<StagingDirectory>>>,
     /// Files are made without a name first, where the file system has such files.
     pub(super) unnamed: bool,
+    /// Why there is no staging directory at the top, once that was found out.
+    pub(super) taken: Arc<Taken>,
+}
+
+/// What whoever runs the program should hear once.
+#[derive(Debug, Default)]
+pub(super) struct Taken {
+    pub(super) why: OnceLock<String>,
+    pub(super) told: AtomicBool,
 }
 
 /// A part file that was asked for.
@@ -85,7 +94,7 @@ pub(super) enum PartFile {
 
 impl Staging {
     pub(super) fn new(root: &Arc<Root>) -> Self {
-        Self { root: Arc::clone(root), top: Arc::default(), unnamed: true }
+        Self { root: Arc::clone(root), top: Arc::default(), unnamed: true, taken: Arc::default() }
     }
 
     /// Makes the part file `name` for a target in `parent`.
@@ -115,6 +124,12 @@ impl Staging {
         match within(|| self.top(), link) {
             // The top cannot be written to, or is on another file system.
             Err(NoStaging::Errno(_)) => within(|| beside(parent), link),
+            // What somebody else put there is not used, and keeps nobody from writing elsewhere.
+            Err(NoStaging::Foreign(why)) => {
+                // The first reason is as good as a later one.
+                let _ = self.taken.why.set(why);
+                within(|| beside(parent), link)
+            }
             linked => linked,
         }
     }
