@@ -117,7 +117,7 @@ impl Directories {
         chain.any(|directory| directory.lost)
     }
 
-    #[cfg(test)]
+    /// Directories that are not complete.
     pub(super) fn len(&self) -> usize {
         self.all.len()
     }

@@ -291,20 +291,20 @@ impl Course for Download {
                     return Ok(Turn::Taken);
                 };
                 let call = Call::List { path: &path, wanted: self.wanted(), cursor: &cursor.clone() };
-                self.desk.ask_last(session, &call, LIST_ROOM, task)
+                Ok(self.desk.ask_last(session, &call, LIST_ROOM, task))
             }
             Task::Entry(entry) => self.entry(session, observer, entry),
             Task::Check { ref entry, .. } => {
                 let path = entry.path.clone();
-                self.desk.ask(session, &Call::Hash { path: &path, offset: 0, length: None }, task)
+                Ok(self.desk.ask(session, &Call::Hash { path: &path, offset: 0, length: None }, task))
             }
             Task::Xattrs { ref path, room } => {
                 let path = path.clone();
-                self.desk.ask_last(session, &Call::XattrNames { path: &path }, room, task)
+                Ok(self.desk.ask_last(session, &Call::XattrNames { path: &path }, room, task))
             }
             Task::Xattr { ref path, ref name, room } => {
                 let (path, name) = (path.clone(), name.clone());
-                self.desk.ask_last(session, &Call::XattrValue { path: &path, name: &name }, room, task)
+                Ok(self.desk.ask_last(session, &Call::XattrValue { path: &path, name: &name }, room, task))
             }
             Task::Finish(id) => {
                 self.finish(observer, id);
@@ -456,6 +456,6 @@ impl Download {
         let (path, wanted) = (entry.path.clone(), Wanted::MODE.and(Wanted::SIZE).and(Wanted::MODIFIED));
         // Its size is at most that of a batch.
         let most = entry.source.size as u32;
-        self.desk.ask(session, &Call::Get { path: &path, wanted, most }, Task::Entry(entry))
+        Ok(self.desk.ask(session, &Call::Get { path: &path, wanted, most }, Task::Entry(entry)))
     }
 }

@@ -172,7 +172,7 @@ impl Course for Upload {
                 let wanted = if keep.owners { wanted.and(Wanted::OWNER) } else { wanted };
                 let wanted = if keep.owners && !keep.numeric { wanted.and(Wanted::NAMES) } else { wanted };
                 let cursor = cursor.clone();
-                self.desk.ask_last(session, &Call::List { path: &path, wanted, cursor: &cursor }, LIST_ROOM, task)
+                Ok(self.desk.ask_last(session, &Call::List { path: &path, wanted, cursor: &cursor }, LIST_ROOM, task))
             }
             Task::Make(id) => self.make(session, id),
             Task::Entry(entry) => self.entry(session, observer, entry),
@@ -184,7 +184,7 @@ impl Course for Upload {
             Task::ClearEmpty(entry) => self.clear_empty(session, entry),
             Task::Check { ref entry, .. } => {
                 let path = entry.path.clone();
-                self.desk.ask(session, &Call::Hash { path: &path, offset: 0, length: None }, task)
+                Ok(self.desk.ask(session, &Call::Hash { path: &path, offset: 0, length: None }, task))
             }
             Task::Look(ref entry) => {
                 let path = entry.path.clone();
@@ -193,12 +193,12 @@ impl Course for Upload {
                     NodeKind::Symlink => Wanted::TARGET,
                     _ => Wanted::SIZE.and(Wanted::MODIFIED).and(Wanted::DEVICE),
                 };
-                self.desk.ask(session, &Call::Stat { path: &path, wanted }, task)
+                Ok(self.desk.ask(session, &Call::Stat { path: &path, wanted }, task))
             }
             Task::Time(ref path, modified) => {
                 let path = path.clone();
                 let call = Call::SetTimes { path: &path, modified: Some(NewTime::At(modified)), accessed: None };
-                self.desk.ask(session, &call, task)
+                Ok(self.desk.ask(session, &call, task))
             }
             Task::Extras(entry) => self.extras_alone(session, entry),
             Task::Extra | Task::Step => Ok(Turn::Taken),
@@ -281,17 +281,17 @@ impl Upload {
 
     /// Calls and bytes of what [`Self::make_above`] would add; none where that is more than fits in front of something else: then
     /// the outermost ones are on their way, and have to be there first.
-    fn above(&mut self, session: &Session, id: DirectoryId) -> Flow<Option<(usize, usize)>> {
+    fn above(&mut self, session: &Session, id: DirectoryId) -> Option<(usize, usize)> {
         let missing = self.books.directories.missing(id);
         let of = |this: &Self, id: &DirectoryId| this.books.directories.get(*id).map_or((0, 0), Directory::making);
         let add = |sum: (usize, usize), one: (usize, usize)| (sum.0 + one.0, sum.1 + one.1);
         let (calls, bytes) = missing.iter().map(|id| of(self, id)).fold((0, 0), add);
         let most = session.batch_bytes_max() / 4;
         if calls <= ABOVE_MAX && bytes <= most {
-            return Ok(Some((calls, bytes)));
+            return Some((calls, bytes));
         }
         if self.desk.flight.is_empty() {
-            self.desk.flush(session)?;
+            self.desk.flush(session);
             let mut sum = 0;
             for (index, id) in missing.iter().take(ABOVE_MAX).enumerate() {
                 sum += of(self, id).1;
@@ -300,17 +300,17 @@ impl Upload {
                 }
                 self.make_one(*id);
             }
-            self.desk.flush(session)?;
+            self.desk.flush(session);
         }
-        Ok(None)
+        None
     }
 
     fn make(&mut self, session: &Session, id: DirectoryId) -> Flow<Turn<Task>> {
         if self.options.dry_run {
             return Ok(Turn::Taken);
         }
-        let Some((calls, bytes)) = self.above(session, id)? else { return Ok(Turn::Later(Task::Make(id))) };
-        if !self.desk.make_room(session, calls, bytes, 0)? {
+        let Some((calls, bytes)) = self.above(session, id) else { return Ok(Turn::Later(Task::Make(id))) };
+        if !self.desk.make_room(session, calls, bytes, 0) {
             return Ok(Turn::Later(Task::Make(id)));
         }
         self.make_above(id);
@@ -393,7 +393,7 @@ impl Upload {
         }
         // What was locked all the time had nothing put into it.
         let unlocked = directory.locked && directory.made;
-        let above = if directory.locked { Some((0, 0)) } else { self.above(session, id)? };
+        let above = if directory.locked { Some((0, 0)) } else { self.above(session, id) };
         let Some((calls, bytes)) = above else { return Ok(Turn::Later(Task::Finish(id))) };
         let node = RelPath::parse(&directory.path).ok().and_then(|path| self.store.node(&path).ok());
         let mut extras = node.as_ref().map(|node| self.extras(&directory.path, node)).unwrap_or_default();
@@ -412,7 +412,7 @@ impl Upload {
             calls + 1 + extras.count(),
             2 * directory.path.len() + bytes + extras.bytes(directory.path.len()),
             0,
-        )? {
+        ) {
             return Ok(Turn::Later(Task::Finish(id)));
         }
         if !directory.locked {

@@ -1,7 +1,7 @@
 //! A tree whose session is lost on the way, and a source that changes while it is copied.
 
 use std::time::{Duration, SystemTime};
-use xdfs_client::tree::{Ended, Summary, TreeOptions, Upload};
+use xdfs_client::tree::{Download, Ended, Summary, TreeOptions, Upload};
 use xdfs_client::{ConnectOptions, Session};
 use xdfs_xio::store::LocalStore;
 
@@ -39,6 +39,62 @@ fn what_was_under_way_when_a_session_was_lost_is_not_taken_for_what_was_there_be
         let ended = upload.run(&serving.connect(1), &mut heard);
         assert!(matches!(ended, Ended::Complete(Summary { files: 1, failed: 0, .. })), "{ended:?}");
         assert!(serving.directory.read("copy/f") == new, "{length} {checksum}");
+    }
+}
+
+const SMALL: usize = 700;
+
+fn name(number: usize) -> String {
+    format!("d{}/f{number}", number % 7)
+}
+
+/// A loss may be found out by an answer, or by whoever wants to send more: no name is forgotten over it.
+#[test]
+fn no_name_is_forgotten_when_a_session_is_lost_at_any_byte() {
+    let serving = Serving::start();
+    let source = Scratch::new();
+    for number in 0..SMALL {
+        let content = pattern(3_000 + number, number as u64);
+        source.write(&format!("tree/{}", name(number)), &content);
+        serving.directory.write(&format!("source/{}", name(number)), &content);
+    }
+    for round in 0..40 {
+        let at = 60_000 * round + 7_000;
+        let middle = Middle::before(&serving.address);
+        let through = ConnectOptions { address: middle.address.clone(), ..serving.options(1) };
+        let lost = |way| {
+            middle.act(Act::End { way, at, how: Cut::Rst });
+            Session::connect(&through).unwrap()
+        };
+        let whole = |ended, told: &Heard| {
+            assert!(
+                matches!(ended, Ended::Complete(Summary { failed: 0, .. })),
+                "{ended:?}, cut at {at}, {:?}",
+                told.failed
+            );
+        };
+        let target = Scratch::new();
+        std::fs::create_dir(target.file("copy")).unwrap();
+        let store = LocalStore::open_root(&target.file("copy"), true).unwrap();
+        let mut download = Download::new(store, "data/source", true, TreeOptions::default());
+        let mut heard = Heard::default();
+        match download.run(&lost(Way::Down), &mut heard) {
+            Ended::Lost(_) => whole(download.run(&serving.connect(1), &mut heard), &heard),
+            ended => whole(ended, &heard),
+        }
+        let missing: Vec<_> =
+            (0..SMALL).map(name).filter(|name| !target.file(&format!("copy/{name}")).exists()).collect();
+        assert!(missing.is_empty(), "down, cut at {at}: {} such as {}", missing.len(), missing[0]);
+
+        let mut upload = upload(&source, TreeOptions::default());
+        match upload.run(&lost(Way::Up), &mut heard) {
+            Ended::Lost(_) => whole(upload.run(&serving.connect(1), &mut heard), &heard),
+            ended => whole(ended, &heard),
+        }
+        let missing: Vec<_> =
+            (0..SMALL).map(name).filter(|name| !serving.directory.file(&format!("copy/{name}")).exists()).collect();
+        assert!(missing.is_empty(), "up, cut at {at}: {} such as {}", missing.len(), missing[0]);
+        std::fs::remove_dir_all(serving.directory.file("copy")).unwrap();
     }
 }
 

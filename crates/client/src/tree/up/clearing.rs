@@ -42,7 +42,7 @@ impl Upload {
 
     /// Removes the directory that is in the place of an entry, once nothing is on its way that empties it.
     pub(super) fn clear_empty(&mut self, session: &Session, entry: Entry) -> Flow<Turn<Task>> {
-        self.desk.flush(session)?;
+        self.desk.flush(session);
         if self.desk.has_calls() {
             return Ok(Turn::Later(Task::ClearEmpty(entry)));
         }
@@ -57,8 +57,8 @@ impl Upload {
         call: &Call<'_>,
         task: impl Fn(Entry) -> Task,
     ) -> Flow<Turn<Task>> {
-        let Some((calls, bytes)) = self.above(session, entry.directory)? else { return Ok(Turn::Later(task(entry))) };
-        if !self.desk.make_room(session, calls + 1, bytes + entry.path.len(), 0)? {
+        let Some((calls, bytes)) = self.above(session, entry.directory) else { return Ok(Turn::Later(task(entry))) };
+        if !self.desk.make_room(session, calls + 1, bytes + entry.path.len(), 0) {
             return Ok(Turn::Later(task(entry)));
         }
         self.make_above(entry.directory);
@@ -80,7 +80,7 @@ impl Upload {
     /// Unlocks a directory that may not be listed, before `task` lists it.
     pub(super) fn open_closed(&mut self, session: &Session, id: DirectoryId, task: Task) -> Flow<Turn<Task>> {
         if self.desk.has_calls() {
-            self.desk.flush(session)?;
+            self.desk.flush(session);
             return Ok(Turn::Later(task));
         }
         self.desk.tasks.push(task);
@@ -105,7 +105,7 @@ impl Upload {
             }
             Task::RemoveEmpty { path, unlock } => {
                 // What was in it has to be gone.
-                self.desk.flush(session)?;
+                self.desk.flush(session);
                 if self.desk.has_calls() {
                     return Ok(Turn::Later(task));
                 }
@@ -116,14 +116,14 @@ impl Upload {
                 let (path, cursor, unlock) = (path.clone(), cursor.clone(), *unlock);
                 if unlock {
                     // An empty batch takes both.
-                    self.desk.flush(session)?;
+                    self.desk.flush(session);
                     if !self.desk.filling.is_empty() {
                         return Ok(Turn::Later(task));
                     }
                     self.unlock(&path);
                 }
                 let call = Call::List { path: &path, wanted: Wanted::NOTHING, cursor: &cursor };
-                self.desk.ask_last(session, &call, LIST_ROOM, task)
+                Ok(self.desk.ask_last(session, &call, LIST_ROOM, task))
             }
             _ => Ok(Turn::Taken),
         }
@@ -131,7 +131,7 @@ impl Upload {
 
     fn remove_in(&mut self, session: &Session, call: &Call<'_>, unlock: bool, task: Task) -> Flow<Turn<Task>> {
         let path = call.path();
-        if !self.desk.make_room(session, 2, 2 * path.len(), 0)? {
+        if !self.desk.make_room(session, 2, 2 * path.len(), 0) {
             return Ok(Turn::Later(task));
         }
         if unlock {

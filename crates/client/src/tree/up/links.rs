@@ -132,7 +132,7 @@ impl Upload {
                 let (first, path, wanted) = (link.first.clone(), link.path.clone(), Wanted::INODE);
                 let (one, other) = (Call::Stat { path: &first, wanted }, Call::Stat { path: &path, wanted });
                 // In one batch, so that both answers come one after the other.
-                if !self.desk.make_room(session, 2, first.len() + path.len(), one.room() + other.room())? {
+                if !self.desk.make_room(session, 2, first.len() + path.len(), one.room() + other.room()) {
                     return Ok(Turn::Later(task));
                 }
                 self.desk.filling.push(&one, Task::LinkFirst);
@@ -144,7 +144,7 @@ impl Upload {
                 let Some(node) = RelPath::parse(&path).ok().and_then(|at| self.store.node(&at).ok()) else {
                     return Ok(Turn::Taken);
                 };
-                if !self.desk.make_room(session, 2, 2 * path.len(), 0)? {
+                if !self.desk.make_room(session, 2, 2 * path.len(), 0) {
                     return Ok(Turn::Later(task));
                 }
                 if mode {
@@ -168,10 +168,10 @@ impl Upload {
             return Ok(Turn::Taken);
         }
         if link.replace == Replace::Directory && self.desk.has_calls() {
-            self.desk.flush(session)?;
+            self.desk.flush(session);
             return Ok(Turn::Later(Task::Link(link)));
         }
-        if !self.desk.make_room(session, 3, first.len() + 3 * path.len(), 0)? {
+        if !self.desk.make_room(session, 3, first.len() + 3 * path.len(), 0) {
             return Ok(Turn::Later(Task::Link(link)));
         }
         if link.unlock {

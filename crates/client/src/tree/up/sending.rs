@@ -21,7 +21,7 @@ impl Upload {
         observer: &mut dyn Observer,
         mut entry: Entry,
     ) -> Flow<Turn<Task>> {
-        let Some((calls, bytes)) = self.above(session, entry.directory)? else {
+        let Some((calls, bytes)) = self.above(session, entry.directory) else {
             return Ok(Turn::Later(Task::Entry(entry)));
         };
         if entry.node.size > self.desk.content_max(session, entry.path.len(), bytes) {
@@ -29,7 +29,7 @@ impl Upload {
         }
         let extras = self.few(&mut entry);
         let size = entry.path.len() + entry.node.size as usize + bytes + extras.bytes(entry.path.len());
-        if !self.desk.make_room(session, calls + 1 + extras.count(), size, 0)? {
+        if !self.desk.make_room(session, calls + 1 + extras.count(), size, 0) {
             return Ok(Turn::Later(Task::Entry(entry)));
         }
         let read = parse(&entry.path)
@@ -103,12 +103,12 @@ impl Upload {
                 return Ok(Turn::Taken);
             }
         };
-        let Some((calls, bytes)) = self.above(session, entry.directory)? else {
+        let Some((calls, bytes)) = self.above(session, entry.directory) else {
             return Ok(Turn::Later(Task::Entry(entry)));
         };
         let extras = self.few(&mut entry);
         let size = 2 * entry.path.len() + text.len() + bytes + extras.bytes(entry.path.len());
-        if !self.desk.make_room(session, calls + 2 + extras.count(), size, 0)? {
+        if !self.desk.make_room(session, calls + 2 + extras.count(), size, 0) {
             return Ok(Turn::Later(Task::Entry(entry)));
         }
         self.make_above(entry.directory);
@@ -120,12 +120,12 @@ impl Upload {
     }
 
     pub(super) fn special(&mut self, session: &Session, mut entry: Entry) -> Flow<Turn<Task>> {
-        let Some((calls, bytes)) = self.above(session, entry.directory)? else {
+        let Some((calls, bytes)) = self.above(session, entry.directory) else {
             return Ok(Turn::Later(Task::Entry(entry)));
         };
         let extras = self.few(&mut entry);
         let size = 2 * entry.path.len() + bytes + extras.bytes(entry.path.len());
-        if !self.desk.make_room(session, calls + 2 + extras.count(), size, 0)? {
+        if !self.desk.make_room(session, calls + 2 + extras.count(), size, 0) {
             return Ok(Turn::Later(Task::Entry(entry)));
         }
         self.make_above(entry.directory);
@@ -161,7 +161,7 @@ impl Upload {
                 continue;
             }
             // From the beginning again: to set twice does no harm.
-            if !self.desk.make_room(session, extras.count(), bytes, 0)? {
+            if !self.desk.make_room(session, extras.count(), bytes, 0) {
                 return Ok(Turn::Later(Task::Extras(entry)));
             }
             extras.push(&mut self.desk.filling, &entry.path);
