@@ -87,16 +87,16 @@ pub(crate) struct Signals {
 
 /// Tells the waiting thread that the work has ended, when it goes: a panic drops it, too.
 #[derive(Debug)]
-pub(crate) struct Teller(Alarm);
+pub(crate) struct CompletionGuard(Notifier);
 
 /// Tells the waiting thread one thing.
 #[derive(Debug)]
-pub(crate) struct Alarm {
+pub(crate) struct Notifier {
     waker: UnixStream,
     flag: StopFlag,
 }
 
-impl Alarm {
+impl Notifier {
     /// Tells it, once.
     pub(crate) fn raise(&self) {
         if !self.flag.swap(true, Ordering::AcqRel) {
@@ -139,18 +139,18 @@ impl Signals {
     }
 
     /// For the thread that does the work.
-    pub(crate) fn teller(&self) -> Result<Teller, Failure> {
-        self.alarm(0).map(Teller)
+    pub(crate) fn teller(&self) -> Result<CompletionGuard, Failure> {
+        self.alarm(0).map(CompletionGuard)
     }
 
     /// For whoever finds that the audit log cannot be written.
-    pub(crate) fn log_alarm(&self) -> Result<Alarm, Failure> {
+    pub(crate) fn log_alarm(&self) -> Result<Notifier, Failure> {
         self.alarm(5)
     }
 
-    fn alarm(&self, index: usize) -> Result<Alarm, Failure> {
+    fn alarm(&self, index: usize) -> Result<Notifier, Failure> {
         let waker = self.waker.try_clone().map_err(cannot_register)?;
-        Ok(Alarm { waker, flag: Arc::clone(&self.asked[index].1) })
+        Ok(Notifier { waker, flag: Arc::clone(&self.asked[index].1) })
     }
 
     /// The next thing that was asked.
@@ -166,7 +166,7 @@ impl Signals {
     }
 }
 
-impl Drop for Teller {
+impl Drop for CompletionGuard {
     fn drop(&mut self) {
         self.0.raise();
     }

@@ -5,7 +5,7 @@
 use crate::options::ConnectOptions;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use xdfs_engine::opening::{ClientOpened, ClientOpening, ClientStep, Wishes};
+use xdfs_engine::opening::{ClientOpened, ClientOpening, ClientStep, SessionRequest};
 use xdfs_proto::base::{Error, ErrorKind, Instant, Suite};
 use xdfs_proto::wire::Event;
 use xdfs_proto::wire::handshake::Open;
@@ -59,9 +59,9 @@ impl Offer {
 }
 
 /// Knows no server at all.
-pub(crate) struct Nobody;
+pub(crate) struct TrustsNothing;
 
-impl HostCheck for Nobody {
+impl HostCheck for TrustsNothing {
     fn check(&self, host: &str, port: u16, shown: &Shown) -> Result<(), Error> {
         let text = format!("the key of {host}:{port} ({}) is not known here", shown.fingerprint);
         Err(Error::new(ErrorKind::Refused, text))
@@ -103,13 +103,13 @@ pub(crate) fn open(
     let (opening, step) = ClientOpening::start(wishes(options, first)?)?;
     let until = dispatch.now().after(options.deadline);
     let mut carrying =
-        Carrying { dispatch: &mut dispatch, socket, opening, options, until, answered: false, ahead: None };
+        Connecting { dispatch: &mut dispatch, socket, opening, options, until, answered: false, ahead: None };
     let opened = carrying.run(step)?;
     let detached = dispatch.detach(socket, &mut Vec::new());
     Ok(Connected { dispatch, link: detached.link, unread: detached.unread, opened })
 }
 
-fn wishes(options: &ConnectOptions, first: Option<(Event, Vec<u8>)>) -> Result<Wishes, Error> {
+fn wishes(options: &ConnectOptions, first: Option<(Event, Vec<u8>)>) -> Result<SessionRequest, Error> {
     let suites = options.suites.clone().unwrap_or_else(fast_suites);
     let open = Open {
         prefaces: [0; 16],
@@ -127,7 +127,7 @@ fn wishes(options: &ConnectOptions, first: Option<(Event, Vec<u8>)>) -> Result<W
         options: Vec::new(),
         first,
     };
-    Ok(Wishes {
+    Ok(SessionRequest {
         open,
         host: options.host.clone(),
         certificates: options.certificates.clone(),
@@ -152,7 +152,7 @@ fn fast_suites() -> Vec<Suite> {
 }
 
 /// An opening under way.
-struct Carrying<'a> {
+struct Connecting<'a> {
     dispatch: &'a mut Dispatcher,
     socket: SocketId,
     opening: ClientOpening,
@@ -164,7 +164,7 @@ struct Carrying<'a> {
     ahead: Option<JoinHandle<Stretched>>,
 }
 
-impl Carrying<'_> {
+impl Connecting<'_> {
     fn run(&mut self, step: ClientStep) -> Result<Box<ClientOpened>, Error> {
         let mut step = step;
         self.dispatch.submit(Op::Connect { socket: self.socket });

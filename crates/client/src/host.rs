@@ -1,18 +1,18 @@
 //! What a pipeline asks of the client: targets of downloads, and somebody who waits for outcomes.
 
 use crate::calls::Queue;
-use crate::ends::Target;
+use crate::endpoints::Target;
 use crate::joining::Joiner;
 use crate::options::Verify;
-use crate::teller::Teller;
+use crate::callback::Callback;
 use crate::transfer::{RemoteFile, Report};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 use xdfs_engine::host::{Host, Job, Opened, Staged};
-use xdfs_engine::mail::{Command, Mail};
-use xdfs_engine::transfer::Tally;
+use xdfs_engine::mailbox::{Command, Message};
+use xdfs_engine::transfer::TransferStats;
 use xdfs_proto::base::{Error, ErrorKind, Level, OperationId, PipelineId};
 use xdfs_proto::session::{Committed, SessionEvent, SessionLimits};
 use xdfs_proto::wire::control::Grant;
@@ -28,7 +28,7 @@ pub(crate) struct Pending {
     pub resumed: Arc<AtomicU64>,
     /// Upload: version of what it replaces.
     pub replaces: Arc<OnceLock<Vec<u8>>>,
-    pub outcome: Teller<Report>,
+    pub outcome: Callback<Report>,
     pub moved: Arc<AtomicU64>,
     pub started: Instant,
     pub level: Level,
@@ -39,7 +39,7 @@ pub(crate) struct Pending {
 
 impl Pending {
     /// Whoever waits, from now on, for what `request` asks for.
-    pub(crate) fn new(request: &Request, target: Option<Target>, resume: bool, outcome: Teller<Report>) -> Self {
+    pub(crate) fn new(request: &Request, target: Option<Target>, resume: bool, outcome: Callback<Report>) -> Self {
         Self {
             target,
             transfer: request.transfer,
@@ -103,7 +103,7 @@ impl Registry {
             return;
         }
         for pending in std::mem::take(&mut *self.pending()).into_values() {
-            pending.outcome.tell(Err(error.clone()));
+            pending.outcome.complete(Err(error.clone()));
         }
     }
 }
@@ -181,7 +181,7 @@ impl Host for ClientHost {
             }
             Err(error) => {
                 if let Some(one) = pending.remove(&ticket) {
-                    one.outcome.tell(Err(error));
+                    one.outcome.complete(Err(error));
                 }
             }
         }
@@ -193,7 +193,7 @@ impl Host for ClientHost {
         }
     }
 
-    fn settled(&mut self, operation: OperationId, outcome: Result<Committed, Error>, tally: Tally) {
+    fn settled(&mut self, operation: OperationId, outcome: Result<Committed, Error>, tally: TransferStats) {
         if let Some(ticket) = self.calls.remove(&operation) {
             self.joiner.calls.leave(ticket, outcome.map(drop));
             return self.close_when_drained();
@@ -216,7 +216,7 @@ impl Host for ClientHost {
             remote: pending.remote,
             resumed: pending.resumed.load(Ordering::Relaxed),
         });
-        pending.outcome.tell(report);
+        pending.outcome.complete(report);
         self.close_when_drained();
     }
 
@@ -238,7 +238,7 @@ impl Host for ClientHost {
             }
             SessionEvent::ChannelLost { .. } if self.replacements > 0 => {
                 self.replacements -= 1;
-                self.joiner.tell(Mail::Command(Command::WantChannels(1)));
+                self.joiner.tell(Message::Command(Command::WantChannels(1)));
             }
             SessionEvent::ChannelsGranted(grant) => Joiner::start(&self.joiner, grant),
             SessionEvent::Draining { .. } => {
@@ -263,7 +263,7 @@ impl ClientHost {
         let idle = || self.registry.pending().is_empty() && self.joiner.calls.is_empty();
         if draining && self.joiner.posts.len() > 1 && idle() {
             for post in &self.joiner.posts {
-                let _ = post.try_send(Mail::Command(Command::Close));
+                let _ = post.try_send(Message::Command(Command::Close));
             }
         }
     }

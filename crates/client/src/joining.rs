@@ -2,14 +2,14 @@
 //! channels that are up; nobody waits for the last one.
 
 use crate::calls::Queue;
-use crate::transfer::PumpPost;
+use crate::transfer::PumpSender;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
-use xdfs_engine::group::GroupChannel;
-use xdfs_engine::mail::{Command, Mail};
+use xdfs_engine::pipeline::PipelineChannel;
+use xdfs_engine::mailbox::{Command, Message};
 use xdfs_engine::opening::{ClientJoining, Step};
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, PipelineId, SessionId};
 use xdfs_proto::wire::control::ChannelGrant;
@@ -37,7 +37,7 @@ pub(crate) struct Access {
 pub(crate) struct Joiner {
     access: Access,
     /// The mailboxes of the pipelines.
-    pub posts: Vec<PumpPost>,
+    pub posts: Vec<PumpSender>,
     /// Calls under way: a pipeline takes part in them from its first channel on.
     pub calls: Queue,
     pub joined: AtomicUsize,
@@ -47,7 +47,7 @@ pub(crate) struct Joiner {
 }
 
 /// A channel on its way.
-struct Coming {
+struct PendingChannel {
     channel: ChannelId,
     joining: ClientJoining,
     first: Option<(Vec<u8>, usize)>,
@@ -58,14 +58,14 @@ struct Coming {
 
 impl Joiner {
     /// Channel 1 is up; the others go to these mailboxes.
-    pub(crate) fn new(access: Access, posts: Vec<PumpPost>) -> Self {
+    pub(crate) fn new(access: Access, posts: Vec<PumpSender>) -> Self {
         let (joined, stopped, failure) = (AtomicUsize::new(1), AtomicBool::new(false), Mutex::new(None));
         let calls = Queue::new(posts.len() as u8);
         Self { access, posts, calls, joined, stopped, failure }
     }
 
     /// A letter to the first pipeline. Sent without waiting: this may run on that pipeline's own thread.
-    pub(crate) fn tell(&self, mail: Mail<Link>) {
+    pub(crate) fn tell(&self, mail: Message<Link>) {
         if let Some(post) = self.posts.first() {
             let _ = post.try_send(mail);
         }
@@ -75,7 +75,7 @@ impl Joiner {
     pub(crate) fn tell_others(&self, failed: PipelineId, error: &Error) {
         for (index, post) in self.posts.iter().enumerate() {
             if index != usize::from(failed.0) {
-                let _ = post.send(Mail::Command(Command::Abandon(error.clone())));
+                let _ = post.send(Message::Command(Command::Abandon(error.clone())));
             }
         }
     }
@@ -101,7 +101,7 @@ impl Joiner {
         let resources = |error: std::io::Error| Error::new(ErrorKind::Resources, format!("cannot join: {error}"));
         let mut dispatch = Dispatcher::new().map_err(resources)?;
         let mut left = (grant.first..grant.first + grant.count).filter(|channel| *channel > 1);
-        let mut coming: BTreeMap<SocketId, Coming> = BTreeMap::new();
+        let mut coming: BTreeMap<SocketId, PendingChannel> = BTreeMap::new();
         let until = dispatch.now().after(self.access.deadline);
         loop {
             while coming.len() < AT_A_TIME && !self.stopped.load(Ordering::Relaxed) {
@@ -124,7 +124,7 @@ impl Joiner {
         }
     }
 
-    fn begin(&self, channel: ChannelId, grant: &ChannelGrant) -> Result<(Link, Coming), Error> {
+    fn begin(&self, channel: ChannelId, grant: &ChannelGrant) -> Result<(Link, PendingChannel), Error> {
         let Access { address, transport, session, secret, key_limits, .. } = &self.access;
         let keys = ChannelKeys::derive(secret, &Grant::new(&grant.secret), *session, channel)?;
         let keys = keys.for_role(Role::Client);
@@ -138,13 +138,13 @@ impl Joiner {
             .map_err(|error| Error::new(ErrorKind::ConnectionLost, error.to_string()))?;
         let sealer = Sealer::new(keys.seal, *key_limits)?;
         let opener = Opener::new(keys.open, *key_limits)?;
-        Ok((link, Coming { channel, joining, first, want: 0, sealer, opener }))
+        Ok((link, PendingChannel { channel, joining, first, want: 0, sealer, opener }))
     }
 
     fn advance(
         &self,
         dispatch: &mut Dispatcher,
-        coming: &mut BTreeMap<SocketId, Coming>,
+        coming: &mut BTreeMap<SocketId, PendingChannel>,
         completion: Completion<Link>,
     ) {
         match completion {
@@ -188,11 +188,11 @@ impl Joiner {
         }
     }
 
-    fn hand_over(&self, dispatch: &mut Dispatcher, coming: &mut BTreeMap<SocketId, Coming>, socket: SocketId) {
+    fn hand_over(&self, dispatch: &mut Dispatcher, coming: &mut BTreeMap<SocketId, PendingChannel>, socket: SocketId) {
         let Some(one) = coming.remove(&socket) else { return };
         let detached = dispatch.detach(socket, &mut Vec::new());
         let pipeline = usize::from(one.channel.0.saturating_sub(1)) % self.posts.len().max(1);
-        let channel = GroupChannel {
+        let channel = PipelineChannel {
             channel: one.channel,
             link: detached.link,
             unread: detached.unread,
@@ -202,7 +202,7 @@ impl Joiner {
             farewell: None,
         };
         // A pipeline that has ended wants no more channels.
-        if self.posts[pipeline].send(Mail::Attach(Box::new(channel))).is_ok() {
+        if self.posts[pipeline].send(Message::Attach(Box::new(channel))).is_ok() {
             // After the letter, so that whoever waits for it cannot close the session in front of it.
             self.joined.fetch_add(1, Ordering::Relaxed);
             self.calls.opened(pipeline);

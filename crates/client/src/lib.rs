@@ -53,7 +53,7 @@
 
 mod calls;
 mod connect;
-mod ends;
+mod endpoints;
 mod host;
 pub mod identity;
 mod joining;
@@ -62,14 +62,14 @@ mod options;
 mod pipelines;
 mod requests;
 mod session;
-mod teller;
+mod callback;
 mod transfer;
 pub mod tree;
 pub mod trust;
 
 pub use calls::{Batch, Facts, Page, Pages, PendingReply, Reply, failed};
 pub use connect::{Offer, was_lost_in_opening};
-pub use ends::{Content, Payload, Staging, Target};
+pub use endpoints::{Content, Payload, Staging, Target};
 pub use journal::{authenticated, use_journal_key};
 pub use options::{ConnectOptions, GetOptions, PutOptions, Verify};
 pub use session::{Session, SessionFacts};

@@ -1,6 +1,6 @@
 //! How to connect, and how one transfer is to be made.
 
-use crate::connect::{Nobody, Offer};
+use crate::connect::{TrustsNothing, Offer};
 use std::sync::Arc;
 use std::time::Duration;
 use xdfs_engine::pump::DiskMode;
@@ -64,7 +64,7 @@ impl ConnectOptions {
             address,
             host,
             port,
-            host_check: Arc::new(Nobody),
+            host_check: Arc::new(TrustsNothing),
             certificates: Certificates::Raw,
             user: String::new(),
             offers: vec![Offer::Anonymous],

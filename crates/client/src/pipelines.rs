@@ -12,11 +12,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use xdfs_engine::blocking::Blocking;
 use xdfs_engine::bounds;
-use xdfs_engine::group::{Group, GroupChannel};
+use xdfs_engine::pipeline::{Pipeline, PipelineChannel};
 use xdfs_engine::host::Ending;
-use xdfs_engine::mail::{Command, Mail, Post};
+use xdfs_engine::mailbox::{Command, Message, MailboxSender};
 use xdfs_engine::pump::{DiskMode, Parts, Pump};
-use xdfs_engine::schedule::Share;
+use xdfs_engine::schedule::QuotaClass;
 use xdfs_proto::base::{Error, ErrorKind, PipelineId};
 use xdfs_proto::session::{Bugs, Role, Session as Machine, SessionLimits};
 use xdfs_proto::wire::control::ChannelGrant;
@@ -29,7 +29,7 @@ pub(crate) struct Opened {
     /// That of the opening, which the first pipeline goes on with.
     pub dispatch: Dispatcher,
     /// Channel 1.
-    pub channel: GroupChannel<Link>,
+    pub channel: PipelineChannel<Link>,
     pub limits: SessionLimits,
     pub disk: DiskMode,
     pub grant: ChannelGrant,
@@ -37,7 +37,7 @@ pub(crate) struct Opened {
 }
 
 /// The download that was asked for while the session was opened: its ticket, its request and its counter.
-pub(crate) type First = (u64, Request, Arc<AtomicU64>);
+pub(crate) type FirstDownload = (u64, Request, Arc<AtomicU64>);
 
 /// See the module.
 pub(crate) struct Pipelines {
@@ -81,11 +81,11 @@ impl Pipelines {
     }
 
     /// Starts the threads: of a session with other channels to join, or with a `first` operation.
-    pub(crate) fn start(&self, first: Option<First>) -> Result<(), Error> {
+    pub(crate) fn start(&self, first: Option<FirstDownload>) -> Result<(), Error> {
         self.start_in(&mut self.state(), first)
     }
 
-    fn start_in(&self, state: &mut State, first: Option<First>) -> Result<(), Error> {
+    fn start_in(&self, state: &mut State, first: Option<FirstDownload>) -> Result<(), Error> {
         let State::Waiting(opened) = std::mem::replace(state, State::Closed) else { return Ok(()) };
         let served = serve(&self.registry, *opened, first);
         let (joiner, threads) = served.inspect_err(|error| self.registry.has_ended(Some(error)))?;
@@ -102,7 +102,7 @@ impl Pipelines {
                 joiner.stopped.store(true, Ordering::Relaxed);
                 // The first pipeline coordinates every transfer, and the others are needed until it has ended.
                 for (post, thread) in joiner.posts.iter().zip(threads) {
-                    let _ = post.send(Mail::Command(Command::Close));
+                    let _ = post.send(Message::Command(Command::Close));
                     let _ = thread.join();
                 }
             }
@@ -118,7 +118,7 @@ impl Drop for Pipelines {
             joiner.stopped.store(true, Ordering::Relaxed);
             for post in &joiner.posts {
                 let error = Error::new(ErrorKind::Cancelled, "the session was dropped");
-                let _ = post.try_send(Mail::Command(Command::Abandon(error)));
+                let _ = post.try_send(Message::Command(Command::Abandon(error)));
             }
         }
     }
@@ -128,7 +128,7 @@ impl Drop for Pipelines {
 fn serve(
     registry: &Arc<Registry>,
     opened: Opened,
-    mut first: Option<First>,
+    mut first: Option<FirstDownload>,
 ) -> Result<(Arc<Joiner>, Vec<JoinHandle<()>>), Error> {
     let (mut dispatchers, mut posts, mut mailboxes) = (vec![opened.dispatch], Vec::new(), Vec::new());
     for _ in 1..opened.limits.pipelines {
@@ -136,7 +136,7 @@ fn serve(
         dispatchers.push(Dispatcher::new().map_err(cannot)?);
     }
     for dispatch in &dispatchers {
-        let (post, mailbox) = Post::new(bounds::MAILBOX, dispatch.waker());
+        let (post, mailbox) = MailboxSender::new(bounds::MAILBOX, dispatch.waker());
         posts.push(post);
         mailboxes.push(mailbox);
     }
@@ -152,9 +152,9 @@ fn serve(
             let operation = session.open(false, request)?;
             session.opened_in_handshake(operation);
             host.operations.insert(operation, (ticket, moved));
-            let _ = joiner.posts[index].send(Mail::Command(Command::Opened { ticket, operation }));
+            let _ = joiner.posts[index].send(Message::Command(Command::Opened { ticket, operation }));
         }
-        let group = Group { session, channels: channel.take().into_iter().collect() };
+        let group = Pipeline { session, channels: channel.take().into_iter().collect() };
         let parts = parts(dispatch, host, mailbox, pipeline, blocking.clone(), opened.disk);
         let thread = thread::Builder::new().name(format!("xdfs-pipeline-{index}"));
         match thread.spawn(move || run(parts, group)) {
@@ -174,7 +174,7 @@ fn serve(
 
 /// Ends a session that has done nothing, on the caller's thread: EOFT goes out, and the server's is waited for.
 fn part(registry: &Arc<Registry>, opened: Opened) {
-    let (post, mailbox) = Post::new(1, opened.dispatch.waker());
+    let (post, mailbox) = MailboxSender::new(1, opened.dispatch.waker());
     let joiner = Arc::new(Joiner::new(opened.access, vec![post]));
     joiner.stopped.store(true, Ordering::Relaxed);
     let pipeline = PipelineId(0);
@@ -182,13 +182,13 @@ fn part(registry: &Arc<Registry>, opened: Opened) {
     session.close();
     let host = ClientHost::new(registry, &joiner, &opened.limits);
     let parts = parts(opened.dispatch, host, mailbox, pipeline, Blocking::default(), opened.disk);
-    run(parts, Group { session, channels: vec![opened.channel] });
+    run(parts, Pipeline { session, channels: vec![opened.channel] });
 }
 
 fn parts(
     dispatch: Dispatcher,
     host: ClientHost,
-    mailbox: Receiver<Mail<Link>>,
+    mailbox: Receiver<Message<Link>>,
     pipeline: PipelineId,
     blocking: Blocking,
     disk: DiskMode,
@@ -197,11 +197,11 @@ fn parts(
     let post = host.joiner.posts[own].clone();
     let mut peers: Vec<_> = host.joiner.posts.iter().cloned().map(Some).collect();
     peers[own] = None;
-    Parts { dispatch, host, mailbox, post, peers, pipeline, blocking, share: Share::default(), disk, retire: false }
+    Parts { dispatch, host, mailbox, post, peers, pipeline, blocking, share: QuotaClass::default(), disk, retire: false }
 }
 
 /// Serves a pipeline to its end. A mistake of ours ends the session, and nobody waits for it.
-fn run(parts: Parts<Dispatcher, ClientHost>, group: Group<Link>) {
+fn run(parts: Parts<Dispatcher, ClientHost>, group: Pipeline<Link>) {
     let (pipeline, registry, others) =
         (parts.pipeline, Arc::clone(&parts.host.registry), Arc::clone(&parts.host.joiner));
     let run = AssertUnwindSafe(|| Pump::new(parts, group).map(Pump::run).map(|(ending, ..)| ending));

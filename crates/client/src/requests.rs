@@ -1,20 +1,20 @@
 //! What a session is asked for: uploads, downloads, hashes, as requests.
 
-use crate::ends::{Payload, RESUME_BYTES_MIN, Target};
+use crate::endpoints::{Payload, RESUME_BYTES_MIN, Target};
 use crate::options::{GetOptions, PutOptions, Verify};
 use crate::session::{INITIAL_CREDIT, Session};
-use crate::teller::Teller;
+use crate::callback::Callback;
 use crate::transfer::{Report, Transfer};
 use xdfs_engine::bounds;
 use xdfs_proto::base::{Digest, Error, ErrorKind};
 use xdfs_proto::wire::request::{Request, Resume};
 use xdfs_secure::{naming, random};
-use xdfs_xio::store::noted;
+use xdfs_xio::store::verified_range;
 
 impl Session {
     /// Uploads `payload` to `remote` (`EXPORT/path`, nothing encoded).
     pub fn put(&self, payload: Payload, remote: impl AsRef<[u8]>, options: &PutOptions) -> Result<Transfer, Error> {
-        let (outcome, receiver) = Teller::waiting();
+        let (outcome, receiver) = Callback::waiting();
         Ok(Transfer { outcome: receiver, ..self.upload(payload, remote.as_ref(), options, outcome)? })
     }
 
@@ -24,7 +24,7 @@ impl Session {
         payload: Payload,
         remote: &[u8],
         options: &PutOptions,
-        outcome: Teller<Report>,
+        outcome: Callback<Report>,
     ) -> Result<Transfer, Error> {
         let attributes = payload.source.attributes();
         let length = if payload.source.is_sequential() { None } else { payload.length };
@@ -32,7 +32,7 @@ impl Session {
         // What is tried again may be there already, however short it is.
         let long = length.filter(|length| options.resume && (again || *length >= RESUME_BYTES_MIN));
         let source = &payload.source;
-        let identity = source.identity().zip(source.likeness()).zip(long);
+        let identity = source.identity().zip(source.weak_version()).zip(long);
         let identity = identity.map(|((version, like), length)| (version.to_vec(), like.to_vec(), length));
         let mut request = Request {
             name: remote.to_vec(),
@@ -60,7 +60,7 @@ impl Session {
 
     /// Downloads `remote` (`EXPORT/path`, nothing encoded) to `target`.
     pub fn get(&self, remote: impl AsRef<[u8]>, target: Target, options: &GetOptions) -> Result<Transfer, Error> {
-        let (outcome, receiver) = Teller::waiting();
+        let (outcome, receiver) = Callback::waiting();
         Ok(Transfer { outcome: receiver, ..self.download(remote.as_ref(), target, options, outcome)? })
     }
 
@@ -70,7 +70,7 @@ impl Session {
         remote: &[u8],
         mut target: Target,
         options: &GetOptions,
-        outcome: Teller<Report>,
+        outcome: Callback<Report>,
     ) -> Result<Transfer, Error> {
         // Never more than an ordered target can hold.
         let credit = INITIAL_CREDIT.min(bounds::ORDERED_WINDOW_BLOCKS * u64::from(self.facts().block));
@@ -81,7 +81,7 @@ impl Session {
     /// The hash of `remote`, or of a range of it, as its server reads it.
     pub fn sum(&self, remote: impl AsRef<[u8]>, offset: u64, length: Option<u64>) -> Result<Digest, Error> {
         let request = Request { name: remote.as_ref().to_vec(), sum: true, offset, length, ..self.request()? };
-        let (outcome, receiver) = Teller::waiting();
+        let (outcome, receiver) = Callback::waiting();
         let asked = Transfer { outcome: receiver, ..self.start(request, None, None, false, outcome)? };
         asked.wait()?.hash.ok_or_else(|| Error::new(ErrorKind::Protocol, "the server told no hash"))
     }
@@ -111,7 +111,7 @@ pub(crate) fn download(fresh: Request, remote: &[u8], target: &mut Target, optio
             // Without a hash nothing is compared.
             kept.noted.retain(|one| one.proved || request.hash);
             request.doubt = request.hash && kept.noted.iter().any(|one| !one.proved || one.value.is_none());
-            let kept = Resume { source: kept.source, kept: noted::ranges(&kept.noted) };
+            let kept = Resume { source: kept.source, kept: verified_range::ranges(&kept.noted) };
             request.resume = Some(kept).filter(|resume| !resume.kept.is_empty());
         }
     }

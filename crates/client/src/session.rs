@@ -1,20 +1,20 @@
 //! A session: connected, opened, and served by one thread per pipeline.
 
 use crate::connect::{self, Connected};
-use crate::ends::{Payload, Target};
+use crate::endpoints::{Payload, Target};
 use crate::host::{Pending, Registry};
 use crate::joining::{Access, Joiner};
 use crate::options::{ConnectOptions, GetOptions};
-use crate::pipelines::{First, Opened, Pipelines};
+use crate::pipelines::{FirstDownload, Opened, Pipelines};
 use crate::requests::download;
-use crate::teller::Teller;
+use crate::callback::Callback;
 use crate::transfer::{Report, Transfer};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use xdfs_engine::bounds;
-use xdfs_engine::group::GroupChannel;
-use xdfs_engine::mail::{Command, Mail};
+use xdfs_engine::pipeline::PipelineChannel;
+use xdfs_engine::mailbox::{Command, Message};
 use xdfs_engine::opening::ClientOpened;
 use xdfs_proto::base::{ChannelId, Error, Level, Suite};
 use xdfs_proto::limits;
@@ -98,7 +98,7 @@ impl Session {
         let fresh = Request { transfer: random::array()?, level: options.level, credit, ..Request::default() };
         let mut target = target;
         let (request, resume) = download(fresh, remote.as_ref(), &mut target, get);
-        let (outcome, receiver) = Teller::waiting();
+        let (outcome, receiver) = Callback::waiting();
         let pending = Pending::new(&request, Some(target), resume, outcome);
         let (moved, resumed, replaces) = pending.counters();
         let length = request.length;
@@ -129,7 +129,7 @@ impl Session {
         };
         let keys = ChannelKeys::derive(&join_secret, &Grant::new(&accept.grant.secret), accept.session, ChannelId(1))?;
         let keys = keys.for_role(keys::Role::Client);
-        let channel = GroupChannel {
+        let channel = PipelineChannel {
             channel: ChannelId(1),
             link,
             unread,
@@ -168,7 +168,7 @@ impl Session {
     }
 
     /// The download that was asked for in OPEN is the session's first transfer.
-    fn adopt_first(&self, (request, pending): (Request, Pending), started: Instant) -> First {
+    fn adopt_first(&self, (request, pending): (Request, Pending), started: Instant) -> FirstDownload {
         self.tickets.fetch_add(1, Ordering::Relaxed);
         *self.started.lock().unwrap_or_else(PoisonError::into_inner) = None;
         let moved = Arc::clone(&pending.moved);
@@ -198,7 +198,7 @@ impl Session {
         payload: Option<Payload>,
         target: Option<Target>,
         resume: bool,
-        outcome: Teller<Report>,
+        outcome: Callback<Report>,
     ) -> Result<Transfer, Error> {
         let first = self.started.lock().unwrap_or_else(PoisonError::into_inner).take().filter(|_| !request.sum);
         let ticket = self.tickets.fetch_add(1, Ordering::Relaxed);
@@ -209,12 +209,12 @@ impl Session {
         let post = self.served()?.posts[0].clone();
         self.registry.pending().insert(ticket, pending);
         let command = Command::Open { ticket, request, source: payload.map(Payload::into_side) };
-        if post.send(Mail::Command(command)).is_err() {
+        if post.send(Message::Command(command)).is_err() {
             self.registry.pending().remove(&ticket);
             return Err(self.why_ended());
         }
         // Whoever waits puts the right one in its place.
-        let outcome = Teller::waiting().1;
+        let outcome = Callback::waiting().1;
         Ok(Transfer { ticket, post, moved, resumed, replaces, outcome, length })
     }
 

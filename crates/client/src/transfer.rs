@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use xdfs_engine::mail::{Command, Mail, Post};
+use xdfs_engine::mailbox::{Command, Message, MailboxSender};
 use xdfs_proto::base::{Digest, Error, ErrorKind, Level};
 use xdfs_proto::wire::control::Safety;
 use xdfs_xio::dispatch::DescriptorWaker;
 use xdfs_xio::transport::Link;
 
-pub(crate) type PumpPost = Post<Link, DescriptorWaker>;
+pub(crate) type PumpSender = MailboxSender<Link, DescriptorWaker>;
 
 /// What the server said about the file of a transfer.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -56,7 +56,7 @@ pub struct Report {
 #[derive(Debug)]
 pub struct Transfer {
     pub(crate) ticket: u64,
-    pub(crate) post: PumpPost,
+    pub(crate) post: PumpSender,
     pub(crate) moved: Arc<AtomicU64>,
     pub(crate) resumed: Arc<AtomicU64>,
     pub(crate) replaces: Arc<OnceLock<Vec<u8>>>,
@@ -85,7 +85,7 @@ impl Transfer {
 
     /// Gives it up on both sides. The outcome is still told: the receiver may have been quicker.
     pub fn cancel(&self) {
-        let _ = self.post.send(Mail::Command(Command::Cancel { ticket: self.ticket }));
+        let _ = self.post.send(Message::Command(Command::Cancel { ticket: self.ticket }));
     }
 
     /// Bytes of blocks that have passed so far.

@@ -2,7 +2,7 @@
 //! answer, and nobody's work keeps the others waiting: who comes next says the [`Scheduler`], long work is cut in slices.
 
 use crate::bounds;
-use crate::schedule::{Limits, Next, SLICE, Scheduler, Share, Ticket};
+use crate::schedule::{Limits, Next, SLICE, Scheduler, QuotaClass, Ticket};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Poll;
@@ -103,7 +103,7 @@ impl Blocking {
 
     /// Runs `job` on a thread of the pool. False when too many jobs of its user wait: the caller answers "busy".
     #[must_use]
-    pub fn submit(&self, share: &Share, job: impl FnOnce() + Send + 'static) -> bool {
+    pub fn submit(&self, share: &QuotaClass, job: impl FnOnce() + Send + 'static) -> bool {
         let mut job = Some(job);
         let task = move |_: &Slice| {
             if let Some(job) = job.take() {
@@ -116,12 +116,12 @@ impl Blocking {
 
     /// The same for work that gives way when its slice is over.
     #[must_use]
-    pub fn submit_sliced(&self, share: &Share, task: Task) -> bool {
+    pub fn submit_sliced(&self, share: &QuotaClass, task: Task) -> bool {
         self.sliced.add(|schedule| schedule.push(share, task))
     }
 
     /// Work that was submitted before, and waited for something else than a thread.
-    pub fn resume_sliced(&self, share: &Share, task: Task) {
+    pub fn resume_sliced(&self, share: &QuotaClass, task: Task) {
         let put_back = |schedule: &mut Scheduler<Task>| {
             schedule.put_back(share, task);
             Ok(())
@@ -237,8 +237,8 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::mpsc::sync_channel;
 
-    fn share(user: &str, export: u32) -> Share {
-        Share { user: user.into(), export }
+    fn share(user: &str, export: u32) -> QuotaClass {
+        QuotaClass { user: user.into(), export }
     }
 
     /// Waits for what never comes, until the returned sender goes.
@@ -248,7 +248,7 @@ mod tests {
         (release, move || drop(hung.lock().map(|hung| hung.recv())))
     }
 
-    fn answers(pool: &Blocking, share: &Share) {
+    fn answers(pool: &Blocking, share: &QuotaClass) {
         let (done, finished) = sync_channel(1);
         let sliced = done.clone();
         assert!(pool.submit(share, move || assert!(done.send("a call").is_ok())));
@@ -304,8 +304,8 @@ mod tests {
     #[test]
     fn a_panicking_task_does_not_end_the_pool() {
         let pool = Blocking::undivided(1);
-        assert!(pool.submit(&Share::default(), || panic!("on purpose")));
-        answers(&pool, &Share::default());
+        assert!(pool.submit(&QuotaClass::default(), || panic!("on purpose")));
+        answers(&pool, &QuotaClass::default());
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! What a pump asks of the side it runs on: the server resolves exports, the client knows its own files.
 
 use crate::blocking::Slice;
-use crate::group::Group;
-use crate::schedule::Share;
-use crate::transfer::Tally;
+use crate::pipeline::Pipeline;
+use crate::schedule::QuotaClass;
+use crate::transfer::TransferStats;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::task::Poll;
@@ -60,9 +60,9 @@ pub trait Host: Send {
         _batch: Vec<u8>,
         _stop: Arc<AtomicBool>,
         _memory: Vec<u8>,
-    ) -> (Share, SlicedJob<Vec<u8>>) {
+    ) -> (QuotaClass, SlicedJob<Vec<u8>>) {
         let refused = |_: &Slice| Poll::Ready(Err(Error::new(ErrorKind::Unsupported, "no calls are done here")));
-        (Share::default(), Box::new(refused))
+        (QuotaClass::default(), Box::new(refused))
     }
 
     /// How long operations that come now wait before they are begun: whoever has much done waits, and nobody else does. Asked
@@ -75,8 +75,8 @@ pub trait Host: Send {
     fn replied(&mut self, _operation: OperationId, _reply: &[u8]) {}
 
     /// Whose work the operation is and on which export, asked after [`Host::open`] or [`Host::stage`].
-    fn share(&self, _operation: OperationId) -> Share {
-        Share::default()
+    fn share(&self, _operation: OperationId) -> QuotaClass {
+        QuotaClass::default()
     }
 
     /// The lowest level at which the operation may run, asked after [`Host::open`] or [`Host::stage`]: an export may
@@ -89,7 +89,7 @@ pub trait Host: Send {
     fn numbered(&mut self, ticket: u64, operation: Result<OperationId, Error>);
 
     /// An operation's outcome, and what it moved.
-    fn settled(&mut self, operation: OperationId, outcome: Result<Committed, Error>, tally: Tally);
+    fn settled(&mut self, operation: OperationId, outcome: Result<Committed, Error>, tally: TransferStats);
 
     /// Bytes of a block passed; for progress and rates. Called once per block.
     fn moved(&mut self, operation: OperationId, bytes: u64);
@@ -104,5 +104,5 @@ pub enum Ending<L> {
     /// The session is over, in order or not.
     Over(Option<Error>),
     /// No operation for a while: the pipeline as a value, to be watched by somebody else.
-    Idle(Box<Group<L>>),
+    Idle(Box<Pipeline<L>>),
 }

@@ -14,11 +14,11 @@
 pub mod blocking;
 pub mod bounds;
 pub mod control;
-pub mod group;
+pub mod pipeline;
 pub mod host;
 pub mod journal;
 pub mod kinds;
-pub mod mail;
+pub mod mailbox;
 pub mod opening;
 pub mod pump;
 pub mod schedule;

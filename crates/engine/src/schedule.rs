@@ -19,7 +19,7 @@ const REMEMBERED_MAX: usize = 256;
 
 /// Whose job it is, and on which storage: an export of the server, or the local side of a client.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub struct Share {
+pub struct QuotaClass {
     /// The user as the server names him; nobody in particular on a client.
     pub user: Arc<str>,
     /// The export's number; 0 is everything else.
@@ -88,7 +88,7 @@ struct Queue<T> {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Running {
     ticket: Ticket,
-    share: Share,
+    share: QuotaClass,
     since: Duration,
 }
 
@@ -105,7 +105,7 @@ impl<T> Scheduler<T> {
     }
 
     /// Takes a job, behind the others of its share. It comes back where too many of its user wait.
-    pub fn push(&mut self, share: &Share, job: T) -> Result<(), T> {
+    pub fn push(&mut self, share: &QuotaClass, job: T) -> Result<(), T> {
         if self.users.get(&share.user).is_some_and(|user| user.waiting() >= self.limits.waiting) {
             return Err(job);
         }
@@ -114,7 +114,7 @@ impl<T> Scheduler<T> {
     }
 
     /// The same for a job that was taken once and is not done: it has its place.
-    pub fn put_back(&mut self, share: &Share, job: T) {
+    pub fn put_back(&mut self, share: &QuotaClass, job: T) {
         let (clock, last) = (self.clock, self.started);
         let newcomer = || User { served: clock, last, queues: BTreeMap::new() };
         let user = self.users.entry(Arc::clone(&share.user)).or_insert_with(newcomer);
@@ -165,10 +165,10 @@ impl<T> Scheduler<T> {
     }
 
     /// Of the users who have a job that may run the one who was served least, and of his exports the one whose turn is longest ago.
-    fn choose(&self, now: Duration) -> Option<Share> {
+    fn choose(&self, now: Duration) -> Option<QuotaClass> {
         let floor = self.clock.saturating_sub(LAG_MAX);
         let least = |(name, user): (&Arc<str>, &User<T>)| {
-            let share = |export: &u32| Share { user: Arc::clone(name), export: *export };
+            let share = |export: &u32| QuotaClass { user: Arc::clone(name), export: *export };
             let admitted = user.queues.iter().filter(|(export, _)| self.admits(&share(export), now));
             let (export, _) = admitted.min_by_key(|(_, queue)| queue.last)?;
             Some(((user.served.max(floor), user.last), share(export)))
@@ -177,7 +177,7 @@ impl<T> Scheduler<T> {
     }
 
     /// Whether one more job of the share may run.
-    fn admits(&self, share: &Share, now: Duration) -> bool {
+    fn admits(&self, share: &QuotaClass, now: Duration) -> bool {
         if !self.limits.divided {
             return true;
         }
@@ -193,7 +193,7 @@ impl<T> Scheduler<T> {
         here < free && here + waiting < self.limits.running.div_ceil(2)
     }
 
-    fn start(&mut self, share: Share, now: Duration) -> Option<(Ticket, T)> {
+    fn start(&mut self, share: QuotaClass, now: Duration) -> Option<(Ticket, T)> {
         let user = self.users.get_mut(&share.user)?;
         let queue = user.queues.get_mut(&share.export)?;
         let job = queue.jobs.pop_front()?;

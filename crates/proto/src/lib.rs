@@ -20,6 +20,6 @@ pub mod channel;
 pub mod limits;
 pub mod negotiate;
 pub mod plan;
-pub mod roster;
+pub mod registry;
 pub mod session;
 pub mod wire;

@@ -4,7 +4,7 @@
 use xdfs_proto::base::{ChannelId, Extent, Instant, PipelineId};
 use xdfs_proto::limits::ACK_RANGES_MAX;
 use xdfs_proto::session::{
-    BadBlock, Bugs, Judgement, Output, Payload, Receiver, Role, Session, SessionLimits, SourceFacts,
+    InvalidBlock, Bugs, BlockDecision, Output, Payload, Receiver, Role, Session, SessionLimits, SourceFacts,
 };
 use xdfs_proto::wire::Event;
 use xdfs_proto::wire::control::Control;
@@ -86,9 +86,9 @@ fn receiver(blocks: u64) -> Receiver {
     Receiver::new(0, Some(blocks * u64::from(BLOCK)), BLOCK, blocks * u64::from(BLOCK), Bugs::default())
 }
 
-fn take(receiver: &mut Receiver, index: u64) -> Result<Judgement, BadBlock> {
+fn take(receiver: &mut Receiver, index: u64) -> Result<BlockDecision, InvalidBlock> {
     let judged = receiver.judge(block(index).offset(), BLOCK)?;
-    if judged == Judgement::Take {
+    if judged == BlockDecision::Take {
         receiver.on_arrived(block(index).offset(), BLOCK)?;
         receiver.on_written(block(index), NOW);
     }
@@ -106,7 +106,7 @@ fn b12_blocks_in_the_worst_orders_are_taken_once_and_told_within_bounds() {
     for (what, order) in orders {
         let mut receiver = receiver(BLOCKS);
         for (count, index) in order.iter().enumerate() {
-            assert_eq!(take(&mut receiver, *index), Ok(Judgement::Take), "{what}: {index}");
+            assert_eq!(take(&mut receiver, *index), Ok(BlockDecision::Take), "{what}: {index}");
             if count % 1000 == 0 {
                 let (low, ranges) = receiver.acknowledge();
                 assert!(ranges.len() <= ACK_RANGES_MAX && low <= BLOCKS * u64::from(BLOCK), "{what}");
@@ -124,10 +124,10 @@ fn b12_a_million_repetitions_and_empty_blocks_change_nothing() {
     }
     let before = receiver.clone();
     for repetition in 0..1_000_000_u64 {
-        assert_eq!(take(&mut receiver, 2 * (repetition % 32)), Ok(Judgement::Duplicate));
+        assert_eq!(take(&mut receiver, 2 * (repetition % 32)), Ok(BlockDecision::Duplicate));
     }
     for index in 0..1000 {
-        assert_eq!(receiver.judge(block(index % 64).offset(), 0), Err(BadBlock::Length));
+        assert_eq!(receiver.judge(block(index % 64).offset(), 0), Err(InvalidBlock::Length));
     }
     assert_eq!(receiver, before);
 }

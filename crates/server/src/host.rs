@@ -3,11 +3,11 @@
 //! It must not open a file but through an [`Authorized`] operation.
 
 use crate::audit::Pace;
-use crate::authorise::{Authorized, Present, Want};
+use crate::authorise::{Authorized, CurrentAuthority, Want};
 use crate::calls::job::{BatchJob, For, malformed};
 use crate::log::{Log, LogEvent, Name};
-use crate::repeats::Repeats;
-use crate::sessions::{Letter, Metrics};
+use crate::reply_cache::ReplyCache;
+use crate::sessions::{ServerMessage, Metrics};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
@@ -15,8 +15,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use xdfs_engine::blocking::Slice;
 use xdfs_engine::host::{Host, Job, Opened, SlicedJob, Staged};
-use xdfs_engine::schedule::Share;
-use xdfs_engine::transfer::Tally;
+use xdfs_engine::schedule::QuotaClass;
+use xdfs_engine::transfer::TransferStats;
 use xdfs_proto::base::{Error, ErrorKind, Level, OperationId, SessionId};
 use xdfs_proto::session::{Committed, SessionEvent, SourceFacts};
 use xdfs_proto::wire::control::Grant;
@@ -33,14 +33,14 @@ pub(crate) struct ServerHost {
     /// When it was opened: seconds and nanoseconds since 1970.
     pub since: (i64, u32),
     /// Who may do what: the one way to a file.
-    pub authority: Present,
+    pub authority: CurrentAuthority,
     /// Whose session it is.
     pub principal: Arc<Principal>,
     /// The user's name, for the shares of the threads.
     pub user: Arc<str>,
     pub log: Log,
     pub metrics: Arc<Metrics>,
-    pub letters: SyncSender<Letter>,
+    pub letters: SyncSender<ServerMessage>,
     /// Channels that the client wants and the listener has not been told of.
     pub wanted: Arc<AtomicU64>,
     pub waker: DescriptorWaker,
@@ -48,7 +48,7 @@ pub(crate) struct ServerHost {
     /// The lowest level of every transfer of the session.
     pub session_floor: Level,
     /// Batches that may come again in another session.
-    pub repeats: Arc<Repeats>,
+    pub repeats: Arc<ReplyCache>,
     /// What users have had written to the audit log, and how much that may be in a second.
     pub pace: Arc<Pace>,
     pub audit_rate: u64,
@@ -65,7 +65,7 @@ pub(crate) struct Operation {
     /// It is one of calls, which are logged when they are done.
     calls: bool,
     /// Under which its storage calls run.
-    share: Share,
+    share: QuotaClass,
 }
 
 fn facts(attributes: &Attributes) -> SourceFacts {
@@ -81,7 +81,7 @@ fn open(file: &Authorized, offset: u64, before: Option<&[u8]>) -> Result<Opened,
     let source = file.store().open(file.path())?;
     let modified = source.modified();
     let facts = SourceFacts { modified, ..facts(source.attributes()) };
-    let resembles = before.is_some_and(|version| source.resembles(version));
+    let resembles = before.is_some_and(|version| source.may_match(version));
     Ok(Opened { source, offset, facts, resembles })
 }
 
@@ -114,9 +114,9 @@ impl ServerHost {
     }
 
     /// Who shares threads with whom: the user's work on one export, by its number.
-    fn share_on(&self, export: Option<u32>) -> Share {
+    fn share_on(&self, export: Option<u32>) -> QuotaClass {
         // The exports' numbers begin behind the one of everything else.
-        Share { user: Arc::clone(&self.user), export: export.map_or(0, |number| number + 1) }
+        QuotaClass { user: Arc::clone(&self.user), export: export.map_or(0, |number| number + 1) }
     }
 
     /// Tells the listener that the client wants `count` more channels. One letter of a pipeline is on its way at a time, and
@@ -126,7 +126,7 @@ impl ServerHost {
             return;
         }
         let wanted = Arc::clone(&self.wanted);
-        let letter = Letter::WantChannels { session: self.session, pipeline: self.pipeline, wanted };
+        let letter = ServerMessage::WantChannels { session: self.session, pipeline: self.pipeline, wanted };
         if self.letters.try_send(letter).is_err() {
             // Never waited for here: the client asks again when it finds that it got none.
             self.wanted.store(0, Ordering::Relaxed);
@@ -175,7 +175,7 @@ impl Host for ServerHost {
         batch: Vec<u8>,
         stop: Arc<AtomicBool>,
         memory: Vec<u8>,
-    ) -> (Share, SlicedJob<Vec<u8>>) {
+    ) -> (QuotaClass, SlicedJob<Vec<u8>>) {
         self.metrics.live.fetch_add(1, Ordering::Relaxed);
         let (authority, principal, now) = (self.authority.now(), Arc::clone(&self.principal), seconds_now());
         let base = Batch::head_of(&batch).map_err(|error| malformed(&error)).and_then(|head| match head.base {
@@ -203,7 +203,7 @@ impl Host for ServerHost {
         (share, Box::new(move |slice: &Slice| job.advance(slice)))
     }
 
-    fn share(&self, operation: OperationId) -> Share {
+    fn share(&self, operation: OperationId) -> QuotaClass {
         self.operations.get(&operation).map_or_else(|| self.share_on(None), |known| known.share.clone())
     }
 
@@ -221,7 +221,7 @@ impl Host for ServerHost {
         self.metrics.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    fn settled(&mut self, operation: OperationId, outcome: Result<Committed, Error>, tally: Tally) {
+    fn settled(&mut self, operation: OperationId, outcome: Result<Committed, Error>, tally: TransferStats) {
         self.metrics.operations.fetch_add(1, Ordering::Relaxed);
         let Some(Operation { name, upload, level, calls, .. }) = self.operations.remove(&operation) else { return };
         self.metrics.live.fetch_sub(1, Ordering::Relaxed);

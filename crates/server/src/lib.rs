@@ -22,15 +22,15 @@ pub mod audit;
 mod authorise;
 mod calls;
 pub mod config;
-mod guest;
+mod pending_login;
 mod host;
 mod listen;
 mod log;
 pub mod privilege;
 mod recovery;
-mod repeats;
+mod reply_cache;
 mod sessions;
-mod untold;
+mod pending_shutdowns;
 pub mod users;
 
 pub use admit::ServerLimits;

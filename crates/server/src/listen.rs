@@ -1,23 +1,23 @@
 //! The listener: one thread that accepts, carries every handshake a step further when its bytes are there, watches idle
 //! sessions, and starts and takes back pipeline threads. It never waits for a peer (SRV-49).
 
-mod guests;
+mod logins;
 mod handle;
-mod joining;
-mod keeping;
-mod parting;
+mod join;
+mod idle;
+mod close;
 mod revoking;
-mod room;
+mod quotas;
 
 use crate::admit::{Admission, Drop, ServerLimits};
 use crate::audit::Pace;
-use crate::authorise::{Authority, Export, Present};
-use crate::guest::{Guest, Outcome, Then};
+use crate::authorise::{Authority, Export, CurrentAuthority};
+use crate::pending_login::{PendingLogin, Outcome, Then};
 use crate::log::{Log, LogEvent};
 use crate::recovery;
-use crate::repeats::Repeats;
-use crate::sessions::{Entry, Letter, Pipe};
-use crate::untold::Untold;
+use crate::reply_cache::ReplyCache;
+use crate::sessions::{Entry, ServerMessage, PipelineState};
+use crate::pending_shutdowns::PendingShutdowns;
 pub use handle::Handle;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,12 +25,12 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 use xdfs_engine::blocking::Blocking;
-use xdfs_engine::opening::{Gate, JoinRequest, ServerOpened, Welcome};
+use xdfs_engine::opening::{OpeningContext, JoinRequest, ServerOpened, PendingAccept};
 use xdfs_engine::pump::DiskMode;
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, Instant, KeyLimits, SessionId};
 use xdfs_proto::limits;
 use xdfs_proto::negotiate::{self, Policy};
-use xdfs_proto::roster::Roster;
+use xdfs_proto::registry::Registry;
 use xdfs_proto::session::Bugs;
 use xdfs_proto::wire::control::ChannelGrant;
 use xdfs_proto::wire::handshake::{Accept, Open};
@@ -71,33 +71,33 @@ pub struct Config {
 pub struct Server {
     pub(crate) dispatch: Dispatcher,
     pub(crate) config: Config,
-    pub(super) gate: Gate,
-    pub(crate) authority: Present,
+    pub(super) gate: OpeningContext,
+    pub(crate) authority: CurrentAuthority,
     pub(crate) blocking: Blocking,
-    pub(crate) repeats: Arc<Repeats>,
+    pub(crate) repeats: Arc<ReplyCache>,
     pub(crate) pace: Arc<Pace>,
-    pub(crate) letters: SyncSender<Letter>,
-    mailbox: Receiver<Letter>,
+    pub(crate) letters: SyncSender<ServerMessage>,
+    mailbox: Receiver<ServerMessage>,
     listener: Option<SocketId>,
     address: Address,
     /// Connections are accepted again from then on: descriptors ran out.
     accept_at: Option<Instant>,
-    guests: BTreeMap<SocketId, Guest>,
+    guests: BTreeMap<SocketId, PendingLogin>,
     /// Their places and deadlines.
     pub(crate) admission: Admission,
     /// Refusals that were told since the last sweep, and those that were only counted: a flood must not fill the log.
     refusals: u32,
     pub(crate) refusals_untold: u64,
     /// Who is in, and who may join whom.
-    pub(crate) roster: Roster<Arc<Principal>>,
+    pub(crate) roster: Registry<Arc<Principal>>,
     /// What of them has begun.
     pub(crate) sessions: BTreeMap<SessionId, Entry>,
     /// Pipelines that are to end and could not be told yet.
-    pub(crate) untold: Untold,
+    pub(crate) untold: PendingShutdowns,
     /// Idle channels by their socket.
     pub(crate) idle: BTreeMap<SocketId, (SessionId, ChannelId)>,
     /// Commands that crossed with the end of a pipeline's thread.
-    pub(crate) late_commands: Vec<(SessionId, usize, xdfs_engine::mail::Command)>,
+    pub(crate) late_commands: Vec<(SessionId, usize, xdfs_engine::mailbox::Command)>,
     next_sweep: Instant,
     pub(crate) draining: Option<Instant>,
     /// Another process has the listener.
@@ -137,15 +137,15 @@ impl Server {
         let listener = dispatch.attach(link, &[]).map_err(|error| cannot(&error))?;
         let (letters, mailbox) = sync_channel(LETTERS);
         let identity = Arc::new(ServerIdentity::new(&config.identity)?);
-        let gate = Gate { identity, directory: Arc::clone(&config.directory) };
+        let gate = OpeningContext { identity, directory: Arc::clone(&config.directory) };
         let admission = Admission::new(config.limits.admission(), Bugs::default());
         Ok(Self {
             dispatch,
             gate,
-            authority: Present::new(Authority::new(config.exports.clone(), config.policy.floor)),
+            authority: CurrentAuthority::new(Authority::new(config.exports.clone(), config.policy.floor)),
             config,
             blocking: Blocking::default(),
-            repeats: Arc::new(Repeats::new(std::time::Instant::now())),
+            repeats: Arc::new(ReplyCache::new(std::time::Instant::now())),
             pace: Arc::default(),
             letters,
             mailbox,
@@ -156,9 +156,9 @@ impl Server {
             admission,
             refusals: 0,
             refusals_untold: 0,
-            roster: Roster::new(Bugs::default()),
+            roster: Registry::new(Bugs::default()),
             sessions: BTreeMap::new(),
-            untold: Untold::default(),
+            untold: PendingShutdowns::default(),
             idle: BTreeMap::new(),
             late_commands: Vec::new(),
             next_sweep: Instant(0),
@@ -255,7 +255,7 @@ impl Server {
         }
     }
 
-    fn on_open(&mut self, socket: SocketId, open: Box<Open>, welcome: Welcome) {
+    fn on_open(&mut self, socket: SocketId, open: Box<Open>, welcome: PendingAccept) {
         self.count_failed(socket, true);
         let granted = match self.may_open(&open, &welcome.principal) {
             Ok(granted) => granted,
@@ -270,7 +270,7 @@ impl Server {
                 guest.then = Then::Session(Box::new(opening));
                 guest.send(&mut self.dispatch, send);
             }
-            Err(error) => self.cut(socket, &error.to_string()),
+            Err(error) => self.disconnect(socket, &error.to_string()),
         }
     }
 
@@ -284,7 +284,7 @@ impl Server {
     fn accept(
         &mut self,
         open: Box<Open>,
-        mut welcome: Welcome,
+        mut welcome: PendingAccept,
         granted: negotiate::Granted,
     ) -> Result<(Opening, Vec<u8>), Error> {
         let id = SessionId(random::array()?);
@@ -347,7 +347,7 @@ impl Server {
                 let link = self.dispatch.link(socket);
                 // Lets the client read the answer before the connection goes.
                 let _ = link.finish_sending();
-                self.cut(socket, "refused");
+                self.disconnect(socket, "refused");
             }
             Then::Session(opening) => self.start_session(socket, *opening),
             Then::Join(id, channel, keys) => self.admit(socket, id, channel, *keys),
@@ -365,26 +365,26 @@ impl Server {
         for _ in 0..LETTERS_AT_ONCE {
             let Ok(letter) = self.mailbox.try_recv() else { return };
             match letter {
-                Letter::Ended { session, pipeline, ending, mailbox } => {
+                ServerMessage::Ended { session, pipeline, ending, mailbox } => {
                     self.on_pipeline_ended(session, pipeline, ending, mailbox);
                 }
-                Letter::WantChannels { session, pipeline, wanted } => {
+                ServerMessage::WantChannels { session, pipeline, wanted } => {
                     let count = wanted.swap(0, Ordering::Relaxed);
                     self.on_want(session, pipeline, count.try_into().unwrap_or(u16::MAX));
                 }
-                Letter::Status => {
+                ServerMessage::Status => {
                     let lines = self.status_lines();
                     (self.config.log)(&LogEvent::Status { lines });
                 }
-                Letter::Reload(settings) => {
+                ServerMessage::Reload(settings) => {
                     (self.config.limits, self.config.policy) = *settings;
                     self.admission.set_limits(self.config.limits.admission());
                 }
-                Letter::Present(identity) => self.gate.identity = identity,
-                Letter::Revoke(ends) => self.end_revoked(&*ends),
-                Letter::Drain => self.drain(),
-                Letter::Retire => self.retire(),
-                Letter::Stop => {
+                ServerMessage::Present(identity) => self.gate.identity = identity,
+                ServerMessage::Revoke(ends) => self.end_revoked(&*ends),
+                ServerMessage::Drain => self.drain(),
+                ServerMessage::Retire => self.retire(),
+                ServerMessage::Stop => {
                     self.drain();
                     self.draining = Some(self.dispatch.now());
                 }
@@ -417,8 +417,8 @@ impl Server {
     /// Deadlines: guests, idle sessions, accepting again.
     fn sweep(&mut self, now: Instant) {
         while let Some((socket, time)) = self.admission.overdue(now) {
-            let phase = self.guests.get(&socket).map_or("opening", Guest::phase);
-            self.cut(socket, &format!("no {phase} within {time:?}"));
+            let phase = self.guests.get(&socket).map_or("opening", PendingLogin::phase);
+            self.disconnect(socket, &format!("no {phase} within {time:?}"));
         }
         if self.accept_at.is_some_and(|at| at <= now) {
             self.accept_at = None;
@@ -449,10 +449,10 @@ impl Server {
     fn abandon_all(&mut self) {
         for entry in self.sessions.values() {
             for pipe in &entry.pipes {
-                if let Pipe::Running(post) = pipe {
+                if let PipelineState::Running(post) = pipe {
                     let error = Error::new(ErrorKind::Draining, "the server has shut down");
-                    let command = xdfs_engine::mail::Command::Abandon(error);
-                    let _ = post.try_send(xdfs_engine::mail::Mail::Command(command));
+                    let command = xdfs_engine::mailbox::Command::Abandon(error);
+                    let _ = post.try_send(xdfs_engine::mailbox::Message::Command(command));
                 }
             }
         }

@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::Receiver;
-use xdfs_engine::group::GroupChannel;
+use xdfs_engine::pipeline::PipelineChannel;
 use xdfs_engine::host::Ending;
-use xdfs_engine::mail::{Mail, Post};
+use xdfs_engine::mailbox::{Message, MailboxSender};
 use xdfs_proto::base::{ChannelId, Error, Instant, SessionId};
 use xdfs_proto::negotiate::Policy;
 use xdfs_proto::session::Session;
@@ -21,13 +21,13 @@ use xdfs_secure::record::{Limits, Opener, Sealer};
 use xdfs_xio::dispatch::{DescriptorWaker, Detached, HEAD_BYTES, Op, SocketId};
 use xdfs_xio::transport::Link;
 
-pub(crate) type PumpPost = Post<Link, DescriptorWaker>;
-pub(crate) type PumpMail = Receiver<Mail<Link>>;
+pub(crate) type PumpSender = MailboxSender<Link, DescriptorWaker>;
+pub(crate) type PumpMessage = Receiver<Message<Link>>;
 
 /// From pipelines to the listener.
-pub(crate) enum Letter {
+pub(crate) enum ServerMessage {
     /// A pipeline's thread has ended.
-    Ended { session: SessionId, pipeline: u8, ending: Ending<Link>, mailbox: PumpMail },
+    Ended { session: SessionId, pipeline: u8, ending: Ending<Link>, mailbox: PumpMessage },
     /// A client wants more channels: as many as `wanted` says when this is read.
     WantChannels { session: SessionId, pipeline: u8, wanted: Arc<AtomicU64> },
     /// Other bounds hold from now on.
@@ -58,16 +58,16 @@ pub(crate) struct Metrics {
 }
 
 /// Where a pipeline is.
-pub(crate) enum Pipe {
+pub(crate) enum PipelineState {
     /// With the listener, which watches its channels.
     Idle { session: Box<Session>, channels: BTreeMap<ChannelId, IdleChannel> },
     /// On a thread of its own.
-    Running(PumpPost),
+    Running(PumpSender),
     /// Over.
     Over,
 }
 
-impl Pipe {
+impl PipelineState {
     /// Whether it is idle with nothing on the way, so that a thread can take it over.
     pub fn may_move(&self) -> bool {
         matches!(self, Self::Idle { channels, .. } if channels.values().all(|idle| !idle.sending))
@@ -115,7 +115,7 @@ impl IdleChannel {
     }
 
     /// The channel for a thread, with `unread` behind the head that has come already.
-    pub fn into_group(self, channel: ChannelId, detached: Detached<Link>) -> GroupChannel<Link> {
+    pub fn into_group(self, channel: ChannelId, detached: Detached<Link>) -> PipelineChannel<Link> {
         let Self { sealer, opener, known, arriving, .. } = self;
         let (farewell, mut unread) = match arriving {
             Arriving::Farewell(farewell) => (Some(farewell), Vec::new()),
@@ -123,7 +123,7 @@ impl IdleChannel {
             Arriving::Head | Arriving::Nothing => (None, Vec::new()),
         };
         unread.extend(detached.unread);
-        GroupChannel { channel, link: detached.link, unread, sealer, opener, known, farewell }
+        PipelineChannel { channel, link: detached.link, unread, sealer, opener, known, farewell }
     }
 }
 
@@ -143,7 +143,7 @@ pub(crate) struct Entry {
     pub window: u32,
     /// Operations done when the session was last looked at.
     pub seen: u64,
-    pub pipes: Vec<Pipe>,
+    pub pipes: Vec<PipelineState>,
     pub metrics: Arc<Metrics>,
     secret: JoinSecret,
 }
@@ -156,7 +156,7 @@ impl Entry {
         now: Instant,
         secret: JoinSecret,
         channels: u16,
-        pipes: Vec<Pipe>,
+        pipes: Vec<PipelineState>,
     ) -> Self {
         Self {
             peer,

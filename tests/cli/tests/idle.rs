@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use xdfs_engine::opening::{ClientOpened, ClientOpening, ClientStep, Wishes};
+use xdfs_engine::opening::{ClientOpened, ClientOpening, ClientStep, SessionRequest};
 use xdfs_proto::base::Level;
 use xdfs_proto::wire::handshake::Open;
 use xdfs_secure::handshake::tls::{Certificates, FAREWELL_BYTES};
@@ -38,7 +38,7 @@ fn open(address: &str) -> TcpStream {
         options: Vec::new(),
         first: None,
     };
-    let wishes = Wishes {
+    let wishes = SessionRequest {
         open,
         host: "localhost".into(),
         certificates: Certificates::Raw,

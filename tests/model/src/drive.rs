@@ -7,7 +7,7 @@ use crate::setting::Setting;
 use crate::world::{BLOCK, CALLS_BYTES, CLIENT, Job, NOW, Record, SERVER, SOURCE, Side, Step, World, plan_of};
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, Extent, Instant, OperationId};
 use xdfs_proto::session::{
-    Fault, Output, Payload, Proof, Session, SessionEvent, SourceFacts, StageFacts, TargetFacts, Verdict,
+    Fault, Output, Payload, ContentDigest, Session, SessionEvent, SourceFacts, StageFacts, TargetFacts, Verdict,
 };
 use xdfs_proto::wire::control::{Control, Safety};
 use xdfs_proto::wire::{Event, Flags};
@@ -215,7 +215,7 @@ impl World {
                 session.on_staged(operation, result.map(|()| facts));
             }
             Step::Check => {
-                session.prove(operation, Proof { root: Some([0; 32]), subtrees: Vec::new() });
+                session.prove(operation, ContentDigest { root: Some([0; 32]), subtrees: Vec::new() });
                 session.on_checked(operation, result);
             }
             Step::Verify => session.on_verified(operation, result.map(|()| found)),

@@ -4,7 +4,7 @@
 use crate::setting::{Plan, Setting};
 use crate::world::{BLOCK, Side};
 use xdfs_proto::base::{ChannelId, ErrorKind, Extent};
-use xdfs_proto::session::{Comparison, Fault, Where};
+use xdfs_proto::session::{Comparison, Fault, Mismatch};
 
 /// What went wrong. Each belongs to the property of its name.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -224,7 +224,7 @@ impl Oracle {
         let altered = (0..ledger.blocks).filter(|block| ledger.altered & 1 << block != 0);
         let root = Some([u8::from(ledger.altered != 0); 32]);
         let bad = altered.filter_map(|block| ledger.extent_of(block)).collect();
-        Comparison { root, bad, place: Where::OnTheWay }
+        Comparison { root, bad, place: Mismatch::OnTheWay }
     }
 
     /// The sender was asked for these ranges once more: no fence is needed for them.

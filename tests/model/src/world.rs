@@ -6,7 +6,7 @@ use crate::oracle::{Oracle, length_of};
 use crate::setting::{Plan, Setting};
 use std::collections::VecDeque;
 use xdfs_proto::base::{ChannelId, Duration, Extent, Instant, KeyLimits, OperationId, PipelineId};
-use xdfs_proto::session::{Bugs, GroupMessage, Payload, Role, Session, SessionLimits};
+use xdfs_proto::session::{Bugs, PipelineMessage, Payload, Role, Session, SessionLimits};
 use xdfs_proto::wire::Head;
 use xdfs_proto::wire::request::{Request, Resume};
 
@@ -91,7 +91,7 @@ pub struct World {
     /// The channels as each side has them, channel 1 first.
     pub lines: [Vec<Line>; 2],
     /// Messages between the pipelines of a side, by `from * pipelines + to`.
-    pub groups: [Vec<VecDeque<GroupMessage>>; 2],
+    pub groups: [Vec<VecDeque<PipelineMessage>>; 2],
     /// Calls to storage, sorted.
     pub jobs: Vec<Job>,
     /// Blocks that the source of each upload of unknown length has shown, its end counted as one.

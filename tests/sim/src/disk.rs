@@ -9,7 +9,7 @@ use crate::random::Random;
 use crate::transition::{Fault, OperationPlan, Task};
 use std::collections::BTreeMap;
 use xdfs_proto::base::{Digest, Duration, Error, ErrorKind, Extent, OperationId};
-use xdfs_proto::session::{Comparison, SourceFacts, Where};
+use xdfs_proto::session::{Comparison, SourceFacts, Mismatch};
 
 /// The hash of whatever is asked for instead of its bytes.
 pub const SUM: Digest = [0x5a; 32];
@@ -346,7 +346,7 @@ impl Disk {
             .filter(|(part, offset)| differs(*offset, part))
             .filter_map(|(part, offset)| Extent::new(offset, part.len() as u64).ok())
             .collect();
-        Comparison { root: Some([u8::from(!bad.is_empty()); 32]), bad, place: Where::OnTheWay }
+        Comparison { root: Some([u8::from(!bad.is_empty()); 32]), bad, place: Mismatch::OnTheWay }
     }
 
     /// Commit is asked for.

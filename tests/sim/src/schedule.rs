@@ -7,7 +7,7 @@ use crate::random::Random;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use xdfs_proto::base::{ChannelId, Extent, Instant, OperationId};
-use xdfs_proto::session::GroupMessage;
+use xdfs_proto::session::PipelineMessage;
 
 /// One machine: a pipeline of one side.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -44,7 +44,7 @@ pub enum Event {
     /// A storage call completes.
     Disk(Who, Job),
     /// A pipeline hears from another one of its side.
-    Group { to: Who, from: u8, message: GroupMessage },
+    Group { to: Who, from: u8, message: PipelineMessage },
     /// The regular look at the clock.
     Tick(Who),
     /// The machine asked to be called now.

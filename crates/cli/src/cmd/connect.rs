@@ -7,15 +7,15 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use xdfs_client::trust::{Doubt, HostName, KnownHosts, Remembered, Trust};
+use xdfs_client::trust::{KeyRejection, HostName, KnownHosts, Remembered, Trust};
 use xdfs_client::{Certificates, ConnectOptions, Error, ErrorKind, Session, was_lost_in_opening};
 use xdfs_secure::policy::Fingerprint;
 
 use super::authorities;
-use super::cp::Patience;
+use super::cp::Backoff;
 use super::key::failed;
 use super::login::{Offers, Typed};
-use super::remote::Wishes;
+use super::remote::SessionRequest;
 use crate::exit::{Exit, Failure, Side};
 use crate::output::complain;
 use crate::plan::LoginPlan;
@@ -33,7 +33,7 @@ pub(super) type Outcome<T = Session> = Result<T, (Failure, ErrorKind)>;
 pub(super) type Open<'a, T> = &'a dyn Fn(&ConnectOptions) -> Result<T, Error>;
 
 /// Connects to a URL's server and logs in.
-pub(super) fn connect<T>(url: &Url, wishes: &Wishes, login: (&LoginPlan, &Typed), open: Open<'_, T>) -> Outcome<T> {
+pub(super) fn connect<T>(url: &Url, wishes: &SessionRequest, login: (&LoginPlan, &Typed), open: Open<'_, T>) -> Outcome<T> {
     let (login, typed) = login;
     let state_option = state::option(login.state.as_deref());
     let here = |failure: Failure| (failure, ErrorKind::Refused);
@@ -44,13 +44,13 @@ pub(super) fn connect<T>(url: &Url, wishes: &Wishes, login: (&LoginPlan, &Typed)
     offers.recall(typed, &host);
     let pinned = url.key.as_deref().and_then(|key| key.parse().ok());
     let roots = authorities::named(login).map_err(here)?;
-    let patience = Patience::new(wishes.retry);
+    let patience = Backoff::new(wishes.retry);
     Connecting { url, wishes, folder, state_option, host, pinned, known, offers, roots, typed, patience }.run(open)
 }
 
 struct Connecting<'a> {
     url: &'a Url,
-    wishes: &'a Wishes,
+    wishes: &'a SessionRequest,
     folder: PathBuf,
     /// What commands need to find that folder.
     state_option: String,
@@ -61,7 +61,7 @@ struct Connecting<'a> {
     typed: &'a Typed,
     /// Whose word for the server's name is taken where its key is not known.
     roots: Option<Vec<Vec<u8>>>,
-    patience: Patience,
+    patience: Backoff,
 }
 
 impl Connecting<'_> {
@@ -151,8 +151,8 @@ impl Connecting<'_> {
     }
 
     /// A server whose key is in doubt: a person's word, or the end.
-    fn clear(&mut self, doubt: Doubt) -> Result<(), Failure> {
-        let Doubt::Unknown { shown } = doubt else {
+    fn clear(&mut self, doubt: KeyRejection) -> Result<(), Failure> {
+        let KeyRejection::Unknown { shown } = doubt else {
             return Err(changed(self.url, &self.host, doubt, &self.state_option));
         };
         let host = &self.host;
@@ -201,8 +201,8 @@ impl Connecting<'_> {
 }
 
 /// A key that is not the one that was expected: loud, and never taken without a word.
-fn changed(url: &Url, host: &HostName, doubt: Doubt, state_option: &str) -> Failure {
-    let Doubt::Changed { shown, expected, since } = doubt else {
+fn changed(url: &Url, host: &HostName, doubt: KeyRejection, state_option: &str) -> Failure {
+    let KeyRejection::Changed { shown, expected, since } = doubt else {
         let message = format!(
             "{}; nothing was sent. Connect by the name that the certificate is for, and name the authority that signed it with \
              --ca; or leave --ca out, and know the server by its own key ('xdfs key show --host' there)",

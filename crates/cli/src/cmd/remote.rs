@@ -18,7 +18,7 @@ use crate::url::Url;
 #[derive(Debug)]
 pub(super) struct Sessions {
     /// What is asked of each server.
-    wishes: Wishes,
+    wishes: SessionRequest,
     /// Who logs in.
     login: LoginPlan,
     typed: Typed,
@@ -27,7 +27,7 @@ pub(super) struct Sessions {
 
 /// What is asked of every session.
 #[derive(Clone, Debug)]
-pub(super) struct Wishes {
+pub(super) struct SessionRequest {
     pub(super) channels: u16,
     pub(super) window: Option<u32>,
     pub(super) block: Option<u32>,
@@ -37,7 +37,7 @@ pub(super) struct Wishes {
     pub(super) retry: Duration,
 }
 
-impl Default for Wishes {
+impl Default for SessionRequest {
     /// One channel: enough to ask a question.
     fn default() -> Self {
         Self {
@@ -72,7 +72,7 @@ impl Server {
 }
 
 impl Sessions {
-    pub(super) fn new(wishes: Wishes, login: LoginPlan) -> Self {
+    pub(super) fn new(wishes: SessionRequest, login: LoginPlan) -> Self {
         Self { wishes, login, typed: Typed::default(), servers: Vec::new() }
     }
 

@@ -34,7 +34,7 @@ use crate::descriptors;
 use crate::exit::{Exit, Failure};
 use crate::output::{JsonLines, Ready, Recovered, complain, print};
 use crate::plan::ServePlan;
-use crate::signal::{Alarm, Asked, Signals};
+use crate::signal::{Notifier, Asked, Signals};
 use crate::state;
 use offer::{Fixed, Offer};
 use reach::Reach;
@@ -316,7 +316,7 @@ fn watch(accounts: Arc<LiveAccounts>, handle: Handle, (shown, tell): (Arc<Shown>
 
 /// The log for people is standard error, a line for each event; a supervisor adds the time. An audit log on standard
 /// error stands in its place. The `alarm` is raised when the audit log cannot be written.
-fn log(quiet: bool, json: bool, audit: Option<Arc<AuditLog>>, alarm: Option<Alarm>) -> Log {
+fn log(quiet: bool, json: bool, audit: Option<Arc<AuditLog>>, alarm: Option<Notifier>) -> Log {
     Arc::new(move |event| {
         let wrote = audit.as_ref().map(|audit| audit.write(event)).unwrap_or_default();
         if let (Some(alarm), true) = (&alarm, wrote.failed) {

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use xdfs_client::{Digest, Error, ErrorKind, Payload, hexadecimal};
 use xdfs_xio::store::{LocalPlace, Source};
 
-use super::remote::{Sessions, Wishes, wire_name};
+use super::remote::{Sessions, SessionRequest, wire_name};
 use crate::exit::{Exit, Failure, Side};
 use crate::output::{JsonLines, Sum, complain, print};
 use crate::plan::{Local, SumOf, SumPlan};
@@ -14,7 +14,7 @@ use crate::url::Url;
 
 /// Hashes every file that can be read; the others are told and do not stop it.
 pub(crate) fn run(plan: &SumPlan) -> Result<Exit, Failure> {
-    let mut sessions = Sessions::new(Wishes::default(), plan.login.clone());
+    let mut sessions = Sessions::new(SessionRequest::default(), plan.login.clone());
     let mut exits = Vec::with_capacity(plan.files.len());
     for (of, typed) in &plan.files {
         let summed = match of {

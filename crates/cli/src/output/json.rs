@@ -4,7 +4,7 @@
 use std::io::Write;
 
 use serde::Serialize;
-use xdfs_client::tree::Deed;
+use xdfs_client::tree::EntryAction;
 use xdfs_proto::base::ErrorKind;
 
 use super::plain::{Plain, kept_message, tree_notes};
@@ -174,12 +174,12 @@ impl Json {
 }
 
 impl Output for Json {
-    fn name_done(&mut self, path: &[u8], deed: Deed, dry_run: bool) -> Result<(), Failure> {
+    fn name_done(&mut self, path: &[u8], deed: EntryAction, dry_run: bool) -> Result<(), Failure> {
         let (action, bytes, durability) = match deed {
-            Deed::Copied { bytes, safety } => ("copied", Some(bytes), Some(safety.name())),
-            Deed::Made => ("made", None, None),
-            Deed::Skipped => ("skipped", None, None),
-            Deed::Deleted => ("deleted", None, None),
+            EntryAction::Copied { bytes, safety } => ("copied", Some(bytes), Some(safety.name())),
+            EntryAction::Made => ("made", None, None),
+            EntryAction::Skipped => ("skipped", None, None),
+            EntryAction::Deleted => ("deleted", None, None),
         };
         let path = JsonName::of(path);
         JsonLines.write(&NameLine { path, action, bytes, durability, dry_run })

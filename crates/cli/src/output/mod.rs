@@ -9,7 +9,7 @@ mod terminal;
 use std::io::IsTerminal;
 use std::time::Duration;
 
-use xdfs_client::tree::{Deed, Summary};
+use xdfs_client::tree::{EntryAction, Summary};
 use xdfs_proto::base::{ErrorKind, Level, Safety};
 
 pub(crate) use json::{JsonLines, Ready, Recovered, Sum};
@@ -102,7 +102,7 @@ pub(crate) trait Output {
         Ok(())
     }
     /// A name of a tree is settled. A dry run tells each on standard output, whatever the form.
-    fn name_done(&mut self, path: &[u8], deed: Deed, dry_run: bool) -> Result<(), Failure> {
+    fn name_done(&mut self, path: &[u8], deed: EntryAction, dry_run: bool) -> Result<(), Failure> {
         match (dry_run, plain::deed_word(deed)) {
             (true, Some(word)) => print(&format!("{word} {}\n", printable(path))),
             _ => Ok(()),

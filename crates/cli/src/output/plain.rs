@@ -1,6 +1,6 @@
 //! For pipes, logs and `-q`: silence, but for what a person has to know.
 
-use xdfs_client::tree::Deed;
+use xdfs_client::tree::EntryAction;
 use xdfs_proto::base::ErrorKind;
 
 use super::{Item, Output, Transfer, Tree, complain};
@@ -50,12 +50,12 @@ pub(super) fn kept_message(item: &Item) -> String {
 }
 
 /// What a dry run says of a name; nothing of what is left alone.
-pub(super) const fn deed_word(deed: Deed) -> Option<&'static str> {
+pub(super) const fn deed_word(deed: EntryAction) -> Option<&'static str> {
     match deed {
-        Deed::Copied { .. } => Some("copy"),
-        Deed::Made => Some("make"),
-        Deed::Deleted => Some("delete"),
-        Deed::Skipped => None,
+        EntryAction::Copied { .. } => Some("copy"),
+        EntryAction::Made => Some("make"),
+        EntryAction::Deleted => Some("delete"),
+        EntryAction::Skipped => None,
     }
 }
 

@@ -11,15 +11,15 @@ const SPARE_BYTES_MIN: usize = 16 << 10;
 
 /// See the module. Clones share what is spare.
 #[derive(Clone, Default)]
-pub(super) struct Memory(Arc<Mutex<Vec<Vec<u8>>>>);
+pub(super) struct ReplyPool(Arc<Mutex<Vec<Vec<u8>>>>);
 
 /// A reply, whose memory goes back when nobody has a slice of it any more.
-struct Lent {
+struct PooledReply {
     bytes: Vec<u8>,
-    memory: Memory,
+    memory: ReplyPool,
 }
 
-impl Memory {
+impl ReplyPool {
     /// A copy of `reply`.
     pub(super) fn keep(&self, reply: &[u8]) -> Bytes {
         if reply.len() < SPARE_BYTES_MIN {
@@ -27,7 +27,7 @@ impl Memory {
         }
         let mut bytes = self.lock().pop().unwrap_or_default();
         bytes.extend_from_slice(reply);
-        Bytes::from_owner(Lent { bytes, memory: self.clone() })
+        Bytes::from_owner(PooledReply { bytes, memory: self.clone() })
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {
@@ -35,13 +35,13 @@ impl Memory {
     }
 }
 
-impl AsRef<[u8]> for Lent {
+impl AsRef<[u8]> for PooledReply {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
 }
 
-impl Drop for Lent {
+impl Drop for PooledReply {
     fn drop(&mut self) {
         let mut bytes = std::mem::take(&mut self.bytes);
         bytes.clear();
@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn what_nobody_reads_any_more_is_used_again_within_a_bound() {
-        let memory = Memory::default();
+        let memory = ReplyPool::default();
         let reply = vec![1; SPARE_BYTES_MIN];
         let first = memory.keep(&reply);
         let (at, slice) = (first.as_ptr(), first.slice(5..9));

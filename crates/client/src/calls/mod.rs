@@ -13,12 +13,12 @@ pub(crate) use queue::Queue;
 pub use verbs::Facts;
 
 use crate::session::Session;
-use crate::teller::Teller;
-use crate::transfer::PumpPost;
+use crate::callback::Callback;
+use crate::transfer::PumpSender;
 use bytes::Bytes;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
-use xdfs_engine::mail::{Command, Mail};
+use xdfs_engine::mailbox::{Command, Message};
 use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_proto::limits;
 use xdfs_proto::wire::path::{self, BatchWriter, Call, Failure, REPLY_BYTES, REPLY_CALL_BYTES};
@@ -149,7 +149,7 @@ pub struct PendingReply {
     outcome: Receiver<Result<Bytes, Error>>,
     codes: Vec<u64>,
     ticket: u64,
-    post: PumpPost,
+    post: PumpSender,
 }
 
 fn gone() -> Error {
@@ -175,7 +175,7 @@ impl PendingReply {
 
     /// Asks the server to begin no further call of it; the reply still comes, and says which were not tried.
     pub fn cancel(&self) {
-        let _ = self.post.send(Mail::Command(Command::Cancel { ticket: self.ticket }));
+        let _ = self.post.send(Message::Command(Command::Cancel { ticket: self.ticket }));
     }
 }
 
@@ -201,7 +201,7 @@ impl Session {
     /// Sends a batch. Waits only while as much is under way as the session may have (P-71).
     pub fn call(&self, batch: &Batch) -> Result<PendingReply, Error> {
         let payload = batch.encode(self.batch_bytes_max())?;
-        let (teller, outcome) = Teller::waiting();
+        let (teller, outcome) = Callback::waiting();
         let (ticket, post) = self.send_calls(payload, batch.room, teller)?;
         Ok(PendingReply { outcome, codes: batch.calls.codes().to_vec(), ticket, post })
     }
@@ -211,8 +211,8 @@ impl Session {
         &self,
         payload: Vec<u8>,
         room: usize,
-        outcome: Teller<Bytes>,
-    ) -> Result<(u64, PumpPost), Error> {
+        outcome: Callback<Bytes>,
+    ) -> Result<(u64, PumpSender), Error> {
         let bytes = payload.len() + room.min(self.batch_bytes_max());
         let ticket = self.next_ticket();
         let served = self.served()?;
@@ -220,7 +220,7 @@ impl Session {
         let pipeline = queue.enter(ticket, bytes, outcome).map_err(|_| self.why_ended())?;
         let post = served.posts[pipeline].clone();
         let command = Command::Calls { ticket, batch: payload };
-        if post.send(Mail::Command(command)).is_err() {
+        if post.send(Message::Command(command)).is_err() {
             queue.leave(ticket, Err(self.why_ended()));
         }
         Ok((ticket, post))

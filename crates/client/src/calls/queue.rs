@@ -1,8 +1,8 @@
 //! Calls under way, and how many there may be: shared between the application, which waits for room, and the pipelines, which
 //! answer.
 
-use super::memory::Memory;
-use crate::teller::Teller;
+use super::memory::ReplyPool;
+use crate::callback::Callback;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -15,7 +15,7 @@ const BATCHES_MAX: usize = limits::OPERATIONS_MAX / 2;
 struct Entry {
     pipeline: usize,
     bytes: usize,
-    outcome: Teller<Bytes>,
+    outcome: Callback<Bytes>,
     reply: Option<Bytes>,
 }
 
@@ -37,7 +37,7 @@ struct State {
 pub(crate) struct Queue {
     state: Mutex<State>,
     changed: Condvar,
-    memory: Memory,
+    memory: ReplyPool,
 }
 
 impl Queue {
@@ -46,7 +46,7 @@ impl Queue {
         let mut loads = vec![Load::default(); usize::from(pipelines.max(1))];
         loads[0].open = true;
         let state = Mutex::new(State { entries: BTreeMap::new(), loads, ended: false });
-        Self { state, changed: Condvar::new(), memory: Memory::default() }
+        Self { state, changed: Condvar::new(), memory: ReplyPool::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -55,7 +55,7 @@ impl Queue {
 
     /// A place for a batch that takes so many bytes, batch and room together, on the pipeline that has the least to do. Waits for
     /// one; the teller comes back when the session has ended.
-    pub(crate) fn enter(&self, ticket: u64, bytes: usize, outcome: Teller<Bytes>) -> Result<usize, Teller<Bytes>> {
+    pub(crate) fn enter(&self, ticket: u64, bytes: usize, outcome: Callback<Bytes>) -> Result<usize, Callback<Bytes>> {
         let mut state = self.lock();
         loop {
             if state.ended {
@@ -93,7 +93,7 @@ impl Queue {
         state.loads[entry.pipeline].batches -= 1;
         let reply = entry.reply.unwrap_or_default();
         drop(state);
-        entry.outcome.tell(outcome.map(|()| reply));
+        entry.outcome.complete(outcome.map(|()| reply));
         self.changed.notify_all();
         true
     }
@@ -138,15 +138,15 @@ mod tests {
     use std::sync::Arc;
     use xdfs_proto::base::ErrorKind;
 
-    fn nobody() -> Teller<Bytes> {
-        Teller::waiting().0
+    fn nobody() -> Callback<Bytes> {
+        Callback::waiting().0
     }
 
     #[test]
     fn a_queue_that_is_full_waits_for_an_answer_and_an_ended_one_takes_nothing() {
         let queue = Arc::new(Queue::new(1));
         let half = limits::CALL_ROOM_MAX / 2;
-        let (teller, first) = Teller::waiting();
+        let (teller, first) = Callback::waiting();
         assert!(matches!(queue.enter(1, half, teller), Ok(0)));
         assert!(queue.enter(2, half, nobody()).is_ok());
         let waiting = Arc::clone(&queue);

@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
 
 /// What the target has under a name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum There {
+pub(super) enum TargetState {
     /// What the source has: nothing is to be done.
     Same,
     /// What the source has, but for mode or owner, where they are kept, or for the time of a link or special file: they come by
@@ -27,7 +27,7 @@ pub(super) enum There {
     OlderLockedDirectory,
 }
 
-impl There {
+impl TargetState {
     const ALL: [Self; 9] = [
         Self::Same,
         Self::OtherAttributes,
@@ -73,7 +73,7 @@ pub(super) type Inode = [u8; 16];
 /// nobody can choose names that do.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Names {
-    slots: HashSet<Slot, BuildHasherDefault<AsItIs>>,
+    slots: HashSet<Slot, BuildHasherDefault<IdentityHasher>>,
     key: RandomState,
     /// Of files with several names, which file it is. These are few.
     inodes: HashMap<Vec<u8>, Inode>,
@@ -81,12 +81,12 @@ pub(super) struct Names {
 
 impl Names {
     /// Adds a name. False where it was there.
-    pub(super) fn insert(&mut self, name: &[u8], there: There) -> bool {
+    pub(super) fn insert(&mut self, name: &[u8], there: TargetState) -> bool {
         self.slots.insert(self.slot(name, there))
     }
 
-    pub(super) fn get(&self, name: &[u8]) -> Option<There> {
-        self.slots.get(&self.slot(name, There::Same)).map(|slot| slot.there())
+    pub(super) fn get(&self, name: &[u8]) -> Option<TargetState> {
+        self.slots.get(&self.slot(name, TargetState::Same)).map(|slot| slot.there())
     }
 
     /// The target tells that the file of this name has others, too.
@@ -99,7 +99,7 @@ impl Names {
         self.inodes.get(name).copied()
     }
 
-    fn slot(&self, name: &[u8], there: There) -> Slot {
+    fn slot(&self, name: &[u8], there: TargetState) -> Slot {
         Slot(self.key.hash_one(name) & !THERE | there as u64)
     }
 }
@@ -112,8 +112,8 @@ const THERE: u64 = 0b1111;
 struct Slot(u64);
 
 impl Slot {
-    fn there(self) -> There {
-        There::ALL.into_iter().find(|there| *there as u64 == self.0 & THERE).unwrap_or(There::Older)
+    fn there(self) -> TargetState {
+        TargetState::ALL.into_iter().find(|there| *there as u64 == self.0 & THERE).unwrap_or(TargetState::Older)
     }
 }
 
@@ -134,9 +134,9 @@ impl Hash for Slot {
 
 /// Of what is a hash already.
 #[derive(Clone, Debug, Default)]
-struct AsItIs(u64);
+struct IdentityHasher(u64);
 
-impl Hasher for AsItIs {
+impl Hasher for IdentityHasher {
     fn write(&mut self, bytes: &[u8]) {
         bytes.iter().for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
     }
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn every_name_is_found_with_what_is_there_and_none_twice() {
-        let all = There::ALL;
+        let all = TargetState::ALL;
         let name = |number: usize| format!("file-{number}").into_bytes();
         let mut names = Names::default();
         for number in 0..100_000 {
@@ -164,7 +164,7 @@ mod tests {
         }
         for number in 0..100_000 {
             assert_eq!(names.get(&name(number)), Some(all[number % all.len()]));
-            assert!(!names.insert(&name(number), There::Same), "{number} is known");
+            assert!(!names.insert(&name(number), TargetState::Same), "{number} is known");
         }
         assert_eq!(names.get(b"file-100000"), None);
         assert_eq!(size_of::<Slot>(), 8);

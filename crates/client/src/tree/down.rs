@@ -5,28 +5,28 @@
 //! there before it, so that two names which the file system takes for one (T7) are found out.
 
 mod answers;
-mod arrived;
-mod home;
+mod small_writes;
+mod local;
 mod links;
 
-use super::books::{Books, is_in_the_way};
-use super::closed::closes;
+use super::state::{TreeState, is_in_the_way};
+use super::read_only::closes;
 use super::compare::{Inode, Names};
-use super::desk::{self, Course, Desk, Flow, Halt, LIST_ROOM, Named, Told, Turn};
+use super::scheduler::{self, TreeCopy, Scheduler, Flow, StopReason, LIST_ROOM, Named, CallResult, Turn};
 use super::directories::{Directory, DirectoryId};
-use super::events::{Deed, Event, Observer};
-use super::partners::Partners;
-use super::spill::Spill;
+use super::events::{EntryAction, Event, Observer};
+use super::hard_links::HardLinks;
+use super::temp_list::TempList;
 use super::{Ended, TreeOptions, parse};
 use crate::calls::Facts;
-use crate::ends::{RESUME_BYTES_MIN, Target};
+use crate::endpoints::{RESUME_BYTES_MIN, Target};
 use crate::options::GetOptions;
 use crate::session::Session;
-use crate::teller::Teller;
+use crate::callback::Callback;
 use crate::transfer::Report;
-use arrived::Arrived;
+use small_writes::SmallWrites;
 use bytes::Bytes;
-use links::Late;
+use links::Deferred;
 use std::collections::BTreeMap;
 use xdfs_engine::blocking::Blocking;
 use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety};
@@ -129,14 +129,14 @@ impl Named for Entry {
 pub struct Download {
     store: LocalStore,
     options: TreeOptions,
-    desk: Desk<Task, Entry>,
-    books: Books,
+    desk: Scheduler<Task, Entry>,
+    books: TreeState,
     /// The names that were listed, of directories that are not listed to their end.
     listed: BTreeMap<DirectoryId, Names>,
-    partners: Partners<Inode, (u64, u64)>,
-    late: Late,
+    partners: HardLinks<Inode, (u64, u64)>,
+    late: Deferred,
     /// Names to delete.
-    surplus: Spill,
+    surplus: TempList,
     /// Threads that write small files, while this one asks for more.
     writers: Blocking,
 }
@@ -154,7 +154,7 @@ impl Download {
             holes: false,
             text: Vec::new(),
         };
-        let mut books = Books::default();
+        let mut books = TreeState::default();
         if !fresh && !options.dry_run {
             store.remove_useless(&RelPath::default());
         }
@@ -165,14 +165,14 @@ impl Download {
         let id = books.directories.enter(top);
         Self {
             store: crate::journal::authenticated(store),
-            desk: Desk::new(base.into(), options.durable, Task::List { id, cursor: Vec::new() }),
+            desk: Scheduler::new(base.into(), options.durable, Task::List { id, cursor: Vec::new() }),
             options,
             books,
             listed: BTreeMap::new(),
-            partners: Partners::default(),
-            late: Late::default(),
-            surplus: Spill::default(),
-            writers: arrived::writers(),
+            partners: HardLinks::default(),
+            late: Deferred::default(),
+            surplus: TempList::default(),
+            writers: small_writes::writers(),
         }
     }
 
@@ -196,19 +196,19 @@ impl Download {
 
     /// Goes on over this session until everything was tried, the application stops it, or the session is lost.
     pub fn run(&mut self, session: &Session, observer: &mut dyn Observer) -> Ended {
-        desk::run(self, session, observer)
+        scheduler::run(self, session, observer)
     }
 }
 
-impl Course for Download {
+impl TreeCopy for Download {
     type Task = Task;
     type Large = Entry;
 
-    fn desk(&mut self) -> &mut Desk<Task, Entry> {
+    fn desk(&mut self) -> &mut Scheduler<Task, Entry> {
         &mut self.desk
     }
 
-    fn books(&mut self) -> &mut Books {
+    fn books(&mut self) -> &mut TreeState {
         &mut self.books
     }
 
@@ -230,9 +230,9 @@ impl Course for Download {
         Task::Entry(large)
     }
 
-    fn answered(&mut self, observer: &mut dyn Observer, reply: &Bytes, tasks: Vec<Task>, answers: Vec<Told<'_>>) {
-        let mut arrived = Arrived::default();
-        for (task, Told { outcome, .. }) in tasks.into_iter().zip(answers) {
+    fn answered(&mut self, observer: &mut dyn Observer, reply: &Bytes, tasks: Vec<Task>, answers: Vec<CallResult<'_>>) {
+        let mut arrived = SmallWrites::default();
+        for (task, CallResult { outcome, .. }) in tasks.into_iter().zip(answers) {
             self.answer(observer, task, outcome, reply, &mut arrived);
         }
         self.place(reply.len(), arrived);
@@ -242,15 +242,15 @@ impl Course for Download {
         match outcome {
             Ok(safety) => {
                 self.add_extras(observer, &entry);
-                self.done(observer, &entry, Deed::Copied { bytes: entry.source.size, safety });
+                self.done(observer, &entry, EntryAction::Copied { bytes: entry.source.size, safety });
             }
             Err(error) if error.kind == ErrorKind::AlreadyExists && self.options.keep_existing => {
-                self.done(observer, &entry, Deed::Skipped);
+                self.done(observer, &entry, EntryAction::Skipped);
             }
             // Another copy of the tree was faster.
             Err(error) if error.kind == ErrorKind::AlreadyExists && self.is_there(&entry) => {
                 self.add_extras(observer, &entry);
-                self.done(observer, &entry, Deed::Skipped);
+                self.done(observer, &entry, EntryAction::Skipped);
             }
             Err(error) => self.refused(observer, &entry, &error),
         }
@@ -345,15 +345,15 @@ impl Course for Download {
             ..GetOptions::default()
         };
         let (number, events) = (self.desk.flight.number(), self.desk.events.sender());
-        let answer = Teller::new(move |report| drop(events.try_send(Event::Report(number, report))));
+        let answer = Callback::new(move |report| drop(events.try_send(Event::Report(number, report))));
         match session.download(&super::join(&self.desk.base, &entry.path), target, &options, answer) {
             Ok(transfer) => {
-                self.desk.flight.moves(transfer, desk::Job::Transfer(entry));
+                self.desk.flight.moves(transfer, scheduler::Job::Transfer(entry));
                 Ok(None)
             }
             Err(error) => {
                 self.desk.large.push_front(entry);
-                Err(Halt::Lost(error))
+                Err(StopReason::Lost(error))
             }
         }
     }
@@ -400,7 +400,7 @@ impl Download {
         };
         if fresh {
             self.books.summary.directories += 1;
-            observer.done(&path, Deed::Made);
+            observer.done(&path, EntryAction::Made);
         } else if let (Ok(at), false) = (parse(&path), self.options.dry_run) {
             // Where the top cannot hold what is on its way, each directory does.
             self.store.remove_useless(&at);
@@ -423,8 +423,8 @@ impl Download {
     fn entry(&mut self, session: &Session, observer: &mut dyn Observer, entry: Entry) -> Flow<Turn<Task>> {
         if self.options.dry_run {
             let deed = match entry.source.kind {
-                FileType::Regular => Deed::Copied { bytes: entry.source.size, safety: Safety::Written },
-                _ => Deed::Made,
+                FileType::Regular => EntryAction::Copied { bytes: entry.source.size, safety: Safety::Written },
+                _ => EntryAction::Made,
             };
             self.done(observer, &entry, deed);
             return Ok(Turn::Taken);
@@ -436,14 +436,14 @@ impl Download {
             match self.make(&entry) {
                 Ok(()) => {
                     self.add_extras(observer, &entry);
-                    self.done(observer, &entry, Deed::Made);
+                    self.done(observer, &entry, EntryAction::Made);
                 }
                 Err(error) => self.refused(observer, &entry, &error),
             }
             return Ok(Turn::Taken);
         }
         if !self.desk.takes_path(session, entry.path.len()) {
-            self.failed(observer, &entry, &desk::too_long());
+            self.failed(observer, &entry, &scheduler::too_long());
             return Ok(Turn::Taken);
         }
         if entry.source.size > self.desk.content_max(session, entry.path.len(), 0) {

@@ -10,7 +10,7 @@ use xdfs_proto::limits;
 
 /// What became of a name.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Deed {
+pub enum EntryAction {
     /// A file was copied, so many bytes.
     Copied {
         /// Its length.
@@ -29,7 +29,7 @@ pub enum Deed {
 /// Told what happens, from the thread that runs the copy.
 pub trait Observer {
     /// A name is settled. In a dry run: would be.
-    fn done(&mut self, path: &[u8], deed: Deed);
+    fn done(&mut self, path: &[u8], deed: EntryAction);
 
     /// A name failed; the others go on.
     fn failed(&mut self, path: &[u8], error: &Error);
@@ -38,7 +38,7 @@ pub trait Observer {
     fn note(&mut self, text: &str);
 
     /// Asked now and then: how far it is. False to stop.
-    fn goes_on(&mut self, summary: &Summary, bytes_moving: u64) -> bool;
+    fn should_continue(&mut self, summary: &Summary, bytes_moving: u64) -> bool;
 }
 
 /// An answer to something that was under way.

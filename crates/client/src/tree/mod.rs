@@ -12,21 +12,21 @@
 //! A copy that was interrupted is made again by the same call: what has the size and the modification time of its source is there
 //! already, and is left alone.
 
-mod books;
-mod closed;
+mod state;
+mod read_only;
 mod compare;
-mod desk;
+mod scheduler;
 mod directories;
 mod down;
 mod events;
-mod hear;
-mod partners;
-mod pending;
-mod spill;
+mod replies;
+mod hard_links;
+mod in_flight;
+mod temp_list;
 mod up;
 
 pub use down::Download;
-pub use events::{Deed, Observer};
+pub use events::{EntryAction, Observer};
 pub use up::Upload;
 
 use std::sync::Arc;
@@ -161,15 +161,15 @@ impl Summary {
         self.files + self.directories + self.others + self.deleted == 0
     }
 
-    fn count(&mut self, deed: Deed) {
+    fn count(&mut self, deed: EntryAction) {
         match deed {
-            Deed::Copied { bytes, .. } => {
+            EntryAction::Copied { bytes, .. } => {
                 self.files += 1;
                 self.bytes += bytes;
             }
-            Deed::Made => self.others += 1,
-            Deed::Skipped => self.skipped += 1,
-            Deed::Deleted => self.deleted += 1,
+            EntryAction::Made => self.others += 1,
+            EntryAction::Skipped => self.skipped += 1,
+            EntryAction::Deleted => self.deleted += 1,
         }
     }
 }

@@ -7,22 +7,22 @@ mod sending;
 mod task;
 mod walk;
 
-use super::books::Books;
-use super::compare::{Inode, Names, There};
-use super::desk::{self, Course, Desk, EXTRAS_BYTES_MAX, Flow, Halt, LIST_ROOM, Told, Turn};
+use super::state::TreeState;
+use super::compare::{Inode, Names, TargetState};
+use super::scheduler::{self, TreeCopy, Scheduler, EXTRAS_BYTES_MAX, Flow, StopReason, LIST_ROOM, CallResult, Turn};
 use super::directories::{Directory, DirectoryId};
-use super::events::{Deed, Event, Observer};
-use super::hear::wait_for_descriptors;
-use super::partners::Partners;
-use super::spill::Spill;
+use super::events::{EntryAction, Event, Observer};
+use super::replies::wait_for_descriptors;
+use super::hard_links::HardLinks;
+use super::temp_list::TempList;
 use super::{Ended, TreeOptions, parse};
-use crate::ends::Payload;
+use crate::endpoints::Payload;
 use crate::options::PutOptions;
 use crate::session::Session;
-use crate::teller::Teller;
+use crate::callback::Callback;
 use crate::transfer::Report;
 use bytes::Bytes;
-use links::Late;
+use links::Deferred;
 use sending::Extras;
 use std::collections::{BTreeMap, BTreeSet};
 use task::{Entry, Task};
@@ -39,21 +39,21 @@ const ABOVE_MAX: usize = 16;
 #[derive(Debug)]
 pub struct Upload {
     store: LocalStore,
-    desk: Desk<Task, Entry>,
+    desk: Scheduler<Task, Entry>,
     options: TreeOptions,
-    books: Books,
+    books: TreeState,
     /// Directories that the batch of this number makes.
     making: (u64, BTreeSet<DirectoryId>),
     /// Where small files are read into.
     reading: Reading,
     /// What the target has, of directories that are not walked yet.
     there: BTreeMap<DirectoryId, Names>,
-    partners: Partners<(u64, u64), Inode>,
+    partners: HardLinks<(u64, u64), Inode>,
     /// Which file the first name of the link that is looked at is.
     first: Option<Inode>,
-    late: Late,
+    late: Deferred,
     /// Names to delete.
-    surplus: Spill,
+    surplus: TempList,
 }
 
 impl Upload {
@@ -64,38 +64,38 @@ impl Upload {
             return Err(Error::new(ErrorKind::NotDirectory, "the top of a tree has to be a directory"));
         }
         // The mode of one that is there is not known; where that of its source locks it, it may be locked.
-        let there = (!fresh).then(|| There::directory(false, Some(node.mode)));
+        let there = (!fresh).then(|| TargetState::directory(false, Some(node.mode)));
         let first = Task::Enter { parent: None, path: Vec::new(), node, there };
         Ok(Self {
             store,
-            desk: Desk::new(base.into(), options.durable, first),
+            desk: Scheduler::new(base.into(), options.durable, first),
             options,
-            books: Books::default(),
+            books: TreeState::default(),
             making: (0, BTreeSet::new()),
             reading: Reading::default(),
             there: BTreeMap::new(),
-            partners: Partners::default(),
+            partners: HardLinks::default(),
             first: None,
-            late: Late::default(),
-            surplus: Spill::default(),
+            late: Deferred::default(),
+            surplus: TempList::default(),
         })
     }
 
     /// Goes on over this session until everything was tried, the application stops it, or the session is lost.
     pub fn run(&mut self, session: &Session, observer: &mut dyn Observer) -> Ended {
-        desk::run(self, session, observer)
+        scheduler::run(self, session, observer)
     }
 }
 
-impl Course for Upload {
+impl TreeCopy for Upload {
     type Task = Task;
     type Large = Entry;
 
-    fn desk(&mut self) -> &mut Desk<Task, Entry> {
+    fn desk(&mut self) -> &mut Scheduler<Task, Entry> {
         &mut self.desk
     }
 
-    fn books(&mut self) -> &mut Books {
+    fn books(&mut self) -> &mut TreeState {
         &mut self.books
     }
 
@@ -120,8 +120,8 @@ impl Course for Upload {
         self.large_again(large)
     }
 
-    fn answered(&mut self, observer: &mut dyn Observer, _: &Bytes, tasks: Vec<Task>, answers: Vec<Told<'_>>) {
-        for (task, Told { outcome, safety }) in tasks.into_iter().zip(answers) {
+    fn answered(&mut self, observer: &mut dyn Observer, _: &Bytes, tasks: Vec<Task>, answers: Vec<CallResult<'_>>) {
+        for (task, CallResult { outcome, safety }) in tasks.into_iter().zip(answers) {
             self.answer(observer, task, outcome, safety);
         }
     }
@@ -132,10 +132,10 @@ impl Course for Upload {
                 if self.extras(&entry.path, &entry.node).count() > 0 {
                     self.desk.tasks.push(Task::Extras(entry.clone()));
                 }
-                self.done(observer, &entry, Deed::Copied { bytes: report.length, safety: report.safety });
+                self.done(observer, &entry, EntryAction::Copied { bytes: report.length, safety: report.safety });
             }
             Err(error) if error.kind == ErrorKind::AlreadyExists && self.options.keep_existing => {
-                self.done(observer, &entry, Deed::Skipped);
+                self.done(observer, &entry, EntryAction::Skipped);
             }
             Err(error) => self.refused(observer, &entry, &error),
         }
@@ -226,20 +226,20 @@ impl Upload {
         parent: Option<DirectoryId>,
         path: Vec<u8>,
         node: &Node,
-        there: Option<There>,
+        there: Option<TargetState>,
     ) {
-        let fresh = !there.is_some_and(There::is_directory);
+        let fresh = !there.is_some_and(TargetState::is_directory);
         if fresh && self.options.dry_run && parent.is_some() {
             self.books.summary.directories += 1;
-            observer.done(&path, Deed::Made);
+            observer.done(&path, EntryAction::Made);
         }
         let bits = if self.options.keep.modes { 0o7777 } else { 0o777 };
         let mut directory = Directory::new(path, parent, node.mode & bits, Some(node.modified));
         directory.fresh = fresh;
-        directory.in_its_way = there == Some(There::OtherKind);
-        directory.locked = there.is_some_and(There::is_locked);
+        directory.in_its_way = there == Some(TargetState::OtherKind);
+        directory.locked = there.is_some_and(TargetState::is_locked);
         directory.made = !fresh && !directory.locked;
-        directory.touched = !matches!(there, Some(There::Directory | There::LockedDirectory));
+        directory.touched = !matches!(there, Some(TargetState::Directory | TargetState::LockedDirectory));
         let id = self.books.directories.enter(directory);
         // It holds its parent itself now.
         if let Some(parent) = parent {
@@ -320,8 +320,8 @@ impl Upload {
     fn entry(&mut self, session: &Session, observer: &mut dyn Observer, entry: Entry) -> Flow<Turn<Task>> {
         if self.options.dry_run {
             let deed = match entry.node.kind {
-                NodeKind::Regular => Deed::Copied { bytes: entry.node.size, safety: xdfs_proto::base::Safety::Written },
-                _ => Deed::Made,
+                NodeKind::Regular => EntryAction::Copied { bytes: entry.node.size, safety: xdfs_proto::base::Safety::Written },
+                _ => EntryAction::Made,
             };
             self.done(observer, &entry, deed);
             return Ok(Turn::Taken);
@@ -330,7 +330,7 @@ impl Upload {
             return Ok(Turn::Taken);
         }
         if !self.desk.takes_path(session, entry.path.len()) {
-            self.failed(observer, &entry, &desk::too_long());
+            self.failed(observer, &entry, &scheduler::too_long());
             return Ok(Turn::Taken);
         }
         match entry.node.kind {
@@ -365,16 +365,16 @@ impl Upload {
             holes: self.has_holes(&entry.node),
         };
         let (number, events) = (self.desk.flight.number(), self.desk.events.sender());
-        let answer = Teller::new(move |report| drop(events.try_send(Event::Report(number, report))));
+        let answer = Callback::new(move |report| drop(events.try_send(Event::Report(number, report))));
         let remote = super::join(&self.desk.base, &entry.path);
         match session.upload(payload, &remote, &options, answer) {
             Ok(transfer) => {
-                self.desk.flight.moves(transfer, desk::Job::Transfer(entry));
+                self.desk.flight.moves(transfer, scheduler::Job::Transfer(entry));
                 Ok(())
             }
             Err(error) => {
                 self.desk.large.push_front(entry);
-                Err(Halt::Lost(error))
+                Err(StopReason::Lost(error))
             }
         }
     }

@@ -10,7 +10,7 @@ use xdfs_secure::policy::Fingerprint;
 
 /// Why a server's key was not taken.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Doubt {
+pub enum KeyRejection {
     /// Nothing is known of this server.
     Unknown {
         /// What it showed.
@@ -39,7 +39,7 @@ pub struct Trust {
     /// The key that the URL pins: nothing else counts then.
     pinned: Option<Fingerprint>,
     remembered: Option<Remembered>,
-    doubt: Mutex<Option<Doubt>>,
+    doubt: Mutex<Option<KeyRejection>>,
 }
 
 impl Trust {
@@ -50,7 +50,7 @@ impl Trust {
     }
 
     /// Why the last check refused.
-    pub fn doubt(&self) -> Option<Doubt> {
+    pub fn doubt(&self) -> Option<KeyRejection> {
         self.doubt.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -59,7 +59,7 @@ impl Trust {
         self.pinned.or(self.remembered.map(|remembered| remembered.fingerprint))
     }
 
-    fn judge(&self, shown: &Shown) -> Option<Doubt> {
+    fn judge(&self, shown: &Shown) -> Option<KeyRejection> {
         let expected = match (self.pinned, self.remembered) {
             (Some(pinned), _) => Some((pinned, None)),
             (None, Some(remembered)) => Some((remembered.fingerprint, Some(remembered.since))),
@@ -68,12 +68,12 @@ impl Trust {
         let key = shown.fingerprint;
         match expected {
             Some((expected, _)) if expected == key => None,
-            Some((expected, since)) => Some(Doubt::Changed { shown: key, expected, since }),
+            Some((expected, since)) => Some(KeyRejection::Changed { shown: key, expected, since }),
             None => match &shown.chain {
                 // A site's own authority vouches for it.
                 Chain::Good => None,
-                Chain::Bad(why) => Some(Doubt::Uncertified { why: why.clone() }),
-                Chain::Unasked => Some(Doubt::Unknown { shown: key }),
+                Chain::Bad(why) => Some(KeyRejection::Uncertified { why: why.clone() }),
+                Chain::Unasked => Some(KeyRejection::Unknown { shown: key }),
             },
         }
     }
@@ -90,7 +90,7 @@ impl HostCheck for Trust {
     }
 }
 
-impl Doubt {
+impl KeyRejection {
     /// What is wrong, in a sentence.
     pub fn describe(&self, host: &HostName) -> String {
         match self {

@@ -8,7 +8,7 @@
 mod check;
 pub mod lines;
 
-pub use check::{Doubt, Trust};
+pub use check::{KeyRejection, Trust};
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -88,7 +88,7 @@ fn a_key_is_taken_when_it_is_the_expected_one_and_never_when_it_changed() {
     let host = HostName::new("h", 1);
     known.pin(&host, remembered(1)).unwrap();
     let (old, other) = (fingerprint(1), fingerprint(2));
-    let changed = |expected, since| Some(Doubt::Changed { shown: other, expected, since });
+    let changed = |expected, since| Some(KeyRejection::Changed { shown: other, expected, since });
     let since = Some(1_700_000_000);
     for (name, pinned, shown, certified, doubt) in [
         ("h", None, old, false, None),
@@ -97,7 +97,7 @@ fn a_key_is_taken_when_it_is_the_expected_one_and_never_when_it_changed() {
         ("h", None, other, true, changed(old, since)),
         ("h", Some(other), other, false, None),
         ("h", Some(old), other, false, changed(old, None)),
-        ("new", None, other, false, Some(Doubt::Unknown { shown: other })),
+        ("new", None, other, false, Some(KeyRejection::Unknown { shown: other })),
         ("new", None, other, true, None),
         ("new", Some(other), other, false, None),
         ("new", Some(old), other, true, changed(old, None)),
@@ -124,5 +124,5 @@ fn a_certificate_that_is_not_good_is_refused_with_the_reason_and_asks_nobody() {
     let chain = Chain::Bad("it has run out".to_owned());
     let error = trust.check("h", 1, &Shown { fingerprint: fingerprint(1), chain }).unwrap_err();
     assert!(error.kind == ErrorKind::Refused && error.message.contains("it has run out"), "{error}");
-    assert!(matches!(trust.doubt(), Some(Doubt::Uncertified { .. })), "it is no unknown key that a person may accept");
+    assert!(matches!(trust.doubt(), Some(KeyRejection::Uncertified { .. })), "it is no unknown key that a person may accept");
 }

@@ -10,7 +10,7 @@ use std::io::{Read, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use xdfs_client::{Certificates, GetOptions, Offer, Session};
-use xdfs_engine::opening::{ClientOpening, ClientStep, Wishes};
+use xdfs_engine::opening::{ClientOpening, ClientStep, SessionRequest};
 use xdfs_secure::handshake::tls::FAREWELL_BYTES;
 use xdfs_secure::identity::password::{ROUNDS, verifier};
 use xdfs_secure::login::Offered;
@@ -66,7 +66,7 @@ fn the_first_byte_takes_three_round_trips_and_four_with_a_password() {
 fn a_login_leaves_in_three_pieces_its_hello_the_login_and_the_end_of_tls() {
     let serving = serving();
     let mut stream = connect(&serving);
-    let wishes = Wishes {
+    let wishes = SessionRequest {
         open: wishes(1),
         host: "localhost".into(),
         certificates: Certificates::Raw,

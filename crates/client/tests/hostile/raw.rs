@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use xdfs_client::{Address, Error, Level, PutOptions, Session, Transfer};
-use xdfs_engine::opening::{ClientJoining, ClientOpened, ClientOpening, ClientStep, Step, Wishes};
+use xdfs_engine::opening::{ClientJoining, ClientOpened, ClientOpening, ClientStep, Step, SessionRequest};
 use xdfs_proto::base::{ChannelId, OperationId, SessionId};
 use xdfs_proto::wire::control::{ChannelGrant, Control, Finish};
 use xdfs_proto::wire::handshake::{FRAME_BYTES, Hello, Join, MessageType, Open, decode_refusal, read_frame};
@@ -109,7 +109,7 @@ fn accepted(
     offers: Vec<Offered>,
 ) -> Result<(TcpStream, Vec<u8>, Box<ClientOpened>), Error> {
     let mut stream = connect(serving);
-    let wishes = Wishes {
+    let wishes = SessionRequest {
         open: wishes,
         host: "localhost".into(),
         certificates: Certificates::Raw,

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use xdfs_client::{Error, ErrorKind};
 use xdfs_proto::base::{RelPath, Safety};
-use xdfs_xio::store::tree::{Change, Cursor, Node, NodeKind, Space, Special, Take};
+use xdfs_xio::store::tree::{Change, Cursor, Node, NodeKind, Space, Special, ListControl};
 use xdfs_xio::store::{
     Attributes, Capability, Existing, MemoryStore, Reading, Source, Stage, StageRequest, Store, Tree, Version,
 };
@@ -137,13 +137,13 @@ impl Tree for EvilStore {
         &self,
         path: &RelPath,
         cursor: &[u8],
-        take: &mut dyn FnMut(&[u8], &Node) -> Take,
+        take: &mut dyn FnMut(&[u8], &Node) -> ListControl,
     ) -> Result<Option<Cursor>, Error> {
         if let Some(numbered) = &self.script.numbered {
             let first = cursor.try_into().map_or(0, u64::from_be_bytes);
             for number in first..numbered.count {
                 numbered.asked.fetch_add(1, Ordering::Relaxed);
-                if take(format!("name-{number:07}").as_bytes(), &node(NodeKind::Regular)) == Take::Stop {
+                if take(format!("name-{number:07}").as_bytes(), &node(NodeKind::Regular)) == ListControl::Stop {
                     return Ok(Some(number.to_be_bytes().to_vec()));
                 }
             }
@@ -159,7 +159,7 @@ impl Tree for EvilStore {
         let lines = self.script.listings.get(path.as_bytes()).unwrap_or(&self.script.everywhere);
         let first = cursor.try_into().map_or(0, u64::from_be_bytes);
         for (number, line) in lines.iter().enumerate().skip(first as usize) {
-            if take(&line.name, &line.node) == Take::Stop {
+            if take(&line.name, &line.node) == ListControl::Stop {
                 return Ok(Some((number as u64).to_be_bytes().to_vec()));
             }
         }

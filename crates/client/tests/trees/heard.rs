@@ -1,13 +1,13 @@
 //! Applications that remember what they were told.
 
 use std::time::Instant;
-use xdfs_client::tree::{Deed, Observer, Summary};
+use xdfs_client::tree::{EntryAction, Observer, Summary};
 use xdfs_client::{Error, ErrorKind};
 
 use super::support::PATIENCE;
 
 pub struct Heard {
-    pub done: Vec<(Vec<u8>, Deed)>,
+    pub done: Vec<(Vec<u8>, EntryAction)>,
     pub failed: Vec<(Vec<u8>, ErrorKind)>,
     pub notes: Vec<String>,
     until: Instant,
@@ -20,7 +20,7 @@ impl Default for Heard {
 }
 
 impl Observer for Heard {
-    fn done(&mut self, path: &[u8], deed: Deed) {
+    fn done(&mut self, path: &[u8], deed: EntryAction) {
         self.done.push((path.to_vec(), deed));
     }
 
@@ -32,7 +32,7 @@ impl Observer for Heard {
         self.notes.push(text.to_owned());
     }
 
-    fn goes_on(&mut self, _summary: &Summary, _bytes_moving: u64) -> bool {
+    fn should_continue(&mut self, _summary: &Summary, _bytes_moving: u64) -> bool {
         assert!(Instant::now() < self.until, "the copy goes on for ever: {:?} {:?}", self.failed, self.notes);
         true
     }
@@ -47,7 +47,7 @@ pub struct Meddler<'m> {
 }
 
 impl Observer for Meddler<'_> {
-    fn done(&mut self, path: &[u8], deed: Deed) {
+    fn done(&mut self, path: &[u8], deed: EntryAction) {
         self.each.into_iter().for_each(|act| act());
         self.heard.done(path, deed);
     }
@@ -60,8 +60,8 @@ impl Observer for Meddler<'_> {
         self.heard.note(text);
     }
 
-    fn goes_on(&mut self, summary: &Summary, bytes_moving: u64) -> bool {
+    fn should_continue(&mut self, summary: &Summary, bytes_moving: u64) -> bool {
         self.act.take().into_iter().chain(self.each).for_each(|act| act());
-        self.heard.goes_on(summary, bytes_moving)
+        self.heard.should_continue(summary, bytes_moving)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Condvar, Mutex};
 use xdfs_client::Error;
-use xdfs_client::tree::{Deed, Download, Ended, Observer, Summary, TreeOptions};
+use xdfs_client::tree::{EntryAction, Download, Ended, Observer, Summary, TreeOptions};
 use xdfs_server::Export;
 use xdfs_xio::store::LocalStore;
 use xdfs_xio::store::tree::NodeKind;
@@ -27,7 +27,7 @@ struct Waits {
 }
 
 impl Observer for Waits {
-    fn done(&mut self, path: &[u8], deed: Deed) {
+    fn done(&mut self, path: &[u8], deed: EntryAction) {
         self.heard.done(path, deed);
     }
 
@@ -39,12 +39,12 @@ impl Observer for Waits {
         self.heard.note(text);
     }
 
-    fn goes_on(&mut self, summary: &Summary, bytes_moving: u64) -> bool {
+    fn should_continue(&mut self, summary: &Summary, bytes_moving: u64) -> bool {
         if summary.directories > BATCHES {
             *self.gate.0.lock().unwrap() = true;
             self.gate.1.notify_all();
         }
-        self.heard.goes_on(summary, bytes_moving)
+        self.heard.should_continue(summary, bytes_moving)
     }
 }
 

@@ -18,7 +18,7 @@ use xdfs_secure::policy::{Method, PublicKey};
 
 /// What a client asks for.
 #[derive(Debug)]
-pub struct Wishes {
+pub struct SessionRequest {
     /// Its prefaces and login are filled in here.
     pub open: Open,
     /// Name under which the server is known.
@@ -101,8 +101,8 @@ enum State {
 
 impl ClientOpening {
     /// Asks for what `wishes` says.
-    pub fn start(wishes: Wishes) -> Result<(Self, ClientStep), Error> {
-        let Wishes { open, host, certificates, user, offers, nonce } = wishes;
+    pub fn start(wishes: SessionRequest) -> Result<(Self, ClientStep), Error> {
+        let SessionRequest { open, host, certificates, user, offers, nonce } = wishes;
         let (tls, mut stream) = ClientTls::start(&host, &certificates)?;
         let mut send = ClientPreface::of(Start::Tls).encode().to_vec();
         send.extend(stream.output());

@@ -8,9 +8,9 @@ mod client;
 mod join;
 mod server;
 
-pub use client::{ClientOpened, ClientOpening, ClientStep, Wishes};
+pub use client::{ClientOpened, ClientOpening, ClientStep, SessionRequest};
 pub use join::{ClientJoining, JoinRequest};
-pub use server::{Gate, ServerOpened, ServerOpening, Welcome};
+pub use server::{OpeningContext, ServerOpened, ServerOpening, PendingAccept};
 
 use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_proto::wire::handshake::{FRAME_BYTES, MessageType, Prefaces, read_frame};

@@ -18,14 +18,14 @@ use xdfs_secure::policy::{Directory, Principal};
 
 /// What every opening of a server needs; shared by all.
 #[derive(Clone)]
-pub struct Gate {
+pub struct OpeningContext {
     /// Who the server is.
     pub identity: Arc<ServerIdentity>,
     /// Who may log in.
     pub directory: Arc<dyn Directory>,
 }
 
-impl std::fmt::Debug for Gate {
+impl std::fmt::Debug for OpeningContext {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Gate({:?})", self.identity)
     }
@@ -34,7 +34,7 @@ impl std::fmt::Debug for Gate {
 /// See the module.
 #[derive(Debug)]
 pub struct ServerOpening {
-    gate: Gate,
+    gate: OpeningContext,
     /// The client's address, as visitors are named.
     visitor: String,
     nonce: [u8; NONCE_BYTES],
@@ -64,7 +64,7 @@ enum State {
 #[allow(missing_docs, reason = "the line above each variant explains its fields")]
 pub enum ServerOpened {
     /// Somebody who is known asks for a session.
-    Open { open: Box<Open>, welcome: Box<Welcome> },
+    Open { open: Box<Open>, welcome: Box<PendingAccept> },
     /// A channel wants to join one.
     Join(JoinRequest),
     /// It cannot go on: send these bytes and close.
@@ -73,7 +73,7 @@ pub enum ServerOpened {
 
 /// A client that has logged in and waits for what it is granted.
 #[derive(Debug)]
-pub struct Welcome {
+pub struct PendingAccept {
     /// Who it is.
     pub principal: Principal,
     /// What both sides said in clear, for ACCEPT.
@@ -83,7 +83,7 @@ pub struct Welcome {
     stream: Box<Stream>,
 }
 
-impl Welcome {
+impl PendingAccept {
     /// The secret of the session.
     pub fn join_secret(&self, session: SessionId, suite: Suite) -> Result<JoinSecret, Error> {
         self.stream.join_secret(session, suite)
@@ -112,7 +112,7 @@ fn refusal(stream: &mut Stream, error: &Error) -> Vec<u8> {
 
 impl ServerOpening {
     /// Waits for a client. `visitor` names its address, `nonce` is random.
-    pub fn start(gate: Gate, visitor: String, nonce: [u8; NONCE_BYTES]) -> (Self, usize) {
+    pub fn start(gate: OpeningContext, visitor: String, nonce: [u8; NONCE_BYTES]) -> (Self, usize) {
         let none = [0; PREFACE_BYTES];
         let state = State::Preface;
         let failed = Vec::new();
@@ -214,7 +214,7 @@ impl ServerOpening {
     /// The server's first words inside TLS go with its part of the handshake.
     fn greet(&mut self, mut stream: Box<Stream>) -> Step<ServerOpened> {
         let prefaces = joined(self.client, self.server);
-        let Gate { identity, directory } = &self.gate;
+        let OpeningContext { identity, directory } = &self.gate;
         let said = identity.decoy().salts(&**directory).map_err(Error::from).and_then(|salts| {
             let hello = Hello { prefaces, logins: ServerLogin::kinds(&**directory), salts: salts.0 };
             stream.send(&frame(MessageType::Hello, &hello.encode()))
@@ -268,7 +268,7 @@ impl ServerOpening {
             }
             Ok(Some(mut open)) => {
                 let credentials = std::mem::take(&mut open.credentials);
-                let Gate { identity, directory } = &self.gate;
+                let OpeningContext { identity, directory } = &self.gate;
                 let judgement = login.on_login(open.login, &credentials, &**directory, identity.decoy());
                 self.on_judgement(stream, login, open, judgement)
             }
@@ -326,7 +326,7 @@ impl ServerOpening {
         let said = match judgement {
             Judgement::Accepted { principal, proof } => {
                 let prefaces = joined(self.client, self.server);
-                let welcome = Box::new(Welcome { principal, prefaces, proof, stream });
+                let welcome = Box::new(PendingAccept { principal, prefaces, proof, stream });
                 return Step::Done(ServerOpened::Open { open, welcome });
             }
             Judgement::Refused => {

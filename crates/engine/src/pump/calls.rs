@@ -2,7 +2,7 @@
 //! call means is the host's affair.
 
 use super::{Host, Pump};
-use crate::mail::Mail;
+use crate::mailbox::Message;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use xdfs_proto::wire::{Flags, Head};
 use xdfs_xio::buf::Buffer;
 use xdfs_xio::dispatch::Dispatch;
 
-use super::line::Origin;
+use super::channel_io::Origin;
 use super::pacing::Start;
 
 /// What is held of one operation of calls.
@@ -137,12 +137,12 @@ where
         let (payload, stop) = (std::mem::take(&mut held.payload), Arc::clone(&held.stop));
         let memory = self.batches.spare.pop().unwrap_or_default();
         let (share, job) = self.host.execute(operation, payload, stop, memory);
-        self.call_sliced(&share, job, move |result| Mail::Answered { operation, channel, result });
+        self.call_sliced(&share, job, move |result| Message::Answered { operation, channel, result });
     }
 
     /// The calls of a batch were done, or it cannot be done at all.
     pub(super) fn on_answered(&mut self, operation: OperationId, channel: ChannelId, result: Result<Vec<u8>, Error>) {
-        self.calls -= 1;
+        self.pending_storage -= 1;
         let room = self.batches.held.get(&operation).map_or(0, |held| held.room);
         let most = room.min(self.session.calls_bytes_max() as usize);
         let result = result.and_then(|reply| {

@@ -1,7 +1,7 @@
 //! What the application asks of a pump.
 
 use super::{Host, Pump};
-use crate::mail::Command;
+use crate::mailbox::Command;
 use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_xio::dispatch::Dispatch;
 

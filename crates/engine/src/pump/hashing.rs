@@ -7,8 +7,8 @@ use super::{Host, Pump};
 use crate::blocking::Slice;
 use crate::bounds;
 use crate::host::{Job, Opened};
-use crate::mail::Mail;
-use crate::transfer::beside::{Beside, From, Ranges};
+use crate::mailbox::Message;
+use crate::transfer::parallel::{ParallelHash, From, Ranges};
 use crate::transfer::hashing::{Hashed, Hashing, Waiting, between, leaf, piece_bytes};
 use crate::transfer::stored::StoredCheck;
 use crate::transfer::sum::RangeHash;
@@ -18,14 +18,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use xdfs_proto::base::{Digest, Error, ErrorKind, Extent, Level, OperationId, PipelineId};
 use xdfs_proto::plan;
-use xdfs_proto::session::{Comparison, GroupMessage, Proof, SourceFacts};
+use xdfs_proto::session::{Comparison, PipelineMessage, ContentDigest, SourceFacts};
 use xdfs_proto::wire::request::Request;
 use xdfs_secure::content::Leaf;
 use xdfs_xio::dispatch::Dispatch;
 use xdfs_xio::store::Source;
 
 /// What the machine says about an operation whose content is hashed.
-pub(super) struct Wish {
+pub(super) struct HashRequest {
     pub(super) operation: OperationId,
     pub(super) length: Option<u64>,
     /// What this pipeline moves; none for a stream.
@@ -42,7 +42,7 @@ where
     H: Host,
 {
     /// The blocks of an operation are hashed from now on.
-    pub(super) fn on_hash(&mut self, wish: Wish) {
+    pub(super) fn on_hash(&mut self, wish: HashRequest) {
         let block = self.session.limits().block;
         let helpers = self.transfers.values().filter(|one| one.hashed.as_ref().is_some_and(|it| it.beside.is_some()));
         let room = helpers.count() < bounds::HASHERS_MAX;
@@ -90,18 +90,18 @@ where
         let (post, share) = (self.post.clone(), self.share_of(operation));
         let hashed = self.transfers.get_mut(&operation).and_then(|transfer| transfer.hashed.as_mut());
         let Some(hashed) = hashed.filter(|_| !ranges.is_empty()) else { return };
-        let tell = move |result| drop(post.send(Mail::Hashed(operation, result)));
+        let tell = move |result| drop(post.send(Message::Hashed(operation, result)));
         let what = Ranges { from, ranges, into: Arc::clone(&hashed.hashing), paced };
-        hashed.beside = Beside::start(&self.blocking, share, what, Box::new(tell));
+        hashed.beside = ParallelHash::start(&self.blocking, share, what, Box::new(tell));
         if hashed.beside.is_none() {
             return self.session.fail(operation, busy());
         }
-        self.calls += 1;
+        self.pending_storage += 1;
     }
 
     /// The job beside has hashed everything, or could not.
     pub(super) fn on_hashed(&mut self, operation: OperationId, result: Result<(), Error>) {
-        self.calls -= 1;
+        self.pending_storage -= 1;
         let hashed = self.transfers.get_mut(&operation).and_then(|transfer| transfer.hashed.as_mut());
         let Some(hashed) = hashed else { return };
         hashed.beside = None;
@@ -129,9 +129,9 @@ where
     }
 
     /// Whether the end of a member's range waits for its hashes.
-    pub(super) fn group_waits(&mut self, to: PipelineId, message: &GroupMessage) -> bool {
+    pub(super) fn group_waits(&mut self, to: PipelineId, message: &PipelineMessage) -> bool {
         match message {
-            GroupMessage::Sent(operation) => self.waits(*operation, Waiting::Group(to, message.clone())),
+            PipelineMessage::Sent(operation) => self.waits(*operation, Waiting::Group(to, message.clone())),
             _ => false,
         }
     }
@@ -164,7 +164,7 @@ where
         }
     }
 
-    pub(super) fn on_verify(&mut self, operation: OperationId, length: u64, reread: bool, sent: Proof) {
+    pub(super) fn on_verify(&mut self, operation: OperationId, length: u64, reread: bool, sent: ContentDigest) {
         if self.waits(operation, Waiting::Verify { length, reread, sent: sent.clone() }) {
             return;
         }
@@ -198,11 +198,11 @@ where
         };
         let share = self.share_of(operation);
         let job = move |slice: &Slice| flat(step(slice));
-        self.call_sliced(&share, job, move |result| Mail::Verified(operation, result));
+        self.call_sliced(&share, job, move |result| Message::Verified(operation, result));
     }
 
     pub(super) fn on_verified(&mut self, operation: OperationId, result: Result<Comparison, Error>) {
-        self.calls -= 1;
+        self.pending_storage -= 1;
         self.long_reads.remove(&operation);
         self.session.on_verified(operation, result);
     }
@@ -227,7 +227,7 @@ where
         let stop = self.long_read(operation);
         let mut sum = Sum::Asked(job, request.length);
         let job = move |slice: &Slice| flat(must_go_on(&stop).and_then(|()| sum.advance(slice)));
-        self.call_sliced(&self.host.share(operation), job, move |result| Mail::Summed(operation, Box::new(result)));
+        self.call_sliced(&self.host.share(operation), job, move |result| Message::Summed(operation, Box::new(result)));
     }
 
     /// Reading from end to end begins for an operation; it ends when the value says so.
@@ -238,7 +238,7 @@ where
     }
 
     pub(super) fn on_summed(&mut self, operation: OperationId, result: Result<(SourceFacts, Digest), Error>) {
-        self.calls -= 1;
+        self.pending_storage -= 1;
         self.long_reads.remove(&operation);
         let facts = result.map(|(facts, digest)| {
             self.session.answer_sum(operation, digest);
@@ -313,7 +313,7 @@ fn flat<T>(step: Result<Poll<T>, Error>) -> Poll<Result<T, Error>> {
 /// sent, unless it is too little to be worth it: then it is sent from buffers, where it can be hashed.
 fn beside_sending(
     transfer: &mut Transfer,
-    wish: &Wish,
+    wish: &HashRequest,
     kept: &[Extent],
     apart: bool,
     room: bool,

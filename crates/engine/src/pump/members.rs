@@ -1,10 +1,10 @@
 //! Several pipelines that move one file: what they tell each other, and what they need to take part.
 
 use super::{AfterDetach, Host, Pump};
-use crate::mail::Mail;
+use crate::mailbox::Message;
 use crate::transfer::Shared;
 use xdfs_proto::base::{Error, ErrorKind, PipelineId};
-use xdfs_proto::session::GroupMessage;
+use xdfs_proto::session::PipelineMessage;
 use xdfs_xio::dispatch::Dispatch;
 
 impl<D, H> Pump<D, H>
@@ -13,8 +13,8 @@ where
     D::Link: Send + 'static,
     H: Host,
 {
-    pub(super) fn on_group_output(&mut self, to: PipelineId, message: GroupMessage) {
-        if let GroupMessage::Covered(operation) = &message {
+    pub(super) fn on_group_output(&mut self, to: PipelineId, message: PipelineMessage) {
+        if let PipelineMessage::Covered(operation) = &message {
             // This pipeline's hold on the stage ends before the coordinator may commit it.
             return self.let_go(*operation, AfterDetach::Forward { to, message: message.clone() });
         }
@@ -23,29 +23,29 @@ where
         }
     }
 
-    pub(super) fn forward(&mut self, to: PipelineId, message: GroupMessage) {
+    pub(super) fn forward(&mut self, to: PipelineId, message: PipelineMessage) {
         let shared = match &message {
-            GroupMessage::Start { operation, .. } => self.shared_of(*operation),
+            PipelineMessage::Start { operation, .. } => self.shared_of(*operation),
             _ => None,
         };
         let start = match &message {
-            GroupMessage::Start { operation, .. } => Some(*operation),
+            PipelineMessage::Start { operation, .. } => Some(*operation),
             _ => None,
         };
         let post = self.peers.get(usize::from(to.0)).and_then(Option::as_ref);
-        let letter = Mail::Group { from: self.pipeline, message, shared };
+        let letter = Message::Group { from: self.pipeline, message, shared };
         let sent = post.is_some_and(|post| post.send(letter).is_ok());
         if let (false, Some(operation)) = (sent, start) {
             let error = Error::new(ErrorKind::ConnectionLost, "a pipeline of the session has ended");
-            self.session.on_group(to, GroupMessage::Failed(operation, error));
+            self.session.on_group(to, PipelineMessage::Failed(operation, error));
         }
     }
 
-    pub(super) fn on_group(&mut self, from: PipelineId, message: GroupMessage, shared: Option<Shared>) {
-        if let (GroupMessage::Start { operation, .. }, Some(shared)) = (&message, shared) {
+    pub(super) fn on_group(&mut self, from: PipelineId, message: PipelineMessage, shared: Option<Shared>) {
+        if let (PipelineMessage::Start { operation, .. }, Some(shared)) = (&message, shared) {
             self.adopt_shared(*operation, shared);
         }
-        if let GroupMessage::Settled(operation, _) = &message {
+        if let PipelineMessage::Settled(operation, _) = &message {
             self.drop_transfer(*operation);
         }
         self.session.on_group(from, message);

@@ -13,9 +13,9 @@
 mod calls;
 mod command;
 mod hashing;
-mod leaving;
-mod line;
-mod marking;
+mod lingering;
+mod channel_io;
+mod checkpoint;
 mod members;
 mod pacing;
 mod receive;
@@ -24,22 +24,22 @@ mod storage;
 
 use crate::blocking::Blocking;
 use crate::bounds;
-use crate::group::{Group, GroupChannel};
+use crate::pipeline::{Pipeline, PipelineChannel};
 use crate::host::{Ending, Host};
-use crate::mail::{Mail, Post};
-use crate::schedule::Share;
-use crate::transfer::{Tally, Transfer, Writer};
+use crate::mailbox::{Message, MailboxSender};
+use crate::schedule::QuotaClass;
+use crate::transfer::{TransferStats, Transfer, Writer};
 use calls::Batches;
-use hashing::Wish;
-use leaving::Leaving;
-use line::{Arriving, Line, Sending};
+use hashing::HashRequest;
+use lingering::Lingering;
+use channel_io::{Arriving, ChannelIo, Sending};
 use pacing::{Start, Starts};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::Receiver;
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, Extent, Instant, OperationId, PipelineId};
-use xdfs_proto::session::{Committed, GroupMessage, Output, Session, SessionEvent};
+use xdfs_proto::session::{Committed, PipelineMessage, Output, Session, SessionEvent};
 use xdfs_proto::wire::Head;
 use xdfs_xio::buf::{Buffer, Pool};
 use xdfs_xio::dispatch::{Completion, Dispatch, End, Side, SocketId};
@@ -64,17 +64,17 @@ pub struct Parts<D: Dispatch, H> {
     /// The side it runs on.
     pub host: H,
     /// Letters to it.
-    pub mailbox: Receiver<Mail<D::Link>>,
+    pub mailbox: Receiver<Message<D::Link>>,
     /// Where its helpers send letters.
-    pub post: Post<D::Link, D::Waker>,
+    pub post: MailboxSender<D::Link, D::Waker>,
     /// The other pipelines of the session, by number; none at its own.
-    pub peers: Vec<Option<Post<D::Link, D::Waker>>>,
+    pub peers: Vec<Option<MailboxSender<D::Link, D::Waker>>>,
     /// Which pipeline it is.
     pub pipeline: PipelineId,
     /// Storage calls that may block.
     pub blocking: Blocking,
     /// Under which share those run that are about no operation in particular.
-    pub share: Share,
+    pub share: QuotaClass,
     /// How files are written.
     pub disk: DiskMode,
     /// Give the thread back when there was no operation for a while.
@@ -85,21 +85,21 @@ pub struct Parts<D: Dispatch, H> {
 pub struct Pump<D: Dispatch, H: Host> {
     dispatch: D,
     host: H,
-    mailbox: Receiver<Mail<D::Link>>,
-    post: Post<D::Link, D::Waker>,
-    peers: Vec<Option<Post<D::Link, D::Waker>>>,
+    mailbox: Receiver<Message<D::Link>>,
+    post: MailboxSender<D::Link, D::Waker>,
+    peers: Vec<Option<MailboxSender<D::Link, D::Waker>>>,
     pipeline: PipelineId,
     blocking: Blocking,
-    share: Share,
+    share: QuotaClass,
     disk: DiskMode,
     retire: bool,
     session: Session,
-    lines: BTreeMap<ChannelId, Line>,
+    lines: BTreeMap<ChannelId, ChannelIo>,
     /// Channel of each socket.
     sockets: Vec<Option<ChannelId>>,
     transfers: BTreeMap<OperationId, Transfer>,
     /// What operations moved that were given up and whose outcome is still to be told.
-    tallies: BTreeMap<OperationId, Tally>,
+    tallies: BTreeMap<OperationId, TransferStats>,
     tickets: BTreeMap<u64, OperationId>,
     receive_pool: Pool,
     send_pool: Pool,
@@ -117,11 +117,11 @@ pub struct Pump<D: Dispatch, H: Host> {
     idle_since: Option<Instant>,
     ended: Option<Option<Error>>,
     /// Storage calls that have not answered yet.
-    calls: usize,
+    pending_storage: usize,
     /// Operations that let go of their stage when its marker is made.
     after_marker: BTreeSet<OperationId>,
     /// Operations whose part is being kept; the outcome is told when it is, since a program may end on hearing it.
-    keeping: BTreeMap<OperationId, Option<Told>>,
+    keeping: BTreeMap<OperationId, Option<OperationOutcome>>,
     /// Transfers that ended while a record of theirs was with the transport.
     closing: Vec<OperationId>,
     /// The session ends for this reason when a channel is free to say it, and at this time without.
@@ -133,16 +133,16 @@ pub struct Pump<D: Dispatch, H: Host> {
     /// Reading from end to end that is under way for an operation, and how to stop it.
     long_reads: BTreeMap<OperationId, Arc<AtomicBool>>,
     /// Sockets of an ended session on which the reason still leaves.
-    last_words: BTreeMap<SocketId, Leaving>,
+    lingering: BTreeMap<SocketId, Lingering>,
 }
 
 /// How an operation ended, and what it moved.
-type Told = (Result<Committed, Error>, Tally);
+type OperationOutcome = (Result<Committed, Error>, TransferStats);
 
 /// See [`Pump::after_detach`].
 enum AfterDetach {
     Commit { length: u64, durable: bool },
-    Forward { to: PipelineId, message: GroupMessage },
+    Forward { to: PipelineId, message: PipelineMessage },
 }
 
 impl<D, H> Pump<D, H>
@@ -152,7 +152,7 @@ where
     H: Host,
 {
     /// A pump for `group`.
-    pub fn new(parts: Parts<D, H>, group: Group<D::Link>) -> std::io::Result<Self> {
+    pub fn new(parts: Parts<D, H>, group: Pipeline<D::Link>) -> std::io::Result<Self> {
         let block = group.session.limits().block as usize;
         let mut pump = Self {
             dispatch: parts.dispatch,
@@ -182,7 +182,7 @@ where
             next_tick: Instant(0),
             idle_since: None,
             ended: None,
-            calls: 0,
+            pending_storage: 0,
             after_marker: BTreeSet::new(),
             keeping: BTreeMap::new(),
             closing: Vec::new(),
@@ -190,7 +190,7 @@ where
             batches: Batches::default(),
             starts: Starts::default(),
             long_reads: BTreeMap::new(),
-            last_words: BTreeMap::new(),
+            lingering: BTreeMap::new(),
         };
         for channel in group.channels {
             pump.attach(channel)?;
@@ -200,7 +200,7 @@ where
 
     /// Runs until the session is over, or idle where the pump may retire.
     #[allow(clippy::type_complexity, reason = "how it ended, and what it was lent: each is used once")]
-    pub fn run(mut self) -> (Ending<D::Link>, H, Receiver<Mail<D::Link>>) {
+    pub fn run(mut self) -> (Ending<D::Link>, H, Receiver<Message<D::Link>>) {
         loop {
             let now = self.dispatch.now();
             if now >= self.next_tick {
@@ -240,13 +240,13 @@ where
     fn deadline(&mut self, owed: Option<Instant>) -> Option<Instant> {
         let now = self.dispatch.now();
         let busy = self.session.is_at_work();
-        self.idle_since = if busy || self.calls > 0 { None } else { self.idle_since.or(Some(now)) };
-        let boundary = self.idle_since.is_none() || self.lines.values().all(Line::at_boundary);
+        self.idle_since = if busy || self.pending_storage > 0 { None } else { self.idle_since.or(Some(now)) };
+        let boundary = self.idle_since.is_none() || self.lines.values().all(ChannelIo::at_boundary);
         // A reply that may have to be told again goes with the thread that holds it.
         let may_retire = self.retire && boundary && self.batches.is_empty() && !self.session.is_closing();
         let retire = self.idle_since.filter(|_| may_retire).map(|since| since.after(bounds::IDLE_BEFORE_RETIRING));
         // Nothing is owed on an idle session: no tick wakes it.
-        let tick = (busy || self.session.is_closing() || self.calls > 0 || !boundary).then_some(self.next_tick);
+        let tick = (busy || self.session.is_closing() || self.pending_storage > 0 || !boundary).then_some(self.next_tick);
         [owed, tick, retire, self.leaving_until(), self.starts.deadline()].into_iter().flatten().min()
     }
 
@@ -271,7 +271,7 @@ where
     fn ending(&mut self) -> Option<Ending<D::Link>> {
         if let Some(error) = self.ended.clone() {
             // A commit that is under way runs to its end, and what the session decides because of it is heard.
-            let done = self.calls == 0 && !self.session.is_at_work() && self.last_words.is_empty();
+            let done = self.pending_storage == 0 && !self.session.is_at_work() && self.lingering.is_empty();
             return done.then(|| Ending::Over(error));
         }
         let now = self.dispatch.now();
@@ -279,18 +279,18 @@ where
         if !self.retire || !due || self.session.is_closing() {
             return None;
         }
-        if self.session.is_at_work() || self.calls > 0 || !self.batches.is_empty() {
+        if self.session.is_at_work() || self.pending_storage > 0 || !self.batches.is_empty() {
             return None;
         }
-        self.lines.values().all(Line::at_boundary).then(|| Ending::Idle(Box::new(self.take_group())))
+        self.lines.values().all(ChannelIo::at_boundary).then(|| Ending::Idle(Box::new(self.take_group())))
     }
 
     /// The pipeline as a value: every channel is between two records.
-    fn take_group(&mut self) -> Group<D::Link> {
+    fn take_group(&mut self) -> Pipeline<D::Link> {
         let mut channels = Vec::with_capacity(self.lines.len());
         for (channel, line) in std::mem::take(&mut self.lines) {
             let detached = self.dispatch.detach(line.socket, &mut self.returned);
-            channels.push(GroupChannel {
+            channels.push(PipelineChannel {
                 channel,
                 link: detached.link,
                 unread: detached.unread,
@@ -302,17 +302,17 @@ where
         }
         let limits = self.session.limits().clone();
         let empty = Session::new(xdfs_proto::session::Role::Server, self.pipeline, limits, Default::default());
-        Group { session: std::mem::replace(&mut self.session, empty), channels }
+        Pipeline { session: std::mem::replace(&mut self.session, empty), channels }
     }
 
-    fn attach(&mut self, channel: GroupChannel<D::Link>) -> std::io::Result<()> {
+    fn attach(&mut self, channel: PipelineChannel<D::Link>) -> std::io::Result<()> {
         let socket = self.dispatch.attach(channel.link, &channel.unread)?;
         let index = socket.0 as usize;
         if self.sockets.len() <= index {
             self.sockets.resize(index + 1, None);
         }
         self.sockets[index] = Some(channel.channel);
-        self.lines.insert(channel.channel, Line::new(socket, channel.sealer, channel.opener));
+        self.lines.insert(channel.channel, ChannelIo::new(socket, channel.sealer, channel.opener));
         if !channel.known {
             self.session.on_channel(channel.channel, self.dispatch.now());
         }
@@ -376,7 +376,7 @@ where
             Output::Stage { operation, request, grant } => self.begin(Start::Stage(operation, request, grant)),
             Output::Check { operation } => self.on_check(operation),
             Output::Hash { operation, length, range, kept, doubt, level } => {
-                self.on_hash(Wish { operation, length, range, kept, doubt, level });
+                self.on_hash(HashRequest { operation, length, range, kept, doubt, level });
             }
             Output::Verify { operation, length, reread, sent } => self.on_verify(operation, length, reread, sent),
             Output::Again { operation, ranges } => self.on_again(operation, &ranges),
@@ -446,44 +446,44 @@ where
         }
     }
 
-    fn on_mail(&mut self, mail: Mail<D::Link>) {
+    fn on_mail(&mut self, mail: Message<D::Link>) {
         match mail {
-            Mail::Command(command) => self.on_command(command),
-            Mail::Attach(channel) => {
+            Message::Command(command) => self.on_command(command),
+            Message::Attach(channel) => {
                 let number = channel.channel;
                 if !self.session.is_over() && self.attach(*channel).is_err() {
                     let error = Error::new(ErrorKind::Resources, "the channel could not be watched");
                     self.session.on_lost(number, error);
                 }
             }
-            Mail::Opened(operation, result) => self.on_opened(operation, result),
-            Mail::Staged(operation, result) => self.on_staged(operation, result),
-            Mail::Checked(operation, result) => {
-                self.calls -= 1;
+            Message::Opened(operation, result) => self.on_opened(operation, result),
+            Message::Staged(operation, result) => self.on_staged(operation, result),
+            Message::Checked(operation, result) => {
+                self.pending_storage -= 1;
                 self.session.on_checked(operation, result);
             }
-            Mail::Committed(operation, result) => {
-                self.calls -= 1;
+            Message::Committed(operation, result) => {
+                self.pending_storage -= 1;
                 self.made(operation, result);
             }
-            Mail::Answered { operation, channel, result } => self.on_answered(operation, channel, result),
-            Mail::Hashed(operation, result) => self.on_hashed(operation, result),
-            Mail::Verified(operation, result) => self.on_verified(operation, result),
-            Mail::Summed(operation, result) => self.on_summed(operation, *result),
-            Mail::Written(written) => self.on_written(written),
-            Mail::Detached(operation) => self.on_detached(operation),
-            Mail::Marked(operation, result) => self.on_marked(operation, result),
-            Mail::Kept(operation) => {
-                self.calls -= 1;
+            Message::Answered { operation, channel, result } => self.on_answered(operation, channel, result),
+            Message::Hashed(operation, result) => self.on_hashed(operation, result),
+            Message::Verified(operation, result) => self.on_verified(operation, result),
+            Message::Summed(operation, result) => self.on_summed(operation, *result),
+            Message::Written(written) => self.on_written(written),
+            Message::Detached(operation) => self.on_detached(operation),
+            Message::Marked(operation, result) => self.on_marked(operation, result),
+            Message::Kept(operation) => {
+                self.pending_storage -= 1;
                 if let Some(Some((outcome, tally))) = self.keeping.remove(&operation) {
                     self.host.settled(operation, outcome, tally);
                 }
             }
-            Mail::Dropped => self.calls -= 1,
-            Mail::Read { operation, buffer, length, ended, error } => {
+            Message::Dropped => self.pending_storage -= 1,
+            Message::Read { operation, buffer, length, ended, error } => {
                 self.on_read(operation, buffer, length, ended, error);
             }
-            Mail::Group { from, message, shared } => self.on_group(from, message, shared),
+            Message::Group { from, message, shared } => self.on_group(from, message, shared),
         }
     }
 }

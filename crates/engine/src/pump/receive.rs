@@ -1,7 +1,7 @@
 //! Records that arrive: into a control message, a buffer, or piece by piece into the file.
 
 use super::hashing::{hash_arriving, is_hashed};
-use super::line::{Arriving, Record};
+use super::channel_io::{Arriving, Record};
 use super::{Host, Pump};
 use crate::transfer::{Block, Writing};
 use crate::{bounds, control};

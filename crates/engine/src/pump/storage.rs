@@ -1,12 +1,12 @@
 //! Storage calls and their answers; which route a source takes and how a stage is written, chosen once.
 
-use super::line::Sending;
+use super::channel_io::Sending;
 use super::{AfterDetach, DiskMode, Host, Pump};
 use crate::blocking::Slice;
 use crate::bounds;
 use crate::host::{Opened, Staged};
-use crate::mail::Mail;
-use crate::schedule::Share;
+use crate::mailbox::Message;
+use crate::schedule::QuotaClass;
 use crate::transfer::commit::Made;
 use crate::transfer::hashing::Hashed;
 use crate::transfer::reader::Stream;
@@ -21,7 +21,7 @@ use xdfs_proto::wire::control::Grant;
 use xdfs_proto::wire::request::Request;
 use xdfs_xio::buf::Buffer;
 use xdfs_xio::dispatch::Dispatch;
-use xdfs_xio::store::{CommitRequest, Order, Source, Stage, noted};
+use xdfs_xio::store::{CommitRequest, Order, Source, Stage, verified_range};
 
 pub(super) fn busy() -> Error {
     Error::new(ErrorKind::Busy, "too many storage calls of this user wait; try again later")
@@ -40,11 +40,11 @@ where
     /// Runs a storage call in the pool; its answer comes as a letter.
     pub(super) fn call<T: Send + 'static>(
         &mut self,
-        share: &Share,
+        share: &QuotaClass,
         job: impl FnOnce() -> Result<T, Error> + Send + 'static,
-        letter: impl Fn(Result<T, Error>) -> Mail<D::Link> + Send + Sync + 'static,
+        letter: impl Fn(Result<T, Error>) -> Message<D::Link> + Send + Sync + 'static,
     ) {
-        self.calls += 1;
+        self.pending_storage += 1;
         let letter = Arc::new(letter);
         let (post, later) = (self.post.clone(), Arc::clone(&letter));
         let task = move || {
@@ -60,11 +60,11 @@ where
     /// The same for work that is cut in slices.
     pub(super) fn call_sliced<T: Send + 'static>(
         &mut self,
-        share: &Share,
+        share: &QuotaClass,
         job: impl FnMut(&Slice) -> Poll<Result<T, Error>> + Send + 'static,
-        letter: impl Fn(Result<T, Error>) -> Mail<D::Link> + Send + Sync + 'static,
+        letter: impl Fn(Result<T, Error>) -> Message<D::Link> + Send + Sync + 'static,
     ) {
-        self.calls += 1;
+        self.pending_storage += 1;
         let letter = Arc::new(letter);
         let (post, later, mut job) = (self.post.clone(), Arc::clone(&letter), Some(job));
         let task = move |slice: &Slice| {
@@ -84,7 +84,7 @@ where
     }
 
     /// Under which share the storage calls of an operation run.
-    pub(super) fn share_of(&self, operation: OperationId) -> Share {
+    pub(super) fn share_of(&self, operation: OperationId) -> QuotaClass {
         let share = self.transfers.get(&operation).and_then(|transfer| transfer.share.as_ref());
         share.unwrap_or(&self.share).clone()
     }
@@ -92,11 +92,11 @@ where
     pub(super) fn on_open(&mut self, operation: OperationId, request: &Request) {
         let job = self.host.open(operation, request);
         self.session.raise_level(operation, self.host.floor(operation));
-        self.call(&self.host.share(operation), job, move |result| Mail::Opened(operation, result));
+        self.call(&self.host.share(operation), job, move |result| Message::Opened(operation, result));
     }
 
     pub(super) fn on_opened(&mut self, operation: OperationId, result: Result<Opened, Error>) {
-        self.calls -= 1;
+        self.pending_storage -= 1;
         let facts = result.map(|opened| {
             let transfer = self.transfers.entry(operation).or_default();
             transfer.share = Some(self.host.share(operation));
@@ -168,12 +168,12 @@ where
         let reading = self.transfers.get(&operation).and_then(|transfer| transfer.reading.as_ref());
         match reading {
             Some(Reading::Direct { source, .. } | Reading::Buffered { source, .. }) => {
-                if source.at_hand() {
+                if source.is_local() {
                     let unchanged = source.revalidate();
                     return self.session.on_checked(operation, unchanged);
                 }
                 let (source, share) = (Arc::clone(source), self.share_of(operation));
-                self.call(&share, move || source.revalidate(), move |result| Mail::Checked(operation, result));
+                self.call(&share, move || source.revalidate(), move |result| Message::Checked(operation, result));
             }
             // Zeros do not change, a stream cannot be looked at again, and an empty answer has no source.
             Some(Reading::Zero | Reading::Stream(_)) | None => self.session.on_checked(operation, Ok(())),
@@ -183,16 +183,16 @@ where
     pub(super) fn on_stage(&mut self, operation: OperationId, request: Option<&Request>, grant: Option<&Grant>) {
         let job = self.host.stage(operation, request, grant);
         self.session.raise_level(operation, self.host.floor(operation));
-        self.call(&self.host.share(operation), job, move |result| Mail::Staged(operation, result));
+        self.call(&self.host.share(operation), job, move |result| Message::Staged(operation, result));
     }
 
     pub(super) fn on_staged(&mut self, operation: OperationId, result: Result<Staged, Error>) {
-        self.calls -= 1;
+        self.pending_storage -= 1;
         let facts = match result {
             Err(error) => Err(error),
             Ok(staged) => {
                 let (mode, modified) = (staged.mode, staged.modified);
-                let kept = noted::ranges(staged.stage.kept());
+                let kept = verified_range::ranges(staged.stage.kept());
                 let reread = staged.stage.can_read_back();
                 let replaces = staged.stage.replaces().to_vec();
                 // Bytes that are known, and known to be the source's, are hashed by nobody again.
@@ -294,7 +294,7 @@ where
         self.after_detach.insert(operation, then);
         match &self.writer {
             Some(writer) if at_writer => {
-                self.calls += 1;
+                self.pending_storage += 1;
                 writer.let_go(operation);
             }
             _ => self.continue_after_detach(operation),
@@ -302,7 +302,7 @@ where
     }
 
     pub(super) fn on_detached(&mut self, operation: OperationId) {
-        self.calls -= 1;
+        self.pending_storage -= 1;
         self.continue_after_detach(operation);
     }
 
@@ -339,7 +339,7 @@ where
             return self.made(operation, made);
         }
         let job = move || commit::carry_out(stage, &request, durable);
-        self.call(&self.share_of(operation), job, move |result| Mail::Committed(operation, result));
+        self.call(&self.share_of(operation), job, move |result| Message::Committed(operation, result));
     }
 
     /// A target got its name, or could not.
@@ -393,7 +393,7 @@ where
         let Some(writing) = transfer.writing else { return };
         let share = transfer.share.unwrap_or_else(|| self.share.clone());
         if let Some(writer) = self.writer.as_ref().filter(|_| transfer.at_writer > 0) {
-            self.calls += 1;
+            self.pending_storage += 1;
             writer.let_go(operation);
         }
         if let Writing::Ordered { stage, waiting, .. } = writing {
@@ -412,18 +412,18 @@ where
             stage.keep();
             Ok(())
         };
-        self.call(&share, keep, move |_: Result<(), Error>| Mail::Kept(operation));
+        self.call(&share, keep, move |_: Result<(), Error>| Message::Kept(operation));
     }
 
     /// Letting go of a stage may mean removing a file; the pump does not end before that is done.
-    fn drop_stage(&mut self, share: &Share, stage: Arc<Stage>) {
+    fn drop_stage(&mut self, share: &QuotaClass, stage: Arc<Stage>) {
         self.call(
             share,
             move || {
                 drop(stage);
                 Ok(())
             },
-            |_: Result<(), Error>| Mail::Dropped,
+            |_: Result<(), Error>| Message::Dropped,
         );
     }
 

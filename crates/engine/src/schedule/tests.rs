@@ -5,8 +5,8 @@ use proptest::prelude::*;
 
 const MS: Duration = Duration::from_millis(1);
 
-fn share(user: &str, export: u32) -> Share {
-    Share { user: user.into(), export }
+fn share(user: &str, export: u32) -> QuotaClass {
+    QuotaClass { user: user.into(), export }
 }
 
 fn limits(running: usize, active: usize) -> Limits {

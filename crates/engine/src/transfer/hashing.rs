@@ -4,14 +4,14 @@
 //! A block is hashed where its bytes pass: from the buffer that is sent, or that arrived. Where the kernel moves them, a job of the
 //! pool hashes the page cache beside that ([`super::beside`]).
 
-use super::beside::Beside;
+use super::parallel::ParallelHash;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use xdfs_proto::base::{Digest, Error, ErrorKind, Extent, PipelineId, Subtree};
-use xdfs_proto::session::{Comparison, GroupMessage, Proof, Where};
+use xdfs_proto::session::{Comparison, PipelineMessage, ContentDigest, Mismatch};
 use xdfs_proto::{limits, plan};
 use xdfs_secure::content::{Leaf, Tree, differences};
 use xdfs_xio::buf::Buffer;
-use xdfs_xio::store::{Hashes, Noted};
+use xdfs_xio::store::{Hashes, VerifiedRange};
 
 /// Subtrees that a transfer is told apart by, at most: a fault costs so small a share of it, or [`PIECE_BYTES_MIN`].
 const PIECES: u64 = 512;
@@ -68,7 +68,7 @@ impl Hashing {
     /// that, too, and it is compared. At levels that are `protected` what arrives is what was sent.
     pub fn receiving(
         mut self,
-        kept: &[Noted],
+        kept: &[VerifiedRange],
         granted: &[Extent],
         doubt: bool,
         protected: bool,
@@ -145,28 +145,28 @@ impl Hashing {
     }
 
     /// What the sender can say. `length` is that of the transfer.
-    pub fn proof(&self, length: u64) -> Result<Proof, Error> {
+    pub fn proof(&self, length: u64) -> Result<ContentDigest, Error> {
         let state = self.lock();
         let root = state.root(length);
         if state.tree.len() <= limits::SUBTREES_MAX {
-            return Ok(Proof { root, subtrees: state.tree.subtrees().collect() });
+            return Ok(ContentDigest { root, subtrees: state.tree.subtrees().collect() });
         }
         // Only with gaps by the hundred: then the root alone has to do, where it is told.
         let many = || Error::new(ErrorKind::LimitExceeded, "the parts of an earlier attempt are too many to be hashed");
         root.filter(|_| state.apart.is_empty())
-            .map(|root| Proof { root: Some(root), subtrees: Vec::new() })
+            .map(|root| ContentDigest { root: Some(root), subtrees: Vec::new() })
             .ok_or_else(many)
     }
 
     /// What arrived against what was sent.
-    pub fn compare(&self, length: u64, sent: &Proof) -> Comparison {
+    pub fn compare(&self, length: u64, sent: &ContentDigest) -> Comparison {
         let state = self.lock();
         let root = state.root(length);
         if sent.subtrees.is_empty() && sent.root.is_some() {
             return Comparison { root, ..Comparison::default() };
         }
         let mine: Vec<Subtree> = state.tree.subtrees().collect();
-        Comparison { root, bad: differences(&mine, &sent.subtrees), place: Where::OnTheWay }
+        Comparison { root, bad: differences(&mine, &sent.subtrees), place: Mismatch::OnTheWay }
     }
 
     /// Where `found` is not what arrived.
@@ -204,14 +204,14 @@ impl State {
 }
 
 impl Hashes for Hashing {
-    fn noted(&self) -> Vec<Noted> {
+    fn noted(&self) -> Vec<VerifiedRange> {
         let state = self.lock();
-        let hashed = |one: Subtree, proved| Noted { extent: one.extent, value: Some(one.value), proved };
-        let mut all: Vec<Noted> = state.kept.iter().map(|one| hashed(*one, true)).collect();
+        let hashed = |one: Subtree, proved| VerifiedRange { extent: one.extent, value: Some(one.value), proved };
+        let mut all: Vec<VerifiedRange> = state.kept.iter().map(|one| hashed(*one, true)).collect();
         all.extend(state.tree.subtrees().map(|one| hashed(one, self.proved)));
         // It is still there, and still to be read.
         let unread = state.unread(&self.granted).into_iter();
-        all.extend(unread.map(|extent| Noted { extent, value: None, proved: false }));
+        all.extend(unread.map(|extent| VerifiedRange { extent, value: None, proved: false }));
         all.sort_unstable_by_key(|one| one.extent.offset());
         all
     }
@@ -278,7 +278,7 @@ pub enum Waiting {
     /// The source is looked at again.
     Check,
     /// The coordinator hears that this pipeline's range is done.
-    Group(PipelineId, GroupMessage),
+    Group(PipelineId, PipelineMessage),
     /// What arrived is compared.
     Verify {
         /// Bytes of the transfer.
@@ -286,7 +286,7 @@ pub enum Waiting {
         /// From what storage gives back.
         reread: bool,
         /// What the sender says.
-        sent: Proof,
+        sent: ContentDigest,
     },
 }
 
@@ -298,7 +298,7 @@ pub struct Hashed {
     /// Bytes of the transfer, where known; a pipeline that only takes part need not know.
     pub length: Option<u64>,
     /// The job that hashes what passes no buffer here.
-    pub beside: Option<Beside>,
+    pub beside: Option<ParallelHash>,
     /// Blocks are hashed as they leave.
     pub inline: bool,
     /// What follows when that is done.

@@ -1,6 +1,6 @@
 //! What an operation reads from or writes to on this side.
 
-pub mod beside;
+pub mod parallel;
 pub mod commit;
 pub mod hashing;
 pub mod reader;
@@ -10,7 +10,7 @@ pub mod writer;
 
 pub use writer::{Block, Writer, Written};
 
-use crate::schedule::Share;
+use crate::schedule::QuotaClass;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use xdfs_proto::base::{ChannelId, Instant};
@@ -39,12 +39,12 @@ pub struct Shared {
     /// What was hashed.
     pub hashing: Option<Arc<hashing::Hashing>>,
     /// Whose work it is, and on which export.
-    pub share: Share,
+    pub share: QuotaClass,
 }
 
 /// What an operation moved on this side.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Tally {
+pub struct TransferStats {
     /// Bytes of blocks, repeated ones included.
     pub bytes: u64,
     /// The same per channel.
@@ -53,7 +53,7 @@ pub struct Tally {
     pub unchanged: bool,
 }
 
-impl Tally {
+impl TransferStats {
     /// `bytes` more passed on `channel`.
     pub fn add(&mut self, channel: ChannelId, bytes: u64) {
         self.bytes += bytes;
@@ -109,7 +109,7 @@ impl Writing {
 #[derive(Debug, Default)]
 pub struct Transfer {
     /// Under which its storage calls run; none until it has a source or a stage.
-    pub share: Option<Share>,
+    pub share: Option<QuotaClass>,
     /// Sending half.
     pub reading: Option<Reading>,
     /// Receiving half.
@@ -119,7 +119,7 @@ pub struct Transfer {
     /// What the finished file gets.
     pub modified: Option<(i64, u32)>,
     /// What passed.
-    pub tally: Tally,
+    pub tally: TransferStats,
     /// When the last marker was asked for, and whether it is under way.
     pub marked_at: Option<Instant>,
     /// See `marked_at`.

@@ -1,6 +1,6 @@
 //! The reader thread of a stream (standard input, a pipe): it waits for bytes so that the pipeline's thread need not.
 
-use crate::mail::{Mail, Post};
+use crate::mailbox::{Message, MailboxSender};
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
@@ -27,7 +27,7 @@ impl Stream {
         limit: Option<u64>,
         block: usize,
         buffers: Vec<Buffer>,
-        post: Post<L, W>,
+        post: MailboxSender<L, W>,
     ) -> std::io::Result<Self> {
         let (empty, queue) = sync_channel(buffers.len().max(1));
         for buffer in buffers {
@@ -66,7 +66,7 @@ fn work<L, W: Wake>(
     limit: Option<u64>,
     block: usize,
     queue: &Receiver<Buffer>,
-    post: &Post<L, W>,
+    post: &MailboxSender<L, W>,
 ) {
     let mut left = limit.unwrap_or(u64::MAX);
     while let Ok(mut buffer) = queue.recv() {
@@ -83,7 +83,7 @@ fn work<L, W: Wake>(
             }
             other => other,
         };
-        if post.send(Mail::Read { operation, buffer, length, ended, error }).is_err() || ended {
+        if post.send(Message::Read { operation, buffer, length, ended, error }).is_err() || ended {
             return;
         }
     }

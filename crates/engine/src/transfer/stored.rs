@@ -5,7 +5,7 @@ use crate::blocking::Slice;
 use std::sync::Arc;
 use std::task::Poll;
 use xdfs_proto::base::{Error, Extent};
-use xdfs_proto::session::{Comparison, Where};
+use xdfs_proto::session::{Comparison, Mismatch};
 use xdfs_secure::content::Tree;
 use xdfs_xio::store::{ReadBack, Stage};
 
@@ -53,6 +53,6 @@ impl StoredCheck {
         }
         let found: Vec<_> = reading.tree.subtrees().collect();
         let (root, bad) = (reading.tree.root(self.length, &[]), self.hashing.differing(&found));
-        Ok(Poll::Ready(Comparison { root, bad, place: Where::InStorage }))
+        Ok(Poll::Ready(Comparison { root, bad, place: Mismatch::InStorage }))
     }
 }

@@ -1,7 +1,7 @@
 //! The writer thread of a pipeline: it writes one block while the next one is received (SRV-65, SRV-66). The kernel holds
 //! a lock per file during a buffered write, so a second writer would gain nothing; what is gained is the receiving.
 
-use crate::mail::{Mail, Post};
+use crate::mailbox::{Message, MailboxSender};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
@@ -55,7 +55,7 @@ pub struct Writer {
 
 impl Writer {
     /// Starts the thread; it answers to `post`.
-    pub fn start<L: Send + 'static, W: Wake>(capacity: usize, post: Post<L, W>) -> std::io::Result<Self> {
+    pub fn start<L: Send + 'static, W: Wake>(capacity: usize, post: MailboxSender<L, W>) -> std::io::Result<Self> {
         let (tasks, queue) = sync_channel(capacity);
         let thread = thread::Builder::new().name("xdfs-writer".into()).spawn(move || work(&queue, &post))?;
         Ok(Self { tasks: Some(tasks), thread: Some(thread) })
@@ -89,16 +89,16 @@ impl Drop for Writer {
     }
 }
 
-fn work<L, W: Wake>(queue: &Receiver<Task>, post: &Post<L, W>) {
+fn work<L, W: Wake>(queue: &Receiver<Task>, post: &MailboxSender<L, W>) {
     while let Ok(task) = queue.recv() {
         let mail = match task {
-            Task::LetGo(operation) => Mail::Detached(operation),
+            Task::LetGo(operation) => Message::Detached(operation),
             Task::Write(Block { operation, stage, extent, buffer, leaf }) => {
                 // A buffer's capacity is a block: the length fits.
                 let result = stage.write(&buffer.payload()[..extent.length() as usize], extent.offset());
                 // Before the letter: who hears that all is written may want the stage for itself.
                 drop(stage);
-                Mail::Written(Written { operation, extent, buffer, leaf, result })
+                Message::Written(Written { operation, extent, buffer, leaf, result })
             }
         };
         if post.send(mail).is_err() {

@@ -6,7 +6,7 @@
 //! came before is a repetition: what it asks for is done once.
 
 use super::group::Half;
-use super::operation::{Operation, Owes, State};
+use super::operation::{Operation, Pending, State};
 use super::output::{Output, Payload};
 use super::request::OPERATIONS_UNHEARD;
 use super::{Bug, Committed, Fault, Role, Session, Verdict};
@@ -40,7 +40,7 @@ impl Session {
         let mut operation = Operation::new(id, true, Half::Sending, self.first_up().unwrap_or_default());
         operation.level = self.limits.control_level;
         operation.calls = Some(Calls { bytes });
-        operation.owes.add(Owes::REQUEST);
+        operation.owes.add(Pending::REQUEST);
         self.operations.insert(id, operation);
         Ok(id)
     }
@@ -70,7 +70,7 @@ impl Session {
         match self.operations.get(&id) {
             Some(operation) if operation.calls.is_none() => Err(Fault::WrongSide(Event::Path.name())),
             // The request has not left: nobody can have an answer to it.
-            Some(operation) if operation.owes.has(Owes::REQUEST) && !operation.told.has(Owes::REQUEST) => {
+            Some(operation) if operation.owes.has(Pending::REQUEST) && !operation.sent.has(Pending::REQUEST) => {
                 Err(Fault::Operation)
             }
             Some(operation) if !operation.is_settled() => take,

@@ -1,6 +1,6 @@
 //! What a peer can do wrong once it is authenticated. Each is the end of the session, with its cause told to the peer.
 
-use super::receiver::BadBlock;
+use super::receiver::InvalidBlock;
 use crate::base::{Error, ErrorKind, Level};
 use crate::channel::life::Refused;
 use crate::wire::WireError;
@@ -25,7 +25,7 @@ pub enum Fault {
     /// The payload is longer than its event allows.
     TooLong,
     /// A block that must not be.
-    Block(BadBlock),
+    Block(InvalidBlock),
     /// A record protected less than was granted.
     Level(Level),
     /// An operation number that was never opened, or not in order.
@@ -56,8 +56,8 @@ impl From<Refused> for Fault {
     }
 }
 
-impl From<BadBlock> for Fault {
-    fn from(bad: BadBlock) -> Self {
+impl From<InvalidBlock> for Fault {
+    fn from(bad: InvalidBlock) -> Self {
         Self::Block(bad)
     }
 }
@@ -74,10 +74,10 @@ impl fmt::Display for Fault {
             }
             Self::WrongSide(event) => write!(f, "{event} from the wrong side"),
             Self::TooLong => f.write_str("payload longer than its event allows"),
-            Self::Block(BadBlock::Length) => f.write_str("block is empty or longer than granted"),
-            Self::Block(BadBlock::Misplaced) => f.write_str("block does not lie on the block grid"),
-            Self::Block(BadBlock::OutsideRange) => f.write_str("block outside the range of the transfer"),
-            Self::Block(BadBlock::OutsideCredit) => f.write_str("block beyond the granted credit"),
+            Self::Block(InvalidBlock::Length) => f.write_str("block is empty or longer than granted"),
+            Self::Block(InvalidBlock::Misplaced) => f.write_str("block does not lie on the block grid"),
+            Self::Block(InvalidBlock::OutsideRange) => f.write_str("block outside the range of the transfer"),
+            Self::Block(InvalidBlock::OutsideCredit) => f.write_str("block beyond the granted credit"),
             Self::Level(level) => write!(f, "record at level '{}', below what was granted", level.name()),
             Self::Operation => f.write_str("operation number that was never opened, or out of order"),
             Self::AckBeyondSent => f.write_str("acknowledgement of bytes that were never sent"),

@@ -15,7 +15,7 @@ pub enum Half {
 
 /// A message between pipelines of one side of a session, in order per pair.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub enum GroupMessage {
+pub enum PipelineMessage {
     /// Coordinator to member: take part with this range.
     Start {
         /// The operation.

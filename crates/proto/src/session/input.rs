@@ -1,11 +1,11 @@
 //! Records that arrive: what a head announces, and what control messages change.
 
-use super::group::{GroupMessage, Part};
-use super::operation::{Owes, State};
+use super::group::{PipelineMessage, Part};
+use super::operation::{Pending, State};
 use super::output::{Output, SessionEvent};
-use super::receiver::Judgement;
+use super::receiver::BlockDecision;
 use super::request::OPERATIONS_UNHEARD;
-use super::{Bug, Committed, Fault, Proof, Role, Session, Verdict};
+use super::{Bug, Committed, Fault, ContentDigest, Role, Session, Verdict};
 use crate::base::{ChannelId, Error, ErrorKind, Extent, Instant, OperationId};
 use crate::channel::Life;
 use crate::channel::life::{Receiving, Sending};
@@ -113,10 +113,10 @@ impl Session {
                 }
                 // Whether CONM may continue is judged when the block has arrived: this may be asked twice.
                 Ok(match receiver.judge(head.offset, head.length)? {
-                    Judgement::Take => {
+                    BlockDecision::Take => {
                         Verdict::Block { operation: head.operation, offset: head.offset, length: head.length }
                     }
-                    Judgement::Duplicate => Verdict::Skip,
+                    BlockDecision::Duplicate => Verdict::Skip,
                 })
             }
         }
@@ -264,7 +264,7 @@ impl Session {
             self.on_control_of_unknown(channel, id, control);
             return Ok(());
         };
-        if operation.owes.has(Owes::REQUEST) && !operation.told.has(Owes::REQUEST) {
+        if operation.owes.has(Pending::REQUEST) && !operation.sent.has(Pending::REQUEST) {
             // The request has not left: nobody can have an answer to it.
             return Err(Fault::Operation);
         }
@@ -408,7 +408,7 @@ impl Session {
             return Err(Fault::Finish);
         }
         *finish = Some(length);
-        operation.proof = Proof { root, subtrees };
+        operation.proof = ContentDigest { root, subtrees };
         self.after_writing(id);
         Ok(())
     }
@@ -482,7 +482,7 @@ impl Session {
             }
             Part::Member(coordinator, reported) if !*reported => {
                 *reported = true;
-                self.outputs.push_back(Output::Group { to: *coordinator, message: GroupMessage::Sent(id) });
+                self.outputs.push_back(Output::Group { to: *coordinator, message: PipelineMessage::Sent(id) });
             }
             _ => {}
         }

@@ -1,7 +1,7 @@
 //! Channels that break or stall, fences, the end of the session, time, and the other pipelines.
 
-use super::group::{GroupMessage, Part};
-use super::operation::{Operation, Owes, State};
+use super::group::{PipelineMessage, Part};
+use super::operation::{Operation, Pending, State};
 use super::output::{Output, SessionEvent};
 use super::receiver::Receiver;
 use super::sender::Sender;
@@ -58,7 +58,7 @@ impl Session {
     fn credit_elsewhere(&mut self) {
         for operation in self.operations.values_mut().filter(|operation| !operation.upload && !operation.is_settled()) {
             if operation.receiver().is_some() {
-                operation.owes.add(Owes::CREDIT);
+                operation.owes.add(Pending::CREDIT);
             }
         }
     }
@@ -218,7 +218,7 @@ impl Session {
         for operation in self.operations.values_mut() {
             let due = operation.receiver().is_some_and(|receiver| receiver.ack_due(now));
             if due && !operation.is_settled() {
-                operation.owes.add(Owes::ACK);
+                operation.owes.add(Pending::ACK);
             }
             if operation.doubt_at().is_some_and(|at| at <= now) {
                 operation.tell_in_doubt(now);
@@ -260,9 +260,9 @@ impl Session {
     }
 
     /// A message from another pipeline of this side.
-    pub fn on_group(&mut self, from: PipelineId, message: GroupMessage) {
+    pub fn on_group(&mut self, from: PipelineId, message: PipelineMessage) {
         match message {
-            GroupMessage::Start { operation, half, upload, range, block, level, kept, hash, doubt } => {
+            PipelineMessage::Start { operation, half, upload, range, block, level, kept, hash, doubt } => {
                 let mut member = Operation::new(operation, upload, half, ChannelId(0));
                 (member.level, member.block, member.part) = (level, block, Part::Member(from, false));
                 let window = self.limits.span(block);
@@ -284,7 +284,7 @@ impl Session {
                         *life = Receiving::Moving;
                         let fresh = Receiver::new(range.offset(), Some(range.end()), block, window, bugs);
                         *receiver = Some(fresh.keeping(kept));
-                        member.owes.add(Owes::CREDIT);
+                        member.owes.add(Pending::CREDIT);
                     }
                 }
                 self.operations.insert(operation, member);
@@ -296,16 +296,16 @@ impl Session {
                     self.end_operation(operation, &why);
                 }
             }
-            GroupMessage::Sent(id) => {
+            PipelineMessage::Sent(id) => {
                 self.member_done(id, from);
                 self.after_sending(id);
             }
-            GroupMessage::Covered(id) => {
+            PipelineMessage::Covered(id) => {
                 self.member_done(id, from);
                 self.after_writing(id);
             }
-            GroupMessage::Failed(id, error) => self.fail(id, error),
-            GroupMessage::Settled(id, ok) => {
+            PipelineMessage::Failed(id, error) => self.fail(id, error),
+            PipelineMessage::Settled(id, ok) => {
                 self.take_credit(id);
                 let outcome = if ok {
                     Ok(super::Committed {

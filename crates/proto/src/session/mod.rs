@@ -33,7 +33,7 @@ mod poll;
 mod receiver;
 mod request;
 mod sender;
-mod silence;
+mod retransmit;
 mod storage;
 #[cfg(test)]
 mod tests;
@@ -41,14 +41,14 @@ mod verify;
 
 pub use crate::bug::{Bug, Bugs};
 pub use fault::Fault;
-pub use group::{GroupMessage, Half};
+pub use group::{PipelineMessage, Half};
 pub use operation::{Committed, Operation};
 use operations::Operations;
 pub use output::{Output, Payload, SessionEvent};
-pub use receiver::{BadBlock, Judgement, Receiver};
+pub use receiver::{InvalidBlock, BlockDecision, Receiver};
 pub use sender::{AckBeyondSent, Sender};
 pub use storage::{SourceFacts, StageFacts, TargetFacts};
-pub use verify::{Comparison, Proof, Where};
+pub use verify::{Comparison, ContentDigest, Mismatch};
 
 use crate::base::{ChannelId, Duration, Error, ErrorKind, Instant, KeyLimits, Level, OperationId, PipelineId};
 use crate::channel::{Flow, Life};
@@ -189,7 +189,7 @@ pub struct Session {
     /// Channels that are up and have no record with the transport, longest idle first.
     idle: VecDeque<ChannelId>,
     /// Operation that last sent a block: the next one has its turn.
-    turn: OperationId,
+    last_scheduled: OperationId,
     /// A wish for this many more channels is to be sent.
     wants: Option<u16>,
     /// Grants for more channels that are to be sent.
@@ -225,7 +225,7 @@ impl Session {
             early: VecDeque::new(),
             outputs: VecDeque::new(),
             idle: VecDeque::new(),
-            turn: OperationId(0),
+            last_scheduled: OperationId(0),
             wants: None,
             grants: VecDeque::new(),
             drain: None,
@@ -295,7 +295,7 @@ impl Session {
         operation.level = request.level;
         (operation.durable, operation.hash, operation.reread) = (request.durable, request.hash, request.reread);
         operation.request = Some(request);
-        operation.owes.add(operation::Owes::REQUEST);
+        operation.owes.add(operation::Pending::REQUEST);
         self.operations.insert(id, operation);
         Ok(id)
     }
@@ -321,8 +321,8 @@ impl Session {
     /// The first operation travelled inside the handshake: it counts as asked on channel 1. (Client.)
     pub fn opened_in_handshake(&mut self, operation: OperationId) {
         if let Some(operation) = self.operations.get_mut(&operation) {
-            operation.owes.remove(operation::Owes::REQUEST);
-            operation.told.add(operation::Owes::REQUEST);
+            operation.owes.remove(operation::Pending::REQUEST);
+            operation.sent.add(operation::Pending::REQUEST);
             operation.opening = ChannelId(1);
         }
     }

@@ -4,8 +4,8 @@ use super::calls::Calls;
 use super::group::{Half, Part};
 use super::receiver::Receiver;
 use super::sender::Sender;
-use super::silence::Silence;
-use super::verify::Proof;
+use super::retransmit::RetransmitTimer;
+use super::verify::ContentDigest;
 use crate::base::{ChannelId, Digest, Error, Extent, Instant, Level, OperationId};
 use crate::channel::life::{Receiving, Sending};
 use crate::limits;
@@ -17,20 +17,20 @@ use alloc::vec::Vec;
 /// States that an end has to tell the other. Each is told in full whenever it is due, and again when the channel that
 /// carried it was lost: nothing has to be remembered record by record.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub(super) struct Owes(u16);
+pub(super) struct Pending(u16);
 
-impl Owes {
-    pub(super) const REQUEST: Owes = Owes(1);
-    pub(super) const EXCEPTION: Owes = Owes(2);
-    pub(super) const COMMITTED: Owes = Owes(4);
-    pub(super) const GRANT: Owes = Owes(8);
-    pub(super) const CREDIT: Owes = Owes(16);
-    pub(super) const CANCEL: Owes = Owes(32);
-    pub(super) const ACK: Owes = Owes(64);
-    pub(super) const FINISH: Owes = Owes(128);
-    pub(super) const AGAIN: Owes = Owes(256);
+impl Pending {
+    pub(super) const REQUEST: Pending = Pending(1);
+    pub(super) const EXCEPTION: Pending = Pending(2);
+    pub(super) const COMMITTED: Pending = Pending(4);
+    pub(super) const GRANT: Pending = Pending(8);
+    pub(super) const CREDIT: Pending = Pending(16);
+    pub(super) const CANCEL: Pending = Pending(32);
+    pub(super) const ACK: Pending = Pending(64);
+    pub(super) const FINISH: Pending = Pending(128);
+    pub(super) const AGAIN: Pending = Pending(256);
     /// In the order in which they are sent.
-    pub(super) const ORDER: [Owes; 9] = [
+    pub(super) const ORDER: [Pending; 9] = [
         Self::REQUEST,
         Self::EXCEPTION,
         Self::COMMITTED,
@@ -42,15 +42,15 @@ impl Owes {
         Self::FINISH,
     ];
 
-    pub(super) fn add(&mut self, other: Owes) {
+    pub(super) fn add(&mut self, other: Pending) {
         self.0 |= other.0;
     }
 
-    pub(super) fn remove(&mut self, other: Owes) {
+    pub(super) fn remove(&mut self, other: Pending) {
         self.0 &= !other.0;
     }
 
-    pub(super) const fn has(self, other: Owes) -> bool {
+    pub(super) const fn has(self, other: Pending) -> bool {
         self.0 & other.0 != 0
     }
 
@@ -127,20 +127,20 @@ pub struct Operation {
     /// What the last of them named.
     pub(super) again: Vec<Extent>,
     /// What was sent, as the sender says: ours, or the one of FINISH.
-    pub(super) proof: Proof,
+    pub(super) proof: ContentDigest,
     /// The hash that was asked for instead of the bytes.
     pub(super) sum: Option<Digest>,
     /// The source may be a copy of the one that the request names.
     pub(super) resembles: bool,
     /// Hash of what is committed.
     pub(super) root: Option<Digest>,
-    pub(super) owes: Owes,
+    pub(super) owes: Pending,
     /// What was told at least once.
-    pub(super) told: Owes,
+    pub(super) sent: Pending,
     /// How often its outcome was told again for lost channels.
     pub(super) again_told: u8,
     /// How long nothing has come of it.
-    pub(super) silence: Silence,
+    pub(super) silence: RetransmitTimer,
     pub(super) outcome: Option<Result<Committed, Error>>,
     /// How far a source that is read in order was when nothing was granted yet, and whether it had ended.
     pub(super) source: Option<(u64, bool)>,
@@ -185,14 +185,14 @@ impl Operation {
             ordered: false,
             round: 0,
             again: Vec::new(),
-            proof: Proof::default(),
+            proof: ContentDigest::default(),
             sum: None,
             resembles: false,
             root: None,
-            owes: Owes::default(),
-            told: Owes::default(),
+            owes: Pending::default(),
+            sent: Pending::default(),
             again_told: 0,
-            silence: Silence::default(),
+            silence: RetransmitTimer::default(),
             outcome: None,
             source: None,
             carried: BTreeMap::new(),
@@ -256,7 +256,7 @@ impl Operation {
 
     /// Whether its blocks may go on `channel`: before the first CREDIT behind the GRANT, on its channel.
     pub(super) fn may_carry(&self, channel: ChannelId) -> bool {
-        let first = channel == self.opening && !self.owes.has(Owes::GRANT);
+        let first = channel == self.opening && !self.owes.has(Pending::GRANT);
         let State::Sending { life, sender: Some(_), everywhere, given_up: None, .. } = &self.state else {
             return false;
         };
@@ -289,7 +289,7 @@ impl Operation {
     }
 
     pub(super) fn owes_ack(&self) -> bool {
-        self.owes.has(Owes::ACK)
+        self.owes.has(Pending::ACK)
     }
 
     /// Whether a block has waited for its acknowledgement for too long, and may go on `channel` as well.
@@ -310,7 +310,7 @@ impl Operation {
         match &self.state {
             State::Sending { life, sender: Some(sender), given_up: None, everywhere, .. } => {
                 let moving = matches!(life, Sending::Moving | Sending::Checking | Sending::Finishing);
-                moving && (*everywhere || !self.owes.has(Owes::GRANT)) && sender.has_work()
+                moving && (*everywhere || !self.owes.has(Pending::GRANT)) && sender.has_work()
             }
             _ => false,
         }
@@ -326,11 +326,11 @@ impl Operation {
     }
 
     /// What the other end may not have heard, as long as it does not answer.
-    fn unheard(&self) -> Owes {
-        let mut told = self.told;
+    fn unheard(&self) -> Pending {
+        let mut told = self.sent;
         if matches!(self.state, State::Sending { everywhere: true, .. }) {
             // The receiver's CREDIT answered it.
-            told.remove(Owes::GRANT);
+            told.remove(Pending::GRANT);
         }
         told
     }
@@ -342,21 +342,21 @@ impl Operation {
     }
 
     /// A message that is owed leaves.
-    pub(super) fn on_told(&mut self, owed: Owes, now: Instant) {
+    pub(super) fn on_told(&mut self, owed: Pending, now: Instant) {
         self.owes.remove(owed);
-        self.told.add(owed);
+        self.sent.add(owed);
         self.silence.on_word(now);
         if let State::Sending { finished, .. } = &mut self.state {
-            *finished |= owed == Owes::FINISH;
+            *finished |= owed == Pending::FINISH;
         }
     }
 
     /// Everything that was told before is told again: a channel that may have carried it is lost.
     pub(super) fn tell_again(&mut self) {
-        self.owes.add(self.told);
+        self.owes.add(self.sent);
         if self.is_settled() {
             // The outcome says it all.
-            self.owes.0 &= Owes::COMMITTED.0 | Owes::EXCEPTION.0;
+            self.owes.0 &= Pending::COMMITTED.0 | Pending::EXCEPTION.0;
         }
     }
 
@@ -372,7 +372,7 @@ impl Operation {
     /// Nothing is needed any more of a settled operation but what its outcome says.
     pub(super) fn release(&mut self) {
         self.request = None;
-        (self.again, self.proof, self.source) = (Vec::new(), Proof::default(), None);
+        (self.again, self.proof, self.source) = (Vec::new(), ContentDigest::default(), None);
         if let Some(grant) = &mut self.grant {
             // That there was one, and of which length, still counts.
             (grant.ranges, grant.kept, grant.version) = (Vec::new(), Vec::new(), Vec::new());

@@ -1,8 +1,8 @@
 //! What the session wants done, in the order in which it wants it.
 
-use super::group::GroupMessage;
+use super::group::PipelineMessage;
 use super::operation::Committed;
-use super::verify::Proof;
+use super::verify::ContentDigest;
 use crate::base::{ChannelId, Error, Extent, Level, OperationId, PipelineId};
 use crate::wire::Head;
 use crate::wire::control::{ChannelGrant, Grant};
@@ -44,7 +44,7 @@ pub enum Output {
     },
     /// Everything is written: compare it with what was sent, from what arrived or from what storage gives back; then call
     /// `on_verified`.
-    Verify { operation: OperationId, length: u64, reread: bool, sent: Proof },
+    Verify { operation: OperationId, length: u64, reread: bool, sent: ContentDigest },
     /// These ranges go once more: their hashes are void. The sender reads and hashes them itself, whatever the route was.
     Again { operation: OperationId, ranges: Vec<Extent> },
     /// Give the target its name, by the plan of [`crate::base::commit`]; then call `on_committed`.
@@ -61,7 +61,7 @@ pub enum Output {
     /// A head that was parked can be judged now.
     Resume { channel: ChannelId },
     /// Hand this to another pipeline of this side.
-    Group { to: PipelineId, message: GroupMessage },
+    Group { to: PipelineId, message: PipelineMessage },
     /// Tell the application.
     Event(SessionEvent),
 }

@@ -1,10 +1,10 @@
 //! What goes out next: control before blocks, operations in turns, on whichever channel is free.
 
 use super::group::Part;
-use super::operation::{Operation, Owes, State};
+use super::operation::{Operation, Pending, State};
 use super::operations::Mark;
 use super::output::{Output, Payload};
-use super::{Bug, Channel, Fence, Proof, Role, Session};
+use super::{Bug, Channel, Fence, ContentDigest, Role, Session};
 use crate::base::{ChannelId, Error, ErrorKind, Instant, Level, OperationId};
 use crate::channel::Life;
 use crate::limits;
@@ -135,11 +135,11 @@ impl Session {
         let owing = |(id, mark): &(OperationId, Mark)| mark.owes && self.operations.get(id).is_some_and(may);
         let Some(id) = self.operations.marks().find(owing).map(|(id, _)| id) else { return false };
         let Some(operation) = self.operations.get_mut(&id) else { return false };
-        let Some(owed) = Owes::ORDER.into_iter().find(|owed| operation.owes.has(*owed)) else { return false };
+        let Some(owed) = Pending::ORDER.into_iter().find(|owed| operation.owes.has(*owed)) else { return false };
         operation.on_told(owed, now);
         let sent = match operation.message(owed) {
             Some(control) => self.send_control(channel, id, &control, false),
-            None if operation.calls.is_some() => self.send_calls(channel, id, owed == Owes::REQUEST),
+            None if operation.calls.is_some() => self.send_calls(channel, id, owed == Pending::REQUEST),
             None => self.send_request(channel, id),
         };
         self.forget_if_over(id);
@@ -158,7 +158,7 @@ impl Session {
 
     /// Both ends know of the operation, so that its messages may take any channel.
     fn may_tell_anywhere(&self, operation: &Operation) -> bool {
-        operation.grant.is_some() && !operation.owes.has(Owes::GRANT)
+        operation.grant.is_some() && !operation.owes.has(Pending::GRANT)
     }
 
     /// Until the server answered, what a client says about an operation follows the request on its channel, so that it
@@ -166,10 +166,10 @@ impl Session {
     /// comes on the request's channel too, as long as there is one: the first blocks follow it there. A copy may go
     /// elsewhere.
     fn may_tell(&self, operation: &Operation, channel: ChannelId) -> bool {
-        if operation.owes.has(Owes::GRANT) && !operation.upload && !operation.told.has(Owes::GRANT) {
+        if operation.owes.has(Pending::GRANT) && !operation.upload && !operation.sent.has(Pending::GRANT) {
             return channel == operation.opening || !self.channels.contains_key(&operation.opening);
         }
-        let first = operation.owes.has(Owes::REQUEST) || operation.grant.is_some() || self.role == Role::Server;
+        let first = operation.owes.has(Pending::REQUEST) || operation.grant.is_some() || self.role == Role::Server;
         let alone = matches!(operation.part, Part::Member(..));
         let fenced = || self.fences.get(&operation.opening).is_some_and(|fence| fence.heard);
         first || alone || channel == operation.opening || fenced()
@@ -218,13 +218,13 @@ impl Session {
             let due = || self.operations.get(id).is_some_and(|operation| operation.repeats_on(channel, now));
             mark.may_carry(channel) && (mark.works || (mark.repeats && due()))
         };
-        let mut behind = self.operations.marks().filter(|(id, _)| *id > self.turn);
-        let mut before = self.operations.marks().filter(|(id, _)| *id <= self.turn);
+        let mut behind = self.operations.marks().filter(|(id, _)| *id > self.last_scheduled);
+        let mut before = self.operations.marks().filter(|(id, _)| *id <= self.last_scheduled);
         let Some((id, _)) = behind.find(may).or_else(|| before.find(may)) else { return false };
         drop((behind, before));
         let sender = self.operations.get_mut(&id).and_then(|operation| operation.bulk(channel));
         let Some(extent) = sender.and_then(|sender| sender.pick(channel, record, now)) else { return false };
-        self.turn = id;
+        self.last_scheduled = id;
         let Some(operation) = self.operations.get_mut(&id) else { return false };
         *operation.carried.entry(channel).or_default() += 1;
         let (level, event, round) = (operation.level, Session::block_event(operation), operation.round);
@@ -290,17 +290,17 @@ impl IdleUp {
 
 impl Operation {
     /// The present state as a message; none for the request and for calls, which have forms of their own.
-    fn message(&mut self, owed: Owes) -> Option<Control> {
+    fn message(&mut self, owed: Pending) -> Option<Control> {
         let failed = || Error::new(ErrorKind::Cancelled, "cancelled");
         Some(match owed {
-            Owes::EXCEPTION => Control::Exception(match (&self.outcome, &self.state) {
+            Pending::EXCEPTION => Control::Exception(match (&self.outcome, &self.state) {
                 (Some(Err(error)), _) => error.clone(),
                 (_, State::Sending { given_up: Some(error), .. }) => error.clone(),
                 _ => failed(),
             }),
             // The reply itself.
-            Owes::COMMITTED if self.calls.is_some() => return None,
-            Owes::COMMITTED => match &self.outcome {
+            Pending::COMMITTED if self.calls.is_some() => return None,
+            Pending::COMMITTED => match &self.outcome {
                 Some(Ok(committed)) => Control::Committed {
                     length: committed.length,
                     safety: committed.safety,
@@ -309,19 +309,19 @@ impl Operation {
                 },
                 _ => Control::Exception(failed()),
             },
-            Owes::GRANT => Control::Grant(self.grant.clone()?),
-            Owes::CREDIT => Control::Credit(self.receiver()?.edge()),
-            Owes::CANCEL => Control::Cancel,
-            Owes::AGAIN => Control::Again { round: self.round, ranges: self.again.clone() },
-            Owes::ACK => {
+            Pending::GRANT => Control::Grant(self.grant.clone()?),
+            Pending::CREDIT => Control::Credit(self.receiver()?.edge()),
+            Pending::CANCEL => Control::Cancel,
+            Pending::AGAIN => Control::Again { round: self.round, ranges: self.again.clone() },
+            Pending::ACK => {
                 let round = self.round;
                 let receiver = self.receiver()?;
                 let (low, ranges) = receiver.acknowledge();
                 Control::Ack(Ack { safety: Safety::Written, low, edge: receiver.edge(), ranges, round })
             }
-            Owes::FINISH => {
+            Pending::FINISH => {
                 let length = self.length()?;
-                let Proof { root, subtrees } = self.proof.clone();
+                let ContentDigest { root, subtrees } = self.proof.clone();
                 let root = root.filter(|_| !self.keeps_root());
                 Control::Finish(Finish { length, round: self.round, root, subtrees })
             }

@@ -23,7 +23,7 @@ pub struct Receiver {
     /// Span that the sender may be ahead of `low`.
     window: u64,
     /// Bytes written since the last acknowledgement.
-    untold: u64,
+    unacked: u64,
     /// When the first of them was written.
     untold_since: Instant,
     /// Bytes after which an acknowledgement goes out.
@@ -47,7 +47,7 @@ enum Place {
 
 /// What to do with a block that is announced.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Judgement {
+pub enum BlockDecision {
     /// Take it and write it.
     Take,
     /// It is there already.
@@ -56,7 +56,7 @@ pub enum Judgement {
 
 /// A block that must not be: the peer misbehaves.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum BadBlock {
+pub enum InvalidBlock {
     /// Empty, or longer than a block.
     Length,
     /// Not on the block grid, or a short block that is not the last.
@@ -79,7 +79,7 @@ impl Receiver {
             above: VecDeque::new(),
             kept: VecDeque::new(),
             window,
-            untold: 0,
+            unacked: 0,
             untold_since: Instant(0),
             ack_bytes: (window / 8).clamp(block.into(), (8 << 20).max(u64::from(block))),
             counted: 0,
@@ -105,28 +105,28 @@ impl Receiver {
     }
 
     /// What to do with a block at `offset`.
-    pub fn judge(&self, offset: u64, length: u32) -> Result<Judgement, BadBlock> {
+    pub fn judge(&self, offset: u64, length: u32) -> Result<BlockDecision, InvalidBlock> {
         if length == 0 || length > self.block {
-            return Err(BadBlock::Length);
+            return Err(InvalidBlock::Length);
         }
-        let end = offset.checked_add(length.into()).ok_or(BadBlock::OutsideRange)?;
+        let end = offset.checked_add(length.into()).ok_or(InvalidBlock::OutsideRange)?;
         if offset < self.start || self.end.is_some_and(|last| end > last) {
-            return Err(BadBlock::OutsideRange);
+            return Err(InvalidBlock::OutsideRange);
         }
         let last = self.end == Some(end) || self.end.is_none();
         if !(offset - self.start).is_multiple_of(self.block.into()) || (length < self.block && !last) {
-            return Err(BadBlock::Misplaced);
+            return Err(InvalidBlock::Misplaced);
         }
         if offset >= self.edge() || end > self.edge().max(self.low + u64::from(self.block)) {
-            return Err(BadBlock::OutsideCredit);
+            return Err(InvalidBlock::OutsideCredit);
         }
         let kept = self.kept.iter().take_while(|kept| kept.offset() <= offset).any(|kept| offset < kept.end());
         let place = self.place_of(offset);
         let believed = place == Place::Arrived && self.bugs.has(Bug::CountDuplicates);
         if kept || (place != Place::Missing && !believed) {
-            return Ok(Judgement::Duplicate);
+            return Ok(BlockDecision::Duplicate);
         }
-        Ok(Judgement::Take)
+        Ok(BlockDecision::Take)
     }
 
     fn place_of(&self, offset: u64) -> Place {
@@ -146,11 +146,11 @@ impl Receiver {
 
     /// A block that was taken has arrived whole: where it is shorter than the grid, it must be the last one. False where another
     /// copy of it has arrived before: only one may be written.
-    pub fn on_arrived(&mut self, offset: u64, length: u32) -> Result<bool, BadBlock> {
+    pub fn on_arrived(&mut self, offset: u64, length: u32) -> Result<bool, InvalidBlock> {
         if length < self.block && self.end.is_none() {
             let end = offset + u64::from(length);
             if self.highest() > end {
-                return Err(BadBlock::Misplaced);
+                return Err(InvalidBlock::Misplaced);
             }
             self.end = Some(end);
         }
@@ -168,10 +168,10 @@ impl Receiver {
             return;
         }
         self.counted += extent.length();
-        if self.untold == 0 {
+        if self.unacked == 0 {
             self.untold_since = now;
         }
-        self.untold += extent.length();
+        self.unacked += extent.length();
         if known {
             return;
         }
@@ -223,13 +223,13 @@ impl Receiver {
 
     /// Whether an acknowledgement should go out now.
     pub fn ack_due(&self, now: Instant) -> bool {
-        self.untold > 0
-            && (self.untold >= self.ack_bytes || self.covered() || now >= self.untold_since.after(limits::ACK_DELAY))
+        self.unacked > 0
+            && (self.unacked >= self.ack_bytes || self.covered() || now >= self.untold_since.after(limits::ACK_DELAY))
     }
 
     /// When an acknowledgement has to go out at the latest.
     pub fn ack_at(&self) -> Option<Instant> {
-        (self.untold > 0).then(|| self.untold_since.after(limits::ACK_DELAY))
+        (self.unacked > 0).then(|| self.untold_since.after(limits::ACK_DELAY))
     }
 
     /// Shortens the time that acknowledgements are withheld; for tests of lost acknowledgements.
@@ -239,7 +239,7 @@ impl Receiver {
 
     /// The acknowledgement of the present state: no gap below the first value, and the ranges above it.
     pub fn acknowledge(&mut self) -> (u64, Vec<Extent>) {
-        self.untold = 0;
+        self.unacked = 0;
         if let Some(end) = self.end.filter(|_| self.bugs.has(Bug::CountDuplicates) && self.covered()) {
             // Who believes that everything is there says so.
             return (end, Vec::new());
@@ -297,15 +297,15 @@ mod tests {
     #[test]
     fn blocks_outside_the_grid_the_range_or_the_credit_are_refused() {
         let receiver = receiver(Some(95));
-        assert_eq!(receiver.judge(0, 10), Ok(Judgement::Take));
-        assert_eq!(receiver.judge(0, 0), Err(BadBlock::Length));
-        assert_eq!(receiver.judge(0, 11), Err(BadBlock::Length));
-        assert_eq!(receiver.judge(5, 10), Err(BadBlock::Misplaced));
-        assert_eq!(receiver.judge(10, 9), Err(BadBlock::Misplaced));
-        assert_eq!(receiver.judge(90, 10), Err(BadBlock::OutsideRange));
-        assert_eq!(receiver.judge(u64::MAX, 1), Err(BadBlock::OutsideRange));
-        assert_eq!(receiver.judge(40, 10), Err(BadBlock::OutsideCredit));
-        assert_eq!(receiver.judge(30, 10), Ok(Judgement::Take));
+        assert_eq!(receiver.judge(0, 10), Ok(BlockDecision::Take));
+        assert_eq!(receiver.judge(0, 0), Err(InvalidBlock::Length));
+        assert_eq!(receiver.judge(0, 11), Err(InvalidBlock::Length));
+        assert_eq!(receiver.judge(5, 10), Err(InvalidBlock::Misplaced));
+        assert_eq!(receiver.judge(10, 9), Err(InvalidBlock::Misplaced));
+        assert_eq!(receiver.judge(90, 10), Err(InvalidBlock::OutsideRange));
+        assert_eq!(receiver.judge(u64::MAX, 1), Err(InvalidBlock::OutsideRange));
+        assert_eq!(receiver.judge(40, 10), Err(InvalidBlock::OutsideCredit));
+        assert_eq!(receiver.judge(30, 10), Ok(BlockDecision::Take));
     }
 
     #[test]
@@ -319,13 +319,13 @@ mod tests {
         receiver.on_written(extent(10, 10), NOW);
         assert!(receiver.covered());
         assert_eq!(receiver.acknowledge(), (35, alloc::vec![]));
-        assert_eq!(receiver.judge(10, 10), Ok(Judgement::Duplicate));
+        assert_eq!(receiver.judge(10, 10), Ok(BlockDecision::Duplicate));
     }
 
     #[test]
     fn an_unknown_end_comes_from_a_short_block_or_from_finish() {
         let mut short = receiver(None);
-        assert_eq!(short.judge(0, 3), Ok(Judgement::Take));
+        assert_eq!(short.judge(0, 3), Ok(BlockDecision::Take));
         short.on_arrived(0, 3).unwrap();
         short.on_written(extent(0, 3), NOW);
         assert!(short.covered() && short.on_end(3) && !short.on_end(4));
@@ -338,7 +338,7 @@ mod tests {
 
         let mut late = receiver(None);
         late.on_written(extent(20, 10), NOW);
-        assert_eq!(late.on_arrived(10, 3), Err(BadBlock::Misplaced));
+        assert_eq!(late.on_arrived(10, 3), Err(InvalidBlock::Misplaced));
         let mut empty = receiver(None);
         assert!(empty.on_end(0) && empty.covered());
     }
@@ -349,9 +349,9 @@ mod tests {
             |ranges: &[(u64, u64)]| receiver(Some(95)).keeping(ranges.iter().map(|(o, l)| extent(*o, *l)).collect());
         let mut some = kept(&[(0, 20), (40, 10), (90, 5)]);
         assert_eq!((some.low(), some.edge()), (20, 60));
-        assert_eq!(some.judge(10, 10), Ok(Judgement::Duplicate));
-        assert_eq!(some.judge(40, 10), Ok(Judgement::Duplicate));
-        assert_eq!(some.judge(20, 10), Ok(Judgement::Take));
+        assert_eq!(some.judge(10, 10), Ok(BlockDecision::Duplicate));
+        assert_eq!(some.judge(40, 10), Ok(BlockDecision::Duplicate));
+        assert_eq!(some.judge(20, 10), Ok(BlockDecision::Take));
         for offset in [50, 30, 20] {
             some.on_written(extent(offset, 10), NOW);
         }

@@ -1,9 +1,9 @@
 //! Requests and what answers them: how an operation comes into being at both ends.
 
-use super::group::{GroupMessage, Half, Part};
-use super::operation::{Operation, Owes, State};
+use super::group::{PipelineMessage, Half, Part};
+use super::operation::{Operation, Pending, State};
 use super::output::{Output, SessionEvent};
-use super::receiver::BadBlock;
+use super::receiver::InvalidBlock;
 use super::{Committed, Fault, Role, Session};
 use crate::base::{ChannelId, Error, ErrorKind, Level, OperationId, PipelineId};
 use crate::plan;
@@ -114,7 +114,7 @@ impl Session {
             return Err(Fault::Level(grant.level));
         }
         if grant.block > limits.block {
-            return Err(Fault::Block(BadBlock::Length));
+            return Err(Fault::Block(InvalidBlock::Length));
         }
         let fits = operation.request.as_ref().is_none_or(|request| match grant.length {
             _ if request.sum => true,
@@ -127,8 +127,8 @@ impl Session {
         promises(operation, &grant)?;
         operation.level = grant.level;
         operation.block = grant.block;
-        operation.owes.remove(Owes::REQUEST);
-        operation.told.remove(Owes::REQUEST);
+        operation.owes.remove(Pending::REQUEST);
+        operation.sent.remove(Pending::REQUEST);
         operation.grant = Some(grant.clone());
         let moves_nothing = operation.request.as_ref().is_some_and(|request| request.sum);
         self.event(SessionEvent::Granted { operation: id, grant: grant.clone() });
@@ -174,7 +174,7 @@ impl Session {
         let mut members = alloc::vec::Vec::new();
         for (index, range) in grant.ranges.iter().enumerate().skip(1) {
             let to = PipelineId((usize::from(self.pipeline.0) + index) as u8 % pipelines);
-            let message = GroupMessage::Start {
+            let message = PipelineMessage::Start {
                 operation: id,
                 half,
                 upload: operation.upload,

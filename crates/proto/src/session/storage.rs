@@ -1,7 +1,7 @@
 //! What storage answers, and how operations end because of it.
 
-use super::group::{GroupMessage, Half, Part};
-use super::operation::{Operation, Owes, State};
+use super::group::{PipelineMessage, Half, Part};
+use super::operation::{Operation, Pending, State};
 use super::output::{Output, SessionEvent};
 use super::receiver::Receiver;
 use super::sender::Sender;
@@ -100,7 +100,7 @@ impl Session {
         let credit = request.credit.max(*credited);
         let fresh = Sender::new(first.offset(), Some(first.end()), grant.block, credit, bugs);
         *sender = Some(fresh.within(limits.span(grant.block)).keeping(plan::within(&grant.kept, first)));
-        operation.owes.add(Owes::GRANT);
+        operation.owes.add(Pending::GRANT);
         operation.grant = Some(grant.clone());
         if !request.sum {
             self.begin_hash(id, &grant);
@@ -158,8 +158,8 @@ impl Session {
             && self.fences.is_empty()
             && grant.ranges.len() <= 1
             && first.length() <= u64::from(grant.block).min(credit);
-        let to = if alone { &mut operation.told } else { &mut operation.owes };
-        to.add(Owes::CREDIT);
+        let to = if alone { &mut operation.sent } else { &mut operation.owes };
+        to.add(Pending::CREDIT);
         self.begin_hash(id, grant);
         self.start_members(id, Half::Receiving, grant);
     }
@@ -203,7 +203,7 @@ impl Session {
             sum: None,
         };
         *receiver = Some(fresh);
-        operation.owes.add(Owes::GRANT);
+        operation.owes.add(Pending::GRANT);
         operation.grant = Some(grant.clone());
         self.begin_hash(id, &grant);
         self.start_members(id, Half::Receiving, &grant);
@@ -238,7 +238,7 @@ impl Session {
         let due = receiver.ack_due(now);
         operation.silence.on_step(now);
         if due {
-            operation.owes.add(Owes::ACK);
+            operation.owes.add(Pending::ACK);
         }
         self.after_writing(id);
     }
@@ -261,7 +261,7 @@ impl Session {
                 let Some(operation) = self.operations.get_mut(&id) else { return };
                 let State::Sending { life, given_up: None, .. } = &mut operation.state else { return };
                 if life.on_checked().is_ok() {
-                    operation.owes.add(Owes::FINISH);
+                    operation.owes.add(Pending::FINISH);
                 }
             }
         }
@@ -284,7 +284,7 @@ impl Session {
         if operation.is_member() {
             return self.fail_member(id, error);
         }
-        if operation.owes.has(Owes::REQUEST) && !operation.told.has(Owes::REQUEST) {
+        if operation.owes.has(Pending::REQUEST) && !operation.sent.has(Pending::REQUEST) {
             // The server never heard of it, and will not.
             self.forget(id);
             self.event(SessionEvent::Settled { operation: id, outcome: Err(error) });
@@ -298,9 +298,9 @@ impl Session {
                 // The receiver has the last word: it may have committed already.
                 let cancelled = error.kind == ErrorKind::Cancelled;
                 *given_up = Some(error.clone());
-                operation.owes.add(if cancelled { Owes::CANCEL } else { Owes::EXCEPTION });
-                operation.owes.remove(Owes::FINISH);
-                operation.told.remove(Owes::FINISH);
+                operation.owes.add(if cancelled { Pending::CANCEL } else { Pending::EXCEPTION });
+                operation.owes.remove(Pending::FINISH);
+                operation.sent.remove(Pending::FINISH);
                 if self.bugs.has(Bug::CancelDecides) {
                     self.settle(id, Err(error));
                 }
@@ -313,7 +313,7 @@ impl Session {
         let Some(operation) = self.operations.get_mut(&id) else { return };
         let Part::Member(coordinator, reported) = &mut operation.part else { return };
         *reported = true;
-        self.outputs.push_back(Output::Group { to: *coordinator, message: GroupMessage::Failed(id, error) });
+        self.outputs.push_back(Output::Group { to: *coordinator, message: PipelineMessage::Failed(id, error) });
     }
 
     /// The receiving half gives up unless it is committing or done: there is no way back from there.
@@ -352,8 +352,8 @@ impl Session {
             Part::Coordinator(members) if members.is_empty() && finished => self.verify_now(id),
             Part::Member(coordinator, reported) if !*reported => {
                 *reported = true;
-                operation.owes.add(Owes::ACK);
-                self.outputs.push_back(Output::Group { to: *coordinator, message: GroupMessage::Covered(id) });
+                operation.owes.add(Pending::ACK);
+                self.outputs.push_back(Output::Group { to: *coordinator, message: PipelineMessage::Covered(id) });
             }
             _ => {}
         }
@@ -382,11 +382,11 @@ impl Session {
             return;
         }
         let (sending, member) = (operation.is_sending(), operation.is_member());
-        operation.owes = Owes::default();
-        operation.told = Owes::default();
+        operation.owes = Pending::default();
+        operation.sent = Pending::default();
         // Who decides tells: the receiver always, and a sender that could not even open its source.
         if !member && (!sending || (operation.grant.is_none() && !operation.upload)) {
-            operation.owes.add(if ok { Owes::COMMITTED } else { Owes::EXCEPTION });
+            operation.owes.add(if ok { Pending::COMMITTED } else { Pending::EXCEPTION });
         }
         let outcome = match (&operation.state, outcome) {
             // The reason that this end gave is better than its echo.
@@ -399,7 +399,7 @@ impl Session {
         if !member {
             for index in 1..ranges {
                 let to = (usize::from(self.pipeline.0) + index) as u8 % self.limits.pipelines.max(1);
-                let message = GroupMessage::Settled(id, ok);
+                let message = PipelineMessage::Settled(id, ok);
                 self.outputs.push_back(Output::Group { to: crate::base::PipelineId(to), message });
             }
         }

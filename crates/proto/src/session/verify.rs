@@ -1,7 +1,7 @@
 //! Content, from end to end: what was sent is compared with what arrived before the target gets its name, and what differs comes
 //! again, a few times (P-62 to P-66). Hashes are opaque here; whoever drives the session computes and compares them.
 
-use super::operation::{Operation, Owes, State};
+use super::operation::{Operation, Pending, State};
 use super::output::Output;
 use super::receiver::Receiver;
 use super::sender::Sender;
@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 
 /// What a sender can say about the content that it sent.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
-pub struct Proof {
+pub struct ContentDigest {
     /// The hash of the whole transfer, where it knows all of it.
     pub root: Option<Digest>,
     /// The subtrees of what it hashed.
@@ -23,7 +23,7 @@ pub struct Proof {
 
 /// Where content became another, as far as the receiver can tell.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub enum Where {
+pub enum Mismatch {
     /// Before it arrived: on the way, or at the sender.
     #[default]
     OnTheWay,
@@ -39,19 +39,19 @@ pub struct Comparison {
     /// Where it differs from what was sent, ascending.
     pub bad: Vec<Extent>,
     /// Where that happened.
-    pub place: Where,
+    pub place: Mismatch,
 }
 
 impl Comparison {
     /// Whether nothing differs from what was sent.
-    pub fn agrees_with(&self, sent: &Proof) -> bool {
+    pub fn agrees_with(&self, sent: &ContentDigest) -> bool {
         self.bad.is_empty() && sent.root.is_none_or(|root| self.root == Some(root))
     }
 }
 
 impl Session {
     /// What this end sent, told before `on_checked`. (Of a transfer with a hash.)
-    pub fn prove(&mut self, id: OperationId, proof: Proof) {
+    pub fn prove(&mut self, id: OperationId, proof: ContentDigest) {
         if let Some(operation) = self.operations.get_mut(&id).filter(|operation| operation.hash) {
             operation.proof = proof;
         }
@@ -134,8 +134,8 @@ impl Session {
         *finish = None;
         operation.round = round + 1;
         operation.again = bad.clone();
-        operation.owes.remove(Owes::ACK);
-        operation.owes.add(Owes::AGAIN);
+        operation.owes.remove(Pending::ACK);
+        operation.owes.add(Pending::AGAIN);
         self.outputs.push_back(Output::Again { operation: id, ranges: bad });
     }
 
@@ -160,8 +160,8 @@ impl Session {
         *sender = Some(fresh.keeping(without(&ranges, length)));
         (*everywhere, *finished) = (true, false);
         operation.round = round;
-        operation.owes.remove(Owes::FINISH);
-        operation.told.remove(Owes::FINISH);
+        operation.owes.remove(Pending::FINISH);
+        operation.sent.remove(Pending::FINISH);
         self.outputs.push_back(Output::Again { operation: id, ranges });
         Ok(())
     }
@@ -240,8 +240,8 @@ fn without(ranges: &[Extent], length: u64) -> Vec<Extent> {
 /// The words for content that stays different.
 fn differs(found: &Comparison, round: u16) -> Error {
     let place = match found.place {
-        Where::OnTheWay => "what arrived at the receiving side is not what was sent",
-        Where::InStorage => "what the receiving side's storage gives back is not what was written",
+        Mismatch::OnTheWay => "what arrived at the receiving side is not what was sent",
+        Mismatch::InStorage => "what the receiving side's storage gives back is not what was written",
     };
     let range = match found.bad.first() {
         Some(range) => format!("bytes {}..{}", range.offset(), range.end()),

@@ -213,9 +213,9 @@ fn judge(rights: Rights, want: Want, export: &Export, user: &str) -> Result<Exis
 /// The present authority. A reload puts another one in its place at once: every operation that starts later is judged
 /// by it, those that run keep what they were given.
 #[derive(Clone, Debug)]
-pub(crate) struct Present(Arc<RwLock<Arc<Authority>>>);
+pub(crate) struct CurrentAuthority(Arc<RwLock<Arc<Authority>>>);
 
-impl Present {
+impl CurrentAuthority {
     /// Starts with `authority`.
     pub fn new(authority: Authority) -> Self {
         Self(Arc::new(RwLock::new(Arc::new(authority))))

@@ -150,7 +150,7 @@ fn what_was_judged_is_what_is_opened_and_the_floor_goes_with_it() {
 
 #[test]
 fn a_reload_binds_what_starts_later() {
-    let present = Present::new(authority(Access::default()));
+    let present = CurrentAuthority::new(authority(Access::default()));
     let alice = who("alice", Method::Key);
     let before = present.now();
     present.replace(authority(Access { users: only(&["bob"]), ..Access::default() }));

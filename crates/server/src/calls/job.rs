@@ -6,7 +6,7 @@ use super::{Done, Execution, exports};
 use crate::audit::Pace;
 use crate::authorise::{Authority, Base};
 use crate::log::{Log, LogEvent};
-use crate::repeats::{Doing, Repeats, Verdict};
+use crate::reply_cache::{Doing, ReplyCache, Verdict};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::task::Poll;
@@ -25,7 +25,7 @@ pub(crate) struct For {
     /// When the session was opened.
     pub since: (i64, u32),
     pub operation: OperationId,
-    pub repeats: Arc<Repeats>,
+    pub repeats: Arc<ReplyCache>,
     pub log: Log,
     /// What the log grows by is charged here, at this rate.
     pub pace: Arc<Pace>,

@@ -11,7 +11,7 @@ use xdfs_engine::transfer::sum::RangeHash;
 use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_proto::wire::path::{Answer, Attributes, Entry, FileSystem, FileType, ReplyWriter, Wanted};
 use xdfs_xio::store::owners;
-use xdfs_xio::store::tree::{Node, NodeKind, Take, is_reserved};
+use xdfs_xio::store::tree::{Node, NodeKind, ListControl, is_reserved};
 use xdfs_xio::store::{self, FileKind};
 
 /// How long a page is gathered: the first entries of a large directory come soon (P-72).
@@ -112,17 +112,17 @@ impl Work {
         let mut take = |name: &[u8], node: &Node| {
             // Whatever has a reserved name is not there for anybody.
             if is_reserved(name) {
-                return Take::More;
+                return ListControl::More;
             }
             if page.entries() > 0 && page.entries().is_multiple_of(PAGE_STEP) && Instant::now() >= until {
-                return Take::Stop;
+                return ListControl::Stop;
             }
             let target = match node.kind {
                 NodeKind::Symlink if wanted.has(Wanted::TARGET) => self.target_below(&at, name),
                 _ => None,
             };
             let attributes = attributes_of(node, wanted, target.as_deref());
-            if page.push(&Entry { name, attributes }) { Take::More } else { Take::Stop }
+            if page.push(&Entry { name, attributes }) { ListControl::More } else { ListControl::Stop }
         };
         match at.store().tree().and_then(|tree| tree.list(at.path(), cursor, &mut take)) {
             Ok(next) => {

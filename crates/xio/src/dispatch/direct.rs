@@ -9,7 +9,7 @@
 //! signal, as every Rust program does unless told otherwise.
 
 use super::send::{Tools, head_first, memory, stopped};
-use super::slot::{Line, Moved, Outgoing, Step, error_number};
+use super::slot::{DriverState, Moved, Outgoing, Step, error_number};
 use super::{Body, End, FileId, Instant, SocketId};
 use crate::stack::Driver;
 use rustix::io::Errno;
@@ -152,7 +152,7 @@ impl Pipe {
 
 /// One turn of a send whose body is a file. `told`: the back end says that the socket has room.
 pub(super) fn step<L: Driver>(
-    line: &mut Line<L>,
+    line: &mut DriverState<L>,
     outgoing: &mut Outgoing,
     socket: SocketId,
     tools: &mut Tools,
@@ -226,14 +226,14 @@ fn below(route: Route) -> Route {
 
 /// Whether the socket is so full that it would take only a part of this turn: then waiting for room costs fewer calls.
 /// The kernel says "writable" from a third of the buffer on, so nothing waits for a message that does not come.
-fn lacks_room<L: Driver>(line: &Line<L>, turn: u64) -> bool {
+fn lacks_room<L: Driver>(line: &DriverState<L>, turn: u64) -> bool {
     let Some(room) = line.link.room() else { return false };
     room.free < turn && room.free.saturating_mul(3) < room.total
 }
 
 #[allow(clippy::too_many_arguments)]
 fn by_splice<L: Driver>(
-    line: &mut Line<L>,
+    line: &mut DriverState<L>,
     tools: &mut Tools,
     file: FileId,
     socket: SocketId,
@@ -271,7 +271,7 @@ fn by_splice<L: Driver>(
 }
 
 fn by_sendfile<L: Driver>(
-    line: &mut Line<L>,
+    line: &mut DriverState<L>,
     tools: &mut Tools,
     file: FileId,
     from: u64,
@@ -302,7 +302,7 @@ fn by_sendfile<L: Driver>(
 }
 
 fn by_reading<L: Driver>(
-    line: &mut Line<L>,
+    line: &mut DriverState<L>,
     tools: &mut Tools,
     file: FileId,
     from: u64,
@@ -328,13 +328,13 @@ fn by_reading<L: Driver>(
     }
 }
 
-fn moved_directly<L: Driver>(line: &mut Line<L>, count: usize, now: Instant) -> FileMoved {
+fn moved_directly<L: Driver>(line: &mut DriverState<L>, count: usize, now: Instant) -> FileMoved {
     line.sent(count, now);
     line.link.moved_directly(count as u64);
     FileMoved::Bytes(count)
 }
 
-fn socket_failed<L: Driver>(line: &mut Line<L>, error: Errno) -> FileMoved {
+fn socket_failed<L: Driver>(line: &mut DriverState<L>, error: Errno) -> FileMoved {
     stopped(line, &error.into()).map_or(FileMoved::Repeat, FileMoved::Stopped)
 }
 

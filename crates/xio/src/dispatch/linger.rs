@@ -21,14 +21,14 @@ const MISSES_MAX: u8 = 10;
 
 /// What one direction of a socket has taught about staying with it.
 #[derive(Clone, Copy, Default, Debug)]
-pub(super) struct Patience {
+pub(super) struct LingerPolicy {
     /// Waits in vain, in a row.
     misses: u8,
     /// Turns that go by without waiting.
     skip: u16,
 }
 
-impl Patience {
+impl LingerPolicy {
     /// Whether to stay this time.
     pub(super) fn stays(&mut self) -> bool {
         let stays = self.skip == 0;
@@ -63,13 +63,13 @@ mod tests {
     use super::*;
 
     /// Turns until the next stay.
-    fn pause(patience: &mut Patience) -> usize {
+    fn pause(patience: &mut LingerPolicy) -> usize {
         (0..).find(|_| patience.stays()).unwrap()
     }
 
     #[test]
     fn waits_in_vain_become_rare_and_one_success_makes_them_frequent_again() {
-        let mut patience = Patience::default();
+        let mut patience = LingerPolicy::default();
         assert_eq!(pause(&mut patience), 0, "a new socket is given a chance at once");
         for turns in [2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 1024] {
             patience.learn(false);

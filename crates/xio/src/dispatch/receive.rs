@@ -1,7 +1,7 @@
 //! The receiving operations, one turn at a time: how bytes get from a driver to where an operation wants them.
 
-use super::send::Late;
-use super::slot::{Line, Moved, Receiving, SMALL_BYTES_MAX, Slot, Step, Unread, error_number};
+use super::send::LazyBuffer;
+use super::slot::{DriverState, Moved, Receiving, SMALL_BYTES_MAX, Slot, Step, Unread, error_number};
 use super::{Completion, End, HEAD_BYTES, Instant, Side, SocketId};
 use crate::stack::Driver;
 use std::io::{self, IoSliceMut};
@@ -22,7 +22,7 @@ pub(super) enum Turn<L> {
 pub(super) fn turn<L: Driver>(
     slot: &mut Slot<L>,
     socket: SocketId,
-    scratch: &mut Late,
+    scratch: &mut LazyBuffer,
     budget: usize,
     now: Instant,
 ) -> Turn<L> {
@@ -73,7 +73,7 @@ fn complete<L>(operation: Receiving, socket: SocketId, unread: &mut Unread, step
     }
 }
 
-fn head<L: Driver>(line: &mut Line<L>, unread: &mut Unread, now: Instant) -> Step {
+fn head<L: Driver>(line: &mut DriverState<L>, unread: &mut Unread, now: Instant) -> Step {
     while unread.length() < HEAD_BYTES {
         if let Some(end) = line.receive.ended {
             return Step::Ended(end);
@@ -93,7 +93,7 @@ fn head<L: Driver>(line: &mut Line<L>, unread: &mut Unread, now: Instant) -> Ste
     Step::Done
 }
 
-fn small<L: Driver>(line: &mut Line<L>, unread: &mut Unread, bytes: &mut [u8], at: &mut usize, now: Instant) -> Step {
+fn small<L: Driver>(line: &mut DriverState<L>, unread: &mut Unread, bytes: &mut [u8], at: &mut usize, now: Instant) -> Step {
     debug_assert!(bytes.len() <= SMALL_BYTES_MAX, "checked when it was submitted; far below a turn's budget");
     *at += unread.take(&mut bytes[*at..]);
     while *at < bytes.len() {
@@ -119,7 +119,7 @@ fn small<L: Driver>(line: &mut Line<L>, unread: &mut Unread, bytes: &mut [u8], a
 /// Fills `payload[at..]`. The call that can fill it to the end asks for the head behind it as well, so that a block
 /// costs no call of its own for its head.
 fn fill<L: Driver>(
-    line: &mut Line<L>,
+    line: &mut DriverState<L>,
     unread: &mut Unread,
     payload: &mut [u8],
     at: &mut usize,
@@ -159,7 +159,7 @@ fn fill<L: Driver>(
 }
 
 fn some<L: Driver>(
-    line: &mut Line<L>,
+    line: &mut DriverState<L>,
     unread: &mut Unread,
     scratch: &mut [u8],
     limit: usize,
@@ -186,7 +186,7 @@ fn some<L: Driver>(
 
 /// The next connection. Errors that belong to a connection which died while it waited are no errors of the listener;
 /// lack of descriptors is told, and the listener can be asked again later.
-fn accept<L: Driver>(line: &mut Line<L>) -> Result<L, Step> {
+fn accept<L: Driver>(line: &mut DriverState<L>) -> Result<L, Step> {
     line.receive.spent += ACCEPT_COST_BYTES;
     match line.link.accept() {
         Ok(link) => Ok(link),

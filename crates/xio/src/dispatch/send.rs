@@ -2,7 +2,7 @@
 
 use super::direct::{self, Files, PipeRoute};
 use super::receive::Turn;
-use super::slot::{Line, Moved, Outgoing, Sending, Slot, Step, error_number};
+use super::slot::{DriverState, Moved, Outgoing, Sending, Slot, Step, error_number};
 use super::{Body, Completion, End, HEAD_BYTES, Instant, Side, SocketId};
 use crate::buf::Buffer;
 use crate::stack::Driver;
@@ -17,18 +17,18 @@ pub(super) struct Tools {
     pub(super) files: Files,
     pub(super) pipe: PipeRoute,
     /// Never written to.
-    pub(super) zeros: Late,
+    pub(super) zeros: LazyBuffer,
     /// Where received bytes wait for their caller; between two completions it is free for file bytes.
-    pub(super) scratch: Late,
+    pub(super) scratch: LazyBuffer,
 }
 
 /// A buffer that is made when it is first needed: many dispatchers live shortly and never need theirs.
-pub(super) struct Late {
+pub(super) struct LazyBuffer {
     bytes: usize,
     buffer: Option<Buffer>,
 }
 
-impl Late {
+impl LazyBuffer {
     pub(super) fn new(bytes: usize) -> Self {
         Self { bytes, buffer: None }
     }
@@ -94,7 +94,7 @@ fn complete<L>(operation: Sending, socket: SocketId, step: Step) -> Completion<L
     }
 }
 
-fn connect<L: Driver>(line: &mut Line<L>) -> Step {
+fn connect<L: Driver>(line: &mut DriverState<L>) -> Step {
     loop {
         match line.link.connected() {
             Ok(()) => return Step::Done,
@@ -109,9 +109,9 @@ fn connect<L: Driver>(line: &mut Line<L>) -> Step {
 
 /// Sends head and body from memory, as much per call as the budget allows.
 pub(super) fn memory<L: Driver>(
-    line: &mut Line<L>,
+    line: &mut DriverState<L>,
     outgoing: &mut Outgoing,
-    zeros: &mut Late,
+    zeros: &mut LazyBuffer,
     budget: usize,
     now: Instant,
 ) -> Step {
@@ -179,7 +179,7 @@ fn slices<'a>(
 }
 
 /// Sends the head alone and tells the transport that the body follows; `None` when the head is gone.
-pub(super) fn head_first<L: Driver>(line: &mut Line<L>, outgoing: &mut Outgoing, now: Instant) -> Option<Step> {
+pub(super) fn head_first<L: Driver>(line: &mut DriverState<L>, outgoing: &mut Outgoing, now: Instant) -> Option<Step> {
     while outgoing.head_at < HEAD_BYTES {
         let head = [IoSlice::new(&outgoing.head[outgoing.head_at..])];
         match line.push(&head, outgoing.length() > 0, now) {
@@ -192,7 +192,7 @@ pub(super) fn head_first<L: Driver>(line: &mut Line<L>, outgoing: &mut Outgoing,
 }
 
 /// What a call that returned an error means for the sending side; none for a call that is to be repeated.
-pub(super) fn stopped<L: Driver>(line: &mut Line<L>, error: &io::Error) -> Option<Step> {
+pub(super) fn stopped<L: Driver>(line: &mut DriverState<L>, error: &io::Error) -> Option<Step> {
     let moved = line.failure(error)?;
     Some(match line.send_stopped(moved) {
         Moved::Ended(end) => Step::Ended(end),

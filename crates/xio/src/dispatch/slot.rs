@@ -1,6 +1,6 @@
 //! One attached socket: its driver, the operations that are under way on it, and bytes read ahead.
 
-use super::linger::Patience;
+use super::linger::LingerPolicy;
 use super::wait::Interest;
 use super::{AHEAD_BYTES, End, HEAD_BYTES, Instant, Op, Progress, Side, SocketId};
 use crate::buf::Buffer;
@@ -13,7 +13,7 @@ pub(super) const SMALL_BYTES_MAX: usize = 64 * 1024;
 
 /// A socket and everything that is known about it.
 pub(super) struct Slot<L> {
-    pub(super) line: Line<L>,
+    pub(super) line: DriverState<L>,
     pub(super) unread: Unread,
     pub(super) receiving: Option<Receiving>,
     pub(super) sending: Option<Sending>,
@@ -27,17 +27,17 @@ pub(super) struct Slot<L> {
 }
 
 /// The driver and what is known about its two directions.
-pub(super) struct Line<L> {
+pub(super) struct DriverState<L> {
     pub(super) link: L,
-    pub(super) receive: Way,
-    pub(super) send: Way,
+    pub(super) receive: IoDirection,
+    pub(super) send: IoDirection,
     /// An error that one direction met, which the kernel tells once: the other then only sees an end.
     failed: Option<i32>,
     pub(super) progress: Progress,
 }
 
 /// One direction.
-pub(super) struct Way {
+pub(super) struct IoDirection {
     /// Not known to be blocked: a call is worth trying.
     pub(super) ready: bool,
     /// The back end said so since the last turn.
@@ -49,7 +49,7 @@ pub(super) struct Way {
     /// The round of the last turn, and the bytes moved in it.
     pub(super) round: u64,
     pub(super) spent: usize,
-    pub(super) patience: Patience,
+    pub(super) patience: LingerPolicy,
 }
 
 /// What is being received.
@@ -100,7 +100,7 @@ impl<L> Slot<L> {
     pub(super) fn new(link: L, unread: &[u8], now: Instant) -> Self {
         let progress = Progress { received_at: now, sent_at: now, ..Progress::default() };
         Self {
-            line: Line { link, receive: Way::new(), send: Way::new(), failed: None, progress },
+            line: DriverState { link, receive: IoDirection::new(), send: IoDirection::new(), failed: None, progress },
             unread: Unread::new(unread),
             receiving: None,
             sending: None,
@@ -142,9 +142,9 @@ impl<L: Driver> Slot<L> {
     }
 }
 
-impl Way {
+impl IoDirection {
     fn new() -> Self {
-        let patience = Patience::default();
+        let patience = LingerPolicy::default();
         Self { ready: true, told: false, queued: false, ended: None, round: 0, spent: 0, patience }
     }
 
@@ -154,8 +154,8 @@ impl Way {
     }
 }
 
-impl<L> Line<L> {
-    pub(super) fn way(&mut self, side: Side) -> &mut Way {
+impl<L> DriverState<L> {
+    pub(super) fn way(&mut self, side: Side) -> &mut IoDirection {
         match side {
             Side::Receive => &mut self.receive,
             Side::Send => &mut self.send,
@@ -163,7 +163,7 @@ impl<L> Line<L> {
     }
 }
 
-impl<L: Driver> Line<L> {
+impl<L: Driver> DriverState<L> {
     /// One receiving call. An end is remembered.
     pub(super) fn pull(&mut self, into: &mut [IoSliceMut<'_>], now: Instant) -> Moved {
         let asked: usize = into.iter().map(|slice| slice.len()).sum();

@@ -6,7 +6,7 @@
 
 use super::direct::{Files, PipeRoute};
 use super::receive::{self, Turn};
-use super::send::{self, Late, Tools, ZERO_BLOCK_BYTES};
+use super::send::{self, LazyBuffer, Tools, ZERO_BLOCK_BYTES};
 use super::slot::{Receiving, Sending, Slot, error_number};
 use super::wait::{Event, Interest, Until, Wait, Waited};
 use super::{Completion, Detached, Dispatch, End, FileId, Instant, Op, Progress, Side, SocketId};
@@ -54,8 +54,8 @@ impl<W: Wait> Sockets<W> {
         let tools = Tools {
             files: Files::default(),
             pipe: PipeRoute::default(),
-            zeros: Late::new(ZERO_BLOCK_BYTES),
-            scratch: Late::new(SCRATCH_BYTES),
+            zeros: LazyBuffer::new(ZERO_BLOCK_BYTES),
+            scratch: LazyBuffer::new(SCRATCH_BYTES),
         };
         let now = back.now();
         Ok(Self {

@@ -3,7 +3,7 @@
 //! The number of a new descriptor is the lowest that is free: so many are open at least. What a transfer holds for as long as it
 //! lasts is refused above a line, below the limit: calls and groups of small files hold theirs for a moment, and are to find some.
 
-use super::words::{self, Verb};
+use super::errors::{self, Verb};
 use super::{Error, Result};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
@@ -36,7 +36,7 @@ pub(super) fn members_max() -> usize {
 pub(super) fn must_be_below_line(file: impl AsFd, verb: Verb, shown: &str) -> Result<()> {
     let limit = limit();
     let number = u64::try_from(file.as_fd().as_raw_fd()).unwrap_or(0);
-    if number < line(limit) { Ok(()) } else { Err(words::failed(verb, shown, Errno::MFILE)) }
+    if number < line(limit) { Ok(()) } else { Err(errors::failed(verb, shown, Errno::MFILE)) }
 }
 
 /// The first descriptor that no transfer may have.
@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn too_many_open_files_are_known_by_their_number() {
-        let error = |errno| words::failed(Verb::Open, "f", errno);
+        let error = |errno| errors::failed(Verb::Open, "f", errno);
         assert!(are_scarce(&error(Errno::MFILE)) && are_scarce(&error(Errno::NFILE)));
         assert!(!are_scarce(&error(Errno::NOMEM)) && !are_scarce(&error(Errno::ACCESS)));
     }

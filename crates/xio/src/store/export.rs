@@ -2,7 +2,7 @@
 //! `null` swallows what is written to it.
 
 use super::random::random_attributes;
-use super::words::{self, Verb};
+use super::errors::{self, Verb};
 use super::zero::zero_attributes;
 use super::{Attributes, Capability, FileKind, Order, Result, Source, Stage, StageRequest, Store, Version};
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
@@ -31,7 +31,7 @@ fn meaning(path: &RelPath) -> Name {
 }
 
 fn refused(kind: ErrorKind, verb: Verb, path: &RelPath, because: &str) -> Error {
-    words::refused(kind, verb, &words::shown("", path), because)
+    errors::refused(kind, verb, &errors::shown("", path), because)
 }
 
 fn absent(verb: Verb, path: &RelPath) -> Error {

@@ -9,9 +9,9 @@ mod small;
 
 pub use plan::{Call, Fault, Plan, Rates};
 
-use super::exact::{read_full, write_full};
+use super::io_loops::{read_full, write_full};
 use super::local::part::stuck_words;
-use super::words::{self, Verb};
+use super::errors::{self, Verb};
 use super::{
     Attributes, Capability, CommitRequest, Order, Result, SmallFile, SmallGroup, Source, Stage, StageRequest, Store,
 };
@@ -40,7 +40,7 @@ impl Shared {
     /// Decides about a call that moves no bytes.
     fn check(&self, call: Call, verb: Verb, shown: &str) -> Result<()> {
         match self.lock().decide(call, 0) {
-            Some(Fault::Errno(number)) => Err(words::failed(verb, shown, Errno::from_raw_os_error(number))),
+            Some(Fault::Errno(number)) => Err(errors::failed(verb, shown, Errno::from_raw_os_error(number))),
             Some(Fault::Changed) => {
                 let message = format!("source '{shown}' changed while it was read: its plan says so");
                 Err(Error::new(ErrorKind::SourceChanged, message))
@@ -80,18 +80,18 @@ impl Store for FaultStore {
     }
 
     fn attributes(&self, path: &RelPath) -> Result<Attributes> {
-        self.plan.check(Call::Attributes, Verb::Look, &words::shown("", path))?;
+        self.plan.check(Call::Attributes, Verb::Look, &errors::shown("", path))?;
         self.inner.attributes(path)
     }
 
     fn open(&self, path: &RelPath) -> Result<Source> {
-        self.plan.check(Call::Open, Verb::Open, &words::shown("", path))?;
+        self.plan.check(Call::Open, Verb::Open, &errors::shown("", path))?;
         let inner = self.inner.open(path)?;
         Ok(Source::Fault(Box::new(FaultSource { inner, plan: self.plan.clone() })))
     }
 
     fn stage(&self, request: &StageRequest) -> Result<Stage> {
-        self.plan.check(Call::Stage, Verb::Create, &words::shown("", &request.target))?;
+        self.plan.check(Call::Stage, Verb::Create, &errors::shown("", &request.target))?;
         let inner = self.inner.stage(request)?;
         let stage = FaultStage { inner, plan: self.plan.clone(), failed: AtomicBool::new(false) };
         Ok(Stage::Fault(Box::new(stage)))
@@ -143,7 +143,7 @@ fn planned_read(
         let part = part.get_mut(..allowed).unwrap_or_default();
         inner(part, at).map_err(|error| keep(&mut foreign, error))
     });
-    count.map_err(|errno| foreign.unwrap_or_else(|| words::failed(Verb::Read, shown, errno)))
+    count.map_err(|errno| foreign.unwrap_or_else(|| errors::failed(Verb::Read, shown, errno)))
 }
 
 /// A stage of a [`FaultStore`].
@@ -213,7 +213,7 @@ impl FaultStage {
     fn must_be_sound(&self) -> Result<()> {
         if self.failed.load(Ordering::Relaxed) {
             let because = "an earlier write failed";
-            return Err(words::refused(ErrorKind::Storage, Verb::Create, self.inner.shown(), because));
+            return Err(errors::refused(ErrorKind::Storage, Verb::Create, self.inner.shown(), because));
         }
         Ok(())
     }

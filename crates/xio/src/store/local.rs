@@ -3,21 +3,21 @@
 //! A name is resolved by `resolve` alone. A file is written into a part file in a staging directory and gets its name in one
 //! step (rules D1, D3, D7). Must not: touch the target's name before commit, follow a link, copy.
 
-pub(super) mod back;
+pub(super) mod read_back;
 mod boot;
 mod claims;
-mod fresh;
+mod unsynced_dirs;
 mod get;
 mod holes;
 mod journal;
 pub(super) mod kept;
-pub(super) mod named;
+pub(super) mod existing_target;
 pub(super) mod part;
 pub(super) mod parts;
 mod progress;
-mod quiet;
-pub(super) mod room;
-mod same;
+mod syncfs_policy;
+pub(super) mod preallocate;
+mod unchanged;
 mod small;
 pub(super) mod source;
 mod staging;
@@ -27,16 +27,16 @@ mod umask;
 #[cfg(feature = "fuzzing")]
 pub use journal::feed as feed_journal;
 
-use super::noted::{JournalTags, Noted};
+use super::verified_range::{JournalTags, VerifiedRange};
 use super::resolve::{Blocked, Cause, Parent, Root};
-use super::words::{self, Verb};
+use super::errors::{self, Verb};
 use super::{
     Attributes, Capability, Existing, Order, Reading, Recovered, Result, SmallFile, SmallGroup, Source, Stage,
     StageRequest, Store, Tree, descriptors,
 };
-use fresh::{Fresh, Way};
+use unsynced_dirs::{UnsyncedDirs, Way};
 use kept::KeptLimits;
-use named::NamedStage;
+use existing_target::ExistingTarget;
 use part::{LocalStage, Place};
 use parts::Parts;
 use rustix::fs::{FileType, Stat};
@@ -60,7 +60,7 @@ pub struct LocalStore {
     /// Part files that are being written here.
     parts: Parts,
     /// Directories that were made here, and not synced.
-    fresh: Fresh,
+    fresh: UnsyncedDirs,
 }
 
 /// What an earlier attempt left beside a target.
@@ -71,7 +71,7 @@ pub struct Kept {
     /// Length of the transfer.
     pub length: u64,
     /// What is there, ascending. Nothing of what is not `proved` counts where it is not compared.
-    pub noted: Vec<Noted>,
+    pub noted: Vec<VerifiedRange>,
 }
 
 /// What an attempt has in common with the one that left something.
@@ -88,17 +88,17 @@ impl LocalStore {
     pub fn open_root(path: &Path, writable: bool) -> Result<Self> {
         use std::os::unix::ffi::OsStrExt;
         let bytes = path.as_os_str().as_bytes();
-        let root = Root::open(bytes).map_err(|errno| words::failed(Verb::Open, &words::shown_bytes(bytes), errno))?;
+        let root = Root::open(bytes).map_err(|errno| errors::failed(Verb::Open, &errors::shown_bytes(bytes), errno))?;
         Ok(Self::of_root(root, writable, ""))
     }
 
     pub(super) fn of_root(root: Root, writable: bool, label: &str) -> Self {
         // Read now: a server shuts itself out of the rest of the file system once its exports are open.
         boot::id();
-        quiet::prepare();
+        syncfs_policy::prepare();
         let root = Arc::new(root);
         let parts = Parts::new(Staging::new(&root));
-        Self { root, writable, label: label.into(), umask: umask::of_process(), parts, fresh: Fresh::default() }
+        Self { root, writable, label: label.into(), umask: umask::of_process(), parts, fresh: UnsyncedDirs::default() }
     }
 
     /// The same with a deliberate mistake, for the tests that have to find it.
@@ -146,11 +146,11 @@ impl LocalStore {
     }
 
     fn shown(&self, path: &RelPath) -> String {
-        words::shown(&self.label, path)
+        errors::shown(&self.label, path)
     }
 
     fn blocked(&self, verb: Verb, path: &RelPath, blocked: &Blocked) -> xdfs_proto::base::Error {
-        words::blocked(verb, &self.label, path, blocked)
+        errors::blocked(verb, &self.label, path, blocked)
     }
 
     /// Whether names can be made in the directory `path`, as far as its permissions and its file system say.
@@ -164,7 +164,7 @@ impl LocalStore {
         let shown = self.shown(target);
         let (parent, name) = self.root.parent_of(target).map_err(|stop| match stop.cause {
             Cause::Kind(FileType::Directory) => {
-                words::refused(ErrorKind::IsDirectory, Verb::Create, &shown, "is a directory")
+                errors::refused(ErrorKind::IsDirectory, Verb::Create, &shown, "is a directory")
             }
             _ => self.blocked(Verb::Create, target, &stop),
         })?;
@@ -228,7 +228,7 @@ impl Store for LocalStore {
 
     fn stage(&self, request: &StageRequest) -> Result<Stage> {
         self.must_be_writable(Verb::Create, &request.target)?;
-        let place = match NamedStage::of(self.place(request)?, request)? {
+        let place = match ExistingTarget::of(self.place(request)?, request)? {
             Ok(named) => return Ok(Stage::Named(named)),
             Err(place) => place,
         };
@@ -240,15 +240,15 @@ impl Store for LocalStore {
 /// Refuses what a rename would not replace, and what it would but a person would not expect. Used when a file is staged
 /// and again before it is named: what appeared in between is no less in the way. What a rename would replace comes back.
 fn must_admit(parent: &Parent, name: &[u8], existing: Existing, shown: &str) -> Result<Option<Stat>> {
-    let found = parent.look(name).map_err(|errno| words::failed(Verb::Create, shown, errno))?;
+    let found = parent.look(name).map_err(|errno| errors::failed(Verb::Create, shown, errno))?;
     match (found.map(|stat| FileType::from_raw_mode(stat.st_mode)), existing) {
         (None, _) | (Some(FileType::RegularFile), Existing::Replace | Existing::ReplaceOther { .. }) => Ok(found),
         (Some(FileType::RegularFile), Existing::Keep) => {
-            Err(words::refused(ErrorKind::AlreadyExists, Verb::Create, shown, "it already exists"))
+            Err(errors::refused(ErrorKind::AlreadyExists, Verb::Create, shown, "it already exists"))
         }
         (Some(kind), _) => {
-            let (error, what) = words::kind_words(kind);
-            Err(words::refused(error, Verb::Create, shown, &format!("{what} is in the way")))
+            let (error, what) = errors::kind_words(kind);
+            Err(errors::refused(error, Verb::Create, shown, &format!("{what} is in the way")))
         }
     }
 }

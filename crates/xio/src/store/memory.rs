@@ -4,7 +4,7 @@
 
 mod small;
 
-use super::words::{self, Verb};
+use super::errors::{self, Verb};
 use super::{
     Attributes, Capability, CommitRequest, Existing, FileKind, Order, Result, SmallFile, SmallGroup, Source, Stage,
     StageRequest, Store, Version,
@@ -124,14 +124,14 @@ impl Store for MemoryStore {
     fn open(&self, path: &RelPath) -> Result<Source> {
         let tree = self.tree();
         match tree.node(path) {
-            Some(Node::File(content)) => Ok(Source::Memory(MemorySource { content, shown: words::shown("", path) })),
+            Some(Node::File(content)) => Ok(Source::Memory(MemorySource { content, shown: errors::shown("", path) })),
             _ => match tree.attributes(path, Verb::Open)?.kind {
                 FileKind::Directory => {
-                    Err(words::refused(ErrorKind::IsDirectory, Verb::Open, &words::shown("", path), "is a directory"))
+                    Err(errors::refused(ErrorKind::IsDirectory, Verb::Open, &errors::shown("", path), "is a directory"))
                 }
                 _ => {
                     let because = "is a special file, not a regular file";
-                    Err(words::refused(ErrorKind::NotRegular, Verb::Open, &words::shown("", path), because))
+                    Err(errors::refused(ErrorKind::NotRegular, Verb::Open, &errors::shown("", path), because))
                 }
             },
         }
@@ -146,7 +146,7 @@ impl Store for MemoryStore {
         }
         Ok(Stage::Memory(MemoryStage {
             store: self.clone(),
-            shown: words::shown("", &request.target),
+            shown: errors::shown("", &request.target),
             target: request.target.clone(),
             existing: request.existing,
             draft: Mutex::new(Draft::default()),
@@ -172,7 +172,7 @@ impl Tree {
             Some(Node::Special) => Ok(bare(FileKind::Other)),
             None => {
                 let because = "no such file or directory";
-                Err(words::refused(ErrorKind::NotFound, verb, &words::shown("", path), because))
+                Err(errors::refused(ErrorKind::NotFound, verb, &errors::shown("", path), because))
             }
         }
     }
@@ -198,7 +198,7 @@ impl Tree {
         let Some(parent) = path.parent() else {
             return Err(refused(ErrorKind::IsDirectory, path, "is a directory"));
         };
-        let shown = words::shown("", &parent);
+        let shown = errors::shown("", &parent);
         match self.node(&parent) {
             Some(Node::Directory) => Ok(()),
             Some(_) => Err(refused(ErrorKind::NotDirectory, path, &format!("'{shown}' is not a directory"))),
@@ -214,7 +214,7 @@ impl Tree {
             Some(Node::Directory) => FileType::Directory,
             Some(Node::Special) => FileType::Unknown,
         };
-        let (error, what) = words::kind_words(kind);
+        let (error, what) = errors::kind_words(kind);
         Err(refused(error, path, &format!("{what} is in the way")))
     }
 
@@ -225,16 +225,16 @@ impl Tree {
         }
         let because = format!(
             "no space left on device: {} needed, {} free, {} missing",
-            words::amount(more),
-            words::amount(free),
-            words::amount(more - free)
+            errors::amount(more),
+            errors::amount(free),
+            errors::amount(more - free)
         );
         Err(refused(ErrorKind::NoSpace, path, &because))
     }
 }
 
 fn refused(kind: ErrorKind, path: &RelPath, because: &str) -> Error {
-    words::refused(kind, Verb::Create, &words::shown("", path), because)
+    errors::refused(kind, Verb::Create, &errors::shown("", path), because)
 }
 
 /// One file as it was when it was opened: later commits do not change it.

@@ -25,13 +25,13 @@
 //! drivers).
 
 pub mod descriptors;
-mod exact;
+mod io_loops;
 pub mod export;
 pub mod fault;
 mod ledger;
 pub mod local;
 pub mod memory;
-pub mod noted;
+pub mod verified_range;
 pub mod owners;
 mod random;
 mod resolve;
@@ -41,16 +41,16 @@ mod source;
 mod stage;
 pub mod stream;
 pub mod tree;
-mod words;
+mod errors;
 pub mod zero;
 
 pub use export::MemoryExport;
 pub use fault::FaultStore;
-pub use local::back::ReadBack;
+pub use local::read_back::ReadBack;
 pub use local::kept::KeptLimits;
 pub use local::{Kept, LocalStore};
 pub use memory::MemoryStore;
-pub use noted::{Hashes, JournalTags, Noted};
+pub use verified_range::{Hashes, JournalTags, VerifiedRange};
 pub use resolve::append::append_named;
 pub use resolve::folder::{Folder, FolderLock, Secrecy, Stamp, create_named, leads_to, read_named};
 pub use resolve::typed::LocalPlace;

@@ -1,6 +1,6 @@
 //! A source of random bytes, for runs that measure everything but storage with bytes that nothing makes easier.
 
-use super::words::{self, Verb};
+use super::errors::{self, Verb};
 use super::{Attributes, FileKind, Result, Version};
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::sync::OnceLock;
@@ -60,7 +60,7 @@ fn block() -> Result<&'static [u8]> {
     let mut filled = 0;
     while filled < BLOCK_BYTES {
         let count = rustix::io::retry_on_intr(|| getrandom(&mut made[filled..], GetRandomFlags::empty()));
-        filled += count.map_err(|errno| words::failed(Verb::Read, "random", errno))?;
+        filled += count.map_err(|errno| errors::failed(Verb::Read, "random", errno))?;
     }
     Ok(BLOCK.get_or_init(|| made))
 }

@@ -7,7 +7,7 @@
 //! Must not: decide about an order, touch a name.
 
 use super::resolve::{Parent, Root};
-use super::words::{self, Verb};
+use super::errors::{self, Verb};
 use super::{Attributes, Base, CommitRequest, Existing, Placed, Result, Source, Stage, StageRequest, descriptors};
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -236,7 +236,7 @@ pub(super) fn whole(source: &Source, bytes_max: u64, into: &mut Reading) -> Resu
         Some(size) => format!("it has {size} bytes, and at most {bytes_max} are read at once"),
         None => "it has no size".to_owned(),
     };
-    Err(words::refused(ErrorKind::TooLarge, Verb::Read, source.shown(), &because))
+    Err(errors::refused(ErrorKind::TooLarge, Verb::Read, source.shown(), &because))
 }
 
 #[cfg(test)]

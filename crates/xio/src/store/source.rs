@@ -5,7 +5,7 @@ use super::local::{self, source::LocalSource};
 use super::memory::MemorySource;
 use super::random::RandomSource;
 use super::stream::StreamSource;
-use super::words::{self, Verb};
+use super::errors::{self, Verb};
 use super::zero::ZeroSource;
 use super::{Attributes, Result};
 use std::os::fd::OwnedFd;
@@ -42,12 +42,12 @@ impl Source {
     /// What comes in on standard input.
     pub fn standard_input() -> Result<Self> {
         let file = rustix::io::fcntl_dupfd_cloexec(std::io::stdin(), 0);
-        let file = file.map_err(|errno| words::failed(Verb::Open, "standard input", errno))?;
+        let file = file.map_err(|errno| errors::failed(Verb::Open, "standard input", errno))?;
         Ok(Self::Stream(StreamSource::new(file, "standard input")))
     }
 
     /// Whether [`Self::revalidate`] waits for no device and no other machine.
-    pub fn at_hand(&self) -> bool {
+    pub fn is_local(&self) -> bool {
         match self {
             Self::Local(source) => source.at_hand(),
             Self::Zero(_) | Self::Random(_) | Self::Memory(_) => true,
@@ -71,7 +71,7 @@ impl Source {
             Self::Stream(source) => source.read(buf),
             Self::Fault(source) => source.read(buf),
             Self::Local(_) | Self::Zero(_) | Self::Random(_) | Self::Memory(_) => {
-                Err(words::refused(ErrorKind::Unsupported, Verb::Read, self.shown(), "it is read by ranges"))
+                Err(errors::refused(ErrorKind::Unsupported, Verb::Read, self.shown(), "it is read by ranges"))
             }
         }
     }
@@ -88,7 +88,7 @@ impl Source {
             Self::Fault(source) => source.read_at(buf, offset),
             Self::Stream(source) => {
                 let because = "it can be read in order alone";
-                Err(words::refused(ErrorKind::Unsupported, Verb::Read, source.shown(), because))
+                Err(errors::refused(ErrorKind::Unsupported, Verb::Read, source.shown(), because))
             }
         }
     }
@@ -131,13 +131,13 @@ impl Source {
     }
 
     /// What a copy of it has in common with it, of files of this machine: size and modification time.
-    pub fn likeness(&self) -> Option<&[u8]> {
+    pub fn weak_version(&self) -> Option<&[u8]> {
         self.identity().and_then(local::source::likeness)
     }
 
     /// Whether `version` may be that of a copy of it: only a comparison of the bytes can tell.
-    pub fn resembles(&self, version: &[u8]) -> bool {
-        self.likeness().is_some_and(|own| local::source::likeness(version) == Some(own))
+    pub fn may_match(&self, version: &[u8]) -> bool {
+        self.weak_version().is_some_and(|own| local::source::likeness(version) == Some(own))
     }
 
     /// The modification time a copy should get; none where the bytes have no date (zero bytes, random ones, pipes).
@@ -188,6 +188,6 @@ impl Source {
 
     fn out_of_range(&self, offset: u64, length: usize) -> Error {
         let because = format!("{length} bytes at offset {offset} end beyond 2^63 - 1");
-        words::refused(ErrorKind::OutOfRange, Verb::Read, self.shown(), &because)
+        errors::refused(ErrorKind::OutOfRange, Verb::Read, self.shown(), &because)
     }
 }

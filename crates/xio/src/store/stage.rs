@@ -1,13 +1,13 @@
 //! What is written: one enum, so that a write costs a match and no call through a table.
 
 use super::fault::FaultStage;
-use super::local::back::ReadBack;
-use super::local::named::NamedStage;
+use super::local::read_back::ReadBack;
+use super::local::existing_target::ExistingTarget;
 use super::local::part::LocalStage;
 use super::memory::MemoryStage;
 use super::stream::StreamStage;
-use super::words::{self, Verb};
-use super::{Attributes, CommitRequest, FileKind, Hashes, Noted, Order, Result, Version};
+use super::errors::{self, Verb};
+use super::{Attributes, CommitRequest, FileKind, Hashes, VerifiedRange, Order, Result, Version};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use xdfs_proto::base::{ErrorKind, Extent, Safety};
@@ -19,7 +19,7 @@ pub enum Stage {
     /// A part file beside its target.
     Local(LocalStage),
     /// What has the target's name already, where it may be what is being copied.
-    Named(NamedStage),
+    Named(ExistingTarget),
     /// Takes every byte and keeps none.
     Null,
     /// A file of a [`super::MemoryStore`].
@@ -34,7 +34,7 @@ impl Stage {
     /// What goes out on standard output.
     pub fn standard_output() -> Result<Self> {
         let file = rustix::io::fcntl_dupfd_cloexec(std::io::stdout(), 0);
-        let file = file.map_err(|errno| words::failed(Verb::Open, "standard output", errno))?;
+        let file = file.map_err(|errno| errors::failed(Verb::Open, "standard output", errno))?;
         Ok(Self::Stream(StreamStage::new(file, "standard output")))
     }
 
@@ -61,7 +61,7 @@ impl Stage {
         // Checked here for every member, before anything is touched.
         Extent::new(offset, buf.len() as u64).map_err(|_| {
             let because = format!("{} bytes at offset {offset} end beyond 2^63 - 1", buf.len());
-            words::refused(ErrorKind::OutOfRange, Verb::Write, self.shown(), &because)
+            errors::refused(ErrorKind::OutOfRange, Verb::Write, self.shown(), &because)
         })?;
         match self {
             Self::Local(stage) => stage.write(buf, offset),
@@ -82,7 +82,7 @@ impl Stage {
     }
 
     /// What an earlier attempt left of it, ascending.
-    pub fn kept(&self) -> &[Noted] {
+    pub fn kept(&self) -> &[VerifiedRange] {
         match self {
             Self::Local(stage) => stage.kept(),
             Self::Named(stage) => stage.kept(),
@@ -154,7 +154,7 @@ impl Stage {
     pub fn finish(&self, request: &CommitRequest) -> Result<()> {
         if request.length > i64::MAX as u64 {
             let because = format!("no file has {} bytes", request.length);
-            return Err(words::refused(ErrorKind::TooLarge, Verb::Create, self.shown(), &because));
+            return Err(errors::refused(ErrorKind::TooLarge, Verb::Create, self.shown(), &because));
         }
         match self {
             Self::Local(stage) => stage.finish(request),
@@ -191,7 +191,7 @@ impl Stage {
             Self::Named(stage) => stage.read_back(fresh),
             Self::Fault(stage) => stage.inner().read_back(fresh),
             Self::Null | Self::Memory(_) | Self::Stream(_) => {
-                Err(words::refused(ErrorKind::Unsupported, Verb::Read, self.shown(), "it cannot be read back"))
+                Err(errors::refused(ErrorKind::Unsupported, Verb::Read, self.shown(), "it cannot be read back"))
             }
         }
     }

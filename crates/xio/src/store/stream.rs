@@ -2,9 +2,9 @@
 //!
 //! A stream has no size, no second read and no way back: a stage that is aborted has written what it has written.
 
-use super::exact::{read_full, write_full};
+use super::io_loops::{read_full, write_full};
 use super::local::part::stuck_words;
-use super::words::{self, Verb};
+use super::errors::{self, Verb};
 use super::{Attributes, CommitRequest, FileKind, Result, Version};
 use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{Mode, OFlags};
@@ -29,15 +29,15 @@ impl StreamSource {
 
     /// Opens what stands at `path`; a FIFO waits for its writer, as it does for everybody.
     pub(super) fn open(path: &[u8]) -> Result<Self> {
-        let shown = words::shown_bytes(path);
-        let file = open(path, OFlags::RDONLY).map_err(|errno| words::failed(Verb::Open, &shown, errno))?;
+        let shown = errors::shown_bytes(path);
+        let file = open(path, OFlags::RDONLY).map_err(|errno| errors::failed(Verb::Open, &shown, errno))?;
         Ok(Self::new(file, shown))
     }
 
     pub(super) fn read(&mut self, buf: &mut [u8]) -> Result<usize> {
         let file = &self.file;
         read_full(buf, 0, |part, _| when_ready(file, PollFlags::IN, || rustix::io::read(file, &mut *part)))
-            .map_err(|errno| words::failed(Verb::Read, &self.shown, errno))
+            .map_err(|errno| errors::failed(Verb::Read, &self.shown, errno))
     }
 
     pub(super) fn attributes(&self) -> &Attributes {
@@ -66,17 +66,17 @@ impl StreamStage {
 
     /// Opens what stands at `path`; a FIFO waits for its reader.
     pub(super) fn open(path: &[u8]) -> Result<Self> {
-        let shown = words::shown_bytes(path);
-        let file = open(path, OFlags::WRONLY).map_err(|errno| words::failed(Verb::Open, &shown, errno))?;
+        let shown = errors::shown_bytes(path);
+        let file = open(path, OFlags::WRONLY).map_err(|errno| errors::failed(Verb::Open, &shown, errno))?;
         Ok(Self::new(file, shown))
     }
 
     pub(super) fn write(&self, buf: &[u8], offset: u64) -> Result<()> {
-        let refused = |because: &str| words::refused(ErrorKind::OutOfRange, Verb::Write, &self.shown, because);
+        let refused = |because: &str| errors::refused(ErrorKind::OutOfRange, Verb::Write, &self.shown, because);
         // Held while writing: the order of two ranges is the order of the bytes.
         let mut position = self.position.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(start) = *position else {
-            return Err(words::refused(ErrorKind::Storage, Verb::Write, &self.shown, "an earlier write failed"));
+            return Err(errors::refused(ErrorKind::Storage, Verb::Write, &self.shown, "an earlier write failed"));
         };
         if offset != start {
             return Err(refused(&format!("a stream is written in order: byte {start} is next, not {offset}")));
@@ -86,9 +86,9 @@ impl StreamStage {
             when_ready(&self.file, PollFlags::OUT, || rustix::io::write(&self.file, part))
         })
         .map_err(|stuck| match stuck {
-            super::exact::Stuck::Errno(Errno::PIPE) => {
+            super::io_loops::Stuck::Errno(Errno::PIPE) => {
                 let because = "whoever read it closed the pipe";
-                words::refused(ErrorKind::Storage, Verb::Write, &self.shown, because).with_errno(32)
+                errors::refused(ErrorKind::Storage, Verb::Write, &self.shown, because).with_errno(32)
             }
             stuck => stuck_words(&self.shown, stuck),
         })?;
@@ -108,9 +108,9 @@ impl StreamStage {
             Some(written) if written == request.length => Ok(Attributes { size: Some(written), ..attributes() }),
             Some(written) => {
                 let because = format!("{written} bytes went out of {}", request.length);
-                Err(words::refused(ErrorKind::OutOfRange, Verb::Write, &self.shown, &because))
+                Err(errors::refused(ErrorKind::OutOfRange, Verb::Write, &self.shown, &because))
             }
-            None => Err(words::refused(ErrorKind::Storage, Verb::Write, &self.shown, "an earlier write failed")),
+            None => Err(errors::refused(ErrorKind::Storage, Verb::Write, &self.shown, "an earlier write failed")),
         }
     }
 

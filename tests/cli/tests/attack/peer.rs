@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 
 use rustix::net::{AddressFamily, SocketType};
-use xdfs_engine::opening::{ClientOpened, ClientOpening, ClientStep, Wishes};
+use xdfs_engine::opening::{ClientOpened, ClientOpening, ClientStep, SessionRequest};
 use xdfs_proto::base::{ChannelId, Level, OperationId};
 use xdfs_proto::wire::handshake::Open;
 use xdfs_proto::wire::request::Request;
@@ -22,7 +22,7 @@ pub struct Peer {
     operation: u32,
 }
 
-fn wishes() -> Wishes {
+fn wishes() -> SessionRequest {
     let open = Open {
         prefaces: [0; 16],
         features: 0,
@@ -39,7 +39,7 @@ fn wishes() -> Wishes {
         options: Vec::new(),
         first: None,
     };
-    Wishes {
+    SessionRequest {
         open,
         host: "localhost".into(),
         certificates: Certificates::Raw,

@@ -6,7 +6,7 @@ use crate::race::{StopOnDrop, World, flip, rounds};
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::AtomicBool;
 use xdfs_proto::base::{Error, ErrorKind};
-use xdfs_xio::store::tree::{Change, NodeKind, Special, Take};
+use xdfs_xio::store::tree::{Change, NodeKind, Special, ListControl};
 use xdfs_xio::store::{Existing, Store, Tree};
 
 /// A verb on the names below `d/e`; what it tells is checked in it.
@@ -36,7 +36,7 @@ const VERBS: &[(&str, Verb)] = &[
             if name == b"x" {
                 inside.knows(node.identity);
             }
-            Take::More
+            ListControl::More
         });
         list.map(drop)
     }),

@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use xdfs_proto::base::{ErrorKind, RelPath};
-use xdfs_xio::store::tree::{Change, Take, Tree};
+use xdfs_xio::store::tree::{Change, ListControl, Tree};
 use xdfs_xio::store::{CommitRequest, Existing, LocalStore, Stage, StageRequest, Store};
 
 const STAGING: &str = ".xdfs-staging";
@@ -71,7 +71,7 @@ fn no_path_leads_into_a_staging_directory_whatever_is_done() {
             ("node", store.node(&at).err().map(|error| error.kind)),
             ("attributes", store.attributes(&at).err().map(|error| error.kind)),
             ("open", store.open(&at).err().map(|error| error.kind)),
-            ("list", store.list(&at, b"", &mut |_, _| Take::More).err().map(|error| error.kind)),
+            ("list", store.list(&at, b"", &mut |_, _| ListControl::More).err().map(|error| error.kind)),
             ("read link", store.read_symlink(&at).err().map(|error| error.kind)),
             ("xattrs", store.xattrs(&at).err().map(|error| error.kind)),
         ];
@@ -104,7 +104,7 @@ fn no_path_leads_into_a_staging_directory_whatever_is_done() {
     store
         .list(&RelPath::default(), b"", &mut |name, _| {
             listed.push(name.to_vec());
-            Take::More
+            ListControl::More
         })
         .unwrap();
     listed.sort();

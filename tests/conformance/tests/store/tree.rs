@@ -4,7 +4,7 @@ use crate::bench::{Bench, LocalBench, Scratch, make_fifo, path};
 use std::collections::BTreeSet;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
-use xdfs_xio::store::tree::{Change, Node, NodeKind, Special, Take};
+use xdfs_xio::store::tree::{Change, Node, NodeKind, Special, ListControl};
 use xdfs_xio::store::{Existing, LocalStore, MemoryStore, Store, Tree};
 
 /// Runs a test on each of them.
@@ -21,11 +21,11 @@ fn listed(tree: &dyn Tree, directory: &str, page: usize) -> Vec<(Vec<u8>, Node)>
         let mut room = page;
         let next = tree.list(&path(directory), &cursor, &mut |name, node| {
             if room == 0 {
-                return Take::Stop;
+                return ListControl::Stop;
             }
             room -= 1;
             all.push((name.to_vec(), node.clone()));
-            Take::More
+            ListControl::More
         });
         match next.unwrap() {
             Some(at) => cursor = at,
@@ -68,11 +68,11 @@ fn entries_that_stay_come_once_while_others_come_and_go() {
             let mut room = 10;
             let next = tree.list(&RelPath::default(), &cursor, &mut |name, _| {
                 if room == 0 {
-                    return Take::Stop;
+                    return ListControl::Stop;
                 }
                 room -= 1;
                 seen.push(name.to_vec());
-                Take::More
+                ListControl::More
             });
             if page < 300 {
                 std::fs::remove_file(bench.scratch.path().join(format!("goes-{page}"))).unwrap();
@@ -318,7 +318,7 @@ fn space_and_sync_answer_and_a_listing_needs_a_directory() {
         assert!(all >= free && free >= usable && space.name_max == 255, "{space:?}");
         tree.sync(&RelPath::default()).unwrap();
         fails(ErrorKind::NotDirectory, "is a regular file, not a directory", tree.sync(&path("file")));
-        let list = |name: &str, cursor: &[u8]| tree.list(&path(name), cursor, &mut |_, _| Take::More);
+        let list = |name: &str, cursor: &[u8]| tree.list(&path(name), cursor, &mut |_, _| ListControl::More);
         fails(ErrorKind::NotDirectory, "is a regular file, not a directory", list("file", b""));
         fails(ErrorKind::NotFound, "'absent'", list("absent", b""));
         fails(ErrorKind::OutOfRange, "cursor", list("", b"abc"));

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 use xdfs_proto::base::{ChannelId, Duration, Instant, KeyLimits, OperationId, PipelineId};
 use xdfs_proto::limits::GRANT_LIFE;
 use xdfs_proto::negotiate::{self, Policy};
-use xdfs_proto::roster::Roster;
+use xdfs_proto::registry::Registry;
 use xdfs_proto::session::{Role, Session, SessionLimits};
 use xdfs_proto::wire::control::ChannelGrant;
 use xdfs_proto::wire::handshake::Open;
@@ -113,7 +113,7 @@ pub struct Job {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct World {
     /// Who is in, at the server.
-    pub roster: Marked<Roster<Who>>,
+    pub roster: Marked<Registry<Who>>,
     /// Ann's session at her end.
     pub ann: Marked<Session>,
     /// The sessions at the server.
@@ -163,7 +163,7 @@ impl World {
         assert_eq!(opened.ok(), Some(OperationId(1)), "Ann's plan fits her session");
         let lines = vec![[Line::default(), Line::default()]; usize::from(setting.numbers)];
         Self {
-            roster: Marked::new(Roster::new(bugs)),
+            roster: Marked::new(Registry::new(bugs)),
             ann: Marked::new(ann),
             served: BTreeMap::new(),
             phases: Who::ALL.map(|who| (who, Phase::Asked)).into(),

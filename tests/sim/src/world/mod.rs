@@ -16,7 +16,7 @@ use crate::trace::Trace;
 use crate::transition::{Milestone, Task};
 use std::collections::{BTreeMap, VecDeque};
 use xdfs_proto::base::{ChannelId, Duration, ErrorKind, Instant, Level, OperationId, Safety};
-use xdfs_proto::session::{Bugs, Output, Proof, Role, Session, SessionEvent, SessionLimits, StageFacts, TargetFacts};
+use xdfs_proto::session::{Bugs, Output, ContentDigest, Role, Session, SessionEvent, SessionLimits, StageFacts, TargetFacts};
 
 /// Outputs that may follow one input: more mean that a queue grows. A session of 8 channels and a handful of operations
 /// says at most a few things about each.
@@ -188,7 +188,7 @@ impl World {
     }
 
     /// Another pipeline of this side says something.
-    pub fn on_group(&mut self, from: u8, message: xdfs_proto::session::GroupMessage, around: &mut Around) {
+    pub fn on_group(&mut self, from: u8, message: xdfs_proto::session::PipelineMessage, around: &mut Around) {
         around.trace.note(around.now, self.who, &message);
         self.session.on_group(xdfs_proto::base::PipelineId(from), message);
         self.pump(around);
@@ -223,7 +223,7 @@ impl World {
             Job::Write(id, extent, bytes) => return self.write(id, extent, bytes, around),
             Job::Check(id) => {
                 let result = around.disk(self.who).check(id);
-                self.session.prove(id, Proof { root: Some([0; 32]), subtrees: Vec::new() });
+                self.session.prove(id, ContentDigest { root: Some([0; 32]), subtrees: Vec::new() });
                 self.session.on_checked(id, result);
             }
             Job::Verify(id, length) => {

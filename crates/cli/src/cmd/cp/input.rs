@@ -17,7 +17,7 @@ use xdfs_client::{Error, ErrorKind};
 use xdfs_xio::store::Source;
 use xdfs_xio::store::stream::StreamSource;
 
-use super::moving::LOOK_EVERY;
+use super::monitor::LOOK_EVERY;
 use crate::signal;
 use crate::text::printable_path;
 

@@ -3,7 +3,7 @@
 mod failure;
 mod input;
 mod items;
-mod moving;
+mod monitor;
 mod retry;
 mod tree;
 mod unfinished;
@@ -22,9 +22,9 @@ use xdfs_xio::store::{Base, FileKind, LocalPlace, Source, Stage, expired_before}
 
 use self::failure::Failed;
 use self::items::{Download, Upload};
-use self::moving::{Moving, Outcome, Staged};
+use self::monitor::{TransferMonitor, Outcome, Staged};
 use self::unfinished::Mark;
-use super::remote::{Sessions, Wishes, check_congestion, wire_name};
+use super::remote::{Sessions, SessionRequest, check_congestion, wire_name};
 use crate::descriptors;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Item};
@@ -34,7 +34,7 @@ use crate::state;
 use crate::text::printable_path;
 use crate::url::Url;
 
-pub(super) use self::retry::Patience;
+pub(super) use self::retry::Backoff;
 pub(super) use tree::sync;
 
 /// Carries out a copy; failed files are told and do not stop the others.
@@ -75,7 +75,7 @@ fn with_sessions(
         output.note(&note);
     }
     options.congestion.as_deref().map_or(Ok(()), check_congestion)?;
-    let wishes = Wishes {
+    let wishes = SessionRequest {
         channels,
         window: options.window,
         block: options.block,
@@ -88,7 +88,7 @@ fn with_sessions(
         sessions,
         options,
         login: login.clone(),
-        moving: Moving::new(output.as_mut(), stop),
+        moving: TransferMonitor::new(output.as_mut(), stop),
         base: None,
         whole: Vec::new(),
     };
@@ -108,7 +108,7 @@ struct Copy<'a> {
     sessions: Sessions,
     options: &'a Options,
     login: LoginPlan,
-    moving: Moving<'a>,
+    moving: TransferMonitor<'a>,
     /// What had the present file's target name when its first attempt began.
     base: Option<Vec<u8>>,
     /// The marks of trees that are whole; they are cleared behind the end of the sessions.
@@ -220,7 +220,7 @@ impl Copy<'_> {
         again: bool,
         attempt: impl Fn(&mut Self) -> Result<Outcome, Failed>,
     ) -> Result<Outcome, Failed> {
-        let mut patience = Patience::new(if again { self.options.retry } else { Duration::ZERO });
+        let mut patience = Backoff::new(if again { self.options.retry } else { Duration::ZERO });
         self.moving.begin();
         self.base = None;
         loop {
@@ -253,7 +253,7 @@ impl Copy<'_> {
         let (session, new) =
             self.sessions.with(&pair.target).map_err(|failed| Failed::of_session(&item.target, failed))?;
         if new {
-            self.moving.greet(session, self.options);
+            self.moving.report_grant(session, self.options);
         }
         let size = payload.length();
         let started = session.put(payload, wire_name(&pair.target), &put);
@@ -390,7 +390,7 @@ impl Copy<'_> {
             .get(&pair.source, &target, &get)
             .map_err(|failed| Failed::of_session(&item.source, failed))?;
         if new {
-            self.moving.greet(session, self.options);
+            self.moving.report_grant(session, self.options);
         }
         let size = || staged.size();
         let moved = started.and_then(|transfer| self.moving.watch(&item, session, &transfer, &size, self.options));

@@ -20,7 +20,7 @@ const WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// How long one file is tried for.
 #[derive(Debug)]
-pub(in crate::cmd) struct Patience {
+pub(in crate::cmd) struct Backoff {
     limit: Duration,
     wait: Duration,
     until: Option<Instant>,
@@ -29,7 +29,7 @@ pub(in crate::cmd) struct Patience {
     attempts: u64,
 }
 
-impl Patience {
+impl Backoff {
     /// Gives up when nothing moved for `limit`.
     pub(in crate::cmd) fn new(limit: Duration) -> Self {
         Self { limit, wait: WAIT_MIN, until: None, reached: 0, attempts: 0 }
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn waits_grow_to_a_bound_and_end_at_the_deadline() {
-        let (mut patience, start) = (Patience::new(Duration::from_secs(60)), Instant::now());
+        let (mut patience, start) = (Backoff::new(Duration::from_secs(60)), Instant::now());
         let lost = failed(ErrorKind::ConnectionLost, true);
         let (mut now, mut waits) = (start, Vec::new());
         while let Some(wait) = patience.next(&lost, 0, now) {
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn what_moves_gets_new_patience() {
-        let (mut patience, start) = (Patience::new(Duration::from_secs(1)), Instant::now());
+        let (mut patience, start) = (Backoff::new(Duration::from_secs(1)), Instant::now());
         let lost = failed(ErrorKind::ConnectionLost, true);
         for step in 1..100u32 {
             let now = start + Duration::from_secs(10) * step;
@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn what_does_not_pass_or_never_began_is_not_tried_again() {
         let now = Instant::now();
-        let mut patience = Patience::new(Duration::from_secs(60));
+        let mut patience = Backoff::new(Duration::from_secs(60));
         assert_eq!(patience.next(&failed(ErrorKind::ConnectionLost, false), 0, now), None);
         assert_eq!(patience.next(&failed(ErrorKind::NoSpace, true), 0, now), None);
         assert_eq!(patience.next(&failed(ErrorKind::Superseded, true), 0, now), None);
@@ -142,6 +142,6 @@ mod tests {
             patience.next(&failed(ErrorKind::ConnectionLost, false), 0, now).is_some(),
             "the server is not back yet"
         );
-        assert_eq!(Patience::new(Duration::ZERO).next(&failed(ErrorKind::ConnectionLost, true), 0, now), None);
+        assert_eq!(Backoff::new(Duration::ZERO).next(&failed(ErrorKind::ConnectionLost, true), 0, now), None);
     }
 }

@@ -1,7 +1,7 @@
 //! Trees: what `xdfs cp -r` does with a directory, and all of `xdfs sync`.
 
 mod names;
-mod news;
+mod reporter;
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -16,9 +16,9 @@ use xdfs_proto::base::RelPath;
 use xdfs_xio::store::{FileKind, LocalPlace, LocalStore, Tree as _};
 
 use self::names::{Failures, Only};
-use self::news::News;
+use self::reporter::TreeReporter;
 use super::failure::Failed;
-use super::retry::Patience;
+use super::retry::Backoff;
 use super::{Copy, verify_of, wire_name};
 use crate::exit::{Exit, Failure};
 use crate::output::Tree;
@@ -27,14 +27,14 @@ use crate::text::printable_path;
 use crate::url::Url;
 
 /// One direction of a tree, over one session after the other.
-trait Course {
+trait DirectionRun {
     fn run(&mut self, session: &Session, observer: &mut dyn Observer) -> Ended;
 
     /// Why nothing of the tree can be copied.
     fn refused(&self, target: &str, error: Error) -> Failed;
 }
 
-impl Course for Upload {
+impl DirectionRun for Upload {
     fn run(&mut self, session: &Session, observer: &mut dyn Observer) -> Ended {
         self.run(session, observer)
     }
@@ -44,7 +44,7 @@ impl Course for Upload {
     }
 }
 
-impl Course for Download {
+impl DirectionRun for Download {
     fn run(&mut self, session: &Session, observer: &mut dyn Observer) -> Ended {
         self.run(session, observer)
     }
@@ -180,24 +180,24 @@ impl Copy<'_> {
     /// Over as many sessions as it takes.
     fn carry(
         &mut self,
-        course: &mut dyn Course,
+        course: &mut dyn DirectionRun,
         server: &Url,
         (source, target): (&str, &str),
         plan: &TreePlan,
         listed: Option<&Only>,
     ) -> Result<Exit, Failure> {
         let started = Instant::now();
-        let mut patience = Patience::new(self.options.retry);
+        let mut patience = Backoff::new(self.options.retry);
         let mut failures = Failures::open(plan.failures.as_deref())?;
         self.moving.begin();
         let (ended, facts) = loop {
             let failed = match self.sessions.with(server) {
                 Ok((session, new)) => {
                     if new {
-                        self.moving.greet(session, self.options);
+                        self.moving.report_grant(session, self.options);
                     }
                     let facts = (session.facts().channels, session.facts().level);
-                    let mut news = News::new(&mut self.moving, &mut failures, plan, (source, target));
+                    let mut news = TreeReporter::new(&mut self.moving, &mut failures, plan, (source, target));
                     match course.run(session, &mut news) {
                         Ended::Lost(error) => {
                             news.check()?;
@@ -296,7 +296,7 @@ impl Copy<'_> {
     fn session_of(&mut self, url: &Url) -> Result<&Session, Failed> {
         let (session, new) = self.sessions.with(url).map_err(|failed| Failed::of_session(&url.to_string(), failed))?;
         if new {
-            self.moving.greet(session, self.options);
+            self.moving.report_grant(session, self.options);
         }
         Ok(session)
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{Done, Trouble, trouble, wire_name};
+use super::{Done, NameError, trouble, wire_name};
 use crate::exit::{Exit, Failure, Side};
 use crate::output::reader_is_gone;
 use crate::url::Url;
@@ -24,11 +24,11 @@ pub(super) fn run(session: &Session, url: &Url) -> Done {
     }
     // Whoever read it wanted no more, of this file and of those behind it.
     if reader_is_gone() {
-        return Err(Trouble::Output(Failure::new(Exit::Done, "")));
+        return Err(NameError::Output(Failure::new(Exit::Done, "")));
     }
     match Exit::of_error(&error, Side::Here) {
         Exit::LocalStorage if !matches!(error.kind, ErrorKind::SourceChanged | ErrorKind::OutOfRange) => {
-            Err(Trouble::Output(Failure::new(Exit::LocalStorage, format!("cannot write to standard output: {error}"))))
+            Err(NameError::Output(Failure::new(Exit::LocalStorage, format!("cannot write to standard output: {error}"))))
         }
         _ => Err(trouble(url, &error)),
     }

@@ -1,7 +1,7 @@
 //! `xdfs du`: bytes below a name. Many directories are asked for at a time; what is remembered is those that are still to come,
 //! and files that have several names, both within a bound: a server may list without end.
 
-use super::{Done, HELD_BYTES_MAX, NAME_BYTES, Trouble, amount, shortened, trouble, unnameable, wire_name};
+use super::{Done, HELD_BYTES_MAX, NAME_BYTES, NameError, amount, shortened, trouble, unnameable, wire_name};
 use crate::exit::{Exit, Failure, Side};
 use crate::output::{JsonLines, complain, print};
 use crate::plan::NamesPlan;
@@ -73,7 +73,7 @@ pub(super) fn run(plan: &NamesPlan, session: &Session, url: &Url, human: bool) -
         print(&format!("{allocated}\t{url} ({bytes} in {files} files, {directories} directories)\n"))?;
     }
     // What was told is not all there is; why was told where it happened.
-    failed.map_or(Ok(()), |(exit, kind)| Err(Trouble::Told(Failure::new(exit, ""), kind)))
+    failed.map_or(Ok(()), |(exit, kind)| Err(NameError::Told(Failure::new(exit, ""), kind)))
 }
 
 impl<'s> Counting<'s> {

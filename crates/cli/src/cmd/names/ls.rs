@@ -1,7 +1,7 @@
 //! `xdfs ls`: names in order where they are few, as they come where they are many.
 
 use super::stat::{SHOWN, Told, letters};
-use super::{Done, HELD_BYTES_MAX, NAME_BYTES, Trouble, amount, json_name, trouble, unnameable, wire_name};
+use super::{Done, HELD_BYTES_MAX, NAME_BYTES, NameError, amount, json_name, trouble, unnameable, wire_name};
 use crate::calendar;
 use crate::output::{JsonLines, print};
 use crate::plan::{NamesPlan, Verb};
@@ -83,7 +83,7 @@ impl Listing<'_> {
         url: &Url,
         held_bytes: &mut usize,
         wrong: &mut Option<Error>,
-    ) -> Result<Vec<Url>, Trouble> {
+    ) -> Result<Vec<Url>, NameError> {
         let mut pages = session.list(wire_name(url), self.wanted).map_err(|error| trouble(url, &error))?;
         let (mut held, mut below, mut many) = (Vec::new(), Vec::new(), false);
         for page in &mut pages {

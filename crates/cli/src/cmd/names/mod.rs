@@ -15,7 +15,7 @@ mod touch;
 use serde::Serialize;
 use xdfs_client::{Error, ErrorKind, Session};
 
-use super::remote::{Sessions, Wishes, wire_name};
+use super::remote::{Sessions, SessionRequest, wire_name};
 use crate::exit::{Exit, Failure, Side};
 use crate::output::{JsonLines, complain};
 use crate::plan::{NamesPlan, Verb};
@@ -34,30 +34,30 @@ const NAME_BYTES: usize = 200;
 const CHANNELS: u16 = 4;
 
 /// Why something could not be done to a name.
-enum Trouble {
+enum NameError {
     /// The server's answer, or a connection that is lost: told, and the next name has its turn.
     Told(Failure, ErrorKind),
     /// Standard output takes nothing any more: the command ends.
     Output(Failure),
 }
 
-impl From<Failure> for Trouble {
+impl From<Failure> for NameError {
     fn from(failure: Failure) -> Self {
         Self::Output(failure)
     }
 }
 
-type Done = Result<(), Trouble>;
+type Done = Result<(), NameError>;
 
 /// What went wrong at a URL, in words.
-fn trouble(url: &Url, error: &Error) -> Trouble {
+fn trouble(url: &Url, error: &Error) -> NameError {
     // The words of a kind alone: the error of a call names the remote name as the wire has it.
     let said = match error.errno {
         0 => shortened(error),
         _ => error.kind.text().to_owned(),
     };
     let message = format!("{}: {said}", shortened(url));
-    Trouble::Told(Failure::new(Exit::of_error(error, Side::Peer), message), error.kind)
+    NameError::Told(Failure::new(Exit::of_error(error, Side::Peer), message), error.kind)
 }
 
 /// The error of a directory below which nothing can be named: it lies deeper than a path may lead, or what the server calls it is no
@@ -91,17 +91,17 @@ fn shortened(text: &dyn std::fmt::Display) -> String {
 pub(crate) fn run(plan: &NamesPlan) -> Result<Exit, Failure> {
     let many = matches!(plan.verb, Verb::Ls { .. } | Verb::Rm { .. } | Verb::Du { .. } | Verb::Cat);
     let channels = if many { CHANNELS } else { 1 };
-    let mut sessions = Sessions::new(Wishes { channels, ..Wishes::default() }, plan.login.clone());
+    let mut sessions = Sessions::new(SessionRequest { channels, ..SessionRequest::default() }, plan.login.clone());
     let mut exits = Vec::with_capacity(plan.urls.len());
     for url in &plan.urls {
         let done = sessions
             .with(url)
-            .map_err(|(failure, kind)| Trouble::Told(failure, kind))
+            .map_err(|(failure, kind)| NameError::Told(failure, kind))
             .and_then(|(session, _)| one(plan, session, url));
         exits.push(match done {
             Ok(()) => Exit::Done,
-            Err(Trouble::Output(failure)) => return Err(failure),
-            Err(Trouble::Told(failure, kind)) => {
+            Err(NameError::Output(failure)) => return Err(failure),
+            Err(NameError::Told(failure, kind)) => {
                 if !failure.message.is_empty() {
                     complain(&failure.message);
                     if plan.json {

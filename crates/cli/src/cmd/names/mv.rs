@@ -1,6 +1,6 @@
 //! `xdfs mv`: within one export, in one step.
 
-use super::{Done, Trouble, did, trouble, wire_name};
+use super::{Done, NameError, did, trouble, wire_name};
 use crate::exit::{Exit, Failure, Side};
 use crate::plan::NamesPlan;
 use crate::text::printable;
@@ -15,10 +15,10 @@ pub(super) fn run(plan: &NamesPlan, session: &Session, url: &Url, (target, keep)
 }
 
 /// The server tells what is wrong, and not with which of the two names: what is there now tells that.
-fn explain(session: &Session, source: &Url, (target, keep): (&Url, bool), error: &Error) -> Trouble {
+fn explain(session: &Session, source: &Url, (target, keep): (&Url, bool), error: &Error) -> NameError {
     let kind = |url: &Url| session.look(wire_name(url), Wanted::NOTHING).map(|facts| facts.kind);
     let told = |text: String| {
-        Trouble::Told(Failure::new(Exit::of_error(error, Side::Peer), format!("{target}: {text}")), error.kind)
+        NameError::Told(Failure::new(Exit::of_error(error, Side::Peer), format!("{target}: {text}")), error.kind)
     };
     match error.kind {
         ErrorKind::NotFound | ErrorKind::NotDirectory => {

@@ -3,7 +3,7 @@
 //! A server may list without end: names of a directory and those of the way down to it have a bound, a path has one, and a directory
 //! that is never empty is left.
 
-use super::{Done, HELD_BYTES_MAX, NAME_BYTES, Trouble, did, shortened, trouble, unnameable, wire_name};
+use super::{Done, HELD_BYTES_MAX, NAME_BYTES, NameError, did, shortened, trouble, unnameable, wire_name};
 use crate::ask;
 use crate::exit::{Exit, Failure};
 use crate::plan::NamesPlan;
@@ -30,14 +30,14 @@ pub(super) fn run(plan: &NamesPlan, session: &Session, url: &Url, (recursive, fo
     }
     if !recursive {
         let text = format!("{url}: is a directory; -r removes it with all it holds");
-        return Err(Trouble::Told(Failure::new(Exit::Refused, text), ErrorKind::IsDirectory));
+        return Err(NameError::Told(Failure::new(Exit::Refused, text), ErrorKind::IsDirectory));
     }
     if !force {
         let asked = ask::agree(&format!("Remove {url} with all it holds?"));
         // Without a terminal nobody can be asked, and -r was said.
         if asked.map_err(|error| trouble(url, &error))? == Some(false) {
             let text = format!("{url}: kept");
-            return Err(Trouble::Told(Failure::new(Exit::Cancelled, text), ErrorKind::Cancelled));
+            return Err(NameError::Told(Failure::new(Exit::Cancelled, text), ErrorKind::Cancelled));
         }
     }
     remove_tree(session, url).map_err(|error| trouble(url, &error))?;

@@ -1,6 +1,6 @@
 //! `xdfs stat`: all that a server tells of a name. And how attributes are shown, here and by `xdfs ls`.
 
-use super::{Done, Trouble, json_name, trouble, wire_name};
+use super::{Done, NameError, json_name, trouble, wire_name};
 use crate::calendar;
 use crate::exit::{Exit, Failure};
 use crate::output::{JsonLines, print};
@@ -66,7 +66,7 @@ pub(super) fn run(plan: &NamesPlan, session: &Session, url: &Url) -> Done {
     let facts = session.look(wire_name(url), WANTED).map_err(|error| trouble(url, &error))?;
     if url.directory && facts.kind != FileType::Directory {
         let text = format!("{url}: this is not a directory");
-        return Err(Trouble::Told(Failure::new(Exit::Refused, text), ErrorKind::NotDirectory));
+        return Err(NameError::Told(Failure::new(Exit::Refused, text), ErrorKind::NotDirectory));
     }
     if plan.json {
         JsonLines.write(&line(url, &facts))?

@@ -18,7 +18,7 @@ pub(super) struct Offered<'a> {
 
 /// Something of the server's own.
 #[derive(Debug)]
-pub(super) struct Own<'a> {
+pub(super) struct OwnFile<'a> {
     /// What it is, and how it gets another place.
     pub(super) what: &'static str,
     pub(super) remedy: &'static str,
@@ -28,7 +28,7 @@ pub(super) struct Own<'a> {
 }
 
 /// An error where an export holds something of `own`, or lies in it. What leads nowhere yet is judged by its folder.
-pub(super) fn refuse(exports: &[Offered<'_>], own: &[Own<'_>]) -> Result<(), Failure> {
+pub(super) fn refuse(exports: &[Offered<'_>], own: &[OwnFile<'_>]) -> Result<(), Failure> {
     for own in own {
         let Some(real) = place(own.path) else { continue };
         for export in exports.iter().filter(|export| export.writable || !own.public) {
@@ -68,7 +68,7 @@ mod tests {
         std::os::unix::fs::symlink("home", at("link")).unwrap();
         let (export, own) = (at(export), at(own));
         let exports = [Offered { name: "x", path: &export, writable }];
-        let own = [Own { what: "the state", remedy: "move it", path: &own, public }];
+        let own = [OwnFile { what: "the state", remedy: "move it", path: &own, public }];
         let refused = refuse(&exports, &own);
         std::fs::remove_dir_all(&place).unwrap();
         if let Err(failure) = &refused {

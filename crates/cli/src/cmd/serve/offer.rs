@@ -14,7 +14,7 @@ use xdfs_server::{Access, Anonymous, Export, Keep, Policy, ServerLimits, SiteCer
 use xdfs_xio::store::{LocalStore, MemoryExport, Store};
 
 use super::super::key::failed;
-use super::inside::{self, Offered, Own};
+use super::inside::{self, Offered, OwnFile};
 use super::site;
 use crate::descriptors;
 use crate::exit::{Exit, Failure};
@@ -170,17 +170,17 @@ fn refuse_own(
     certificate: Option<&(PathBuf, PathBuf)>,
 ) -> Result<(), Failure> {
     let what = "the server's state, with its key and its users,";
-    let mut own = vec![Own { what, remedy: "give it another place with --state DIR", path: state, public: false }];
+    let mut own = vec![OwnFile { what, remedy: "give it another place with --state DIR", path: state, public: false }];
     let moved = "give it another place";
-    own.extend(config.map(|path| Own { what: "the server's configuration", remedy: moved, path, public: true }));
-    own.extend(certificate.map(|(_, key)| Own {
+    own.extend(config.map(|path| OwnFile { what: "the server's configuration", remedy: moved, path, public: true }));
+    own.extend(certificate.map(|(_, key)| OwnFile {
         what: "the certificate's key",
         remedy: moved,
         path: key,
         public: false,
     }));
     if let Audit::File(path) = audit {
-        own.push(Own { what: "the audit log", remedy: "give it another place with 'audit'", path, public: true });
+        own.push(OwnFile { what: "the audit log", remedy: "give it another place with 'audit'", path, public: true });
     }
     inside::refuse(offered, &own)
 }

@@ -1,17 +1,17 @@
 //! What the server answered, and what is made of it at home.
 
-use super::arrived::Arrived;
+use super::small_writes::SmallWrites;
 use super::{Download, Entry, Source, Task, XATTR_ROOM, XATTR_ROOM_MAX, parse};
-use crate::tree::compare::{Names, There};
-use crate::tree::desk::Course;
+use crate::tree::compare::{Names, TargetState};
+use crate::tree::scheduler::TreeCopy;
 use crate::tree::directories::DirectoryId;
-use crate::tree::events::{Deed, Observer};
+use crate::tree::events::{EntryAction, Observer};
 use crate::tree::{STUCK, is_stuck, join, must_not_be_reserved};
 use bytes::Bytes;
 use std::collections::btree_map;
 use xdfs_proto::base::{Error, ErrorKind};
-use xdfs_proto::wire::path::{Answer, Entry as Listed, FileType, Listing, Words};
-use xdfs_xio::store::tree::{Take, is_reserved};
+use xdfs_proto::wire::path::{Answer, Entry as Listed, FileType, Listing, StringList};
+use xdfs_xio::store::tree::{ListControl, is_reserved};
 use xdfs_xio::store::{Store, Tree};
 
 impl Download {
@@ -22,7 +22,7 @@ impl Download {
         task: Task,
         outcome: Result<Answer<'_>, Error>,
         reply: &Bytes,
-        arrived: &mut Arrived,
+        arrived: &mut SmallWrites,
     ) {
         match (task, outcome) {
             (Task::List { id, .. }, Ok(Answer::Listing(listing))) => self.listed(observer, id, &listing),
@@ -79,7 +79,7 @@ impl Download {
     }
 
     /// Asks for each extended attribute that may be kept.
-    fn ask_each_xattr(&mut self, observer: &mut dyn Observer, path: &[u8], names: Words<'_>) {
+    fn ask_each_xattr(&mut self, observer: &mut dyn Observer, path: &[u8], names: StringList<'_>) {
         for name in names {
             if self.options.keep.takes_xattr(name) {
                 let (path, name) = (path.to_vec(), name.to_vec());
@@ -156,7 +156,7 @@ impl Download {
             btree_map::Entry::Vacant(none) => none.insert(Names::default()),
             btree_map::Entry::Occupied(some) => some.into_mut(),
         };
-        if !seen.insert(entry.name, there.unwrap_or(There::Older)) {
+        if !seen.insert(entry.name, there.unwrap_or(TargetState::Older)) {
             return fail(self, &Error::new(ErrorKind::Protocol, "the server listed this name twice"));
         }
         let source = Box::new(Source::of(told));
@@ -167,8 +167,8 @@ impl Download {
         let Some(there) = self.partner(observer, id, &path, &at, told, there) else { return };
         let entry = Entry { directory: id, path, source, alone: fresh || there.is_none(), tries: 0 };
         match (told.kind, there) {
-            (_, Some(There::Same)) => self.leave(observer, entry.path),
-            (_, Some(There::OtherAttributes)) => {
+            (_, Some(TargetState::Same)) => self.leave(observer, entry.path),
+            (_, Some(TargetState::OtherAttributes)) => {
                 self.skip(observer, &entry.path);
                 self.give_attributes(observer, &entry);
             }
@@ -180,13 +180,13 @@ impl Download {
                 self.books.directories.hold(id);
                 if let Err(error) = self.clear(observer, &at, there) {
                     // It may be about a name in the directory that was to go: nothing follows for the names beside it.
-                    let inner = there.is_some_and(There::is_directory);
+                    let inner = there.is_some_and(TargetState::is_directory);
                     let tell = if inner { Self::not_cleared } else { Self::refused };
                     return tell(self, observer, &entry, &error);
                 }
                 files.push(match there {
-                    Some(There::Unhashed) => Task::Check { entry, same: true },
-                    Some(There::Older) if self.options.checksum && kind == FileType::Regular => {
+                    Some(TargetState::Unhashed) => Task::Check { entry, same: true },
+                    Some(TargetState::Older) if self.options.checksum && kind == FileType::Regular => {
                         Task::Check { entry, same: false }
                     }
                     _ => Task::Entry(entry),
@@ -209,7 +209,7 @@ impl Download {
 
     fn skip(&mut self, observer: &mut dyn Observer, path: &[u8]) {
         self.books.summary.skipped += 1;
-        observer.done(path, Deed::Skipped);
+        observer.done(path, EntryAction::Skipped);
     }
 
     /// Both sides have hashed what may be the same.
@@ -218,13 +218,13 @@ impl Download {
             Ok(Answer::Hash { length, digest }) if length == entry.source.size => Some(digest),
             _ => None,
         };
-        let ours = || crate::ends::Payload::source(self.store.open(&parse(&entry.path)?)?, 0, None)?.sum();
+        let ours = || crate::endpoints::Payload::source(self.store.open(&parse(&entry.path)?)?, 0, None)?.sum();
         if theirs.is_some_and(|theirs| ours().is_ok_and(|ours| ours == theirs)) {
             if !same && !self.options.dry_run {
                 self.set_time(observer, &entry.path, entry.source.modified);
                 self.add_extras(observer, &entry);
             }
-            return self.done(observer, &entry, Deed::Skipped);
+            return self.done(observer, &entry, EntryAction::Skipped);
         }
         self.desk.tasks.push(Task::Entry(entry));
     }
@@ -244,7 +244,7 @@ impl Download {
                 let kind: &[u8] = if directory { b"d" } else { b"" };
                 kept = surplus.push(&path, kind).map(drop);
             }
-            if kept.is_ok() { Take::More } else { Take::Stop }
+            if kept.is_ok() { ListControl::More } else { ListControl::Stop }
         });
         if let Err(error) = listed.map(drop).and(kept) {
             self.books.incomplete = true;

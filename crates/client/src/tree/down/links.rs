@@ -1,18 +1,18 @@
 //! Second names of files, and names that the source does not have: they wait for everything else.
 
-use super::home::unless_gone;
+use super::local::unless_gone;
 use super::{Download, parse};
-use crate::tree::books::{Books, is_in_the_way};
-use crate::tree::compare::There;
-use crate::tree::desk::TRIES_MAX;
+use crate::tree::state::{TreeState, is_in_the_way};
+use crate::tree::compare::TargetState;
+use crate::tree::scheduler::TRIES_MAX;
 use crate::tree::directories::DirectoryId;
-use crate::tree::events::{Deed, Observer};
-use crate::tree::partners::Partner;
-use crate::tree::spill::{Drain, Spill};
+use crate::tree::events::{EntryAction, Observer};
+use crate::tree::hard_links::LinkDecision;
+use crate::tree::temp_list::{Drain, TempList};
 use crate::tree::{TreeOptions, join, noted};
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
 use xdfs_proto::wire::path::{Attributes, FileType};
-use xdfs_xio::store::tree::{Change, Cursor, NodeKind, Take, is_reserved};
+use xdfs_xio::store::tree::{Change, Cursor, NodeKind, ListControl, is_reserved};
 use xdfs_xio::store::{LocalStore, Tree};
 
 /// Names of a directory that are removed at a time.
@@ -20,10 +20,10 @@ const TAKEN: usize = 1024;
 
 /// What comes behind everything else.
 #[derive(Debug, Default)]
-pub(super) struct Late {
-    links: Spill,
+pub(super) struct Deferred {
+    links: TempList,
     /// Directories in which names are made or removed behind everything else, each with the time that it is to have.
-    touched: Spill,
+    touched: TempList,
     /// The last one of them.
     last: Option<DirectoryId>,
 }
@@ -38,8 +38,8 @@ impl Download {
         path: &[u8],
         at: &RelPath,
         told: &Attributes<'_>,
-        there: Option<There>,
-    ) -> Option<Option<There>> {
+        there: Option<TargetState>,
+    ) -> Option<Option<TargetState>> {
         let keep = self.options.keep;
         let kept = there.is_some() && self.options.keep_existing;
         let special = !matches!(told.kind, FileType::Regular | FileType::Symlink);
@@ -47,19 +47,19 @@ impl Download {
         if !keep.links || kept || special && !keep.specials {
             return Some(there);
         }
-        let stays = there.is_some_and(There::stays);
+        let stays = there.is_some_and(TargetState::stays);
         let identity = self.store.node(at).ok().filter(|_| stays).map(|node| node.identity);
         let met = self.partners.meet(inode, path, identity).and_then(|met| match &met {
-            Partner::Link(first) => self.late.links.push(first, path).map(|_| met),
+            LinkDecision::Link(first) => self.late.links.push(first, path).map(|_| met),
             _ => Ok(met),
         });
         match met {
-            Ok(Partner::Link(_)) => {
+            Ok(LinkDecision::Link(_)) => {
                 self.touch_late(id);
                 None
             }
-            Ok(Partner::First { stays: false }) if stays => Some(Some(There::Older)),
-            Ok(Partner::First { .. } | Partner::Joined) => Some(there),
+            Ok(LinkDecision::First { stays: false }) if stays => Some(Some(TargetState::Older)),
+            Ok(LinkDecision::First { .. } | LinkDecision::Joined) => Some(there),
             Err(error) => {
                 // Then it becomes a file of its own: no byte is missing.
                 observer.note(&error.message);
@@ -104,7 +104,7 @@ impl Download {
         for pair in drained(&mut self.late.links, &mut self.books, observer) {
             let Some((first, path)) = self.books.read_back(observer, pair) else { continue };
             let made = if self.options.dry_run { Ok(()) } else { self.link(observer, &first, &path) };
-            self.tell(observer, &path, Deed::Made, made);
+            self.tell(observer, &path, EntryAction::Made, made);
         }
     }
 
@@ -126,12 +126,12 @@ impl Download {
                 Ok(false) => observer.note(&format!("{}: kept, with what is left out in it", noted(&path))),
                 // Somebody else was faster.
                 Err(error) if error.kind == ErrorKind::NotFound => {}
-                removed => self.tell(observer, &path, Deed::Deleted, removed.map(drop)),
+                removed => self.tell(observer, &path, EntryAction::Deleted, removed.map(drop)),
             }
         }
     }
 
-    fn tell(&mut self, observer: &mut dyn Observer, path: &[u8], deed: Deed, outcome: Result<(), Error>) {
+    fn tell(&mut self, observer: &mut dyn Observer, path: &[u8], deed: EntryAction, outcome: Result<(), Error>) {
         match outcome {
             Ok(()) => {
                 self.books.summary.count(deed);
@@ -157,7 +157,7 @@ impl Download {
                 match this.store.node(&name) {
                     Ok(node) if node.identity == this.store.node(&of)?.identity => return Ok(()),
                     Ok(node) => {
-                        let there = if node.kind == NodeKind::Directory { There::Directory } else { There::OtherKind };
+                        let there = if node.kind == NodeKind::Directory { TargetState::Directory } else { TargetState::OtherKind };
                         this.clear(observer, &name, Some(there))?;
                     }
                     Err(error) if error.kind == ErrorKind::NotFound => {}
@@ -184,7 +184,7 @@ impl Download {
     }
 }
 
-fn drained(list: &mut Spill, books: &mut Books, observer: &mut dyn Observer) -> Drain {
+fn drained(list: &mut TempList, books: &mut TreeState, observer: &mut dyn Observer) -> Drain {
     books.read_back(observer, list.drain()).unwrap_or_default()
 }
 
@@ -221,11 +221,11 @@ pub(super) fn remove_all(tree: &LocalStore, path: &RelPath, options: &TreeOption
         let at = directory.path.as_bytes();
         let listed = tree.list(&directory.path, &cursor, &mut |name, node| {
             if inner.is_some() || files.len() == TAKEN {
-                return Take::Stop;
+                return ListControl::Stop;
             }
             // A staging directory is never removed by name; its directory goes only where it is nobody else's.
             if is_reserved(name) {
-                return Take::More;
+                return ListControl::More;
             }
             let (name, is_directory) = (join(at, name), node.kind == NodeKind::Directory);
             match (options.takes(&name, is_directory), is_directory) {
@@ -233,7 +233,7 @@ pub(super) fn remove_all(tree: &LocalStore, path: &RelPath, options: &TreeOption
                 (true, true) => inner = Some(name),
                 (true, false) => files.push(name),
             }
-            Take::More
+            ListControl::More
         });
         directory.cursor = match listed {
             Err(error) if error.kind == ErrorKind::NotFound => None,

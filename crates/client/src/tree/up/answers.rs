@@ -4,9 +4,9 @@ use super::Upload;
 use super::links::inode_of;
 use super::task::{Entry, Task};
 use super::walk::is_special;
-use crate::tree::desk::{Course, Named, TRIES_MAX};
+use crate::tree::scheduler::{TreeCopy, Named, TRIES_MAX};
 use crate::tree::directories::DirectoryId;
-use crate::tree::events::{Deed, Observer};
+use crate::tree::events::{EntryAction, Observer};
 use crate::tree::{STUCK, is_stuck, noted, same_time};
 use xdfs_engine::kinds;
 use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety};
@@ -45,13 +45,13 @@ impl Upload {
                     self.desk.tasks.push(Task::Extras(entry.clone()));
                 }
                 let deed = match entry.node.kind {
-                    NodeKind::Regular => Deed::Copied { bytes: entry.node.size, safety },
-                    _ => Deed::Made,
+                    NodeKind::Regular => EntryAction::Copied { bytes: entry.node.size, safety },
+                    _ => EntryAction::Made,
                 };
                 self.done(observer, &entry, deed);
             }
             (Task::Entry(entry), Err(error)) => match error.kind {
-                ErrorKind::AlreadyExists if self.options.keep_existing => self.done(observer, &entry, Deed::Skipped),
+                ErrorKind::AlreadyExists if self.options.keep_existing => self.done(observer, &entry, EntryAction::Skipped),
                 // What was not granted is counted, as for attributes.
                 ErrorKind::Refused if is_special(entry.node.kind) => {
                     self.books.summary.reduced += 1;
@@ -107,7 +107,7 @@ impl Upload {
             Some(error) => self.books.not_made(observer, id, &error),
             None => {
                 self.books.summary.directories += 1;
-                observer.done(&path, Deed::Made);
+                observer.done(&path, EntryAction::Made);
             }
         }
     }
@@ -144,7 +144,7 @@ impl Upload {
         let ours = theirs.and_then(|_| {
             let path = RelPath::parse(&entry.path).ok()?;
             let source = xdfs_xio::store::Store::open(&self.store, &path).ok()?;
-            crate::ends::Payload::source(source, 0, None).ok()?.sum().ok()
+            crate::endpoints::Payload::source(source, 0, None).ok()?.sum().ok()
         });
         match (ours, theirs) {
             (Some(ours), Some(theirs)) if ours == theirs => {
@@ -152,7 +152,7 @@ impl Upload {
                     self.desk.tasks.push(Task::Time(entry.path.clone(), entry.node.modified));
                     self.desk.tasks.push(Task::Extras(entry.clone()));
                 }
-                self.done(observer, &entry, Deed::Skipped);
+                self.done(observer, &entry, EntryAction::Skipped);
             }
             _ => self.desk.tasks.push(Task::Entry(entry)),
         }
@@ -184,8 +184,8 @@ impl Upload {
             return self.desk.tasks.push(if taken { Task::Clear(entry) } else { Task::Entry(entry) });
         }
         let deed = match node.kind {
-            NodeKind::Regular => Deed::Copied { bytes: node.size, safety },
-            _ => Deed::Made,
+            NodeKind::Regular => EntryAction::Copied { bytes: node.size, safety },
+            _ => EntryAction::Made,
         };
         if self.extras(&entry.path, &entry.node).count() > 0 {
             self.desk.tasks.push(Task::Extras(entry.clone()));

@@ -7,10 +7,10 @@ use super::Upload;
 use super::links::is_locked;
 use super::task::{Entry, Task};
 use crate::session::Session;
-use crate::tree::books::full_directory;
-use crate::tree::desk::{Course, Flow, LIST_ROOM, Turn};
+use crate::tree::state::full_directory;
+use crate::tree::scheduler::{TreeCopy, Flow, LIST_ROOM, Turn};
 use crate::tree::directories::DirectoryId;
-use crate::tree::events::{Deed, Observer};
+use crate::tree::events::{EntryAction, Observer};
 use crate::tree::{STUCK, is_stuck, join, noted};
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
 use xdfs_proto::wire::path::{Answer, Call, FileType, Wanted};
@@ -186,7 +186,7 @@ impl Upload {
             None => {
                 self.books.summary.deleted += 1;
                 self.touch_late(path, unlocked);
-                observer.done(path, Deed::Deleted);
+                observer.done(path, EntryAction::Deleted);
             }
             // Somebody else was faster.
             Some(error) if error.kind == ErrorKind::NotFound => self.lock_again(path, unlocked),

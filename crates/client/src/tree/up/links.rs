@@ -5,14 +5,14 @@ use super::clearing::above;
 use super::task::{Link, Replace, Task};
 use super::walk::is_special;
 use crate::session::Session;
-use crate::tree::books::{Books, full_directory, is_in_the_way};
-use crate::tree::closed::EACCES;
-use crate::tree::compare::{Inode, There};
-use crate::tree::desk::{Flow, TRIES_MAX, Turn, too_long};
+use crate::tree::state::{TreeState, full_directory, is_in_the_way};
+use crate::tree::read_only::EACCES;
+use crate::tree::compare::{Inode, TargetState};
+use crate::tree::scheduler::{Flow, TRIES_MAX, Turn, too_long};
 use crate::tree::directories::DirectoryId;
-use crate::tree::events::{Deed, Observer};
-use crate::tree::partners::Partner;
-use crate::tree::spill::{Drain, Spill};
+use crate::tree::events::{EntryAction, Observer};
+use crate::tree::hard_links::LinkDecision;
+use crate::tree::temp_list::{Drain, TempList};
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
 use xdfs_proto::wire::path::{Answer, Call, FileType, NewTime, Wanted};
 use xdfs_xio::store::Tree;
@@ -26,11 +26,11 @@ const TAKEN: usize = 256;
 
 /// What comes behind everything else, in this order.
 #[derive(Debug, Default)]
-pub(super) struct Late {
-    links: Spill,
+pub(super) struct Deferred {
+    links: TempList,
     linking: Option<Drain>,
     /// Directories that got a second name.
-    touched: Spill,
+    touched: TempList,
     touching: Option<Drain>,
     removing: Option<Drain>,
 }
@@ -45,28 +45,28 @@ impl Upload {
         path: &[u8],
         name: &[u8],
         node: &Node,
-        there: Option<There>,
-    ) -> Option<Option<There>> {
+        there: Option<TargetState>,
+    ) -> Option<Option<TargetState>> {
         let keep = self.options.keep;
         let kept = there.is_some() && self.options.keep_existing;
         if !keep.links || node.links < 2 || kept || is_special(node.kind) && !keep.specials {
             return Some(there);
         }
-        let stays = there.is_some_and(There::stays);
+        let stays = there.is_some_and(TargetState::stays);
         let inode = self.there.get(&id).and_then(|names| names.inode(name)).filter(|_| stays);
         let met = self.partners.meet(node.identity, path, inode).and_then(|met| match &met {
-            Partner::Link(first) => self.late.links.push(first, path).map(|_| met),
+            LinkDecision::Link(first) => self.late.links.push(first, path).map(|_| met),
             _ => Ok(met),
         });
         match met {
-            Ok(Partner::Link(_)) => {
+            Ok(LinkDecision::Link(_)) => {
                 if let Some(directory) = self.books.directories.get_mut(id) {
                     directory.touched = true;
                 }
                 None
             }
-            Ok(Partner::First { stays: false }) if stays => Some(Some(There::Older)),
-            Ok(Partner::First { .. } | Partner::Joined) => Some(there),
+            Ok(LinkDecision::First { stays: false }) if stays => Some(Some(TargetState::Older)),
+            Ok(LinkDecision::First { .. } | LinkDecision::Joined) => Some(there),
             Err(error) => {
                 // Then it becomes a file of its own: no byte is missing.
                 observer.note(&error.message);
@@ -187,11 +187,11 @@ impl Upload {
     pub(super) fn linked(&mut self, observer: &mut dyn Observer, link: Link, error: Option<Error>) {
         let Some(error) = error else {
             self.touch_late(&link.path, link.unlock);
-            return self.link_done(observer, &link.path, Deed::Made);
+            return self.link_done(observer, &link.path, EntryAction::Made);
         };
         match error.kind {
             ErrorKind::AlreadyExists if self.options.keep_existing => {
-                self.link_done(observer, &link.path, Deed::Skipped);
+                self.link_done(observer, &link.path, EntryAction::Skipped);
             }
             ErrorKind::AlreadyExists if link.tries < TRIES_MAX => {
                 self.desk.tasks.push(Task::LinkLook(Link { tries: link.tries + 1, ..link }));
@@ -223,7 +223,7 @@ impl Upload {
                 self.desk.tasks.push(Task::RemoveAll { path, cursor: Vec::new(), unlock: false });
             }
             Ok(Answer::Attributes(told)) if told.inode.is_some() && told.inode == self.first => {
-                self.link_done(observer, &link.path, Deed::Skipped);
+                self.link_done(observer, &link.path, EntryAction::Skipped);
             }
             Err(error) if error.kind != ErrorKind::NotFound => self.link_failed(observer, &link.path, &error),
             outcome => {
@@ -233,7 +233,7 @@ impl Upload {
         }
     }
 
-    fn link_done(&mut self, observer: &mut dyn Observer, path: &[u8], deed: Deed) {
+    fn link_done(&mut self, observer: &mut dyn Observer, path: &[u8], deed: EntryAction) {
         self.books.summary.count(deed);
         observer.done(path, deed);
     }
@@ -286,20 +286,20 @@ impl Upload {
         for pair in drained(&mut self.late.links, &mut self.books, observer) {
             let Some((_, path)) = self.books.read_back(observer, pair) else { continue };
             self.books.summary.others += 1;
-            observer.done(&path, Deed::Made);
+            observer.done(&path, EntryAction::Made);
         }
         if self.may_delete(observer) {
             for pair in drained(&mut self.surplus, &mut self.books, observer) {
                 let Some((path, _)) = self.books.read_back(observer, pair) else { continue };
                 self.books.summary.deleted += 1;
-                observer.done(&path, Deed::Deleted);
+                observer.done(&path, EntryAction::Deleted);
             }
         }
         false
     }
 }
 
-fn drained(list: &mut Spill, books: &mut Books, observer: &mut dyn Observer) -> Drain {
+fn drained(list: &mut TempList, books: &mut TreeState, observer: &mut dyn Observer) -> Drain {
     books.read_back(observer, list.drain()).unwrap_or_default()
 }
 

@@ -3,11 +3,11 @@
 use super::Upload;
 use super::task::{Entry, Task};
 use crate::session::Session;
-use crate::tree::desk::{Course, EXTRAS_BYTES_MAX, Flow, Named, TRIES_MAX, Turn};
+use crate::tree::scheduler::{TreeCopy, EXTRAS_BYTES_MAX, Flow, Named, TRIES_MAX, Turn};
 use crate::tree::events::Observer;
-use crate::tree::hear::wait_for_descriptors;
+use crate::tree::replies::wait_for_descriptors;
 use crate::tree::parse;
-use crate::tree::pending::Filling;
+use crate::tree::in_flight::BatchBuilder;
 use xdfs_engine::kinds;
 use xdfs_proto::base::{ErrorKind, RelPath};
 use xdfs_proto::wire::path::{Attributes, Call, NewTime, Owner, Put, XattrRule};
@@ -227,7 +227,7 @@ impl Extras {
         self.count() * path + owner + self.xattrs.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>()
     }
 
-    pub(super) fn push(&self, filling: &mut Filling<Task>, path: &[u8]) {
+    pub(super) fn push(&self, filling: &mut BatchBuilder<Task>, path: &[u8]) {
         if let Some(owned) = &self.owner {
             let (user, group) = owned.told();
             filling.push(&Call::SetOwner { path, user, group }, Task::Extra);

@@ -1,7 +1,7 @@
 //! What a tree on its way to a server consists of: steps, each of which waits for its turn, or for its answer.
 
-use crate::tree::compare::There;
-use crate::tree::desk::Named;
+use crate::tree::compare::TargetState;
+use crate::tree::scheduler::Named;
 use crate::tree::directories::DirectoryId;
 use xdfs_xio::store::tree::Node;
 
@@ -9,7 +9,7 @@ use xdfs_xio::store::tree::Node;
 #[derive(Clone, Debug)]
 pub(in crate::tree) enum Task {
     /// A directory comes next.
-    Enter { parent: Option<DirectoryId>, path: Vec<u8>, node: Box<Node>, there: Option<There> },
+    Enter { parent: Option<DirectoryId>, path: Vec<u8>, node: Box<Node>, there: Option<TargetState> },
     /// The next page of what the target has of a directory.
     Compare { id: DirectoryId, cursor: Vec<u8> },
     /// The next page of a directory of the source.

@@ -3,16 +3,16 @@
 use super::Upload;
 use super::sending::{Extras, Owned};
 use super::task::{Entry, Task};
-use crate::tree::compare::There;
-use crate::tree::desk::Course;
+use crate::tree::compare::TargetState;
+use crate::tree::scheduler::TreeCopy;
 use crate::tree::directories::DirectoryId;
-use crate::tree::events::{Deed, Observer};
+use crate::tree::events::{EntryAction, Observer};
 use crate::tree::{has_mode, has_time, join, must_not_be_reserved, parse, same_time};
 use xdfs_engine::kinds;
 use xdfs_proto::base::{ErrorKind, RelPath};
 use xdfs_proto::wire::path::{Attributes, FileType};
 use xdfs_xio::store::Tree;
-use xdfs_xio::store::tree::{Node, NodeKind, Take};
+use xdfs_xio::store::tree::{Node, NodeKind, ListControl};
 
 /// Entries of a directory that are looked at together: what is remembered of a tree is so many for each level of it.
 const PAGE_ENTRIES: usize = 256;
@@ -28,10 +28,10 @@ impl Upload {
         let listed = parse(&path).and_then(|at| {
             self.store.list(&at, cursor, &mut |name, node| {
                 if page.len() == PAGE_ENTRIES {
-                    return Take::Stop;
+                    return ListControl::Stop;
                 }
                 page.push((name.to_vec(), node.clone()));
-                Take::More
+                ListControl::More
             })
         });
         let next = match listed {
@@ -84,8 +84,8 @@ impl Upload {
         let Some(there) = self.partner(observer, id, &path, name, &node, there) else { return };
         let (kind, entry) = (node.kind, Entry::new(id, path, Box::new(node)));
         match there {
-            Some(There::Same) => self.skip(observer, &entry.path),
-            Some(There::OtherAttributes) => {
+            Some(TargetState::Same) => self.skip(observer, &entry.path),
+            Some(TargetState::OtherAttributes) => {
                 self.skip(observer, &entry.path);
                 if !self.options.dry_run {
                     if kind != NodeKind::Regular {
@@ -107,27 +107,27 @@ impl Upload {
     }
 
     /// The first step of sending an entry.
-    fn sending(&self, entry: Entry, there: Option<There>) -> Task {
+    fn sending(&self, entry: Entry, there: Option<TargetState>) -> Task {
         let regular = entry.node.kind == NodeKind::Regular;
         match there {
-            Some(There::Unhashed) => Task::Check { entry, same: true },
-            Some(There::Older) if regular && self.options.checksum => Task::Check { entry, same: false },
+            Some(TargetState::Unhashed) => Task::Check { entry, same: true },
+            Some(TargetState::Older) if regular && self.options.checksum => Task::Check { entry, same: false },
             _ if self.options.dry_run => Task::Entry(entry),
             Some(there) if there.is_directory() => Task::ClearDirectory(entry),
-            Some(There::OtherKind) => Task::Clear(entry),
+            Some(TargetState::OtherKind) => Task::Clear(entry),
             // A symbolic link or special file is not written over but made anew.
-            Some(There::Older) if !regular => Task::Clear(entry),
+            Some(TargetState::Older) if !regular => Task::Clear(entry),
             _ => Task::Entry(entry),
         }
     }
 
     fn skip(&mut self, observer: &mut dyn Observer, path: &[u8]) {
         self.books.summary.skipped += 1;
-        observer.done(path, Deed::Skipped);
+        observer.done(path, EntryAction::Skipped);
     }
 
     /// Compares what the target has under a name with what the source has there.
-    pub(super) fn judge(&mut self, directory: &[u8], name: &[u8], told: &Attributes<'_>) -> Option<There> {
+    pub(super) fn judge(&mut self, directory: &[u8], name: &[u8], told: &Attributes<'_>) -> Option<TargetState> {
         let path = join(directory, name);
         let at = RelPath::parse(&path).ok()?;
         let node = match self.store.node(&at) {
@@ -147,13 +147,13 @@ impl Upload {
         };
         if told.kind == FileType::Directory {
             let equal = told.modified.is_some() && self.has_attributes(&at, &node, told);
-            return Some(There::directory(equal, told.mode));
+            return Some(TargetState::directory(equal, told.mode));
         }
         if self.options.keep_existing {
-            return Some(There::Same);
+            return Some(TargetState::Same);
         }
         if told.kind != kinds::told(node.kind) {
-            return Some(There::OtherKind);
+            return Some(TargetState::OtherKind);
         }
         // Of several names which ones are one file is compared later.
         let joined = self.options.keep.links && node.links == 1 && told.links.is_some_and(|links| links > 1);
@@ -164,7 +164,7 @@ impl Upload {
                     let time = told.modified.is_some_and(|time| same_time(time, node.modified));
                     if self.options.checksum {
                         let same = equal && time && self.has_attributes(&at, &node, told);
-                        return Some(if same { There::Unhashed } else { There::Older });
+                        return Some(if same { TargetState::Unhashed } else { TargetState::Older });
                     }
                     equal && time && self.options.skip_same
                 }
@@ -172,9 +172,9 @@ impl Upload {
                 _ => told.device.unwrap_or(node.device) == node.device,
             };
         Some(match same {
-            true if self.has_attributes(&at, &node, told) => There::Same,
-            true => There::OtherAttributes,
-            false => There::Older,
+            true if self.has_attributes(&at, &node, told) => TargetState::Same,
+            true => TargetState::OtherAttributes,
+            false => TargetState::Older,
         })
     }
 

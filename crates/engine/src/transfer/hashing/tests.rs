@@ -51,7 +51,7 @@ fn what_is_asked_for_again_is_hashed_again() {
 }
 
 /// Four pieces, all different, and the proof of whoever sends the last two of them, or hashes all.
-fn four(all: bool) -> (Vec<u8>, Proof) {
+fn four(all: bool) -> (Vec<u8>, ContentDigest) {
     let content: Vec<u8> = (0..4 << 20).map(|at: usize| (at / 1000 % 251) as u8).collect();
     let sent = Hashing::new(1 << 20);
     for piece in Pieces::of(Extent::new(0, 4 << 20).unwrap()).filter(|piece| all || piece.offset() >= 2 << 20) {
@@ -61,12 +61,12 @@ fn four(all: bool) -> (Vec<u8>, Proof) {
 }
 
 /// What an attempt noted of the first two pieces.
-fn noted(content: &[u8], proved: bool) -> Vec<Noted> {
+fn noted(content: &[u8], proved: bool) -> Vec<VerifiedRange> {
     let earlier = Hashing::new(1 << 20);
     for piece in Pieces::of(Extent::new(0, 2 << 20).unwrap()) {
         earlier.add(leaf(&content[piece.offset() as usize..piece.end() as usize], piece.offset()).unwrap());
     }
-    earlier.noted().into_iter().map(|one| Noted { proved, ..one }).collect()
+    earlier.noted().into_iter().map(|one| VerifiedRange { proved, ..one }).collect()
 }
 
 fn arrive(hashing: &Hashing, content: &[u8], from: usize) {
@@ -122,7 +122,7 @@ fn what_a_receiver_claims_is_hashed_for_the_root_alone_and_again_around_what_com
     (0..2).for_each(|at| hashing.add_read(piece(at)));
     (2..4).for_each(|at| hashing.add(piece(at)));
     let root = Some(xdfs_secure::content::hash(&content));
-    let told = |proof: Proof| (proof.root, proof.subtrees.iter().map(|one| one.extent).collect::<Vec<_>>());
+    let told = |proof: ContentDigest| (proof.root, proof.subtrees.iter().map(|one| one.extent).collect::<Vec<_>>());
     assert_eq!(told(hashing.proof(4 << 20).unwrap()), (root, vec![extent(2, 3), extent(3, 4)]));
     assert_eq!(hashing.unread_claims(&[]), []);
     // Half of a piece comes again: its other half has to be read once more.
@@ -197,7 +197,7 @@ fn a_write_that_succeeds_falsely_is_found_by_reading_back_and_comes_again() {
         };
         let found = stored();
         assert_eq!(found.bad, [Extent::new(piece as u64, piece as u64).unwrap()], "{fault:?}");
-        assert_eq!(found.place, Where::InStorage);
+        assert_eq!(found.place, Mismatch::InStorage);
         hashing.forget(&found.bad);
         write(1);
         let found = stored();

@@ -2,7 +2,7 @@
 
 use super::pair::{BLOCK, CLIENT, Pair, SERVER, Step, request};
 use crate::base::{ChannelId, Error, ErrorKind, Extent, OperationId, Safety};
-use crate::session::{Comparison, Fault, Proof};
+use crate::session::{Comparison, Fault, ContentDigest};
 use crate::wire::request::{Request, Resume};
 use crate::wire::{Control, Event, Flags, Head};
 use alloc::vec;
@@ -53,7 +53,7 @@ fn uploading(hash: bool, finished: bool) -> (Pair, OperationId) {
     let id = pair.upload(Some(2 * BLOCK));
     pair.run();
     if finished {
-        pair.client().prove(id, Proof { root: Some(OURS), subtrees: Vec::new() });
+        pair.client().prove(id, ContentDigest { root: Some(OURS), subtrees: Vec::new() });
         pair.release(CLIENT, Step::Check);
         pair.turn();
         assert_eq!(pair.sent[&Event::Finish], 1);
@@ -132,7 +132,7 @@ fn of_bytes_that_the_receiver_claims_to_have_finish_tells_nothing() {
         let asked = Request { length: Some(2 * BLOCK), hash: true, resume, ..request() };
         let id = pair.client().open(true, asked).unwrap();
         pair.run();
-        pair.client().prove(id, Proof { root: Some(OURS), subtrees: Vec::new() });
+        pair.client().prove(id, ContentDigest { root: Some(OURS), subtrees: Vec::new() });
         pair.release(CLIENT, Step::Check);
         let mut told = None;
         while let Some(output) = pair.client().poll(crate::base::Instant(2_000_000)) {

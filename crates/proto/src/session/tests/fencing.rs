@@ -4,7 +4,7 @@ use super::pair::{BLOCK, CLIENT, Pair, SERVER, Step, request};
 use crate::base::{ChannelId, Error, ErrorKind, Extent, OperationId};
 use crate::limits;
 use crate::session::operation::State;
-use crate::session::{Fault, Proof};
+use crate::session::{Fault, ContentDigest};
 use crate::wire::request::{Request, Resume};
 use crate::wire::{Control, Event};
 use alloc::vec;
@@ -91,7 +91,7 @@ fn of_an_operation_that_is_over_its_outcome_is_kept_and_nothing_else() {
         let id = pair.client().open(upload, asked).unwrap();
         pair.run();
         let sender = &mut pair.ends[1 - side][0];
-        sender.prove(id, Proof { root: None, subtrees: Vec::new() });
+        sender.prove(id, ContentDigest { root: None, subtrees: Vec::new() });
         pair.release(1 - side, Step::Check);
         pair.run();
         // Its end mark does not come back.
@@ -101,7 +101,7 @@ fn of_an_operation_that_is_over_its_outcome_is_kept_and_nothing_else() {
         pair.turn();
         let kept = pair.ends[side][0].operations().find(|operation| operation.id == id).unwrap();
         assert!(kept.is_settled() && kept.request.is_none());
-        assert_eq!((&kept.proof, kept.again.len()), (&Proof::default(), 0));
+        assert_eq!((&kept.proof, kept.again.len()), (&ContentDigest::default(), 0));
         let grant = kept.grant.as_ref().unwrap();
         assert_eq!((grant.kept.len(), grant.ranges.len(), grant.version.len()), (0, 0, 0));
         assert!(matches!(&kept.state, State::Receiving { receiver: None, .. }));

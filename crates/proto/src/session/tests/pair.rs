@@ -3,7 +3,7 @@
 
 use crate::base::{ChannelId, Error, ErrorKind, Extent, Instant, KeyLimits, Level, OperationId, PipelineId, Safety};
 use crate::session::{
-    Bugs, Committed, Comparison, GroupMessage, Output, Payload, Role, Session, SessionEvent, SessionLimits,
+    Bugs, Committed, Comparison, PipelineMessage, Output, Payload, Role, Session, SessionEvent, SessionLimits,
     SourceFacts, StageFacts, TargetFacts, Verdict,
 };
 use crate::wire::control::Grant;
@@ -75,7 +75,7 @@ pub(super) struct Pair {
     /// Channels whose transport takes no more from that side.
     pub(super) full: BTreeSet<(Side, ChannelId)>,
     parked: BTreeSet<(Side, ChannelId)>,
-    groups: VecDeque<(Side, PipelineId, PipelineId, GroupMessage)>,
+    groups: VecDeque<(Side, PipelineId, PipelineId, PipelineMessage)>,
     answers: BTreeMap<(Side, Step), Answer>,
     held: Vec<Held>,
     /// What every stage has from an earlier attempt.

@@ -3,7 +3,7 @@
 use super::pair::{BLOCK, CLIENT, Pair, SERVER, Step};
 use crate::base::{ChannelId, Error, ErrorKind, Extent};
 use crate::limits;
-use crate::session::{Comparison, Proof, Where};
+use crate::session::{Comparison, ContentDigest, Mismatch};
 use crate::wire::Event;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -14,7 +14,7 @@ fn extent(from: u64, to: u64) -> Extent {
 
 fn differing(ranges: &[(u64, u64)]) -> Comparison {
     let bad = ranges.iter().map(|(from, to)| extent(*from, *to)).collect();
-    Comparison { bad, root: Some([1; 32]), place: Where::OnTheWay }
+    Comparison { bad, root: Some([1; 32]), place: Mismatch::OnTheWay }
 }
 
 fn hashing(channels: u16, pipelines: u8) -> Pair {
@@ -62,7 +62,7 @@ fn nothing_is_committed_before_it_was_compared() {
 
 #[test]
 fn content_that_stays_different_fails_after_three_tries_with_its_place() {
-    for place in [Where::OnTheWay, Where::InStorage] {
+    for place in [Mismatch::OnTheWay, Mismatch::InStorage] {
         let mut pair = hashing(2, 1);
         let found = Comparison { place, ..differing(&[(BLOCK, 2 * BLOCK)]) };
         pair.found.extend(vec![found; 4]);
@@ -74,7 +74,7 @@ fn content_that_stays_different_fails_after_three_tries_with_its_place() {
         assert_eq!(pair.story(SERVER, id).again.len(), usize::from(limits::AGAIN_MAX));
         let error = pair.story(CLIENT, id).outcome.clone().unwrap().unwrap_err();
         assert!(error.message.contains("bytes 65536..131072"), "{error}");
-        assert_eq!(error.message.contains("storage"), place == Where::InStorage, "{error}");
+        assert_eq!(error.message.contains("storage"), place == Mismatch::InStorage, "{error}");
         pair.assert_closes();
     }
 }
@@ -88,7 +88,7 @@ fn a_root_that_differs_without_a_place_brings_everything_again() {
     let id = pair.upload(Some(2 * BLOCK));
     pair.turn();
     for _ in 0..2 {
-        pair.client().prove(id, Proof { root: Some([3; 32]), subtrees: Vec::new() });
+        pair.client().prove(id, ContentDigest { root: Some([3; 32]), subtrees: Vec::new() });
         pair.release(CLIENT, Step::Check);
         pair.turn();
     }

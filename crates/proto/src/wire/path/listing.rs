@@ -80,11 +80,11 @@ impl Eq for Entries<'_> {}
 
 /// Byte strings behind each other, ended by an empty one.
 #[derive(Clone, Debug)]
-pub struct Words<'a> {
+pub struct StringList<'a> {
     rest: Reader<'a>,
 }
 
-impl<'a> Words<'a> {
+impl<'a> StringList<'a> {
     pub(super) fn read(reader: &mut Reader<'a>) -> Result<Self, WireError> {
         let words = Self { rest: reader.clone() };
         while !word(reader)?.is_empty() {}
@@ -92,7 +92,7 @@ impl<'a> Words<'a> {
     }
 }
 
-impl<'a> Iterator for Words<'a> {
+impl<'a> Iterator for StringList<'a> {
     type Item = &'a [u8];
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -105,13 +105,13 @@ impl<'a> Iterator for Words<'a> {
     }
 }
 
-impl PartialEq for Words<'_> {
+impl PartialEq for StringList<'_> {
     fn eq(&self, other: &Self) -> bool {
         self.clone().eq(other.clone())
     }
 }
 
-impl Eq for Words<'_> {}
+impl Eq for StringList<'_> {}
 
 fn word<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], WireError> {
     reader.bytes(limits::XATTR_NAME_BYTES_MAX, "name of an attribute")

@@ -3,7 +3,7 @@
 use super::super::codec::{Reader, WireError, Writer};
 use super::attributes::Attributes;
 use super::call::{Call, Code};
-use super::listing::{Listing, ListingWriter, Words};
+use super::listing::{Listing, ListingWriter, StringList};
 use crate::base::{Digest, ErrorKind, Safety};
 use crate::limits;
 use alloc::vec::Vec;
@@ -53,7 +53,7 @@ pub enum Answer<'a> {
     /// readlink: the target; getxattr: the value.
     Bytes(&'a [u8]),
     /// listxattr.
-    Names(Words<'a>),
+    Names(StringList<'a>),
     /// statfs.
     FileSystem(FileSystem),
     /// hash.
@@ -123,7 +123,7 @@ fn read_outcome<'a>(reader: &mut Reader<'a>, code: u64) -> Result<Outcome<'a>, W
         Code::List => Answer::Listing(Listing::read(reader)?),
         Code::ReadLink => Answer::Bytes(reader.bytes(limits::LINK_BYTES_MAX, "target of a link")?),
         Code::XattrValue => Answer::Bytes(reader.bytes(limits::XATTR_BYTES_MAX, "value of an attribute")?),
-        Code::XattrNames => Answer::Names(Words::read(reader)?),
+        Code::XattrNames => Answer::Names(StringList::read(reader)?),
         Code::FileSystem => Answer::FileSystem(FileSystem {
             block: reader.integer()?,
             bytes: reader.integer()?,

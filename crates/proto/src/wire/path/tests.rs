@@ -121,7 +121,7 @@ fn replies_come_back_with_every_answer() {
             }
             Some(Code::ReadLink | Code::XattrValue) => writer.answer(&Answer::Bytes(b"value")),
             Some(Code::XattrNames) => {
-                let names = Words::read(&mut Reader::new(b"\x06user.a\x06user.b\0")).unwrap();
+                let names = StringList::read(&mut Reader::new(b"\x06user.a\x06user.b\0")).unwrap();
                 writer.answer(&Answer::Names(names));
             }
             Some(Code::FileSystem) => {

@@ -3,10 +3,10 @@
 
 use super::{Call, Fault, Shared, allowed, flipped};
 use crate::store::Result;
-use crate::store::exact::write_full;
+use crate::store::io_loops::write_full;
 use crate::store::local::part::stuck_words;
 use crate::store::small::{SmallFile, SmallGroup};
-use crate::store::words::{self, Verb};
+use crate::store::errors::{self, Verb};
 use std::borrow::Cow;
 use std::fmt;
 use xdfs_proto::base::commit::Member;
@@ -29,7 +29,7 @@ impl fmt::Debug for FaultGroup<'_> {
 impl<'s> FaultGroup<'s> {
     pub(super) fn new(inner: Box<dyn SmallGroup + 's>, plan: Shared, files: &[SmallFile<'_>]) -> Self {
         let member = |file: &SmallFile<'_>| {
-            let shown = words::shown("", &file.target);
+            let shown = errors::shown("", &file.target);
             let staged = plan.check(Call::Stage, Verb::Create, &shown);
             (shown, staged)
         };

@@ -77,7 +77,7 @@ mod tests {
     use super::super::parts::{OpenPart, read};
     use super::super::staging::PartNames;
     use super::*;
-    use crate::store::noted::{Hashes, Noted};
+    use crate::store::verified_range::{Hashes, VerifiedRange};
     use crate::store::{Existing, Result, Resume, StageRequest, Store};
     use std::os::fd::OwnedFd;
     use std::path::PathBuf;
@@ -196,7 +196,7 @@ mod tests {
     }
 
     impl Hashes for Asked {
-        fn noted(&self) -> Vec<Noted> {
+        fn noted(&self) -> Vec<VerifiedRange> {
             if self.first.swap(false, Ordering::Relaxed) {
                 self.tells.send(()).unwrap();
                 self.goes_on.lock().unwrap().recv().unwrap();

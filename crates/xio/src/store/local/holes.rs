@@ -2,8 +2,8 @@
 //!
 //! Must not: be asked for files that nobody wants to have holes; every byte is looked at here.
 
-use crate::store::exact::{Stuck, write_full};
-use crate::store::noted::{self, Noted};
+use crate::store::io_loops::{Stuck, write_full};
+use crate::store::verified_range::{self, VerifiedRange};
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 use std::ops::Range;
@@ -14,13 +14,13 @@ const PIECE: usize = 4096;
 
 /// Makes `file` as long as it will be, with nothing in it but what is `kept` of an earlier attempt. What that one had taken
 /// ahead is given back.
-pub(super) fn prepare(file: &OwnedFd, size: u64, kept: &[Noted]) -> Result<(), Errno> {
+pub(super) fn prepare(file: &OwnedFd, size: u64, kept: &[VerifiedRange]) -> Result<(), Errno> {
     if size > i64::MAX as u64 {
         return Err(Errno::FBIG);
     }
     rustix::fs::ftruncate(file, size)?;
     let mut from = 0;
-    for range in noted::ranges(kept) {
+    for range in verified_range::ranges(kept) {
         punch(file, from, range.offset().saturating_sub(from));
         from = range.end();
     }

@@ -20,7 +20,7 @@
 //!
 //! It must not say more than was synced before it was written.
 
-use crate::store::noted::{JournalTags, Noted};
+use crate::store::verified_range::{JournalTags, VerifiedRange};
 use std::sync::Arc;
 use xdfs_proto::base::{Digest, Extent};
 
@@ -44,7 +44,7 @@ const TAKEN_OVER: u8 = 3;
 
 /// What a journal is about.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(super) struct About {
+pub(super) struct JournalSubject {
     /// The transfer.
     pub(super) transfer: [u8; 16],
     /// Its length.
@@ -62,9 +62,9 @@ pub(super) struct About {
 /// A journal as it was read.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Journal {
-    pub(super) about: About,
+    pub(super) about: JournalSubject,
     /// What is there.
-    pub(super) noted: Vec<Noted>,
+    pub(super) noted: Vec<VerifiedRange>,
     /// How often it was taken over.
     pub(super) generation: u64,
     /// Where the next record goes.
@@ -92,18 +92,18 @@ pub(super) struct Sealer {
 
 impl Sealer {
     /// None without a key.
-    fn tag(&self, about: &About, entries: &[u8]) -> Option<Digest> {
+    fn tag(&self, about: &JournalSubject, entries: &[u8]) -> Option<Digest> {
         self.tags.as_ref().map(|tags| tags.tag(&[&self.target, &payload_of(about), entries]))
     }
 }
 
 /// A file's first bytes, and the check of its last record.
-pub(super) fn begin(about: &About) -> (Vec<u8>, u32) {
+pub(super) fn begin(about: &JournalSubject) -> (Vec<u8>, u32) {
     let (record, check) = record(ABOUT, &payload_of(about), 0);
     ([MAGIC.as_slice(), &record].concat(), check)
 }
 
-fn payload_of(about: &About) -> Vec<u8> {
+fn payload_of(about: &JournalSubject) -> Vec<u8> {
     let mut payload = Vec::new();
     payload.extend_from_slice(&about.transfer);
     payload.extend_from_slice(&about.length.to_be_bytes());
@@ -120,13 +120,13 @@ fn payload_of(about: &About) -> Vec<u8> {
 }
 
 /// A record that tells what is there now, and its check.
-pub(super) fn present(about: &About, noted: &[Noted], sealer: &Sealer, before: u32) -> (Vec<u8>, u32) {
+pub(super) fn present(about: &JournalSubject, noted: &[VerifiedRange], sealer: &Sealer, before: u32) -> (Vec<u8>, u32) {
     let entries = entries(noted);
     let tag = sealer.tag(about, &entries).unwrap_or_default();
     record(PRESENT, &[tag.as_slice(), &entries].concat(), before)
 }
 
-fn entries(noted: &[Noted]) -> Vec<u8> {
+fn entries(noted: &[VerifiedRange]) -> Vec<u8> {
     let mut payload = Vec::with_capacity(noted.len() * (ENTRY_BYTES + size_of::<Digest>()));
     for one in noted.iter().take(ENTRIES_MAX) {
         let doubt = if one.proved { 0 } else { DOUBT };
@@ -191,7 +191,7 @@ fn next_record(bytes: &[u8], before: u32) -> Option<(u8, &[u8], u32)> {
     (check == u32::from_be_bytes(*told)).then_some((kind, payload, check))
 }
 
-fn read_about(payload: &[u8]) -> Option<About> {
+fn read_about(payload: &[u8]) -> Option<JournalSubject> {
     let (transfer, rest) = payload.split_first_chunk::<16>()?;
     let (length, rest) = rest.split_first_chunk::<8>()?;
     let (boot, rest) = rest.split_first_chunk::<16>()?;
@@ -199,7 +199,7 @@ fn read_about(payload: &[u8]) -> Option<About> {
     let (inode, rest) = rest.split_first_chunk::<8>()?;
     let (source, rest) = read_bytes(rest)?;
     let (owner, rest) = read_bytes(rest)?;
-    rest.is_empty().then(|| About {
+    rest.is_empty().then(|| JournalSubject {
         transfer: *transfer,
         length: u64::from_be_bytes(*length),
         boot: *boot,
@@ -215,7 +215,7 @@ fn read_bytes(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 /// Ascending and apart, or they are none of ours.
-fn read_entries(payload: &[u8]) -> Option<Vec<Noted>> {
+fn read_entries(payload: &[u8]) -> Option<Vec<VerifiedRange>> {
     let (mut noted, mut rest, mut above) = (Vec::new(), payload, 0);
     while !rest.is_empty() {
         let (entry, behind) = rest.split_first_chunk::<ENTRY_BYTES>()?;
@@ -231,7 +231,7 @@ fn read_entries(payload: &[u8]) -> Option<Vec<Noted>> {
             _ => behind.split_first_chunk().map(|(value, behind)| (Some(*value), behind))?,
         };
         (above, rest) = (extent.end(), behind);
-        noted.push(Noted { extent, value, proved: flags & DOUBT == 0 });
+        noted.push(VerifiedRange { extent, value, proved: flags & DOUBT == 0 });
     }
     Some(noted)
 }
@@ -299,8 +299,8 @@ mod tests {
         Extent::new(from, to - from).unwrap()
     }
 
-    fn about() -> About {
-        About {
+    fn about() -> JournalSubject {
+        JournalSubject {
             transfer: [1; 16],
             length: 1 << 40,
             boot: [2; 16],
@@ -328,12 +328,12 @@ mod tests {
         Sealer { tags: Some(Arc::new(Sum(1))), target: b"target".to_vec() }
     }
 
-    fn noted(from: u64, to: u64, value: Option<u8>, proved: bool) -> Noted {
-        Noted { extent: extent(from, to), value: value.map(|byte| [byte; 32]), proved }
+    fn noted(from: u64, to: u64, value: Option<u8>, proved: bool) -> VerifiedRange {
+        VerifiedRange { extent: extent(from, to), value: value.map(|byte| [byte; 32]), proved }
     }
 
     /// Where a record ends, what is there by then, and the generation.
-    type Said = (usize, Vec<Noted>, u64);
+    type Said = (usize, Vec<VerifiedRange>, u64);
 
     /// A file of four records, and what it says after each.
     fn file() -> (Vec<u8>, Vec<Said>) {

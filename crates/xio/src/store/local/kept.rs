@@ -1,6 +1,6 @@
 //! How much is kept of interrupted transfers: so many part files and bytes of one owner, the oldest removed first.
 
-use super::journal::About;
+use super::journal::JournalSubject;
 use super::parts::{NAMES_MAX, read};
 use super::staging::{PartNames, Staged};
 use crate::store::resolve::leftovers::{is_held_by_nobody, is_still};
@@ -31,7 +31,7 @@ struct KeptPart {
 
 /// Removes the oldest part files of the owner of `own`, which is kept, until the bounds hold. What somebody writes stays and is not
 /// counted, and so does `own`.
-pub(super) fn bound(own: &Staged, about: &About, limits: KeptLimits) {
+pub(super) fn bound(own: &Staged, about: &JournalSubject, limits: KeptLimits) {
     let directory = own.directory();
     let mut kept = Vec::new();
     for name in directory.names(NAMES_MAX).unwrap_or_default() {

@@ -4,21 +4,21 @@
 //! and in which order is decided elsewhere, by a plan that is checked by itself. A call that fails spoils the part: no later
 //! one is believed, since the kernel marks pages that it could not write as clean and the next sync would succeed (rule D5).
 
-use super::back::ReadBack;
-use super::fresh::Way;
+use super::read_back::ReadBack;
+use super::unsynced_dirs::Way;
 use super::kept::KeptLimits;
-use super::named::must_be_base;
+use super::existing_target::must_be_base;
 use super::parts::Parts;
-use super::progress::{Health, Progress, Reign};
-use super::room::{lacking, reserve};
-use super::same::stays;
+use super::progress::{Health, Progress, Lease};
+use super::preallocate::{lacking, reserve};
+use super::unchanged::stays;
 use super::source::{attributes_of, version_of};
 use super::staging::Staged;
 use super::{holes, kept, must_admit};
-use crate::store::exact::{Stuck, write_full};
-use crate::store::noted::{Hashes, Noted};
+use crate::store::io_loops::{Stuck, write_full};
+use crate::store::verified_range::{Hashes, VerifiedRange};
 use crate::store::resolve::Parent;
-use crate::store::words::{self, Verb};
+use crate::store::errors::{self, Verb};
 use crate::store::{Attributes, Base, CommitRequest, Existing, Result, StageRequest};
 use rustix::fs::{Mode, Stat, Timespec, Timestamps, UTIME_OMIT};
 use rustix::io::Errno;
@@ -80,7 +80,7 @@ pub struct LocalStage {
     /// Markers are synced.
     synced: bool,
     /// What was there at the start.
-    kept: Vec<Noted>,
+    kept: Vec<VerifiedRange>,
     /// How much of one owner is kept.
     kept_limits: KeptLimits,
     /// Version of what had the target's name then; empty for nothing.
@@ -88,19 +88,19 @@ pub struct LocalStage {
     /// What has the target's name is the same file, and stayed.
     unchanged: bool,
     /// The part file stays when this goes.
-    stays: AtomicBool,
+    keep_on_drop: AtomicBool,
 }
 
 impl LocalStage {
     /// See [`super::room::in_memory`].
     pub(in crate::store) fn in_memory(&self) -> bool {
-        super::room::in_memory(&self.progress.file)
+        super::preallocate::in_memory(&self.progress.file)
     }
 
     /// Creates the part file, or goes on with the one that an earlier attempt left, and reserves room.
     pub(super) fn open(place: Place, request: &StageRequest, parts: &Parts) -> Result<Self> {
         let opened = parts.open(&place, request)?;
-        let stood = place.parent.look(&place.name).map_err(|errno| words::failed(Verb::Create, &place.shown, errno))?;
+        let stood = place.parent.look(&place.name).map_err(|errno| errors::failed(Verb::Create, &place.shown, errno))?;
         let replaces = stood.map(|stat| version_of(&stat).0).unwrap_or_default();
         let stage = Self {
             place,
@@ -114,7 +114,7 @@ impl LocalStage {
             replaces,
             unchanged: false,
             // Until room is reserved nothing of an earlier attempt may go.
-            stays: AtomicBool::new(opened.found),
+            keep_on_drop: AtomicBool::new(opened.found),
             progress: opened.progress,
         };
         if let Some(size) = request.size {
@@ -125,14 +125,14 @@ impl LocalStage {
                 false => reserve(file, size, shown)?,
             }
         }
-        stage.stays.store(false, Ordering::Relaxed);
+        stage.keep_on_drop.store(false, Ordering::Relaxed);
         Ok(stage)
     }
 
     /// Writes all of `buf`; the range was checked by the caller.
     pub(in crate::store) fn write(&self, buf: &[u8], offset: u64) -> Result<()> {
         let reign = self.progress.reign();
-        self.must_reign(&reign)?;
+        self.check_lease(&reign)?;
         let written = match self.holes {
             true => holes::write(&self.progress.file, buf, offset),
             false => write_full(buf, offset, |part, at| rustix::io::pwrite(&self.progress.file, part, at)),
@@ -162,7 +162,7 @@ impl LocalStage {
     }
 
     /// What an earlier attempt left.
-    pub(in crate::store) fn kept(&self) -> &[Noted] {
+    pub(in crate::store) fn kept(&self) -> &[VerifiedRange] {
         &self.kept
     }
 
@@ -189,13 +189,13 @@ impl LocalStage {
         self.must_be_sound()?;
         // Until the journal is written: whoever takes the part over meanwhile would be given that of this session.
         let reign = self.progress.reign();
-        self.must_reign(&reign)?;
+        self.check_lease(&reign)?;
         let Whereabouts::Staged(staged) = &self.whereabouts else { return Ok(()) };
         self.progress.checkpoint(staged, self.synced).map_err(|errno| {
             // A journal that found no room says nothing against the data.
             let full = matches!(errno, Errno::NOSPC | Errno::DQUOT);
             self.progress.spoil(if full { Health::Full } else { Health::Spoilt });
-            words::failed(Verb::Sync, &self.place.shown, errno)
+            errors::failed(Verb::Sync, &self.place.shown, errno)
         })
     }
 
@@ -211,7 +211,7 @@ impl LocalStage {
             && self.progress.last_checkpoint(staged, self.synced).is_ok()
             // The sync itself may have failed, and succeeded when it was tried again.
             && self.progress.health() != Health::Spoilt;
-        self.stays.store(stays, Ordering::Relaxed);
+        self.keep_on_drop.store(stays, Ordering::Relaxed);
         if stays {
             // Room that cannot be given back now is given back when the part file expires.
             let _ = self.progress.release_room();
@@ -224,21 +224,21 @@ impl LocalStage {
 
     /// What is there stays when this goes, whatever it is.
     pub(in crate::store) fn leave(&self) {
-        self.stays.store(true, Ordering::Relaxed);
+        self.keep_on_drop.store(true, Ordering::Relaxed);
     }
 
-    fn must_reign(&self, reign: &Reign) -> Result<()> {
+    fn check_lease(&self, reign: &Lease) -> Result<()> {
         if reign.generation == self.generation {
             return Ok(());
         }
         let because = "another session took this transfer over";
-        Err(words::refused(ErrorKind::Superseded, Verb::Write, &self.place.shown, because))
+        Err(errors::refused(ErrorKind::Superseded, Verb::Write, &self.place.shown, because))
     }
 
     /// Gives the file its length, mode and time.
     pub(in crate::store) fn finish(&self, request: &CommitRequest) -> Result<()> {
         self.must_be_sound()?;
-        self.dress(request)
+        self.set_metadata(request)
     }
 
     /// Waits until bytes and attributes are on stable storage.
@@ -247,7 +247,7 @@ impl LocalStage {
         // EINTR is the one answer that says nothing about the pages.
         rustix::io::retry_on_intr(|| rustix::fs::fsync(&self.progress.file)).map_err(|errno| {
             self.progress.spoil(Health::Spoilt);
-            words::failed(Verb::Sync, &self.place.shown, errno)
+            errors::failed(Verb::Sync, &self.place.shown, errno)
         })
     }
 
@@ -257,10 +257,10 @@ impl LocalStage {
             self.must_be_sound()?;
             rustix::io::retry_on_intr(|| rustix::fs::fdatasync(&self.progress.file)).map_err(|errno| {
                 self.progress.spoil(Health::Spoilt);
-                words::failed(Verb::Sync, &self.place.shown, errno)
+                errors::failed(Verb::Sync, &self.place.shown, errno)
             })?;
         }
-        let failed = |errno| words::failed(Verb::Read, &self.place.shown, errno);
+        let failed = |errno| errors::failed(Verb::Read, &self.place.shown, errno);
         let identity = |file: &OwnedFd| rustix::fs::fstat(file).map(|stat| (stat.st_dev, stat.st_ino)).map_err(failed);
         let opened = match &self.whereabouts {
             Whereabouts::Staged(staged) => staged.directory().open_own(&staged.names.part).map_err(failed)?,
@@ -282,7 +282,7 @@ impl LocalStage {
     /// Gives the file its name, in one step.
     pub(in crate::store) fn name(&mut self, length: u64) -> Result<Attributes> {
         self.must_be_sound()?;
-        self.must_reign(&self.progress.reign())?;
+        self.check_lease(&self.progress.reign())?;
         // What the rename itself does not refuse: a link, FIFO or device that came to stand there.
         let found = must_admit(&self.place.parent, &self.place.name, self.place.existing, &self.place.shown)?;
         if let Err(error) = must_be_base(&self.place, self.size.unwrap_or(length)) {
@@ -298,7 +298,7 @@ impl LocalStage {
         }
         // From here on nobody takes over: what would be written then would be written to the target.
         let mut reign = self.progress.reign_mut();
-        self.must_reign(&reign)?;
+        self.check_lease(&reign)?;
         if let Whereabouts::Staged(staged) = &self.whereabouts {
             let (from, part, to) = (staged.directory(), &staged.names.part, &self.place.parent);
             self.must_be_own(from.look(part))?;
@@ -329,7 +329,7 @@ impl LocalStage {
     /// Waits until the name is on stable storage.
     pub(in crate::store) fn sync_directory(&self) -> Result<()> {
         self.place.sync(&self.progress.file).map_err(|errno| {
-            let error = words::failed(Verb::Sync, &self.place.shown, errno);
+            let error = errors::failed(Verb::Sync, &self.place.shown, errno);
             // The new content is there under its name; nobody may count on it.
             Error {
                 message: format!("{} (it has its new content, which a power cut may take back)", error.message),
@@ -342,12 +342,12 @@ impl LocalStage {
     fn must_be_sound(&self) -> Result<()> {
         if self.progress.health() != Health::Sound {
             let because = "an earlier write failed";
-            return Err(words::refused(ErrorKind::Storage, Verb::Create, &self.place.shown, because));
+            return Err(errors::refused(ErrorKind::Storage, Verb::Create, &self.place.shown, because));
         }
         Ok(())
     }
 
-    fn dress(&self, request: &CommitRequest) -> Result<()> {
+    fn set_metadata(&self, request: &CommitRequest) -> Result<()> {
         if request.length > i64::MAX as u64 {
             return Err(self.words(Errno::FBIG));
         }
@@ -368,7 +368,7 @@ impl LocalStage {
     }
 
     fn words(&self, errno: Errno) -> Error {
-        words::failed(Verb::Create, &self.place.shown, errno)
+        errors::failed(Verb::Create, &self.place.shown, errno)
     }
 
     pub(in crate::store) fn shown(&self) -> &str {
@@ -379,7 +379,7 @@ impl LocalStage {
 impl Drop for LocalStage {
     fn drop(&mut self) {
         let Whereabouts::Staged(staged) = &self.whereabouts else { return };
-        if self.stays.load(Ordering::Relaxed) {
+        if self.keep_on_drop.load(Ordering::Relaxed) {
             return;
         }
         let mut reign = self.progress.reign_mut();
@@ -393,8 +393,8 @@ impl Drop for LocalStage {
 /// What a write that got stuck is called.
 pub(in crate::store) fn stuck_words(shown: &str, stuck: Stuck) -> Error {
     match stuck {
-        Stuck::Errno(errno) => words::failed(Verb::Write, shown, errno),
-        Stuck::NoProgress => words::refused(ErrorKind::Storage, Verb::Write, shown, "the storage took no bytes"),
+        Stuck::Errno(errno) => errors::failed(Verb::Write, shown, errno),
+        Stuck::NoProgress => errors::refused(ErrorKind::Storage, Verb::Write, shown, "the storage took no bytes"),
     }
 }
 

@@ -6,17 +6,17 @@
 //! clean-up) leaves it alone.
 
 use super::claims::{Claims, Identity};
-use super::journal::{self, About, Journal, Sealer};
+use super::journal::{self, JournalSubject, Journal, Sealer};
 use super::kept::KeptLimits;
 use super::part::Place;
 use super::progress::{Health, Progress};
 use super::staging::{PartFile, PartNames, Staged, Staging, no_staging, target_prefix};
 use super::{Kept, Same, boot};
-use crate::store::exact::read_full;
-use crate::store::noted::{self, JournalTags, Noted, usable};
+use crate::store::io_loops::read_full;
+use crate::store::verified_range::{self, JournalTags, VerifiedRange, usable};
 use crate::store::resolve::Parent;
 use crate::store::resolve::leftovers::{is_held_by_nobody, is_still};
-use crate::store::words::{self, Verb};
+use crate::store::errors::{self, Verb};
 use crate::store::{Result, Resume, StageRequest};
 use rustix::fs::{FileType, FlockOperation, Stat};
 use rustix::io::Errno;
@@ -43,14 +43,14 @@ pub(super) struct OpenPart {
     pub(super) generation: u64,
     pub(super) staged: Staged,
     /// What is there.
-    pub(super) kept: Vec<Noted>,
+    pub(super) kept: Vec<VerifiedRange>,
     /// It was there before.
     pub(super) found: bool,
 }
 
 impl OpenPart {
     /// `kept` is what was there before; none where it was made.
-    fn new(progress: Arc<Progress>, staged: Staged, kept: Option<Vec<Noted>>) -> Self {
+    fn new(progress: Arc<Progress>, staged: Staged, kept: Option<Vec<VerifiedRange>>) -> Self {
         let found = kept.is_some();
         Self { progress, generation: 0, staged, kept: kept.unwrap_or_default(), found }
     }
@@ -113,13 +113,13 @@ impl Parts {
         place: &Place,
         request: &StageRequest,
         staged: Staged,
-        (file, mut about): (OwnedFd, About),
+        (file, mut about): (OwnedFd, JournalSubject),
     ) -> Result<(Identity, OpenPart)> {
-        let stat = rustix::fs::fstat(&file).map_err(|errno| words::failed(Verb::Create, &place.shown, errno))?;
+        let stat = rustix::fs::fstat(&file).map_err(|errno| errors::failed(Verb::Create, &place.shown, errno))?;
         about.part = identity(&stat);
         // The journal of a part file that is gone: with its inode this one would be taken for that.
         let stale = staged.directory().remove(&staged.names.journal).or_else(unless_gone);
-        stale.map_err(|errno| words::failed(Verb::Create, &place.shown, errno))?;
+        stale.map_err(|errno| errors::failed(Verb::Create, &place.shown, errno))?;
         give_up_others(&self.claims, &request.target, &about.owner, &staged);
         let key = about.part;
         let progress = Arc::new(Progress::new(file, Some(about)).seeded(self.bugs));
@@ -131,10 +131,10 @@ impl Parts {
         &self,
         place: &Place,
         staged: Staged,
-        mut about: About,
+        mut about: JournalSubject,
         resume: &Resume,
     ) -> Result<Option<(Identity, OpenPart)>> {
-        let failed = |errno| words::failed(Verb::Create, &place.shown, errno);
+        let failed = |errno| errors::failed(Verb::Create, &place.shown, errno);
         let Some((file, stat)) = staged.directory().open_own(&staged.names.part).map_err(failed)? else {
             return must_be_gone(place, &staged).map(|()| None);
         };
@@ -163,7 +163,7 @@ impl Parts {
 
     /// A part file that nobody can go on with. One that a killed program left makes room: nobody holds it any more.
     fn fresh(&self, place: &Place, target: &RelPath, names: &PartNames) -> Result<(OwnedFd, Staged)> {
-        let failed = |errno| words::failed(Verb::Create, &place.shown, errno);
+        let failed = |errno| errors::failed(Verb::Create, &place.shown, errno);
         for _ in 0..TRIES_MAX {
             let staged = match self.create(place, target, names)? {
                 (staged, Some(file)) => return Ok((file, staged)),
@@ -218,25 +218,25 @@ fn unless_gone(errno: Errno) -> std::result::Result<(), Errno> {
 /// What could not be opened: it is somebody else's unless it has just been given up.
 fn must_be_gone(place: &Place, staged: &Staged) -> Result<()> {
     let found = staged.directory().look(&staged.names.part);
-    let found = found.map_err(|errno| words::failed(Verb::Create, &place.shown, errno))?;
+    let found = found.map_err(|errno| errors::failed(Verb::Create, &place.shown, errno))?;
     found.map_or(Ok(()), |_| Err(taken(place)))
 }
 
 fn taken(place: &Place) -> xdfs_proto::base::Error {
     let because = "its part file exists, so another transfer has this id";
     // Not AlreadyExists, which is said of the target alone: whoever asked to keep what is there would take it as done.
-    words::refused(ErrorKind::Busy, Verb::Create, &place.shown, because)
+    errors::refused(ErrorKind::Busy, Verb::Create, &place.shown, because)
 }
 
 fn busy(place: &Place) -> xdfs_proto::base::Error {
     let because = "another transfer of the same source is writing it";
-    words::refused(ErrorKind::Busy, Verb::Create, &place.shown, because)
+    errors::refused(ErrorKind::Busy, Verb::Create, &place.shown, because)
 }
 
 /// What the journal of this request would be about; none where it is not to be gone on with.
-fn wanted(request: &StageRequest) -> Option<About> {
+fn wanted(request: &StageRequest) -> Option<JournalSubject> {
     let resume = request.resume.as_ref()?;
-    Some(About {
+    Some(JournalSubject {
         transfer: request.transfer,
         length: request.size?,
         boot: boot::id(),
@@ -261,14 +261,14 @@ fn lock(file: &OwnedFd, place: &Place) -> Result<()> {
 /// The older session of this process is not done yet: it is refused from now on. None where it has just done it, or given it up.
 fn take_over(
     progress: Arc<Progress>,
-    about: &About,
+    about: &JournalSubject,
     resume: &Resume,
     place: &Place,
     staged: Staged,
 ) -> Result<Option<OpenPart>> {
     let Some(own) = progress.about.as_ref() else { return Err(busy(place)) };
     let same = Same { source: own.source == about.source, boot: true };
-    let alike = About { source: own.source.clone(), ..about.clone() } == *own;
+    let alike = JournalSubject { source: own.source.clone(), ..about.clone() } == *own;
     if !alike || !(same.source || resume.hashed) {
         return Err(busy(place));
     }
@@ -278,7 +278,7 @@ fn take_over(
     }
     if resume.since < reign.since {
         let because = "another session took this transfer over";
-        return Err(words::refused(ErrorKind::Superseded, Verb::Create, &place.shown, because));
+        return Err(errors::refused(ErrorKind::Superseded, Verb::Create, &place.shown, because));
     }
     if progress.health() == Health::Spoilt {
         return Err(busy(place));
@@ -290,7 +290,7 @@ fn take_over(
         drop(reign);
         return Ok(Some(OpenPart::new(progress, staged, Some(kept))));
     }
-    let failed = |errno| words::failed(Verb::Create, &place.shown, errno);
+    let failed = |errno| errors::failed(Verb::Create, &place.shown, errno);
     // The lock goes with the open file, which both have.
     let file = progress.file.try_clone().map_err(|_| failed(Errno::MFILE))?;
     let fresh = of_other_source(file, about, kept.clone(), &staged).map_err(|errno| {
@@ -309,8 +309,8 @@ fn take_over(
 /// about this source: what it said before would be wrong with the first byte that is written.
 fn of_other_source(
     file: OwnedFd,
-    about: &About,
-    kept: Vec<Noted>,
+    about: &JournalSubject,
+    kept: Vec<VerifiedRange>,
     staged: &Staged,
 ) -> std::result::Result<Progress, Errno> {
     let progress = Progress::new(file, Some(about.clone()));
@@ -322,7 +322,7 @@ fn of_other_source(
 /// What an earlier process left, if it can be gone on with. `file` is locked, and so is what comes back.
 fn found(
     file: &OwnedFd,
-    about: &About,
+    about: &JournalSubject,
     hashed: bool,
     staged: Staged,
     bugs: Bugs,
@@ -334,7 +334,7 @@ fn found(
         return Ok(None);
     }
     let size = rustix::fs::fstat(file)?.st_size.unsigned_abs();
-    let kept = kept(usable(&journal.noted, hashed, same), size, Noted::plain, bugs);
+    let kept = kept(usable(&journal.noted, hashed, same), size, VerifiedRange::plain, bugs);
     let file = rustix::io::fcntl_dupfd_cloexec(file, 0)?;
     let progress = if same.source && same.boot {
         Progress::found(file, journal_file, journal, kept.clone())?
@@ -346,7 +346,7 @@ fn found(
 
 /// Whether a journal is about the same transfer, owner and part file, and what else it has in common. What this program did not
 /// write under its key counts for as much as what lay there during a power cut.
-fn joins(journal: &Journal, about: &About, sealer: &Sealer) -> Option<Same> {
+fn joins(journal: &Journal, about: &JournalSubject, sealer: &Sealer) -> Option<Same> {
     let authentic = journal.is_authentic(sealer);
     let journal = &journal.about;
     let boot = journal.boot == about.boot && about.boot != [0; 16];
@@ -379,7 +379,7 @@ pub(super) fn look(
     let journal = read(&file).ok()??;
     let (source, length) = (journal.about.source.clone(), journal.about.length);
     let (transfer, owner) = (*transfer, owner.to_vec());
-    let about = About { transfer, length, boot: boot::id(), part: identity(&stat), source: source.clone(), owner };
+    let about = JournalSubject { transfer, length, boot: boot::id(), part: identity(&stat), source: source.clone(), owner };
     let same = joins(&journal, &about, sealer)?;
     Some(Kept { source, length, noted: usable(&journal.noted, true, same) })
 }
@@ -387,9 +387,9 @@ pub(super) fn look(
 /// Whether a journal's bytes can be gone on with at all, for whoever counts them; the bytes that they tell of.
 pub(in crate::store) fn resumable(file: &OwnedFd, part: &Stat) -> Option<u64> {
     let journal = read(file).ok()??;
-    let about = About { boot: boot::id(), part: identity(part), ..journal.about.clone() };
+    let about = JournalSubject { boot: boot::id(), part: identity(part), ..journal.about.clone() };
     joins(&journal, &about, &Sealer::default())?;
-    Some(noted::ranges(&journal.noted).iter().map(|range| range.length()).sum())
+    Some(verified_range::ranges(&journal.noted).iter().map(|range| range.length()).sum())
 }
 
 /// Whether a journal is about this very part file.

@@ -4,11 +4,11 @@
 //! One session writes a part at a time. A takeover waits for the writes under way and raises the generation; whoever has an
 //! older one is refused from then on, so that no late write meets the file of the newer one, or the finished target.
 
-use super::journal::{self, About, Sealer};
-use super::room::release;
+use super::journal::{self, JournalSubject, Sealer};
+use super::preallocate::release;
 use super::staging::Staged;
 use crate::store::ledger::Ledger;
-use crate::store::noted::{self, Hashes, Noted};
+use crate::store::verified_range::{self, Hashes, VerifiedRange};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -32,7 +32,7 @@ pub(super) enum Health {
 
 /// Who may write.
 #[derive(Debug, Default)]
-pub(super) struct Reign {
+pub(super) struct Lease {
     /// Raised by each takeover.
     pub(super) generation: u64,
     /// When the session of the present writer began.
@@ -53,7 +53,7 @@ struct Notes {
 #[derive(Debug, Default)]
 struct Known {
     /// Of what was there when the present writer began.
-    base: Vec<Noted>,
+    base: Vec<VerifiedRange>,
     /// Who hashes what the present writer writes, and `base` where it is in doubt.
     hashes: Option<Arc<dyn Hashes>>,
 }
@@ -62,8 +62,8 @@ struct Known {
 #[derive(Debug)]
 pub(super) struct Progress {
     pub(super) file: OwnedFd,
-    pub(super) about: Option<About>,
-    reign: RwLock<Reign>,
+    pub(super) about: Option<JournalSubject>,
+    reign: RwLock<Lease>,
     ledger: Mutex<Ledger>,
     known: Mutex<Known>,
     /// Bytes written since the last marker.
@@ -75,7 +75,7 @@ pub(super) struct Progress {
 
 impl Progress {
     /// A part file that nothing is in yet. `about` is none for a transfer that cannot be gone on with.
-    pub(super) fn new(file: OwnedFd, about: Option<About>) -> Self {
+    pub(super) fn new(file: OwnedFd, about: Option<JournalSubject>) -> Self {
         Self {
             file,
             about,
@@ -99,7 +99,7 @@ impl Progress {
         file: OwnedFd,
         journal_file: OwnedFd,
         journal: journal::Journal,
-        base: Vec<Noted>,
+        base: Vec<VerifiedRange>,
     ) -> Result<Self, Errno> {
         let generation = journal.generation + 1;
         let (record, check) = journal::taken_over(generation, journal.check);
@@ -115,8 +115,8 @@ impl Progress {
     }
 
     /// Another writer goes on with `base` and nothing else.
-    pub(super) fn begin(&self, base: Vec<Noted>) {
-        *self.ledger() = Ledger::of(&noted::ranges(&base));
+    pub(super) fn begin(&self, base: Vec<VerifiedRange>) {
+        *self.ledger() = Ledger::of(&verified_range::ranges(&base));
         *lock(&self.known) = Known { base, hashes: None };
     }
 
@@ -126,11 +126,11 @@ impl Progress {
     }
 
     /// What is there, as far as it would be noted now.
-    pub(super) fn noted(&self) -> Vec<Noted> {
+    pub(super) fn noted(&self) -> Vec<VerifiedRange> {
         let known = lock(&self.known);
         let mut all = match &known.hashes {
             Some(hashes) => hashes.noted(),
-            None => noted::filled(&known.base, &self.ledger().ranges(journal::ENTRIES_MAX)),
+            None => verified_range::filled(&known.base, &self.ledger().ranges(journal::ENTRIES_MAX)),
         };
         // Behind the end there is nothing any more where a full disk was made room on.
         let end = self.ledger().end();
@@ -140,12 +140,12 @@ impl Progress {
     }
 
     /// Held while a write is under way: nobody takes over meanwhile.
-    pub(super) fn reign(&self) -> RwLockReadGuard<'_, Reign> {
+    pub(super) fn reign(&self) -> RwLockReadGuard<'_, Lease> {
         self.reign.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Held to take over, to name and to remove; waits for every write.
-    pub(super) fn reign_mut(&self) -> RwLockWriteGuard<'_, Reign> {
+    pub(super) fn reign_mut(&self) -> RwLockWriteGuard<'_, Lease> {
         self.reign.write().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -238,7 +238,7 @@ impl Progress {
 impl Notes {
     /// Writes a journal that says this alone, and gives it its name in one step; the sync that makes part and journal
     /// findable after a power cut is the caller's.
-    fn create(staged: &Staged, about: &About, noted: &[Noted], synced: bool) -> Result<Self, Errno> {
+    fn create(staged: &Staged, about: &JournalSubject, noted: &[VerifiedRange], synced: bool) -> Result<Self, Errno> {
         let (parent, name) = (staged.directory(), staged.names.journal.as_slice());
         let fresh = [name, b".new"].concat();
         let _ = parent.remove(&fresh);
@@ -257,7 +257,7 @@ impl Notes {
     }
 
     /// False, and nothing was written, where the file would become too long.
-    fn append(&mut self, (about, noted): (&About, &[Noted]), sealer: &Sealer, synced: bool) -> Result<bool, Errno> {
+    fn append(&mut self, (about, noted): (&JournalSubject, &[VerifiedRange]), sealer: &Sealer, synced: bool) -> Result<bool, Errno> {
         let (record, check) = journal::present(about, noted, sealer, self.check);
         if self.end + record.len() as u64 > journal::BYTES_MAX as u64 {
             return Ok(false);
@@ -278,7 +278,7 @@ fn sync(file: &OwnedFd) -> Result<(), Errno> {
 }
 
 fn write_all(file: &OwnedFd, bytes: &[u8], offset: u64) -> Result<(), Errno> {
-    use crate::store::exact::{Stuck, write_full};
+    use crate::store::io_loops::{Stuck, write_full};
     write_full(bytes, offset, |part, at| rustix::io::pwrite(file, part, at)).map_err(|stuck| match stuck {
         Stuck::Errno(errno) => errno,
         Stuck::NoProgress => Errno::IO,

@@ -3,19 +3,19 @@
 //!
 //! Directories are held for as long as the group lives, and resolved once. Must not: decide about an order, retry a sync.
 
-use super::fresh::Made;
+use super::unsynced_dirs::Made;
 use super::journal::Sealer;
-use super::named::{copy_of, must_be_base};
+use super::existing_target::{copy_of, must_be_base};
 use super::part::{Place, give_mode, give_time, stuck_words};
-use super::room::lacking;
-use super::same::stays;
+use super::preallocate::lacking;
+use super::unchanged::stays;
 use super::source::{LocalSource, version_of};
 use super::staging::{PartFile, PartNames, Staged, StagingDirectory, lock_new, no_staging};
-use super::{LocalStore, holes, must_admit, quiet};
-use crate::store::exact::{Stuck, write_full};
+use super::{LocalStore, holes, must_admit, syncfs_policy};
+use crate::store::io_loops::{Stuck, write_full};
 use crate::store::resolve::Parent;
 use crate::store::small::{Reading, SmallFile, SmallGroup, fresh_id, whole};
-use crate::store::words::{self, Verb};
+use crate::store::errors::{self, Verb};
 use crate::store::{Existing, Result, Source};
 use crate::sys;
 use rustix::fs::Mode;
@@ -96,7 +96,7 @@ impl<'s> LocalGroup<'s> {
         self.store.must_be_writable(Verb::Create, &file.target)?;
         let Some(above) = file.target.parent() else {
             let shown = self.store.shown(&file.target);
-            return Err(words::refused(ErrorKind::IsDirectory, Verb::Create, &shown, "is a directory"));
+            return Err(errors::refused(ErrorKind::IsDirectory, Verb::Create, &shown, "is a directory"));
         };
         let own = self.directory(&above, file)?;
         let mut directories = vec![own];
@@ -153,7 +153,7 @@ impl<'s> LocalGroup<'s> {
         }
         for member in self.members.iter_mut().flatten().filter(|member| member.durable) {
             if let Err(errno) = sys::begin_writing(&member.file) {
-                member.spoilt = Some(words::failed(Verb::Sync, &self.store.shown(&member.target), errno));
+                member.spoilt = Some(errors::failed(Verb::Sync, &self.store.shown(&member.target), errno));
             }
         }
     }
@@ -184,7 +184,7 @@ fn opened(store: &LocalStore, parent: &Arc<Parent>, file: &SmallFile<'_>, durabl
         return Ok(there);
     }
     let (name, shown) = (file.target.name().unwrap_or_default(), || store.shown(&file.target));
-    let failed = |errno| words::failed(Verb::Create, &shown(), errno);
+    let failed = |errno| errors::failed(Verb::Create, &shown(), errno);
     // Without a sync, what has the name is found out when this gets it.
     if durable {
         must_admit(parent, name, file.existing, &shown())?;
@@ -215,7 +215,7 @@ fn there(place: &Place, content: &[u8]) -> Result<Option<(OwnedFd, Kind)>> {
     let Some(stat) = copy_of(place, content.len() as u64)? else { return Ok(None) };
     let (file, found) = place.parent.open_regular(&place.name).map_err(|errno| {
         // It went, or became something else, between two calls.
-        words::failed(Verb::Create, &place.shown, errno)
+        errors::failed(Verb::Create, &place.shown, errno)
     })?;
     let source = Source::Local(LocalSource::new(file, place.shown.clone(), &found));
     let mut read = Reading::default();
@@ -224,7 +224,7 @@ fn there(place: &Place, content: &[u8]) -> Result<Option<(OwnedFd, Kind)>> {
         && read.content() == content;
     match source.descriptor() {
         Some(file) if same => Ok(Some((file, Kind::There(version_of(&stat).0)))),
-        _ => Err(words::target_changed(&place.shown)),
+        _ => Err(errors::target_changed(&place.shown)),
     }
 }
 
@@ -238,7 +238,7 @@ impl SmallGroup for LocalGroup<'_> {
     }
 
     fn at_once(&self) -> bool {
-        quiet::serves(self.live().map(|member| &member.file))
+        syncfs_policy::serves(self.live().map(|member| &member.file))
     }
 
     fn finish(&mut self, member: usize, file: &SmallFile<'_>) -> Result<()> {
@@ -264,7 +264,7 @@ impl SmallGroup for LocalGroup<'_> {
         let member = self.member(member)?;
         // EINTR is the one answer that says nothing about the pages.
         rustix::io::retry_on_intr(|| rustix::fs::fsync(&member.file)).map_err(|errno| {
-            let error = words::failed(Verb::Sync, &store.shown(&member.target), errno);
+            let error = errors::failed(Verb::Sync, &store.shown(&member.target), errno);
             member.spoilt = Some(error.clone());
             error
         })
@@ -274,7 +274,7 @@ impl SmallGroup for LocalGroup<'_> {
         // Any of them tells of every write that failed since it was opened, before the first byte of the group.
         let Some(any) = self.live().next() else { return Ok(()) };
         rustix::io::retry_on_intr(|| rustix::fs::syncfs(&any.file))
-            .map_err(|errno| words::failed(Verb::Sync, &self.store.shown(&any.target), errno))
+            .map_err(|errno| errors::failed(Verb::Sync, &self.store.shown(&any.target), errno))
     }
 
     fn name(&mut self, member: usize, file: &SmallFile<'_>) -> Result<()> {
@@ -294,7 +294,7 @@ impl SmallGroup for LocalGroup<'_> {
             return Err(nobody());
         };
         directory.parent.sync(&any.file).map_err(|errno| {
-            let error = words::failed(Verb::Sync, &self.store.shown(&directory.path), errno);
+            let error = errors::failed(Verb::Sync, &self.store.shown(&directory.path), errno);
             Error {
                 message: format!("{} (what was put has its name, which a power cut may take back)", error.message),
                 ..error
@@ -320,7 +320,7 @@ impl LocalMember {
             }
             stuck => stuck_words(&shown(), stuck),
         })?;
-        let failed = |errno| words::failed(Verb::Create, &shown(), errno);
+        let failed = |errno| errors::failed(Verb::Create, &shown(), errno);
         let wanted = mode(store, file);
         let unnamed = matches!(self.kind, Kind::Unnamed);
         let kept = match kept_mode == Some(wanted) {
@@ -336,13 +336,13 @@ impl LocalMember {
 
     /// Gives it its name, and says through which staging directory it went, if any.
     fn name(&mut self, store: &LocalStore, file: &SmallFile<'_>) -> Result<Option<Arc<StagingDirectory>>> {
-        let failed = |errno| words::failed(Verb::Create, &store.shown(&file.target), errno);
+        let failed = |errno| errors::failed(Verb::Create, &store.shown(&file.target), errno);
         let parent = &self.parent;
         let name = file.target.name().unwrap_or_default();
         if let Kind::There(version) = &self.kind {
             let stat = parent.look(name).map_err(failed)?;
             let same = stat.is_some_and(|stat| version_of(&stat).0 == *version);
-            return if same { Ok(None) } else { Err(words::target_changed(&store.shown(&file.target))) };
+            return if same { Ok(None) } else { Err(errors::target_changed(&store.shown(&file.target))) };
         }
         if file.base.is_some() {
             must_be_base(&place(store, parent, file), file.content.len() as u64)?;
@@ -373,7 +373,7 @@ impl LocalMember {
             named
         };
         named.map_err(|errno| match errno {
-            Errno::EXIST if nothing => words::target_changed(&store.shown(&file.target)),
+            Errno::EXIST if nothing => errors::target_changed(&store.shown(&file.target)),
             errno => failed(errno),
         })?;
         self.kind = Kind::Named;
@@ -395,7 +395,7 @@ impl LocalMember {
         };
         renamed.map_err(|errno| {
             staged.remove(false);
-            words::failed(Verb::Create, &shown(), errno)
+            errors::failed(Verb::Create, &shown(), errno)
         })?;
         self.kind = Kind::Named;
         Ok(Some(staged.directory))

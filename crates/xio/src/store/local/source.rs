@@ -1,7 +1,7 @@
 //! A regular file that is read.
 
-use crate::store::exact::read_full;
-use crate::store::words::{self, Verb};
+use crate::store::io_loops::read_full;
+use crate::store::errors::{self, Verb};
 use crate::store::{Attributes, Result, Version};
 use rustix::fs::{FileType, Stat};
 use std::os::fd::OwnedFd;
@@ -21,13 +21,13 @@ pub struct LocalSource {
 
 impl LocalSource {
     pub(in crate::store) fn new(file: OwnedFd, shown: String, stat: &Stat) -> Self {
-        let at_hand = super::room::at_hand(&file);
+        let at_hand = super::preallocate::at_hand(&file);
         Self { file, shown, opened: attributes_of(stat), at_hand }
     }
 
     pub(in crate::store) fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
         read_full(buf, offset, |part, at| rustix::io::pread(&self.file, part, at))
-            .map_err(|errno| words::failed(Verb::Read, &self.shown, errno))
+            .map_err(|errno| errors::failed(Verb::Read, &self.shown, errno))
     }
 
     pub(in crate::store) fn attributes(&self) -> &Attributes {
@@ -40,7 +40,7 @@ impl LocalSource {
 
     /// D18: size, times and identity are what they were at the open.
     pub(in crate::store) fn revalidate(&self) -> Result<()> {
-        let stat = rustix::fs::fstat(&self.file).map_err(|errno| words::failed(Verb::Read, &self.shown, errno))?;
+        let stat = rustix::fs::fstat(&self.file).map_err(|errno| errors::failed(Verb::Read, &self.shown, errno))?;
         let now = attributes_of(&stat);
         if now == self.opened {
             return Ok(());
@@ -68,7 +68,7 @@ impl LocalSource {
 
 /// What the room says about a `stat`.
 pub(in crate::store) fn attributes_of(stat: &Stat) -> Attributes {
-    let kind = words::file_kind(FileType::from_raw_mode(stat.st_mode));
+    let kind = errors::file_kind(FileType::from_raw_mode(stat.st_mode));
     Attributes {
         kind,
         // The kernel has no negative sizes; what is no regular file has no size that means anything here.

@@ -9,7 +9,7 @@ use super::journal::Sealer;
 use crate::store::resolve::leftovers::{self, Leftover};
 use crate::store::resolve::staging::{NoStaging, OpenStaging};
 use crate::store::resolve::{Parent, Root};
-use crate::store::words::{self, Verb};
+use crate::store::errors::{self, Verb};
 use rustix::fs::{FlockOperation, Mode};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
@@ -204,8 +204,8 @@ pub(super) fn lock_new(file: &OwnedFd) {
 /// Why a file for `shown` cannot be staged.
 pub(super) fn no_staging(shown: &str, why: NoStaging) -> Error {
     match why {
-        NoStaging::Errno(errno) => words::failed(Verb::Create, shown, errno),
-        NoStaging::Foreign(why) => words::refused(ErrorKind::Refused, Verb::Create, shown, &why),
+        NoStaging::Errno(errno) => errors::failed(Verb::Create, shown, errno),
+        NoStaging::Foreign(why) => errors::refused(ErrorKind::Refused, Verb::Create, shown, &why),
     }
 }
 

@@ -1,13 +1,13 @@
 //! The verbs of a tree on this machine: errors in words around the calls of `resolve`.
 
-use super::room::in_memory;
+use super::preallocate::in_memory;
 use super::source::{nanoseconds, version_of};
-use super::{LocalStore, quiet};
+use super::{LocalStore, syncfs_policy};
 use crate::store::resolve::names::{self, Held};
 use crate::store::resolve::staging::is_staging;
 use crate::store::resolve::{Blocked, Cause, Parent};
-use crate::store::tree::{Change, Cursor, Node, NodeKind, Space, Special, Take, Tree, XATTR_BYTES_MAX};
-use crate::store::words::{self, Verb};
+use crate::store::tree::{Change, Cursor, Node, NodeKind, Space, Special, ListControl, Tree, XATTR_BYTES_MAX};
+use crate::store::errors::{self, Verb};
 use crate::store::{Existing, Result};
 use rustix::fs::{FileType, Mode, Stat};
 use rustix::io::Errno;
@@ -20,11 +20,11 @@ const COUNTED_BLOCK: u64 = 512;
 
 impl LocalStore {
     fn failed(&self, verb: Verb, path: &RelPath, errno: Errno) -> Error {
-        words::failed(verb, &self.shown(path), errno)
+        errors::failed(verb, &self.shown(path), errno)
     }
 
     fn refused(&self, kind: ErrorKind, verb: Verb, path: &RelPath, because: &str) -> Error {
-        words::refused(kind, verb, &self.shown(path), because)
+        errors::refused(kind, verb, &self.shown(path), because)
     }
 
     pub(super) fn must_be_writable(&self, verb: Verb, path: &RelPath) -> Result<()> {
@@ -86,7 +86,7 @@ impl Tree for LocalStore {
         &self,
         path: &RelPath,
         cursor: &[u8],
-        take: &mut dyn FnMut(&[u8], &Node) -> Take,
+        take: &mut dyn FnMut(&[u8], &Node) -> ListControl,
     ) -> Result<Option<Cursor>> {
         let from = match cursor {
             [] => 0,
@@ -96,7 +96,7 @@ impl Tree for LocalStore {
         };
         let directory = self.root.open_directory(path).map_err(|stop| self.blocked(Verb::List, path, &stop))?;
         let next = names::list(&directory, from, &mut |name, stat| match is_staging(name, stat) {
-            true => Take::More,
+            true => ListControl::More,
             false => take(name, &node_of(stat)),
         });
         let next = next.map_err(|errno| self.failed(Verb::List, path, errno))?;
@@ -132,7 +132,7 @@ impl Tree for LocalStore {
         removed.map_err(|errno| match errno {
             Errno::NOTEMPTY | Errno::EXIST => {
                 let because = "the directory is not empty";
-                self.refused(ErrorKind::AlreadyExists, Verb::Remove, path, because).with_errno(words::number(errno))
+                self.refused(ErrorKind::AlreadyExists, Verb::Remove, path, because).with_errno(errors::number(errno))
             }
             _ => self.failed(Verb::Remove, path, errno),
         })
@@ -249,7 +249,7 @@ impl Tree for LocalStore {
         if files.iter().any(|(_, file)| in_memory(file)) {
             return Ok(Safety::Written);
         }
-        let at_once = quiet::serves(files.iter().map(|(_, file)| file));
+        let at_once = syncfs_policy::serves(files.iter().map(|(_, file)| file));
         let sync = |file: &OwnedFd| if at_once { rustix::fs::syncfs(file) } else { rustix::fs::fsync(file) };
         for (path, file) in files.iter().take(if at_once { 1 } else { files.len() }) {
             rustix::io::retry_on_intr(|| sync(file)).map_err(|errno| self.failed(Verb::Sync, path, errno))?;
@@ -279,7 +279,7 @@ impl LocalStore {
     fn in_the_way(&self, path: &RelPath, stop: &Blocked) -> Error {
         match stop.cause {
             Cause::Kind(kind) if stop.depth >= path.depth() => {
-                let (_, what) = words::kind_words(kind);
+                let (_, what) = errors::kind_words(kind);
                 self.refused(ErrorKind::AlreadyExists, Verb::Create, path, &format!("{what} is in the way"))
             }
             _ => self.blocked(Verb::Create, path, stop),
@@ -297,7 +297,7 @@ impl LocalStore {
             Errno::NOTDIR => (ErrorKind::NotDirectory, format!("'{target}' is not a directory")),
             _ => return self.failed(verb, from, errno),
         };
-        self.refused(kind, verb, from, &because).with_errno(words::number(errno))
+        self.refused(kind, verb, from, &because).with_errno(errors::number(errno))
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{MemoryStore, Node, Tree};
 use crate::store::Result;
 use crate::store::small::{SmallFile, SmallGroup};
-use crate::store::words;
+use crate::store::errors;
 use std::sync::Arc;
 use xdfs_proto::base::commit::Member;
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
@@ -63,7 +63,7 @@ impl Tree {
         if content.is_some_and(|content| of_file(&content)) {
             return Ok(true);
         }
-        Err(words::target_changed(&words::shown("", &file.target)))
+        Err(errors::target_changed(&errors::shown("", &file.target)))
     }
 }
 

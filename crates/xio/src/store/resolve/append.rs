@@ -1,7 +1,7 @@
 //! The file at whose end a log is written: named by whoever configures the server, with the kernel's usual rules.
 
 use crate::store::Result;
-use crate::store::words::{self, Verb};
+use crate::store::errors::{self, Verb};
 use rustix::fs::{FileType, Mode, OFlags};
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
@@ -9,8 +9,8 @@ use std::path::Path;
 
 /// Opens the regular file `path` for writing at its end; it is made, for its owner alone, where it is missing.
 pub fn append_named(path: &Path) -> Result<File> {
-    let shown = words::shown_bytes(path.as_os_str().as_bytes());
-    let fail = |errno| words::failed(Verb::Open, &shown, errno);
+    let shown = errors::shown_bytes(path.as_os_str().as_bytes());
+    let fail = |errno| errors::failed(Verb::Open, &shown, errno);
     // Not blocking: a FIFO of that name would wait for its reader.
     let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR).map_err(fail)?;
@@ -18,8 +18,8 @@ pub fn append_named(path: &Path) -> Result<File> {
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => Ok(File::from(file)),
         kind => {
-            let (kind, what) = words::kind_words(kind);
-            Err(words::refused(kind, Verb::Open, &shown, &format!("{what} is in the way")))
+            let (kind, what) = errors::kind_words(kind);
+            Err(errors::refused(kind, Verb::Open, &shown, &format!("{what} is in the way")))
         }
     }
 }

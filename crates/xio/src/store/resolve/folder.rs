@@ -8,7 +8,7 @@
 
 use super::Parent;
 use crate::store::Result;
-use crate::store::words::{self, Verb};
+use crate::store::errors::{self, Verb};
 use rustix::fs::{CWD, FileType, FlockOperation, Gid, Mode, OFlags, Stat, Uid};
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -79,7 +79,7 @@ impl Folder {
             match rustix::fs::mkdirat(CWD, directory, Mode::RWXU) {
                 // Somebody else was quicker.
                 Ok(()) | Err(Errno::EXIST) => {}
-                Err(errno) => return Err(words::failed(Verb::Create, &shown(directory), errno)),
+                Err(errno) => return Err(errors::failed(Verb::Create, &shown(directory), errno)),
             }
         }
         Self::held(path)
@@ -87,7 +87,7 @@ impl Folder {
 
     fn held(path: &Path) -> Result<Self> {
         let shown = shown(path);
-        let fail = |errno| words::failed(Verb::Open, &shown, errno);
+        let fail = |errno| errors::failed(Verb::Open, &shown, errno);
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = rustix::fs::open(path, flags, Mode::empty()).map_err(fail)?;
         let stat = rustix::fs::fstat(&directory).map_err(fail)?;
@@ -118,9 +118,9 @@ impl Folder {
         let file = match rustix::fs::openat(&self.directory, name, flags, Mode::empty()) {
             Ok(file) => file,
             Err(Errno::NOENT) => return Ok(None),
-            Err(errno) => return Err(words::failed(Verb::Open, &shown, errno)),
+            Err(errno) => return Err(errors::failed(Verb::Open, &shown, errno)),
         };
-        let stat = rustix::fs::fstat(&file).map_err(|errno| words::failed(Verb::Look, &shown, errno))?;
+        let stat = rustix::fs::fstat(&file).map_err(|errno| errors::failed(Verb::Look, &shown, errno))?;
         must_be_ours(&stat, &shown)?;
         whole(&file, &stat, bytes_max, secrecy, &shown).map(Some)
     }
@@ -136,7 +136,7 @@ impl Folder {
                 changed: (stat.st_ctime, stat.st_ctime_nsec),
             })),
             Err(Errno::NOENT) => Ok(None),
-            Err(errno) => Err(words::failed(Verb::Look, &self.shown_file(name), errno)),
+            Err(errno) => Err(errors::failed(Verb::Look, &self.shown_file(name), errno)),
         }
     }
 
@@ -153,7 +153,7 @@ impl Folder {
     fn write(&self, name: &str, content: &[u8], mode: u32, give_name: GiveName) -> Result<()> {
         single(name)?;
         let shown = self.shown_file(name);
-        let fail = |errno| words::failed(Verb::Write, &shown, errno);
+        let fail = |errno| errors::failed(Verb::Write, &shown, errno);
         let (file, temporary) = self.temporary(name).map_err(fail)?;
         let written = self.fill(&file, content, mode).and_then(|()| {
             give_name(&self.parent, temporary.as_bytes(), name.as_bytes())?;
@@ -228,7 +228,7 @@ impl Folder {
     pub fn lock(&self, name: &str) -> Result<FolderLock> {
         single(name)?;
         let shown = self.shown_file(name);
-        let fail = |errno| words::failed(Verb::Open, &shown, errno);
+        let fail = |errno| errors::failed(Verb::Open, &shown, errno);
         let file = self.lock_file(name).map_err(fail)?;
         let (tell, locked) = sync_channel(1);
         // The kernel's wait has no deadline of its own. A thread that never gets the lock ends with the process.
@@ -260,9 +260,9 @@ pub fn read_named(path: &Path, bytes_max: usize, secrecy: Secrecy) -> Result<Opt
     let file = match rustix::fs::open(path, flags, Mode::empty()) {
         Ok(file) => file,
         Err(Errno::NOENT) => return Ok(None),
-        Err(errno) => return Err(words::failed(Verb::Open, &shown, errno)),
+        Err(errno) => return Err(errors::failed(Verb::Open, &shown, errno)),
     };
-    let stat = rustix::fs::fstat(&file).map_err(|errno| words::failed(Verb::Look, &shown, errno))?;
+    let stat = rustix::fs::fstat(&file).map_err(|errno| errors::failed(Verb::Look, &shown, errno))?;
     if FileType::from_raw_mode(stat.st_mode) == FileType::Fifo {
         return bounded(&file, bytes_max, &shown).map(Some);
     }
@@ -279,10 +279,10 @@ pub fn leads_to(path: &Path) -> Option<PathBuf> {
 
 /// Makes the file that a person named; `AlreadyExists` where anything has that name.
 pub fn create_named(path: &Path, content: &[u8], mode: u32) -> Result<()> {
-    let not_a_file = || words::refused(ErrorKind::InvalidPath, Verb::Create, &shown(path), "it names no file");
+    let not_a_file = || errors::refused(ErrorKind::InvalidPath, Verb::Create, &shown(path), "it names no file");
     let name = path.file_name().and_then(OsStr::to_str).ok_or_else(not_a_file)?;
     let above = path.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let fail = |errno| words::failed(Verb::Open, &shown(above), errno);
+    let fail = |errno| errors::failed(Verb::Open, &shown(above), errno);
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let directory = rustix::fs::open(above, flags, Mode::empty()).map_err(fail)?;
     let parent = Parent::new(rustix::io::fcntl_dupfd_cloexec(&directory, 0).map_err(fail)?);
@@ -292,13 +292,13 @@ pub fn create_named(path: &Path, content: &[u8], mode: u32) -> Result<()> {
 }
 
 fn shown(path: &Path) -> String {
-    words::shown_bytes(path.as_os_str().as_bytes())
+    errors::shown_bytes(path.as_os_str().as_bytes())
 }
 
 /// A file's name comes from this program, not from a peer; this is the last line of defence all the same.
 fn single(name: &str) -> Result<()> {
     if matches!(name, "" | "." | "..") || name.contains(['/', '\0']) {
-        return Err(words::refused(ErrorKind::InvalidPath, Verb::Open, name, "it is no single name"));
+        return Err(errors::refused(ErrorKind::InvalidPath, Verb::Open, name, "it is no single name"));
     }
     Ok(())
 }
@@ -317,8 +317,8 @@ fn whole(file: &OwnedFd, stat: &Stat, bytes_max: usize, secrecy: Secrecy, shown:
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => {}
         kind => {
-            let (error, what) = words::kind_words(kind);
-            return Err(words::refused(error, Verb::Read, shown, &format!("it is {what}")));
+            let (error, what) = errors::kind_words(kind);
+            return Err(errors::refused(error, Verb::Read, shown, &format!("it is {what}")));
         }
     }
     match secrecy {
@@ -338,12 +338,12 @@ fn bounded(file: &OwnedFd, bytes_max: usize, shown: &str) -> Result<Vec<u8>> {
             Ok(0) => break,
             Ok(count) => filled += count,
             Err(Errno::INTR) => {}
-            Err(errno) => return Err(words::failed(Verb::Read, shown, errno)),
+            Err(errno) => return Err(errors::failed(Verb::Read, shown, errno)),
         }
     }
     if filled > bytes_max {
         let because = format!("it has more than {bytes_max} bytes");
-        return Err(words::refused(ErrorKind::LimitExceeded, Verb::Read, shown, &because));
+        return Err(errors::refused(ErrorKind::LimitExceeded, Verb::Read, shown, &because));
     }
     content.truncate(filled);
     Ok(content)

@@ -90,7 +90,7 @@ impl Root {
                 };
                 let mut inner = path.clone();
                 // Deeper than a path may be there is no target either.
-                if kind.map(super::super::words::file_kind) == Some(FileKind::Directory) && inner.push(name).is_ok() {
+                if kind.map(super::super::errors::file_kind) == Some(FileKind::Directory) && inner.push(name).is_ok() {
                     open.push(inner);
                 }
             }

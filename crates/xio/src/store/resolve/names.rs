@@ -1,7 +1,7 @@
 //! The verbs of a tree as calls on a held directory and one single component, or on a held thing itself.
 
 use super::{Blocked, Parent, Root, open_component, parent::single};
-use crate::store::tree::{Change, Special, Take};
+use crate::store::tree::{Change, Special, ListControl};
 use rustix::buffer::{SpareCapacity, spare_capacity};
 use rustix::fs::{
     AtFlags, CWD, FileType, Gid, Mode, OFlags, RawDir, SeekFrom, Stat, StatVfs, Timespec, Timestamps, UTIME_OMIT, Uid,
@@ -93,7 +93,7 @@ fn enter(at: BorrowedFd<'_>, component: &[u8], make: impl FnOnce() -> Result<(),
 pub(in crate::store) fn list(
     directory: &OwnedFd,
     from: u64,
-    take: &mut dyn FnMut(&[u8], &Stat) -> Take,
+    take: &mut dyn FnMut(&[u8], &Stat) -> ListControl,
 ) -> Result<Option<u64>, Errno> {
     if from != 0 {
         rustix::fs::seek(directory, SeekFrom::Start(from))?;
@@ -112,7 +112,7 @@ pub(in crate::store) fn list(
         let name = entry.file_name().to_bytes();
         if !matches!(name, b"." | b"..") {
             match rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
-                Ok(stat) if take(name, &stat) == Take::Stop => return Ok(Some(before)),
+                Ok(stat) if take(name, &stat) == ListControl::Stop => return Ok(Some(before)),
                 Ok(_) | Err(Errno::NOENT) => {}
                 Err(errno) => return Err(errno),
             }

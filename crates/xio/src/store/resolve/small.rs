@@ -33,7 +33,7 @@ impl Parent {
 
     /// Whether files here live in memory alone: writing them is copying, with no device behind.
     pub(in crate::store) fn in_memory(&self) -> bool {
-        super::super::local::room::in_memory(&self.directory)
+        super::super::local::preallocate::in_memory(&self.directory)
     }
 
     /// Opens for one read what was just seen to be a regular file; whether it still was one has to be looked at behind that.

@@ -7,7 +7,7 @@ use super::parent::single;
 use super::reserved::{STAGING, is_reserved};
 use super::{Blocked, Cause, Parent};
 use crate::store::small::fresh_id;
-use crate::store::words;
+use crate::store::errors;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
@@ -88,7 +88,7 @@ impl Parent {
         for name in staging_names() {
             match self.staging_named(&name) {
                 Ok(Some(open)) => return Ok(open),
-                Ok(None) => why = format!("'{}' belongs to another user", words::shown_bytes(&name)),
+                Ok(None) => why = format!("'{}' belongs to another user", errors::shown_bytes(&name)),
                 Err(NoStaging::Foreign(wrong)) => why = wrong,
                 Err(errno) => return Err(errno),
             }
@@ -146,7 +146,7 @@ impl Parent {
         if !mine {
             return Ok(Found::OtherUser);
         }
-        let (mode, name) = (stat.st_mode & 0o7777, words::shown_bytes(name));
+        let (mode, name) = (stat.st_mode & 0o7777, errors::shown_bytes(name));
         Ok(Found::Wrong(format!("'{name}' has mode {mode:04o}, so others may enter it; remove it")))
     }
 
@@ -159,8 +159,8 @@ impl Parent {
         if !is_of_this_user(&stat) {
             return Ok(Found::OtherUser);
         }
-        let (_, what) = words::kind_words(FileType::from_raw_mode(stat.st_mode));
-        Ok(Found::Wrong(format!("'{}' is {what}, not a directory; remove it", words::shown_bytes(name))))
+        let (_, what) = errors::kind_words(FileType::from_raw_mode(stat.st_mode));
+        Ok(Found::Wrong(format!("'{}' is {what}, not a directory; remove it", errors::shown_bytes(name))))
     }
 
     /// Whether the file system gives everything the same owner or mode, whoever makes it (FAT, some network file systems), so that

@@ -11,7 +11,7 @@
 use super::Root;
 use super::reserved::is_reserved;
 use crate::store::stream::{StreamSource, StreamStage};
-use crate::store::words::{self, Verb};
+use crate::store::errors::{self, Verb};
 use crate::store::{Base, Existing, FileKind, Kept, LocalStore, Result, Resume, Source, Stage, StageRequest, Store};
 use rustix::fs::{AtFlags, CWD, FileType};
 use rustix::io::Errno;
@@ -36,7 +36,7 @@ pub struct LocalPlace {
 impl LocalPlace {
     /// Finds the place of `typed`. Its directory must exist, the file need not.
     pub fn of(typed: &[u8]) -> Result<Self> {
-        let fail = |errno| words::failed(Verb::Find, &words::shown_bytes(typed), errno);
+        let fail = |errno| errors::failed(Verb::Find, &errors::shown_bytes(typed), errno);
         if typed.contains(&0) {
             return Err(refused(ErrorKind::InvalidPath, typed, "it contains a NUL byte"));
         }
@@ -89,16 +89,16 @@ impl LocalPlace {
             return Err(refused(ErrorKind::AlreadyExists, &self.typed, "it already exists"));
         }
         let stat = rustix::fs::stat(self.typed.as_slice())
-            .map_err(|errno| words::failed(Verb::Open, &words::shown_bytes(&self.typed), errno))?;
+            .map_err(|errno| errors::failed(Verb::Open, &errors::shown_bytes(&self.typed), errno))?;
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Fifo | FileType::CharacterDevice => StreamStage::open(&self.typed).map(Stage::Stream),
             // A disk would be overwritten; a socket cannot be opened.
             kind => {
-                let (kind, what) = words::kind_words(kind);
-                Err(words::refused(
+                let (kind, what) = errors::kind_words(kind);
+                Err(errors::refused(
                     kind,
                     Verb::Create,
-                    &words::shown_bytes(&self.typed),
+                    &errors::shown_bytes(&self.typed),
                     &format!("{what} is in the way"),
                 ))
             }
@@ -136,7 +136,7 @@ impl LocalPlace {
         if stat.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink) {
             let target =
                 rustix::fs::readlinkat(CWD, typed, Vec::new()).map(|text| text.into_bytes()).unwrap_or_default();
-            let because = format!("it is a symbolic link to '{}', which does not exist", words::shown_bytes(&target));
+            let because = format!("it is a symbolic link to '{}', which does not exist", errors::shown_bytes(&target));
             return Err(refused(ErrorKind::NotFound, typed, &because));
         }
         Self::in_directory(typed, None)
@@ -151,7 +151,7 @@ impl LocalPlace {
         }
         let store = store_at(if above.is_empty() { b"." } else { above }, above).map_err(|mut error| {
             if error.kind == ErrorKind::NotFound {
-                let directory = words::shown_bytes(trimmed(above));
+                let directory = errors::shown_bytes(trimmed(above));
                 error.message = refused(error.kind, path, &format!("no such directory '{directory}'")).message;
             }
             error
@@ -163,13 +163,13 @@ impl LocalPlace {
 /// The directory `path` as a store that shows `label` in front of names.
 fn store_at(path: &[u8], label: &[u8]) -> Result<LocalStore> {
     let root =
-        Root::open(path).map_err(|errno| words::failed(Verb::Find, &words::shown_bytes(trimmed(path)), errno))?;
+        Root::open(path).map_err(|errno| errors::failed(Verb::Find, &errors::shown_bytes(trimmed(path)), errno))?;
     Ok(LocalStore::of_root(root, true, &label.escape_ascii().to_string()))
 }
 
 /// Follows the links of the last component until it is none. Directories on the way are the kernel's business.
 fn follow(typed: &[u8]) -> Result<Vec<u8>> {
-    let fail = |path: &[u8], errno| words::failed(Verb::Find, &words::shown_bytes(path), errno);
+    let fail = |path: &[u8], errno| errors::failed(Verb::Find, &errors::shown_bytes(path), errno);
     let mut path = typed.to_vec();
     for _ in 0..LINKS_MAX {
         match rustix::fs::readlinkat(CWD, path.as_slice(), Vec::new()) {
@@ -202,5 +202,5 @@ fn trimmed(path: &[u8]) -> &[u8] {
 }
 
 fn refused(kind: ErrorKind, typed: &[u8], because: &str) -> xdfs_proto::base::Error {
-    words::refused(kind, Verb::Find, &words::shown_bytes(typed), because)
+    errors::refused(kind, Verb::Find, &errors::shown_bytes(typed), because)
 }

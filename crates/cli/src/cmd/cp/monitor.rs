@@ -1,0 +1,272 @@
+//! A transfer under way: progress is shown, Ctrl-C is passed on, the outcome is told.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use xdfs_client::{Error, ErrorKind, Report, Safety, Session, Staging, Target, Transfer, Verify, hexadecimal};
+use xdfs_xio::store::{Kept, Recovered, Stage};
+
+use super::failure::Failed;
+use super::retry::Backoff;
+use crate::exit::{Exit, Failure};
+use crate::output::{self, Item, Output};
+use crate::plan::{Check, Options, WhenDone};
+use crate::signal::StopFlag;
+
+/// Time between two looks at Ctrl-C and at how far it is: short for a person, long for a processor.
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Time that both sides get to agree on a cancelled transfer before this one leaves.
+const CANCEL_DEADLINE: Duration = Duration::from_secs(5);
+
+/// What became of a file that did not fail.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Outcome {
+    /// It is complete.
+    Copied(Item, output::Transfer),
+    /// Its target existed and was kept.
+    Kept(Item),
+    /// Whoever read standard output wanted no more of it.
+    NotWanted,
+}
+
+impl Outcome {
+    /// The same after so many attempts that were lost.
+    pub(super) fn after(mut self, attempts: u64) -> Self {
+        if let Self::Copied(_, transfer) = &mut self {
+            transfer.retries += attempts;
+        }
+        self
+    }
+}
+
+/// Watches transfers.
+pub(super) struct TransferMonitor<'a> {
+    output: &'a mut dyn Output,
+    stop: StopFlag,
+    /// Said once, not with every file.
+    told_join_failure: bool,
+    /// How far the present file is, over all its attempts.
+    reached: u64,
+    /// The last loss that was told: one outage is one message.
+    told_loss: bool,
+}
+
+impl<'a> TransferMonitor<'a> {
+    pub(super) fn new(output: &'a mut dyn Output, stop: StopFlag) -> Self {
+        Self { output, stop, told_join_failure: false, reached: 0, told_loss: false }
+    }
+
+    /// Tells what was found of earlier downloads, where something of it was removed.
+    pub(super) fn tell_expired(&mut self, directory: &str, found: Recovered) -> Result<(), Failure> {
+        if found.expired == 0 {
+            return Ok(());
+        }
+        let Recovered { parts, bytes, others, expired } = found;
+        self.output.expired(directory, &output::Recovered { parts, bytes, others, expired })
+    }
+
+    /// The next file.
+    pub(super) fn begin(&mut self) {
+        (self.reached, self.told_loss) = (0, false);
+    }
+
+    /// How far the present file is.
+    fn reached(&self) -> u64 {
+        self.reached
+    }
+
+    /// Tells that a file is tried again; once for each outage.
+    fn tell_again(&mut self, failed: &Failed) {
+        if !std::mem::replace(&mut self.told_loss, true) {
+            let why = failed.kind.map_or("connection lost", ErrorKind::text);
+            self.output.note(&format!("{}: {why}; trying again", failed.path));
+        }
+    }
+
+    /// Waits until what failed is worth another attempt, and tells that there is one; else the failure as it is told to a person.
+    pub(super) fn wait_for_another(&mut self, patience: &mut Backoff, mut failed: Failed) -> Result<(), Failed> {
+        let again = !self.stopped() && patience.again(&failed, self.reached());
+        if self.stopped() {
+            return Err(failed.cancelled());
+        }
+        if !again {
+            failed.failure.message.push_str(&patience.story());
+            return Err(failed);
+        }
+        self.tell_again(&failed);
+        Ok(())
+    }
+
+    /// The present tree is so far.
+    pub(super) fn reach(&mut self, reached: u64) {
+        if reached > self.reached {
+            (self.reached, self.told_loss) = (reached, false);
+        }
+    }
+
+    /// Where the news go.
+    pub(super) fn output(&mut self) -> &mut dyn Output {
+        self.output
+    }
+
+    /// Tells what a tree came to.
+    pub(super) fn tell_tree(&mut self, tree: &output::Tree) -> Result<(), Failure> {
+        self.output.tree_finished(tree)
+    }
+
+    /// Ctrl-C was pressed.
+    pub(super) fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Acquire)
+    }
+
+    /// Tells what a new session did not get.
+    pub(super) fn report_grant(&mut self, session: &Session, options: &Options) {
+        let facts = session.facts();
+        if let Some(block) = options.block.filter(|block| *block != facts.block) {
+            self.output.note(&format!("asked for blocks of {block} bytes, the server grants {}", facts.block));
+        }
+        if let Some(window) = options.window.filter(|window| u64::from(*window) != facts.window) {
+            self.output.note(&format!("asked for a window of {window} bytes, the server grants {}", facts.window));
+        }
+        if facts.channels < facts.asked {
+            let plural = if facts.channels == 1 { "" } else { "s" };
+            self.output.note(&format!(
+                "asked for {} channels, the server grants {} channel{plural}",
+                facts.asked, facts.channels
+            ));
+        }
+    }
+
+    /// Waits for a transfer's end.
+    pub(super) fn watch(
+        &mut self,
+        item: &Item,
+        session: &Session,
+        transfer: &Transfer,
+        size: &dyn Fn() -> Option<u64>,
+        options: &Options,
+    ) -> Result<Outcome, Error> {
+        self.output.begin(item);
+        let mut told = false;
+        let report = loop {
+            let outcome = transfer.wait_for(LOOK_EVERY);
+            let reached = transfer.resumed() + transfer.moved();
+            self.reach(reached);
+            if !told && transfer.resumed() > 0 {
+                told = true;
+                self.tell_resumed(item, transfer.resumed(), size());
+            }
+            if let Some(outcome) = outcome {
+                break outcome?;
+            }
+            if self.stopped() {
+                transfer.cancel();
+                let outcome = transfer.wait_for(CANCEL_DEADLINE);
+                // The receiver may have been quicker than Ctrl-C: then the file is there.
+                break outcome.unwrap_or_else(|| Err(Error::new(ErrorKind::Cancelled, "cancelled")))?;
+            }
+            self.output.progress(transfer.resumed() + transfer.moved(), size());
+        };
+        if let (Some(error), false) = (session.join_failure(), self.told_join_failure) {
+            self.told_join_failure = true;
+            let (joined, granted) = (session.joined(), session.facts().channels);
+            self.output
+                .note(&format!("{joined} of {granted} channels carried the data; the last that failed: {error}"));
+        }
+        if report.level > options.level {
+            let (asked, granted) = (options.level.name(), report.level.name());
+            self.output
+                .note(&format!("{}: asked for --protection {asked}, the server insists on {granted}", item.target));
+        }
+        if options.check == Check::Reread && report.verified < Verify::Reread {
+            self.output.note(&format!("{}: it cannot be read back; checked by the hash of what arrived", item.target));
+        }
+        if options.durability == WhenDone::DurableAsked && report.safety < Safety::Durable {
+            self.output.note(&format!("{}: written; its file system cannot promise more", item.target));
+        }
+        Ok(Outcome::Copied(item.clone(), done(&report, session, options)))
+    }
+
+    fn tell_resumed(&mut self, item: &Item, resumed: u64, size: Option<u64>) {
+        let percent = size.filter(|size| *size > 0).map_or(0, |size| u128::from(resumed) * 100 / u128::from(size));
+        self.output.note(&format!("{}: resumes at {percent} %", item.target));
+    }
+
+    /// Tells an outcome; the exit code that it stands for.
+    pub(super) fn tell(&mut self, outcome: Result<Outcome, Failed>) -> Result<Exit, Failure> {
+        match outcome {
+            Ok(Outcome::Copied(item, transfer)) => self.output.finished(&item, &transfer).map(|()| Exit::Done),
+            Ok(Outcome::Kept(item)) => self.output.kept(&item).map(|()| Exit::Done),
+            Ok(Outcome::NotWanted) => Ok(Exit::Done),
+            Err(failed) => {
+                let kind = failed.kind.unwrap_or(ErrorKind::InvalidPath);
+                self.output.failed(&failed.path, kind, &failed.failure.message)?;
+                Ok(failed.failure.exit)
+            }
+        }
+    }
+}
+
+fn done(report: &Report, session: &Session, options: &Options) -> output::Transfer {
+    let facts = session.facts();
+    let channels = report.channel_bytes.keys().copied().max().unwrap_or(0).max(facts.channels);
+    let by_channel = (1..=channels).map(|channel| report.channel_bytes.get(&channel).copied().unwrap_or(0));
+    output::Transfer {
+        bytes: report.length,
+        elapsed: Duration::try_from_secs_f64(report.seconds).unwrap_or_default(),
+        channels: facts.channels,
+        congestion: facts.congestion.clone().unwrap_or_default(),
+        level: report.level,
+        safety: report.safety,
+        resumed: report.resumed,
+        check: match report.verified {
+            Verify::Reread => Check::Reread,
+            Verify::Hash => Check::Hash,
+            // Where the server raised the level, every block had its tag after all.
+            Verify::None if report.level > options.level => Check::Wire,
+            Verify::None => options.check,
+        },
+        hash: report.hash.as_ref().map(hexadecimal),
+        retries: 0,
+        channel_bytes: by_channel.collect(),
+    }
+}
+
+/// What a download's target knows: the server has let the transfer begin, and how long the file will be.
+#[derive(Debug, Default)]
+pub(super) struct Staged {
+    began: AtomicBool,
+    /// The size, or [`NO_SIZE`].
+    size: AtomicU64,
+}
+
+/// No file is that long.
+const NO_SIZE: u64 = u64::MAX;
+
+impl Staged {
+    /// A target that `stage` prepares; `look` finds what an earlier attempt left.
+    pub(super) fn target(
+        self: &Arc<Self>,
+        look: impl FnOnce(&[u8; 16]) -> Option<Kept> + Send + 'static,
+        stage: impl FnOnce(Staging) -> Result<Stage, Error> + Send + 'static,
+    ) -> Target {
+        let staged = Arc::clone(self);
+        Target::resumable(look, move |staging| {
+            staged.size.store(staging.size.unwrap_or(NO_SIZE), Ordering::Relaxed);
+            staged.began.store(true, Ordering::Release);
+            stage(staging)
+        })
+    }
+
+    /// The server had no objection, so what fails now fails here.
+    pub(super) fn began(&self) -> bool {
+        self.began.load(Ordering::Acquire)
+    }
+
+    /// Bytes to come, once they are known.
+    pub(super) fn size(&self) -> Option<u64> {
+        let size = self.size.load(Ordering::Relaxed);
+        (self.began() && size != NO_SIZE).then_some(size)
+    }
+}

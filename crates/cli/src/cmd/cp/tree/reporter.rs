@@ -1,0 +1,82 @@
+//! What a tree tells while it is copied.
+
+use std::time::{Duration, Instant};
+
+use xdfs_client::tree::{EntryAction, Observer, Summary};
+use xdfs_client::{Error, ErrorKind};
+
+use super::super::monitor::TransferMonitor;
+use super::names::Failures;
+use crate::exit::Failure;
+use crate::plan::TreePlan;
+use crate::text::{printable, shortened};
+
+/// Time between two looks at a progress bar.
+const SHOW_EVERY: Duration = Duration::from_millis(100);
+
+/// See the module.
+pub(super) struct TreeReporter<'m, 'o> {
+    moving: &'m mut TransferMonitor<'o>,
+    failures: &'m mut Failures,
+    dry_run: bool,
+    source: &'m str,
+    target: &'m str,
+    shown: Instant,
+    /// What could not be written: the copy stops.
+    broken: Option<Failure>,
+}
+
+impl<'m, 'o> TreeReporter<'m, 'o> {
+    pub(super) fn new(
+        moving: &'m mut TransferMonitor<'o>,
+        failures: &'m mut Failures,
+        plan: &TreePlan,
+        (source, target): (&'m str, &'m str),
+    ) -> Self {
+        Self { moving, failures, dry_run: plan.dry_run, source, target, shown: Instant::now(), broken: None }
+    }
+
+    /// Fails where news could not be written.
+    pub(super) fn check(self) -> Result<(), Failure> {
+        self.broken.map_or(Ok(()), Err)
+    }
+
+    fn keep(&mut self, outcome: Result<(), Failure>) {
+        if let Err(failure) = outcome {
+            self.broken.get_or_insert(failure);
+        }
+    }
+}
+
+impl Observer for TreeReporter<'_, '_> {
+    fn done(&mut self, path: &[u8], deed: EntryAction) {
+        let told = self.moving.output().name_done(path, deed, self.dry_run);
+        self.keep(told);
+    }
+
+    fn failed(&mut self, path: &[u8], error: &Error) {
+        let name = if path.is_empty() { ".".to_owned() } else { printable(path) };
+        let kind: ErrorKind = error.kind;
+        // Messages of this machine's storage name the file already, in quotes.
+        let text = error.to_string();
+        let named = text.contains(&format!("{name}'"));
+        let start = if path.is_empty() { b".".as_slice() } else { path };
+        let message = if named { text } else { format!("{}: {text}", shortened(start)) };
+        let told = self.moving.output().failed(&name, kind, &message);
+        let listed = self.failures.add(path);
+        self.keep(told.and(listed));
+    }
+
+    fn note(&mut self, text: &str) {
+        self.moving.output().note(text);
+    }
+
+    fn should_continue(&mut self, summary: &Summary, bytes_moving: u64) -> bool {
+        self.moving.reach(summary.files + summary.directories + summary.skipped + summary.bytes + bytes_moving);
+        if self.shown.elapsed() >= SHOW_EVERY {
+            self.shown = Instant::now();
+            self.moving.output().tree_progress((self.source, self.target), summary, bytes_moving);
+        }
+        !self.moving.stopped() && self.broken.is_none()
+    }
+}

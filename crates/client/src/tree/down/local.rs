@@ -1,0 +1,280 @@
+//! What is done at home: directories, links, attributes, and what is there already.
+
+use super::links::remove_all;
+use super::{Download, Entry, Source, Task, XATTR_ROOM, known_here, parse};
+use crate::tree::state::full_directory;
+use crate::tree::compare::TargetState;
+use crate::tree::scheduler::{TreeCopy, TRIES_MAX};
+use crate::tree::directories::DirectoryId;
+use crate::tree::events::{EntryAction, Observer};
+use crate::tree::{has_mode, has_time, noted, same_time};
+use xdfs_engine::kinds;
+use xdfs_proto::base::{Error, ErrorKind, RelPath};
+use xdfs_proto::wire::path::{Attributes, FileType};
+use xdfs_xio::store::tree::{Change, Node, NodeKind, Special};
+use xdfs_xio::store::{Existing, Tree};
+
+impl Download {
+    /// Whether it had to be made.
+    pub(super) fn make_directory(&mut self, path: &[u8], source: &Source, alone: bool) -> Result<bool, Error> {
+        let at = parse(path)?;
+        if !alone {
+            match self.store.node(&at) {
+                Ok(node) if node.kind == NodeKind::Directory => return Ok(false),
+                Ok(_) if self.options.dry_run => {}
+                Ok(_) if self.options.keep_existing => {
+                    return Err(Error::new(ErrorKind::NotDirectory, "something else is there, and is to be kept"));
+                }
+                Ok(_) => self.store.remove(&at).or_else(unless_gone)?,
+                Err(error) if error.kind == ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if self.options.dry_run {
+            return Ok(true);
+        }
+        match self.store.make_directory(&at, source.mode & 0o777 | 0o700, false) {
+            // Another copy of the tree was faster.
+            Err(error) if error.kind == ErrorKind::AlreadyExists && self.is_directory(&at) => Ok(false),
+            made => made.map(|()| true),
+        }
+    }
+
+    fn is_directory(&self, at: &RelPath) -> bool {
+        self.store.node(at).is_ok_and(|node| node.kind == NodeKind::Directory) && self.store.has_name(at)
+    }
+
+    /// Whether what a name stands for is what the source has, and is called so: a file system may take two names for one.
+    pub(super) fn is_there(&self, entry: &Entry) -> bool {
+        let (Ok(at), source) = (parse(&entry.path), &entry.source) else { return false };
+        let equal = |node: Node| {
+            kinds::told(node.kind) == source.kind
+                && match node.kind {
+                    NodeKind::Regular => {
+                        let time = source.modified.is_some_and(|time| same_time(time, node.modified));
+                        node.size == source.size && time
+                    }
+                    NodeKind::Symlink => self.store.read_symlink(&at).is_ok_and(|text| text == source.text),
+                    _ => node.device == source.device,
+                }
+        };
+        self.store.node(&at).is_ok_and(equal) && self.store.has_name(&at)
+    }
+
+    /// Removes what is in the place of something that is no directory.
+    pub(super) fn clear(
+        &mut self,
+        observer: &mut dyn Observer,
+        at: &RelPath,
+        there: Option<TargetState>,
+    ) -> Result<(), Error> {
+        if self.options.dry_run {
+            return Ok(());
+        }
+        match there {
+            Some(TargetState::OtherKind) => self.store.remove(at).or_else(unless_gone),
+            Some(there) if there.is_directory() => {
+                let gone = match self.options.delete {
+                    Some(most) => {
+                        self.books.may_clear(most)?;
+                        remove_all(&self.store, at, &self.options).or_else(|error| unless_gone(error).map(|()| true))?
+                    }
+                    None => match self.store.remove_directory(at) {
+                        Err(error) if error.kind == ErrorKind::AlreadyExists => false,
+                        other => other.map(|()| true)?,
+                    },
+                };
+                if !gone {
+                    return Err(full_directory());
+                }
+                self.books.summary.deleted += 1;
+                observer.done(at.as_bytes(), EntryAction::Deleted);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes a symbolic link or special file.
+    pub(super) fn make(&self, entry: &Entry) -> Result<(), Error> {
+        let (at, source) = (parse(&entry.path)?, &entry.source);
+        let kind = match source.kind {
+            FileType::Symlink => NodeKind::Symlink,
+            kind => kinds::special(kind)
+                .ok_or_else(|| Error::new(ErrorKind::Unsupported, "the server does not say what it is"))?,
+        };
+        let make = || match kind {
+            NodeKind::Symlink => self.store.make_symlink(&at, &source.text),
+            _ => self.store.make_special(&at, &Special { kind, mode: source.mode & 0o777, device: source.device }),
+        };
+        let time = Change { modified: source.modified, ..Change::default() };
+        for _ in 1..TRIES_MAX {
+            let made = match make() {
+                Ok(()) => Ok(()),
+                Err(error) if error.kind != ErrorKind::AlreadyExists => Err(error),
+                // Another copy of the tree was faster.
+                Err(_) if self.is_there(entry) => Ok(()),
+                Err(error) if self.existing(entry) == Existing::Keep => Err(error),
+                Err(_) => {
+                    self.store.remove(&at).or_else(unless_gone)?;
+                    continue;
+                }
+            };
+            match made.and_then(|()| self.store.change(&at, &time)) {
+                Err(error) if error.kind == ErrorKind::NotFound => {}
+                done => return done,
+            }
+        }
+        make().and_then(|()| self.store.change(&at, &time))
+    }
+
+    /// What else a name gets, as far as it was asked for: owner and mode at once, extended attributes when they have come.
+    pub(super) fn add_extras(&mut self, observer: &mut dyn Observer, entry: &Entry) {
+        let keep = self.options.keep;
+        let mode = (keep.modes && entry.source.kind != FileType::Symlink).then_some(entry.source.mode);
+        let owner = entry.source.owner.filter(|_| keep.owners);
+        self.change(observer, &entry.path, owner, mode);
+        self.ask_xattrs(entry.path.clone());
+    }
+
+    /// A listing does not tell extended attributes: whoever wants them asks for those of every name.
+    pub(super) fn ask_xattrs(&mut self, path: Vec<u8>) {
+        if self.options.keep.xattrs && !self.options.dry_run {
+            self.desk.tasks.push(Task::Xattrs { path, room: XATTR_ROOM });
+        }
+    }
+
+    /// What is there gets all of its source but the content.
+    pub(super) fn give_attributes(&mut self, observer: &mut dyn Observer, entry: &Entry) {
+        if self.options.dry_run {
+            return;
+        }
+        if entry.source.kind != FileType::Regular {
+            self.set_time(observer, &entry.path, entry.source.modified);
+        }
+        self.add_extras(observer, entry);
+    }
+
+    pub(super) fn change(
+        &mut self,
+        observer: &mut dyn Observer,
+        path: &[u8],
+        owner: Option<(u32, u32)>,
+        mode: Option<u32>,
+    ) {
+        let Ok(at) = parse(path) else { return };
+        let owner = owner.map(|(user, group)| (Some(user), Some(group))).unwrap_or_default();
+        for change in [Change { owner, ..Change::default() }, Change { mode, ..Change::default() }] {
+            if change != Change::default()
+                && let Err(error) = self.store.change(&at, &change)
+            {
+                self.reduced(observer, path, &error);
+            }
+        }
+    }
+
+    /// The last that happens to a directory.
+    pub(super) fn finish(&mut self, observer: &mut dyn Observer, id: DirectoryId) {
+        let Some(directory) = self.books.directories.get(id).cloned() else { return };
+        if !self.options.dry_run && directory.touched {
+            let keep = self.options.keep;
+            let mode = (keep.modes || directory.locked || directory.mode & 0o700 != 0o700).then_some(directory.mode);
+            self.change(observer, &directory.path, directory.owner, mode);
+            self.set_time(observer, &directory.path, directory.modified);
+            let synced = parse(&directory.path).and_then(|at| match self.options.durable {
+                true => self.store.sync(&at),
+                false => Ok(()),
+            });
+            if let Err(error) = synced {
+                self.books.summary.failed += 1;
+                observer.failed(&directory.path, &error);
+            }
+        }
+        self.left(id);
+    }
+
+    pub(super) fn set_time(&mut self, observer: &mut dyn Observer, path: &[u8], modified: Option<(i64, u32)>) {
+        let change = Change { modified, ..Change::default() };
+        if modified.is_some()
+            && let Err(error) = parse(path).and_then(|at| self.store.change(&at, &change))
+        {
+            self.reduced(observer, path, &error);
+        }
+    }
+
+    pub(super) fn reduced(&mut self, observer: &mut dyn Observer, path: &[u8], error: &Error) {
+        // A file system that is read-only takes nothing else of the tree, and that is told once.
+        if error.kind == ErrorKind::ReadOnly && self.books.summary.has_made_nothing() {
+            self.books.hopeless.get_or_insert_with(|| error.clone());
+            return;
+        }
+        self.books.summary.reduced += 1;
+        if self.books.summary.reduced == 1 {
+            observer.note(&format!("{}: {error}; more of the kind is counted", noted(path)));
+        }
+    }
+
+    /// Compares what is here under a name with what the server has there; none where nothing is.
+    pub(super) fn judge(&mut self, path: &RelPath, told: &Attributes<'_>) -> Result<Option<TargetState>, Error> {
+        let node = match self.store.node(path) {
+            Ok(node) => node,
+            Err(error) if error.kind == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        Ok(Some(if node.kind == NodeKind::Directory {
+            TargetState::Directory
+        } else if self.options.checksum && self.is_unhashed(&node, told) {
+            TargetState::Unhashed
+        } else if self.options.keep_existing {
+            TargetState::Same
+        } else if self.is_same(path, &node, told) {
+            if self.has_attributes(&node, told) { TargetState::Same } else { TargetState::OtherAttributes }
+        } else if kinds::told(node.kind) == told.kind {
+            TargetState::Older
+        } else {
+            TargetState::OtherKind
+        }))
+    }
+
+    /// Whether time, mode and owner are those of the source, as far as they are kept. A regular file of another time is another.
+    fn has_attributes(&self, node: &Node, told: &Attributes<'_>) -> bool {
+        let keep = self.options.keep;
+        let owner = || told.owner.is_none_or(|numbers| known_here(numbers, told.names) == node.owner);
+        has_time(node, told) && (!keep.modes || has_mode(node, told)) && (!keep.owners || owner())
+    }
+
+    /// Whether a file is the same as far as can be told without its content.
+    fn is_unhashed(&self, node: &Node, told: &Attributes<'_>) -> bool {
+        let time = told.modified.is_some_and(|time| same_time(time, node.modified));
+        let regular = node.kind == NodeKind::Regular && told.kind == FileType::Regular;
+        regular
+            && time
+            && told.size == Some(node.size)
+            && self.has_attributes(node, told)
+            && !self.is_joined(node, told)
+    }
+
+    /// Whether a file with one name at the source has several here. Of several which ones are one file is compared later.
+    fn is_joined(&self, node: &Node, told: &Attributes<'_>) -> bool {
+        self.options.keep.links && told.links == Some(1) && node.links > 1
+    }
+
+    fn is_same(&self, path: &RelPath, node: &Node, told: &Attributes<'_>) -> bool {
+        if kinds::told(node.kind) != told.kind || self.is_joined(node, told) {
+            return false;
+        }
+        match node.kind {
+            NodeKind::Regular => {
+                let time = told.modified.is_some_and(|time| same_time(time, node.modified));
+                told.size == Some(node.size) && time && self.options.skip_same && !self.options.checksum
+            }
+            NodeKind::Symlink => self.store.read_symlink(path).is_ok_and(|text| told.target == Some(&text)),
+            _ => told.device.is_none_or(|device| device == node.device),
+        }
+    }
+}
+
+/// Somebody else removed it.
+pub(super) fn unless_gone(error: Error) -> Result<(), Error> {
+    if error.kind == ErrorKind::NotFound { Ok(()) } else { Err(error) }
+}

@@ -1,0 +1,98 @@
+//! Small files that have come, and the threads that write them: making and naming files takes longer than receiving them, and all
+//! else would wait for it. There are half as many as cores, since who names files in one directory waits for the others who do,
+//! and receiving wants a core, too.
+
+use super::{Download, Entry};
+use crate::callback::Callback;
+use crate::tree::scheduler::Job;
+use crate::tree::events::Event;
+use bytes::Bytes;
+use xdfs_engine::blocking::{self, Blocking};
+use xdfs_engine::schedule::QuotaClass;
+use xdfs_proto::base::{Error, RelPath, Safety};
+use xdfs_proto::wire::path::Attributes;
+use xdfs_xio::store::{Existing, LocalStore, SmallFile, Store};
+
+/// Most threads that write small files: a file system behind a network takes several at a time.
+const WRITERS_MAX: usize = 4;
+
+/// The threads, started when they are needed.
+pub(super) fn writers() -> Blocking {
+    Blocking::undivided((blocking::cores() / 2).clamp(1, WRITERS_MAX))
+}
+
+/// The small files of one reply.
+#[derive(Default)]
+pub(super) struct SmallWrites {
+    entries: Vec<Entry>,
+    files: Vec<File>,
+}
+
+/// What is written of one of them. The content is a slice of the reply.
+struct File {
+    target: RelPath,
+    mode: u32,
+    modified: Option<(i64, u32)>,
+    existing: Existing,
+    holes: bool,
+    content: Bytes,
+}
+
+impl SmallWrites {
+    pub(super) fn push(
+        &mut self,
+        mut entry: Entry,
+        target: RelPath,
+        told: &Attributes<'_>,
+        existing: Existing,
+        content: Bytes,
+    ) {
+        entry.source.size = content.len() as u64;
+        self.files.push(File {
+            target,
+            mode: told.mode.unwrap_or(entry.source.mode) & 0o777,
+            modified: told.modified.or(entry.source.modified),
+            existing,
+            holes: entry.source.holes,
+            content,
+        });
+        self.entries.push(entry);
+    }
+}
+
+impl<'a> From<&'a File> for SmallFile<'a> {
+    fn from(file: &'a File) -> Self {
+        Self {
+            target: file.target.clone(),
+            content: &file.content,
+            mode: file.mode,
+            modified: file.modified,
+            existing: file.existing,
+            base: None,
+            parents: false,
+            holes: file.holes,
+        }
+    }
+}
+
+fn put(store: &LocalStore, files: &[File], durable: bool) -> Vec<Result<Safety, Error>> {
+    let placed = store.put_small(&files.iter().map(SmallFile::from).collect::<Vec<_>>(), durable);
+    placed.into_iter().map(|placed| placed.map(|placed| placed.safety)).collect()
+}
+
+impl Download {
+    /// Has the small files of a reply of so many bytes written, together.
+    pub(super) fn place(&mut self, reply: usize, arrived: SmallWrites) {
+        let SmallWrites { entries, files } = arrived;
+        if entries.is_empty() {
+            return;
+        }
+        let (number, events) = (self.desk.flight.number(), self.desk.events.sender());
+        let (store, durable) = (self.store.clone(), self.options.durable);
+        let answer = Callback::new(move |outcomes| drop(events.try_send(Event::Placed(number, outcomes))));
+        let task = move || answer.complete(Ok(put(&store, &files, durable)));
+        self.desk.flight.place(reply, Job::Place(entries));
+        // A task that is not taken says so by its answer, which it drops.
+        let _ = self.writers.submit(&QuotaClass::default(), task);
+    }
+}

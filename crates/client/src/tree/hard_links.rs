@@ -1,0 +1,69 @@
+//! Hard links: which names of the source are one file, and whether they are one file at the target, too.
+
+use super::temp_list::TempList;
+use std::collections::HashMap;
+use std::hash::Hash;
+use xdfs_proto::base::Error;
+
+/// Files of several names that were met. `S` tells files of the source apart, `T` those of the target.
+#[derive(Debug)]
+pub(super) struct HardLinks<S, T> {
+    /// Where the path of the first name is, and the file of the target that it stands for where it stays.
+    firsts: HashMap<S, (u64, Option<T>)>,
+    /// Which file of the source a file of the target is: no two are the same one.
+    taken: HashMap<T, S>,
+    paths: TempList,
+}
+
+/// What becomes of a name.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum LinkDecision {
+    /// The first name of its file. It stays as it is, or is to be copied.
+    First { stays: bool },
+    /// Another name of the same file at the target, too.
+    Joined,
+    /// It becomes another name of this path.
+    Link(Vec<u8>),
+}
+
+impl<S, T> Default for HardLinks<S, T> {
+    fn default() -> Self {
+        Self { firsts: HashMap::new(), taken: HashMap::new(), paths: TempList::default() }
+    }
+}
+
+impl<S: Copy + Eq + Hash, T: Copy + Eq + Hash> HardLinks<S, T> {
+    /// Meets one name of the file `source`. `there` is the file of the target under this name, where that is equal.
+    pub(super) fn meet(&mut self, source: S, path: &[u8], there: Option<T>) -> Result<LinkDecision, Error> {
+        if let Some((place, first)) = self.firsts.get(&source) {
+            if there.is_some() && *first == there {
+                return Ok(LinkDecision::Joined);
+            }
+            return self.paths.at(*place).map(|(first, _)| LinkDecision::Link(first));
+        }
+        let kept = there.filter(|there| *self.taken.entry(*there).or_insert(source) == source);
+        let place = self.paths.push(path, b"")?;
+        self.firsts.insert(source, (place, kept));
+        Ok(LinkDecision::First { stays: kept.is_some() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_joined_where_they_are_one_file_on_both_sides_and_no_two_files_become_one() {
+        let mut partners = HardLinks::<u8, char>::default();
+        let mut meet = |source, path: &str, there| partners.meet(source, path.as_bytes(), there).unwrap();
+        let link = |path: &str| LinkDecision::Link(path.as_bytes().to_vec());
+        assert_eq!(meet(1, "a", Some('x')), LinkDecision::First { stays: true });
+        assert_eq!(meet(1, "b", Some('x')), LinkDecision::Joined);
+        assert_eq!(meet(1, "c", Some('y')), link("a"), "another file");
+        assert_eq!(meet(1, "d", None), link("a"), "not there, or not equal");
+        assert_eq!(meet(2, "e", Some('x')), LinkDecision::First { stays: false }, "it is the first file");
+        assert_eq!(meet(2, "f", Some('x')), link("e"));
+        assert_eq!(meet(3, "g", None), LinkDecision::First { stays: false });
+        assert_eq!(meet(3, "h", Some('z')), link("g"), "the first one is made anew");
+    }
+}

@@ -1,0 +1,326 @@
+//! What is under way: batches of calls, transfers, and small files that are being written here, within the bounds that a session
+//! has; and the batch that is being filled.
+
+use super::events::Event;
+use crate::session::Session;
+use crate::callback::Callback;
+use crate::transfer::Transfer;
+use std::collections::BTreeMap;
+use std::sync::mpsc::SyncSender;
+use std::time::{Duration, Instant};
+use xdfs_proto::base::Error;
+use xdfs_proto::limits;
+use xdfs_proto::wire::path::{Batch, BatchWriter, Call, REPLY_BYTES, REPLY_CALL_BYTES};
+
+/// Operations of one copy at a time: others of the session have their share (P-20).
+const OPERATIONS_MAX: usize = 120;
+/// Transfers of one copy at a time: what hides the round trips of files that take less than one.
+const TRANSFERS_FAR: usize = 96;
+/// The same where there is next to no round trip to hide: every operation of a session costs both ends a look at each turn.
+const TRANSFERS_NEAR: usize = 16;
+/// The quickest answer says which of them it is.
+const NEAR: Duration = Duration::from_millis(4);
+/// Batches at a time.
+const BATCHES_MAX: usize = 32;
+/// Calls in a batch: files that become durable together.
+pub(super) const CALLS_MAX: usize = 64;
+
+/// One thing under way.
+#[derive(Debug)]
+struct Request<J> {
+    job: J,
+    kind: Kind,
+    room: usize,
+    content: usize,
+}
+
+#[derive(Debug)]
+enum Kind {
+    /// A batch that went at this time.
+    Calls(Instant),
+    /// A transfer that began at this time.
+    Transfer(Instant, Transfer),
+    /// Files that are being written here.
+    Place,
+}
+
+/// See the module. `J` is what has to be known when the answer comes, and when none comes.
+#[derive(Debug)]
+pub(super) struct InFlight<J> {
+    all: BTreeMap<u64, Request<J>>,
+    next: u64,
+    rooms: usize,
+    content: usize,
+    transfers: usize,
+    places: usize,
+    /// How long the quickest answer took.
+    quickest: Duration,
+    /// Things under way at a time, as far as both sides may open files.
+    most: usize,
+    /// What has come to its end since `most` was changed.
+    ended: usize,
+}
+
+impl<J> Default for InFlight<J> {
+    fn default() -> Self {
+        Self {
+            all: BTreeMap::new(),
+            next: 0,
+            rooms: 0,
+            content: 0,
+            transfers: 0,
+            places: 0,
+            quickest: Duration::MAX,
+            most: OPERATIONS_MAX,
+            ended: 0,
+        }
+    }
+}
+
+impl<J> InFlight<J> {
+    pub(super) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// Whether a batch with such a reply may go.
+    pub(super) fn has_room(&self, room: usize) -> bool {
+        self.all.len() < self.most
+            && self.all.len() - self.transfers < BATCHES_MAX
+            // Else the session would have this thread wait (P-71).
+            && self.rooms + room + self.content + limits::CALL_BYTES_MAX <= limits::CALL_ROOM_MAX
+    }
+
+    /// Whether a batch is under way.
+    pub(super) fn has_calls(&self) -> bool {
+        self.all.len() > self.transfers + self.places
+    }
+
+    /// Whether files are being written here.
+    pub(super) fn places(&self) -> bool {
+        self.places > 0
+    }
+
+    /// Whether transfers are under way.
+    pub(super) fn transfers_are_under_way(&self) -> bool {
+        self.transfers > 0
+    }
+
+    /// Whether a transfer may go.
+    pub(super) fn has_transfer(&self) -> bool {
+        let most = if self.quickest < NEAR { TRANSFERS_NEAR } else { TRANSFERS_FAR };
+        self.all.len() < self.most && self.transfers < most
+    }
+
+    /// Something was refused since too many files are open: less goes on at a time from now on. False where nothing else is under
+    /// way that could close some.
+    pub(super) fn descriptors_are_scarce(&mut self) -> bool {
+        (self.most, self.ended) = ((self.all.len() / 2).max(1), 0);
+        !self.all.is_empty()
+    }
+
+    /// One more may go each time that as many as may have ended without a refusal.
+    fn ended_well(&mut self) {
+        self.ended += 1;
+        if self.ended >= self.most && self.most < OPERATIONS_MAX {
+            (self.most, self.ended) = (self.most + 1, 0);
+        }
+    }
+
+    /// Sends a batch.
+    pub(super) fn call(
+        &mut self,
+        session: &Session,
+        events: SyncSender<Event>,
+        payload: Vec<u8>,
+        room: usize,
+        job: J,
+    ) -> Result<(), (J, Error)> {
+        let (number, content) = (self.next, payload.len());
+        let answer = Callback::new(move |reply| drop(events.try_send(Event::Reply(number, reply))));
+        if let Err(error) = session.send_calls(payload, room, answer) {
+            return Err((job, error));
+        }
+        self.enter(Request { job, kind: Kind::Calls(Instant::now()), room, content });
+        Ok(())
+    }
+
+    /// The number under which a transfer, or what is written here, is to answer.
+    pub(super) fn number(&self) -> u64 {
+        self.next
+    }
+
+    /// A transfer was begun under [`Self::number`].
+    pub(super) fn moves(&mut self, transfer: Transfer, job: J) {
+        self.transfers += 1;
+        self.enter(Request { job, kind: Kind::Transfer(Instant::now(), transfer), room: 0, content: 0 });
+    }
+
+    /// Files of a reply of `room` bytes are being written here, to answer under [`Self::number`]: the reply keeps its room.
+    pub(super) fn place(&mut self, room: usize, job: J) {
+        self.places += 1;
+        self.enter(Request { job, kind: Kind::Place, room, content: 0 });
+    }
+
+    fn enter(&mut self, flying: Request<J>) {
+        self.rooms += flying.room;
+        self.content += flying.content;
+        self.all.insert(self.next, flying);
+        self.next += 1;
+    }
+
+    /// What an answer belongs to.
+    pub(super) fn take(&mut self, number: u64) -> Option<J> {
+        let flying = self.all.remove(&number)?;
+        self.ended_well();
+        self.rooms -= flying.room;
+        self.content -= flying.content;
+        match flying.kind {
+            Kind::Calls(began) => self.quickest = self.quickest.min(began.elapsed()),
+            Kind::Transfer(began, _) => {
+                self.transfers -= 1;
+                self.quickest = self.quickest.min(began.elapsed());
+            }
+            Kind::Place => self.places -= 1,
+        }
+        Some(flying.job)
+    }
+
+    /// Everything that was not answered; nothing is under way then.
+    pub(super) fn give_up(&mut self) -> Vec<J> {
+        (self.rooms, self.content, self.transfers, self.places) = (0, 0, 0, 0);
+        std::mem::take(&mut self.all).into_values().map(|flying| flying.job).collect()
+    }
+
+    /// Has every transfer cancelled.
+    pub(super) fn cancel(&self) {
+        self.transfers().for_each(Transfer::cancel);
+    }
+
+    /// Bytes that the transfers under way have moved.
+    pub(super) fn moving(&self) -> u64 {
+        self.transfers().map(Transfer::moved).sum()
+    }
+
+    fn transfers(&self) -> impl Iterator<Item = &Transfer> {
+        self.all.values().filter_map(|flying| match &flying.kind {
+            Kind::Transfer(_, transfer) => Some(transfer),
+            Kind::Calls(_) | Kind::Place => None,
+        })
+    }
+}
+
+/// A batch that is being filled, with what has to be known about each of its calls.
+#[derive(Debug)]
+pub(super) struct BatchBuilder<I> {
+    calls: BatchWriter,
+    items: Vec<I>,
+    /// Bytes that the results may take, besides what every result takes.
+    room: usize,
+    /// The result of the last call takes what room there is: a server fills a page to the end of the reply but for
+    /// [`REPLY_CALL_BYTES`] of each later call, and those would find no room.
+    closed: bool,
+}
+
+/// Bytes of a call's numbers beside its paths and content, and of a batch's head: more than they ever are.
+const CALL_OVERHEAD: usize = 128;
+
+impl<I> Default for BatchBuilder<I> {
+    fn default() -> Self {
+        Self { calls: BatchWriter::default(), items: Vec::new(), room: 0, closed: false }
+    }
+}
+
+/// A batch that is ready to go.
+#[derive(Debug)]
+pub(super) struct PendingBatch<I> {
+    pub(super) payload: Vec<u8>,
+    pub(super) codes: Vec<u64>,
+    pub(super) items: Vec<I>,
+    pub(super) room: usize,
+}
+
+impl<I> BatchBuilder<I> {
+    pub(super) fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// Whether calls with so many bytes of paths and content, and so many bytes of results, still fit.
+    pub(super) fn fits(&self, calls: usize, bytes: usize, room: usize, most: usize) -> bool {
+        let count = self.items.len() + calls;
+        !self.closed
+            && count <= CALLS_MAX
+            && self.calls.bytes() + bytes + (calls + 1) * CALL_OVERHEAD <= most
+            && REPLY_BYTES + count * REPLY_CALL_BYTES + self.room + room <= most
+    }
+
+    /// Appends a call, with the room of its longest result.
+    pub(super) fn push(&mut self, call: &Call<'_>, item: I) {
+        self.calls.push(call);
+        self.room += call.room();
+        self.items.push(item);
+    }
+
+    /// Appends a call whose result has no bound of its own, with `room` bytes for it: nothing else joins the batch.
+    pub(super) fn push_last(&mut self, call: &Call<'_>, room: usize, item: I) {
+        self.push(call, item);
+        self.room += room;
+        self.closed = true;
+    }
+
+    /// Longest reply that it asks for.
+    pub(super) fn room(&self) -> usize {
+        REPLY_BYTES + self.items.len() * REPLY_CALL_BYTES + self.room
+    }
+
+    /// The batch as it is, and an empty one in its place.
+    pub(super) fn take(&mut self, base: &[u8], durable: bool) -> PendingBatch<I> {
+        let room = self.room();
+        let Self { calls, items, .. } = std::mem::take(self);
+        // A repetition in another session does no harm: every call here says how things are to be in the end.
+        let batch = Batch { durable, room: u32::try_from(room).unwrap_or(u32::MAX), base, ..Batch::default() };
+        PendingBatch { payload: calls.finish(&batch), codes: calls.codes().to_vec(), items, room }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use xdfs_proto::base::Safety;
+    use xdfs_proto::wire::path::{Answer, Attributes, Entry, FileType, Reply, ReplyWriter, Wanted};
+
+    const MOST: usize = limits::CALL_BYTES_MAX;
+
+    /// A server may fill a page up to what every later call has by right, and nothing more.
+    #[test]
+    fn nothing_joins_a_batch_behind_a_page_and_what_is_before_it_keeps_its_room() {
+        let wanted = Wanted::MODE.and(Wanted::SIZE).and(Wanted::MODIFIED);
+        let content = vec![7; 40 << 10];
+        let mut filling = BatchBuilder::default();
+        for number in 0..3 {
+            filling.push(&Call::Get { path: b"f", wanted, most: content.len() as u32 }, number);
+        }
+        assert!(filling.fits(1, 1, 0, MOST));
+        filling.push_last(&Call::List { path: b"", wanted, cursor: b"" }, 64 << 10, 3);
+        assert!(!filling.fits(1, 1, 0, MOST), "a page is the last of its batch");
+        let filled = filling.take(b"base", false);
+        assert!(filling.fits(1, 1, 0, MOST));
+
+        let mut writer = ReplyWriter::new(filled.codes.len(), filled.room).unwrap();
+        let attributes = Attributes {
+            mode: Some(0o7777),
+            size: Some(u64::MAX >> 2),
+            modified: Some((1 << 60, 999_999_999)),
+            ..Attributes::of(FileType::Regular)
+        };
+        for _ in 0..3 {
+            writer.answer(&Answer::File { attributes, content: &content });
+        }
+        let mut page = writer.listing();
+        while page.push(&Entry { name: &[b'n'; 150], attributes }) {}
+        page.finish(false, b"more");
+        let payload = writer.finish(Safety::Written);
+        assert!(payload.len() <= filled.room);
+        let reply = Reply::decode(&payload, &filled.codes).unwrap();
+        assert!(reply.outcomes.iter().all(Result::is_ok), "each has room");
+    }
+}

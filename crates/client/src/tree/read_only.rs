@@ -1,0 +1,121 @@
+//! Directories of the target that take nothing: that is told once, and not once for each name in them.
+
+use super::state::{TreeState, is_in_the_way};
+use super::directories::DirectoryId;
+use super::events::Observer;
+use xdfs_proto::base::{Error, ErrorKind};
+
+/// Linux's numbers of "permission denied" and "read-only file system". The system says of a single name that may not be changed
+/// EPERM.
+pub(super) const EACCES: u16 = 13;
+const EROFS: u16 = 30;
+
+/// Whether an error about a new name says that its directory takes none.
+pub(super) fn closes(error: &Error) -> bool {
+    matches!((error.kind, error.errno), (ErrorKind::PermissionDenied, EACCES) | (ErrorKind::ReadOnly, EROFS))
+}
+
+impl TreeState {
+    /// A name could not be made in a directory of the target. Where the top takes nothing the copy is over.
+    pub(super) fn refused(&mut self, observer: &mut dyn Observer, id: DirectoryId, path: &[u8], error: &Error) {
+        self.summary.failed += 1;
+        // A read-only file system says no more of the source than a name that is taken.
+        self.in_the_way += u64::from(is_in_the_way(error.kind) || closes(error));
+        let Some(directory) = self.directories.get(id).filter(|_| !self.directories.takes_nothing(id)) else { return };
+        if !closes(error) {
+            return observer.failed(path, error);
+        }
+        // A file system may be mounted read-only below a target that takes names: then something has been made before, as a rule.
+        let all_read_only = error.errno == EROFS && self.summary.has_made_nothing();
+        if directory.parent.is_none() || all_read_only {
+            self.hopeless.get_or_insert_with(|| error.clone());
+        } else {
+            let text = format!("{}; no name in it was copied that is not there", error.message);
+            observer.failed(&directory.path, &Error { message: text, ..error.clone() });
+        }
+        if let Some(directory) = self.directories.get_mut(id) {
+            directory.closed = true;
+        }
+    }
+
+    /// A directory could not be made: what is in it is not tried.
+    pub(super) fn not_made(&mut self, observer: &mut dyn Observer, id: DirectoryId, error: &Error) {
+        let Some(directory) = self.directories.get_mut(id) else { return };
+        directory.lost = true;
+        let (path, parent) = (directory.path.clone(), directory.parent);
+        match parent {
+            Some(parent) => self.refused(observer, parent, &path, error),
+            None => drop(self.hopeless.get_or_insert_with(|| error.clone())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::directories::Directory;
+    use crate::tree::{EntryAction, Summary};
+
+    #[derive(Default)]
+    struct Heard(Vec<String>);
+
+    impl Observer for Heard {
+        fn done(&mut self, _: &[u8], _: EntryAction) {}
+
+        fn failed(&mut self, path: &[u8], _: &Error) {
+            self.0.push(String::from_utf8_lossy(path).into_owned());
+        }
+
+        fn note(&mut self, _: &str) {}
+
+        fn should_continue(&mut self, _: &Summary, _: u64) -> bool {
+            true
+        }
+    }
+
+    fn error(kind: ErrorKind, errno: u16) -> Error {
+        Error::new(kind, "no").with_errno(errno)
+    }
+
+    #[test]
+    fn a_directory_that_takes_nothing_is_told_once_and_the_top_ends_it_all() {
+        let (mut books, mut heard) = (TreeState::default(), Heard::default());
+        let directory = |path: &str, parent| Directory::new(path.as_bytes().to_vec(), parent, 0o755, None);
+        let top = books.directories.enter(directory("", None));
+        let inner = books.directories.enter(directory("a", Some(top)));
+        let below = books.directories.enter(directory("a/b", Some(inner)));
+        let innermost = books.directories.enter(directory("a/b/c", Some(below)));
+        let (denied, read_only) = (error(ErrorKind::PermissionDenied, EACCES), error(ErrorKind::ReadOnly, EROFS));
+        // One name that may not be changed says nothing of the others.
+        books.refused(&mut heard, inner, b"a/immutable", &error(ErrorKind::PermissionDenied, 1));
+        for name in ["a/f", "a/g", "a/h"] {
+            books.refused(&mut heard, inner, name.as_bytes(), &denied);
+        }
+        assert_eq!(heard.0, ["a/immutable", "a"]);
+        assert!(books.directories.takes_nothing(inner) && !books.directories.takes_nothing(below));
+        // What is there may take names all the same; where it could not be made nothing below it is tried.
+        books.not_made(&mut heard, below, &denied);
+        books.refused(&mut heard, innermost, b"a/b/c/f", &error(ErrorKind::NotFound, 2));
+        assert_eq!(heard.0.len(), 2);
+        assert!(books.directories.is_lost(innermost) && !books.directories.is_lost(inner));
+        assert_eq!((books.summary.failed, books.hopeless.clone()), (6, None));
+        books.refused(&mut heard, top, b"x", &denied);
+        assert_eq!((heard.0.len(), books.hopeless.take()), (2, Some(denied)));
+        let mounted = books.directories.enter(directory("m", Some(top)));
+        books.summary.files = 1;
+        books.refused(&mut heard, mounted, b"m/x", &read_only);
+        assert_eq!((heard.0.len(), books.hopeless.clone()), (3, None));
+        let other = books.directories.enter(directory("n", Some(top)));
+        books.summary.files = 0;
+        books.refused(&mut heard, other, b"n/x", &read_only);
+        assert_eq!((heard.0.len(), books.hopeless.clone()), (3, Some(read_only)));
+    }
+
+    #[test]
+    fn a_list_that_cannot_be_read_back_is_a_failure_and_keeps_what_is_to_be_deleted() {
+        let (mut books, mut heard) = (TreeState::default(), Heard::default());
+        assert_eq!((books.read_back(&mut heard, Ok(7)), books.keeps_surplus(1, 1)), (Some(7), None));
+        assert_eq!(books.read_back::<u8>(&mut heard, Err(error(ErrorKind::Storage, 5))), None);
+        assert_eq!((books.summary.failed, books.keeps_surplus(1, 1).is_some()), (1, true));
+    }
+}

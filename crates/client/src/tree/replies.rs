@@ -1,0 +1,174 @@
+//! What becomes of answers: to batches, of transfers, of small files that were written here.
+
+use super::scheduler::{TreeCopy, Flow, StopReason, Job, Named, CallResult};
+use super::events::{Event, Observer};
+use crate::calls::in_full;
+use bytes::Bytes;
+use xdfs_proto::base::{Error, ErrorKind, Safety};
+use xdfs_proto::wire::path::{Answer, Failure, Outcome, Reply};
+use xdfs_xio::store::descriptors::are_scarce;
+
+pub(super) fn hear<C: TreeCopy>(course: &mut C, observer: &mut dyn Observer, event: Event) -> Flow<()> {
+    match event {
+        Event::Reply(number, reply) => match course.desk().flight.take(number) {
+            Some(Job::Batch { codes, tasks }) => replied(course, observer, &codes, tasks, reply),
+            _ => Ok(()),
+        },
+        Event::Placed(number, outcomes) => {
+            placed(course, observer, number, outcomes);
+            Ok(())
+        }
+        Event::Report(number, report) => match (course.desk().flight.take(number), report) {
+            // Another copy sends or writes the same file: then each does for itself.
+            (Some(Job::Transfer(large)), Err(error)) if is_contended(&error) && large.tries() == 0 => {
+                let task = course.contended(large.tried());
+                course.desk().tasks.push(task);
+                Ok(())
+            }
+            (Some(Job::Transfer(large)), Err(error)) if passes(&error) => {
+                let task = course.large_again(large);
+                course.desk().tasks.push(task);
+                Err(StopReason::Lost(error))
+            }
+            (Some(Job::Transfer(large)), Err(error)) if are_scarce(&error) => {
+                course.desk().large.push_back(large);
+                wait_for_descriptors(course, error)
+            }
+            (Some(Job::Transfer(_)), Err(error)) if is_for_all(error.kind, error.errno) => Err(StopReason::Hopeless(error)),
+            (Some(Job::Transfer(large)), report) => {
+                course.moved(observer, large, report);
+                Ok(())
+            }
+            _ => Ok(()),
+        },
+    }
+}
+
+pub(super) fn placed<C: TreeCopy>(
+    course: &mut C,
+    observer: &mut dyn Observer,
+    number: u64,
+    outcomes: Result<Vec<Result<Safety, Error>>, Error>,
+) {
+    let Some(Job::Place(files)) = course.desk().flight.take(number) else { return };
+    let nobody_said =
+        || Error::new(ErrorKind::Storage, "the thread that was to write it failed, or could not be started");
+    let mut outcomes = outcomes.unwrap_or_default().into_iter();
+    for file in files {
+        match outcomes.next().unwrap_or_else(|| Err(nobody_said())) {
+            Err(error) if are_scarce(&error) && course.desk().flight.descriptors_are_scarce() => {
+                let task = course.large_again(file);
+                course.desk().tasks.push(task);
+            }
+            outcome => course.placed(observer, file, outcome),
+        }
+    }
+}
+
+fn replied<C: TreeCopy>(
+    course: &mut C,
+    observer: &mut dyn Observer,
+    codes: &[u64],
+    tasks: Vec<C::Task>,
+    reply: Result<Bytes, Error>,
+) -> Flow<()> {
+    let lost = match reply {
+        Ok(payload) => match Reply::decode(&payload, codes) {
+            Ok(reply) if reply.outcomes.iter().any(refuses_all) => {
+                return Err(StopReason::Hopeless(Error::new(ErrorKind::ReadOnly, "the export is read-only")));
+            }
+            Ok(reply) => {
+                let safety = reply.safety;
+                let told: Vec<_> =
+                    reply.outcomes.into_iter().map(|outcome| CallResult { outcome: in_words(outcome), safety }).collect();
+                let (tasks, told) = without_scarce(course, tasks, told)?;
+                course.answered(observer, &payload, tasks, told);
+                return Ok(());
+            }
+            Err(error) => Error::new(ErrorKind::Protocol, format!("the server's reply makes no sense: {error}")),
+        },
+        Err(error) if passes(&error) => error,
+        Err(error) => {
+            let told = tasks.iter().map(|_| CallResult { outcome: Err(error.clone()), safety: Safety::Written }).collect();
+            course.answered(observer, &Bytes::new(), tasks, told);
+            return Ok(());
+        }
+    };
+    let again: Vec<_> = tasks.into_iter().rev().map(|task| course.again(task)).collect();
+    course.desk().tasks.extend(again);
+    Err(StopReason::Lost(lost))
+}
+
+/// Takes what failed since the server had too many files open out of a reply, and has it done again.
+fn without_scarce<'a, C: TreeCopy>(
+    course: &mut C,
+    tasks: Vec<C::Task>,
+    told: Vec<CallResult<'a>>,
+) -> Flow<(Vec<C::Task>, Vec<CallResult<'a>>)> {
+    let Some(why) = told.iter().filter_map(|told| told.outcome.as_ref().err()).find(|error| are_scarce(error)) else {
+        return Ok((tasks, told));
+    };
+    let why = why.clone();
+    let (mut again, mut kept, mut answers) = (Vec::new(), Vec::new(), Vec::new());
+    for (task, told) in tasks.into_iter().zip(told) {
+        // What failed behind it in the batch may have failed by that.
+        if told.outcome.is_err() && course.stands_alone(&task) {
+            again.push(course.again(task));
+        } else {
+            kept.push(task);
+            answers.push(told);
+        }
+    }
+    course.desk().tasks.extend(again.into_iter().rev());
+    wait_for_descriptors(course, why)?;
+    Ok((kept, answers))
+}
+
+/// Too many files are open: what was refused is tried again when something else has ended. Where nothing else is under way the limit
+/// is too low for anything.
+pub(super) fn wait_for_descriptors<C: TreeCopy>(course: &mut C, error: Error) -> Flow<()> {
+    if course.desk().flight.descriptors_are_scarce() { Ok(()) } else { Err(StopReason::Hopeless(error)) }
+}
+
+/// What a transfer says that met another one of the same file.
+fn is_contended(error: &Error) -> bool {
+    error.kind == ErrorKind::Superseded || is_busy(error)
+}
+
+/// What passes by itself: another session takes it up.
+fn passes(error: &Error) -> bool {
+    matches!(error.kind, ErrorKind::ConnectionLost | ErrorKind::TimedOut | ErrorKind::Draining) || is_busy(error)
+}
+
+/// What xdfs has no room for now, or another copy has. What the system says of a file in use is about that name.
+fn is_busy(error: &Error) -> bool {
+    error.kind == ErrorKind::Busy && error.errno == 0
+}
+
+/// What an export says of itself, and no file system of a part of it: it holds for every name.
+fn is_for_all(kind: ErrorKind, errno: u16) -> bool {
+    kind == ErrorKind::ReadOnly && errno == 0
+}
+
+fn refuses_all(outcome: &Outcome<'_>) -> bool {
+    outcome.as_ref().is_err_and(|failure| is_for_all(failure.kind, failure.errno))
+}
+
+/// A result with words: on the wire it has none.
+fn in_words(outcome: Outcome<'_>) -> Result<Answer<'_>, Error> {
+    outcome.map_err(|Failure { kind, errno }| Error::new(kind, in_full(kind).to_owned()).with_errno(errno))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_in_use_is_no_lost_session() {
+        let text_file_busy = 26;
+        for (errno, waits) in [(0, true), (text_file_busy, false)] {
+            let error = Error::new(ErrorKind::Busy, "busy").with_errno(errno);
+            assert_eq!((is_contended(&error), passes(&error)), (waits, waits));
+        }
+    }
+}

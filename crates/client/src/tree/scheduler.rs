@@ -1,0 +1,412 @@
+//! What both directions of a tree have in common: tasks, the batch that is being filled, what is under way, and the loop around them.
+
+use super::state::TreeState;
+use super::directories::DirectoryId;
+use super::events::{EntryAction, Event, Events, Observer};
+use super::replies::{hear, placed};
+use super::in_flight::{BatchBuilder, InFlight};
+use super::{Ended, Summary};
+use crate::session::Session;
+use bytes::Bytes;
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+use xdfs_proto::base::{Error, ErrorKind, Safety};
+use xdfs_proto::wire::path::{Answer, Call};
+
+/// Large files that wait for their turn, while small ones go on.
+const LARGE_WAITING_MAX: usize = 512;
+
+/// So long a copy that is stopped waits for its transfers to end in order.
+const CANCEL_WAIT: Duration = Duration::from_secs(5);
+/// So long a copy that ends early waits for what is being written here.
+const PLACE_WAIT: Duration = Duration::from_secs(30);
+
+/// Larger files are transfers of their own. Up to here the copies that a call makes of its content cost less than a transfer does.
+const SMALL_BYTES_MAX: usize = 96 << 10;
+
+/// Bytes of a page of a listing, beside those of its names: enough for thousands of entries.
+pub(super) const LIST_ROOM: usize = 128 << 10;
+
+/// Bytes of calls for extended attributes and the like that go in the batch of their file; more of them follow it.
+pub(super) const EXTRAS_BYTES_MAX: usize = 8 << 10;
+
+/// Why a name that is longer than a session's records can carry is not copied.
+pub(super) fn too_long() -> Error {
+    let text = "its path is too long for the blocks of this session; ask for fewer channels, or larger blocks";
+    Error::new(ErrorKind::LimitExceeded, text)
+}
+
+/// Whether a task could be taken on.
+pub(super) enum Turn<T> {
+    Taken,
+    /// Something has to be answered first.
+    Later(T),
+}
+
+/// Why a run stops before its end.
+pub(super) enum StopReason {
+    Stopped,
+    Lost(Error),
+    /// Nothing else of the tree can succeed either.
+    Hopeless(Error),
+}
+
+pub(super) type Flow<T> = Result<T, StopReason>;
+
+/// What an answer belongs to: tasks, one for each call of a batch, a large file, or small files that are being written here.
+#[derive(Debug)]
+pub(super) enum Job<T, L> {
+    Batch { codes: Vec<u64>, tasks: Vec<T> },
+    Transfer(L),
+    Place(Vec<L>),
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Scheduler<T, L> {
+    /// `EXPORT/path` of the top.
+    pub(super) base: Vec<u8>,
+    durable: bool,
+    /// The next one is the last.
+    pub(super) tasks: Vec<T>,
+    /// Large files that wait for a place among the transfers.
+    pub(super) large: VecDeque<L>,
+    pub(super) filling: BatchBuilder<T>,
+    pub(super) flight: InFlight<Job<T, L>>,
+    pub(super) events: Events,
+    /// Batches that were sent.
+    pub(super) sent: u64,
+    /// Why nothing more can be sent over this session. It is kept here, so that who asks for something never loses the task over
+    /// it: it is told as something that comes later.
+    lost: Option<Error>,
+}
+
+/// A name that is no directory.
+pub(super) trait Named {
+    /// In which it lies.
+    fn directory(&self) -> DirectoryId;
+
+    /// Below the top of the tree.
+    fn path(&self) -> &[u8];
+
+    /// How often it met another copy of the same name.
+    fn tries(&self) -> u8;
+
+    /// The same, once more.
+    fn tried(self) -> Self;
+}
+
+/// So often a name is tried that others make and remove at the same time.
+pub(super) const TRIES_MAX: u8 = 8;
+
+/// One direction.
+pub(super) trait TreeCopy {
+    type Task;
+    type Large: Named;
+
+    fn books(&mut self) -> &mut TreeState;
+
+    /// The task that ends a directory.
+    fn finish_of(id: DirectoryId) -> Self::Task;
+
+    /// A name is settled.
+    fn done(&mut self, observer: &mut dyn Observer, entry: &Self::Large, deed: EntryAction) {
+        self.books().summary.count(deed);
+        observer.done(entry.path(), deed);
+        self.settle(entry.directory());
+    }
+
+    /// A name failed.
+    fn failed(&mut self, observer: &mut dyn Observer, entry: &Self::Large, error: &Error) {
+        self.books().summary.failed += 1;
+        observer.failed(entry.path(), error);
+        self.settle(entry.directory());
+    }
+
+    /// A name could not be made at the target.
+    fn refused(&mut self, observer: &mut dyn Observer, entry: &Self::Large, error: &Error) {
+        self.books().refused(observer, entry.directory(), entry.path(), error);
+        self.settle(entry.directory());
+    }
+
+    /// Counts a name whose directory takes nothing, and does not try it. False where it is to be tried.
+    fn passes_over(&mut self, entry: &Self::Large) -> bool {
+        let over = self.books().directories.takes_nothing(entry.directory());
+        if over {
+            self.books().summary.failed += 1;
+            self.books().in_the_way += 1;
+            self.settle(entry.directory());
+        }
+        over
+    }
+
+    /// One thing less is on its way in a directory, which may be complete by that.
+    fn settle(&mut self, id: DirectoryId) {
+        if let Some(complete) = self.books().directories.settle(id) {
+            self.desk().tasks.push(Self::finish_of(complete));
+        }
+    }
+
+    /// Nothing is left to be done about a directory.
+    fn left(&mut self, id: DirectoryId) {
+        if let Some(parent) = self.books().directories.leave(id) {
+            self.desk().tasks.push(Self::finish_of(parent));
+        }
+    }
+
+    fn desk(&mut self) -> &mut Scheduler<Self::Task, Self::Large>;
+
+    /// Takes on a task, or says that something has to be answered first.
+    fn take(&mut self, session: &Session, observer: &mut dyn Observer, task: Self::Task) -> Flow<Turn<Self::Task>>;
+
+    /// Begins the transfer of a large file; it comes back where its turn has not come.
+    fn begin(
+        &mut self,
+        session: &Session,
+        observer: &mut dyn Observer,
+        large: Self::Large,
+    ) -> Flow<Option<Self::Large>>;
+
+    /// An answer to each call of a batch, in words where it failed. All of them are slices of `reply`.
+    fn answered(&mut self, observer: &mut dyn Observer, reply: &Bytes, tasks: Vec<Self::Task>, answers: Vec<CallResult<'_>>);
+
+    /// What became of a small file that was to be written here. Nothing is, where the server gets the files.
+    fn placed(&mut self, _observer: &mut dyn Observer, _file: Self::Large, _outcome: Result<Safety, Error>) {}
+
+    /// The end of a transfer.
+    fn moved(
+        &mut self,
+        observer: &mut dyn Observer,
+        large: Self::Large,
+        report: Result<crate::transfer::Report, Error>,
+    );
+
+    /// Takes up what waits behind everything else; false when nothing is left.
+    fn next_phase(&mut self, observer: &mut dyn Observer) -> bool;
+
+    /// What becomes of a task that was under way when the session was lost: it may have been done.
+    fn again(&self, task: Self::Task) -> Self::Task;
+
+    /// The same for a large file.
+    fn large_again(&self, large: Self::Large) -> Self::Task;
+
+    /// Whether a call that failed can be made again for itself, by [`Self::again`].
+    fn stands_alone(&self, _task: &Self::Task) -> bool {
+        true
+    }
+
+    /// What becomes of a large file that another copy sends or writes, too.
+    fn contended(&self, large: Self::Large) -> Self::Task;
+}
+
+/// What a call came to.
+pub(super) struct CallResult<'a> {
+    pub(super) outcome: Result<Answer<'a>, Error>,
+    /// How safe what it changed is.
+    pub(super) safety: Safety,
+}
+
+impl<T, L> Scheduler<T, L> {
+    pub(super) fn new(base: Vec<u8>, durable: bool, first: T) -> Self {
+        Self {
+            base,
+            durable,
+            tasks: vec![first],
+            large: VecDeque::new(),
+            filling: BatchBuilder::default(),
+            flight: InFlight::default(),
+            events: Events::new(),
+            sent: 0,
+            lost: None,
+        }
+    }
+
+    /// Whether calls wait for their turn or their answer.
+    pub(super) fn has_calls(&self) -> bool {
+        self.flight.has_calls() || !self.filling.is_empty()
+    }
+
+    fn is_idle(&self) -> bool {
+        self.flight.is_empty() && self.tasks.is_empty() && self.large.is_empty() && self.filling.is_empty()
+    }
+
+    /// Whether one more large file may wait.
+    pub(super) fn takes_large(&self) -> bool {
+        self.large.len() < LARGE_WAITING_MAX
+    }
+
+    /// Whether calls about a name of this length fit into an empty batch, several times and with some attributes.
+    pub(super) fn takes_path(&self, session: &Session, length: usize) -> bool {
+        self.rest(length) <= session.batch_bytes_max()
+    }
+
+    /// Bytes of a file that goes in a call: it fits into an empty batch with a path of `length` bytes, attributes, and calls of
+    /// `others` bytes in front of it.
+    pub(super) fn content_max(&self, session: &Session, length: usize, others: usize) -> u64 {
+        SMALL_BYTES_MAX.min(session.batch_bytes_max().saturating_sub(self.rest(length) + others)) as u64
+    }
+
+    /// What a batch about a name of this length may take besides content.
+    fn rest(&self, length: usize) -> usize {
+        4 * length + self.base.len() + EXTRAS_BYTES_MAX + 8192
+    }
+
+    /// Puts one call into the batch.
+    pub(super) fn ask(&mut self, session: &Session, call: &Call<'_>, task: T) -> Turn<T> {
+        if !self.make_room(session, 1, call.path().len(), call.room()) {
+            return Turn::Later(task);
+        }
+        self.filling.push(call, task);
+        Turn::Taken
+    }
+
+    /// The same for a call whose result has no bound of its own but `room`, and that somebody waits for: it goes at once.
+    pub(super) fn ask_last(&mut self, session: &Session, call: &Call<'_>, room: usize, task: T) -> Turn<T> {
+        let room = room.min(session.batch_bytes_max() / 2);
+        if !self.make_room(session, 1, call.path().len(), room) {
+            return Turn::Later(task);
+        }
+        self.filling.push_last(call, room, task);
+        self.flush(session);
+        Turn::Taken
+    }
+
+    /// Whether calls of this size fit into the batch, which is sent first where they would not.
+    pub(super) fn make_room(&mut self, session: &Session, calls: usize, bytes: usize, room: usize) -> bool {
+        let most = session.batch_bytes_max().saturating_sub(self.base.len() + 64);
+        if self.filling.fits(calls, bytes, room, most) {
+            return true;
+        }
+        self.flush(session);
+        self.filling.is_empty() && self.lost.is_none()
+    }
+
+    /// Sends the batch, where there is one and it may go.
+    pub(super) fn flush(&mut self, session: &Session) {
+        if self.filling.is_empty() || self.lost.is_some() || !self.flight.has_room(self.filling.room()) {
+            return;
+        }
+        self.sent += 1;
+        let filled = self.filling.take(&self.base, self.durable);
+        let job = Job::Batch { codes: filled.codes, tasks: filled.items };
+        if let Err((job, error)) = self.flight.call(session, self.events.sender(), filled.payload, filled.room, job) {
+            if let Job::Batch { tasks, .. } = job {
+                self.tasks.extend(tasks.into_iter().rev());
+            }
+            self.lost = Some(error);
+        }
+    }
+
+    /// Says once that the session is lost, where something could not be sent over it.
+    fn must_be_connected(&mut self) -> Flow<()> {
+        self.lost.take().map_or(Ok(()), |error| Err(StopReason::Lost(error)))
+    }
+}
+
+/// Goes on over this session until everything was tried, the application stops it, or the session is lost.
+pub(super) fn run<C: TreeCopy>(course: &mut C, session: &Session, observer: &mut dyn Observer) -> Ended {
+    let halt = match work(course, session, observer) {
+        Ok(()) => return Ended::Complete(complete(course, observer)),
+        Err(halt) => halt,
+    };
+    if matches!(halt, StopReason::Stopped | StopReason::Hopeless(_)) {
+        course.desk().flight.cancel();
+        // What is cancelled removes what it has staged, or notes how far it is, before it answers.
+        let until = Instant::now() + CANCEL_WAIT;
+        while course.desk().flight.transfers_are_under_way() && Instant::now() < until {
+            match course.desk().events.next() {
+                Some(Event::Report(number, _)) => drop(course.desk().flight.take(number)),
+                Some(Event::Placed(number, outcomes)) => placed(course, observer, number, outcomes),
+                Some(Event::Reply(..)) | None => {}
+            }
+        }
+    }
+    // What is being written here is not done twice, unless its disk does not answer.
+    let until = Instant::now() + PLACE_WAIT;
+    while course.desk().flight.places() && Instant::now() < until {
+        if let Some(Event::Placed(number, outcomes)) = course.desk().events.next() {
+            placed(course, observer, number, outcomes);
+        }
+    }
+    // In the order in which it was begun. What was sent may have been done.
+    for job in course.desk().flight.give_up().into_iter().rev() {
+        let tasks: Vec<_> = match job {
+            Job::Batch { tasks, .. } => tasks.into_iter().rev().map(|task| course.again(task)).collect(),
+            Job::Transfer(large) => vec![course.large_again(large)],
+            Job::Place(files) => files.into_iter().rev().map(|file| course.large_again(file)).collect(),
+        };
+        course.desk().tasks.extend(tasks);
+    }
+    // What still answers belongs to nobody.
+    course.desk().events = Events::new();
+    match halt {
+        StopReason::Stopped => Ended::Stopped(course.books().summary),
+        StopReason::Lost(error) => Ended::Lost(error),
+        StopReason::Hopeless(error) => Ended::Refused(error),
+    }
+}
+
+/// What a copy came to of which nothing is left to be done. A directory that still waits for something is a mistake of this program:
+/// then a name is missing at the target, and the copy must not end well.
+fn complete<C: TreeCopy>(course: &mut C, observer: &mut dyn Observer) -> Summary {
+    let books = course.books();
+    let open = books.directories.len() as u64;
+    if open > 0 {
+        books.summary.failed += open;
+        observer.note(&format!("{open} directories are not complete, which is a bug in xdfs: please report it"));
+    }
+    books.summary
+}
+
+fn work<C: TreeCopy>(course: &mut C, session: &Session, observer: &mut dyn Observer) -> Flow<()> {
+    loop {
+        begin_transfers(course, session, observer)?;
+        while let Some(task) = course.desk().tasks.pop() {
+            if let Turn::Later(task) = course.take(session, observer, task)? {
+                course.desk().tasks.push(task);
+                course.desk().must_be_connected()?;
+                break;
+            }
+            course.desk().must_be_connected()?;
+            must_be_hopeful(course)?;
+            // What was answered meanwhile makes room, and tells of losses.
+            while let Some(event) = course.desk().events.ready() {
+                hear(course, observer, event)?;
+            }
+            begin_transfers(course, session, observer)?;
+        }
+        course.desk().flush(session);
+        course.desk().must_be_connected()?;
+        if course.desk().is_idle() {
+            if !course.next_phase(observer) {
+                return Ok(());
+            }
+            continue;
+        }
+        if let Some(event) = course.desk().events.next() {
+            hear(course, observer, event)?;
+        }
+        must_be_hopeful(course)?;
+        let (moving, summary) = (course.desk().flight.moving(), course.books().summary);
+        if !observer.should_continue(&summary, moving) {
+            return Err(StopReason::Stopped);
+        }
+    }
+}
+
+fn must_be_hopeful<C: TreeCopy>(course: &mut C) -> Flow<()> {
+    course.books().hopeless.take().map_or(Ok(()), |error| Err(StopReason::Hopeless(error)))
+}
+
+/// Begins transfers of large files, as many as may be.
+fn begin_transfers<C: TreeCopy>(course: &mut C, session: &Session, observer: &mut dyn Observer) -> Flow<()> {
+    let mut waiting = course.desk().large.len();
+    while waiting > 0 && course.desk().flight.has_transfer() {
+        waiting -= 1;
+        let Some(large) = course.desk().large.pop_front() else { break };
+        if let Some(later) = course.begin(session, observer, large)? {
+            course.desk().large.push_back(later);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,99 @@
+//! One channel as the pump sees it: its socket, its keys, and what is arriving on it.
+
+use xdfs_proto::base::{Extent, OperationId};
+use xdfs_proto::wire::Head;
+use xdfs_secure::handshake::tls::Farewell;
+use xdfs_secure::record::{Opener, Sealer};
+use xdfs_xio::dispatch::{HEAD_BYTES, SocketId};
+
+/// What is arriving.
+#[derive(Debug)]
+pub(super) enum Arriving {
+    /// The peer's leave of the handshake.
+    Farewell(Farewell),
+    /// The next head.
+    Head,
+    /// A head whose record may not be read yet.
+    Parked(Record),
+    /// A control payload.
+    Control(Record),
+    /// A block that waits for a buffer.
+    Waiting { record: Record, wanted: bool },
+    /// A block into a buffer. `wanted` is false for a record that is only read to be forgotten.
+    Filling { record: Record, wanted: bool },
+    /// A block at level clear that is written, or forgotten, as it comes. `carry` holds the bytes behind the last whole
+    /// page.
+    Pieces { record: Record, done: u32, wanted: bool, carry: Vec<u8> },
+    /// Nothing any more.
+    Nothing,
+}
+
+/// A record whose head has come.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Record {
+    /// Head and tag as they came.
+    pub raw: [u8; HEAD_BYTES],
+    /// The head, decoded.
+    pub head: Head,
+    /// The tag is known to be right already (level clear).
+    pub proved: bool,
+}
+
+impl Record {
+    /// The head's bytes.
+    pub(super) fn head_bytes(&self) -> [u8; 32] {
+        let mut bytes = [0; 32];
+        bytes.copy_from_slice(&self.raw[..32]);
+        bytes
+    }
+
+    /// The tag.
+    pub(super) fn tag(&self) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        bytes.copy_from_slice(&self.raw[32..]);
+        bytes
+    }
+}
+
+/// Where the buffer of a block that is with the transport belongs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Origin {
+    /// It has none: the kernel moves the bytes.
+    Nowhere,
+    /// The pool of sending buffers.
+    Pool,
+    /// The reader thread of a stream.
+    Stream,
+}
+
+/// A block that is with the transport.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Sending {
+    pub operation: OperationId,
+    pub extent: Extent,
+    pub origin: Origin,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct ChannelIo {
+    pub socket: SocketId,
+    pub sealer: Sealer,
+    pub opener: Opener,
+    pub arriving: Arriving,
+    /// The block that is with the transport.
+    pub sending: Option<Sending>,
+    /// A record is with the transport, or waits for a buffer on its way there.
+    pub busy: bool,
+}
+
+impl ChannelIo {
+    pub(super) fn new(socket: SocketId, sealer: Sealer, opener: Opener) -> Self {
+        Self { socket, sealer, opener, arriving: Arriving::Nothing, sending: None, busy: false }
+    }
+
+    /// Between two records in both directions.
+    pub(super) fn at_boundary(&self) -> bool {
+        !self.busy && matches!(self.arriving, Arriving::Head)
+    }
+}

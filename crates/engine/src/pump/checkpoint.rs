@@ -1,0 +1,54 @@
+//! Markers: what of a transfer survives the end of this program (design rules 5 and 11). The sync and the note run in the
+//! blocking pool; a marker covers what had been written when it was asked for, which the stage itself counts.
+
+use super::{Host, Pump};
+use crate::bounds;
+use crate::mailbox::Message;
+use crate::transfer::Writing;
+use std::sync::Arc;
+use xdfs_proto::base::{Error, Instant, OperationId};
+use xdfs_xio::dispatch::Dispatch;
+
+impl<D, H> Pump<D, H>
+where
+    D: Dispatch,
+    D::Link: Send + 'static,
+    H: Host,
+{
+    /// Asks for a marker of every transfer that is due for one.
+    pub(super) fn mark_all(&mut self, now: Instant) {
+        let operations: Vec<_> = self.transfers.keys().copied().collect();
+        operations.into_iter().for_each(|operation| self.mark_when_due(operation, now));
+    }
+
+    /// Asks for a marker where enough was written, or long enough ago.
+    pub(super) fn mark_when_due(&mut self, operation: OperationId, now: Instant) {
+        let Some(transfer) = self.transfers.get_mut(&operation) else { return };
+        let Some(stage) = transfer.writing.as_ref().map(Writing::stage) else { return };
+        let unmarked = stage.unmarked();
+        if unmarked == 0 || transfer.marking {
+            return;
+        }
+        let since = *transfer.marked_at.get_or_insert(now);
+        if unmarked < bounds::MARKER_BYTES && now.since(since) < bounds::MARKER_PERIOD {
+            return;
+        }
+        (transfer.marked_at, transfer.marking) = (Some(now), true);
+        let (stage, share) = (Arc::clone(stage), self.share_of(operation));
+        self.call(&share, move || stage.checkpoint(), move |result| Message::Marked(operation, result));
+    }
+
+    pub(super) fn on_marked(&mut self, operation: OperationId, result: Result<(), Error>) {
+        self.pending_storage -= 1;
+        if let Some(transfer) = self.transfers.get_mut(&operation) {
+            transfer.marking = false;
+        }
+        if let Err(error) = result {
+            // What could not be synced is lost, whatever a later sync says (rule D5).
+            self.session.fail(operation, error);
+        }
+        if self.after_marker.remove(&operation) {
+            self.continue_after_detach(operation);
+        }
+    }
+}

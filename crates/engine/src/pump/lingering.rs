@@ -1,0 +1,105 @@
+//! The end of a session as its peer sees it: the reason reaches it and is not overtaken by a reset.
+//!
+//! A connection that is closed while bytes of the peer are unread is reset, and a peer that is sending then hears of the reset
+//! and never of the reason behind it. So the reason goes out on a channel that is between two records, nothing follows it,
+//! and what still arrives is read and forgotten until the peer has closed: within bounds, since the peer may be anybody.
+
+use super::channel_io::{Arriving, ChannelIo};
+use super::{Host, Pump};
+use crate::bounds;
+use xdfs_proto::base::{Error, Instant};
+use xdfs_xio::dispatch::{Completion, Dispatch, HEAD_BYTES, Op, Side, SocketId};
+
+/// A socket of an ended session.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lingering {
+    until: Instant,
+    /// Bytes that were read and forgotten.
+    drained: usize,
+}
+
+impl<D, H> Pump<D, H>
+where
+    D: Dispatch,
+    D::Link: Send + 'static,
+    H: Host,
+{
+    /// Ends the session for a reason of this side's. Where every channel is in the middle of a record, the first one that
+    /// has finished its own says so.
+    pub(super) fn abandon(&mut self, error: Error) {
+        if self.session.can_tell() || !self.lines.values().any(|line| line.busy) {
+            return self.session.end_telling(error);
+        }
+        let until = self.dispatch.now().after(bounds::LAST_WORDS);
+        self.next_tick = self.next_tick.min(until);
+        self.abandoned.get_or_insert((error, until));
+    }
+
+    /// The channel's last record, with the reason, is with the transport.
+    pub(super) fn let_leave(&mut self, line: &ChannelIo) {
+        let until = self.dispatch.now().after(bounds::LAST_WORDS);
+        self.next_tick = self.next_tick.min(until);
+        self.lingering.insert(line.socket, Lingering { until, drained: 0 });
+        // An operation that is outstanding is waited for; it may be a part of a block.
+        if matches!(line.arriving, Arriving::Parked(_) | Arriving::Waiting { .. } | Arriving::Nothing) {
+            self.drain_leaving(line.socket, 0);
+        }
+    }
+
+    /// When the first socket or reason has to go.
+    pub(super) fn leaving_until(&self) -> Option<Instant> {
+        let abandoned = self.abandoned.as_ref().map(|(_, until)| *until);
+        self.lingering.values().map(|leaving| leaving.until).chain(abandoned).min()
+    }
+
+    /// What waits for too long waits no more.
+    pub(super) fn end_late_leaving(&mut self, now: Instant) {
+        if let Some((error, _)) = self.abandoned.take_if(|(_, until)| now >= *until) {
+            self.session.end_telling(error);
+        }
+        let late = self.lingering.iter().filter(|(_, leaving)| now >= leaving.until);
+        let late: Vec<_> = late.map(|(socket, _)| *socket).collect();
+        late.into_iter().for_each(|socket| self.drop_leaving(socket));
+    }
+
+    /// Takes the completions of sockets that are leaving; the others come back.
+    pub(super) fn on_leaving(&mut self, completion: Completion<D::Link>) -> Option<Completion<D::Link>> {
+        let is_leaving = |socket: &SocketId| self.lingering.contains_key(socket);
+        match &completion {
+            Completion::Head { socket, .. } if is_leaving(socket) => self.drain_leaving(*socket, HEAD_BYTES),
+            Completion::Small { socket, bytes } if is_leaving(socket) => self.drain_leaving(*socket, bytes.len()),
+            Completion::Some { socket, length } if is_leaving(socket) => self.drain_leaving(*socket, *length),
+            Completion::Filled { socket, buffer } if is_leaving(socket) => {
+                let length = buffer.payload().len();
+                self.drain_leaving(*socket, length);
+            }
+            Completion::Sent { socket, .. } if is_leaving(socket) => {
+                if self.dispatch.finish_sending(*socket).is_err() {
+                    self.drop_leaving(*socket);
+                }
+            }
+            // The peer has closed, or cannot be reached any more.
+            Completion::Ended { socket, side: Side::Receive | Side::Send, .. } if is_leaving(socket) => {
+                self.drop_leaving(*socket);
+            }
+            _ => return Some(completion),
+        }
+        None
+    }
+
+    fn drain_leaving(&mut self, socket: SocketId, length: usize) {
+        let Some(leaving) = self.lingering.get_mut(&socket) else { return };
+        leaving.drained += length;
+        if leaving.drained > bounds::LAST_WORDS_BYTES {
+            return self.drop_leaving(socket);
+        }
+        self.dispatch.submit(Op::Some { socket, limit: bounds::PIECE_BYTES });
+    }
+
+    fn drop_leaving(&mut self, socket: SocketId) {
+        if self.lingering.remove(&socket).is_some() {
+            let _ = self.dispatch.detach(socket, &mut self.returned);
+            self.returned.clear();
+        }
+    }
+}

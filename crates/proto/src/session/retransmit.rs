@@ -1,0 +1,65 @@
+//! How long nothing has come of what was told about an operation (P-48).
+//!
+//! A channel that stops without closing takes what is told on it: an acknowledgement, say, after which the other end may
+//! send nothing more, and so no block ever causes the next one. Both ends would wait for each other until the channel's
+//! deadline, with other channels idle. So after a while of silence what was told is told again, on the next free channel.
+
+use crate::base::Instant;
+use crate::limits;
+
+/// See the module. The pause doubles with every repetition in vain; what moves the operation on makes it short again.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub(super) struct RetransmitTimer {
+    /// When something was last told or heard.
+    since: Instant,
+    /// Repetitions since the operation last moved on.
+    doubts: u8,
+}
+
+/// Repetitions after which only the channel's deadline helps: together with it, half a minute and more went by.
+const DOUBTS_MAX: u8 = 7;
+
+impl RetransmitTimer {
+    /// When it has lasted too long; none when telling again was of no use.
+    pub(super) fn over_at(self) -> Option<Instant> {
+        (self.doubts < DOUBTS_MAX).then(|| self.since.after(limits::QUIET * (1 << self.doubts)))
+    }
+
+    /// Something was told, or heard.
+    pub(super) fn on_word(&mut self, now: Instant) {
+        self.since = self.since.max(now);
+    }
+
+    /// The operation moved on.
+    pub(super) fn on_step(&mut self, now: Instant) {
+        self.on_word(now);
+        self.doubts = 0;
+    }
+
+    /// It is told again.
+    pub(super) fn on_doubt(&mut self, now: Instant) {
+        self.on_word(now);
+        self.doubts = self.doubts.saturating_add(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::time::Duration;
+
+    #[test]
+    fn pauses_double_until_there_is_no_use_in_them_and_are_short_again_after_a_step() {
+        let mut silence = RetransmitTimer::default();
+        let mut now = Instant(0);
+        let mut pauses = alloc::vec::Vec::new();
+        while let Some(at) = silence.over_at() {
+            pauses.push(at.since(now));
+            now = at;
+            silence.on_doubt(now);
+        }
+        assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64].map(|times| limits::QUIET * times));
+        silence.on_step(now.after(Duration::from_secs(1)));
+        assert_eq!(silence.over_at(), Some(now.after(Duration::from_secs(1)).after(limits::QUIET)));
+    }
+}

@@ -1,0 +1,190 @@
+//! What arrives on idle channels. A client that ends its session is answered right here (P-46, P-47): EOFT asks for nothing
+//! that would need a thread. Every other record does.
+//!
+//! It must not open a file or hear a request, and never waits: what a client does not take in time goes with its session.
+
+use super::Server;
+use crate::log::LogEvent;
+use crate::sessions::{Arriving, IdleChannel, PipelineState};
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use xdfs_engine::control;
+use xdfs_proto::base::{ChannelId, Error, ErrorKind, Instant, SessionId};
+use xdfs_proto::limits;
+use xdfs_proto::session::{Fault, Output, Payload, Session, SessionEvent};
+use xdfs_proto::wire::{Event, Head};
+use xdfs_xio::dispatch::{Dispatch, HEAD_BYTES, Op, SocketId};
+
+/// Bytes of an EOFT at most: one number.
+const END_BYTES_MAX: u32 = 8;
+
+/// An idle pipeline, and one channel of it.
+type Idle<'a> = (&'a mut Session, &'a mut IdleChannel);
+
+impl Server {
+    /// A head arrived on an idle channel.
+    pub(super) fn on_idle_head(&mut self, socket: SocketId, raw: [u8; HEAD_BYTES]) {
+        let Some((id, channel)) = self.idle.get(&socket).copied() else { return };
+        let end = read(&raw).filter(|head| {
+            let ends = Event::from_code(head.event) == Some(Event::EndOfTransfer);
+            ends && (1..=END_BYTES_MAX).contains(&head.length)
+        });
+        let now = self.dispatch.now();
+        let Some(entry) = self.sessions.get_mut(&id) else { return };
+        let pipeline = entry.pipeline_of(channel);
+        let Some(PipelineState::Idle { session, channels }) = entry.pipes.get_mut(pipeline) else { return };
+        let Some(idle) = channels.get_mut(&channel) else { return };
+        match end {
+            Some(head) => {
+                idle.arriving = Arriving::End(raw);
+                entry.leaving_until.get_or_insert(now.after(session.limits().stall));
+                self.dispatch.submit(Op::Small { socket, length: head.length as usize });
+            }
+            None => {
+                idle.arriving = Arriving::Work(raw);
+                // Where last words are on their way the thread waits for them, and they have a deadline.
+                self.start_pipelines(id);
+            }
+        }
+    }
+
+    /// Bytes arrived on an idle channel.
+    pub(super) fn on_idle_bytes(&mut self, socket: SocketId, bytes: &[u8]) {
+        let Some((id, channel)) = self.idle.get(&socket).copied() else { return };
+        let Some((_, idle)) = self.idle_channel(id, channel) else { return };
+        match std::mem::replace(&mut idle.arriving, Arriving::Nothing) {
+            // The client has left the handshake too: records follow.
+            Arriving::Farewell(farewell) => match farewell.check(bytes) {
+                Ok(()) => {
+                    idle.arriving = Arriving::Head;
+                    let next = idle.read_on();
+                    self.dispatch.submit(next);
+                }
+                Err(error) => self.idle_ended(socket, error),
+            },
+            Arriving::End(raw) => self.on_end(socket, &raw, bytes),
+            Arriving::Head | Arriving::Work(_) | Arriving::Nothing => {}
+        }
+    }
+
+    fn idle_channel(&mut self, id: SessionId, channel: ChannelId) -> Option<Idle<'_>> {
+        let entry = self.sessions.get_mut(&id)?;
+        let pipeline = entry.pipeline_of(channel);
+        let Some(PipelineState::Idle { session, channels }) = entry.pipes.get_mut(pipeline) else { return None };
+        Some((session, channels.get_mut(&channel)?))
+    }
+
+    /// An EOFT is complete.
+    fn on_end(&mut self, socket: SocketId, raw: &[u8; HEAD_BYTES], payload: &[u8]) {
+        let now = self.dispatch.now();
+        let Some((id, channel)) = self.idle.get(&socket).copied() else { return };
+        let Some(entry) = self.sessions.get_mut(&id) else { return };
+        let pipeline = entry.pipeline_of(channel);
+        let Some(PipelineState::Idle { session, channels }) = entry.pipes.get_mut(pipeline) else { return };
+        introduce(session, channels, now);
+        let Some(idle) = channels.get_mut(&channel) else { return };
+        let opened = read(raw).ok_or(Fault::Channel).and_then(|head| {
+            // Nothing of it counts before its tag has been checked.
+            session.on_head(channel, &head, now).map(|_| head)
+        });
+        let opened = opened.map_err(Error::from).and_then(|head| control::open(&mut idle.opener, &head, raw, payload));
+        let heard = match opened {
+            Ok(payload) => session.on_control(channel, &payload, now),
+            Err(error) => return self.idle_ended(socket, error),
+        };
+        if let Err(fault) = heard {
+            // A thread says so, and this is why the session has ended.
+            self.start_pipelines(id);
+            return self.drop_session(id, Some(Error::from(fault)));
+        }
+        self.say_last_words(id, pipeline);
+    }
+
+    /// A record of an idle channel is with the transport.
+    pub(super) fn on_last_word(&mut self, socket: SocketId) {
+        let now = self.dispatch.now();
+        let Some((id, channel)) = self.idle.get(&socket).copied() else { return };
+        let Some((session, idle)) = self.idle_channel(id, channel) else { return };
+        idle.sending = false;
+        session.on_sent(channel, now);
+        let Some(pipeline) = self.sessions.get(&id).map(|entry| entry.pipeline_of(channel)) else { return };
+        self.say_last_words(id, pipeline);
+        let work = |pipe: &PipelineState| match pipe {
+            PipelineState::Idle { channels, .. } => channels.values().any(|idle| matches!(idle.arriving, Arriving::Work(_))),
+            PipelineState::Running(_) | PipelineState::Over => false,
+        };
+        if self.sessions.get(&id).is_some_and(|entry| entry.pipes.iter().any(work)) {
+            self.start_pipelines(id);
+        }
+    }
+
+    /// Does what the machine of a pipeline asks for whose client is leaving.
+    pub(super) fn say_last_words(&mut self, id: SessionId, pipeline: usize) {
+        let now = self.dispatch.now();
+        loop {
+            let Some(entry) = self.sessions.get_mut(&id) else { return };
+            let Some(PipelineState::Idle { session, channels }) = entry.pipes.get_mut(pipeline) else { return };
+            match session.poll(now) {
+                Some(Output::Send { channel, head, payload: Payload::Control(payload) }) => {
+                    let Some(idle) = channels.get_mut(&channel) else { continue };
+                    match control::seal(&mut idle.sealer, &head, &payload) {
+                        Ok((head, body)) => {
+                            idle.sending = true;
+                            self.dispatch.submit(Op::Send { socket: idle.socket, head: Some(head), body });
+                        }
+                        Err(error) => session.on_lost(channel, error),
+                    }
+                }
+                Some(Output::Close { channel, .. }) => {
+                    // With EOFT both ways on one channel the others get no more than a moment (P-48).
+                    let soon = now.after(limits::LAST_WORDS);
+                    entry.leaving_until = Some(entry.leaving_until.map_or(soon, |until| until.min(soon)));
+                    if let Some(idle) = channels.remove(&channel) {
+                        self.idle.remove(&idle.socket);
+                        self.dispatch.detach(idle.socket, &mut Vec::new());
+                    }
+                }
+                Some(Output::Event(SessionEvent::ChannelLost { channel, error })) => {
+                    entry.metrics.channels.fetch_sub(1, Ordering::Relaxed);
+                    let error = error.to_string();
+                    (self.config.log)(&LogEvent::ChannelLost { session: id, channel: channel.0, error });
+                }
+                Some(Output::Event(SessionEvent::Over { error })) => return self.drop_session(id, error),
+                // The rest is about operations, of which an idle session has none, and about heads that are never parked here.
+                Some(_) => {}
+                None => return,
+            }
+        }
+    }
+
+    /// A client that does not finish what it began to end is waited for no longer. Once it has said so on some channel all is
+    /// said, and nothing is lost with the rest (P-46).
+    pub(super) fn end_leaving_sessions(&mut self, now: Instant) {
+        let late = self.sessions.iter().filter(|(_, entry)| entry.leaving_until.is_some_and(|until| now >= until));
+        let late: Vec<SessionId> = late.map(|(id, _)| *id).collect();
+        'late: for id in late {
+            let Some(entry) = self.sessions.get_mut(&id) else { continue };
+            entry.leaving_until = None;
+            let mut said = false;
+            for pipe in &entry.pipes {
+                // One that got a thread after all has its deadlines there.
+                let PipelineState::Idle { session, .. } = pipe else { continue 'late };
+                said |= session.is_closing();
+            }
+            let error = Error::new(ErrorKind::TimedOut, "the rest of a record did not come");
+            self.drop_session(id, (!said).then_some(error));
+        }
+    }
+}
+
+/// Tells the machine of channels that joined while it was idle.
+fn introduce(session: &mut Session, channels: &mut BTreeMap<ChannelId, IdleChannel>, now: Instant) {
+    for (channel, idle) in channels.iter_mut().filter(|(_, idle)| !idle.known) {
+        idle.known = true;
+        session.on_channel(*channel, now);
+    }
+}
+
+fn read(raw: &[u8; HEAD_BYTES]) -> Option<Head> {
+    Head::decode(raw.first_chunk()?).ok()
+}

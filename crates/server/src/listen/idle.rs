@@ -1,0 +1,214 @@
+//! Sessions between their operations: idle pipelines, deadlines, status, drain.
+
+use super::Server;
+use crate::admit::Drop;
+use crate::log::LogEvent;
+use crate::sessions::{Entry, IdleChannel, PipelineState, PumpMessage};
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use xdfs_engine::pipeline::{Pipeline, PipelineChannel};
+use xdfs_engine::host::Ending;
+use xdfs_engine::mailbox::{Command, Message};
+use xdfs_proto::base::{Error, ErrorKind, Instant, SessionId};
+use xdfs_proto::limits;
+use xdfs_secure::random;
+use xdfs_xio::dispatch::{Dispatch, SocketId};
+use xdfs_xio::transport::Link;
+
+impl Server {
+    /// A pipeline's thread has ended: its session is over, or it is watched here from now on.
+    pub(super) fn on_pipeline_ended(&mut self, id: SessionId, pipeline: u8, ending: Ending<Link>, mailbox: PumpMessage) {
+        let index = usize::from(pipeline);
+        match ending {
+            Ending::Over(error) => {
+                let Some(entry) = self.sessions.get_mut(&id) else { return };
+                entry.pipes[index] = PipelineState::Over;
+                // What one pipeline lost no other can bring (P-42).
+                if error.is_some() || entry.pipes.iter().all(|pipe| matches!(pipe, PipelineState::Over)) {
+                    self.drop_session(id, error);
+                }
+            }
+            Ending::Idle(group) => self.keep(id, index, *group, mailbox),
+        }
+    }
+
+    fn keep(&mut self, id: SessionId, index: usize, group: Pipeline<Link>, mailbox: PumpMessage) {
+        if !self.sessions.contains_key(&id) {
+            return;
+        }
+        let mut channels = BTreeMap::new();
+        let mut again = false;
+        let late: Vec<_> = mailbox.try_iter().collect();
+        let mut attach = group.channels;
+        for mail in late {
+            match mail {
+                Message::Attach(channel) => attach.push(*channel),
+                // Written for a thread that was about to end: a new one reads it.
+                Message::Command(command) => {
+                    again = true;
+                    self.late_commands.push((id, index, command));
+                }
+                _ => {}
+            }
+        }
+        for channel in attach {
+            let Ok(socket) = self.dispatch.attach(channel.link, &channel.unread) else { continue };
+            let PipelineChannel { channel, sealer, opener, known, farewell, .. } = channel;
+            let idle = IdleChannel::new(socket, sealer, opener, known, farewell);
+            self.dispatch.submit(idle.read_on());
+            self.idle.insert(socket, (id, channel));
+            channels.insert(channel, idle);
+        }
+        let Some(entry) = self.sessions.get_mut(&id) else { return };
+        entry.leaving_until = None;
+        entry.pipes[index] = PipelineState::Idle { session: Box::new(group.session), channels };
+        if again || self.draining.is_some() {
+            self.start_pipelines(id);
+            self.deliver_late(id);
+        }
+    }
+
+    fn deliver_late(&mut self, id: SessionId) {
+        for (session, index, command) in std::mem::take(&mut self.late_commands) {
+            let pipe = self.sessions.get(&session).and_then(|entry| entry.pipes.get(index));
+            if let Some(PipelineState::Running(post)) = pipe {
+                let _ = post.try_send(Message::Command(command));
+            }
+        }
+        if self.draining.is_some() {
+            self.tell_drain(id);
+        }
+    }
+
+    /// An idle channel ended without its last word.
+    pub(super) fn idle_ended(&mut self, socket: SocketId, error: Error) {
+        let Some((id, channel)) = self.idle.remove(&socket) else { return };
+        self.dispatch.detach(socket, &mut Vec::new());
+        let Some(entry) = self.sessions.get_mut(&id) else { return };
+        let pipeline = entry.pipeline_of(channel);
+        let Some(PipelineState::Idle { session, channels }) = entry.pipes.get_mut(pipeline) else { return };
+        let known = channels.remove(&channel).is_some_and(|idle| idle.known);
+        if !known {
+            // Of the others the machine tells.
+            entry.metrics.channels.fetch_sub(1, Ordering::Relaxed);
+        }
+        let leaving = session.is_closing();
+        if channels.is_empty() && !leaving {
+            return self.drop_session(id, Some(error));
+        }
+        if known {
+            // The machine owes a fence: it is told when the pipeline has work again.
+            session.on_lost(channel, error);
+        }
+        if leaving {
+            self.say_last_words(id, pipeline);
+        }
+    }
+
+    /// Ends a session: every idle channel is closed, every thread told.
+    pub(super) fn drop_session(&mut self, id: SessionId, error: Option<Error>) {
+        self.roster.end(id);
+        let Some(entry) = self.sessions.remove(&id) else { return };
+        for pipe in entry.pipes {
+            match pipe {
+                PipelineState::Idle { channels, .. } => {
+                    for idle in channels.into_values() {
+                        self.idle.remove(&idle.socket);
+                        self.dispatch.detach(idle.socket, &mut Vec::new());
+                    }
+                }
+                PipelineState::Running(post) => {
+                    let why = error.clone();
+                    let why = why.unwrap_or_else(|| Error::new(ErrorKind::ConnectionLost, "the session has ended"));
+                    self.untold.tell(post, why, self.dispatch.now());
+                }
+                PipelineState::Over => {}
+            }
+        }
+        let error = error.map(|error| error.to_string());
+        let user = entry.principal.user.escape_debug().to_string();
+        (self.config.log)(&LogEvent::SessionEnded { session: id, user, error });
+    }
+
+    /// A client wants more channels.
+    pub(super) fn on_want(&mut self, id: SessionId, pipeline: u8, count: u16) {
+        let now = self.dispatch.now();
+        let count = self.room_for_channels(id, count);
+        let Some(entry) = self.sessions.get(&id) else { return };
+        let Ok(secret) = random::array() else { return };
+        let up = entry.metrics.channels.load(Ordering::Relaxed);
+        let grant = self.roster.more(id, count, up, secret, limits::GRANT_LIFE.as_millis() as u32, now);
+        if let (Some(grant), Some(PipelineState::Running(post))) = (grant, entry.pipes.get(usize::from(pipeline))) {
+            let _ = post.try_send(Message::Command(Command::GiveChannels(grant)));
+        }
+    }
+
+    pub(super) fn end_idle_sessions(&mut self, now: Instant) {
+        let idle_for = self.config.limits.idle;
+        for entry in self.sessions.values_mut() {
+            // Pipelines that stay on their threads are quiet when no operation ran since the last look.
+            let done = entry.metrics.operations.load(Ordering::Relaxed);
+            if entry.metrics.live.load(Ordering::Relaxed) > 0 || std::mem::replace(&mut entry.seen, done) != done {
+                entry.quiet_since = now;
+            }
+        }
+        let quiet = |entry: &Entry| now.since(entry.quiet_since) >= idle_for;
+        let old: Vec<SessionId> = self.sessions.iter().filter(|(_, entry)| quiet(entry)).map(|(id, _)| *id).collect();
+        for id in old {
+            self.admission.drops().count(Drop::Idle);
+            let text = format!("no operation for {} s", idle_for.as_secs());
+            self.drop_session(id, Some(Error::new(ErrorKind::TimedOut, text)));
+        }
+    }
+
+    pub(super) fn drain_sessions(&mut self) {
+        let ids: Vec<SessionId> = self.sessions.keys().copied().collect();
+        for id in ids {
+            self.start_pipelines(id);
+            self.tell_drain(id);
+        }
+    }
+
+    fn tell_drain(&self, id: SessionId) {
+        let Some(entry) = self.sessions.get(&id) else { return };
+        for pipe in &entry.pipes {
+            if let PipelineState::Running(post) = pipe {
+                let _ = post.try_send(Message::Command(Command::Drain { retry_after_ms: 1000 }));
+                let _ = post.try_send(Message::Command(Command::Close));
+            }
+        }
+    }
+
+    /// Sessions, threads, memory and rates, one line each (SRV-54).
+    pub(super) fn status_lines(&mut self) -> Vec<String> {
+        let now = self.dispatch.now();
+        let running = |pipes: &[PipelineState]| pipes.iter().filter(|pipe| matches!(pipe, PipelineState::Running(_))).count();
+        let threads: usize = self.sessions.values().map(|entry| running(&entry.pipes)).sum();
+        let memory =
+            xdfs_xio::host::resident_bytes().map_or_else(|| "?".into(), |bytes| format!("{} KiB", bytes >> 10));
+        let mut lines = vec![format!(
+            "status: {} session(s), {} connection(s) opening, {threads} pipeline thread(s), {} thread(s) in all, {memory} resident",
+            self.sessions.len(),
+            self.guests.len(),
+            xdfs_xio::host::threads().map_or_else(|| "?".into(), |count| count.to_string()),
+        )];
+        let drops: Vec<String> =
+            self.admission.drops().all().into_iter().map(|(name, count)| format!("{name} {count}")).collect();
+        if !drops.is_empty() {
+            lines.push(format!("limits that have bitten: {}", drops.join(", ")));
+        }
+        for (id, entry) in &self.sessions {
+            let bytes = entry.metrics.bytes.load(Ordering::Relaxed);
+            let seconds = now.since(entry.opened).as_secs_f64().max(1e-9);
+            lines.push(format!(
+                "session {id} of {}: {} channel(s), {} running pipeline(s), {} operation(s) done, {bytes} bytes, {:.1} MB/s since it was opened",
+                entry.peer,
+                entry.channels,
+                running(&entry.pipes),
+                entry.metrics.operations.load(Ordering::Relaxed),
+                bytes as f64 / seconds / 1e6,
+            ));
+        }
+        lines
+    }
+}

@@ -1,0 +1,278 @@
+//! From a guest to a channel: sessions begin, channels join, pipelines get threads.
+
+use super::{Opening, Server};
+use crate::host::ServerHost;
+use crate::log::LogEvent;
+use crate::sessions::{Entry, IdleChannel, ServerMessage, PipelineState, PumpMessage, PumpSender, record_keys};
+use crate::users::admits;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread;
+use xdfs_engine::bounds;
+use xdfs_engine::pipeline::{Pipeline, PipelineChannel};
+use xdfs_engine::host::Ending;
+use xdfs_engine::mailbox::{Message, MailboxSender};
+use xdfs_engine::pump::{Parts, Pump};
+use xdfs_engine::schedule::QuotaClass;
+use xdfs_proto::base::{ChannelId, Error, PipelineId, SessionId};
+use xdfs_proto::session::{Bugs, Role, Session, SessionLimits};
+use xdfs_secure::keys::RoleKeys;
+use xdfs_xio::dispatch::{Dispatch, Dispatcher, SocketId, Wake};
+use xdfs_xio::transport::{self, Link};
+
+impl Server {
+    /// The answer to OPEN is out: channel 1 speaks records from now on.
+    pub(super) fn start_session(&mut self, socket: SocketId, opening: Opening) {
+        let now = self.dispatch.now();
+        // The directory may know of it before the letter has come that says so.
+        if !admits(&*self.config.directory, &opening.principal) {
+            self.roster.end(opening.id);
+        }
+        if !self.roster.begin(opening.id) {
+            return self.disconnect(socket, "what it logged in with was revoked");
+        }
+        self.admission.leave(socket);
+        let Some(guest) = self.guests.remove(&socket) else { return };
+        let Opening { id, secret, grant, granted, open, principal, farewell } = opening;
+        let limits = SessionLimits {
+            floor: granted.floor,
+            block: granted.block,
+            window: 0,
+            stall: granted.stall,
+            pipelines: granted.pipelines,
+            channels: granted.channels,
+            keys: self.config.key_limits,
+            ..SessionLimits::default()
+        };
+        let pipe = |pipeline| PipelineState::Idle {
+            session: Box::new(Session::new(Role::Server, PipelineId(pipeline), limits.clone(), Bugs::default())),
+            channels: BTreeMap::new(),
+        };
+        let pipes = (0..granted.pipelines).map(pipe).collect();
+        (self.config.log)(&LogEvent::SessionOpened {
+            session: id,
+            peer: guest.peer.clone(),
+            user: principal.user.escape_debug().to_string(),
+            method: principal.method,
+            key: principal.key.map(|key| key.fingerprint()),
+            channels: granted.channels,
+            asked: open.channels,
+            pipelines: granted.pipelines,
+        });
+        let mut entry = Entry::new(guest.peer, principal, now, secret, granted.channels, pipes);
+        let keys = entry.keys(id, ChannelId(1), &grant).and_then(|keys| record_keys(keys, self.config.key_limits));
+        let Ok((sealer, opener)) = keys else {
+            self.roster.end(id);
+            self.dispatch.detach(socket, &mut Vec::new());
+            return;
+        };
+        entry.window = u32::try_from(granted.window).unwrap_or(0);
+        self.apply_window(socket, &entry);
+        entry.metrics.channels.fetch_add(1, Ordering::Relaxed);
+        let mut first_failed = None;
+        if let PipelineState::Idle { session, channels } = &mut entry.pipes[0] {
+            session.on_channel(ChannelId(1), now);
+            if let Some((event, payload)) = &open.first {
+                first_failed = session.on_first_operation(*event, payload).err();
+            }
+            // Behind our leave of TLS records may go out at once; the client's leave stands before its first record.
+            let idle = IdleChannel::new(socket, sealer, opener, true, Some(farewell));
+            self.dispatch.submit(idle.read_on());
+            channels.insert(ChannelId(1), idle);
+        }
+        self.idle.insert(socket, (id, ChannelId(1)));
+        self.sessions.insert(id, entry);
+        if let Some(fault) = first_failed {
+            return self.drop_session(id, Some(Error::from(fault)));
+        }
+        if open.first.is_some() || granted.pipelines > 1 {
+            self.start_pipelines(id);
+        }
+    }
+
+    /// The granted window, or what suits many channels within one host. A window that the kernel refuses is no reason to
+    /// refuse the channel: the client sees in its own figures what it got.
+    fn apply_window(&self, socket: SocketId, entry: &Entry) {
+        let link = self.dispatch.link(socket);
+        let asked = (entry.window > 0).then_some(entry.window);
+        let default = || transport::default_window(link.is_local(), entry.channels);
+        if let Some(bytes) = asked.or_else(default) {
+            let _ = link.set_window(bytes);
+        }
+    }
+
+    /// A channel has proved that it belongs to a session, and its answer is out.
+    pub(super) fn admit(&mut self, socket: SocketId, id: SessionId, channel: ChannelId, keys: RoleKeys) {
+        // Ended, or taken away, while the answer was on its way.
+        let keys = if self.roster.attach(id, channel) { record_keys(keys, self.config.key_limits).ok() } else { None };
+        let (Some(entry), Some((sealer, opener))) = (self.sessions.get(&id), keys) else {
+            return self.disconnect(socket, "JOIN of a session that has ended");
+        };
+        self.apply_window(socket, entry);
+        entry.metrics.channels.fetch_add(1, Ordering::Relaxed);
+        let pipeline = entry.pipeline_of(channel);
+        let Some(entry) = self.sessions.get_mut(&id) else { return };
+        match entry.pipes.get_mut(pipeline) {
+            Some(PipelineState::Idle { channels, .. }) => {
+                let idle = IdleChannel::new(socket, sealer, opener, false, None);
+                self.dispatch.submit(idle.read_on());
+                channels.insert(channel, idle);
+                self.leave(socket);
+                self.idle.insert(socket, (id, channel));
+            }
+            Some(PipelineState::Running(post)) => {
+                let (post, metrics) = (post.clone(), Arc::clone(&entry.metrics));
+                self.leave(socket);
+                let detached = self.dispatch.detach(socket, &mut Vec::new());
+                let joined = PipelineChannel {
+                    channel,
+                    link: detached.link,
+                    unread: detached.unread,
+                    sealer,
+                    opener,
+                    known: false,
+                    farewell: None,
+                };
+                if post.try_send(Message::Attach(Box::new(joined))).is_err() {
+                    // Closed with the letter: the client asks for another.
+                    metrics.channels.fetch_sub(1, Ordering::Relaxed);
+                }
+            }
+            Some(PipelineState::Over) | None => self.disconnect(socket, "JOIN of a session that has ended"),
+        }
+    }
+
+    /// A guest has become a channel.
+    fn leave(&mut self, socket: SocketId) {
+        self.admission.leave(socket);
+        self.guests.remove(&socket);
+    }
+
+    /// Starts a thread for every idle pipeline of the session. One whose last words are on their way goes on without.
+    pub(super) fn start_pipelines(&mut self, id: SessionId) {
+        let Some(count) = self.sessions.get(&id).map(|entry| entry.pipes.len()) else { return };
+        let idle = |entry: &Entry, index: usize| entry.pipes[index].may_move();
+        let mut waiting = Vec::new();
+        for index in 0..count {
+            if self.sessions.get(&id).is_some_and(|entry| idle(entry, index)) {
+                match self.prepare(id, index) {
+                    Ok(prepared) => waiting.push(prepared),
+                    Err(error) => return self.drop_session(id, Some(error)),
+                }
+            }
+        }
+        let Some(entry) = self.sessions.get(&id) else { return };
+        let posts: Vec<Option<PumpSender>> = entry
+            .pipes
+            .iter()
+            .map(|pipe| match pipe {
+                PipelineState::Running(post) => Some(post.clone()),
+                _ => None,
+            })
+            .collect();
+        for prepared in waiting {
+            if let Err(error) = self.spawn(id, prepared, &posts) {
+                return self.drop_session(id, Some(error));
+            }
+        }
+    }
+
+    fn prepare(&mut self, id: SessionId, index: usize) -> Result<Prepared, Error> {
+        let resources = |error: std::io::Error| {
+            Error::new(xdfs_proto::base::ErrorKind::Resources, format!("cannot start a pipeline: {error}"))
+        };
+        let dispatch = Dispatcher::new().map_err(resources)?;
+        let (post, mailbox) = MailboxSender::new(bounds::MAILBOX, dispatch.waker());
+        let Some(entry) = self.sessions.get_mut(&id) else {
+            return Err(resources(std::io::ErrorKind::NotFound.into()));
+        };
+        let pipe = std::mem::replace(&mut entry.pipes[index], PipelineState::Running(post.clone()));
+        let PipelineState::Idle { session, channels } = pipe else {
+            return Err(resources(std::io::ErrorKind::AlreadyExists.into()));
+        };
+        let mut group = Pipeline { session: *session, channels: Vec::with_capacity(channels.len()) };
+        for (channel, idle) in channels {
+            self.idle.remove(&idle.socket);
+            let detached = self.dispatch.detach(idle.socket, &mut Vec::new());
+            group.channels.push(idle.into_group(channel, detached));
+        }
+        Ok(Prepared { index, dispatch, post, mailbox, group })
+    }
+
+    fn spawn(&mut self, id: SessionId, prepared: Prepared, posts: &[Option<PumpSender>]) -> Result<(), Error> {
+        let Prepared { index, dispatch, post, mailbox, group } = prepared;
+        let Some(entry) = self.sessions.get(&id) else { return Ok(()) };
+        let pipeline = index as u8;
+        let user: Arc<str> = entry.principal.user.as_str().into();
+        let host = ServerHost {
+            session: id,
+            since: entry.since,
+            authority: self.authority.clone(),
+            principal: Arc::clone(&entry.principal),
+            user: Arc::clone(&user),
+            log: Arc::clone(&self.config.log),
+            metrics: Arc::clone(&entry.metrics),
+            letters: self.letters.clone(),
+            wanted: Arc::default(),
+            waker: self.dispatch.waker(),
+            pipeline,
+            session_floor: group.session.limits().floor,
+            repeats: Arc::clone(&self.repeats),
+            pace: Arc::clone(&self.pace),
+            audit_rate: self.config.limits.audit_rate,
+            operations: BTreeMap::new(),
+        };
+        let mut peers = posts.to_vec();
+        peers[index] = None;
+        let parts = Parts {
+            dispatch,
+            host,
+            mailbox,
+            post,
+            peers,
+            pipeline: PipelineId(pipeline),
+            blocking: self.blocking.clone(),
+            share: QuotaClass { user, export: 0 },
+            disk: self.config.disk,
+            retire: entry.pipes.len() == 1,
+        };
+        let (letters, waker) = (self.letters.clone(), self.dispatch.waker());
+        let name = format!("xdfs-pipeline-{index}");
+        let spawned = thread::Builder::new().name(name).spawn(move || {
+            let served = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| serve(parts, group)));
+            let (ending, mailbox) = served.unwrap_or_else(|_| {
+                let error = Error::new(xdfs_proto::base::ErrorKind::Resources, "the pipeline failed unexpectedly");
+                (Ending::Over(Some(error)), std::sync::mpsc::sync_channel(1).1)
+            });
+            let _ = letters.send(ServerMessage::Ended { session: id, pipeline, ending, mailbox });
+            waker.wake();
+        });
+        spawned.map(drop).map_err(|error| {
+            Error::new(xdfs_proto::base::ErrorKind::Resources, format!("cannot start a pipeline's thread: {error}"))
+        })
+    }
+}
+
+/// What a pipeline's thread starts with.
+struct Prepared {
+    index: usize,
+    dispatch: Dispatcher,
+    post: PumpSender,
+    mailbox: PumpMessage,
+    group: Pipeline<Link>,
+}
+
+fn serve(parts: Parts<Dispatcher, ServerHost>, group: Pipeline<Link>) -> (Ending<Link>, PumpMessage) {
+    match Pump::new(parts, group) {
+        Ok(pump) => {
+            let (ending, _host, mailbox) = pump.run();
+            (ending, mailbox)
+        }
+        Err(error) => {
+            let error = Error::new(xdfs_proto::base::ErrorKind::Resources, format!("cannot watch channels: {error}"));
+            let (_, mailbox) = std::sync::mpsc::sync_channel(1);
+            (Ending::Over(Some(error)), mailbox)
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Connections that have not proved anything: accepted, classified, refused, cut. What bounds them is `admit`.
+
+use super::Server;
+use crate::admit::{Source, Verdict};
+use crate::pending_login::{PendingLogin, Then};
+use crate::log::LogEvent;
+use std::time::Duration;
+use xdfs_proto::base::{Error, ErrorKind};
+use xdfs_proto::wire::preface::{ClientPreface, ServerPreface, Start};
+use xdfs_secure::login::FailedLogin;
+use xdfs_secure::policy::Method;
+use xdfs_secure::random;
+use xdfs_xio::dispatch::{Dispatch, End, SocketId};
+use xdfs_xio::transport::{self, Link};
+
+/// Refused connections that are logged one by one between two sweeps (a second).
+const REFUSALS_TOLD: u32 = 200;
+
+impl Server {
+    pub(super) fn on_accept_failed(&mut self, cause: End) {
+        let text = match cause {
+            End::Failed(errno) | End::Source(errno) => std::io::Error::from_raw_os_error(errno).to_string(),
+            End::Closed => "the listening socket was closed".into(),
+        };
+        let error = format!("{text}; accepting again in 100 ms");
+        self.tell_refusal("somebody".into(), error);
+        // Out of descriptors: asking again at once would spin.
+        self.accept_at = Some(self.dispatch.now().after(Duration::from_millis(100)));
+    }
+
+    pub(super) fn on_accepted(&mut self, link: Link) {
+        let now = self.dispatch.now();
+        let peer = link.peer().ok();
+        let source = Source::of(peer.as_ref());
+        let peer = peer.map_or_else(|| "somebody".into(), |peer| peer.to_string());
+        if let Err(error) = transport::settle(&link, &self.config.transport) {
+            return self.tell_refusal(peer, error.to_string());
+        }
+        let nonce = random::array();
+        let (Ok(socket), Ok(nonce)) = (self.dispatch.attach(link, &[]), nonce) else { return };
+        if let Some(victim) = self.admission.arrive(socket, source, now) {
+            self.disconnect(victim, "made room for newer connections");
+        }
+        let guest = PendingLogin::start(&mut self.dispatch, socket, peer, source, self.gate.clone(), nonce);
+        self.guests.insert(socket, guest);
+    }
+
+    pub(super) fn tell_refusal(&mut self, peer: String, error: String) {
+        self.tell(LogEvent::GuestRefused { peer, error });
+    }
+
+    /// Logs a refusal, unless there are more of them than anybody reads: those are counted.
+    fn tell(&mut self, refusal: LogEvent) {
+        if self.refusals >= REFUSALS_TOLD {
+            self.refusals_untold += 1;
+            return;
+        }
+        self.refusals += 1;
+        (self.config.log)(&refusal);
+    }
+
+    /// The first eight bytes say what a connection is; false when it may not go on.
+    pub(super) fn classify(&mut self, socket: SocketId, bytes: &[u8]) -> bool {
+        let preface = bytes.try_into().ok().and_then(|raw| ClientPreface::decode(raw).ok());
+        let start = preface.map_or(0, |preface| preface.start);
+        if start == Start::Join as u8 {
+            self.admission.is_join(socket);
+            return true;
+        }
+        match self.admission.is_login(socket, self.dispatch.now()) {
+            Verdict::Welcome(victim) => {
+                if let Some(victim) = victim {
+                    self.disconnect(victim, "made room for newer connections");
+                }
+                true
+            }
+            Verdict::Refused(status) => {
+                let send = ServerPreface { status, version: 0, start }.encode().to_vec();
+                self.refuse(socket, send, &Error::new(ErrorKind::Busy, status.text()));
+                false
+            }
+        }
+    }
+
+    /// Failed logins make their source wait: every wrong password, and one for a connection on which nothing was right. Who
+    /// is `let_in` in the end has offered keys that were not the right ones, as agents do, for nothing. How many were told.
+    pub(super) fn count_failed(&mut self, socket: SocketId, let_in: bool) -> usize {
+        let Some(guest) = self.guests.get_mut(&socket) else { return 0 };
+        let mut failed = guest.take_failed();
+        let peer = guest.peer.clone();
+        let guesses = failed.iter().filter(|login| login.method == Some(Method::Password)).count();
+        let count = if let_in { guesses } else { guesses.max(failed.len().min(1)) };
+        for _ in 0..count {
+            self.admission.login_failed(socket, self.dispatch.now());
+        }
+        failed.retain(|login| !let_in || login.method == Some(Method::Password));
+        for FailedLogin { user, method, key, cause } in &failed {
+            let (user, key) = (user.escape_debug().to_string(), key.map(|key| key.fingerprint()));
+            self.tell(LogEvent::LoginFailed { peer: peer.clone(), user, method: *method, key, error: (*cause).into() });
+        }
+        failed.len()
+    }
+
+    /// Ends a guest, with the reason in the log.
+    pub(super) fn disconnect(&mut self, socket: SocketId, error: &str) {
+        self.count_failed(socket, false);
+        if let Some(guest) = self.forget(socket).filter(|guest| !matches!(guest.then, Then::Close)) {
+            self.tell_refusal(guest.peer, error.into());
+        }
+    }
+
+    /// The guest's connection ended. Who had nothing more to offer just goes, and that was told.
+    pub(super) fn guest_ended(&mut self, socket: SocketId) {
+        if self.count_failed(socket, false) > 0 {
+            self.forget(socket);
+        } else {
+            self.disconnect(socket, "the peer closed the connection during the opening");
+        }
+    }
+
+    fn forget(&mut self, socket: SocketId) -> Option<PendingLogin> {
+        self.admission.leave(socket);
+        let guest = self.guests.remove(&socket)?;
+        self.dispatch.detach(socket, &mut Vec::new());
+        match &guest.then {
+            Then::Session(opening) => self.roster.end(opening.id),
+            Then::Join(id, channel, _) => self.roster.gave_up(*id, *channel),
+            Then::Opening | Then::Close => {}
+        }
+        Some(guest)
+    }
+
+    /// Says why not, and closes when that is out.
+    pub(super) fn refuse(&mut self, socket: SocketId, send: Vec<u8>, error: &Error) {
+        let Some(guest) = self.guests.get_mut(&socket) else { return };
+        let peer = guest.peer.clone();
+        guest.then = Then::Close;
+        guest.send(&mut self.dispatch, send);
+        self.tell_refusal(peer, error.to_string());
+    }
+}

@@ -1,0 +1,169 @@
+//! How much one user, all visitors, and everybody may have: sessions, channels, pipelines.
+//!
+//! Sessions are refused where there is no room; channels and pipelines are granted in part, as every client expects.
+
+use super::Server;
+use crate::admit::{Drop, ServerLimits};
+use std::borrow::Cow;
+use std::sync::atomic::Ordering;
+use xdfs_proto::base::{Error, ErrorKind, SessionId};
+use xdfs_proto::negotiate::Policy;
+use xdfs_secure::policy::{Method, Principal};
+
+/// Sessions and their channels.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+struct Held {
+    sessions: usize,
+    channels: usize,
+}
+
+impl Held {
+    fn add(&mut self, channels: u16) {
+        self.sessions += 1;
+        self.channels += usize::from(channels);
+    }
+
+    /// What is left of this much for whoever it is that has `self` of it.
+    fn left(self, sessions: usize, channels: usize) -> Self {
+        Self { sessions: sessions.saturating_sub(self.sessions), channels: channels.saturating_sub(self.channels) }
+    }
+}
+
+/// Who holds how much.
+#[derive(Clone, Copy, Default, Debug)]
+struct Tally {
+    all: Held,
+    anonymous: Held,
+    user: Held,
+}
+
+impl Tally {
+    /// What is left for `principal`, or why there is nothing.
+    fn room(&self, principal: &Principal, limits: &ServerLimits) -> Result<usize, (Drop, String)> {
+        let share = |whole: usize| whole.saturating_mul(limits.visitors_percent) / 100;
+        let visitor = principal.method == Method::Anonymous;
+        let all = self.all.left(limits.sessions, limits.channels);
+        let visitors = match visitor {
+            true => self.anonymous.left(share(limits.sessions), share(limits.channels)),
+            false => all,
+        };
+        let user = self.user.left(limits.sessions_per_user, limits.channels_per_user);
+        let name = principal.user.escape_debug();
+        let full = |who: &str, what: &str, drop| Err((drop, format!("{who} as many {what}")));
+        match (user, visitors, all) {
+            (_, _, Held { sessions: 0, .. }) => full("the server has", "sessions as it takes", Drop::Sessions),
+            (_, _, Held { channels: 0, .. }) => full("the server has", "channels as it takes", Drop::Sessions),
+            (Held { sessions: 0, .. }, ..) => {
+                let what = format!("sessions as one user may have ({})", self.user.sessions);
+                full(&format!("'{name}' has"), &what, Drop::UserSessions)
+            }
+            (Held { channels: 0, .. }, ..) => {
+                let what = format!("channels as one user may have ({})", self.user.channels);
+                full(&format!("'{name}' has"), &what, Drop::UserSessions)
+            }
+            (_, Held { sessions: 0, .. } | Held { channels: 0, .. }, _) => {
+                full("visitors have", "sessions and channels as are for them; log in", Drop::Sessions)
+            }
+            _ => Ok(user.channels.min(visitors.channels).min(all.channels)),
+        }
+    }
+}
+
+impl Server {
+    /// What is granted to one more session of `principal`: the policy, cut to what is left. Refused where nothing is. Only
+    /// for `several` pipelines does it look at those of the other sessions.
+    pub(super) fn policy_for(&mut self, principal: &Principal, several: bool) -> Result<Cow<'_, Policy>, Error> {
+        let mut tally = Tally::default();
+        let mut pipelines = 0;
+        for (id, other, channels) in self.roster.sessions() {
+            tally.all.add(channels);
+            if other.method == Method::Anonymous {
+                tally.anonymous.add(channels);
+            }
+            if other.user == principal.user {
+                tally.user.add(channels);
+                if several {
+                    pipelines += self.sessions.get(&id).map_or(1, |entry| entry.pipes.len());
+                }
+            }
+        }
+        let limits = &self.config.limits;
+        let room = tally.room(principal, limits).map_err(|(drop, text)| {
+            self.admission.drops().count(drop);
+            Error::new(ErrorKind::Busy, format!("{text}; try again later"))
+        })?;
+        let policy = &self.config.policy;
+        let channels = u16::try_from(room).unwrap_or(u16::MAX).min(policy.channels_max);
+        let left = limits.pipelines_per_user.saturating_sub(pipelines).max(1);
+        let pipelines = u8::try_from(left).unwrap_or(u8::MAX).min(policy.pipelines_max);
+        if (channels, pipelines) == (policy.channels_max, policy.pipelines_max) {
+            return Ok(Cow::Borrowed(policy));
+        }
+        Ok(Cow::Owned(Policy { channels_max: channels, pipelines_max: pipelines, ..policy.clone() }))
+    }
+
+    /// How many of `wanted` more channels this session may have: those that it was granted and does not have, and what
+    /// nobody was granted.
+    pub(super) fn room_for_channels(&self, id: SessionId, wanted: u16) -> u16 {
+        let held = |(id, _, granted): (SessionId, _, u16)| {
+            let up = self.sessions.get(&id).map_or(0, |entry| entry.metrics.channels.load(Ordering::Relaxed));
+            (id, usize::from(granted), usize::try_from(up).unwrap_or(usize::MAX))
+        };
+        let (mut all, mut own) = (0_usize, 0);
+        for (other, granted, up) in self.roster.sessions().map(held) {
+            all = all.saturating_add(granted.max(up));
+            if other == id {
+                own = granted.saturating_sub(up);
+            }
+        }
+        let room = self.config.limits.channels.saturating_sub(all).saturating_add(own);
+        wanted.min(u16::try_from(room).unwrap_or(u16::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: fn() -> ServerLimits = || ServerLimits {
+        sessions: 8,
+        channels: 80,
+        sessions_per_user: 4,
+        channels_per_user: 30,
+        visitors_percent: 50,
+        ..ServerLimits::default()
+    };
+
+    fn who(method: Method) -> Principal {
+        Principal { user: "ada".into(), method, key: None, scope: None }
+    }
+
+    fn held(sessions: usize, channels: usize) -> Held {
+        Held { sessions, channels }
+    }
+
+    #[test]
+    fn a_session_gets_what_everybody_and_its_user_leave() {
+        let room = |tally: Tally, method| tally.room(&who(method), &LIMITS()).map_err(|(_, text)| text);
+        let none = Tally::default();
+        assert_eq!(room(none, Method::Key), Ok(30), "a user's share");
+        assert_eq!(room(Tally { all: held(3, 70), ..none }, Method::Key), Ok(10), "what there is");
+        assert_eq!(room(Tally { user: held(3, 29), ..none }, Method::Key), Ok(1));
+        // Half of it is for visitors, however many addresses they have.
+        let visited = Tally { all: held(3, 35), anonymous: held(3, 35), user: held(0, 0) };
+        assert_eq!(room(visited, Method::Anonymous), Ok(5));
+        assert_eq!(room(visited, Method::Key), Ok(30));
+        for (tally, method, text) in [
+            (Tally { all: held(8, 8), ..none }, Method::Key, "the server has as many sessions"),
+            (Tally { all: held(7, 80), ..none }, Method::Key, "the server has as many channels"),
+            (Tally { user: held(4, 4), ..none }, Method::Key, "'ada' has as many sessions as one user may have (4)"),
+            (Tally { user: held(1, 30), ..none }, Method::Key, "'ada' has as many channels as one user may have (30)"),
+            (Tally { anonymous: held(4, 4), ..none }, Method::Anonymous, "visitors have as many"),
+            (Tally { anonymous: held(1, 40), ..none }, Method::Anonymous, "visitors have as many"),
+        ] {
+            let told = room(tally, method).unwrap_err();
+            assert!(told.starts_with(text), "{told}");
+        }
+        assert_eq!(room(Tally { anonymous: held(4, 40), ..none }, Method::Key), Ok(30));
+    }
+}

@@ -1,0 +1,97 @@
+//! A connection that has not proved anything yet. It costs a small value and a deadline, nothing else.
+
+use crate::admit::Source;
+use xdfs_engine::opening::{OpeningContext, ServerOpened, ServerOpening, Step};
+use xdfs_proto::base::{ChannelId, SessionId};
+use xdfs_secure::keys::RoleKeys;
+use xdfs_secure::login::{FailedLogin, NONCE_BYTES};
+use xdfs_xio::dispatch::{Body, Dispatch, Op, SocketId};
+
+/// What to do with a guest after its bytes were looked at.
+pub(crate) enum Outcome {
+    /// It goes on.
+    Waiting,
+    /// It said what it is.
+    Opened(ServerOpened),
+}
+
+/// See the module.
+pub(crate) struct PendingLogin {
+    pub socket: SocketId,
+    pub peer: String,
+    opening: ServerOpening,
+    /// Bytes to read once what is being sent is out.
+    want: Option<usize>,
+    /// What follows when the last bytes are out.
+    pub then: Then,
+}
+
+/// What follows when a guest's last bytes are out.
+pub(crate) enum Then {
+    /// The opening goes on.
+    Opening,
+    /// The connection becomes channel 1 of a session.
+    Session(Box<crate::listen::Opening>),
+    /// It becomes another channel of one.
+    Join(SessionId, ChannelId, Box<RoleKeys>),
+    /// It is closed.
+    Close,
+}
+
+impl PendingLogin {
+    /// Starts reading.
+    pub fn start<D: Dispatch>(
+        dispatch: &mut D,
+        socket: SocketId,
+        peer: String,
+        source: Source,
+        gate: OpeningContext,
+        nonce: [u8; NONCE_BYTES],
+    ) -> Self {
+        let (opening, length) = ServerOpening::start(gate, source.to_string(), nonce);
+        dispatch.submit(Op::Small { socket, length });
+        Self { socket, peer, opening, want: None, then: Then::Opening }
+    }
+
+    /// Logins of it that failed and are not counted yet.
+    pub fn take_failed(&mut self) -> Vec<FailedLogin> {
+        self.opening.take_failed()
+    }
+
+    /// What it was waited for when its deadline came.
+    pub fn phase(&self) -> &'static str {
+        self.opening.phase()
+    }
+
+    /// Bytes have come.
+    pub fn on_bytes<D: Dispatch>(&mut self, dispatch: &mut D, bytes: &[u8]) -> Outcome {
+        match self.opening.on_bytes(bytes) {
+            Step::Done(opened) => Outcome::Opened(opened),
+            Step::Go { send, want } if send.is_empty() => {
+                dispatch.submit(Op::Small { socket: self.socket, length: want });
+                Outcome::Waiting
+            }
+            Step::Go { send, want } => {
+                self.want = Some(want);
+                self.send(dispatch, send);
+                Outcome::Waiting
+            }
+        }
+    }
+
+    /// Sends bytes; `Completion::Sent` tells when they are out.
+    pub fn send<D: Dispatch>(&mut self, dispatch: &mut D, bytes: Vec<u8>) {
+        dispatch.submit(Op::Send { socket: self.socket, head: None, body: Body::Bytes(bytes) });
+    }
+
+    /// The bytes are out: reads on where the opening goes on.
+    pub fn on_sent<D: Dispatch>(&mut self, dispatch: &mut D) -> bool {
+        match self.want.take() {
+            Some(length) => {
+                dispatch.submit(Op::Small { socket: self.socket, length });
+                true
+            }
+            None => false,
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! Batches that may be sent again in another session (P-74): what was answered, for a while and within bounds, per user.
+//!
+//! Whoever repeats says how long ago the first attempt was at most. As long as nothing of that age was forgotten, a batch that is
+//! not known did not come, and may be done; else nobody knows.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use xdfs_proto::base::{Error, ErrorKind};
+
+/// Replies of one user that are remembered: more than a session can have under way, several times over.
+const REPLIES_MAX: usize = 1024;
+/// Bytes of them. A reply to calls that change something has a few bytes for each.
+const BYTES_MAX: usize = 128 * 1024;
+/// Users that are remembered.
+const USERS_MAX: usize = 512;
+/// How long: a client that tries again does so at once, or for minutes.
+const LIFE: Duration = Duration::from_secs(15 * 60);
+/// Clocks of two machines count the same time a little differently.
+const DOUBT: Duration = Duration::from_secs(2);
+
+type Id = [u8; 16];
+
+enum Known {
+    Doing,
+    Told(Vec<u8>),
+    /// Its reply was too long to be kept, or nobody saw its end.
+    Lost,
+}
+
+struct User {
+    /// Nothing that came behind this moment was forgotten.
+    complete_since: Instant,
+    batches: BTreeMap<Id, Known>,
+    /// When each came, oldest first.
+    order: VecDeque<(Instant, Id)>,
+    bytes: usize,
+}
+
+struct State {
+    users: BTreeMap<String, User>,
+    /// A user who is not known was not here since then.
+    complete_since: Instant,
+}
+
+/// See the module.
+pub(crate) struct ReplyCache(Mutex<State>);
+
+/// What is to be done with a batch.
+pub(crate) enum Verdict {
+    /// Do its calls, and say how it ended.
+    Do(Doing),
+    /// This was the reply.
+    Told(Vec<u8>),
+}
+
+/// A batch that is being done. Dropped without a word, its outcome is unknown.
+pub(crate) struct Doing {
+    repeats: Arc<ReplyCache>,
+    user: String,
+    id: Id,
+}
+
+impl User {
+    fn forget_oldest(&mut self) {
+        let Some((came, id)) = self.order.pop_front() else { return };
+        self.complete_since = self.complete_since.max(came);
+        if let Some(Known::Told(reply)) = self.batches.remove(&id) {
+            self.bytes -= reply.len();
+        }
+    }
+
+    fn hold_to_bounds(&mut self, now: Instant) {
+        let old = |came: Instant| now.saturating_duration_since(came) > LIFE;
+        while self.order.len() > REPLIES_MAX
+            || self.bytes > BYTES_MAX
+            || self.order.front().is_some_and(|(came, _)| old(*came))
+        {
+            self.forget_oldest();
+        }
+    }
+}
+
+impl ReplyCache {
+    /// Knows nothing of what came before `now`.
+    pub(crate) fn new(now: Instant) -> Self {
+        Self(Mutex::new(State { users: BTreeMap::new(), complete_since: now }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A batch with an id came; `age` where it was sent before.
+    pub(crate) fn begin(
+        self: &Arc<Self>,
+        user: &str,
+        id: Id,
+        age: Option<Duration>,
+        now: Instant,
+    ) -> Result<Verdict, Error> {
+        let mut state = self.lock();
+        state.make_room(now);
+        let since = state.complete_since;
+        let fresh = || User { complete_since: since, batches: BTreeMap::new(), order: VecDeque::new(), bytes: 0 };
+        let known = state.users.entry(user.to_owned()).or_insert_with(fresh);
+        known.hold_to_bounds(now);
+        match known.batches.get(&id) {
+            Some(Known::Doing) => Err(Error::new(ErrorKind::Busy, "the same batch is being done")),
+            Some(Known::Told(reply)) => Ok(Verdict::Told(reply.clone())),
+            Some(Known::Lost) => Err(unknown()),
+            None => {
+                if let Some(age) = age {
+                    let sent = now.checked_sub(age.saturating_add(DOUBT));
+                    if sent.is_none_or(|sent| sent < known.complete_since) {
+                        return Err(unknown());
+                    }
+                }
+                known.batches.insert(id, Known::Doing);
+                known.order.push_back((now, id));
+                Ok(Verdict::Do(Doing { repeats: Arc::clone(self), user: user.to_owned(), id }))
+            }
+        }
+    }
+
+    fn end(&self, user: &str, id: Id, known: Option<Known>) {
+        let mut state = self.lock();
+        let Some(user) = state.users.get_mut(user) else { return };
+        // Forgotten meanwhile: it stays so.
+        if !user.batches.contains_key(&id) {
+            return;
+        }
+        match known {
+            Some(known) => {
+                if let Known::Told(reply) = &known {
+                    user.bytes += reply.len();
+                }
+                user.batches.insert(id, known);
+            }
+            None => {
+                user.batches.remove(&id);
+                user.order.retain(|(_, other)| *other != id);
+            }
+        }
+    }
+}
+
+impl State {
+    /// Where there are too many users, the one goes whose last batch is the oldest.
+    fn make_room(&mut self, now: Instant) {
+        if self.users.len() < USERS_MAX {
+            return;
+        }
+        let last = |user: &User| user.order.back().map(|(came, _)| *came);
+        let oldest = self.users.iter().min_by_key(|(_, user)| last(user)).map(|(name, _)| name.clone());
+        if let Some(user) = oldest.and_then(|name| self.users.remove(&name)) {
+            self.complete_since = self.complete_since.max(last(&user).unwrap_or(now)).max(user.complete_since);
+        }
+    }
+}
+
+impl Doing {
+    /// It was done, and this is its reply; or nothing of it was done, and it may come again.
+    pub(crate) fn end(self, reply: Option<&[u8]>) {
+        let known = match reply {
+            Some(reply) if reply.len() <= BYTES_MAX / 8 => Some(Known::Told(reply.to_vec())),
+            Some(_) => Some(Known::Lost),
+            None => None,
+        };
+        self.repeats.end(&self.user, self.id, known);
+    }
+}
+
+impl Drop for Doing {
+    fn drop(&mut self) {
+        let mut state = self.repeats.lock();
+        let batches = state.users.get_mut(&self.user).map(|user| &mut user.batches);
+        if let Some(known @ Known::Doing) = batches.and_then(|batches| batches.get_mut(&self.id)) {
+            *known = Known::Lost;
+        }
+    }
+}
+
+fn unknown() -> Error {
+    Error::new(
+        ErrorKind::UnknownOutcome,
+        "the batch may have been done, and nobody here remembers: look before you repeat it",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn kind(verdict: Result<Verdict, Error>) -> Result<Option<Vec<u8>>, ErrorKind> {
+        match verdict {
+            Ok(Verdict::Do(doing)) => {
+                doing.end(Some(b"reply"));
+                Ok(None)
+            }
+            Ok(Verdict::Told(reply)) => Ok(Some(reply)),
+            Err(error) => Err(error.kind),
+        }
+    }
+
+    #[test]
+    fn a_batch_is_done_once_and_its_reply_told_again_to_its_own_user() {
+        let start = Instant::now();
+        let (repeats, now) = (Arc::new(ReplyCache::new(start)), start + 100 * SECOND);
+        assert_eq!(kind(repeats.begin("ada", [1; 16], None, now)), Ok(None));
+        assert_eq!(kind(repeats.begin("ada", [1; 16], Some(SECOND), now)), Ok(Some(b"reply".to_vec())));
+        assert_eq!(kind(repeats.begin("ada", [1; 16], None, now)), Ok(Some(b"reply".to_vec())));
+        assert_eq!(kind(repeats.begin("bob", [1; 16], None, now)), Ok(None), "another user's");
+        let doing = repeats.begin("ada", [2; 16], None, now);
+        assert_eq!(kind(repeats.begin("ada", [2; 16], Some(SECOND), now)), Err(ErrorKind::Busy));
+        drop(doing);
+        assert_eq!(kind(repeats.begin("ada", [2; 16], Some(SECOND), now)), Err(ErrorKind::UnknownOutcome));
+        let Ok(Verdict::Do(doing)) = repeats.begin("ada", [3; 16], None, now) else { panic!("new") };
+        doing.end(None);
+        assert_eq!(kind(repeats.begin("ada", [3; 16], Some(SECOND), now)), Ok(None), "nothing of it was done");
+    }
+
+    #[test]
+    fn what_came_before_the_server_did_or_was_forgotten_has_an_unknown_outcome() {
+        let start = Instant::now();
+        let repeats = Arc::new(ReplyCache::new(start));
+        let now = start + 100 * SECOND;
+        assert_eq!(kind(repeats.begin("ada", [1; 16], Some(101 * SECOND), now)), Err(ErrorKind::UnknownOutcome));
+        assert_eq!(kind(repeats.begin("ada", [1; 16], Some(99 * SECOND), now)), Err(ErrorKind::UnknownOutcome));
+        assert_eq!(kind(repeats.begin("ada", [1; 16], Some(90 * SECOND), now)), Ok(None), "it cannot have come");
+        for number in 0..=REPLIES_MAX as u64 + 1 {
+            let mut id = [9; 16];
+            id[..8].copy_from_slice(&number.to_be_bytes());
+            assert_eq!(kind(repeats.begin("ada", id, None, now + number as u32 * SECOND)), Ok(None));
+        }
+        let later = now + 1100 * SECOND;
+        assert_eq!(kind(repeats.begin("ada", [1; 16], Some(1100 * SECOND), later)), Err(ErrorKind::UnknownOutcome));
+        let state = repeats.lock();
+        assert_eq!(state.users["ada"].order.len(), state.users["ada"].batches.len());
+    }
+
+    #[test]
+    fn users_and_bytes_are_bounded_and_a_user_who_was_forgotten_is_told_so() {
+        let start = Instant::now();
+        let repeats = Arc::new(ReplyCache::new(start));
+        for number in 0..USERS_MAX as u32 + 10 {
+            let Ok(Verdict::Do(doing)) = repeats.begin(&format!("u{number}"), [1; 16], None, start + number * SECOND)
+            else {
+                panic!("new")
+            };
+            doing.end(Some(&[0; BYTES_MAX]));
+        }
+        let now = start + 1000 * SECOND;
+        assert!(repeats.lock().users.len() <= USERS_MAX);
+        assert_eq!(kind(repeats.begin("u0", [1; 16], Some(1000 * SECOND), now)), Err(ErrorKind::UnknownOutcome));
+        assert_eq!(kind(repeats.begin("u500", [1; 16], None, now)), Err(ErrorKind::UnknownOutcome), "too long to keep");
+        assert_eq!(kind(repeats.begin("u500", [2; 16], Some(SECOND), now)), Ok(None));
+    }
+}

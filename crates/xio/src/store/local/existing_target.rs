@@ -1,0 +1,133 @@
+//! A target that was looked at before: what a copy that is tried again may still replace, and the copy itself where it has been
+//! committed already and only its outcome was lost.
+
+use super::read_back::ReadBack;
+use super::part::Place;
+use super::source::{attributes_of, version_of};
+use crate::store::verified_range::VerifiedRange;
+use crate::store::errors::{self, Verb};
+use crate::store::{Attributes, Base, Result, StageRequest};
+use rustix::fs::{FileType, Stat};
+use rustix::io::Errno;
+use std::os::fd::OwnedFd;
+use xdfs_proto::base::Extent;
+
+/// File systems round times; the coarsest to two seconds.
+const ROUNDED_SECONDS: i64 = 2;
+
+/// What stands at the target's name when a copy is tried again.
+enum Found {
+    /// What stood there when the first attempt began.
+    Base,
+    /// What may be this very copy: its length and its modification time.
+    Copy(Stat),
+}
+
+/// Fails where somebody else has put something there, or taken it away.
+fn judge(place: &Place, base: &Base, size: Option<u64>) -> Result<Found> {
+    let failed = |errno| errors::failed(Verb::Create, &place.shown, errno);
+    let stat = place.parent.look(&place.name).map_err(failed)?;
+    let version = stat.as_ref().map(|stat| version_of(stat).0).unwrap_or_default();
+    if version == base.version {
+        return Ok(Found::Base);
+    }
+    let near = |stat: &Stat| {
+        let away = |(seconds, _): (i64, u32)| stat.st_mtime.abs_diff(seconds) <= ROUNDED_SECONDS as u64;
+        base.modified.is_some_and(away) && u64::try_from(stat.st_size).ok() == size
+    };
+    match stat.filter(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile && near(stat)) {
+        Some(stat) => Ok(Found::Copy(stat)),
+        None => Err(errors::target_changed(&place.shown)),
+    }
+}
+
+/// Refuses to replace what came to have the name while a copy was tried again.
+pub(super) fn must_be_base(place: &Place, size: u64) -> Result<()> {
+    place.base.as_ref().map_or(Ok(()), |base| judge(place, base, Some(size)).map(drop))
+}
+
+/// What has the name, where it may be the copy of `size` bytes itself; none where it is what may be replaced.
+pub(super) fn copy_of(place: &Place, size: u64) -> Result<Option<Stat>> {
+    Ok(match &place.base {
+        Some(base) => match judge(place, base, Some(size))? {
+            Found::Base => None,
+            Found::Copy(stat) => Some(stat),
+        },
+        None => None,
+    })
+}
+
+/// A file that has the target's name and may be this very copy. Nothing is written to it: it is compared, and told as committed.
+#[derive(Debug)]
+pub struct ExistingTarget {
+    place: Place,
+    file: OwnedFd,
+    kept: Vec<VerifiedRange>,
+    version: Vec<u8>,
+}
+
+impl ExistingTarget {
+    /// The file at `place`, where a copy that is tried again finds what may be its own, and both sides hash what they have.
+    pub(super) fn of(place: Place, request: &StageRequest) -> Result<std::result::Result<Self, Place>> {
+        let compared = request.resume.as_ref().is_some_and(|resume| resume.hashed);
+        let Some(base) = &place.base else { return Ok(Err(place)) };
+        let Found::Copy(stat) = judge(&place, base, request.size)? else { return Ok(Err(place)) };
+        if !compared {
+            return Ok(Err(place));
+        }
+        let failed = |errno| errors::failed(Verb::Create, &place.shown, errno);
+        let (file, opened) = place.parent.open_regular(&place.name).map_err(failed)?;
+        if version_of(&opened) != version_of(&stat) {
+            return Err(errors::target_changed(&place.shown));
+        }
+        let all = Extent::new(0, request.size.unwrap_or(0)).ok().filter(|all| !all.is_empty());
+        let kept = all.into_iter().map(|extent| VerifiedRange { extent, value: None, proved: false }).collect();
+        Ok(Ok(Self { place, file, kept, version: version_of(&stat).0 }))
+    }
+
+    /// All of it, to be compared.
+    pub(in crate::store) fn kept(&self) -> &[VerifiedRange] {
+        &self.kept
+    }
+
+    pub(in crate::store) fn replaces(&self) -> &[u8] {
+        &self.version
+    }
+
+    /// It is another file after all.
+    pub(in crate::store) fn write(&self) -> Result<()> {
+        Err(errors::target_changed(&self.place.shown))
+    }
+
+    pub(in crate::store) fn read_back(&self, fresh: bool) -> Result<ReadBack> {
+        let failed = |_| errors::failed(Verb::Read, &self.place.shown, Errno::MFILE);
+        let file = self.file.try_clone().map_err(failed)?;
+        Ok(ReadBack::new(file, self.place.shown.clone(), fresh, false))
+    }
+
+    pub(in crate::store) fn sync(&self) -> Result<()> {
+        let synced = rustix::io::retry_on_intr(|| rustix::fs::fsync(&self.file));
+        synced.map_err(|errno| errors::failed(Verb::Sync, &self.place.shown, errno))
+    }
+
+    /// It has its name: nobody else may have taken it meanwhile.
+    pub(in crate::store) fn name(&self) -> Result<Attributes> {
+        let failed = |errno| errors::failed(Verb::Create, &self.place.shown, errno);
+        let stat = self.place.parent.look(&self.place.name).map_err(failed)?;
+        let same = stat.filter(|stat| version_of(stat).0 == self.version);
+        same.map(|stat| attributes_of(&stat)).ok_or_else(|| errors::target_changed(&self.place.shown))
+    }
+
+    pub(in crate::store) fn sync_directory(&self) -> Result<()> {
+        let synced = self.place.sync(&self.file);
+        synced.map_err(|errno| errors::failed(Verb::Sync, &self.place.shown, errno))
+    }
+
+    pub(in crate::store) fn in_memory(&self) -> bool {
+        super::preallocate::in_memory(&self.file)
+    }
+
+    pub(in crate::store) fn shown(&self) -> &str {
+        &self.place.shown
+    }
+}

@@ -1,0 +1,115 @@
+//! Room for a file of known size, found out before data flows (rule D3).
+
+use crate::store::Result;
+use crate::store::errors::{self, Verb};
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
+use std::os::fd::OwnedFd;
+use xdfs_proto::base::{Error, ErrorKind, Extent};
+
+/// Below this a reservation costs more than it can save; a file this small finds out by writing.
+const RESERVE_BYTES_MIN: u64 = 1 << 20;
+
+/// Whether the file lives in memory alone: writing it is copying, with no device and no delayed allocation behind.
+pub(in crate::store) fn in_memory(file: &OwnedFd) -> bool {
+    rustix::fs::fstatfs(file).is_ok_and(|file_system| file_system.f_type as u64 == TMPFS_MAGIC)
+}
+
+/// Whether a look at the open file waits for nobody: its file system keeps what it has on a device of this machine, or in memory.
+pub(in crate::store) fn at_hand(file: &OwnedFd) -> bool {
+    let known = |magic: u64| magic == TMPFS_MAGIC || DISK_MAGIC.contains(&magic);
+    rustix::fs::fstatfs(file).is_ok_and(|file_system| known(file_system.f_type as u64))
+}
+
+/// Magic number of tmpfs.
+const TMPFS_MAGIC: u64 = 0x0102_1994;
+
+/// Those of ext4 (with ext2 and ext3), XFS and Btrfs.
+pub(super) const DISK_MAGIC: [u64; 3] = [0xef53, 0x5846_5342, 0x9123_683e];
+
+/// Makes sure that `size` bytes fit into `file`, and takes them where that makes writing faster.
+pub(super) fn reserve(file: &OwnedFd, size: u64, shown: &str) -> Result<()> {
+    if size > i64::MAX as u64 {
+        return Err(errors::failed(Verb::Create, shown, Errno::FBIG));
+    }
+    if size < RESERVE_BYTES_MIN {
+        return Ok(());
+    }
+    let failed = |errno| errors::failed(Verb::Create, shown, errno);
+    let stat = rustix::fs::fstat(file).map_err(failed)?;
+    // What an earlier attempt holds already need not be found again. Blocks are counted in 512 bytes.
+    let size_missing = size.saturating_sub((stat.st_blocks as u64).saturating_mul(512));
+    let space = rustix::fs::fstatvfs(file).map_err(failed)?;
+    // File systems that do not count blocks say 0 of 0 (an unlimited tmpfs, some FUSE). Blocks kept for root count as
+    // free here: who may use them the file system decides below.
+    let room = space.f_bfree.saturating_mul(space.f_frsize);
+    if space.f_blocks > 0 && size_missing > room {
+        return Err(words_of(shown, size_missing, space.f_bavail.saturating_mul(space.f_frsize), Errno::NOSPC));
+    }
+    // On tmpfs a reservation makes writing 2 to 7 % slower, on ext4 about 30 % faster (measured).
+    if rustix::fs::fstatfs(file).map_err(failed)?.f_type as u64 == TMPFS_MAGIC {
+        return Ok(());
+    }
+    match rustix::io::retry_on_intr(|| rustix::fs::fallocate(file, FallocateFlags::empty(), 0, size)) {
+        Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(()),
+        Err(errno @ Errno::NOSPC) => Err(words_of(shown, size, space.f_bavail.saturating_mul(space.f_frsize), errno)),
+        Err(errno) => Err(failed(errno)),
+    }
+}
+
+/// Gives back what was reserved and not written: all behind the last of the `written` ranges, which are ascending, and the gaps
+/// between them.
+pub(super) fn release(file: &OwnedFd, written: &[Extent]) -> std::result::Result<(), Errno> {
+    let mut end = 0;
+    for range in written {
+        if range.offset() > end {
+            let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+            match rustix::io::retry_on_intr(|| rustix::fs::fallocate(file, punch, end, range.offset() - end)) {
+                // Without holes there is nothing to give back but the end.
+                Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        end = range.end();
+    }
+    rustix::io::retry_on_intr(|| rustix::fs::ftruncate(file, end))
+}
+
+/// What is missing where a write of a file on its way found no room; `needed` bytes were still to come.
+pub(super) fn lacking(file: &OwnedFd, shown: &str, needed: u64, errno: Errno) -> Error {
+    match rustix::fs::fstatvfs(file) {
+        Ok(space) if needed > 0 && errno == Errno::NOSPC => {
+            words_of(shown, needed, space.f_bavail.saturating_mul(space.f_frsize), errno)
+        }
+        _ => errors::failed(Verb::Write, shown, errno),
+    }
+}
+
+fn words_of(shown: &str, needed: u64, free: u64, errno: Errno) -> Error {
+    let (needed_words, free_words) = (errors::amount(needed), errors::amount(free));
+    let because = match needed.checked_sub(free) {
+        Some(missing) if missing > 0 => {
+            let missing = errors::amount(missing);
+            format!("no space left on device: {needed_words} needed, {free_words} free, {missing} missing")
+        }
+        // It says that there is room, and gives none: what is missing is not known.
+        _ => format!(
+            "no space left on device (quota, reserved blocks or inodes): {needed_words} needed, {free_words} free seen"
+        ),
+    };
+    errors::refused(ErrorKind::NoSpace, Verb::Create, shown, &because).with_errno(errno.raw_os_error() as u16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_told_where_it_is_known_and_else_what_was_seen() {
+        let told = |needed, free| words_of("x", needed, free, Errno::NOSPC).message;
+        let known = "cannot create 'x': no space left on device: 3 MiB needed, 1 MiB free, 2 MiB missing";
+        assert_eq!(told(3 << 20, 1 << 20), known);
+        let seen = "cannot create 'x': no space left on device (quota, reserved blocks or inodes): 3 MiB needed, 3 MiB free seen";
+        assert_eq!(told(3 << 20, 3 << 20), seen);
+    }
+}

@@ -1,0 +1,168 @@
+//! Directories that were made here and whose own name nobody has synced yet: what is put into them durably has to see to that, or
+//! a power cut takes the file with its directory (rule D8). The one who made a directory need not be the one who needs it.
+
+use crate::store::resolve::Root;
+use rustix::io::Errno;
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use xdfs_proto::base::RelPath;
+
+/// As many are remembered: a tree has many directories, and what is put into it syncs them as it goes. Beyond, every directory
+/// counts as just made, which costs a sync each and is never wrong.
+const REMEMBERED_MAX: usize = 1024;
+
+/// See the module. Clones are the same list.
+#[derive(Clone, Debug, Default)]
+pub(super) struct UnsyncedDirs {
+    list: Arc<Mutex<List>>,
+}
+
+/// What a sync of the directory above takes off the list: nothing that was made again meanwhile.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Made {
+    path: RelPath,
+    serial: u64,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct List {
+    made: BTreeMap<RelPath, u64>,
+    serial: u64,
+    /// Some were forgotten.
+    forgetful: bool,
+}
+
+impl UnsyncedDirs {
+    /// The list, held while directories are made: who finds one there also finds it listed.
+    pub(super) fn lock(&self) -> MutexGuard<'_, List> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Which directories on the way to something in `directory` are not synced, innermost first. Asked when `directory` is held.
+    pub(super) fn above(&self, directory: &RelPath) -> Vec<Made> {
+        let list = self.lock();
+        if list.made.is_empty() && !list.forgetful {
+            return Vec::new();
+        }
+        let mut found = Vec::new();
+        let mut path = directory.clone();
+        while let Some(above) = path.parent() {
+            let serial = list.made.get(&path).copied().or(list.forgetful.then_some(0));
+            found.extend(serial.map(|serial| Made { path, serial }));
+            path = above;
+        }
+        found
+    }
+
+    /// The directory above was synced, and that began when this was known.
+    pub(super) fn synced(&self, made: &Made) {
+        let mut list = self.lock();
+        if list.made.get(&made.path) == Some(&made.serial) {
+            list.made.remove(&made.path);
+        }
+    }
+}
+
+impl List {
+    /// `path` was just made.
+    pub(super) fn note(&mut self, path: &RelPath) {
+        if self.made.len() >= REMEMBERED_MAX && !self.made.contains_key(path) {
+            self.forgetful = true;
+            return;
+        }
+        self.serial += 1;
+        self.made.insert(path.clone(), self.serial);
+    }
+
+    /// A directory was renamed and is `to` now; nobody knows which names on the list that were below it.
+    pub(super) fn moved(&mut self, to: &RelPath) {
+        self.forgetful |= !self.made.is_empty();
+        self.note(to);
+    }
+}
+
+impl Made {
+    /// The directory in which it has its name.
+    pub(super) fn place(&self) -> RelPath {
+        self.path.parent().unwrap_or_default()
+    }
+}
+
+/// The way to a directory, for a file in it that is to be durable.
+#[derive(Clone, Debug)]
+pub(super) struct Way {
+    pub(super) root: Arc<Root>,
+    pub(super) fresh: UnsyncedDirs,
+    pub(super) directory: RelPath,
+}
+
+impl Way {
+    /// Waits until every directory on the way has its own name on stable storage; `file` is in the last one.
+    pub(super) fn sync(&self, file: &OwnedFd) -> Result<(), Errno> {
+        for made in self.fresh.above(&self.directory) {
+            match self.root.hold_directory(&made.place()) {
+                Ok(above) => above.sync(file)?,
+                // It was renamed meanwhile: wherever it is, it is on the file's own file system.
+                Err(_) => rustix::io::retry_on_intr(|| rustix::fs::syncfs(file))?,
+            }
+            self.fresh.synced(&made);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(text: &str) -> RelPath {
+        RelPath::parse(text.as_bytes()).unwrap()
+    }
+
+    fn places(fresh: &UnsyncedDirs, directory: &str) -> Vec<RelPath> {
+        fresh.above(&path(directory)).iter().map(Made::place).collect()
+    }
+
+    #[test]
+    fn what_was_made_is_synced_by_whoever_needs_it_first_and_by_nobody_behind_them() {
+        let fresh = UnsyncedDirs::default();
+        fresh.lock().note(&path("a/b"));
+        fresh.lock().note(&path("a/b/c"));
+        assert_eq!(places(&fresh, "a/b/c/d"), [path("a/b"), path("a")]);
+        assert_eq!(places(&fresh, "a"), []);
+        for made in fresh.above(&path("a/b/c")) {
+            fresh.synced(&made);
+        }
+        assert_eq!(places(&fresh, "a/b/c/d"), []);
+    }
+
+    #[test]
+    fn a_sync_from_before_a_directory_was_made_again_does_not_count() {
+        let fresh = UnsyncedDirs::default();
+        fresh.lock().note(&path("a"));
+        let earlier = fresh.above(&path("a"));
+        fresh.lock().note(&path("a"));
+        earlier.iter().for_each(|made| fresh.synced(made));
+        assert_eq!(places(&fresh, "a"), [path("")]);
+    }
+
+    #[test]
+    fn a_directory_with_another_name_counts_as_made_and_so_does_all_that_may_have_been_below_it() {
+        let fresh = UnsyncedDirs::default();
+        fresh.lock().moved(&path("b"));
+        assert_eq!(places(&fresh, "b/c"), [path("")]);
+        fresh.lock().moved(&path("d"));
+        assert_eq!(places(&fresh, "d/c"), [path("d"), path("")]);
+    }
+
+    #[test]
+    fn when_the_list_is_full_every_directory_counts_as_made() {
+        let fresh = UnsyncedDirs::default();
+        for number in 0..=REMEMBERED_MAX {
+            fresh.lock().note(&path(&format!("d{number}")));
+        }
+        assert_eq!(places(&fresh, "other/e"), [path("other"), path("")]);
+        assert!(fresh.lock().made.len() <= REMEMBERED_MAX);
+    }
+}

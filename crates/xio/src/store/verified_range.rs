@@ -1,0 +1,114 @@
+//! What an attempt leaves to the next one: which ranges of a part file are there, and how far each of them can be trusted.
+
+use super::local;
+use xdfs_proto::base::{Digest, Extent, Subtree};
+
+/// A range that is on stable storage.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct VerifiedRange {
+    /// The bytes, counted from byte 0 of the transfer.
+    pub extent: Extent,
+    /// Their chaining value; none where nobody has hashed them, so that they have to be read before they are compared.
+    pub value: Option<Digest>,
+    /// They are bytes of the source that the journal names. Else whoever goes on has to compare them with it.
+    pub proved: bool,
+}
+
+impl VerifiedRange {
+    /// A range of which nothing more is known.
+    pub const fn plain(extent: Extent) -> Self {
+        Self { extent, value: None, proved: true }
+    }
+
+    /// Its chaining value as a subtree, where it is known.
+    pub fn subtree(&self) -> Option<Subtree> {
+        self.value.map(|value| Subtree { extent: self.extent, value })
+    }
+}
+
+/// Who hashes a stage's bytes and knows, whenever it is asked, what can be noted of them. Only what was written may be told.
+pub trait Hashes: Send + Sync + std::fmt::Debug {
+    /// What is there, ascending and apart.
+    fn noted(&self) -> Vec<VerifiedRange>;
+}
+
+/// Authenticates what journals say, under a key that nobody else has.
+pub trait JournalTags: Send + Sync + std::fmt::Debug {
+    /// The authentication code of `parts`.
+    fn tag(&self, parts: &[&[u8]]) -> Digest;
+}
+
+/// The ranges, neighbours merged.
+pub fn ranges(noted: &[VerifiedRange]) -> Vec<Extent> {
+    let mut ranges: Vec<Extent> = Vec::with_capacity(noted.len());
+    for one in noted {
+        let touching = ranges.pop_if(|last| last.end() == one.extent.offset());
+        let from = touching.map_or(one.extent.offset(), Extent::offset);
+        // Both ends are ends of extents.
+        ranges.extend(Extent::new(from, one.extent.end() - from).ok());
+    }
+    ranges
+}
+
+/// What of `noted` an attempt can go on with. With `hashed` the sender hashes what is in doubt, too; without, only what needs no
+/// comparison counts. What is from before a power cut has to be read.
+pub(super) fn usable(noted: &[VerifiedRange], hashed: bool, same: local::Same) -> Vec<VerifiedRange> {
+    let trusted = same.boot && same.source;
+    let seen = noted.iter().map(|one| VerifiedRange {
+        extent: one.extent,
+        value: one.value.filter(|_| same.boot),
+        proved: one.proved && trusted,
+    });
+    seen.filter(|one| hashed || one.proved).collect()
+}
+
+/// `ranges` with what is known of parts of them from `base`; both ascending and apart.
+pub(super) fn filled(base: &[VerifiedRange], ranges: &[Extent]) -> Vec<VerifiedRange> {
+    let mut all = Vec::with_capacity(base.len() + ranges.len());
+    for range in ranges {
+        let mut at = range.offset();
+        let plain = |from: u64, to: u64| Extent::new(from, to.saturating_sub(from)).ok().filter(|gap| !gap.is_empty());
+        for one in base.iter().filter(|one| range.contains(one.extent)) {
+            all.extend(plain(at, one.extent.offset()).map(VerifiedRange::plain));
+            all.push(*one);
+            at = one.extent.end();
+        }
+        all.extend(plain(at, range.end()).map(VerifiedRange::plain));
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn noted(from: u64, to: u64, value: Option<u8>, proved: bool) -> VerifiedRange {
+        VerifiedRange { extent: Extent::new(from, to - from).unwrap(), value: value.map(|byte| [byte; 32]), proved }
+    }
+
+    #[test]
+    fn what_is_in_doubt_counts_only_where_it_is_compared() {
+        let all = [noted(0, 10, None, true), noted(10, 20, Some(1), true), noted(30, 40, Some(2), false)];
+        let same = |source, boot| local::Same { source, boot };
+        assert_eq!(usable(&all, true, same(true, true)), all);
+        assert_eq!(usable(&all, false, same(true, true)), all[..2]);
+        for (source, boot) in [(false, true), (true, false), (false, false)] {
+            assert_eq!(usable(&all, false, same(source, boot)), []);
+        }
+        let doubted = |value| [noted(0, 10, None, false), noted(10, 20, value, false)];
+        assert_eq!(usable(&all, true, same(false, true))[..2], doubted(Some(1)));
+        assert_eq!(usable(&all, true, same(true, false))[..2], doubted(None));
+    }
+
+    #[test]
+    fn what_is_known_of_a_part_of_a_range_stays_known() {
+        let base = [noted(0, 10, Some(1), true), noted(20, 30, Some(2), false)];
+        let extents = |list: &[(u64, u64)]| -> Vec<Extent> {
+            list.iter().map(|(from, to)| Extent::new(*from, to - from).unwrap()).collect()
+        };
+        let all = filled(&base, &extents(&[(0, 15), (20, 30), (40, 50)]));
+        assert_eq!(all, [base[0], noted(10, 15, None, true), base[1], noted(40, 50, None, true)]);
+        assert_eq!(ranges(&all), extents(&[(0, 15), (20, 30), (40, 50)]));
+        assert_eq!(ranges(&base[..1]), extents(&[(0, 10)]));
+    }
+}
