@@ -136,15 +136,15 @@ mod tests {
     use super::*;
 
     /// A terminal on which these keys are typed.
-    struct Typed<'a>(&'a [u8], Vec<u8>);
+    struct TypedKeys<'a>(&'a [u8], Vec<u8>);
 
-    impl Read for Typed<'_> {
+    impl Read for TypedKeys<'_> {
         fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
             self.0.read(bytes)
         }
     }
 
-    impl Write for Typed<'_> {
+    impl Write for TypedKeys<'_> {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
             self.1.write(bytes)
         }
@@ -155,7 +155,7 @@ mod tests {
     }
 
     fn typed(keys: &[u8], shown: bool) -> (Option<Vec<u8>>, Vec<u8>) {
-        let mut terminal = Typed(keys, Vec::new());
+        let mut terminal = TypedKeys(keys, Vec::new());
         let line = read_line(&mut terminal, shown).unwrap().map(|line| line.to_vec());
         (line, terminal.1)
     }

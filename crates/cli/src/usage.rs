@@ -8,7 +8,7 @@ use std::io::Write;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser};
 
-use crate::args::Typed;
+use crate::args::Cli;
 use crate::exit::{Exit, Failure};
 use crate::text::printable;
 
@@ -16,9 +16,9 @@ use crate::text::printable;
 const LATER: &[(&str, &[&str])] = &[("tuning", &["tune"]), ("the mount", &["mount"])];
 
 /// What was typed; a failure when it cannot be read, or when the answer was help.
-pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Typed, Failure> {
+pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Cli, Failure> {
     let words: Vec<OsString> = words.into_iter().collect();
-    Typed::try_parse_from(&words).map_err(|error| match error.kind() {
+    Cli::try_parse_from(&words).map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => print(&error, Exit::Done),
         // Nothing was typed: the help is the answer, and it is no success.
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => print(&error, Exit::Usage),
@@ -40,7 +40,7 @@ fn unknown_command(error: &clap::Error, words: &[OsString]) -> Failure {
     let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidSubcommand) else {
         return complain(error);
     };
-    let root = Typed::command();
+    let root = Cli::command();
     // The words before the unknown one are commands: none that has commands takes anything else but its help.
     let (mut command, mut path) = (&root, "xdfs".to_owned());
     for word in words.iter().skip(1).take_while(|word| *word != name.as_str()) {
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn the_definition_of_the_command_line_is_consistent() {
-        Typed::command().debug_assert();
+        Cli::command().debug_assert();
     }
 
     /// The commands among the examples of a help: what stands behind two blanks says what they do.
@@ -126,14 +126,14 @@ mod tests {
 
     #[test]
     fn every_example_of_a_help_is_a_command_that_can_be_typed() {
-        let examples = examples(&Typed::command());
+        let examples = examples(&Cli::command());
         assert!(examples.len() > 40, "{}", examples.len());
         for line in examples {
             // A pipe of the shell begins something else.
             let words = line.split(" | ").next().unwrap_or_default().split_whitespace();
             let words = words.map(|word| OsString::from(word.trim_matches('\'')));
             // Help that nobody asked for is an error here, too.
-            assert!(Typed::try_parse_from(words).is_ok(), "{line}");
+            assert!(Cli::try_parse_from(words).is_ok(), "{line}");
         }
     }
 
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn no_command_of_a_later_version_exists_already() {
-        let root = Typed::command();
+        let root = Cli::command();
         for name in LATER.iter().flat_map(|(_, names)| *names) {
             assert!(
                 root.get_subcommands().all(|command| command.get_name() != *name),

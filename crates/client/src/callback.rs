@@ -3,10 +3,10 @@
 use std::sync::mpsc::{Receiver, sync_channel};
 use xdfs_proto::base::{Error, ErrorKind};
 
-type Tell<T> = Box<dyn FnOnce(Result<T, Error>) + Send>;
+type CompleteFn<T> = Box<dyn FnOnce(Result<T, Error>) + Send>;
 
 /// Tells an outcome. Dropped, it tells that the session has ended.
-pub(crate) struct Callback<T>(Option<Tell<T>>);
+pub(crate) struct Callback<T>(Option<CompleteFn<T>>);
 
 impl<T: Send + 'static> Callback<T> {
     /// Calls `tell`, from a thread of the session: it must not wait.

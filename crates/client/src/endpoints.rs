@@ -2,7 +2,7 @@
 
 use crate::journal::authenticated;
 use std::sync::Arc;
-use xdfs_engine::host::{Job, Staged};
+use xdfs_engine::host::{StorageJob, Staged};
 use xdfs_engine::transfer::{SourceSide, sum};
 use xdfs_proto::base::{Digest, Error, ErrorKind, RelPath};
 use xdfs_proto::wire::control::Grant;
@@ -94,7 +94,7 @@ pub struct Staging {
     pub resume: Option<Resume>,
 }
 
-type Prepare = Box<dyn FnOnce(Staging) -> Job<Stage> + Send>;
+type Prepare = Box<dyn FnOnce(Staging) -> StorageJob<Stage> + Send>;
 type Look = Box<dyn FnOnce(&[u8; 16]) -> Option<Kept> + Send>;
 
 /// Shorter transfers are not gone on with: they are sent again sooner than a part file is found.
@@ -187,7 +187,7 @@ impl Target {
         self.look.take().and_then(|look| look(transfer))
     }
 
-    pub(crate) fn prepare(self, grant: &Grant, transfer: [u8; 16], resume: bool, synced: bool) -> Job<Staged> {
+    pub(crate) fn prepare(self, grant: &Grant, transfer: [u8; 16], resume: bool, synced: bool) -> StorageJob<Staged> {
         let (mode, modified) = (grant.mode, grant.modified);
         let long = grant.length.is_some_and(|length| length >= RESUME_BYTES_MIN);
         // What is in doubt counts where the server has said that it is compared.

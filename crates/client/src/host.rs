@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
-use xdfs_engine::host::{Host, Job, Opened, Staged};
+use xdfs_engine::host::{Host, StorageJob, Opened, Staged};
 use xdfs_engine::mailbox::{Command, Message};
 use xdfs_engine::transfer::TransferStats;
 use xdfs_proto::base::{Error, ErrorKind, Level, OperationId, PipelineId};
@@ -138,11 +138,11 @@ impl ClientHost {
 }
 
 impl Host for ClientHost {
-    fn open(&mut self, _operation: OperationId, _request: &Request) -> Job<Opened> {
+    fn open(&mut self, _operation: OperationId, _request: &Request) -> StorageJob<Opened> {
         Box::new(|| Err(Error::new(ErrorKind::Protocol, "a client serves no files")))
     }
 
-    fn stage(&mut self, operation: OperationId, request: Option<&Request>, grant: Option<&Grant>) -> Job<Staged> {
+    fn stage(&mut self, operation: OperationId, request: Option<&Request>, grant: Option<&Grant>) -> StorageJob<Staged> {
         let target = self.with(operation, |pending| (pending.target.take(), pending.transfer, pending.resume));
         match (target, grant) {
             (Some((Some(target), transfer, resume)), Some(grant)) => {

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 use xdfs_engine::pipeline::PipelineChannel;
 use xdfs_engine::mailbox::{Command, Message};
-use xdfs_engine::opening::{ClientJoining, Step};
+use xdfs_engine::opening::{ClientJoining, OpeningStep};
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, PipelineId, SessionId};
 use xdfs_proto::wire::control::ChannelGrant;
 use xdfs_proto::wire::handshake::Join;
@@ -131,8 +131,8 @@ impl Joiner {
         let join = Join { session: *session, channel, nonce: random::array()?, mac: [0; 32] };
         let (joining, step) = ClientJoining::start(join, keys.join);
         let first = match step {
-            Step::Go { send, want } => Some((send, want)),
-            Step::Done(()) => None,
+            OpeningStep::Go { send, want } => Some((send, want)),
+            OpeningStep::Done(()) => None,
         };
         let link = transport::connect(address, transport)
             .map_err(|error| Error::new(ErrorKind::ConnectionLost, error.to_string()))?;
@@ -166,8 +166,8 @@ impl Joiner {
             Completion::Small { socket, bytes } => {
                 let Some(one) = coming.get_mut(&socket) else { return };
                 match one.joining.on_bytes(&bytes) {
-                    Ok(Step::Go { want, .. }) => dispatch.submit(Op::Small { socket, length: want }),
-                    Ok(Step::Done(())) => self.hand_over(dispatch, coming, socket),
+                    Ok(OpeningStep::Go { want, .. }) => dispatch.submit(Op::Small { socket, length: want }),
+                    Ok(OpeningStep::Done(())) => self.hand_over(dispatch, coming, socket),
                     Err(error) => {
                         self.failed(error);
                         coming.remove(&socket);

@@ -42,10 +42,10 @@ pub(crate) type FirstDownload = (u64, Request, Arc<AtomicU64>);
 /// See the module.
 pub(crate) struct Pipelines {
     registry: Arc<Registry>,
-    state: Mutex<State>,
+    state: Mutex<PipelinesState>,
 }
 
-enum State {
+enum PipelinesState {
     Waiting(Box<Opened>),
     Served { joiner: Arc<Joiner>, threads: Vec<JoinHandle<()>> },
     Closed,
@@ -53,30 +53,30 @@ enum State {
 
 impl Pipelines {
     pub(crate) fn new(registry: Arc<Registry>, opened: Opened) -> Self {
-        Self { registry, state: Mutex::new(State::Waiting(Box::new(opened))) }
+        Self { registry, state: Mutex::new(PipelinesState::Waiting(Box::new(opened))) }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, PipelinesState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whoever joins the channels of a session that is served; none before.
     pub(crate) fn joiner(&self) -> Option<Arc<Joiner>> {
         match &*self.state() {
-            State::Served { joiner, .. } => Some(Arc::clone(joiner)),
-            State::Waiting(_) | State::Closed => None,
+            PipelinesState::Served { joiner, .. } => Some(Arc::clone(joiner)),
+            PipelinesState::Waiting(_) | PipelinesState::Closed => None,
         }
     }
 
     /// The same, with the threads started where they have not been.
     pub(crate) fn served(&self) -> Result<Arc<Joiner>, Error> {
         let mut state = self.state();
-        if let State::Waiting(_) = &*state {
+        if let PipelinesState::Waiting(_) = &*state {
             self.start_in(&mut state, None)?;
         }
         match &*state {
-            State::Served { joiner, .. } => Ok(Arc::clone(joiner)),
-            State::Waiting(_) | State::Closed => Err(self.registry.why_ended()),
+            PipelinesState::Served { joiner, .. } => Ok(Arc::clone(joiner)),
+            PipelinesState::Waiting(_) | PipelinesState::Closed => Err(self.registry.why_ended()),
         }
     }
 
@@ -85,20 +85,20 @@ impl Pipelines {
         self.start_in(&mut self.state(), first)
     }
 
-    fn start_in(&self, state: &mut State, first: Option<FirstDownload>) -> Result<(), Error> {
-        let State::Waiting(opened) = std::mem::replace(state, State::Closed) else { return Ok(()) };
+    fn start_in(&self, state: &mut PipelinesState, first: Option<FirstDownload>) -> Result<(), Error> {
+        let PipelinesState::Waiting(opened) = std::mem::replace(state, PipelinesState::Closed) else { return Ok(()) };
         let served = serve(&self.registry, *opened, first);
         let (joiner, threads) = served.inspect_err(|error| self.registry.has_ended(Some(error)))?;
-        *state = State::Served { joiner, threads };
+        *state = PipelinesState::Served { joiner, threads };
         Ok(())
     }
 
     /// Ends the session in order; returns when it has ended.
     pub(crate) fn close(&self) {
-        let state = std::mem::replace(&mut *self.state(), State::Closed);
+        let state = std::mem::replace(&mut *self.state(), PipelinesState::Closed);
         match state {
-            State::Waiting(opened) => part(&self.registry, *opened),
-            State::Served { joiner, threads } => {
+            PipelinesState::Waiting(opened) => part(&self.registry, *opened),
+            PipelinesState::Served { joiner, threads } => {
                 joiner.stopped.store(true, Ordering::Relaxed);
                 // The first pipeline coordinates every transfer, and the others are needed until it has ended.
                 for (post, thread) in joiner.posts.iter().zip(threads) {
@@ -106,7 +106,7 @@ impl Pipelines {
                     let _ = thread.join();
                 }
             }
-            State::Closed => {}
+            PipelinesState::Closed => {}
         }
     }
 }
@@ -114,7 +114,7 @@ impl Pipelines {
 impl Drop for Pipelines {
     /// What was not closed is abandoned: what runs fails at both ends.
     fn drop(&mut self) {
-        if let State::Served { joiner, .. } = &*self.state() {
+        if let PipelinesState::Served { joiner, .. } = &*self.state() {
             joiner.stopped.store(true, Ordering::Relaxed);
             for post in &joiner.posts {
                 let error = Error::new(ErrorKind::Cancelled, "the session was dropped");

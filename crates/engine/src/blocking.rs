@@ -2,7 +2,7 @@
 //! answer, and nobody's work keeps the others waiting: who comes next says the [`Scheduler`], long work is cut in slices.
 
 use crate::bounds;
-use crate::schedule::{Limits, Next, SLICE, Scheduler, QuotaClass, Ticket};
+use crate::schedule::{Limits, ScheduleStep, SLICE, Scheduler, QuotaClass, Ticket};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Poll;
@@ -33,10 +33,10 @@ impl Slice {
 }
 
 /// What a thread of the pool runs: called again, behind the jobs of others, until it is ready.
-pub type Task = Box<dyn FnMut(&Slice) -> Poll<()> + Send>;
+pub type PoolTask = Box<dyn FnMut(&Slice) -> Poll<()> + Send>;
 
-struct State {
-    schedule: Scheduler<Task>,
+struct PoolState {
+    schedule: Scheduler<PoolTask>,
     threads: usize,
     /// Those of them that will look at what waits, now or when they are called.
     idle: usize,
@@ -45,7 +45,7 @@ struct State {
 
 struct Pool {
     name: &'static str,
-    state: Mutex<State>,
+    state: Mutex<PoolState>,
     changed: Condvar,
     threads_max: usize,
     /// The schedule's time 0.
@@ -116,13 +116,13 @@ impl Blocking {
 
     /// The same for work that gives way when its slice is over.
     #[must_use]
-    pub fn submit_sliced(&self, share: &QuotaClass, task: Task) -> bool {
+    pub fn submit_sliced(&self, share: &QuotaClass, task: PoolTask) -> bool {
         self.sliced.add(|schedule| schedule.push(share, task))
     }
 
     /// Work that was submitted before, and waited for something else than a thread.
-    pub fn resume_sliced(&self, share: &QuotaClass, task: Task) {
-        let put_back = |schedule: &mut Scheduler<Task>| {
+    pub fn resume_sliced(&self, share: &QuotaClass, task: PoolTask) {
+        let put_back = |schedule: &mut Scheduler<PoolTask>| {
             schedule.put_back(share, task);
             Ok(())
         };
@@ -133,17 +133,17 @@ impl Blocking {
 
 impl Pool {
     fn new(name: &'static str, limits: Limits) -> Arc<Self> {
-        let state = State { schedule: Scheduler::new(limits), threads: 0, idle: 0, closed: false };
+        let state = PoolState { schedule: Scheduler::new(limits), threads: 0, idle: 0, closed: false };
         let (state, changed, began) = (Mutex::new(state), Condvar::new(), Instant::now());
         Arc::new(Self { name, state, changed, threads_max: limits.running, began })
     }
 
     /// A panicking task holds no lock of ours: the state is whole even then.
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, PoolState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn add(self: &Arc<Self>, push: impl FnOnce(&mut Scheduler<Task>) -> Result<(), Task>) -> bool {
+    fn add(self: &Arc<Self>, push: impl FnOnce(&mut Scheduler<PoolTask>) -> Result<(), PoolTask>) -> bool {
         let mut state = self.lock();
         // Without a thread nobody would ever take it.
         if state.threads == 0 && !self.start_thread(&mut state) {
@@ -157,7 +157,7 @@ impl Pool {
     }
 
     /// Sees to it that a thread looks at what waits: it runs it, or waits until it may.
-    fn call_another(self: &Arc<Self>, state: &mut State) {
+    fn call_another(self: &Arc<Self>, state: &mut PoolState) {
         if state.schedule.waiting() == 0 {
             return;
         }
@@ -168,7 +168,7 @@ impl Pool {
         }
     }
 
-    fn start_thread(self: &Arc<Self>, state: &mut State) -> bool {
+    fn start_thread(self: &Arc<Self>, state: &mut PoolState) -> bool {
         let pool = Arc::clone(self);
         let started = thread::Builder::new().name(self.name.into()).spawn(move || pool.work()).is_ok();
         state.threads += usize::from(started);
@@ -182,23 +182,23 @@ impl Pool {
         loop {
             let now = self.began.elapsed();
             state = match state.schedule.next(now) {
-                Next::Run(ticket, task) => self.run(state, ticket, task),
-                Next::At(then) => self.wait(state, Some(then.saturating_sub(now))),
-                Next::Nothing if state.closed && state.schedule.waiting() == 0 => {
+                ScheduleStep::Run(ticket, task) => self.run(state, ticket, task),
+                ScheduleStep::At(then) => self.wait(state, Some(then.saturating_sub(now))),
+                ScheduleStep::Nothing if state.closed && state.schedule.waiting() == 0 => {
                     state.threads -= 1;
                     return;
                 }
-                Next::Nothing => self.wait(state, None),
+                ScheduleStep::Nothing => self.wait(state, None),
             };
         }
     }
 
     fn run<'s>(
         self: &'s Arc<Self>,
-        mut state: MutexGuard<'s, State>,
+        mut state: MutexGuard<'s, PoolState>,
         ticket: Ticket,
-        task: Task,
-    ) -> MutexGuard<'s, State> {
+        task: PoolTask,
+    ) -> MutexGuard<'s, PoolState> {
         self.call_another(&mut state);
         drop(state);
         let again = run(task);
@@ -211,7 +211,7 @@ impl Pool {
         state
     }
 
-    fn wait<'s>(&self, mut state: MutexGuard<'s, State>, time: Option<Duration>) -> MutexGuard<'s, State> {
+    fn wait<'s>(&self, mut state: MutexGuard<'s, PoolState>, time: Option<Duration>) -> MutexGuard<'s, PoolState> {
         state.idle += 1;
         let mut state = match time {
             Some(time) => self.changed.wait_timeout(state, time).unwrap_or_else(PoisonError::into_inner).0,
@@ -223,7 +223,7 @@ impl Pool {
 }
 
 /// Runs a task for a slice; it comes back where there is more to do. One that panics takes its answer with it, not the pool.
-fn run(mut task: Task) -> Option<Task> {
+fn run(mut task: PoolTask) -> Option<PoolTask> {
     let slice = Slice::start();
     match catch_unwind(AssertUnwindSafe(|| task(&slice))) {
         Ok(Poll::Pending) => Some(task),

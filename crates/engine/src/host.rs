@@ -15,7 +15,7 @@ use xdfs_proto::wire::request::Request;
 use xdfs_xio::store::{Source, Stage};
 
 /// A storage call that may block; it runs in the pool.
-pub type Job<T> = Box<dyn FnOnce() -> Result<T, Error> + Send>;
+pub type StorageJob<T> = Box<dyn FnOnce() -> Result<T, Error> + Send>;
 
 /// Work that is cut in slices: called again until it is ready, each time for so long.
 pub type SlicedJob<T> = Box<dyn FnMut(&Slice) -> Poll<Result<T, Error>> + Send>;
@@ -47,10 +47,10 @@ pub struct Staged {
 /// See the module.
 pub trait Host: Send {
     /// The peer asks for a file.
-    fn open(&mut self, operation: OperationId, request: &Request) -> Job<Opened>;
+    fn open(&mut self, operation: OperationId, request: &Request) -> StorageJob<Opened>;
 
     /// The target of a transfer: an upload that the peer asked for, or a download of ours, which has a `grant`.
-    fn stage(&mut self, operation: OperationId, request: Option<&Request>, grant: Option<&Grant>) -> Job<Staged>;
+    fn stage(&mut self, operation: OperationId, request: Option<&Request>, grant: Option<&Grant>) -> StorageJob<Staged>;
 
     /// A batch of calls came: what does them, and answers with the payload of the reply, in `memory` and within the room that the
     /// batch names. It runs under the share of what it is about; from the moment on that `stop` is set it begins no further call.

@@ -2,8 +2,8 @@
 
 use crate::pipeline::PipelineChannel;
 use crate::host::{Opened, Staged};
-use crate::transfer::commit::Made;
-use crate::transfer::{Shared, SourceSide, Written};
+use crate::transfer::commit::CommittedFile;
+use crate::transfer::{SharedFile, SourceSide, Written};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use xdfs_proto::base::{ChannelId, Digest, Error, OperationId, PipelineId};
 use xdfs_proto::session::{Comparison, PipelineMessage, SourceFacts};
@@ -53,7 +53,7 @@ pub enum Message<L> {
     /// A source was looked at again.
     Checked(OperationId, Result<(), Error>),
     /// A target got its name.
-    Committed(OperationId, Result<Made, Error>),
+    Committed(OperationId, Result<CommittedFile, Error>),
     /// The calls of a batch that came on this channel were done.
     Answered { operation: OperationId, channel: ChannelId, result: Result<Vec<u8>, Error> },
     /// The writer thread wrote a block.
@@ -75,7 +75,7 @@ pub enum Message<L> {
     /// The reader thread of a stream filled a buffer with `length` bytes; `ended` when the stream did.
     Read { operation: OperationId, buffer: Buffer, length: usize, ended: bool, error: Option<Error> },
     /// Another pipeline of this side.
-    Group { from: PipelineId, message: PipelineMessage, shared: Option<Shared> },
+    Group { from: PipelineId, message: PipelineMessage, shared: Option<SharedFile> },
 }
 
 /// Sends letters to one pump and wakes it.

@@ -44,7 +44,7 @@ pub struct Limits {
 
 /// What is to be done now.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub enum Next<T> {
+pub enum ScheduleStep<T> {
     /// Run this job.
     Run(Ticket, T),
     /// Nothing before this time, if no job ends and none comes.
@@ -62,7 +62,7 @@ pub struct Ticket(u64);
 pub struct Scheduler<T> {
     limits: Limits,
     /// Those who have something to do here, or were served more than the others.
-    users: BTreeMap<Arc<str>, User<T>>,
+    users: BTreeMap<Arc<str>, UserQueue<T>>,
     running: Vec<Running>,
     /// Time that the user had been served who was chosen last.
     clock: Duration,
@@ -71,7 +71,7 @@ pub struct Scheduler<T> {
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-struct User<T> {
+struct UserQueue<T> {
     served: Duration,
     /// Number of the last job that was started.
     last: u64,
@@ -92,7 +92,7 @@ struct Running {
     since: Duration,
 }
 
-impl<T> User<T> {
+impl<T> UserQueue<T> {
     fn waiting(&self) -> usize {
         self.queues.values().map(|queue| queue.jobs.len()).sum()
     }
@@ -116,16 +116,16 @@ impl<T> Scheduler<T> {
     /// The same for a job that was taken once and is not done: it has its place.
     pub fn put_back(&mut self, share: &QuotaClass, job: T) {
         let (clock, last) = (self.clock, self.started);
-        let newcomer = || User { served: clock, last, queues: BTreeMap::new() };
+        let newcomer = || UserQueue { served: clock, last, queues: BTreeMap::new() };
         let user = self.users.entry(Arc::clone(&share.user)).or_insert_with(newcomer);
         let queue = user.queues.entry(share.export).or_insert_with(|| Queue { last, jobs: VecDeque::new() });
         queue.jobs.push_back(job);
     }
 
     /// What is to be done at the time `now`, which never goes back.
-    pub fn next(&mut self, now: Duration) -> Next<T> {
+    pub fn next(&mut self, now: Duration) -> ScheduleStep<T> {
         if self.running.len() >= self.limits.running {
-            return Next::Nothing;
+            return ScheduleStep::Nothing;
         }
         let until = |running: &Running| running.since.saturating_add(self.limits.active_for);
         let active = || self.running.iter().map(until).filter(|until| *until > now);
@@ -133,9 +133,9 @@ impl<T> Scheduler<T> {
         let first = active().min().filter(|_| self.waiting() > 0);
         let started = self.choose(now).filter(|_| room).and_then(|share| self.start(share, now));
         match (started, first) {
-            (Some((ticket, job)), _) => Next::Run(ticket, job),
-            (None, Some(until)) => Next::At(until),
-            (None, None) => Next::Nothing,
+            (Some((ticket, job)), _) => ScheduleStep::Run(ticket, job),
+            (None, Some(until)) => ScheduleStep::At(until),
+            (None, None) => ScheduleStep::Nothing,
         }
     }
 
@@ -156,7 +156,7 @@ impl<T> Scheduler<T> {
 
     /// Jobs that wait.
     pub fn waiting(&self) -> usize {
-        self.users.values().map(User::waiting).sum()
+        self.users.values().map(UserQueue::waiting).sum()
     }
 
     /// Jobs that run.
@@ -167,7 +167,7 @@ impl<T> Scheduler<T> {
     /// Of the users who have a job that may run the one who was served least, and of his exports the one whose turn is longest ago.
     fn choose(&self, now: Duration) -> Option<QuotaClass> {
         let floor = self.clock.saturating_sub(LAG_MAX);
-        let least = |(name, user): (&Arc<str>, &User<T>)| {
+        let least = |(name, user): (&Arc<str>, &UserQueue<T>)| {
             let share = |export: &u32| QuotaClass { user: Arc::clone(name), export: *export };
             let admitted = user.queues.iter().filter(|(export, _)| self.admits(&share(export), now));
             let (export, _) = admitted.min_by_key(|(_, queue)| queue.last)?;

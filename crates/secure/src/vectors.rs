@@ -51,10 +51,10 @@ const CASES: &[Case] = &[
 ];
 
 /// What every failure of a test here is reported as.
-type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
+type TestResult<T = ()> = Result<T, Box<dyn std::error::Error>>;
 
 #[test]
-fn vectors_are_fresh() -> Outcome {
+fn vectors_are_fresh() -> TestResult {
     let folder = folder();
     let mut expected = BTreeMap::new();
     for case in CASES {
@@ -80,7 +80,7 @@ fn vectors_are_fresh() -> Outcome {
 }
 
 #[test]
-fn every_record_of_the_vectors_opens_to_its_payload() -> Outcome {
+fn every_record_of_the_vectors_opens_to_its_payload() -> TestResult {
     for case in CASES {
         let fields = read(&format!("record-{}.txt", case.name))?;
         let bytes = |name: &str| unhex(&fields[name]);
@@ -112,7 +112,7 @@ fn pattern<const N: usize>(start: u8) -> [u8; N] {
     std::array::from_fn(|index| start.wrapping_add(index as u8))
 }
 
-fn channel_inputs(channel: u16, suite: Suite) -> Outcome<(ChannelKeys, Fields)> {
+fn channel_inputs(channel: u16, suite: Suite) -> TestResult<(ChannelKeys, Fields)> {
     let (secret, grant, session) = (pattern::<32>(0x00), pattern::<32>(0x80), pattern::<16>(0xf0));
     let shared = JoinSecret::from_secret(Secret::copied(&secret), suite);
     let keys = ChannelKeys::derive(&shared, &Grant::new(&grant), SessionId(session), ChannelId(channel))?;
@@ -125,7 +125,7 @@ fn channel_inputs(channel: u16, suite: Suite) -> Outcome<(ChannelKeys, Fields)> 
     Ok((keys, fields))
 }
 
-fn record(case: &Case) -> Outcome<Fields> {
+fn record(case: &Case) -> TestResult<Fields> {
     let (keys, mut fields) = channel_inputs(case.channel, case.suite)?;
     let mut sealer = Sealer::new(keys.for_role(case.role).seal, Limits::STANDARD)?;
     for _ in 0..case.epoch {
@@ -153,7 +153,7 @@ fn record(case: &Case) -> Outcome<Fields> {
     Ok(fields)
 }
 
-fn join(transcript: &[u8]) -> Outcome<Fields> {
+fn join(transcript: &[u8]) -> TestResult<Fields> {
     let (keys, mut fields) = channel_inputs(2, Suite::Aes256Gcm)?;
     fields.extend([
         ("transcript", hex(transcript)),
@@ -176,7 +176,7 @@ fn render(fields: &Fields) -> String {
     })
 }
 
-fn read(name: &str) -> Outcome<BTreeMap<String, String>> {
+fn read(name: &str) -> TestResult<BTreeMap<String, String>> {
     let text = std::fs::read_to_string(folder().join(name))?;
     let field = |line: &str| line.split_once(" =").map(|(name, value)| (name.to_owned(), value.trim().to_owned()));
     Ok(text.lines().filter_map(field).collect())
@@ -186,7 +186,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn unhex(text: &str) -> Outcome<Vec<u8>> {
+fn unhex(text: &str) -> TestResult<Vec<u8>> {
     let digits = |at| Ok(u8::from_str_radix(text.get(at..at + 2).ok_or("odd number of digits")?, 16)?);
     (0..text.len()).step_by(2).map(digits).collect()
 }

@@ -5,10 +5,10 @@ mod limits;
 mod source;
 
 pub use limits::ServerLimits;
-pub(crate) use source::Source;
-pub(crate) use xdfs_proto::admit::{Drop, Verdict};
+pub(crate) use source::SourceNetwork;
+pub(crate) use xdfs_proto::admit::{Drop, AdmissionVerdict};
 
 use xdfs_xio::dispatch::SocketId;
 
 /// The connections of this server that have not proved anything yet.
-pub(crate) type Admission = xdfs_proto::admit::Admission<SocketId, Source>;
+pub(crate) type Admission = xdfs_proto::admit::Admission<SocketId, SourceNetwork>;

@@ -4,8 +4,8 @@
 
 use crate::audit::Pace;
 use crate::authorise::{Authorized, CurrentAuthority, Want};
-use crate::calls::job::{BatchJob, For, malformed};
-use crate::log::{Log, LogEvent, Name};
+use crate::calls::job::{BatchJob, BatchOwner, malformed};
+use crate::log::{Log, LogEvent, LoggedName};
 use crate::reply_cache::ReplyCache;
 use crate::sessions::{ServerMessage, Metrics};
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use xdfs_engine::blocking::Slice;
-use xdfs_engine::host::{Host, Job, Opened, SlicedJob, Staged};
+use xdfs_engine::host::{Host, StorageJob, Opened, SlicedJob, Staged};
 use xdfs_engine::schedule::QuotaClass;
 use xdfs_engine::transfer::TransferStats;
 use xdfs_proto::base::{Error, ErrorKind, Level, OperationId, SessionId};
@@ -59,7 +59,7 @@ pub(crate) struct ServerHost {
 /// What is kept of a present operation, for its protection and for the log.
 #[derive(Clone, Debug)]
 pub(crate) struct Operation {
-    name: Name,
+    name: LoggedName,
     upload: bool,
     level: Level,
     /// It is one of calls, which are logged when they are done.
@@ -107,7 +107,7 @@ impl ServerHost {
         let share = self.share_on(judged.as_ref().ok().map(Authorized::export));
         let floor = judged.as_ref().map_or(Level::Clear, Authorized::floor).max(self.session_floor);
         self.metrics.live.fetch_add(1, Ordering::Relaxed);
-        let name = Name::from(request.name.as_slice());
+        let name = LoggedName::from(request.name.as_slice());
         self.operations
             .insert(operation, Operation { name, upload, level: request.level.max(floor), calls: false, share });
         judged
@@ -136,14 +136,14 @@ impl ServerHost {
 }
 
 impl Host for ServerHost {
-    fn open(&mut self, operation: OperationId, request: &Request) -> Job<Opened> {
+    fn open(&mut self, operation: OperationId, request: &Request) -> StorageJob<Opened> {
         let judged = self.begin(operation, request, false);
         let offset = request.offset;
         let before = request.resume.as_ref().map(|resume| resume.source.clone());
         Box::new(move || open(&judged?, offset, before.as_deref()))
     }
 
-    fn stage(&mut self, operation: OperationId, request: Option<&Request>, _grant: Option<&Grant>) -> Job<Staged> {
+    fn stage(&mut self, operation: OperationId, request: Option<&Request>, _grant: Option<&Grant>) -> StorageJob<Staged> {
         let Some(request) = request.cloned() else {
             return Box::new(|| Err(Error::new(ErrorKind::Protocol, "a server stages uploads only")));
         };
@@ -183,10 +183,10 @@ impl Host for ServerHost {
             base => authority.base(&principal, base, now).map(Some),
         });
         let share = self.share_on(base.as_ref().ok().and_then(Option::as_ref).map(|base| base.export()));
-        let name = Name::from(b"".as_slice());
+        let name = LoggedName::from(b"".as_slice());
         let known = Operation { name, upload: false, level: Level::Private, calls: true, share: share.clone() };
         self.operations.insert(operation, known);
-        let whom = For {
+        let whom = BatchOwner {
             authority,
             principal,
             session: self.session,

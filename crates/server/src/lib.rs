@@ -36,7 +36,7 @@ pub mod users;
 pub use admit::ServerLimits;
 pub use authorise::{Access, Anonymous, Export, Keep, Users};
 pub use listen::{Config, Handle, Server};
-pub use log::{CallLine, Log, LogEvent, Name};
+pub use log::{CallLine, Log, LogEvent, LoggedName};
 pub use xdfs_engine::pump::DiskMode;
 pub use xdfs_proto::base::KeyLimits;
 pub use xdfs_proto::negotiate::Policy;

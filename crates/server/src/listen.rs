@@ -12,11 +12,11 @@ mod quotas;
 use crate::admit::{Admission, Drop, ServerLimits};
 use crate::audit::Pace;
 use crate::authorise::{Authority, Export, CurrentAuthority};
-use crate::pending_login::{PendingLogin, Outcome, Then};
+use crate::pending_login::{PendingLogin, LoginProgress, AfterSend};
 use crate::log::{Log, LogEvent};
 use crate::recovery;
 use crate::reply_cache::ReplyCache;
-use crate::sessions::{Entry, ServerMessage, PipelineState};
+use crate::sessions::{SessionEntry, ServerMessage, PipelineState};
 use crate::pending_shutdowns::PendingShutdowns;
 pub use handle::Handle;
 use std::collections::BTreeMap;
@@ -91,7 +91,7 @@ pub struct Server {
     /// Who is in, and who may join whom.
     pub(crate) roster: Registry<Arc<Principal>>,
     /// What of them has begun.
-    pub(crate) sessions: BTreeMap<SessionId, Entry>,
+    pub(crate) sessions: BTreeMap<SessionId, SessionEntry>,
     /// Pipelines that are to end and could not be told yet.
     pub(crate) untold: PendingShutdowns,
     /// Idle channels by their socket.
@@ -245,10 +245,10 @@ impl Server {
         }
         let Some(guest) = self.guests.get_mut(&socket) else { return };
         match guest.on_bytes(&mut self.dispatch, bytes) {
-            Outcome::Waiting => {}
-            Outcome::Opened(ServerOpened::Open { open, welcome }) => self.on_open(socket, open, *welcome),
-            Outcome::Opened(ServerOpened::Join(request)) => self.on_join(socket, request),
-            Outcome::Opened(ServerOpened::Refused { send, error }) => {
+            LoginProgress::Waiting => {}
+            LoginProgress::Opened(ServerOpened::Open { open, welcome }) => self.on_open(socket, open, *welcome),
+            LoginProgress::Opened(ServerOpened::Join(request)) => self.on_join(socket, request),
+            LoginProgress::Opened(ServerOpened::Refused { send, error }) => {
                 self.count_failed(socket, false);
                 self.refuse(socket, send, &error);
             }
@@ -267,7 +267,7 @@ impl Server {
         match self.accept(open, welcome, granted) {
             Ok((opening, send)) => {
                 let Some(guest) = self.guests.get_mut(&socket) else { return };
-                guest.then = Then::Session(Box::new(opening));
+                guest.then = AfterSend::Session(Box::new(opening));
                 guest.send(&mut self.dispatch, send);
             }
             Err(error) => self.disconnect(socket, &error.to_string()),
@@ -329,7 +329,7 @@ impl Server {
                 self.admission.is_proved(socket);
                 let answer = request.accept(&keys.join);
                 let Some(guest) = self.guests.get_mut(&socket) else { return };
-                guest.then = Then::Join(id, channel, Box::new(keys));
+                guest.then = AfterSend::Join(id, channel, Box::new(keys));
                 guest.send(&mut self.dispatch, answer);
             }
         }
@@ -340,17 +340,17 @@ impl Server {
         if guest.on_sent(&mut self.dispatch) {
             return;
         }
-        match std::mem::replace(&mut guest.then, Then::Opening) {
-            Then::Opening => {}
-            Then::Close => {
-                guest.then = Then::Close;
+        match std::mem::replace(&mut guest.then, AfterSend::Opening) {
+            AfterSend::Opening => {}
+            AfterSend::Close => {
+                guest.then = AfterSend::Close;
                 let link = self.dispatch.link(socket);
                 // Lets the client read the answer before the connection goes.
                 let _ = link.finish_sending();
                 self.disconnect(socket, "refused");
             }
-            Then::Session(opening) => self.start_session(socket, *opening),
-            Then::Join(id, channel, keys) => self.admit(socket, id, channel, *keys),
+            AfterSend::Session(opening) => self.start_session(socket, *opening),
+            AfterSend::Join(id, channel, keys) => self.admit(socket, id, channel, *keys),
         }
     }
 

@@ -42,7 +42,7 @@ pub enum LogEvent {
         user: String,
         operation: u32,
         upload: bool,
-        name: Name,
+        name: LoggedName,
         bytes: u64,
         level: &'static str,
         safety: Option<Safety>,
@@ -54,7 +54,7 @@ pub enum LogEvent {
         session: SessionId,
         user: String,
         operation: u32,
-        base: Name,
+        base: LoggedName,
         calls: Vec<CallLine>,
         safety: Option<Safety>,
         error: Option<String>,
@@ -86,9 +86,9 @@ pub struct CallLine {
     /// Its word.
     pub call: &'static str,
     /// Its path below the base.
-    pub path: Name,
+    pub path: LoggedName,
     /// Where a second name is meant: that one.
-    pub to: Option<Name>,
+    pub to: Option<LoggedName>,
     /// Bytes of a small file.
     pub bytes: Option<u64>,
     /// That file was there already.
@@ -99,15 +99,15 @@ pub struct CallLine {
 
 /// A name as it was sent: most are never shown, and what is shown is escaped.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Name(Vec<u8>);
+pub struct LoggedName(Vec<u8>);
 
-impl From<&[u8]> for Name {
+impl From<&[u8]> for LoggedName {
     fn from(name: &[u8]) -> Self {
         Self(name.to_vec())
     }
 }
 
-impl Name {
+impl LoggedName {
     /// As it was sent.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
@@ -120,7 +120,7 @@ impl Name {
     }
 }
 
-impl fmt::Display for Name {
+impl fmt::Display for LoggedName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0.escape_ascii())
     }

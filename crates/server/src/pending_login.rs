@@ -1,14 +1,14 @@
 //! A connection that has not proved anything yet. It costs a small value and a deadline, nothing else.
 
-use crate::admit::Source;
-use xdfs_engine::opening::{OpeningContext, ServerOpened, ServerOpening, Step};
+use crate::admit::SourceNetwork;
+use xdfs_engine::opening::{OpeningContext, ServerOpened, ServerOpening, OpeningStep};
 use xdfs_proto::base::{ChannelId, SessionId};
 use xdfs_secure::keys::RoleKeys;
 use xdfs_secure::login::{FailedLogin, NONCE_BYTES};
 use xdfs_xio::dispatch::{Body, Dispatch, Op, SocketId};
 
 /// What to do with a guest after its bytes were looked at.
-pub(crate) enum Outcome {
+pub(crate) enum LoginProgress {
     /// It goes on.
     Waiting,
     /// It said what it is.
@@ -23,11 +23,11 @@ pub(crate) struct PendingLogin {
     /// Bytes to read once what is being sent is out.
     want: Option<usize>,
     /// What follows when the last bytes are out.
-    pub then: Then,
+    pub then: AfterSend,
 }
 
 /// What follows when a guest's last bytes are out.
-pub(crate) enum Then {
+pub(crate) enum AfterSend {
     /// The opening goes on.
     Opening,
     /// The connection becomes channel 1 of a session.
@@ -44,13 +44,13 @@ impl PendingLogin {
         dispatch: &mut D,
         socket: SocketId,
         peer: String,
-        source: Source,
+        source: SourceNetwork,
         gate: OpeningContext,
         nonce: [u8; NONCE_BYTES],
     ) -> Self {
         let (opening, length) = ServerOpening::start(gate, source.to_string(), nonce);
         dispatch.submit(Op::Small { socket, length });
-        Self { socket, peer, opening, want: None, then: Then::Opening }
+        Self { socket, peer, opening, want: None, then: AfterSend::Opening }
     }
 
     /// Logins of it that failed and are not counted yet.
@@ -64,17 +64,17 @@ impl PendingLogin {
     }
 
     /// Bytes have come.
-    pub fn on_bytes<D: Dispatch>(&mut self, dispatch: &mut D, bytes: &[u8]) -> Outcome {
+    pub fn on_bytes<D: Dispatch>(&mut self, dispatch: &mut D, bytes: &[u8]) -> LoginProgress {
         match self.opening.on_bytes(bytes) {
-            Step::Done(opened) => Outcome::Opened(opened),
-            Step::Go { send, want } if send.is_empty() => {
+            OpeningStep::Done(opened) => LoginProgress::Opened(opened),
+            OpeningStep::Go { send, want } if send.is_empty() => {
                 dispatch.submit(Op::Small { socket: self.socket, length: want });
-                Outcome::Waiting
+                LoginProgress::Waiting
             }
-            Step::Go { send, want } => {
+            OpeningStep::Go { send, want } => {
                 self.want = Some(want);
                 self.send(dispatch, send);
-                Outcome::Waiting
+                LoginProgress::Waiting
             }
         }
     }

@@ -21,51 +21,51 @@ const DOUBT: Duration = Duration::from_secs(2);
 
 type Id = [u8; 16];
 
-enum Known {
+enum CachedReply {
     Doing,
     Told(Vec<u8>),
     /// Its reply was too long to be kept, or nobody saw its end.
     Lost,
 }
 
-struct User {
+struct UserReplies {
     /// Nothing that came behind this moment was forgotten.
     complete_since: Instant,
-    batches: BTreeMap<Id, Known>,
+    batches: BTreeMap<Id, CachedReply>,
     /// When each came, oldest first.
     order: VecDeque<(Instant, Id)>,
     bytes: usize,
 }
 
-struct State {
-    users: BTreeMap<String, User>,
+struct CacheState {
+    users: BTreeMap<String, UserReplies>,
     /// A user who is not known was not here since then.
     complete_since: Instant,
 }
 
 /// See the module.
-pub(crate) struct ReplyCache(Mutex<State>);
+pub(crate) struct ReplyCache(Mutex<CacheState>);
 
 /// What is to be done with a batch.
-pub(crate) enum Verdict {
+pub(crate) enum CacheLookup {
     /// Do its calls, and say how it ended.
-    Do(Doing),
+    Do(RunningBatch),
     /// This was the reply.
     Told(Vec<u8>),
 }
 
 /// A batch that is being done. Dropped without a word, its outcome is unknown.
-pub(crate) struct Doing {
+pub(crate) struct RunningBatch {
     repeats: Arc<ReplyCache>,
     user: String,
     id: Id,
 }
 
-impl User {
+impl UserReplies {
     fn forget_oldest(&mut self) {
         let Some((came, id)) = self.order.pop_front() else { return };
         self.complete_since = self.complete_since.max(came);
-        if let Some(Known::Told(reply)) = self.batches.remove(&id) {
+        if let Some(CachedReply::Told(reply)) = self.batches.remove(&id) {
             self.bytes -= reply.len();
         }
     }
@@ -84,10 +84,10 @@ impl User {
 impl ReplyCache {
     /// Knows nothing of what came before `now`.
     pub(crate) fn new(now: Instant) -> Self {
-        Self(Mutex::new(State { users: BTreeMap::new(), complete_since: now }))
+        Self(Mutex::new(CacheState { users: BTreeMap::new(), complete_since: now }))
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, CacheState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -98,17 +98,17 @@ impl ReplyCache {
         id: Id,
         age: Option<Duration>,
         now: Instant,
-    ) -> Result<Verdict, Error> {
+    ) -> Result<CacheLookup, Error> {
         let mut state = self.lock();
         state.make_room(now);
         let since = state.complete_since;
-        let fresh = || User { complete_since: since, batches: BTreeMap::new(), order: VecDeque::new(), bytes: 0 };
+        let fresh = || UserReplies { complete_since: since, batches: BTreeMap::new(), order: VecDeque::new(), bytes: 0 };
         let known = state.users.entry(user.to_owned()).or_insert_with(fresh);
         known.hold_to_bounds(now);
         match known.batches.get(&id) {
-            Some(Known::Doing) => Err(Error::new(ErrorKind::Busy, "the same batch is being done")),
-            Some(Known::Told(reply)) => Ok(Verdict::Told(reply.clone())),
-            Some(Known::Lost) => Err(unknown()),
+            Some(CachedReply::Doing) => Err(Error::new(ErrorKind::Busy, "the same batch is being done")),
+            Some(CachedReply::Told(reply)) => Ok(CacheLookup::Told(reply.clone())),
+            Some(CachedReply::Lost) => Err(unknown()),
             None => {
                 if let Some(age) = age {
                     let sent = now.checked_sub(age.saturating_add(DOUBT));
@@ -116,14 +116,14 @@ impl ReplyCache {
                         return Err(unknown());
                     }
                 }
-                known.batches.insert(id, Known::Doing);
+                known.batches.insert(id, CachedReply::Doing);
                 known.order.push_back((now, id));
-                Ok(Verdict::Do(Doing { repeats: Arc::clone(self), user: user.to_owned(), id }))
+                Ok(CacheLookup::Do(RunningBatch { repeats: Arc::clone(self), user: user.to_owned(), id }))
             }
         }
     }
 
-    fn end(&self, user: &str, id: Id, known: Option<Known>) {
+    fn end(&self, user: &str, id: Id, known: Option<CachedReply>) {
         let mut state = self.lock();
         let Some(user) = state.users.get_mut(user) else { return };
         // Forgotten meanwhile: it stays so.
@@ -132,7 +132,7 @@ impl ReplyCache {
         }
         match known {
             Some(known) => {
-                if let Known::Told(reply) = &known {
+                if let CachedReply::Told(reply) = &known {
                     user.bytes += reply.len();
                 }
                 user.batches.insert(id, known);
@@ -145,13 +145,13 @@ impl ReplyCache {
     }
 }
 
-impl State {
+impl CacheState {
     /// Where there are too many users, the one goes whose last batch is the oldest.
     fn make_room(&mut self, now: Instant) {
         if self.users.len() < USERS_MAX {
             return;
         }
-        let last = |user: &User| user.order.back().map(|(came, _)| *came);
+        let last = |user: &UserReplies| user.order.back().map(|(came, _)| *came);
         let oldest = self.users.iter().min_by_key(|(_, user)| last(user)).map(|(name, _)| name.clone());
         if let Some(user) = oldest.and_then(|name| self.users.remove(&name)) {
             self.complete_since = self.complete_since.max(last(&user).unwrap_or(now)).max(user.complete_since);
@@ -159,24 +159,24 @@ impl State {
     }
 }
 
-impl Doing {
+impl RunningBatch {
     /// It was done, and this is its reply; or nothing of it was done, and it may come again.
     pub(crate) fn end(self, reply: Option<&[u8]>) {
         let known = match reply {
-            Some(reply) if reply.len() <= BYTES_MAX / 8 => Some(Known::Told(reply.to_vec())),
-            Some(_) => Some(Known::Lost),
+            Some(reply) if reply.len() <= BYTES_MAX / 8 => Some(CachedReply::Told(reply.to_vec())),
+            Some(_) => Some(CachedReply::Lost),
             None => None,
         };
         self.repeats.end(&self.user, self.id, known);
     }
 }
 
-impl Drop for Doing {
+impl Drop for RunningBatch {
     fn drop(&mut self) {
         let mut state = self.repeats.lock();
         let batches = state.users.get_mut(&self.user).map(|user| &mut user.batches);
-        if let Some(known @ Known::Doing) = batches.and_then(|batches| batches.get_mut(&self.id)) {
-            *known = Known::Lost;
+        if let Some(known @ CachedReply::Doing) = batches.and_then(|batches| batches.get_mut(&self.id)) {
+            *known = CachedReply::Lost;
         }
     }
 }
@@ -194,13 +194,13 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn kind(verdict: Result<Verdict, Error>) -> Result<Option<Vec<u8>>, ErrorKind> {
+    fn kind(verdict: Result<CacheLookup, Error>) -> Result<Option<Vec<u8>>, ErrorKind> {
         match verdict {
-            Ok(Verdict::Do(doing)) => {
+            Ok(CacheLookup::Do(doing)) => {
                 doing.end(Some(b"reply"));
                 Ok(None)
             }
-            Ok(Verdict::Told(reply)) => Ok(Some(reply)),
+            Ok(CacheLookup::Told(reply)) => Ok(Some(reply)),
             Err(error) => Err(error.kind),
         }
     }
@@ -217,7 +217,7 @@ mod tests {
         assert_eq!(kind(repeats.begin("ada", [2; 16], Some(SECOND), now)), Err(ErrorKind::Busy));
         drop(doing);
         assert_eq!(kind(repeats.begin("ada", [2; 16], Some(SECOND), now)), Err(ErrorKind::UnknownOutcome));
-        let Ok(Verdict::Do(doing)) = repeats.begin("ada", [3; 16], None, now) else { panic!("new") };
+        let Ok(CacheLookup::Do(doing)) = repeats.begin("ada", [3; 16], None, now) else { panic!("new") };
         doing.end(None);
         assert_eq!(kind(repeats.begin("ada", [3; 16], Some(SECOND), now)), Ok(None), "nothing of it was done");
     }
@@ -246,7 +246,7 @@ mod tests {
         let start = Instant::now();
         let repeats = Arc::new(ReplyCache::new(start));
         for number in 0..USERS_MAX as u32 + 10 {
-            let Ok(Verdict::Do(doing)) = repeats.begin(&format!("u{number}"), [1; 16], None, start + number * SECOND)
+            let Ok(CacheLookup::Do(doing)) = repeats.begin(&format!("u{number}"), [1; 16], None, start + number * SECOND)
             else {
                 panic!("new")
             };

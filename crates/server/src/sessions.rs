@@ -128,7 +128,7 @@ impl IdleChannel {
 }
 
 /// One session.
-pub(crate) struct Entry {
+pub(crate) struct SessionEntry {
     pub peer: String,
     /// Whose session it is.
     pub principal: Arc<Principal>,
@@ -148,7 +148,7 @@ pub(crate) struct Entry {
     secret: JoinSecret,
 }
 
-impl Entry {
+impl SessionEntry {
     /// A session of which nothing has happened yet.
     pub fn new(
         peer: String,

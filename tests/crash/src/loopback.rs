@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use xdfs_proto::base::commit::{Commit, Step};
+use xdfs_proto::base::commit::{Commit, CommitStep};
 use xdfs_proto::base::{RelPath, Safety};
 use xdfs_proto::session::Bugs;
 use xdfs_test_cli::{Scene, pattern};
@@ -214,10 +214,10 @@ fn commit(folder: &Path, content: &[u8], number: usize, steps: usize, bugs: Bugs
     for _ in 1..steps {
         let Some(step) = plan.next() else { break };
         match step {
-            Step::Finish(_) => stage.finish(&request),
-            Step::SyncFile(_) | Step::SyncSystem => stage.sync(),
-            Step::Name(_) => stage.name(&request).map(drop),
-            Step::SyncDirectory(_) => stage.sync_directory(),
+            CommitStep::Finish(_) => stage.finish(&request),
+            CommitStep::SyncFile(_) | CommitStep::SyncSystem => stage.sync(),
+            CommitStep::Name(_) => stage.name(&request).map(drop),
+            CommitStep::SyncDirectory(_) => stage.sync_directory(),
         }
         .expect("a sound disk");
         plan.on_done(step).expect("it was next");

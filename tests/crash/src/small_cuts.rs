@@ -2,7 +2,7 @@
 
 use crate::loopback::{Cuts, Disk};
 use std::path::Path;
-use xdfs_proto::base::commit::{Commit, Step};
+use xdfs_proto::base::commit::{Commit, CommitStep};
 use xdfs_proto::base::{Bugs, RelPath, Safety};
 use xdfs_test_cli::pattern;
 use xdfs_xio::store::{Existing, LocalStore, SmallFile, Store};
@@ -65,11 +65,11 @@ fn put(
     for _ in 0..steps {
         let Some(step) = plan.next() else { break };
         match step {
-            Step::Finish(member) => group.finish(member, &files[member]),
-            Step::SyncFile(member) => group.sync(member),
-            Step::SyncSystem => group.sync_system(),
-            Step::Name(member) => group.name(member, &files[member]),
-            Step::SyncDirectory(directory) => group.sync_directory(directory),
+            CommitStep::Finish(member) => group.finish(member, &files[member]),
+            CommitStep::SyncFile(member) => group.sync(member),
+            CommitStep::SyncSystem => group.sync_system(),
+            CommitStep::Name(member) => group.name(member, &files[member]),
+            CommitStep::SyncDirectory(directory) => group.sync_directory(directory),
         }
         .expect("a sound disk");
         plan.on_done(step).expect("it was next");

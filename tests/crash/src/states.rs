@@ -4,7 +4,7 @@
 use crate::disk::{Content, DIRECTORIES, Disk};
 use std::collections::{BTreeSet, HashSet};
 use xdfs_proto::base::Safety;
-use xdfs_proto::base::commit::{Commit, Member, Step};
+use xdfs_proto::base::commit::{Commit, Member, CommitStep};
 use xdfs_proto::session::Bugs;
 
 /// What is run.
@@ -99,23 +99,23 @@ impl World {
                 continue;
             }
             let Some(step) = self.plans[number].next() else { continue };
-            let must_fail = matches!(step, Step::SyncFile(member) if self.disk.files[group[member]].untold);
-            let may_fail = self.failures > 0 && !matches!(step, Step::Finish(_) | Step::Name(_));
+            let must_fail = matches!(step, CommitStep::SyncFile(member) if self.disk.files[group[member]].untold);
+            let may_fail = self.failures > 0 && !matches!(step, CommitStep::Finish(_) | CommitStep::Name(_));
             next.extend((!must_fail).then(|| self.after(number, group, step, false)));
             next.extend((must_fail || may_fail).then(|| self.after(number, group, step, true)));
         }
         next
     }
 
-    fn after(&self, number: usize, group: &[usize], step: Step, fails: bool) -> World {
+    fn after(&self, number: usize, group: &[usize], step: CommitStep, fails: bool) -> World {
         let mut world = self.clone();
         match step {
-            Step::Finish(_) => {}
-            Step::SyncFile(member) => world.disk.sync(group[member], fails),
-            Step::SyncSystem => world.disk.sync_system(fails),
-            Step::Name(member) => world.disk.name(group[member]),
-            Step::SyncDirectory(directory) if !fails => world.disk.sync_directory(directory),
-            Step::SyncDirectory(_) => {}
+            CommitStep::Finish(_) => {}
+            CommitStep::SyncFile(member) => world.disk.sync(group[member], fails),
+            CommitStep::SyncSystem => world.disk.sync_system(fails),
+            CommitStep::Name(member) => world.disk.name(group[member]),
+            CommitStep::SyncDirectory(directory) if !fails => world.disk.sync_directory(directory),
+            CommitStep::SyncDirectory(_) => {}
         }
         if fails {
             world.failures = world.failures.saturating_sub(1);

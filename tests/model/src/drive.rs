@@ -7,7 +7,7 @@ use crate::setting::Setting;
 use crate::world::{BLOCK, CALLS_BYTES, CLIENT, Job, NOW, Record, SERVER, SOURCE, Side, Step, World, plan_of};
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, Extent, Instant, OperationId};
 use xdfs_proto::session::{
-    Fault, Output, Payload, ContentDigest, Session, SessionEvent, SourceFacts, StageFacts, TargetFacts, Verdict,
+    Fault, Output, Payload, ContentDigest, Session, SessionEvent, SourceFacts, StageFacts, TargetFacts, HeadVerdict,
 };
 use xdfs_proto::wire::control::{Control, Safety};
 use xdfs_proto::wire::{Event, Flags};
@@ -113,11 +113,11 @@ impl World {
             let judged = self.ends[side][pipeline].change().on_head(channel, &record.head, NOW);
             match judged {
                 Err(fault) => return self.oracle.wrong(Violation::Fault(fault)),
-                Ok(Verdict::Park) => {
+                Ok(HeadVerdict::Park) => {
                     line.parked = true;
                     return;
                 }
-                Ok(Verdict::Block { .. }) if setting.halves => {
+                Ok(HeadVerdict::Block { .. }) if setting.halves => {
                     line.open = true;
                     return;
                 }
@@ -127,32 +127,32 @@ impl World {
             line.open = false;
             let Payload::Block(extent) = record.payload else { return };
             let (offset, length) = (extent.offset(), extent.length() as u32);
-            let verdict = Verdict::Block { operation: record.head.operation, offset, length };
+            let verdict = HeadVerdict::Block { operation: record.head.operation, offset, length };
             self.complete(setting, side, channel, &record, verdict);
         }
         self.drain(setting, side, pipeline, NOW);
     }
 
-    fn complete(&mut self, setting: &Setting, side: Side, channel: ChannelId, record: &Record, verdict: Verdict) {
+    fn complete(&mut self, setting: &Setting, side: Side, channel: ChannelId, record: &Record, verdict: HeadVerdict) {
         let pipeline = self.pipeline_of(channel);
         self.lines[side][index_of(channel)].queue.pop_front();
         self.oracle.on_processed(side, channel);
         let (head, session) = (&record.head, self.ends[side][pipeline].change());
         let result = match (verdict, &record.payload) {
-            (Verdict::Control, Payload::Control(bytes)) => {
+            (HeadVerdict::Control, Payload::Control(bytes)) => {
                 if let Some(Control::Fence { channel, processed }) = decoded(head.event, head.flags, bytes) {
                     self.oracle.on_fence_heard(side, channel, processed);
                 }
                 session.on_control(channel, bytes, NOW)
             }
-            (Verdict::Skip, payload) => {
+            (HeadVerdict::Skip, payload) => {
                 let ledger = matches!(payload, Payload::Block(_)).then(|| plan_of(setting, head.operation));
                 if ledger.is_some_and(|plan| self.oracle.ledgers[plan].told[side].is_none()) {
                     self.oracle.dropped = true;
                 }
                 session.on_skipped(channel)
             }
-            (Verdict::Block { operation, offset, length }, Payload::Block(extent)) => {
+            (HeadVerdict::Block { operation, offset, length }, Payload::Block(extent)) => {
                 if (offset, u64::from(length)) != (extent.offset(), extent.length()) {
                     self.oracle.wrong(Violation::Place);
                 }
@@ -163,7 +163,7 @@ impl World {
                 }
                 result.map(|_| ())
             }
-            (Verdict::Calls { .. }, Payload::Calls) => session.on_calls(channel, NOW).map(|_| ()),
+            (HeadVerdict::Calls { .. }, Payload::Calls) => session.on_calls(channel, NOW).map(|_| ()),
             (_, _) => Err(Fault::Channel),
         };
         if let Err(fault) = result {

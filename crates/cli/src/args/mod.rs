@@ -51,7 +51,7 @@ Each command explains itself: 'xdfs cp --help'.";
 /// Moves files between machines over many parallel TCP channels in one session.
 #[derive(Parser, Debug)]
 #[command(name = "xdfs", version, about, after_help = EXAMPLES, subcommand_required = true, arg_required_else_help = true)]
-pub(crate) struct Typed {
+pub(crate) struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub(crate) command: Command,

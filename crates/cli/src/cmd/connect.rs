@@ -14,7 +14,7 @@ use xdfs_secure::policy::Fingerprint;
 use super::authorities;
 use super::cp::Backoff;
 use super::key::failed;
-use super::login::{Offers, Typed};
+use super::login::{Offers, TypedSecrets};
 use super::remote::SessionRequest;
 use crate::exit::{Exit, Failure, Side};
 use crate::output::complain;
@@ -27,13 +27,13 @@ use crate::{address, ask, calendar, state};
 const CONNECTIONS_MAX: usize = 7;
 
 /// A session, or what a person is told and which kind of error it was.
-pub(super) type Outcome<T = Session> = Result<T, (Failure, ErrorKind)>;
+pub(super) type ConnectResult<T = Session> = Result<T, (Failure, ErrorKind)>;
 
 /// How a session is opened once it is clear with whom and as whom: alone, or with what is asked first.
-pub(super) type Open<'a, T> = &'a dyn Fn(&ConnectOptions) -> Result<T, Error>;
+pub(super) type OpenFn<'a, T> = &'a dyn Fn(&ConnectOptions) -> Result<T, Error>;
 
 /// Connects to a URL's server and logs in.
-pub(super) fn connect<T>(url: &Url, wishes: &SessionRequest, login: (&LoginPlan, &Typed), open: Open<'_, T>) -> Outcome<T> {
+pub(super) fn connect<T>(url: &Url, wishes: &SessionRequest, login: (&LoginPlan, &TypedSecrets), open: OpenFn<'_, T>) -> ConnectResult<T> {
     let (login, typed) = login;
     let state_option = state::option(login.state.as_deref());
     let here = |failure: Failure| (failure, ErrorKind::Refused);
@@ -58,14 +58,14 @@ struct Connecting<'a> {
     pinned: Option<Fingerprint>,
     known: KnownHosts,
     offers: Offers,
-    typed: &'a Typed,
+    typed: &'a TypedSecrets,
     /// Whose word for the server's name is taken where its key is not known.
     roots: Option<Vec<Vec<u8>>>,
     patience: Backoff,
 }
 
 impl Connecting<'_> {
-    fn run<T>(mut self, open: Open<'_, T>) -> Outcome<T> {
+    fn run<T>(mut self, open: OpenFn<'_, T>) -> ConnectResult<T> {
         let mut last = None;
         for _ in 0..CONNECTIONS_MAX {
             let trust = Arc::new(Trust::new(self.host.clone(), self.pinned, &self.known));
@@ -95,7 +95,7 @@ impl Connecting<'_> {
     }
 
     /// Connects, again and again where somebody answers and the connection is lost before there is a session.
-    fn attempt<T>(&mut self, trust: &Arc<Trust>, open: Open<'_, T>) -> Result<T, Result<Error, (Failure, ErrorKind)>> {
+    fn attempt<T>(&mut self, trust: &Arc<Trust>, open: OpenFn<'_, T>) -> Result<T, Result<Error, (Failure, ErrorKind)>> {
         loop {
             match self.attempt_once(trust, open) {
                 Err(Ok(error)) if was_lost_in_opening(&error) => {
@@ -114,7 +114,7 @@ impl Connecting<'_> {
     }
 
     /// One connection to each address of the host until somebody answers.
-    fn attempt_once<T>(&self, trust: &Arc<Trust>, open: Open<'_, T>) -> Result<T, Result<Error, (Failure, ErrorKind)>> {
+    fn attempt_once<T>(&self, trust: &Arc<Trust>, open: OpenFn<'_, T>) -> Result<T, Result<Error, (Failure, ErrorKind)>> {
         let addresses = address::resolve(self.url).map_err(|failure| Err((failure, ErrorKind::ConnectionLost)))?;
         let mut last = Error::new(ErrorKind::ConnectionLost, "the host has no address");
         for address in addresses {

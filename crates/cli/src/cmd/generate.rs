@@ -9,7 +9,7 @@ use clap::CommandFactory;
 use clap_complete::Shell;
 use clap_mangen::Man;
 
-use crate::args::{Generated, Typed};
+use crate::args::{Generated, Cli};
 use crate::exit::{Exit, Failure};
 use crate::text::printable_path;
 
@@ -37,7 +37,7 @@ fn failure(path: &Path, error: &io::Error) -> Failure {
 
 /// One page for the whole command: each subcommand is a section with its options as a subsection.
 fn man_page() -> io::Result<Page> {
-    let mut root = Typed::command();
+    let mut root = Cli::command();
     root.build();
     let man = Man::new(root.clone());
     let mut page = Vec::new();
@@ -101,7 +101,7 @@ fn completions() -> Vec<Page> {
         .into_iter()
         .map(|(shell, name)| {
             let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Typed::command(), "xdfs", &mut script);
+            clap_complete::generate(shell, &mut Cli::command(), "xdfs", &mut script);
             (name, script)
         })
         .collect()
@@ -136,7 +136,7 @@ mod tests {
             let options = command.get_arguments().filter(|option| !option.is_hide_set());
             options.filter_map(clap::Arg::get_long).map(str::to_owned).collect()
         };
-        let root = Typed::command();
+        let root = Cli::command();
         for command in shown(&root) {
             let name = command.get_name().to_uppercase();
             assert!(page.contains(&format!("XDFS {name}")));

@@ -10,7 +10,7 @@ use xdfs_client::{Error, ErrorKind};
 use xdfs_secure::Zeroizing;
 use xdfs_secure::identity::openssh::{KeyFile, NamedKey, read_private, read_public, write_private, write_public};
 use xdfs_secure::identity::{KeyFileError, KeyPair, x509};
-use xdfs_server::users::State;
+use xdfs_server::users::StateFolder;
 use xdfs_xio::store::{Secrecy, create_named, read_named};
 
 use super::trust;
@@ -182,7 +182,7 @@ pub(crate) fn places(chosen: Option<PathBuf>, folder: PathBuf) -> Places {
 
 /// The host key of the server whose state is in `folder`. It is not made here: a server makes it, or nobody.
 fn host_key(folder: &Path) -> Result<KeyPair, Failure> {
-    let state = State::open(folder).map_err(|error| failed(&error))?;
+    let state = StateFolder::open(folder).map_err(|error| failed(&error))?;
     let key = match state {
         Some(state) => state.present_host_key().map_err(|error| failed(&error))?,
         None => None,

@@ -29,9 +29,9 @@ const PASSWORD_TRIES: usize = 3;
 
 /// What somebody typed in this command and a server took: when its connection is lost, nobody is asked again.
 #[derive(Debug, Default)]
-pub(super) struct Typed(RefCell<Vec<(HostName, String, Offer, String)>>);
+pub(super) struct TypedSecrets(RefCell<Vec<(HostName, String, Offer, String)>>);
 
-impl Typed {
+impl TypedSecrets {
     fn find(&self, host: &HostName, user: &str) -> Option<(Offer, String)> {
         let known = self.0.borrow();
         let found = known.iter().find(|(other, name, ..)| other == host && name == user);
@@ -112,12 +112,12 @@ impl Offers {
     }
 
     /// Puts what was typed for this server before in front.
-    pub(super) fn recall(&mut self, typed: &Typed, host: &HostName) {
+    pub(super) fn recall(&mut self, typed: &TypedSecrets, host: &HostName) {
         self.ready.splice(0..0, typed.find(host, &self.user));
     }
 
     /// The server took what was offered: what somebody typed is kept for the rest of the command.
-    pub(super) fn keep(self, typed: &Typed, host: &HostName) {
+    pub(super) fn keep(self, typed: &TypedSecrets, host: &HostName) {
         if let (true, [(offer, from)]) = (self.typed, &self.ready[..]) {
             typed.0.borrow_mut().push((host.clone(), self.user, offer.clone(), from.clone()));
         }

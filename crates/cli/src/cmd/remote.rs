@@ -9,7 +9,7 @@ use rustix::net::{AddressFamily, SocketType};
 use xdfs_client::{ConnectOptions, Error, ErrorKind, GetOptions, Session, Target, Transfer};
 
 use super::connect;
-use super::login::Typed;
+use super::login::TypedSecrets;
 use crate::exit::{Exit, Failure};
 use crate::plan::LoginPlan;
 use crate::url::Url;
@@ -21,8 +21,8 @@ pub(super) struct Sessions {
     wishes: SessionRequest,
     /// Who logs in.
     login: LoginPlan,
-    typed: Typed,
-    servers: Vec<Server>,
+    typed: TypedSecrets,
+    servers: Vec<ServerSession>,
 }
 
 /// What is asked of every session.
@@ -57,13 +57,13 @@ const LEAVE_DEADLINE: Duration = Duration::from_secs(3);
 /// A server, and what became of connecting to it. A failure is kept: what failed once is not waited for again with
 /// every file.
 #[derive(Debug)]
-struct Server {
+struct ServerSession {
     /// The URL that it was opened for.
     url: Url,
-    session: connect::Outcome,
+    session: connect::ConnectResult,
 }
 
-impl Server {
+impl ServerSession {
     /// Whether a session opened for one URL serves another: the same server under the same key, for the same user
     /// (T31: what somebody else may, or what another server said, is never used again).
     fn serves(&self, url: &Url) -> bool {
@@ -73,7 +73,7 @@ impl Server {
 
 impl Sessions {
     pub(super) fn new(wishes: SessionRequest, login: LoginPlan) -> Self {
-        Self { wishes, login, typed: Typed::default(), servers: Vec::new() }
+        Self { wishes, login, typed: TypedSecrets::default(), servers: Vec::new() }
     }
 
     /// The session with a URL's server; the second value is true when it was opened by this call.
@@ -81,7 +81,7 @@ impl Sessions {
         let known = self.servers.iter().position(|server| server.serves(url));
         let index = known.unwrap_or_else(|| {
             let session = connect::connect(url, &self.wishes, (&self.login, &self.typed), &Session::connect);
-            self.servers.push(Server { url: url.clone(), session });
+            self.servers.push(ServerSession { url: url.clone(), session });
             self.servers.len() - 1
         });
         match &self.servers[index].session {
@@ -97,7 +97,7 @@ impl Sessions {
         url: &Url,
         target: &dyn Fn() -> Target,
         options: &GetOptions,
-    ) -> connect::Outcome<(&Session, bool, Result<Transfer, Error>)> {
+    ) -> connect::ConnectResult<(&Session, bool, Result<Transfer, Error>)> {
         let name = wire_name(url);
         if self.servers.iter().any(|server| server.serves(url)) {
             let (session, new) = self.with(url)?;
@@ -107,11 +107,11 @@ impl Sessions {
         let (session, transfer) = match connect::connect(url, &self.wishes, (&self.login, &self.typed), &open) {
             Ok(both) => both,
             Err(failure) => {
-                self.servers.push(Server { url: url.clone(), session: Err(failure.clone()) });
+                self.servers.push(ServerSession { url: url.clone(), session: Err(failure.clone()) });
                 return Err(failure);
             }
         };
-        self.servers.push(Server { url: url.clone(), session: Ok(session) });
+        self.servers.push(ServerSession { url: url.clone(), session: Ok(session) });
         let (session, _) = self.with(url)?;
         Ok((session, true, Ok(transfer)))
     }
@@ -137,7 +137,7 @@ impl Sessions {
 }
 
 /// Has the threads of sessions end, which remove what is staged here or note how far it is, and waits for them.
-fn end_in_time(servers: Vec<Server>) {
+fn end_in_time(servers: Vec<ServerSession>) {
     let sessions: Vec<Session> = servers.into_iter().filter_map(|server| server.session.ok()).collect();
     let (done, ended) = sync_channel(1);
     let end = move || {
@@ -208,7 +208,7 @@ mod tests {
     fn b30_a_session_serves_its_own_server_key_and_user_and_nobody_else() {
         let url = |text: &str| Url::parse(OsStr::new(text)).unwrap();
         let key = "SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU";
-        let of = |text: String| Server {
+        let of = |text: String| ServerSession {
             url: url(&text),
             session: Err((Failure::new(Exit::Usage, String::new()), ErrorKind::Refused)),
         };

@@ -21,7 +21,7 @@ use xdfs_secure::policy::Fingerprint;
 use xdfs_server::audit::{AuditLog, OnFailure};
 use xdfs_server::config::{Audit, Confinement};
 use xdfs_server::privilege::{Confined, confine};
-use xdfs_server::users::{LiveAccounts, State};
+use xdfs_server::users::{LiveAccounts, StateFolder};
 use xdfs_server::{
     Address, Config, DiskMode, Export, Handle, HostIdentity, KeyLimits, KeyPair, Log, LogEvent, Server, ServerIdentity,
     SiteCertificate, TransportOptions,
@@ -36,7 +36,7 @@ use crate::output::{JsonLines, Ready, Recovered, complain, print};
 use crate::plan::ServePlan;
 use crate::signal::{Notifier, Asked, Signals};
 use crate::state;
-use offer::{Fixed, Offer};
+use offer::{Fixed, ServerOffer};
 use reach::Reach;
 use site::Shown;
 use standby::{Predecessor, Standby};
@@ -59,7 +59,7 @@ pub(crate) fn run(plan: ServePlan) -> Result<Exit, Failure> {
     }
     let limit = descriptors::raise_limit();
     descriptors::must_do(limit, true)?;
-    let offer = Offer::resolve(&plan, None)?;
+    let offer = ServerOffer::resolve(&plan, None)?;
     start::check_entry(&plan, &offer.needs)?;
     start::tell_channels(&offer, limit);
     let audit = audit(&offer.fixed.audit)?;
@@ -200,7 +200,7 @@ impl Serving {
         if let Some(audit) = &self.audit {
             audit.reopen().map_err(|error| error.to_string())?;
         }
-        let mut offer = Offer::resolve(&self.plan, Some(&self.fixed)).map_err(|failure| failure.message)?;
+        let mut offer = ServerOffer::resolve(&self.plan, Some(&self.fixed)).map_err(|failure| failure.message)?;
         let later = self.fixed.unlike(&offer.fixed);
         if !later.is_empty() {
             complain(&format!("what the configuration says of {} holds from the next start on", later.join(", ")));
@@ -226,7 +226,7 @@ impl Serving {
     }
 
     /// From now on this is offered.
-    fn offer(&self, offer: Offer) -> Result<(), String> {
+    fn offer(&self, offer: ServerOffer) -> Result<(), String> {
         self.accounts.allow_anonymous(offer.visitors());
         self.handle.reload(offer.exports, offer.limits, offer.policy);
         Ok(())
@@ -258,7 +258,7 @@ fn ended(error: &Error) -> Failure {
     Failure::new(Exit::ConnectionLost, format!("the server cannot go on: {error}"))
 }
 
-fn names(offer: &Offer) -> String {
+fn names(offer: &ServerOffer) -> String {
     let shown =
         |export: &Export| format!("{}{}", export.name(), if export.access().writable { "" } else { " (read-only)" });
     offer.exports.iter().map(shown).collect::<Vec<_>>().join(", ")
@@ -272,7 +272,7 @@ fn announce(json: bool, names: &str, address: &str, host_key: &str) -> Result<()
     print(&format!("xdfs is ready on {address} with the host key {host_key} and offers {names}\n"))
 }
 
-fn say_how_to_let_in(state: &State) {
+fn say_how_to_let_in(state: &StateFolder) {
     let shown = state.shown();
     let option = state::option(Some(Path::new(shown)));
     complain(&format!(

@@ -7,7 +7,7 @@ use xdfs_xio::store::{LocalPlace, Source};
 
 use super::remote::{Sessions, SessionRequest, wire_name};
 use crate::exit::{Exit, Failure, Side};
-use crate::output::{JsonLines, Sum, complain, print};
+use crate::output::{JsonLines, SumLine, complain, print};
 use crate::plan::{Local, SumOf, SumPlan};
 use crate::text::printable;
 use crate::url::Url;
@@ -25,7 +25,7 @@ pub(crate) fn run(plan: &SumPlan) -> Result<Exit, Failure> {
         match summed {
             Ok(digest) if plan.json => {
                 let hash = hexadecimal(&digest);
-                JsonLines.write(&Sum { file: name, offset: plan.offset, length: plan.length, hash })?;
+                JsonLines.write(&SumLine { file: name, offset: plan.offset, length: plan.length, hash })?;
             }
             Ok(digest) => print(&line(&hexadecimal(&digest), typed.as_bytes()))?,
             Err((failure, kind)) => {

@@ -8,7 +8,7 @@ use xdfs_client::tree::EntryAction;
 use xdfs_proto::base::ErrorKind;
 
 use super::plain::{Plain, kept_message, tree_notes};
-use super::{Item, Output, Transfer, Tree};
+use super::{CopyItem, Output, CopiedFile, CopiedTree};
 use crate::exit::Failure;
 use crate::text::{json_line, printable};
 
@@ -39,7 +39,7 @@ pub(crate) struct Recovered {
 /// The hash of a file, or of a range of it.
 #[derive(Serialize, Debug)]
 #[serde(tag = "event", rename = "sum")]
-pub(crate) struct Sum {
+pub(crate) struct SumLine {
     /// The file as it was typed.
     pub(crate) file: String,
     /// First byte.
@@ -185,7 +185,7 @@ impl Output for Json {
         JsonLines.write(&NameLine { path, action, bytes, durability, dry_run })
     }
 
-    fn tree_finished(&mut self, tree: &Tree) -> Result<(), Failure> {
+    fn tree_finished(&mut self, tree: &CopiedTree) -> Result<(), Failure> {
         let summary = &tree.summary;
         JsonLines.write(&TreeLine {
             source: &tree.source,
@@ -210,15 +210,15 @@ impl Output for Json {
         Ok(())
     }
 
-    fn begin(&mut self, _item: &Item) {}
+    fn begin(&mut self, _item: &CopyItem) {}
 
     fn progress(&mut self, _bytes: u64, _size: Option<u64>) {}
 
-    fn finished(&mut self, item: &Item, transfer: &Transfer) -> Result<(), Failure> {
+    fn finished(&mut self, item: &CopyItem, transfer: &CopiedFile) -> Result<(), Failure> {
         self.lines.write(&line_of(item, transfer))
     }
 
-    fn kept(&mut self, item: &Item) -> Result<(), Failure> {
+    fn kept(&mut self, item: &CopyItem) -> Result<(), Failure> {
         self.messages.note(&kept_message(item));
         self.lines.write(&KeptLine { source: &item.source, target: &item.target, ok: true })
     }
@@ -238,7 +238,7 @@ impl Output for Json {
     }
 }
 
-fn line_of<'a>(item: &'a Item, transfer: &'a Transfer) -> TransferLine<'a> {
+fn line_of<'a>(item: &'a CopyItem, transfer: &'a CopiedFile) -> TransferLine<'a> {
     TransferLine {
         source: &item.source,
         target: &item.target,
@@ -287,8 +287,8 @@ mod tests {
 
     #[test]
     fn a_transfer_line_has_every_documented_field_in_order() {
-        let item = Item { source: "a\"b".to_owned(), target: "xdfs://localhost/e/x".to_owned(), number: 1, count: 1 };
-        let transfer = Transfer {
+        let item = CopyItem { source: "a\"b".to_owned(), target: "xdfs://localhost/e/x".to_owned(), number: 1, count: 1 };
+        let transfer = CopiedFile {
             bytes: 7,
             elapsed: Duration::from_millis(250),
             channels: 2,

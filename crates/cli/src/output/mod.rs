@@ -12,7 +12,7 @@ use std::time::Duration;
 use xdfs_client::tree::{EntryAction, Summary};
 use xdfs_proto::base::{ErrorKind, Level, Safety};
 
-pub(crate) use json::{JsonLines, Ready, Recovered, Sum};
+pub(crate) use json::{JsonLines, Ready, Recovered, SumLine};
 
 use crate::exit::Failure;
 use crate::plan::{Check, Format, Progress};
@@ -20,7 +20,7 @@ use crate::text::{printable, shown};
 
 /// One file of a copy, before it starts.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Item {
+pub(crate) struct CopyItem {
     /// The source as it is shown.
     pub(crate) source: String,
     /// The target as it is shown.
@@ -33,7 +33,7 @@ pub(crate) struct Item {
 
 /// A file that was copied.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) struct Transfer {
+pub(crate) struct CopiedFile {
     /// Bytes in the target.
     pub(crate) bytes: u64,
     /// From the first connect (or the last transfer's end) to the last acknowledgement.
@@ -60,7 +60,7 @@ pub(crate) struct Transfer {
 
 /// A tree that was copied.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) struct Tree {
+pub(crate) struct CopiedTree {
     /// The source as it is shown.
     pub(crate) source: String,
     /// The target as it is shown.
@@ -84,13 +84,13 @@ pub(crate) struct Tree {
 /// Where a copy's news go.
 pub(crate) trait Output {
     /// A file starts.
-    fn begin(&mut self, item: &Item);
+    fn begin(&mut self, item: &CopyItem);
     /// So much of it is through, of how much (where known).
     fn progress(&mut self, bytes: u64, size: Option<u64>);
     /// It is complete.
-    fn finished(&mut self, item: &Item, transfer: &Transfer) -> Result<(), Failure>;
+    fn finished(&mut self, item: &CopyItem, transfer: &CopiedFile) -> Result<(), Failure>;
     /// Its target existed and was kept.
-    fn kept(&mut self, item: &Item) -> Result<(), Failure>;
+    fn kept(&mut self, item: &CopyItem) -> Result<(), Failure>;
     /// It failed; `path` is what the error is about.
     fn failed(&mut self, path: &str, kind: ErrorKind, message: &str) -> Result<(), Failure>;
     /// Part files in `directory` that nobody had gone on with were removed.
@@ -111,7 +111,7 @@ pub(crate) trait Output {
     /// So far a tree is.
     fn tree_progress(&mut self, _names: (&str, &str), _summary: &Summary, _bytes_moving: u64) {}
     /// A tree is done.
-    fn tree_finished(&mut self, tree: &Tree) -> Result<(), Failure> {
+    fn tree_finished(&mut self, tree: &CopiedTree) -> Result<(), Failure> {
         plain::tree_notes(tree).iter().for_each(|note| self.note(note));
         Ok(())
     }

@@ -3,7 +3,7 @@
 use xdfs_client::tree::EntryAction;
 use xdfs_proto::base::ErrorKind;
 
-use super::{Item, Output, Transfer, Tree, complain};
+use super::{CopyItem, Output, CopiedFile, CopiedTree, complain};
 use crate::exit::Failure;
 
 /// No progress, no success: errors and, unless quiet, notes.
@@ -19,15 +19,15 @@ impl Plain {
 }
 
 impl Output for Plain {
-    fn begin(&mut self, _item: &Item) {}
+    fn begin(&mut self, _item: &CopyItem) {}
 
     fn progress(&mut self, _bytes: u64, _size: Option<u64>) {}
 
-    fn finished(&mut self, _item: &Item, _transfer: &Transfer) -> Result<(), Failure> {
+    fn finished(&mut self, _item: &CopyItem, _transfer: &CopiedFile) -> Result<(), Failure> {
         Ok(())
     }
 
-    fn kept(&mut self, item: &Item) -> Result<(), Failure> {
+    fn kept(&mut self, item: &CopyItem) -> Result<(), Failure> {
         self.note(&kept_message(item));
         Ok(())
     }
@@ -45,7 +45,7 @@ impl Output for Plain {
 }
 
 /// The words for a target that was kept.
-pub(super) fn kept_message(item: &Item) -> String {
+pub(super) fn kept_message(item: &CopyItem) -> String {
     format!("{}: it exists and was kept (-n)", item.target)
 }
 
@@ -60,7 +60,7 @@ pub(super) const fn deed_word(deed: EntryAction) -> Option<&'static str> {
 }
 
 /// What a person has to know of a tree that was copied.
-pub(super) fn tree_notes(tree: &Tree) -> Vec<String> {
+pub(super) fn tree_notes(tree: &CopiedTree) -> Vec<String> {
     let summary = &tree.summary;
     let plural = |count: u64| if count == 1 { "" } else { "s" };
     let mut notes = Vec::new();

@@ -10,7 +10,7 @@ use xdfs_client::tree::Summary;
 use xdfs_proto::base::ErrorKind;
 
 use super::plain::kept_message;
-use super::{Item, Output, Transfer, Tree};
+use super::{CopyItem, Output, CopiedFile, CopiedTree};
 use crate::exit::Failure;
 use crate::size::{human, human_rate};
 use crate::text::shown;
@@ -91,7 +91,7 @@ impl Terminal {
 }
 
 impl Output for Terminal {
-    fn begin(&mut self, item: &Item) {
+    fn begin(&mut self, item: &CopyItem) {
         self.clear();
         let bar = self.add(item.source.clone());
         if item.count > 1 {
@@ -104,7 +104,7 @@ impl Output for Terminal {
         self.show(bytes, size);
     }
 
-    fn finished(&mut self, item: &Item, transfer: &Transfer) -> Result<(), Failure> {
+    fn finished(&mut self, item: &CopyItem, transfer: &CopiedFile) -> Result<(), Failure> {
         self.clear();
         self.say(&finished_line(item, transfer));
         if self.show_channels {
@@ -115,7 +115,7 @@ impl Output for Terminal {
         Ok(())
     }
 
-    fn kept(&mut self, item: &Item) -> Result<(), Failure> {
+    fn kept(&mut self, item: &CopyItem) -> Result<(), Failure> {
         self.clear();
         self.note(&kept_message(item));
         Ok(())
@@ -137,7 +137,7 @@ impl Output for Terminal {
         self.show(summary.bytes + bytes_moving, None);
     }
 
-    fn tree_finished(&mut self, tree: &Tree) -> Result<(), Failure> {
+    fn tree_finished(&mut self, tree: &CopiedTree) -> Result<(), Failure> {
         self.clear();
         self.say(&tree_line(tree));
         super::plain::tree_notes(tree).iter().for_each(|note| self.note(note));
@@ -149,7 +149,7 @@ impl Output for Terminal {
     }
 }
 
-fn finished_line(item: &Item, transfer: &Transfer) -> String {
+fn finished_line(item: &CopyItem, transfer: &CopiedFile) -> String {
     format!(
         "{}  {}  {}  {}  {} channel{} {}",
         item.source,
@@ -162,8 +162,8 @@ fn finished_line(item: &Item, transfer: &Transfer) -> String {
     )
 }
 
-fn tree_line(tree: &Tree) -> String {
-    let Tree { summary, elapsed, .. } = tree;
+fn tree_line(tree: &CopiedTree) -> String {
+    let CopiedTree { summary, elapsed, .. } = tree;
     let counted = |count: u64, words: &str| if count == 0 { String::new() } else { format!(", {count} {words}") };
     format!(
         "{}  {} files  {}  {}  {}{}{}{}",
@@ -238,8 +238,8 @@ mod tests {
 
     #[test]
     fn a_file_that_is_done_leaves_one_line() {
-        let item = Item { source: "a.bin".to_owned(), target: "b".to_owned(), number: 1, count: 1 };
-        let mut transfer = Transfer {
+        let item = CopyItem { source: "a.bin".to_owned(), target: "b".to_owned(), number: 1, count: 1 };
+        let mut transfer = CopiedFile {
             bytes: 2_000_000_000,
             elapsed: Duration::from_millis(800),
             channels: 8,

@@ -3,11 +3,11 @@
 use clap::Parser;
 
 use super::*;
-use crate::args::{Command, Typed};
+use crate::args::{Command, Cli};
 
 fn plan(line: &str) -> Result<CopyPlan, PlanError> {
     let words = ["xdfs", "cp"].into_iter().chain(line.split_whitespace());
-    match Typed::try_parse_from(words).unwrap_or_else(|error| panic!("{line}: {error}")).command {
+    match Cli::try_parse_from(words).unwrap_or_else(|error| panic!("{line}: {error}")).command {
         Command::Cp(args) => resolve(*args),
         other => panic!("{other:?}"),
     }
@@ -202,7 +202,7 @@ fn a_source_without_a_name_needs_a_target_with_one() {
 #[test]
 fn an_empty_argument_is_refused() {
     for words in [["xdfs", "cp", "", "xdfs://localhost/e/x"], ["xdfs", "cp", "a", ""]] {
-        let Command::Cp(args) = Typed::try_parse_from(words).unwrap().command else { panic!("not cp") };
+        let Command::Cp(args) = Cli::try_parse_from(words).unwrap().command else { panic!("not cp") };
         assert_eq!(resolve(*args).map(|plan| plan.copies), Err(PlanError::Empty));
     }
 }

@@ -22,7 +22,7 @@ pub(crate) use serve::{ExportPlan, Root, ServePlan};
 pub(crate) use sum::{SumOf, SumPlan};
 pub(crate) use tree::{Sides, SyncPlan, TreePlan};
 
-use crate::args::{Command, DemoArgs, Generated, KeyCommand, LoginArgs, Protection, TrustCommand, Typed, UserCommand};
+use crate::args::{Command, DemoArgs, Generated, KeyCommand, LoginArgs, Protection, TrustCommand, Cli, UserCommand};
 use crate::exit::{Exit, Failure};
 use crate::size::SizeError;
 use crate::text::printable;
@@ -244,7 +244,7 @@ impl From<PlanError> for Failure {
 }
 
 /// Turns what was typed into what will be done.
-pub(crate) fn resolve(typed: Typed) -> Result<Plan, PlanError> {
+pub(crate) fn resolve(typed: Cli) -> Result<Plan, PlanError> {
     match typed.command {
         Command::Serve(args) => serve::resolve(args).map(Plan::Serve),
         Command::Cp(args) => copy::resolve(*args).map(Plan::Copy),

@@ -12,7 +12,7 @@ use xdfs_proto::limits;
 /// Batches of one pipeline at a time: the rest of what it may have under way is for transfers.
 const BATCHES_MAX: usize = limits::OPERATIONS_MAX / 2;
 
-struct Entry {
+struct QueuedBatch {
     pipeline: usize,
     bytes: usize,
     outcome: Callback<Bytes>,
@@ -27,15 +27,15 @@ struct Load {
     open: bool,
 }
 
-struct State {
-    entries: BTreeMap<u64, Entry>,
+struct QueueState {
+    entries: BTreeMap<u64, QueuedBatch>,
     loads: Vec<Load>,
     ended: bool,
 }
 
 /// See the module.
 pub(crate) struct Queue {
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     changed: Condvar,
     memory: ReplyPool,
 }
@@ -45,11 +45,11 @@ impl Queue {
     pub(crate) fn new(pipelines: u8) -> Self {
         let mut loads = vec![Load::default(); usize::from(pipelines.max(1))];
         loads[0].open = true;
-        let state = Mutex::new(State { entries: BTreeMap::new(), loads, ended: false });
+        let state = Mutex::new(QueueState { entries: BTreeMap::new(), loads, ended: false });
         Self { state, changed: Condvar::new(), memory: ReplyPool::default() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -67,7 +67,7 @@ impl Queue {
             };
             let open = state.loads.iter().enumerate().filter(|(_, load)| free(load));
             if let Some((pipeline, _)) = open.min_by_key(|(_, load)| (load.batches, load.bytes)) {
-                state.entries.insert(ticket, Entry { pipeline, bytes, outcome, reply: None });
+                state.entries.insert(ticket, QueuedBatch { pipeline, bytes, outcome, reply: None });
                 state.loads[pipeline].bytes += bytes;
                 state.loads[pipeline].batches += 1;
                 return Ok(pipeline);

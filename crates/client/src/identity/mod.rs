@@ -43,10 +43,10 @@ pub struct Identity {
     pub from: String,
     /// What its owner calls it; may be empty.
     pub comment: String,
-    key: Held,
+    key: HeldKey,
 }
 
-enum Held {
+enum HeldKey {
     Ready(Arc<dyn Signer>),
     Locked(Box<LockedKey>),
 }
@@ -68,7 +68,7 @@ const PASSPHRASE_TRIES: usize = 3;
 
 impl Identity {
     /// A key file, with the comment of the public file beside it where that is of the same key.
-    fn of_file(path: &Path, from: String, key: Held) -> Self {
+    fn of_file(path: &Path, from: String, key: HeldKey) -> Self {
         let mut identity = Self { from, comment: String::new(), key };
         let mut public = path.as_os_str().to_owned();
         public.push(".pub");
@@ -84,24 +84,24 @@ impl Identity {
     /// The public half.
     pub fn public(&self) -> PublicKey {
         match &self.key {
-            Held::Ready(signer) => signer.public(),
-            Held::Locked(locked) => locked.public(),
+            HeldKey::Ready(signer) => signer.public(),
+            HeldKey::Locked(locked) => locked.public(),
         }
     }
 
     /// The key, where nobody has to be asked for it.
     pub fn ready(&self) -> Option<Arc<dyn Signer>> {
         match &self.key {
-            Held::Ready(signer) => Some(Arc::clone(signer)),
-            Held::Locked(_) => None,
+            HeldKey::Ready(signer) => Some(Arc::clone(signer)),
+            HeldKey::Locked(_) => None,
         }
     }
 
     /// The key, ready to sign; a passphrase is asked for where it has one.
     pub fn signer(&self, ask: AskSecret<'_>) -> Result<Arc<dyn Signer>, Error> {
         let locked = match &self.key {
-            Held::Ready(signer) => return Ok(Arc::clone(signer)),
-            Held::Locked(locked) => locked,
+            HeldKey::Ready(signer) => return Ok(Arc::clone(signer)),
+            HeldKey::Locked(locked) => locked,
         };
         let refused = |because: &str| Error::new(ErrorKind::Refused, format!("{}: {because}", self.from));
         for _ in 0..PASSPHRASE_TRIES {
@@ -137,7 +137,7 @@ pub fn identities(places: &Places) -> Result<Identities, Error> {
     let of_agent = |key: agent::AgentKey| Identity {
         from: format!("the SSH agent's key '{}'", key.comment),
         comment: key.comment.clone(),
-        key: Held::Ready(Arc::new(key)),
+        key: HeldKey::Ready(Arc::new(key)),
     };
     if let Some(path) = &places.chosen {
         let (key, from) = chosen(path)?;
@@ -145,8 +145,8 @@ pub fn identities(places: &Places) -> Result<Identities, Error> {
         let identity = match (key, held) {
             // The agent asks for no passphrase.
             (Chosen::Locked(_) | Chosen::Public(_), Some(held)) => of_agent(held),
-            (Chosen::Open(key), _) => Identity::of_file(path, from, Held::Ready(Arc::new(key))),
-            (Chosen::Locked(locked), None) => Identity::of_file(path, from, Held::Locked(locked)),
+            (Chosen::Open(key), _) => Identity::of_file(path, from, HeldKey::Ready(Arc::new(key))),
+            (Chosen::Locked(locked), None) => Identity::of_file(path, from, HeldKey::Locked(locked)),
             (Chosen::Public(_), None) => {
                 let text = format!("{from}: {}, or an SSH agent that holds it", KeyFileError::Public);
                 return Err(Error::new(ErrorKind::NotFound, text));
@@ -205,8 +205,8 @@ fn from_file(path: &Path) -> Result<Option<Identity>, Error> {
     let from = shown(path);
     let Some(file) = key_file(path, &from)? else { return Ok(None) };
     let held = match file {
-        KeyFile::Open(key) => Held::Ready(Arc::new(key)),
-        KeyFile::Locked(locked) => Held::Locked(locked),
+        KeyFile::Open(key) => HeldKey::Ready(Arc::new(key)),
+        KeyFile::Locked(locked) => HeldKey::Locked(locked),
     };
     Ok(Some(Identity::of_file(path, from, held)))
 }

@@ -41,15 +41,15 @@ const XATTR_ROOM_MAX: usize = limits::XATTR_BYTES_MAX + (4 << 10);
 
 /// Something to be done, or under way.
 #[derive(Clone, Debug)]
-pub(super) enum Task {
+pub(super) enum DownloadTask {
     /// A directory comes next.
-    Enter { parent: Option<DirectoryId>, path: Vec<u8>, source: Box<Source> },
+    Enter { parent: Option<DirectoryId>, path: Vec<u8>, source: Box<SourceEntry> },
     /// The next page of a directory of the source.
     List { id: DirectoryId, cursor: Vec<u8> },
     /// A file, symbolic link or special file.
-    Entry(Entry),
+    Entry(DownloadEntry),
     /// Its content is compared first. Where that is equal, time and attributes are set, unless they are `same`.
-    Check { entry: Entry, same: bool },
+    Check { entry: DownloadEntry, same: bool },
     /// Names of the extended attributes of something that is there, in so much room.
     Xattrs { path: Vec<u8>, room: usize },
     /// One of them, in so much room.
@@ -60,10 +60,10 @@ pub(super) enum Task {
 
 /// A name that is no directory.
 #[derive(Clone, Debug)]
-pub(super) struct Entry {
+pub(super) struct DownloadEntry {
     directory: DirectoryId,
     path: Vec<u8>,
-    source: Box<Source>,
+    source: Box<SourceEntry>,
     /// Nothing may be there: it is found out where something is.
     alone: bool,
     /// How often another copy wrote it, too. A transfer is joined with no other one then.
@@ -72,7 +72,7 @@ pub(super) struct Entry {
 
 /// What the server tells of something.
 #[derive(Clone, Debug)]
-pub(super) struct Source {
+pub(super) struct SourceEntry {
     kind: FileType,
     mode: u32,
     size: u64,
@@ -84,7 +84,7 @@ pub(super) struct Source {
     text: Vec<u8>,
 }
 
-impl Source {
+impl SourceEntry {
     fn of(told: &Attributes<'_>) -> Self {
         Self {
             kind: told.kind,
@@ -106,7 +106,7 @@ fn known_here((user, group): (u32, u32), names: Option<(&[u8], &[u8])>) -> (u32,
     (known.users.number(users_name).unwrap_or(user), known.groups.number(groups_name).unwrap_or(group))
 }
 
-impl Named for Entry {
+impl Named for DownloadEntry {
     fn directory(&self) -> DirectoryId {
         self.directory
     }
@@ -129,7 +129,7 @@ impl Named for Entry {
 pub struct Download {
     store: LocalStore,
     options: TreeOptions,
-    desk: Scheduler<Task, Entry>,
+    desk: Scheduler<DownloadTask, DownloadEntry>,
     books: TreeState,
     /// The names that were listed, of directories that are not listed to their end.
     listed: BTreeMap<DirectoryId, Names>,
@@ -144,7 +144,7 @@ pub struct Download {
 impl Download {
     /// The tree at `base` (`EXPORT/path`) into the directory of `store`, which is there. With `fresh` it was made for this copy.
     pub fn new(store: LocalStore, base: impl Into<Vec<u8>>, fresh: bool, options: TreeOptions) -> Self {
-        let source = Source {
+        let source = SourceEntry {
             kind: FileType::Directory,
             mode: 0o755,
             size: 0,
@@ -165,7 +165,7 @@ impl Download {
         let id = books.directories.enter(top);
         Self {
             store: crate::journal::authenticated(store),
-            desk: Scheduler::new(base.into(), options.durable, Task::List { id, cursor: Vec::new() }),
+            desk: Scheduler::new(base.into(), options.durable, DownloadTask::List { id, cursor: Vec::new() }),
             options,
             books,
             listed: BTreeMap::new(),
@@ -188,7 +188,7 @@ impl Download {
             let names = names.map(|(user, group)| (user.as_slice(), group.as_slice()));
             top.owner = told.owner.filter(|_| keep.owners).map(|numbers| known_here(numbers, names));
             if keep.xattrs && !self.options.dry_run {
-                self.desk.tasks.push(Task::Xattrs { path: Vec::new(), room: XATTR_ROOM });
+                self.desk.tasks.push(DownloadTask::Xattrs { path: Vec::new(), room: XATTR_ROOM });
             }
         }
         self
@@ -201,10 +201,10 @@ impl Download {
 }
 
 impl TreeCopy for Download {
-    type Task = Task;
-    type Large = Entry;
+    type Task = DownloadTask;
+    type Large = DownloadEntry;
 
-    fn desk(&mut self) -> &mut Scheduler<Task, Entry> {
+    fn desk(&mut self) -> &mut Scheduler<DownloadTask, DownloadEntry> {
         &mut self.desk
     }
 
@@ -212,25 +212,25 @@ impl TreeCopy for Download {
         &mut self.books
     }
 
-    fn finish_of(id: DirectoryId) -> Task {
-        Task::Finish(id)
+    fn finish_of(id: DirectoryId) -> DownloadTask {
+        DownloadTask::Finish(id)
     }
 
-    fn again(&self, task: Task) -> Task {
+    fn again(&self, task: DownloadTask) -> DownloadTask {
         // Nothing was done at home before the answer came.
         task
     }
 
-    fn large_again(&self, large: Entry) -> Task {
+    fn large_again(&self, large: DownloadEntry) -> DownloadTask {
         // It may have got its name at the very end of its session.
-        Task::Entry(Entry { alone: false, ..large })
+        DownloadTask::Entry(DownloadEntry { alone: false, ..large })
     }
 
-    fn contended(&self, large: Entry) -> Task {
-        Task::Entry(large)
+    fn contended(&self, large: DownloadEntry) -> DownloadTask {
+        DownloadTask::Entry(large)
     }
 
-    fn answered(&mut self, observer: &mut dyn Observer, reply: &Bytes, tasks: Vec<Task>, answers: Vec<CallResult<'_>>) {
+    fn answered(&mut self, observer: &mut dyn Observer, reply: &Bytes, tasks: Vec<DownloadTask>, answers: Vec<CallResult<'_>>) {
         let mut arrived = SmallWrites::default();
         for (task, CallResult { outcome, .. }) in tasks.into_iter().zip(answers) {
             self.answer(observer, task, outcome, reply, &mut arrived);
@@ -238,7 +238,7 @@ impl TreeCopy for Download {
         self.place(reply.len(), arrived);
     }
 
-    fn placed(&mut self, observer: &mut dyn Observer, entry: Entry, outcome: Result<Safety, Error>) {
+    fn placed(&mut self, observer: &mut dyn Observer, entry: DownloadEntry, outcome: Result<Safety, Error>) {
         match outcome {
             Ok(safety) => {
                 self.add_extras(observer, &entry);
@@ -256,7 +256,7 @@ impl TreeCopy for Download {
         }
     }
 
-    fn moved(&mut self, observer: &mut dyn Observer, mut entry: Entry, report: Result<Report, Error>) {
+    fn moved(&mut self, observer: &mut dyn Observer, mut entry: DownloadEntry, report: Result<Report, Error>) {
         let above = self.books.directories.get(entry.directory).map(|directory| directory.path.clone());
         match report {
             Ok(report) => {
@@ -280,40 +280,40 @@ impl TreeCopy for Download {
         false
     }
 
-    fn take(&mut self, session: &Session, observer: &mut dyn Observer, task: Task) -> Flow<Turn<Task>> {
+    fn take(&mut self, session: &Session, observer: &mut dyn Observer, task: DownloadTask) -> Flow<Turn<DownloadTask>> {
         match task {
-            Task::Enter { parent, path, source } => {
+            DownloadTask::Enter { parent, path, source } => {
                 self.enter(observer, parent, path, &source);
                 Ok(Turn::Taken)
             }
-            Task::List { id, ref cursor } => {
+            DownloadTask::List { id, ref cursor } => {
                 let Some(path) = self.books.directories.get(id).map(|directory| directory.path.clone()) else {
                     return Ok(Turn::Taken);
                 };
                 let call = Call::List { path: &path, wanted: self.wanted(), cursor: &cursor.clone() };
                 Ok(self.desk.ask_last(session, &call, LIST_ROOM, task))
             }
-            Task::Entry(entry) => self.entry(session, observer, entry),
-            Task::Check { ref entry, .. } => {
+            DownloadTask::Entry(entry) => self.entry(session, observer, entry),
+            DownloadTask::Check { ref entry, .. } => {
                 let path = entry.path.clone();
                 Ok(self.desk.ask(session, &Call::Hash { path: &path, offset: 0, length: None }, task))
             }
-            Task::Xattrs { ref path, room } => {
+            DownloadTask::Xattrs { ref path, room } => {
                 let path = path.clone();
                 Ok(self.desk.ask_last(session, &Call::XattrNames { path: &path }, room, task))
             }
-            Task::Xattr { ref path, ref name, room } => {
+            DownloadTask::Xattr { ref path, ref name, room } => {
                 let (path, name) = (path.clone(), name.clone());
                 Ok(self.desk.ask_last(session, &Call::XattrValue { path: &path, name: &name }, room, task))
             }
-            Task::Finish(id) => {
+            DownloadTask::Finish(id) => {
                 self.finish(observer, id);
                 Ok(Turn::Taken)
             }
         }
     }
 
-    fn begin(&mut self, session: &Session, observer: &mut dyn Observer, entry: Entry) -> Flow<Option<Entry>> {
+    fn begin(&mut self, session: &Session, observer: &mut dyn Observer, entry: DownloadEntry) -> Flow<Option<DownloadEntry>> {
         let target = match parse(&entry.path) {
             Ok(target) => target,
             Err(error) => {
@@ -348,7 +348,7 @@ impl TreeCopy for Download {
         let answer = Callback::new(move |report| drop(events.try_send(Event::Report(number, report))));
         match session.download(&super::join(&self.desk.base, &entry.path), target, &options, answer) {
             Ok(transfer) => {
-                self.desk.flight.moves(transfer, scheduler::Job::Transfer(entry));
+                self.desk.flight.moves(transfer, scheduler::PendingJob::Transfer(entry));
                 Ok(None)
             }
             Err(error) => {
@@ -378,12 +378,12 @@ impl Download {
         parse(path).is_ok_and(|path| self.store.may_hold_new(&path))
     }
 
-    fn existing(&self, entry: &Entry) -> Existing {
+    fn existing(&self, entry: &DownloadEntry) -> Existing {
         if entry.alone || self.options.keep_existing { Existing::Keep } else { Existing::Replace }
     }
 
     /// Makes a directory, or goes into the one that is there.
-    fn enter(&mut self, observer: &mut dyn Observer, parent: Option<DirectoryId>, path: Vec<u8>, source: &Source) {
+    fn enter(&mut self, observer: &mut dyn Observer, parent: Option<DirectoryId>, path: Vec<u8>, source: &SourceEntry) {
         let alone = parent.and_then(|id| self.books.directories.get(id)).is_some_and(|above| above.fresh);
         let made = self.make_directory(&path, source, alone);
         let settled = |this: &mut Self| parent.into_iter().for_each(|id| this.settle(id));
@@ -417,10 +417,10 @@ impl Download {
         // It holds its parent itself now.
         settled(self);
         self.ask_xattrs(path);
-        self.desk.tasks.push(Task::List { id, cursor: Vec::new() });
+        self.desk.tasks.push(DownloadTask::List { id, cursor: Vec::new() });
     }
 
-    fn entry(&mut self, session: &Session, observer: &mut dyn Observer, entry: Entry) -> Flow<Turn<Task>> {
+    fn entry(&mut self, session: &Session, observer: &mut dyn Observer, entry: DownloadEntry) -> Flow<Turn<DownloadTask>> {
         if self.options.dry_run {
             let deed = match entry.source.kind {
                 FileType::Regular => EntryAction::Copied { bytes: entry.source.size, safety: Safety::Written },
@@ -448,7 +448,7 @@ impl Download {
         }
         if entry.source.size > self.desk.content_max(session, entry.path.len(), 0) {
             if !self.desk.takes_large() {
-                return Ok(Turn::Later(Task::Entry(entry)));
+                return Ok(Turn::Later(DownloadTask::Entry(entry)));
             }
             self.desk.large.push_back(entry);
             return Ok(Turn::Taken);
@@ -456,6 +456,6 @@ impl Download {
         let (path, wanted) = (entry.path.clone(), Wanted::MODE.and(Wanted::SIZE).and(Wanted::MODIFIED));
         // Its size is at most that of a batch.
         let most = entry.source.size as u32;
-        Ok(self.desk.ask(session, &Call::Get { path: &path, wanted, most }, Task::Entry(entry)))
+        Ok(self.desk.ask(session, &Call::Get { path: &path, wanted, most }, DownloadTask::Entry(entry)))
     }
 }

@@ -29,13 +29,13 @@ pub(super) const CALLS_MAX: usize = 64;
 #[derive(Debug)]
 struct Request<J> {
     job: J,
-    kind: Kind,
+    kind: RequestKind,
     room: usize,
     content: usize,
 }
 
 #[derive(Debug)]
-enum Kind {
+enum RequestKind {
     /// A batch that went at this time.
     Calls(Instant),
     /// A transfer that began at this time.
@@ -140,7 +140,7 @@ impl<J> InFlight<J> {
         if let Err(error) = session.send_calls(payload, room, answer) {
             return Err((job, error));
         }
-        self.enter(Request { job, kind: Kind::Calls(Instant::now()), room, content });
+        self.enter(Request { job, kind: RequestKind::Calls(Instant::now()), room, content });
         Ok(())
     }
 
@@ -152,13 +152,13 @@ impl<J> InFlight<J> {
     /// A transfer was begun under [`Self::number`].
     pub(super) fn moves(&mut self, transfer: Transfer, job: J) {
         self.transfers += 1;
-        self.enter(Request { job, kind: Kind::Transfer(Instant::now(), transfer), room: 0, content: 0 });
+        self.enter(Request { job, kind: RequestKind::Transfer(Instant::now(), transfer), room: 0, content: 0 });
     }
 
     /// Files of a reply of `room` bytes are being written here, to answer under [`Self::number`]: the reply keeps its room.
     pub(super) fn place(&mut self, room: usize, job: J) {
         self.places += 1;
-        self.enter(Request { job, kind: Kind::Place, room, content: 0 });
+        self.enter(Request { job, kind: RequestKind::Place, room, content: 0 });
     }
 
     fn enter(&mut self, flying: Request<J>) {
@@ -175,12 +175,12 @@ impl<J> InFlight<J> {
         self.rooms -= flying.room;
         self.content -= flying.content;
         match flying.kind {
-            Kind::Calls(began) => self.quickest = self.quickest.min(began.elapsed()),
-            Kind::Transfer(began, _) => {
+            RequestKind::Calls(began) => self.quickest = self.quickest.min(began.elapsed()),
+            RequestKind::Transfer(began, _) => {
                 self.transfers -= 1;
                 self.quickest = self.quickest.min(began.elapsed());
             }
-            Kind::Place => self.places -= 1,
+            RequestKind::Place => self.places -= 1,
         }
         Some(flying.job)
     }
@@ -203,8 +203,8 @@ impl<J> InFlight<J> {
 
     fn transfers(&self) -> impl Iterator<Item = &Transfer> {
         self.all.values().filter_map(|flying| match &flying.kind {
-            Kind::Transfer(_, transfer) => Some(transfer),
-            Kind::Calls(_) | Kind::Place => None,
+            RequestKind::Transfer(_, transfer) => Some(transfer),
+            RequestKind::Calls(_) | RequestKind::Place => None,
         })
     }
 }
@@ -286,7 +286,7 @@ impl<I> BatchBuilder<I> {
 mod tests {
     use super::*;
     use xdfs_proto::base::Safety;
-    use xdfs_proto::wire::path::{Answer, Attributes, Entry, FileType, Reply, ReplyWriter, Wanted};
+    use xdfs_proto::wire::path::{Answer, Attributes, ListEntry, FileType, Reply, ReplyWriter, Wanted};
 
     const MOST: usize = limits::CALL_BYTES_MAX;
 
@@ -316,7 +316,7 @@ mod tests {
             writer.answer(&Answer::File { attributes, content: &content });
         }
         let mut page = writer.listing();
-        while page.push(&Entry { name: &[b'n'; 150], attributes }) {}
+        while page.push(&ListEntry { name: &[b'n'; 150], attributes }) {}
         page.finish(false, b"more");
         let payload = writer.finish(Safety::Written);
         assert!(payload.len() <= filled.room);

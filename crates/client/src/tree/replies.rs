@@ -1,17 +1,17 @@
 //! What becomes of answers: to batches, of transfers, of small files that were written here.
 
-use super::scheduler::{TreeCopy, Flow, StopReason, Job, Named, CallResult};
+use super::scheduler::{TreeCopy, Flow, StopReason, PendingJob, Named, CallResult};
 use super::events::{Event, Observer};
 use crate::calls::in_full;
 use bytes::Bytes;
 use xdfs_proto::base::{Error, ErrorKind, Safety};
-use xdfs_proto::wire::path::{Answer, Failure, Outcome, Reply};
+use xdfs_proto::wire::path::{Answer, Failure, CallOutcome, Reply};
 use xdfs_xio::store::descriptors::are_scarce;
 
 pub(super) fn hear<C: TreeCopy>(course: &mut C, observer: &mut dyn Observer, event: Event) -> Flow<()> {
     match event {
         Event::Reply(number, reply) => match course.desk().flight.take(number) {
-            Some(Job::Batch { codes, tasks }) => replied(course, observer, &codes, tasks, reply),
+            Some(PendingJob::Batch { codes, tasks }) => replied(course, observer, &codes, tasks, reply),
             _ => Ok(()),
         },
         Event::Placed(number, outcomes) => {
@@ -20,22 +20,22 @@ pub(super) fn hear<C: TreeCopy>(course: &mut C, observer: &mut dyn Observer, eve
         }
         Event::Report(number, report) => match (course.desk().flight.take(number), report) {
             // Another copy sends or writes the same file: then each does for itself.
-            (Some(Job::Transfer(large)), Err(error)) if is_contended(&error) && large.tries() == 0 => {
+            (Some(PendingJob::Transfer(large)), Err(error)) if is_contended(&error) && large.tries() == 0 => {
                 let task = course.contended(large.tried());
                 course.desk().tasks.push(task);
                 Ok(())
             }
-            (Some(Job::Transfer(large)), Err(error)) if passes(&error) => {
+            (Some(PendingJob::Transfer(large)), Err(error)) if passes(&error) => {
                 let task = course.large_again(large);
                 course.desk().tasks.push(task);
                 Err(StopReason::Lost(error))
             }
-            (Some(Job::Transfer(large)), Err(error)) if are_scarce(&error) => {
+            (Some(PendingJob::Transfer(large)), Err(error)) if are_scarce(&error) => {
                 course.desk().large.push_back(large);
                 wait_for_descriptors(course, error)
             }
-            (Some(Job::Transfer(_)), Err(error)) if is_for_all(error.kind, error.errno) => Err(StopReason::Hopeless(error)),
-            (Some(Job::Transfer(large)), report) => {
+            (Some(PendingJob::Transfer(_)), Err(error)) if is_for_all(error.kind, error.errno) => Err(StopReason::Hopeless(error)),
+            (Some(PendingJob::Transfer(large)), report) => {
                 course.moved(observer, large, report);
                 Ok(())
             }
@@ -50,7 +50,7 @@ pub(super) fn placed<C: TreeCopy>(
     number: u64,
     outcomes: Result<Vec<Result<Safety, Error>>, Error>,
 ) {
-    let Some(Job::Place(files)) = course.desk().flight.take(number) else { return };
+    let Some(PendingJob::Place(files)) = course.desk().flight.take(number) else { return };
     let nobody_said =
         || Error::new(ErrorKind::Storage, "the thread that was to write it failed, or could not be started");
     let mut outcomes = outcomes.unwrap_or_default().into_iter();
@@ -150,12 +150,12 @@ fn is_for_all(kind: ErrorKind, errno: u16) -> bool {
     kind == ErrorKind::ReadOnly && errno == 0
 }
 
-fn refuses_all(outcome: &Outcome<'_>) -> bool {
+fn refuses_all(outcome: &CallOutcome<'_>) -> bool {
     outcome.as_ref().is_err_and(|failure| is_for_all(failure.kind, failure.errno))
 }
 
 /// A result with words: on the wire it has none.
-fn in_words(outcome: Outcome<'_>) -> Result<Answer<'_>, Error> {
+fn in_words(outcome: CallOutcome<'_>) -> Result<Answer<'_>, Error> {
     outcome.map_err(|Failure { kind, errno }| Error::new(kind, in_full(kind).to_owned()).with_errno(errno))
 }
 

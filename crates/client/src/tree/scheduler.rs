@@ -55,7 +55,7 @@ pub(super) type Flow<T> = Result<T, StopReason>;
 
 /// What an answer belongs to: tasks, one for each call of a batch, a large file, or small files that are being written here.
 #[derive(Debug)]
-pub(super) enum Job<T, L> {
+pub(super) enum PendingJob<T, L> {
     Batch { codes: Vec<u64>, tasks: Vec<T> },
     Transfer(L),
     Place(Vec<L>),
@@ -72,7 +72,7 @@ pub(super) struct Scheduler<T, L> {
     /// Large files that wait for a place among the transfers.
     pub(super) large: VecDeque<L>,
     pub(super) filling: BatchBuilder<T>,
-    pub(super) flight: InFlight<Job<T, L>>,
+    pub(super) flight: InFlight<PendingJob<T, L>>,
     pub(super) events: Events,
     /// Batches that were sent.
     pub(super) sent: u64,
@@ -288,9 +288,9 @@ impl<T, L> Scheduler<T, L> {
         }
         self.sent += 1;
         let filled = self.filling.take(&self.base, self.durable);
-        let job = Job::Batch { codes: filled.codes, tasks: filled.items };
+        let job = PendingJob::Batch { codes: filled.codes, tasks: filled.items };
         if let Err((job, error)) = self.flight.call(session, self.events.sender(), filled.payload, filled.room, job) {
-            if let Job::Batch { tasks, .. } = job {
+            if let PendingJob::Batch { tasks, .. } = job {
                 self.tasks.extend(tasks.into_iter().rev());
             }
             self.lost = Some(error);
@@ -331,9 +331,9 @@ pub(super) fn run<C: TreeCopy>(course: &mut C, session: &Session, observer: &mut
     // In the order in which it was begun. What was sent may have been done.
     for job in course.desk().flight.give_up().into_iter().rev() {
         let tasks: Vec<_> = match job {
-            Job::Batch { tasks, .. } => tasks.into_iter().rev().map(|task| course.again(task)).collect(),
-            Job::Transfer(large) => vec![course.large_again(large)],
-            Job::Place(files) => files.into_iter().rev().map(|file| course.large_again(file)).collect(),
+            PendingJob::Batch { tasks, .. } => tasks.into_iter().rev().map(|task| course.again(task)).collect(),
+            PendingJob::Transfer(large) => vec![course.large_again(large)],
+            PendingJob::Place(files) => files.into_iter().rev().map(|file| course.large_again(file)).collect(),
         };
         course.desk().tasks.extend(tasks);
     }

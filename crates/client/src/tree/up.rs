@@ -25,12 +25,12 @@ use bytes::Bytes;
 use links::Deferred;
 use sending::Extras;
 use std::collections::{BTreeMap, BTreeSet};
-use task::{Entry, Task};
+use task::{UploadEntry, UploadTask};
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
 use xdfs_proto::wire::path::{Call, NewTime, Wanted};
 use xdfs_xio::store::descriptors::are_scarce;
 use xdfs_xio::store::tree::{Node, NodeKind};
-use xdfs_xio::store::{LocalStore, Reading, Store, Tree};
+use xdfs_xio::store::{LocalStore, SmallReader, Store, Tree};
 
 /// Directories that are made in front of something in one batch; of a deeper one the outermost are made first.
 const ABOVE_MAX: usize = 16;
@@ -39,13 +39,13 @@ const ABOVE_MAX: usize = 16;
 #[derive(Debug)]
 pub struct Upload {
     store: LocalStore,
-    desk: Scheduler<Task, Entry>,
+    desk: Scheduler<UploadTask, UploadEntry>,
     options: TreeOptions,
     books: TreeState,
     /// Directories that the batch of this number makes.
     making: (u64, BTreeSet<DirectoryId>),
     /// Where small files are read into.
-    reading: Reading,
+    reading: SmallReader,
     /// What the target has, of directories that are not walked yet.
     there: BTreeMap<DirectoryId, Names>,
     partners: HardLinks<(u64, u64), Inode>,
@@ -65,14 +65,14 @@ impl Upload {
         }
         // The mode of one that is there is not known; where that of its source locks it, it may be locked.
         let there = (!fresh).then(|| TargetState::directory(false, Some(node.mode)));
-        let first = Task::Enter { parent: None, path: Vec::new(), node, there };
+        let first = UploadTask::Enter { parent: None, path: Vec::new(), node, there };
         Ok(Self {
             store,
             desk: Scheduler::new(base.into(), options.durable, first),
             options,
             books: TreeState::default(),
             making: (0, BTreeSet::new()),
-            reading: Reading::default(),
+            reading: SmallReader::default(),
             there: BTreeMap::new(),
             partners: HardLinks::default(),
             first: None,
@@ -88,10 +88,10 @@ impl Upload {
 }
 
 impl TreeCopy for Upload {
-    type Task = Task;
-    type Large = Entry;
+    type Task = UploadTask;
+    type Large = UploadEntry;
 
-    fn desk(&mut self) -> &mut Scheduler<Task, Entry> {
+    fn desk(&mut self) -> &mut Scheduler<UploadTask, UploadEntry> {
         &mut self.desk
     }
 
@@ -99,38 +99,38 @@ impl TreeCopy for Upload {
         &mut self.books
     }
 
-    fn finish_of(id: DirectoryId) -> Task {
-        Task::Finish(id)
+    fn finish_of(id: DirectoryId) -> UploadTask {
+        UploadTask::Finish(id)
     }
 
-    fn again(&self, task: Task) -> Task {
-        if let Task::Entry(entry) = task { self.large_again(entry) } else { task }
+    fn again(&self, task: UploadTask) -> UploadTask {
+        if let UploadTask::Entry(entry) = task { self.large_again(entry) } else { task }
     }
 
-    fn large_again(&self, large: Entry) -> Task {
+    fn large_again(&self, large: UploadEntry) -> UploadTask {
         // What was there before may have had the size and time, too: where these do not count they do not count here.
         match large.node.kind {
-            NodeKind::Regular if self.options.checksum => Task::Check { entry: large, same: false },
-            NodeKind::Regular if !self.options.skip_same => Task::Entry(large),
-            _ => Task::Look(large),
+            NodeKind::Regular if self.options.checksum => UploadTask::Check { entry: large, same: false },
+            NodeKind::Regular if !self.options.skip_same => UploadTask::Entry(large),
+            _ => UploadTask::Look(large),
         }
     }
 
-    fn contended(&self, large: Entry) -> Task {
+    fn contended(&self, large: UploadEntry) -> UploadTask {
         self.large_again(large)
     }
 
-    fn answered(&mut self, observer: &mut dyn Observer, _: &Bytes, tasks: Vec<Task>, answers: Vec<CallResult<'_>>) {
+    fn answered(&mut self, observer: &mut dyn Observer, _: &Bytes, tasks: Vec<UploadTask>, answers: Vec<CallResult<'_>>) {
         for (task, CallResult { outcome, safety }) in tasks.into_iter().zip(answers) {
             self.answer(observer, task, outcome, safety);
         }
     }
 
-    fn moved(&mut self, observer: &mut dyn Observer, entry: Entry, report: Result<Report, Error>) {
+    fn moved(&mut self, observer: &mut dyn Observer, entry: UploadEntry, report: Result<Report, Error>) {
         match report {
             Ok(report) => {
                 if self.extras(&entry.path, &entry.node).count() > 0 {
-                    self.desk.tasks.push(Task::Extras(entry.clone()));
+                    self.desk.tasks.push(UploadTask::Extras(entry.clone()));
                 }
                 self.done(observer, &entry, EntryAction::Copied { bytes: report.length, safety: report.safety });
             }
@@ -141,8 +141,8 @@ impl TreeCopy for Upload {
         }
     }
 
-    fn stands_alone(&self, task: &Task) -> bool {
-        !matches!(task, Task::Extra | Task::Step | Task::LinkFirst)
+    fn stands_alone(&self, task: &UploadTask) -> bool {
+        !matches!(task, UploadTask::Extra | UploadTask::Step | UploadTask::LinkFirst)
     }
 
     fn next_phase(&mut self, observer: &mut dyn Observer) -> bool {
@@ -150,17 +150,17 @@ impl TreeCopy for Upload {
     }
 
     /// Takes on a task, or says that something has to be answered first.
-    fn take(&mut self, session: &Session, observer: &mut dyn Observer, task: Task) -> Flow<Turn<Task>> {
+    fn take(&mut self, session: &Session, observer: &mut dyn Observer, task: UploadTask) -> Flow<Turn<UploadTask>> {
         match task {
-            Task::Enter { parent, path, node, there } => {
+            UploadTask::Enter { parent, path, node, there } => {
                 self.enter(observer, parent, path, &node, there);
                 Ok(Turn::Taken)
             }
-            Task::Walk { id, cursor } => {
+            UploadTask::Walk { id, cursor } => {
                 self.walk(observer, id, &cursor);
                 Ok(Turn::Taken)
             }
-            Task::Compare { id, ref cursor } => {
+            UploadTask::Compare { id, ref cursor } => {
                 let Some(directory) = self.books.directories.get(id) else { return Ok(Turn::Taken) };
                 let (path, closed) = (directory.path.clone(), directory.unlisted && !directory.made);
                 if closed {
@@ -174,19 +174,19 @@ impl TreeCopy for Upload {
                 let cursor = cursor.clone();
                 Ok(self.desk.ask_last(session, &Call::List { path: &path, wanted, cursor: &cursor }, LIST_ROOM, task))
             }
-            Task::Make(id) => self.make(session, id),
-            Task::Entry(entry) => self.entry(session, observer, entry),
-            Task::Clear(entry) => self.clear(session, entry),
-            Task::ClearDirectory(entry) => {
+            UploadTask::Make(id) => self.make(session, id),
+            UploadTask::Entry(entry) => self.entry(session, observer, entry),
+            UploadTask::Clear(entry) => self.clear(session, entry),
+            UploadTask::ClearDirectory(entry) => {
                 self.clear_directory(observer, entry);
                 Ok(Turn::Taken)
             }
-            Task::ClearEmpty(entry) => self.clear_empty(session, entry),
-            Task::Check { ref entry, .. } => {
+            UploadTask::ClearEmpty(entry) => self.clear_empty(session, entry),
+            UploadTask::Check { ref entry, .. } => {
                 let path = entry.path.clone();
                 Ok(self.desk.ask(session, &Call::Hash { path: &path, offset: 0, length: None }, task))
             }
-            Task::Look(ref entry) => {
+            UploadTask::Look(ref entry) => {
                 let path = entry.path.clone();
                 // The longest text of a link is longer than all else that is told together.
                 let wanted = match entry.node.kind {
@@ -195,20 +195,20 @@ impl TreeCopy for Upload {
                 };
                 Ok(self.desk.ask(session, &Call::Stat { path: &path, wanted }, task))
             }
-            Task::Time(ref path, modified) => {
+            UploadTask::Time(ref path, modified) => {
                 let path = path.clone();
                 let call = Call::SetTimes { path: &path, modified: Some(NewTime::At(modified)), accessed: None };
                 Ok(self.desk.ask(session, &call, task))
             }
-            Task::Extras(entry) => self.extras_alone(session, entry),
-            Task::Extra | Task::Step => Ok(Turn::Taken),
-            Task::Finish(id) => self.finish(session, id),
+            UploadTask::Extras(entry) => self.extras_alone(session, entry),
+            UploadTask::Extra | UploadTask::Step => Ok(Turn::Taken),
+            UploadTask::Finish(id) => self.finish(session, id),
             late => self.take_late(session, observer, late),
         }
     }
 
     /// Begins the transfer of a large file, once its directory is there.
-    fn begin(&mut self, session: &Session, observer: &mut dyn Observer, entry: Entry) -> Flow<Option<Entry>> {
+    fn begin(&mut self, session: &Session, observer: &mut dyn Observer, entry: UploadEntry) -> Flow<Option<UploadEntry>> {
         if self.books.directories.get(entry.directory).is_some_and(|directory| !directory.made) {
             return Ok(Some(entry));
         }
@@ -246,8 +246,8 @@ impl Upload {
             self.settle(parent);
         }
         self.desk.tasks.push(match fresh {
-            true => Task::Walk { id, cursor: Vec::new() },
-            false => Task::Compare { id, cursor: Vec::new() },
+            true => UploadTask::Walk { id, cursor: Vec::new() },
+            false => UploadTask::Compare { id, cursor: Vec::new() },
         });
     }
 
@@ -270,13 +270,13 @@ impl Upload {
         let mode = directory.mode & 0o777 | 0o700;
         let path = directory.path.clone();
         if directory.locked {
-            return self.desk.filling.push(&Call::SetMode { path: &path, mode }, Task::Make(id));
+            return self.desk.filling.push(&Call::SetMode { path: &path, mode }, UploadTask::Make(id));
         }
         if directory.in_its_way {
             // In the same batch, so that nothing comes between; said again, it finds a directory and fails.
-            self.desk.filling.push(&Call::Unlink { path: &path }, Task::Step);
+            self.desk.filling.push(&Call::Unlink { path: &path }, UploadTask::Step);
         }
-        self.desk.filling.push(&Call::MakeDirectory { path: &path, parents: true, mode }, Task::Make(id));
+        self.desk.filling.push(&Call::MakeDirectory { path: &path, parents: true, mode }, UploadTask::Make(id));
     }
 
     /// Calls and bytes of what [`Self::make_above`] would add; none where that is more than fits in front of something else: then
@@ -305,19 +305,19 @@ impl Upload {
         None
     }
 
-    fn make(&mut self, session: &Session, id: DirectoryId) -> Flow<Turn<Task>> {
+    fn make(&mut self, session: &Session, id: DirectoryId) -> Flow<Turn<UploadTask>> {
         if self.options.dry_run {
             return Ok(Turn::Taken);
         }
-        let Some((calls, bytes)) = self.above(session, id) else { return Ok(Turn::Later(Task::Make(id))) };
+        let Some((calls, bytes)) = self.above(session, id) else { return Ok(Turn::Later(UploadTask::Make(id))) };
         if !self.desk.make_room(session, calls, bytes, 0) {
-            return Ok(Turn::Later(Task::Make(id)));
+            return Ok(Turn::Later(UploadTask::Make(id)));
         }
         self.make_above(id);
         Ok(Turn::Taken)
     }
 
-    fn entry(&mut self, session: &Session, observer: &mut dyn Observer, entry: Entry) -> Flow<Turn<Task>> {
+    fn entry(&mut self, session: &Session, observer: &mut dyn Observer, entry: UploadEntry) -> Flow<Turn<UploadTask>> {
         if self.options.dry_run {
             let deed = match entry.node.kind {
                 NodeKind::Regular => EntryAction::Copied { bytes: entry.node.size, safety: xdfs_proto::base::Safety::Written },
@@ -340,7 +340,7 @@ impl Upload {
         }
     }
 
-    fn begin_transfer(&mut self, session: &Session, observer: &mut dyn Observer, entry: Entry) -> Flow<()> {
+    fn begin_transfer(&mut self, session: &Session, observer: &mut dyn Observer, entry: UploadEntry) -> Flow<()> {
         let opened = parse(&entry.path).and_then(|path| Payload::source(self.store.open(&path)?, 0, None));
         let payload = match opened {
             Ok(payload) => payload,
@@ -369,7 +369,7 @@ impl Upload {
         let remote = super::join(&self.desk.base, &entry.path);
         match session.upload(payload, &remote, &options, answer) {
             Ok(transfer) => {
-                self.desk.flight.moves(transfer, scheduler::Job::Transfer(entry));
+                self.desk.flight.moves(transfer, scheduler::PendingJob::Transfer(entry));
                 Ok(())
             }
             Err(error) => {
@@ -385,7 +385,7 @@ impl Upload {
     }
 
     /// The last calls about a directory.
-    fn finish(&mut self, session: &Session, id: DirectoryId) -> Flow<Turn<Task>> {
+    fn finish(&mut self, session: &Session, id: DirectoryId) -> Flow<Turn<UploadTask>> {
         let Some(directory) = self.books.directories.get(id).cloned() else { return Ok(Turn::Taken) };
         if !directory.touched || self.options.dry_run || self.books.directories.is_lost(id) {
             self.left(id);
@@ -394,7 +394,7 @@ impl Upload {
         // What was locked all the time had nothing put into it.
         let unlocked = directory.locked && directory.made;
         let above = if directory.locked { Some((0, 0)) } else { self.above(session, id) };
-        let Some((calls, bytes)) = above else { return Ok(Turn::Later(Task::Finish(id))) };
+        let Some((calls, bytes)) = above else { return Ok(Turn::Later(UploadTask::Finish(id))) };
         let node = RelPath::parse(&directory.path).ok().and_then(|path| self.store.node(&path).ok());
         let mut extras = node.as_ref().map(|node| self.extras(&directory.path, node)).unwrap_or_default();
         if extras.bytes(directory.path.len()) > EXTRAS_BYTES_MAX
@@ -402,7 +402,7 @@ impl Upload {
         {
             extras = Extras::default();
             let (path, node) = (directory.path.clone(), Box::new(node));
-            self.desk.tasks.push(Task::Extras(Entry::new(id, path, node)));
+            self.desk.tasks.push(UploadTask::Extras(UploadEntry::new(id, path, node)));
         }
         if !self.options.keep.modes && (unlocked || directory.mode & 0o700 != 0o700) {
             extras.mode(directory.mode & 0o777);
@@ -413,7 +413,7 @@ impl Upload {
             2 * directory.path.len() + bytes + extras.bytes(directory.path.len()),
             0,
         ) {
-            return Ok(Turn::Later(Task::Finish(id)));
+            return Ok(Turn::Later(UploadTask::Finish(id)));
         }
         if !directory.locked {
             self.make_above(id);
@@ -421,7 +421,7 @@ impl Upload {
         extras.push(&mut self.desk.filling, &directory.path);
         let modified = directory.modified.map(NewTime::At);
         let call = Call::SetTimes { path: &directory.path, modified, accessed: None };
-        self.desk.filling.push(&call, Task::Finish(id));
+        self.desk.filling.push(&call, UploadTask::Finish(id));
         Ok(Turn::Taken)
     }
 }

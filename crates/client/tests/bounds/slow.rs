@@ -10,13 +10,13 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 use xdfs_client::{Address, ConnectOptions, Payload, PutOptions, Session};
 use xdfs_proto::wire::handshake::{FRAME_BYTES, MessageType, frame};
-use xdfs_proto::wire::preface::{ClientPreface, PREFACE_BYTES, ServerPreface, Start, Status};
+use xdfs_proto::wire::preface::{ClientPreface, PREFACE_BYTES, ServerPreface, Continuation, Status};
 use xdfs_secure::handshake::tls::{Certificates, ClientTls, DATA_BYTES_MAX};
 use xdfs_server::{LogEvent, ServerLimits};
 use xdfs_xio::host::resident_bytes;
 
 /// How a login starts.
-const LOGIN: Start = Start::Tls;
+const LOGIN: Continuation = Continuation::Tls;
 
 fn shipped() -> Serving {
     Serving::with(Setup { limits: ServerLimits::default(), ..Setup::default() })
@@ -84,8 +84,8 @@ fn beginning(phase: usize) -> Vec<u8> {
         2 => preface(LOGIN),
         // The head of a TLS record that promises 512 bytes.
         3 => [preface(LOGIN), vec![22, 3, 1, 2, 0, 1, 0]].concat(),
-        4 => preface(Start::Join),
-        _ => [preface(Start::Join), vec![7; 20]].concat(),
+        4 => preface(Continuation::Join),
+        _ => [preface(Continuation::Join), vec![7; 20]].concat(),
     }
 }
 

@@ -10,7 +10,7 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 use xdfs_client::{Address, ErrorKind};
-use xdfs_engine::opening::Step;
+use xdfs_engine::opening::OpeningStep;
 use xdfs_proto::base::SessionId;
 use xdfs_proto::limits::GRANT_LIFE;
 use xdfs_proto::wire::control::Control;
@@ -263,7 +263,7 @@ fn b19_who_carries_a_join_can_alter_no_byte_of_it_or_of_its_answer() {
         let answer = read_to_end(&mut stream);
         let (preface, proof) = answer.split_at(answer.len().min(8));
         let step = joining.on_bytes(preface)?;
-        let Step::Go { want, .. } = step else { panic!("the proof follows") };
+        let OpeningStep::Go { want, .. } = step else { panic!("the proof follows") };
         assert!(want == proof.len() || !matches!(act, Act::Flip { way: Way::Down, .. }));
         joining.on_bytes(proof)
     };

@@ -10,7 +10,7 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::sync::Arc;
 use xdfs_client::{Address, ConnectOptions, Error, ErrorKind, GetOptions, Level, Session, Suite, Target, Verify};
-use xdfs_engine::opening::{OpeningContext, ServerOpened, ServerOpening, Step};
+use xdfs_engine::opening::{OpeningContext, ServerOpened, ServerOpening, OpeningStep};
 use xdfs_proto::base::{ChannelId, Extent, SessionId};
 use xdfs_proto::wire::control::{ChannelGrant, Control, Grant};
 use xdfs_proto::wire::handshake::Accept;
@@ -75,12 +75,12 @@ fn serve(listener: &TcpListener, lie: &Lie) {
             return;
         }
         match opening.on_bytes(&bytes) {
-            Step::Go { send, want: next } => {
+            OpeningStep::Go { send, want: next } => {
                 stream.write_all(&send).unwrap();
                 want = next;
             }
-            Step::Done(ServerOpened::Open { welcome, .. }) => break welcome,
-            Step::Done(other) => panic!("{other:?}"),
+            OpeningStep::Done(ServerOpened::Open { welcome, .. }) => break welcome,
+            OpeningStep::Done(other) => panic!("{other:?}"),
         }
     };
     let session = SessionId([4; 16]);

@@ -7,12 +7,12 @@ use std::net::TcpStream;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use xdfs_client::{Address, Error, Level, PutOptions, Session, Transfer};
-use xdfs_engine::opening::{ClientJoining, ClientOpened, ClientOpening, ClientStep, Step, SessionRequest};
+use xdfs_engine::opening::{ClientJoining, ClientOpened, ClientOpening, ClientStep, OpeningStep, SessionRequest};
 use xdfs_proto::base::{ChannelId, OperationId, SessionId};
 use xdfs_proto::wire::control::{ChannelGrant, Control, Finish};
 use xdfs_proto::wire::handshake::{FRAME_BYTES, Hello, Join, MessageType, Open, decode_refusal, read_frame};
 use xdfs_proto::wire::path::{Batch, Call, Wanted};
-use xdfs_proto::wire::preface::{ClientPreface, Start};
+use xdfs_proto::wire::preface::{ClientPreface, Continuation};
 use xdfs_proto::wire::request::Request;
 use xdfs_proto::wire::{Event, Flags, Head};
 use xdfs_secure::handshake::tls::{Certificates, ClientTls, FAREWELL_BYTES, Stream};
@@ -151,7 +151,7 @@ impl RawTls {
 
     /// The same on this connection.
     pub fn on(mut stream: TcpStream) -> Self {
-        let client = ClientPreface::of(Start::Tls).encode();
+        let client = ClientPreface::of(Continuation::Tls).encode();
         let (_, mut tls) = ClientTls::start("localhost", &Certificates::Raw).unwrap();
         stream.write_all(&[&client[..], &tls.output()].concat()).unwrap();
         let mut prefaces = [0; 16];
@@ -217,14 +217,14 @@ impl RawSession {
     pub fn join_bytes(&self, channel: u16) -> (ClientJoining, Vec<u8>) {
         let join = Join { session: self.id, channel: ChannelId(channel), nonce: [3; 16], mac: [0; 32] };
         let (joining, step) = ClientJoining::start(join, self.keys(channel).join);
-        let Step::Go { send, .. } = step else { panic!("a JOIN is sent first") };
+        let OpeningStep::Go { send, .. } = step else { panic!("a JOIN is sent first") };
         (joining, send)
     }
 
     /// A JOIN that names what it likes, proved with the secret of this session and a grant, in this role.
     pub fn forged(&self, id: SessionId, channel: u16, grant: &ChannelGrant, role: Role) -> Vec<u8> {
         let keys = ChannelKeys::derive(&self.secret, &Grant::new(&grant.secret), id, ChannelId(channel)).unwrap();
-        let client = ClientPreface::of(Start::Join).encode();
+        let client = ClientPreface::of(Continuation::Join).encode();
         let mut join = Join { session: id, channel: ChannelId(channel), nonce: [3; 16], mac: [0; 32] };
         join.mac = keys.join.prove(role, &join.transcript(client, None));
         [&client[..], &join.encode()].concat()
@@ -237,7 +237,7 @@ impl RawSession {
         stream.write_all(&send).unwrap();
         let mut preface = [0; 8];
         stream.read_exact(&mut preface).unwrap();
-        let Step::Go { want, .. } = joining.on_bytes(&preface)? else { panic!("the proof follows") };
+        let OpeningStep::Go { want, .. } = joining.on_bytes(&preface)? else { panic!("the proof follows") };
         let mut proof = vec![0; want];
         stream.read_exact(&mut proof).unwrap();
         joining.on_bytes(&proof)?;

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use xdfs_client::{ConnectOptions, Error, ErrorKind, GetOptions, Offer, Session, Target};
 use xdfs_proto::wire::Event;
 use xdfs_proto::wire::handshake::{JOIN_BYTES, MessageType, Open, frame};
-use xdfs_proto::wire::preface::{ClientPreface, PREFACE_BYTES, Start};
+use xdfs_proto::wire::preface::{ClientPreface, PREFACE_BYTES, Continuation};
 use xdfs_secure::handshake::tls::{Certificates, ClientTls};
 use xdfs_secure::policy::Directory;
 use xdfs_server::{LogEvent, ServerLimits};
@@ -72,7 +72,7 @@ fn refused(serving: &Serving) -> RawTls {
 
 fn tls_hello() -> Vec<u8> {
     let hello = ClientTls::start("localhost", &Certificates::Raw).unwrap().1.output();
-    [&ClientPreface::of(Start::Tls).encode()[..], &hello].concat()
+    [&ClientPreface::of(Continuation::Tls).encode()[..], &hello].concat()
 }
 
 const PHASES: &[Phase] = &[
@@ -125,7 +125,7 @@ const PHASES: &[Phase] = &[
     }),
     ("half a JOIN", OPENING, "no JOIN within 4s", |serving| {
         let mut stream = connect(serving);
-        let preface = ClientPreface::of(Start::Join).encode();
+        let preface = ClientPreface::of(Continuation::Join).encode();
         stream.write_all(&[&preface[..], &[7; JOIN_BYTES / 2]].concat()).unwrap();
         (stream, vec![7; JOIN_BYTES / 2 - 1])
     }),

@@ -11,7 +11,7 @@ use xdfs_proto::base::RelPath;
 use xdfs_secure::identity::KeyPair;
 use xdfs_secure::identity::openssh::NamedKey;
 use xdfs_secure::policy::Scope;
-use xdfs_server::users::{Account, AccountToken, Accounts, LiveAccounts, State};
+use xdfs_server::users::{Account, AccountToken, Accounts, LiveAccounts, StateFolder};
 use xdfs_server::{Access, Anonymous, Export, Keep, LogEvent, Policy, ServerLimits, Users};
 use xdfs_xio::store::{LocalStore, Source};
 
@@ -25,7 +25,7 @@ fn key_of(seed: u8) -> KeyPair {
 /// Users alice and bob with a key each, and a token of alice for reading below `data/open`.
 struct Site {
     _folder: Scratch,
-    state: State,
+    state: StateFolder,
     accounts: Arc<LiveAccounts>,
     serving: Serving,
 }
@@ -33,7 +33,7 @@ struct Site {
 impl Site {
     fn new() -> Self {
         let folder = Scratch::new();
-        let state = State::create(&folder.path().join("state")).unwrap();
+        let state = StateFolder::create(&folder.path().join("state")).unwrap();
         let account = |seed| Account {
             keys: vec![NamedKey { key: key_of(seed).public(), comment: String::new() }],
             ..Account::default()

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use xdfs_client::{Error, ErrorKind};
 use xdfs_proto::base::{RelPath, Safety};
-use xdfs_xio::store::tree::{Change, Cursor, Node, NodeKind, Space, Special, ListControl};
+use xdfs_xio::store::tree::{AttributeChange, Cursor, Node, NodeKind, Space, Special, ListControl};
 use xdfs_xio::store::{
-    Attributes, Capability, Existing, MemoryStore, Reading, Source, Stage, StageRequest, Store, Tree, Version,
+    Attributes, Capability, Existing, MemoryStore, SmallReader, Source, Stage, StageRequest, Store, Tree, Version,
 };
 
 /// One entry of a listing.
@@ -115,7 +115,7 @@ impl Store for EvilStore {
         _: &RelPath,
         _: Option<&Node>,
         bytes_max: u64,
-        into: &mut Reading,
+        into: &mut SmallReader,
     ) -> Result<Attributes, Error> {
         if self.script.roomless {
             return Err(Error::new(ErrorKind::LimitExceeded, "the reply has no room"));
@@ -198,7 +198,7 @@ impl Tree for EvilStore {
         refused()
     }
 
-    fn change(&self, _: &RelPath, _: &Change) -> Result<(), Error> {
+    fn change(&self, _: &RelPath, _: &AttributeChange) -> Result<(), Error> {
         refused()
     }
 

@@ -6,14 +6,14 @@ use super::{joined, next_message, out_of_turn, protocol, read_server_preface, un
 use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_proto::negotiate;
 use xdfs_proto::wire::handshake::{Accept, Hello, MessageType, Open, decode_refusal, frame};
-use xdfs_proto::wire::login::Kind;
-use xdfs_proto::wire::preface::{ClientPreface, PREFACE_BYTES, Start};
+use xdfs_proto::wire::login::LoginKind;
+use xdfs_proto::wire::preface::{ClientPreface, PREFACE_BYTES, Continuation};
 use xdfs_secure::handshake::Shown;
 use xdfs_secure::handshake::tls::{Certificates, ClientTls, Farewell, Stream};
 use xdfs_secure::identity::SIGNATURE_BYTES;
 use xdfs_secure::identity::password::Salts;
 use xdfs_secure::keys::JoinSecret;
-use xdfs_secure::login::{Binding, ClientLogin, NONCE_BYTES, Next, Offered, Stretched, Stretching};
+use xdfs_secure::login::{Binding, ClientLogin, NONCE_BYTES, LoginStep, Offered, Stretched, Stretching};
 use xdfs_secure::policy::{Method, PublicKey};
 
 /// What a client asks for.
@@ -81,14 +81,14 @@ pub struct ClientOpening {
     ahead: Option<Stretching>,
     /// What TLS has ready and goes out with what is said next.
     held: Vec<u8>,
-    state: State,
+    state: ClientState,
 }
 
 /// A record that means nothing and that old middle boxes like to see in front of a sealed one (RFC 8446, section D.4).
 const CHANGE_OF_CIPHERS_BYTES: usize = 6;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum State {
+enum ClientState {
     Preface,
     Handshake,
     Judging,
@@ -104,7 +104,7 @@ impl ClientOpening {
     pub fn start(wishes: SessionRequest) -> Result<(Self, ClientStep), Error> {
         let SessionRequest { open, host, certificates, user, offers, nonce } = wishes;
         let (tls, mut stream) = ClientTls::start(&host, &certificates)?;
-        let mut send = ClientPreface::of(Start::Tls).encode().to_vec();
+        let mut send = ClientPreface::of(Continuation::Tls).encode().to_vec();
         send.extend(stream.output());
         let opening = Self {
             open,
@@ -117,7 +117,7 @@ impl ClientOpening {
             salts: None,
             ahead: None,
             held: Vec::new(),
-            state: State::Preface,
+            state: ClientState::Preface,
         };
         Ok((opening, ClientStep::Go { send, want: PREFACE_BYTES }))
     }
@@ -145,7 +145,7 @@ impl ClientOpening {
         let output = self.stream()?.output();
         self.held.extend(output);
         // More than that in the middle of a handshake is a second hello.
-        if self.state == State::Handshake && self.held.len() > CHANGE_OF_CIPHERS_BYTES {
+        if self.state == ClientState::Handshake && self.held.len() > CHANGE_OF_CIPHERS_BYTES {
             return self.go();
         }
         Ok(ClientStep::Go { send: Vec::new(), want: self.stream()?.want() })
@@ -154,13 +154,13 @@ impl ClientOpening {
     /// The wanted bytes have come.
     pub fn on_bytes(&mut self, bytes: &[u8]) -> Result<ClientStep, Error> {
         match self.state {
-            State::Preface => {
+            ClientState::Preface => {
                 let server = read_server_preface(bytes)?;
-                self.open.prefaces = joined(ClientPreface::of(Start::Tls).encode(), server);
-                self.state = State::Handshake;
+                self.open.prefaces = joined(ClientPreface::of(Continuation::Tls).encode(), server);
+                self.state = ClientState::Handshake;
                 self.go()
             }
-            State::Handshake => {
+            ClientState::Handshake => {
                 let stream = self.stream()?;
                 stream.on_bytes(bytes)?;
                 if stream.is_handshaking() {
@@ -170,10 +170,10 @@ impl ClientOpening {
                 let stream = self.stream()?;
                 let shown = tls.shown(stream)?;
                 self.shown = Some(shown.clone());
-                self.state = State::Judging;
+                self.state = ClientState::Judging;
                 Ok(ClientStep::Judge(shown))
             }
-            State::Hello | State::Answer => {
+            ClientState::Hello | ClientState::Answer => {
                 let stream = self.stream()?;
                 stream.on_bytes(bytes)?;
                 match next_message(stream)? {
@@ -181,13 +181,13 @@ impl ClientOpening {
                     None => self.read_on(),
                 }
             }
-            State::Judging | State::Signing | State::Stretching | State::Done => Err(out_of_turn()),
+            ClientState::Judging | ClientState::Signing | ClientState::Stretching | ClientState::Done => Err(out_of_turn()),
         }
     }
 
     /// The server is the one that was meant. (Where it is not, the driver drops the opening.)
     pub fn on_judged(&mut self) -> Result<ClientStep, Error> {
-        if self.state != State::Judging {
+        if self.state != ClientState::Judging {
             return Err(out_of_turn());
         }
         let prefaces = self.open.prefaces;
@@ -199,7 +199,7 @@ impl ClientOpening {
             prefaces,
         };
         self.binding = Some(binding);
-        self.state = State::Hello;
+        self.state = ClientState::Hello;
         // The end of our handshake goes out with the first OPEN, not before HELLO has confirmed the prefaces.
         self.read_on()
     }
@@ -207,7 +207,7 @@ impl ClientOpening {
     fn on_message(&mut self, message: MessageType, payload: &[u8]) -> Result<ClientStep, Error> {
         match (self.state, message) {
             (_, MessageType::Refuse) => Err(decode_refusal(payload).unwrap_or_else(protocol)),
-            (State::Hello, MessageType::Hello) => {
+            (ClientState::Hello, MessageType::Hello) => {
                 let hello = Hello::decode(payload).map_err(protocol)?;
                 let (client, server) = halves(&self.open.prefaces);
                 negotiate::confirm(&hello.prefaces, client, server)?;
@@ -215,20 +215,20 @@ impl ClientOpening {
                 self.salts = Some(Salts(hello.salts));
                 self.offer_next()
             }
-            (State::Answer, MessageType::Again) => self.offer_next(),
-            (State::Answer, MessageType::Challenge) => {
+            (ClientState::Answer, MessageType::Again) => self.offer_next(),
+            (ClientState::Answer, MessageType::Challenge) => {
                 let stretching = self.login.on_challenge(payload)?;
-                self.state = State::Stretching;
+                self.state = ClientState::Stretching;
                 Ok(ClientStep::Stretch(stretching))
             }
-            (State::Answer, MessageType::Accept) => self.on_accept(payload),
+            (ClientState::Answer, MessageType::Accept) => self.on_accept(payload),
             (_, other) => Err(unexpected(other)),
         }
     }
 
     /// The signature that was asked for; none where its holder gave none, then the next offer has its turn.
     pub fn on_signature(&mut self, signature: Option<[u8; SIGNATURE_BYTES]>) -> Result<ClientStep, Error> {
-        if self.state != State::Signing {
+        if self.state != ClientState::Signing {
             return Err(out_of_turn());
         }
         match signature {
@@ -247,7 +247,7 @@ impl ClientOpening {
 
     /// The password that was challenged is salted and stretched.
     pub fn on_stretched(&mut self, stretched: &Stretched) -> Result<ClientStep, Error> {
-        if self.state != State::Stretching {
+        if self.state != ClientState::Stretching {
             return Err(out_of_turn());
         }
         let binding = self.binding.as_ref().ok_or_else(out_of_turn)?;
@@ -258,15 +258,15 @@ impl ClientOpening {
     fn offer_next(&mut self) -> Result<ClientStep, Error> {
         let binding = self.binding.as_ref().ok_or_else(out_of_turn)?;
         match self.login.next(self.logins, binding) {
-            Next::Login { kind, credentials } => {
+            LoginStep::Login { kind, credentials } => {
                 self.ahead = self.salts.as_ref().and_then(|salts| self.login.ahead(salts));
                 self.open_with(kind, credentials)
             }
-            Next::Sign { offer, message } => {
-                self.state = State::Signing;
+            LoginStep::Sign { offer, message } => {
+                self.state = ClientState::Signing;
                 Ok(ClientStep::Sign { offer, message })
             }
-            Next::Exhausted => Err(self.exhausted()),
+            LoginStep::Exhausted => Err(self.exhausted()),
         }
     }
 
@@ -279,7 +279,7 @@ impl ClientOpening {
         };
         let tried: Vec<String> = self.tried().iter().map(name).collect();
         let text = match tried.is_empty() {
-            true if self.logins & Kind::Anonymous.bit() == 0 => {
+            true if self.logins & LoginKind::Anonymous.bit() == 0 => {
                 "the server lets nobody in without a login, and there is none to offer: no key, token or password"
                     .to_owned()
             }
@@ -289,7 +289,7 @@ impl ClientOpening {
         Error::new(ErrorKind::LoginRefused, text)
     }
 
-    fn open_with(&mut self, kind: Kind, credentials: Vec<u8>) -> Result<ClientStep, Error> {
+    fn open_with(&mut self, kind: LoginKind, credentials: Vec<u8>) -> Result<ClientStep, Error> {
         (self.open.login, self.open.credentials) = (kind as u64, credentials);
         let payload = self.open.encode();
         self.say(MessageType::Open, &payload)
@@ -297,7 +297,7 @@ impl ClientOpening {
 
     fn say(&mut self, message: MessageType, payload: &[u8]) -> Result<ClientStep, Error> {
         self.stream()?.send(&frame(message, payload))?;
-        self.state = State::Answer;
+        self.state = ClientState::Answer;
         self.go()
     }
 
@@ -312,7 +312,7 @@ impl ClientOpening {
             return Err(Error::new(ErrorKind::Protocol, "the server chose a cipher suite that was not offered"));
         }
         self.login.on_accept(&accept.proof)?;
-        self.state = State::Done;
+        self.state = ClientState::Done;
         let stream = self.stream.take().ok_or_else(out_of_turn)?;
         let join_secret = stream.join_secret(accept.session, accept.suite)?;
         let (send, farewell) = stream.leave()?;

@@ -1,10 +1,10 @@
 //! Channels 2..n: JOIN and its answer, both sides.
 
-use super::{Step, protocol, read_server_preface};
+use super::{OpeningStep, protocol, read_server_preface};
 use xdfs_proto::base::Error;
 use xdfs_proto::wire::Reader;
 use xdfs_proto::wire::handshake::{JOIN_ANSWER_BYTES, Join};
-use xdfs_proto::wire::preface::{ClientPreface, PREFACE_BYTES, ServerPreface, Start, Status};
+use xdfs_proto::wire::preface::{ClientPreface, PREFACE_BYTES, ServerPreface, Continuation, Status};
 use xdfs_secure::join::JoinKey;
 use xdfs_secure::keys::Role;
 
@@ -18,24 +18,24 @@ pub struct ClientJoining {
 
 impl ClientJoining {
     /// Joins with `join` (its MAC is filled in here).
-    pub fn start(mut join: Join, key: JoinKey) -> (Self, Step<()>) {
-        let client = ClientPreface::of(Start::Join).encode();
+    pub fn start(mut join: Join, key: JoinKey) -> (Self, OpeningStep<()>) {
+        let client = ClientPreface::of(Continuation::Join).encode();
         join.mac = key.prove(Role::Client, &join.transcript(client, None));
         let mut send = client.to_vec();
         send.extend(join.encode());
-        (Self { join, key, server: None }, Step::Go { send, want: PREFACE_BYTES })
+        (Self { join, key, server: None }, OpeningStep::Go { send, want: PREFACE_BYTES })
     }
 
     /// The wanted bytes have come.
-    pub fn on_bytes(&mut self, bytes: &[u8]) -> Result<Step<()>, Error> {
+    pub fn on_bytes(&mut self, bytes: &[u8]) -> Result<OpeningStep<()>, Error> {
         let Some(server) = self.server else {
             self.server = Some(read_server_preface(bytes)?);
-            return Ok(Step::Go { send: Vec::new(), want: JOIN_ANSWER_BYTES });
+            return Ok(OpeningStep::Go { send: Vec::new(), want: JOIN_ANSWER_BYTES });
         };
         let mac = Reader::new(bytes).array().map_err(protocol)?;
-        let client = ClientPreface::of(Start::Join).encode();
+        let client = ClientPreface::of(Continuation::Join).encode();
         self.key.verify(Role::Server, &self.join.transcript(client, Some(server)), &mac)?;
-        Ok(Step::Done(()))
+        Ok(OpeningStep::Done(()))
     }
 }
 
@@ -63,6 +63,6 @@ impl JoinRequest {
 
     /// The answer to one that may not. It does not say why: a stranger learns nothing.
     pub fn refuse() -> Vec<u8> {
-        ServerPreface { status: Status::JoinRefused, version: 0, start: Start::Join as u8 }.encode().to_vec()
+        ServerPreface { status: Status::JoinRefused, version: 0, start: Continuation::Join as u8 }.encode().to_vec()
     }
 }

@@ -21,7 +21,7 @@ use xdfs_secure::handshake::tls::Stream;
 /// What the driver does next.
 #[derive(Debug)]
 #[allow(missing_docs, reason = "the line above each variant explains its fields")]
-pub enum Step<T> {
+pub enum OpeningStep<T> {
     /// Send these bytes (if any), then read `want` bytes.
     Go { send: Vec<u8>, want: usize },
     /// The opening is done.

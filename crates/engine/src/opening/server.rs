@@ -2,7 +2,7 @@
 //!
 //! It must not grant anything: who asks is known when it is done, what he gets the driver says.
 
-use super::{JoinRequest, Step, joined, next_message, out_of_turn, protocol, unexpected};
+use super::{JoinRequest, OpeningStep, joined, next_message, out_of_turn, protocol, unexpected};
 use std::sync::Arc;
 use xdfs_proto::base::{Error, ErrorKind, SessionId, Suite};
 use xdfs_proto::negotiate;
@@ -10,10 +10,10 @@ use xdfs_proto::wire::Reader;
 use xdfs_proto::wire::handshake::{
     Accept, Hello, JOIN_BYTES, Join, MessageType, Open, Prefaces, encode_refusal, frame,
 };
-use xdfs_proto::wire::preface::{ClientPreface, PREFACE_BYTES, ServerPreface, Start, Status};
+use xdfs_proto::wire::preface::{ClientPreface, PREFACE_BYTES, ServerPreface, Continuation, Status};
 use xdfs_secure::handshake::tls::{Farewell, ServerIdentity, ServerStart, Stream};
 use xdfs_secure::keys::JoinSecret;
-use xdfs_secure::login::{Binding, FailedLogin, Judgement, NONCE_BYTES, ServerLogin};
+use xdfs_secure::login::{Binding, FailedLogin, LoginDecision, NONCE_BYTES, ServerLogin};
 use xdfs_secure::policy::{Directory, Principal};
 
 /// What every opening of a server needs; shared by all.
@@ -44,12 +44,12 @@ pub struct ServerOpening {
     owed: bool,
     /// Logins that failed, of which nothing has been made yet.
     failed: Vec<FailedLogin>,
-    state: State,
+    state: ServerState,
 }
 
 /// What is large is apart: a connection that has said nothing costs nothing of it.
 #[derive(Debug)]
-enum State {
+enum ServerState {
     Preface,
     Hello(Box<ServerStart>),
     Handshake(Box<Stream>),
@@ -114,7 +114,7 @@ impl ServerOpening {
     /// Waits for a client. `visitor` names its address, `nonce` is random.
     pub fn start(gate: OpeningContext, visitor: String, nonce: [u8; NONCE_BYTES]) -> (Self, usize) {
         let none = [0; PREFACE_BYTES];
-        let state = State::Preface;
+        let state = ServerState::Preface;
         let failed = Vec::new();
         (Self { gate, visitor, nonce, client: none, server: none, owed: true, failed, state }, PREFACE_BYTES)
     }
@@ -127,29 +127,29 @@ impl ServerOpening {
     /// What is waited for, in the words of a log.
     pub fn phase(&self) -> &'static str {
         match self.state {
-            State::Preface => "opening bytes",
-            State::Hello(_) | State::Handshake(_) => "handshake",
-            State::Open { .. } | State::Proof { .. } => "login",
-            State::Join => "JOIN",
-            State::Done => "records",
+            ServerState::Preface => "opening bytes",
+            ServerState::Hello(_) | ServerState::Handshake(_) => "handshake",
+            ServerState::Open { .. } | ServerState::Proof { .. } => "login",
+            ServerState::Join => "JOIN",
+            ServerState::Done => "records",
         }
     }
 
     /// The wanted bytes have come. An error is told to the client in the form that it waits for.
-    pub fn on_bytes(&mut self, bytes: &[u8]) -> Step<ServerOpened> {
-        let mut step = match std::mem::replace(&mut self.state, State::Done) {
-            State::Preface => self.on_preface(bytes),
-            State::Hello(start) => self.on_hello(start, bytes),
-            State::Handshake(stream) => self.on_handshake(stream, bytes),
-            State::Open { stream, login } => self.on_open(stream, login, bytes),
-            State::Proof { stream, login, open } => self.on_proof(stream, login, open, bytes),
-            State::Join => self.on_join(bytes),
-            State::Done => refused(Vec::new(), out_of_turn()),
+    pub fn on_bytes(&mut self, bytes: &[u8]) -> OpeningStep<ServerOpened> {
+        let mut step = match std::mem::replace(&mut self.state, ServerState::Done) {
+            ServerState::Preface => self.on_preface(bytes),
+            ServerState::Hello(start) => self.on_hello(start, bytes),
+            ServerState::Handshake(stream) => self.on_handshake(stream, bytes),
+            ServerState::Open { stream, login } => self.on_open(stream, login, bytes),
+            ServerState::Proof { stream, login, open } => self.on_proof(stream, login, open, bytes),
+            ServerState::Join => self.on_join(bytes),
+            ServerState::Done => refused(Vec::new(), out_of_turn()),
         };
         match &mut step {
-            Step::Go { send, .. } if !send.is_empty() => self.put_preface_in_front(send),
+            OpeningStep::Go { send, .. } if !send.is_empty() => self.put_preface_in_front(send),
             // Even where there is nothing else to say: the client learns that it has met a server of its kind.
-            Step::Done(ServerOpened::Refused { send, .. }) => self.put_preface_in_front(send),
+            OpeningStep::Done(ServerOpened::Refused { send, .. }) => self.put_preface_in_front(send),
             _ => {}
         }
         step
@@ -161,14 +161,14 @@ impl ServerOpening {
         }
     }
 
-    fn on_preface(&mut self, bytes: &[u8]) -> Step<ServerOpened> {
+    fn on_preface(&mut self, bytes: &[u8]) -> OpeningStep<ServerOpened> {
         let raw: Result<[u8; PREFACE_BYTES], _> = Reader::new(bytes).array();
         let preface = raw.and_then(|raw| {
             self.client = raw;
             ClientPreface::decode(&raw)
         });
         let answer = match &preface {
-            Ok(preface) => preface.answer(&[Start::Tls, Start::Join]),
+            Ok(preface) => preface.answer(&[Continuation::Tls, Continuation::Join]),
             Err(_) => ServerPreface { status: Status::NotXdfs, version: 0, start: 0 },
         };
         self.server = answer.encode();
@@ -176,43 +176,43 @@ impl ServerOpening {
             self.owed = false;
             return refused(self.server.to_vec(), Error::new(ErrorKind::Unsupported, answer.status.text()));
         }
-        if answer.start == Start::Join as u8 {
+        if answer.start == Continuation::Join as u8 {
             // The preface goes out with the answer.
             self.owed = false;
-            self.state = State::Join;
-            return Step::Go { send: Vec::new(), want: JOIN_BYTES };
+            self.state = ServerState::Join;
+            return OpeningStep::Go { send: Vec::new(), want: JOIN_BYTES };
         }
         let start = Box::<ServerStart>::default();
         let want = start.want();
-        self.state = State::Hello(start);
-        Step::Go { send: Vec::new(), want }
+        self.state = ServerState::Hello(start);
+        OpeningStep::Go { send: Vec::new(), want }
     }
 
-    fn on_join(&mut self, bytes: &[u8]) -> Step<ServerOpened> {
+    fn on_join(&mut self, bytes: &[u8]) -> OpeningStep<ServerOpened> {
         let raw: Result<[u8; JOIN_BYTES], _> = Reader::new(bytes).array();
         match raw {
             Ok(raw) => {
                 let request = JoinRequest { join: Join::decode(&raw), client: self.client, server: self.server };
-                Step::Done(ServerOpened::Join(request))
+                OpeningStep::Done(ServerOpened::Join(request))
             }
             Err(error) => refused(JoinRequest::refuse(), protocol(error)),
         }
     }
 
-    fn on_hello(&mut self, mut start: Box<ServerStart>, bytes: &[u8]) -> Step<ServerOpened> {
+    fn on_hello(&mut self, mut start: Box<ServerStart>, bytes: &[u8]) -> OpeningStep<ServerOpened> {
         match start.on_bytes(bytes, &self.gate.identity) {
             Ok(Some(stream)) => self.greet(Box::new(stream)),
             Ok(None) => {
                 let want = start.want();
-                self.state = State::Hello(start);
-                Step::Go { send: Vec::new(), want }
+                self.state = ServerState::Hello(start);
+                OpeningStep::Go { send: Vec::new(), want }
             }
             Err((error, alert)) => refused(alert, error),
         }
     }
 
     /// The server's first words inside TLS go with its part of the handshake.
-    fn greet(&mut self, mut stream: Box<Stream>) -> Step<ServerOpened> {
+    fn greet(&mut self, mut stream: Box<Stream>) -> OpeningStep<ServerOpened> {
         let prefaces = joined(self.client, self.server);
         let OpeningContext { identity, directory } = &self.gate;
         let said = identity.decoy().salts(&**directory).map_err(Error::from).and_then(|salts| {
@@ -222,28 +222,28 @@ impl ServerOpening {
         match said {
             Ok(()) => {
                 let (send, want) = (stream.output(), stream.want());
-                self.state = State::Handshake(stream);
-                Step::Go { send, want }
+                self.state = ServerState::Handshake(stream);
+                OpeningStep::Go { send, want }
             }
             Err(error) => refused(stream.output(), error),
         }
     }
 
-    fn on_handshake(&mut self, mut stream: Box<Stream>, bytes: &[u8]) -> Step<ServerOpened> {
+    fn on_handshake(&mut self, mut stream: Box<Stream>, bytes: &[u8]) -> OpeningStep<ServerOpened> {
         if let Err(error) = stream.on_bytes(bytes) {
             // What TLS has to say, an alert, is its own.
             return refused(stream.output(), error);
         }
         let (send, want) = (stream.output(), stream.want());
         if stream.is_handshaking() {
-            self.state = State::Handshake(stream);
-            return Step::Go { send, want };
+            self.state = ServerState::Handshake(stream);
+            return OpeningStep::Go { send, want };
         }
         match self.binding(&stream) {
             Ok(binding) => {
                 let login = ServerLogin::new(binding, self.visitor.clone(), self.nonce);
-                self.state = State::Open { stream, login: Box::new(login) };
-                Step::Go { send, want }
+                self.state = ServerState::Open { stream, login: Box::new(login) };
+                OpeningStep::Go { send, want }
             }
             Err(error) => refused(send, error),
         }
@@ -258,13 +258,13 @@ impl ServerOpening {
         })
     }
 
-    fn on_open(&mut self, mut stream: Box<Stream>, mut login: Box<ServerLogin>, bytes: &[u8]) -> Step<ServerOpened> {
+    fn on_open(&mut self, mut stream: Box<Stream>, mut login: Box<ServerLogin>, bytes: &[u8]) -> OpeningStep<ServerOpened> {
         match self.read_open(&mut stream, bytes) {
             Err(error) => refused(refusal(&mut stream, &error), error),
             Ok(None) => {
                 let (send, want) = (stream.output(), stream.want());
-                self.state = State::Open { stream, login };
-                Step::Go { send, want }
+                self.state = ServerState::Open { stream, login };
+                OpeningStep::Go { send, want }
             }
             Ok(Some(mut open)) => {
                 let credentials = std::mem::take(&mut open.credentials);
@@ -295,14 +295,14 @@ impl ServerOpening {
         mut login: Box<ServerLogin>,
         open: Box<Open>,
         bytes: &[u8],
-    ) -> Step<ServerOpened> {
+    ) -> OpeningStep<ServerOpened> {
         let proof = stream.on_bytes(bytes).and_then(|()| next_message(&mut stream));
         match proof {
             Err(error) => refused(refusal(&mut stream, &error), error),
             Ok(None) => {
                 let (send, want) = (stream.output(), stream.want());
-                self.state = State::Proof { stream, login, open };
-                Step::Go { send, want }
+                self.state = ServerState::Proof { stream, login, open };
+                OpeningStep::Go { send, want }
             }
             Ok(Some((MessageType::Proof, payload))) if stream.received().is_empty() => {
                 let judgement = login.on_proof(&payload, &*self.gate.directory);
@@ -320,34 +320,34 @@ impl ServerOpening {
         mut stream: Box<Stream>,
         mut login: Box<ServerLogin>,
         open: Box<Open>,
-        judgement: Judgement,
-    ) -> Step<ServerOpened> {
+        judgement: LoginDecision,
+    ) -> OpeningStep<ServerOpened> {
         self.failed.append(&mut login.take_failed());
         let said = match judgement {
-            Judgement::Accepted { principal, proof } => {
+            LoginDecision::Accepted { principal, proof } => {
                 let prefaces = joined(self.client, self.server);
                 let welcome = Box::new(PendingAccept { principal, prefaces, proof, stream });
-                return Step::Done(ServerOpened::Open { open, welcome });
+                return OpeningStep::Done(ServerOpened::Open { open, welcome });
             }
-            Judgement::Refused => {
+            LoginDecision::Refused => {
                 let error = Error::new(ErrorKind::Refused, "the login was refused");
                 return refused(refusal(&mut stream, &error), error);
             }
-            Judgement::Again { left } => stream.send(&frame(MessageType::Again, &[left])),
-            Judgement::Challenge(challenge) => {
+            LoginDecision::Again { left } => stream.send(&frame(MessageType::Again, &[left])),
+            LoginDecision::Challenge(challenge) => {
                 let said = stream.send(&frame(MessageType::Challenge, &challenge));
                 let (send, want) = (stream.output(), stream.want());
-                self.state = State::Proof { stream, login, open };
+                self.state = ServerState::Proof { stream, login, open };
                 return match said {
-                    Ok(()) => Step::Go { send, want },
+                    Ok(()) => OpeningStep::Go { send, want },
                     Err(error) => refused(send, error),
                 };
             }
         };
         let (send, want) = (stream.output(), stream.want());
-        self.state = State::Open { stream, login };
+        self.state = ServerState::Open { stream, login };
         match said {
-            Ok(()) => Step::Go { send, want },
+            Ok(()) => OpeningStep::Go { send, want },
             Err(error) => refused(send, error),
         }
     }
@@ -361,6 +361,6 @@ fn nothing_behind(stream: &mut Stream) -> Result<(), Error> {
     }
 }
 
-fn refused(send: Vec<u8>, error: Error) -> Step<ServerOpened> {
-    Step::Done(ServerOpened::Refused { send, error })
+fn refused(send: Vec<u8>, error: Error) -> OpeningStep<ServerOpened> {
+    OpeningStep::Done(ServerOpened::Refused { send, error })
 }

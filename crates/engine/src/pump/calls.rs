@@ -12,11 +12,11 @@ use xdfs_proto::wire::{Flags, Head};
 use xdfs_xio::buf::Buffer;
 use xdfs_xio::dispatch::Dispatch;
 
-use super::channel_io::Origin;
-use super::pacing::Start;
+use super::channel_io::BufferOrigin;
+use super::pacing::QueuedStart;
 
 /// What is held of one operation of calls.
-struct Held {
+struct HeldBatch {
     /// The batch; at the server, once it was done, the reply.
     payload: Vec<u8>,
     /// Longest reply that its client takes. (Server.)
@@ -36,7 +36,7 @@ const SPARE_BYTES_MIN: usize = 16 << 10;
 /// See the module.
 #[derive(Default)]
 pub(super) struct Batches {
-    held: BTreeMap<OperationId, Held>,
+    held: BTreeMap<OperationId, HeldBatch>,
     /// Batches of each channel that are not done; the first one is being done.
     queues: BTreeMap<ChannelId, VecDeque<OperationId>>,
     /// What `held` counts.
@@ -53,7 +53,7 @@ impl Batches {
     fn hold(&mut self, operation: OperationId, payload: Vec<u8>, room: usize) {
         let counted = payload.len() + room;
         self.bytes += counted;
-        self.held.insert(operation, Held { payload, room, counted, stop: Arc::default() });
+        self.held.insert(operation, HeldBatch { payload, room, counted, stop: Arc::default() });
     }
 
     fn forget(&mut self, operation: OperationId) {
@@ -128,7 +128,7 @@ where
         let queue = self.batches.queues.entry(channel).or_default();
         queue.push_back(operation);
         if queue.len() == 1 {
-            self.begin(Start::Calls(channel, operation));
+            self.begin(QueuedStart::Calls(channel, operation));
         }
     }
 
@@ -160,7 +160,7 @@ where
         let Some(queue) = self.batches.queues.get_mut(&channel) else { return };
         queue.pop_front();
         match queue.front().copied() {
-            Some(next) => self.begin(Start::Calls(channel, next)),
+            Some(next) => self.begin(QueuedStart::Calls(channel, next)),
             None => drop(self.batches.queues.remove(&channel)),
         }
     }
@@ -206,7 +206,7 @@ where
         match self.batches.held.get(&head.operation) {
             Some(held) if held.payload.len() == length => {
                 buffer.payload_mut()[..length].copy_from_slice(&held.payload);
-                self.send_buffer(channel, head, extent, Origin::Pool, buffer);
+                self.send_buffer(channel, head, extent, BufferOrigin::Pool, buffer);
             }
             // Forgotten while it waited for a buffer: the record was counted, so the channel cannot go on without it.
             _ => {

@@ -57,7 +57,7 @@ impl Record {
 
 /// Where the buffer of a block that is with the transport belongs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Origin {
+pub(super) enum BufferOrigin {
     /// It has none: the kernel moves the bytes.
     Nowhere,
     /// The pool of sending buffers.
@@ -68,10 +68,10 @@ pub(super) enum Origin {
 
 /// A block that is with the transport.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Sending {
+pub(super) struct SendingBlock {
     pub operation: OperationId,
     pub extent: Extent,
-    pub origin: Origin,
+    pub origin: BufferOrigin,
 }
 
 /// See the module.
@@ -82,7 +82,7 @@ pub(super) struct ChannelIo {
     pub opener: Opener,
     pub arriving: Arriving,
     /// The block that is with the transport.
-    pub sending: Option<Sending>,
+    pub sending: Option<SendingBlock>,
     /// A record is with the transport, or waits for a buffer on its way there.
     pub busy: bool,
 }

@@ -4,7 +4,7 @@
 use super::{Host, Pump};
 use crate::bounds;
 use crate::mailbox::Message;
-use crate::transfer::Writing;
+use crate::transfer::WriteMode;
 use std::sync::Arc;
 use xdfs_proto::base::{Error, Instant, OperationId};
 use xdfs_xio::dispatch::Dispatch;
@@ -24,7 +24,7 @@ where
     /// Asks for a marker where enough was written, or long enough ago.
     pub(super) fn mark_when_due(&mut self, operation: OperationId, now: Instant) {
         let Some(transfer) = self.transfers.get_mut(&operation) else { return };
-        let Some(stage) = transfer.writing.as_ref().map(Writing::stage) else { return };
+        let Some(stage) = transfer.writing.as_ref().map(WriteMode::stage) else { return };
         let unmarked = stage.unmarked();
         if unmarked == 0 || transfer.marking {
             return;

@@ -6,13 +6,13 @@ use super::storage::busy;
 use super::{Host, Pump};
 use crate::blocking::Slice;
 use crate::bounds;
-use crate::host::{Job, Opened};
+use crate::host::{StorageJob, Opened};
 use crate::mailbox::Message;
 use crate::transfer::parallel::{ParallelHash, From, Ranges};
 use crate::transfer::hashing::{Hashed, Hashing, Waiting, between, leaf, piece_bytes};
 use crate::transfer::stored::StoredCheck;
 use crate::transfer::sum::RangeHash;
-use crate::transfer::{Reading, Transfer};
+use crate::transfer::{ReadMode, Transfer};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
@@ -144,7 +144,7 @@ where
         let Some(transfer) = self.transfers.get(&operation) else { return true };
         let Some(hashed) = &transfer.hashed else { return true };
         let length = match (&transfer.reading, hashed.length) {
-            (Some(Reading::Stream(stream)), None) => stream.available,
+            (Some(ReadMode::Stream(stream)), None) => stream.available,
             (_, length) => length.unwrap_or(0),
         };
         let proof = hashed.hashing.proof(length);
@@ -225,7 +225,7 @@ where
         let job = self.host.open(operation, request);
         self.session.raise_level(operation, self.host.floor(operation));
         let stop = self.long_read(operation);
-        let mut sum = Sum::Asked(job, request.length);
+        let mut sum = FileDigest::Asked(job, request.length);
         let job = move |slice: &Slice| flat(must_go_on(&stop).and_then(|()| sum.advance(slice)));
         self.call_sliced(&self.host.share(operation), job, move |result| Message::Summed(operation, Box::new(result)));
     }
@@ -272,14 +272,14 @@ pub(super) fn hash_arriving(transfer: &Transfer, extent: Extent, bytes: &[u8]) -
 }
 
 /// The hash of a file that is asked for.
-enum Sum {
+enum FileDigest {
     /// The file is not open yet: so many bytes of it, or all.
-    Asked(Job<Opened>, Option<u64>),
+    Asked(StorageJob<Opened>, Option<u64>),
     Hashing(SourceFacts, Box<RangeHash>),
     Told,
 }
 
-impl Sum {
+impl FileDigest {
     fn advance(&mut self, slice: &Slice) -> Result<Poll<(SourceFacts, Digest)>, Error> {
         if let Self::Asked(..) = self
             && let Self::Asked(open, wanted) = std::mem::replace(self, Self::Told)
@@ -319,7 +319,7 @@ fn beside_sending(
     room: bool,
 ) -> (Option<From>, Vec<Extent>, bool) {
     let from = readable(transfer);
-    let kernel = matches!(transfer.reading, Some(Reading::Direct { .. } | Reading::Zero));
+    let kernel = matches!(transfer.reading, Some(ReadMode::Direct { .. } | ReadMode::Zero));
     let range = wish.range.unwrap_or_default();
     if kernel && wish.level == Level::Clear && room && range.length() >= bounds::HASH_BESIDE_BYTES {
         let mut ranges = if wish.doubt { vec![range] } else { between(kept, range) };
@@ -336,11 +336,11 @@ fn beside_sending(
 /// Where a thread beside the sending reads what is sent.
 fn readable(transfer: &Transfer) -> Option<From> {
     let (source, offset) = match &transfer.reading {
-        Some(Reading::Direct { source, offset, .. } | Reading::Buffered { source, offset }) => {
+        Some(ReadMode::Direct { source, offset, .. } | ReadMode::Buffered { source, offset }) => {
             (Arc::clone(source), *offset)
         }
-        Some(Reading::Zero) => (Arc::new(Source::zero(None)), 0),
-        Some(Reading::Stream(_)) | None => return None,
+        Some(ReadMode::Zero) => (Arc::new(Source::zero(None)), 0),
+        Some(ReadMode::Stream(_)) | None => return None,
     };
     Some(From::Source { source, offset })
 }

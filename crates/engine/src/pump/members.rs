@@ -2,7 +2,7 @@
 
 use super::{AfterDetach, Host, Pump};
 use crate::mailbox::Message;
-use crate::transfer::Shared;
+use crate::transfer::SharedFile;
 use xdfs_proto::base::{Error, ErrorKind, PipelineId};
 use xdfs_proto::session::PipelineMessage;
 use xdfs_xio::dispatch::Dispatch;
@@ -41,7 +41,7 @@ where
         }
     }
 
-    pub(super) fn on_group(&mut self, from: PipelineId, message: PipelineMessage, shared: Option<Shared>) {
+    pub(super) fn on_group(&mut self, from: PipelineId, message: PipelineMessage, shared: Option<SharedFile>) {
         if let (PipelineMessage::Start { operation, .. }, Some(shared)) = (&message, shared) {
             self.adopt_shared(*operation, shared);
         }

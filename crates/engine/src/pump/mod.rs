@@ -32,8 +32,8 @@ use crate::transfer::{TransferStats, Transfer, Writer};
 use calls::Batches;
 use hashing::HashRequest;
 use lingering::Lingering;
-use channel_io::{Arriving, ChannelIo, Sending};
-use pacing::{Start, Starts};
+use channel_io::{Arriving, ChannelIo, SendingBlock};
+use pacing::{QueuedStart, StartQueue};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -129,7 +129,7 @@ pub struct Pump<D: Dispatch, H: Host> {
     /// Operations of calls.
     batches: Batches,
     /// Operations that are not begun yet.
-    starts: Starts,
+    starts: StartQueue,
     /// Reading from end to end that is under way for an operation, and how to stop it.
     long_reads: BTreeMap<OperationId, Arc<AtomicBool>>,
     /// Sockets of an ended session on which the reason still leaves.
@@ -188,7 +188,7 @@ where
             closing: Vec::new(),
             abandoned: None,
             batches: Batches::default(),
-            starts: Starts::default(),
+            starts: StartQueue::default(),
             long_reads: BTreeMap::new(),
             lingering: BTreeMap::new(),
         };
@@ -352,7 +352,7 @@ where
             End::Closed => Error::new(ErrorKind::ConnectionLost, "the peer closed the connection"),
             End::Failed(errno) => Error::new(ErrorKind::ConnectionLost, io_text(errno)).with_errno(errno as u16),
             End::Source(errno) => {
-                if let Some(Sending { operation, .. }) = self.lines.get(&channel).and_then(|line| line.sending) {
+                if let Some(SendingBlock { operation, .. }) = self.lines.get(&channel).and_then(|line| line.sending) {
                     let text = format!("cannot read the source: {}", io_text(errno));
                     let error = Error::new(ErrorKind::Storage, text).with_errno(errno as u16);
                     self.session.on_checked(operation, Err(error));
@@ -372,8 +372,8 @@ where
     fn on_output(&mut self, output: Output) {
         match output {
             Output::Send { channel, head, payload } => self.on_send(channel, head, payload),
-            Output::Open { operation, request } => self.begin(Start::Open(operation, request)),
-            Output::Stage { operation, request, grant } => self.begin(Start::Stage(operation, request, grant)),
+            Output::Open { operation, request } => self.begin(QueuedStart::Open(operation, request)),
+            Output::Stage { operation, request, grant } => self.begin(QueuedStart::Stage(operation, request, grant)),
             Output::Check { operation } => self.on_check(operation),
             Output::Hash { operation, length, range, kept, doubt, level } => {
                 self.on_hash(HashRequest { operation, length, range, kept, doubt, level });

@@ -12,7 +12,7 @@ use xdfs_proto::wire::request::Request;
 use xdfs_xio::dispatch::Dispatch;
 
 /// An operation that can be begun.
-pub(super) enum Start {
+pub(super) enum QueuedStart {
     Open(OperationId, Request),
     Stage(OperationId, Option<Request>, Option<Grant>),
     Calls(ChannelId, OperationId),
@@ -20,12 +20,12 @@ pub(super) enum Start {
 
 /// See the module.
 #[derive(Default)]
-pub(super) struct Starts {
-    waiting: VecDeque<Start>,
+pub(super) struct StartQueue {
+    waiting: VecDeque<QueuedStart>,
     until: Instant,
 }
 
-impl Starts {
+impl StartQueue {
     /// When to look again; none while nothing waits.
     pub(super) fn deadline(&self) -> Option<Instant> {
         (!self.waiting.is_empty()).then_some(self.until)
@@ -34,8 +34,8 @@ impl Starts {
     /// The operation has its outcome: it is not begun any more. Calls have none before they were begun.
     pub(super) fn forget(&mut self, operation: OperationId) {
         self.waiting.retain(|start| match start {
-            Start::Open(waiting, _) | Start::Stage(waiting, ..) => *waiting != operation,
-            Start::Calls(..) => true,
+            QueuedStart::Open(waiting, _) | QueuedStart::Stage(waiting, ..) => *waiting != operation,
+            QueuedStart::Calls(..) => true,
         });
     }
 }
@@ -47,7 +47,7 @@ where
     H: Host,
 {
     /// Begins an operation as soon as the host lets it, behind those that wait.
-    pub(super) fn begin(&mut self, start: Start) {
+    pub(super) fn begin(&mut self, start: QueuedStart) {
         if self.starts.waiting.is_empty() {
             let pause = self.host.pause();
             if pause.is_zero() {
@@ -74,12 +74,12 @@ where
         }
     }
 
-    fn start(&mut self, start: Start) {
+    fn start(&mut self, start: QueuedStart) {
         match start {
-            Start::Open(operation, request) if request.sum => self.on_open_sum(operation, &request),
-            Start::Open(operation, request) => self.on_open(operation, &request),
-            Start::Stage(operation, request, grant) => self.on_stage(operation, request.as_ref(), grant.as_ref()),
-            Start::Calls(channel, operation) => self.start_calls(channel, operation),
+            QueuedStart::Open(operation, request) if request.sum => self.on_open_sum(operation, &request),
+            QueuedStart::Open(operation, request) => self.on_open(operation, &request),
+            QueuedStart::Stage(operation, request, grant) => self.on_stage(operation, request.as_ref(), grant.as_ref()),
+            QueuedStart::Calls(channel, operation) => self.start_calls(channel, operation),
         }
     }
 }
@@ -90,18 +90,18 @@ mod tests {
 
     #[test]
     fn what_has_its_outcome_waits_no_longer() {
-        let mut starts = Starts::default();
+        let mut starts = StartQueue::default();
         for number in 0..100 {
             let operation = OperationId(number);
-            starts.waiting.push_back(Start::Open(operation, Request::default()));
-            starts.waiting.push_back(Start::Calls(ChannelId(0), operation));
+            starts.waiting.push_back(QueuedStart::Open(operation, Request::default()));
+            starts.waiting.push_back(QueuedStart::Calls(ChannelId(0), operation));
             starts.forget(operation);
         }
-        starts.waiting.push_back(Start::Stage(OperationId(7), None, None));
+        starts.waiting.push_back(QueuedStart::Stage(OperationId(7), None, None));
         starts.forget(OperationId(8));
         assert_eq!(starts.waiting.len(), 101);
         starts.forget(OperationId(7));
-        assert!(starts.waiting.iter().all(|start| matches!(start, Start::Calls(..))));
+        assert!(starts.waiting.iter().all(|start| matches!(start, QueuedStart::Calls(..))));
         starts.waiting.clear();
         assert_eq!(starts.deadline(), None);
     }

@@ -3,11 +3,11 @@
 use super::hashing::{hash_arriving, is_hashed};
 use super::channel_io::{Arriving, Record};
 use super::{Host, Pump};
-use crate::transfer::{Block, Writing};
+use crate::transfer::{Block, WriteMode};
 use crate::{bounds, control};
 use std::sync::Arc;
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, Extent, Level};
-use xdfs_proto::session::{Fault, Verdict};
+use xdfs_proto::session::{Fault, HeadVerdict};
 use xdfs_proto::wire::{Event, Head};
 use xdfs_secure::handshake::tls::{FAREWELL_BYTES, Farewell};
 use xdfs_xio::buf::Buffer;
@@ -66,14 +66,14 @@ where
         let Some(line) = self.lines.get_mut(&channel) else { return };
         let socket = line.socket;
         match verdict {
-            Ok(Verdict::Control) if record.head.length == 0 => self.on_control(channel, record, &[]),
-            Ok(Verdict::Control) => {
+            Ok(HeadVerdict::Control) if record.head.length == 0 => self.on_control(channel, record, &[]),
+            Ok(HeadVerdict::Control) => {
                 line.arriving = Arriving::Control(record);
                 self.dispatch.submit(Op::Small { socket, length: record.head.length as usize });
             }
-            Ok(Verdict::Block { .. } | Verdict::Calls { .. }) => self.start_block(channel, record, true),
-            Ok(Verdict::Skip) => self.start_block(channel, record, false),
-            Ok(Verdict::Park) => line.arriving = Arriving::Parked(record),
+            Ok(HeadVerdict::Block { .. } | HeadVerdict::Calls { .. }) => self.start_block(channel, record, true),
+            Ok(HeadVerdict::Skip) => self.start_block(channel, record, false),
+            Ok(HeadVerdict::Park) => line.arriving = Arriving::Parked(record),
             // Before the tag was checked nobody knows who wrote this: the channel goes, the session stays.
             Err(fault) if !record.proved => self.lose(channel, Error::from(fault)),
             Err(fault) => self.session.on_fault(fault),
@@ -254,7 +254,7 @@ where
             }
         };
         match &mut transfer.writing {
-            Some(Writing::Inline(stage)) => {
+            Some(WriteMode::Inline(stage)) => {
                 let result = stage.write(&buffer.payload()[..extent.length() as usize], extent.offset());
                 if let Some(leaf) = leaf.filter(|_| result.is_ok()) {
                     transfer.hash_written(leaf);
@@ -264,12 +264,12 @@ where
                 self.mark_when_due(operation, now);
             }
             // A second copy of a block that came when all was written: nobody needs it.
-            Some(Writing::Beside(_)) if self.after_detach.contains_key(&operation) => self.receive_pool.give(buffer),
-            Some(Writing::Beside(stage)) => {
+            Some(WriteMode::Beside(_)) if self.after_detach.contains_key(&operation) => self.receive_pool.give(buffer),
+            Some(WriteMode::Beside(stage)) => {
                 let block = Block { operation, stage: Arc::clone(stage), extent, buffer, leaf };
                 self.write_beside(block);
             }
-            Some(Writing::Ordered { next, waiting, .. }) => {
+            Some(WriteMode::Ordered { next, waiting, .. }) => {
                 if extent.offset() < *next || waiting.contains_key(&extent.offset()) {
                     self.receive_pool.give(buffer);
                 } else {
@@ -277,7 +277,7 @@ where
                     self.write_in_order(operation);
                 }
             }
-            Some(Writing::Discard(_)) => {
+            Some(WriteMode::Discard(_)) => {
                 if let Some(leaf) = leaf {
                     transfer.hash_written(leaf);
                 }

@@ -1,10 +1,10 @@
 //! Records that leave: sealed, then handed to the dispatcher by the route that was chosen when the source was opened.
 
 use super::hashing::{hash_leaving, passed};
-use super::channel_io::{Arriving, Origin, Sending};
+use super::channel_io::{Arriving, BufferOrigin, SendingBlock};
 use super::{Host, Pump};
 use crate::control;
-use crate::transfer::Reading;
+use crate::transfer::ReadMode;
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, Extent, Level, OperationId};
 use xdfs_proto::session::Payload;
 use xdfs_proto::wire::{Event, Head};
@@ -44,14 +44,14 @@ where
         };
         let clear = head.level == Level::Clear;
         match &mut transfer.reading {
-            Some(Reading::Direct { file, offset, .. }) if clear && !transfer.buffered => {
+            Some(ReadMode::Direct { file, offset, .. }) if clear && !transfer.buffered => {
                 let body = Body::File { file: *file, offset: *offset + extent.offset(), length: extent.length() };
                 self.send_clear(channel, &head, extent, body);
             }
-            Some(Reading::Zero) if clear && !transfer.buffered => {
+            Some(ReadMode::Zero) if clear && !transfer.buffered => {
                 self.send_clear(channel, &head, extent, Body::Zero { length: extent.length() });
             }
-            Some(Reading::Stream(stream)) => {
+            Some(ReadMode::Stream(stream)) => {
                 let held = stream.held.get_mut(&extent.offset()).and_then(|(buffer, _)| buffer.take());
                 match held {
                     Some(buffer) => {
@@ -60,7 +60,7 @@ where
                         if let Err(error) = hashed {
                             self.session.on_checked(head.operation, Err(error));
                         }
-                        self.send_buffer(channel, &head, extent, Origin::Stream, buffer);
+                        self.send_buffer(channel, &head, extent, BufferOrigin::Stream, buffer);
                     }
                     // Its other copy is still with a transport: this one would say the same.
                     None => self.lose(channel, Error::new(ErrorKind::ConnectionLost, "a block went twice")),
@@ -85,7 +85,7 @@ where
         let Some(line) = self.lines.get_mut(&channel) else { return };
         let bytes = head.encode();
         let sealed = line.sealer.seal_clear(&bytes).map_err(Error::from);
-        let sending = Sending { operation: head.operation, extent, origin: Origin::Nowhere };
+        let sending = SendingBlock { operation: head.operation, extent, origin: BufferOrigin::Nowhere };
         self.submit_sealed(channel, &bytes, sending, sealed, body);
         if let Some(transfer) = self.transfers.get(&head.operation) {
             passed(transfer, extent);
@@ -97,10 +97,10 @@ where
         channel: ChannelId,
         head: &Head,
         extent: Extent,
-        origin: Origin,
+        origin: BufferOrigin,
         mut buffer: Buffer,
     ) {
-        let sending = Sending { operation: head.operation, extent, origin };
+        let sending = SendingBlock { operation: head.operation, extent, origin };
         let Some(line) = self.lines.get_mut(&channel) else {
             return self.return_sent(sending, buffer);
         };
@@ -117,7 +117,7 @@ where
         &mut self,
         channel: ChannelId,
         head: &[u8; 32],
-        sending: Sending,
+        sending: SendingBlock,
         sealed: Result<Tag, Error>,
         body: Body,
     ) {
@@ -144,14 +144,14 @@ where
         let length = extent.length() as usize;
         let reading = self.transfers.get(&head.operation).and_then(|transfer| transfer.reading.as_ref());
         let result = match reading {
-            Some(Reading::Buffered { source, offset } | Reading::Direct { source, offset, .. }) => {
+            Some(ReadMode::Buffered { source, offset } | ReadMode::Direct { source, offset, .. }) => {
                 source.read_exact_at(&mut buffer.payload_mut()[..length], *offset + extent.offset())
             }
-            Some(Reading::Zero) => {
+            Some(ReadMode::Zero) => {
                 buffer.payload_mut()[..length].fill(0);
                 Ok(())
             }
-            Some(Reading::Stream(_)) | None => Err(Error::new(ErrorKind::Cancelled, "the transfer has ended")),
+            Some(ReadMode::Stream(_)) | None => Err(Error::new(ErrorKind::Cancelled, "the transfer has ended")),
         };
         let result = result.and_then(|()| match self.transfers.get(&head.operation) {
             Some(transfer) => hash_leaving(transfer, extent, &buffer.payload()[..length]),
@@ -162,7 +162,7 @@ where
             buffer.payload_mut()[..length].fill(0);
             self.session.on_checked(head.operation, Err(error));
         }
-        self.send_buffer(channel, head, extent, Origin::Pool, buffer);
+        self.send_buffer(channel, head, extent, BufferOrigin::Pool, buffer);
     }
 
     /// Buffers came back: blocks that wait for one are read.
@@ -202,18 +202,18 @@ where
     }
 
     /// A buffer comes back from the transport: to the stream that still needs its bytes, or to the pool.
-    pub(super) fn return_sent(&mut self, sending: Sending, buffer: Buffer) {
+    pub(super) fn return_sent(&mut self, sending: SendingBlock, buffer: Buffer) {
         match sending.origin {
-            Origin::Pool => self.send_pool.give(buffer),
-            Origin::Stream => self.return_to_stream(sending.operation, sending.extent, buffer),
-            Origin::Nowhere => drop(buffer),
+            BufferOrigin::Pool => self.send_pool.give(buffer),
+            BufferOrigin::Stream => self.return_to_stream(sending.operation, sending.extent, buffer),
+            BufferOrigin::Nowhere => drop(buffer),
         }
     }
 
     fn return_to_stream(&mut self, operation: OperationId, extent: Extent, buffer: Buffer) {
         let reading = self.transfers.get_mut(&operation).and_then(|transfer| transfer.reading.as_mut());
         // A stream whose operation has ended needs no buffers any more.
-        let Some(Reading::Stream(stream)) = reading else { return };
+        let Some(ReadMode::Stream(stream)) = reading else { return };
         match stream.held.get_mut(&extent.offset()) {
             Some((place, _)) => *place = Some(buffer),
             // Acknowledged while the transport still had it.

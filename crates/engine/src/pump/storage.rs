@@ -1,16 +1,16 @@
 //! Storage calls and their answers; which route a source takes and how a stage is written, chosen once.
 
-use super::channel_io::Sending;
+use super::channel_io::SendingBlock;
 use super::{AfterDetach, DiskMode, Host, Pump};
 use crate::blocking::Slice;
 use crate::bounds;
 use crate::host::{Opened, Staged};
 use crate::mailbox::Message;
 use crate::schedule::QuotaClass;
-use crate::transfer::commit::Made;
+use crate::transfer::commit::CommittedFile;
 use crate::transfer::hashing::Hashed;
 use crate::transfer::reader::Stream;
-use crate::transfer::{Block, Reading, Shared, SourceSide, Transfer, Writer, Writing, Written, commit};
+use crate::transfer::{Block, ReadMode, SharedFile, SourceSide, Transfer, Writer, WriteMode, Written, commit};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -122,7 +122,7 @@ where
                 let stream = buffers
                     .and_then(|buffers| Stream::start(operation, source, limit, block, buffers, self.post.clone()));
                 match stream {
-                    Ok(stream) => transfer.reading = Some(Reading::Stream(stream)),
+                    Ok(stream) => transfer.reading = Some(ReadMode::Stream(stream)),
                     Err(error) => {
                         let text = format!("cannot read the input: {error}");
                         self.session.fail(operation, Error::new(ErrorKind::Resources, text));
@@ -142,7 +142,7 @@ where
         error: Option<Error>,
     ) {
         let reading = self.transfers.get_mut(&operation).and_then(|transfer| transfer.reading.as_mut());
-        let Some(Reading::Stream(stream)) = reading else { return };
+        let Some(ReadMode::Stream(stream)) = reading else { return };
         if let Some(error) = error {
             return self.session.fail(operation, error);
         }
@@ -156,7 +156,7 @@ where
 
     pub(super) fn on_acknowledged(&mut self, operation: OperationId, below: u64) {
         let reading = self.transfers.get_mut(&operation).and_then(|transfer| transfer.reading.as_mut());
-        if let Some(Reading::Stream(stream)) = reading {
+        if let Some(ReadMode::Stream(stream)) = reading {
             stream.forget_below(below);
         }
     }
@@ -167,7 +167,7 @@ where
         }
         let reading = self.transfers.get(&operation).and_then(|transfer| transfer.reading.as_ref());
         match reading {
-            Some(Reading::Direct { source, .. } | Reading::Buffered { source, .. }) => {
+            Some(ReadMode::Direct { source, .. } | ReadMode::Buffered { source, .. }) => {
                 if source.is_local() {
                     let unchanged = source.revalidate();
                     return self.session.on_checked(operation, unchanged);
@@ -176,7 +176,7 @@ where
                 self.call(&share, move || source.revalidate(), move |result| Message::Checked(operation, result));
             }
             // Zeros do not change, a stream cannot be looked at again, and an empty answer has no source.
-            Some(Reading::Zero | Reading::Stream(_)) | None => self.session.on_checked(operation, Ok(())),
+            Some(ReadMode::Zero | ReadMode::Stream(_)) | None => self.session.on_checked(operation, Ok(())),
         }
     }
 
@@ -198,7 +198,7 @@ where
                 // Bytes that are known, and known to be the source's, are hashed by nobody again.
                 let doubt = staged.stage.kept().iter().any(|one| !one.proved || one.value.is_none());
                 let writing = self.writing(Arc::new(staged.stage));
-                let ordered = matches!(writing, Ok(Writing::Ordered { .. }));
+                let ordered = matches!(writing, Ok(WriteMode::Ordered { .. }));
                 writing.map(|writing| {
                     let share = self.host.share(operation);
                     let transfer = self.transfers.entry(operation).or_default();
@@ -214,10 +214,10 @@ where
     }
 
     /// How a stage is written.
-    fn writing(&mut self, stage: Arc<Stage>) -> Result<Writing, Error> {
+    fn writing(&mut self, stage: Arc<Stage>) -> Result<WriteMode, Error> {
         let ordered = stage.order() == Order::Ascending;
         if matches!(*stage, Stage::Null) {
-            return Ok(Writing::Discard(stage));
+            return Ok(WriteMode::Discard(stage));
         }
         let beside = match self.disk {
             DiskMode::Automatic => stage.in_memory(),
@@ -225,7 +225,7 @@ where
             DiskMode::Beside => matches!(*stage, Stage::Local(_)),
         };
         if !ordered && !beside {
-            return Ok(Writing::Inline(stage));
+            return Ok(WriteMode::Inline(stage));
         }
         if self.writer.is_none() {
             // A place for every buffer, and for operations that end before their blocks are written: the pump never waits for its
@@ -235,20 +235,20 @@ where
                 .map_err(|error| Error::new(ErrorKind::Resources, format!("cannot start a writer thread: {error}")))?;
             self.writer = Some(writer);
         }
-        if ordered && self.transfers.values().any(|other| matches!(other.writing, Some(Writing::Ordered { .. }))) {
+        if ordered && self.transfers.values().any(|other| matches!(other.writing, Some(WriteMode::Ordered { .. }))) {
             // Two of them could hold all buffers while each waits for the other's.
             return Err(Error::new(ErrorKind::Busy, "one target that takes bytes in order at a time"));
         }
         if ordered {
-            return Ok(Writing::Ordered { stage, next: 0, waiting: Default::default() });
+            return Ok(WriteMode::Ordered { stage, next: 0, waiting: Default::default() });
         }
-        Ok(Writing::Beside(stage))
+        Ok(WriteMode::Beside(stage))
     }
 
     /// Hands the blocks whose turn it is to the writer.
     pub(super) fn write_in_order(&mut self, operation: OperationId) {
         let Some(transfer) = self.transfers.get_mut(&operation) else { return };
-        let Some(Writing::Ordered { next, waiting, stage }) = &mut transfer.writing else { return };
+        let Some(WriteMode::Ordered { next, waiting, stage }) = &mut transfer.writing else { return };
         let mut blocks = Vec::new();
         while let Some((buffer, length, leaf)) = waiting.remove(next) {
             let Ok(extent) = Extent::new(*next, length as u64) else { break };
@@ -325,10 +325,10 @@ where
         }
     }
 
-    fn commit(&mut self, operation: OperationId, length: u64, durable: bool, writing: Option<Writing>) {
+    fn commit(&mut self, operation: OperationId, length: u64, durable: bool, writing: Option<WriteMode>) {
         let transfer = self.transfers.get(&operation);
         let (mode, modified) = transfer.map_or((0, None), |transfer| (transfer.mode, transfer.modified));
-        let stage = writing.map(Writing::into_stage).and_then(Arc::into_inner);
+        let stage = writing.map(WriteMode::into_stage).and_then(Arc::into_inner);
         let Some(stage) = stage else {
             let error = Error::new(ErrorKind::Storage, "the staged file is still in use");
             return self.session.on_committed(operation, Err(error));
@@ -343,7 +343,7 @@ where
     }
 
     /// A target got its name, or could not.
-    pub(super) fn made(&mut self, operation: OperationId, result: Result<Made, Error>) {
+    pub(super) fn made(&mut self, operation: OperationId, result: Result<CommittedFile, Error>) {
         if let (Ok(made), Some(transfer)) = (&result, self.transfers.get_mut(&operation)) {
             transfer.tally.unchanged = made.unchanged;
         }
@@ -376,8 +376,8 @@ where
             stop.store(true, Ordering::Relaxed);
         }
         let Some(transfer) = self.transfers.remove(&operation) else { return };
-        if let Some(Reading::Direct { file, .. }) = &transfer.reading {
-            let is_its = |sending: Sending| sending.operation == operation;
+        if let Some(ReadMode::Direct { file, .. }) = &transfer.reading {
+            let is_its = |sending: SendingBlock| sending.operation == operation;
             let in_use = self.lines.values().any(|line| line.sending.is_some_and(is_its));
             if in_use {
                 // A record is with the transport: the file is closed when it is out.
@@ -396,7 +396,7 @@ where
             self.pending_storage += 1;
             writer.let_go(operation);
         }
-        if let Writing::Ordered { stage, waiting, .. } = writing {
+        if let WriteMode::Ordered { stage, waiting, .. } = writing {
             for (buffer, ..) in waiting.into_values() {
                 self.receive_pool.give(buffer);
             }
@@ -436,30 +436,30 @@ where
 
     pub(super) fn is_discarded(&self, operation: OperationId) -> bool {
         let writing = self.transfers.get(&operation).and_then(|transfer| transfer.writing.as_ref());
-        matches!(writing, Some(Writing::Discard(_)))
+        matches!(writing, Some(WriteMode::Discard(_)))
     }
 
     pub(super) fn is_ordered(&self, operation: OperationId) -> bool {
         let writing = self.transfers.get(&operation).and_then(|transfer| transfer.writing.as_ref());
-        matches!(writing, Some(Writing::Ordered { .. }))
+        matches!(writing, Some(WriteMode::Ordered { .. }))
     }
 
     /// What another pipeline needs to take part.
-    pub(super) fn shared_of(&self, operation: OperationId) -> Option<Shared> {
+    pub(super) fn shared_of(&self, operation: OperationId) -> Option<SharedFile> {
         let transfer = self.transfers.get(&operation)?;
         let source = match &transfer.reading {
-            Some(Reading::Direct { source, offset, .. } | Reading::Buffered { source, offset }) => {
+            Some(ReadMode::Direct { source, offset, .. } | ReadMode::Buffered { source, offset }) => {
                 Some((Arc::clone(source), *offset))
             }
-            Some(Reading::Zero) => Some((Arc::new(Source::zero(None)), 0)),
-            Some(Reading::Stream(_)) | None => None,
+            Some(ReadMode::Zero) => Some((Arc::new(Source::zero(None)), 0)),
+            Some(ReadMode::Stream(_)) | None => None,
         };
         let stage = transfer.writing.as_ref().map(|writing| Arc::clone(writing.stage()));
         let hashing = transfer.hashed.as_ref().map(|hashed| Arc::clone(&hashed.hashing));
-        Some(Shared { source, stage, hashing, share: self.share_of(operation) })
+        Some(SharedFile { source, stage, hashing, share: self.share_of(operation) })
     }
 
-    pub(super) fn adopt_shared(&mut self, operation: OperationId, shared: Shared) {
+    pub(super) fn adopt_shared(&mut self, operation: OperationId, shared: SharedFile) {
         let reading = shared.source.map(|(source, offset)| route(&mut self.dispatch, source, offset));
         let writing = shared.stage.map(|stage| self.writing(stage));
         let transfer = self.transfers.entry(operation).or_default();
@@ -476,12 +476,12 @@ where
 
 /// The route of a source: zeros from one hot block, the kernel's own way where there is a descriptor, a buffer else. At
 /// levels that need the bytes the buffer is used in any case.
-fn route<D: Dispatch>(dispatch: &mut D, source: Arc<Source>, offset: u64) -> Reading {
+fn route<D: Dispatch>(dispatch: &mut D, source: Arc<Source>, offset: u64) -> ReadMode {
     if source.is_zero() {
-        return Reading::Zero;
+        return ReadMode::Zero;
     }
     match source.descriptor() {
-        Some(descriptor) => Reading::Direct { file: dispatch.open_file(descriptor), source, offset },
-        None => Reading::Buffered { source, offset },
+        Some(descriptor) => ReadMode::Direct { file: dispatch.open_file(descriptor), source, offset },
+        None => ReadMode::Buffered { source, offset },
     }
 }

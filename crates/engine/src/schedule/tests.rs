@@ -16,8 +16,8 @@ fn limits(running: usize, active: usize) -> Limits {
 /// Starts all that may run now.
 fn start_all<T>(scheduler: &mut Scheduler<T>, now: Duration) -> Vec<(Ticket, T)> {
     let next = || match scheduler.next(now) {
-        Next::Run(ticket, job) => Some((ticket, job)),
-        Next::At(_) | Next::Nothing => None,
+        ScheduleStep::Run(ticket, job) => Some((ticket, job)),
+        ScheduleStep::At(_) | ScheduleStep::Nothing => None,
     };
     std::iter::from_fn(next).collect()
 }
@@ -32,11 +32,11 @@ fn a_newcomer_waits_for_no_more_than_the_jobs_that_run() {
     let running = start_all(&mut scheduler, Duration::ZERO);
     assert_eq!(running.len(), 2, "one is left to others");
     scheduler.push(&share("one", 1), 1000).unwrap();
-    assert!(matches!(scheduler.next(MS), Next::Run(_, 1000)));
+    assert!(matches!(scheduler.next(MS), ScheduleStep::Run(_, 1000)));
     scheduler.push(&share("two", 1), 2000).unwrap();
-    assert_eq!(scheduler.next(MS), Next::At(100 * MS));
+    assert_eq!(scheduler.next(MS), ScheduleStep::At(100 * MS));
     scheduler.on_end(running[0].0, SLICE, Some(running[0].1));
-    assert!(matches!(scheduler.next(SLICE), Next::Run(_, 2000)));
+    assert!(matches!(scheduler.next(SLICE), ScheduleStep::Run(_, 2000)));
 }
 
 #[test]
@@ -71,8 +71,8 @@ fn a_user_whose_jobs_wait_for_storage_leaves_places_to_others_there() {
     }
     assert_eq!(start_all(&mut scheduler, Duration::ZERO).len(), 3);
     scheduler.push(&share("other", 1), "other").unwrap();
-    assert!(matches!(scheduler.next(MS), Next::Run(_, "other")));
-    assert_eq!(scheduler.next(MS), Next::Nothing);
+    assert!(matches!(scheduler.next(MS), ScheduleStep::Run(_, "other")));
+    assert_eq!(scheduler.next(MS), ScheduleStep::Nothing);
 }
 
 #[test]
@@ -80,22 +80,22 @@ fn a_single_place_serves_everybody() {
     let mut scheduler = Scheduler::new(limits(1, 1));
     scheduler.push(&share("a", 1), 1).unwrap();
     scheduler.push(&share("b", 2), 2).unwrap();
-    let Next::Run(ticket, 1) = scheduler.next(MS) else { panic!("the first comes first") };
-    assert_eq!(scheduler.next(MS), Next::Nothing, "not even when it waits");
+    let ScheduleStep::Run(ticket, 1) = scheduler.next(MS) else { panic!("the first comes first") };
+    assert_eq!(scheduler.next(MS), ScheduleStep::Nothing, "not even when it waits");
     scheduler.on_end(ticket, 2 * MS, None);
-    assert!(matches!(scheduler.next(2 * MS), Next::Run(_, 2)));
+    assert!(matches!(scheduler.next(2 * MS), ScheduleStep::Run(_, 2)));
 }
 
 #[test]
 fn a_call_that_took_a_minute_does_not_keep_its_user_waiting_for_one() {
     let mut scheduler = Scheduler::new(limits(4, 1));
     scheduler.push(&share("slow", 1), 0).unwrap();
-    let Next::Run(slow, 0) = scheduler.next(Duration::ZERO) else { panic!("nothing else is there") };
+    let ScheduleStep::Run(slow, 0) = scheduler.next(Duration::ZERO) else { panic!("nothing else is there") };
     let mut now = Duration::from_secs(60);
     scheduler.push(&share("busy", 1), 1).unwrap();
     scheduler.on_end(slow, now, Some(0));
     let before = now;
-    while let Next::Run(ticket, job) = scheduler.next(now) {
+    while let ScheduleStep::Run(ticket, job) = scheduler.next(now) {
         if job == 0 {
             break;
         }
@@ -110,7 +110,7 @@ fn whoever_is_gone_is_forgotten() {
     let mut scheduler = Scheduler::new(limits(4, 2));
     for user in 0..1000 {
         scheduler.push(&share(&user.to_string(), 1), ()).unwrap();
-        let Next::Run(ticket, ()) = scheduler.next(user * MS) else { panic!("there is room") };
+        let ScheduleStep::Run(ticket, ()) = scheduler.next(user * MS) else { panic!("there is room") };
         scheduler.on_end(ticket, (user + 1) * MS, None);
     }
     assert!(scheduler.users.is_empty());
@@ -179,7 +179,7 @@ proptest! {
                 scheduler.on_end(ticket, now, (*slices > 0).then_some(job));
             }
         }
-        while let Next::Run(ticket, job) = scheduler.next(now) {
+        while let ScheduleStep::Run(ticket, job) = scheduler.next(now) {
             let slices = left.get_mut(&job).unwrap();
             *slices -= 1;
             done += u32::from(*slices == 0);

@@ -1,13 +1,13 @@
 //! Carries a commit out: the plan of `proto::base::commit` with a single member, call by call, on the stage. Runs in the blocking pool.
 
-use xdfs_proto::base::commit::{Commit, Step};
+use xdfs_proto::base::commit::{Commit, CommitStep};
 use xdfs_proto::base::{Error, ErrorKind, Safety};
 use xdfs_proto::session::{Bugs, TargetFacts};
 use xdfs_xio::store::{CommitRequest, Stage};
 
 /// What a commit made.
 #[derive(Debug)]
-pub struct Made {
+pub struct CommittedFile {
     /// What the session is told.
     pub facts: TargetFacts,
     /// It was there already: see [`Existing::ReplaceOther`](xdfs_xio::store::Existing::ReplaceOther).
@@ -16,18 +16,18 @@ pub struct Made {
 
 /// Makes `stage` the target, durably where that is asked for and the storage can promise it. The first error ends it; the
 /// stage goes with it, and what it had written, unless it has its name already.
-pub fn carry_out(mut stage: Stage, request: &CommitRequest, durable: bool) -> Result<Made, Error> {
+pub fn carry_out(mut stage: Stage, request: &CommitRequest, durable: bool) -> Result<CommittedFile, Error> {
     let durable = durable && stage.promises() == Safety::Durable;
     let mut version = Vec::new();
     let outcomes = Commit::single(durable, Bugs::default()).run(|step| match step {
-        Step::Finish(_) => stage.finish(request),
-        Step::SyncFile(_) | Step::SyncSystem => stage.sync(),
-        Step::Name(_) => stage.name(request).map(|attributes| version = attributes.version.0),
-        Step::SyncDirectory(_) => stage.sync_directory(),
+        CommitStep::Finish(_) => stage.finish(request),
+        CommitStep::SyncFile(_) | CommitStep::SyncSystem => stage.sync(),
+        CommitStep::Name(_) => stage.name(request).map(|attributes| version = attributes.version.0),
+        CommitStep::SyncDirectory(_) => stage.sync_directory(),
     });
     let nobody = || Error::new(ErrorKind::Storage, "a commit had no member");
     let safety = outcomes.into_iter().next().ok_or_else(nobody)??;
-    Ok(Made { facts: TargetFacts { safety, version }, unchanged: stage.unchanged() })
+    Ok(CommittedFile { facts: TargetFacts { safety, version }, unchanged: stage.unchanged() })
 }
 
 #[cfg(test)]

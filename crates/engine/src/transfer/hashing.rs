@@ -31,7 +31,7 @@ pub fn piece_bytes(length: Option<u64>, block: u32) -> u64 {
 /// See the module.
 #[derive(Debug)]
 pub struct Hashing {
-    state: Mutex<State>,
+    state: Mutex<HashState>,
     piece: u64,
     /// Receiving: what is there from an earlier attempt.
     granted: Vec<Extent>,
@@ -42,7 +42,7 @@ pub struct Hashing {
 }
 
 #[derive(Debug)]
-struct State {
+struct HashState {
     /// What both sides hash.
     tree: Tree,
     /// What an earlier attempt hashed and nobody hashes again.
@@ -54,7 +54,7 @@ struct State {
 impl Hashing {
     /// Nothing is hashed yet.
     pub fn new(piece: u64) -> Self {
-        let state = State { tree: Tree::new(piece), kept: Vec::new(), apart: Tree::new(piece) };
+        let state = HashState { tree: Tree::new(piece), kept: Vec::new(), apart: Tree::new(piece) };
         Self { state: Mutex::new(state), piece, granted: Vec::new(), claimed: Vec::new(), proved: false }
     }
 
@@ -74,7 +74,7 @@ impl Hashing {
         protected: bool,
         length: Option<u64>,
     ) -> Self {
-        let State { tree, kept: known, .. } = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let HashState { tree, kept: known, .. } = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         let counts = |extent: Extent| granted.iter().any(|range| range.contains(extent));
         // The root of a transfer cannot be made of the value of all of it.
         let whole = |extent: Extent| extent.offset() == 0 && Some(extent.length()) == length;
@@ -90,7 +90,7 @@ impl Hashing {
         self
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, HashState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -180,7 +180,7 @@ impl Hashing {
     }
 }
 
-impl State {
+impl HashState {
     /// The hash of the whole transfer, where all of it was hashed.
     fn root(&self, length: u64) -> Option<Digest> {
         if self.tree.is_empty() && self.kept.is_empty() {

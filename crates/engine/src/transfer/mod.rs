@@ -31,7 +31,7 @@ pub enum SourceSide {
 
 /// A source or stage that several pipelines use.
 #[derive(Clone, Debug)]
-pub struct Shared {
+pub struct SharedFile {
     /// What is read, and where byte 0 of the transfer lies in it.
     pub source: Option<(Arc<Source>, u64)>,
     /// What is written.
@@ -64,7 +64,7 @@ impl TransferStats {
 /// How a source gives its bytes.
 #[derive(Debug)]
 #[allow(missing_docs, reason = "the line above each variant explains its fields")]
-pub enum Reading {
+pub enum ReadMode {
     /// The kernel moves them (the direct route).
     Direct { source: Arc<Source>, file: FileId, offset: u64 },
     /// They are read into a buffer (the buffered route).
@@ -78,7 +78,7 @@ pub enum Reading {
 /// How a stage takes its bytes.
 #[derive(Debug)]
 #[allow(missing_docs, reason = "the line above each variant explains its fields")]
-pub enum Writing {
+pub enum WriteMode {
     /// Nobody wants them.
     Discard(Arc<Stage>),
     /// Written by the pipeline's thread (SRV-64).
@@ -89,7 +89,7 @@ pub enum Writing {
     Ordered { stage: Arc<Stage>, next: u64, waiting: BTreeMap<u64, (Buffer, usize, Option<Leaf>)> },
 }
 
-impl Writing {
+impl WriteMode {
     /// The stage.
     pub fn stage(&self) -> &Arc<Stage> {
         match self {
@@ -111,9 +111,9 @@ pub struct Transfer {
     /// Under which its storage calls run; none until it has a source or a stage.
     pub share: Option<QuotaClass>,
     /// Sending half.
-    pub reading: Option<Reading>,
+    pub reading: Option<ReadMode>,
     /// Receiving half.
-    pub writing: Option<Writing>,
+    pub writing: Option<WriteMode>,
     /// What the finished file gets.
     pub mode: u32,
     /// What the finished file gets.

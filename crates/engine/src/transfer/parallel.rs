@@ -65,23 +65,23 @@ pub struct Ranges {
 }
 
 /// Says once how it ended.
-type Tell = Box<dyn FnOnce(Result<(), Error>) + Send>;
+type DoneFn = Box<dyn FnOnce(Result<(), Error>) + Send>;
 
 /// The pieces of all ranges, in their order.
 type AllPieces = Peekable<FlatMap<IntoIter<Extent>, Pieces, fn(Extent) -> Pieces>>;
 
 /// What one slice has and the next one needs.
-struct Work {
+struct SliceState {
     from: From,
     pieces: AllPieces,
     into: Arc<Hashing>,
-    tell: Option<Tell>,
+    tell: Option<DoneFn>,
 }
 
-struct Job {
+struct HashJob {
     blocking: Blocking,
     share: QuotaClass,
-    work: Mutex<Work>,
+    work: Mutex<SliceState>,
     /// Hash up to here; no further than a little ahead of what was sent.
     upto: AtomicU64,
     /// The job has no thread until `upto` is here.
@@ -90,7 +90,7 @@ struct Job {
 }
 
 /// See the module. Dropping it stops the job at its next piece.
-pub struct ParallelHash(Arc<Job>);
+pub struct ParallelHash(Arc<HashJob>);
 
 impl std::fmt::Debug for ParallelHash {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -100,12 +100,12 @@ impl std::fmt::Debug for ParallelHash {
 
 impl ParallelHash {
     /// Has `what` hashed; then, or when that fails, `tell` is called. None where the pool takes no more of this user.
-    pub fn start(blocking: &Blocking, share: QuotaClass, what: Ranges, tell: Tell) -> Option<Self> {
+    pub fn start(blocking: &Blocking, share: QuotaClass, what: Ranges, tell: DoneFn) -> Option<Self> {
         let first = what.ranges.first().map_or(0, |range| range.offset());
         let upto = if what.paced { first.saturating_add(AHEAD_BYTES) } else { u64::MAX };
         let pieces = what.ranges.into_iter().flat_map(Pieces::of as fn(Extent) -> Pieces).peekable();
-        let work = Work { from: what.from, pieces, into: what.into, tell: Some(tell) };
-        let job = Arc::new(Job {
+        let work = SliceState { from: what.from, pieces, into: what.into, tell: Some(tell) };
+        let job = Arc::new(HashJob {
             blocking: blocking.clone(),
             share,
             work: Mutex::new(work),
@@ -133,8 +133,8 @@ impl Drop for ParallelHash {
     }
 }
 
-impl Job {
-    fn task(self: &Arc<Self>) -> crate::blocking::Task {
+impl HashJob {
+    fn task(self: &Arc<Self>) -> crate::blocking::PoolTask {
         let job = Arc::clone(self);
         Box::new(move |slice| job.run(slice))
     }
@@ -150,9 +150,9 @@ impl Job {
     fn run(&self, slice: &Slice) -> Poll<()> {
         let mut work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
         let result = match catch_unwind(AssertUnwindSafe(|| self.hash(&mut work, slice))) {
-            Ok(Ok(Step::GiveWay)) => return Poll::Pending,
-            Ok(Ok(Step::Wait)) => return Poll::Ready(()),
-            Ok(Ok(Step::Done)) => Ok(()),
+            Ok(Ok(HashStep::GiveWay)) => return Poll::Pending,
+            Ok(Ok(HashStep::Wait)) => return Poll::Ready(()),
+            Ok(Ok(HashStep::Done)) => Ok(()),
             Ok(Err(error)) => Err(error),
             Err(_) => Err(Error::new(ErrorKind::Storage, "hashing failed unexpectedly")),
         };
@@ -162,23 +162,23 @@ impl Job {
         Poll::Ready(())
     }
 
-    fn hash(&self, work: &mut Work, slice: &Slice) -> Result<Step, Error> {
+    fn hash(&self, work: &mut SliceState, slice: &Slice) -> Result<HashStep, Error> {
         let mut buffer = buffer()?;
         while let Some(piece) = work.pieces.peek().copied() {
             if self.stop.load(Ordering::SeqCst) {
                 break;
             }
             if self.upto.load(Ordering::SeqCst) < piece.end() && self.park(piece.end()) {
-                return Ok(Step::Wait);
+                return Ok(HashStep::Wait);
             }
             if slice.is_over() {
-                return Ok(Step::GiveWay);
+                return Ok(HashStep::GiveWay);
             }
             work.pieces.next();
             work.from.read(&mut buffer, piece)?;
             work.into.add_read(leaf(&buffer.payload()[..piece.length() as usize], piece.offset())?);
         }
-        Ok(Step::Done)
+        Ok(HashStep::Done)
     }
 
     /// Gives up the thread until half of what is hashed ahead was sent. False where that is so already.
@@ -191,7 +191,7 @@ impl Job {
     }
 }
 
-enum Step {
+enum HashStep {
     /// There is more to do, and the slice is over.
     GiveWay,
     /// What comes next is not sent yet.

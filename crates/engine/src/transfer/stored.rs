@@ -15,11 +15,11 @@ pub struct StoredCheck {
     hashing: Arc<Hashing>,
     stage: Arc<Stage>,
     length: u64,
-    reading: Option<Reading>,
+    reading: Option<StoredRead>,
 }
 
 #[derive(Debug)]
-struct Reading {
+struct StoredRead {
     back: ReadBack,
     tree: Tree,
     pieces: Pieces,
@@ -39,7 +39,7 @@ impl StoredCheck {
                 let back = self.stage.read_back(true)?;
                 let (tree, pieces) =
                     (self.hashing.empty_tree(), Pieces::of(Extent::new(0, self.length).unwrap_or_default()));
-                none.insert(Reading { back, tree, pieces })
+                none.insert(StoredRead { back, tree, pieces })
             }
         };
         let mut buffer = buffer()?;

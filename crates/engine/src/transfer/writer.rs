@@ -41,7 +41,7 @@ pub struct Block {
     pub leaf: Option<Leaf>,
 }
 
-enum Task {
+enum WriteTask {
     Write(Block),
     LetGo(OperationId),
 }
@@ -49,7 +49,7 @@ enum Task {
 /// See the module. Dropping it ends the thread after the last task.
 #[derive(Debug)]
 pub struct Writer {
-    tasks: Option<SyncSender<Task>>,
+    tasks: Option<SyncSender<WriteTask>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -64,15 +64,15 @@ impl Writer {
     /// Writes a block. When its [`Written`] comes this thread has let go of the stage. There are fewer buffers than places in the
     /// queue, so this never waits.
     pub fn write(&self, block: Block) {
-        self.give(Task::Write(block));
+        self.give(WriteTask::Write(block));
     }
 
     /// `Mail::Detached` comes when every block that was given before is written.
     pub fn let_go(&self, operation: OperationId) {
-        self.give(Task::LetGo(operation));
+        self.give(WriteTask::LetGo(operation));
     }
 
-    fn give(&self, task: Task) {
+    fn give(&self, task: WriteTask) {
         if let Some(tasks) = &self.tasks {
             // Only refused when the thread has died of a panic; its pipeline then ends at its stall deadline.
             let _ = tasks.send(task);
@@ -89,11 +89,11 @@ impl Drop for Writer {
     }
 }
 
-fn work<L, W: Wake>(queue: &Receiver<Task>, post: &MailboxSender<L, W>) {
+fn work<L, W: Wake>(queue: &Receiver<WriteTask>, post: &MailboxSender<L, W>) {
     while let Ok(task) = queue.recv() {
         let mail = match task {
-            Task::LetGo(operation) => Message::Detached(operation),
-            Task::Write(Block { operation, stage, extent, buffer, leaf }) => {
+            WriteTask::LetGo(operation) => Message::Detached(operation),
+            WriteTask::Write(Block { operation, stage, extent, buffer, leaf }) => {
                 // A buffer's capacity is a block: the length fits.
                 let result = stage.write(&buffer.payload()[..extent.length() as usize], extent.offset());
                 // Before the letter: who hears that all is written may want the stage for itself.

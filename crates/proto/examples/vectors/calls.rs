@@ -3,7 +3,7 @@
 use super::frame::Frame;
 use xdfs_proto::base::{ErrorKind, Safety};
 use xdfs_proto::wire::path::{
-    Answer, Attributes, Batch, Call, Code, Entry, Failure, FileType, NewTime, Owner, Put, ReplyWriter, Wanted,
+    Answer, Attributes, Batch, Call, Code, ListEntry, Failure, FileType, NewTime, Owner, Put, ReplyWriter, Wanted,
     XattrRule,
 };
 
@@ -178,8 +178,8 @@ fn reply() -> Frame {
     let Some(mut writer) = ReplyWriter::new(7, room) else { unreachable!("room for everything") };
     writer.answer(&Answer::Attributes(full()));
     let mut page = writer.listing();
-    page.push(&Entry { name: b"a", attributes: full() });
-    page.push(&Entry { name: b"\xff", attributes: Attributes::of(FileType::Directory) });
+    page.push(&ListEntry { name: b"a", attributes: full() });
+    page.push(&ListEntry { name: b"\xff", attributes: Attributes::of(FileType::Directory) });
     page.finish(true, &[4, 2]);
     writer.fail(Failure { kind: ErrorKind::NotFound, errno: 2 });
     writer.answer(&Answer::Bytes(b"v"));

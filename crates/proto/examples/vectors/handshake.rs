@@ -8,8 +8,8 @@ use xdfs_proto::base::{ChannelId, Error, ErrorKind, Level, SessionId, Suite};
 use xdfs_proto::wire::Event;
 use xdfs_proto::wire::control::ChannelGrant;
 use xdfs_proto::wire::handshake::{Accept, ExtendedOption, Hello, Join, MessageType, Open, encode_refusal, frame};
-use xdfs_proto::wire::login::{KeyLogin, Kind};
-use xdfs_proto::wire::preface::{ClientPreface, ServerPreface, Start, Status};
+use xdfs_proto::wire::login::{KeyLogin, LoginKind};
+use xdfs_proto::wire::preface::{ClientPreface, ServerPreface, Continuation, Status};
 
 /// `N` bytes that count up from `start`.
 fn pattern<const N: usize>(start: u8) -> [u8; N] {
@@ -26,7 +26,7 @@ fn client_preface(path: &'static str, about: &'static str, preface: ClientPrefac
         .is(&preface.encode())
 }
 
-fn server_preface(path: &'static str, about: &'static str, status: Status, version: u8, start: Start) -> Frame {
+fn server_preface(path: &'static str, about: &'static str, status: Status, version: u8, start: Continuation) -> Frame {
     let preface = ServerPreface { status, version, start: start as u8 };
     Frame::new(path, "preface.server", about)
         .byte("status", status as u8)
@@ -43,8 +43,8 @@ fn message(path: &'static str, about: &'static str, kind: MessageType, payload: 
 }
 
 fn prefaces() -> [u8; 16] {
-    let client = ClientPreface::of(Start::Tls);
-    let server = ServerPreface { status: Status::Available, version: 1, start: Start::Tls as u8 };
+    let client = ClientPreface::of(Continuation::Tls);
+    let server = ServerPreface { status: Status::Available, version: 1, start: Continuation::Tls as u8 };
     let mut both = [0; 16];
     both[..8].copy_from_slice(&client.encode());
     both[8..].copy_from_slice(&server.encode());
@@ -154,16 +154,16 @@ fn join() -> [Frame; 2] {
 
 /// A server's first bytes, with each status.
 fn statuses() -> Vec<Frame> {
-    let status = |path, about, status| server_preface(path, about, status, 0, Start::Tls);
+    let status = |path, about, status| server_preface(path, about, status, 0, Continuation::Tls);
     vec![
-        server_preface("handshake/preface-available.txt", "The service is there.", Status::Available, 1, Start::Tls),
-        server_preface("handshake/preface-joining.txt", "The channel may join.", Status::Available, 1, Start::Join),
-        server_preface("handshake/preface-no-service.txt", "No such service.", Status::NoService, 0, Start::Tls),
-        server_preface("handshake/preface-no-version.txt", "No common version.", Status::NoVersion, 1, Start::Tls),
-        server_preface("handshake/preface-no-start.txt", "No such start.", Status::NoStart, 1, Start::Tls),
-        server_preface("handshake/preface-busy.txt", "Too many connections.", Status::Busy, 0, Start::Tls),
-        server_preface("handshake/preface-refused.txt", "The JOIN is wrong.", Status::JoinRefused, 0, Start::Join),
-        server_preface("handshake/preface-not-xdfs.txt", "The bytes were no preface.", Status::NotXdfs, 0, Start::Tls),
+        server_preface("handshake/preface-available.txt", "The service is there.", Status::Available, 1, Continuation::Tls),
+        server_preface("handshake/preface-joining.txt", "The channel may join.", Status::Available, 1, Continuation::Join),
+        server_preface("handshake/preface-no-service.txt", "No such service.", Status::NoService, 0, Continuation::Tls),
+        server_preface("handshake/preface-no-version.txt", "No common version.", Status::NoVersion, 1, Continuation::Tls),
+        server_preface("handshake/preface-no-start.txt", "No such start.", Status::NoStart, 1, Continuation::Tls),
+        server_preface("handshake/preface-busy.txt", "Too many connections.", Status::Busy, 0, Continuation::Tls),
+        server_preface("handshake/preface-refused.txt", "The JOIN is wrong.", Status::JoinRefused, 0, Continuation::Join),
+        server_preface("handshake/preface-not-xdfs.txt", "The bytes were no preface.", Status::NotXdfs, 0, Continuation::Tls),
         status("handshake/preface-too-many.txt", "Too many of this address.", Status::TooManyOfYou),
         status("handshake/preface-penalised.txt", "Too many failed logins.", Status::Penalised),
     ]
@@ -194,7 +194,7 @@ pub(crate) fn frames() -> Vec<Frame> {
         block: 1 << 18,
         level: Level::Integrity,
         stall_ms: 5000,
-        login: Kind::Key as u64,
+        login: LoginKind::Key as u64,
         credentials: KeyLogin { user: b"ada".to_vec(), key: pattern(0x30), signature: pattern(0x70) }.encode(),
         options: vec![ExtendedOption { key: 9, critical: false, value: vec![1, 2, 3] }],
         first: Some((Event::Download, super::messages::download_request().encode())),
@@ -206,8 +206,8 @@ pub(crate) fn frames() -> Vec<Frame> {
         message(path, about, kind, payload).raw("payload", payload).is(&frame(kind, payload))
     };
     let mut frames = vec![
-        client_preface("handshake/preface-open.txt", "A client opens a session.", ClientPreface::of(Start::Tls)),
-        client_preface("handshake/preface-join.txt", "A client adds a channel.", ClientPreface::of(Start::Join)),
+        client_preface("handshake/preface-open.txt", "A client opens a session.", ClientPreface::of(Continuation::Tls)),
+        client_preface("handshake/preface-join.txt", "A client adds a channel.", ClientPreface::of(Continuation::Join)),
         client_preface(
             "handshake/preface-other-service.txt",
             "A client asks for remote processes, in versions 2 to 3.",

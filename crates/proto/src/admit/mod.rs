@@ -55,7 +55,7 @@ enum Class {
 
 /// One connection in its opening.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-struct Place<S> {
+struct OpeningSlot<S> {
     source: S,
     class: Class,
     accepted: Instant,
@@ -64,7 +64,7 @@ struct Place<S> {
 
 /// What to do with a connection that has said what it is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Verdict<C> {
+pub enum AdmissionVerdict<C> {
     /// It goes on; another one may have to leave for it.
     Welcome(Option<C>),
     /// It is told why not, and closed.
@@ -76,7 +76,7 @@ pub enum Verdict<C> {
 pub struct Admission<C, S> {
     limits: Limits,
     bugs: Bugs,
-    places: BTreeMap<C, Place<S>>,
+    places: BTreeMap<C, OpeningSlot<S>>,
     /// Everybody by deadline.
     deadlines: BTreeSet<(Instant, C)>,
     /// Silent ones and joins by age.
@@ -124,7 +124,7 @@ impl<C: Copy + Ord, S: Copy + Ord> Admission<C, S> {
             self.leave(oldest);
         }
         let until = now.after(self.limits.first_bytes.min(self.limits.opening));
-        self.places.insert(connection, Place { source, class: Class::Silent, accepted: now, until });
+        self.places.insert(connection, OpeningSlot { source, class: Class::Silent, accepted: now, until });
         self.silent.insert((now, connection));
         if !self.bugs.has(Bug::DeadlineFromFirstBytes) {
             self.deadlines.insert((until, connection));
@@ -148,12 +148,12 @@ impl<C: Copy + Ord, S: Copy + Ord> Admission<C, S> {
     }
 
     /// The connection wants to log in (or to say something else that no join is).
-    pub fn is_login(&mut self, connection: C, now: Instant) -> Verdict<C> {
-        let Some(source) = self.source(connection) else { return Verdict::Welcome(None) };
+    pub fn is_login(&mut self, connection: C, now: Instant) -> AdmissionVerdict<C> {
+        let Some(source) = self.source(connection) else { return AdmissionVerdict::Welcome(None) };
         let refused = |admission: &mut Self, why, status| {
             admission.drops.count(why);
             admission.change(connection, Class::Proved);
-            Verdict::Refused(status)
+            AdmissionVerdict::Refused(status)
         };
         if self.penalties.holds(source, now) {
             return refused(self, Drop::Penalty, Status::Penalised);
@@ -181,7 +181,7 @@ impl<C: Copy + Ord, S: Copy + Ord> Admission<C, S> {
             self.leave(victim);
         }
         self.change(connection, Class::Login);
-        Verdict::Welcome(victim)
+        AdmissionVerdict::Welcome(victim)
     }
 
     /// The connection has proved that it belongs to a session, or was refused: only its answer has to leave.
@@ -232,7 +232,7 @@ impl<C: Copy + Ord, S: Copy + Ord> Admission<C, S> {
         let Some(place) = self.places.remove(&connection) else { return };
         self.take_out(connection, place);
         let until = place.accepted.after(self.limits.opening);
-        let place = Place { class, until, ..place };
+        let place = OpeningSlot { class, until, ..place };
         match class {
             Class::Silent | Class::Join => drop(self.silent.insert((place.accepted, connection))),
             Class::Login => {
@@ -245,7 +245,7 @@ impl<C: Copy + Ord, S: Copy + Ord> Admission<C, S> {
         self.places.insert(connection, place);
     }
 
-    fn take_out(&mut self, connection: C, place: Place<S>) {
+    fn take_out(&mut self, connection: C, place: OpeningSlot<S>) {
         self.deadlines.remove(&(place.until, connection));
         self.silent.remove(&(place.accepted, connection));
         if place.class == Class::Login

@@ -24,7 +24,7 @@ fn at(seconds: u64) -> Instant {
     Instant(0).after(Duration::from_secs(seconds))
 }
 
-fn login(admission: &mut Table, connection: u32, from: u32, now: Instant) -> Verdict<u32> {
+fn login(admission: &mut Table, connection: u32, from: u32, now: Instant) -> AdmissionVerdict<u32> {
     assert_eq!(admission.arrive(connection, from, now), None);
     admission.is_login(connection, now)
 }
@@ -33,12 +33,12 @@ fn login(admission: &mut Table, connection: u32, from: u32, now: Instant) -> Ver
 fn a_source_has_so_many_logins_and_the_next_is_told_why_not() {
     let mut admission = table(SHIPPED);
     for connection in 0..16 {
-        assert_eq!(login(&mut admission, connection, 1, at(0)), Verdict::Welcome(None));
+        assert_eq!(login(&mut admission, connection, 1, at(0)), AdmissionVerdict::Welcome(None));
     }
-    assert_eq!(login(&mut admission, 16, 1, at(0)), Verdict::Refused(Status::TooManyOfYou));
-    assert_eq!(login(&mut admission, 17, 2, at(0)), Verdict::Welcome(None));
+    assert_eq!(login(&mut admission, 16, 1, at(0)), AdmissionVerdict::Refused(Status::TooManyOfYou));
+    assert_eq!(login(&mut admission, 17, 2, at(0)), AdmissionVerdict::Welcome(None));
     admission.leave(3);
-    assert_eq!(login(&mut admission, 18, 1, at(1)), Verdict::Welcome(None));
+    assert_eq!(login(&mut admission, 18, 1, at(1)), AdmissionVerdict::Welcome(None));
 }
 
 #[test]
@@ -49,12 +49,12 @@ fn a_newcomer_finds_a_place_however_many_others_hold_theirs() {
         let _ = login(&mut admission, connection, from, at(0));
         assert!(admission.login_count <= 256);
     }
-    let Verdict::Welcome(Some(victim)) = login(&mut admission, 1000, 1, at(1)) else { panic!("no place") };
+    let AdmissionVerdict::Welcome(Some(victim)) = login(&mut admission, 1000, 1, at(1)) else { panic!("no place") };
     assert_ne!(victim, 1000);
     // And it keeps its place when the others come again.
     for connection in 1001..1200 {
         let from = 1000 + connection % 254;
-        assert_ne!(login(&mut admission, connection, from, at(2)), Verdict::Welcome(Some(1000)), "{connection}");
+        assert_ne!(login(&mut admission, connection, from, at(2)), AdmissionVerdict::Welcome(Some(1000)), "{connection}");
     }
 }
 
@@ -63,13 +63,13 @@ fn above_the_soft_limit_the_most_numerous_makes_room_and_equals_do_not() {
     let limits = Limits { guests_soft: 10, ..SHIPPED };
     let mut admission = table(limits);
     for connection in 0..10 {
-        assert_eq!(login(&mut admission, connection, 1, at(0)), Verdict::Welcome(None));
+        assert_eq!(login(&mut admission, connection, 1, at(0)), AdmissionVerdict::Welcome(None));
     }
-    assert_eq!(login(&mut admission, 10, 2, at(1)), Verdict::Welcome(Some(0)));
+    assert_eq!(login(&mut admission, 10, 2, at(1)), AdmissionVerdict::Welcome(Some(0)));
     let mut equals = table(limits);
     for connection in 0..12 {
         let from = connection;
-        assert_eq!(login(&mut equals, connection, from, at(0)), Verdict::Welcome(None));
+        assert_eq!(login(&mut equals, connection, from, at(0)), AdmissionVerdict::Welcome(None));
     }
 }
 
@@ -78,9 +78,9 @@ fn a_full_house_of_one_source_refuses_that_source_at_once() {
     let limits = Limits { guests_soft: 4, guests: 4, ..SHIPPED };
     let mut admission = table(limits);
     for connection in 0..4 {
-        assert_eq!(login(&mut admission, connection, 1, at(0)), Verdict::Welcome(None));
+        assert_eq!(login(&mut admission, connection, 1, at(0)), AdmissionVerdict::Welcome(None));
     }
-    assert_eq!(login(&mut admission, 4, 1, at(0)), Verdict::Refused(Status::Busy));
+    assert_eq!(login(&mut admission, 4, 1, at(0)), AdmissionVerdict::Refused(Status::Busy));
 }
 
 #[test]
@@ -128,14 +128,14 @@ fn bytes_that_drip_move_no_deadline() {
 fn failed_logins_make_their_source_wait_and_time_pays_it_off() {
     let mut admission = table(SHIPPED);
     for connection in 0..3 {
-        assert_eq!(login(&mut admission, connection, 1, at(0)), Verdict::Welcome(None), "{connection}");
+        assert_eq!(login(&mut admission, connection, 1, at(0)), AdmissionVerdict::Welcome(None), "{connection}");
         admission.login_failed(connection, at(0));
         admission.leave(connection);
     }
-    assert_eq!(login(&mut admission, 3, 1, at(1)), Verdict::Refused(Status::Penalised));
-    assert_eq!(login(&mut admission, 4, 2, at(1)), Verdict::Welcome(None));
-    assert_eq!(login(&mut admission, 5, 1, at(14)), Verdict::Refused(Status::Penalised));
-    assert_eq!(login(&mut admission, 6, 1, at(15)), Verdict::Welcome(None));
+    assert_eq!(login(&mut admission, 3, 1, at(1)), AdmissionVerdict::Refused(Status::Penalised));
+    assert_eq!(login(&mut admission, 4, 2, at(1)), AdmissionVerdict::Welcome(None));
+    assert_eq!(login(&mut admission, 5, 1, at(14)), AdmissionVerdict::Refused(Status::Penalised));
+    assert_eq!(login(&mut admission, 6, 1, at(15)), AdmissionVerdict::Welcome(None));
 }
 
 #[test]

@@ -23,7 +23,7 @@ pub const MEMBERS_MAX: usize = 64;
 
 /// One call on storage. Members and directories are named by their numbers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Step {
+pub enum CommitStep {
     /// Give the staged file its length, mode and time.
     Finish(usize),
     /// Wait until its bytes and those attributes are on stable storage.
@@ -124,16 +124,16 @@ impl Commit {
     }
 
     /// What has to be done now; none when everything is done, or failed.
-    pub fn next(&self) -> Option<Step> {
+    pub fn next(&self) -> Option<CommitStep> {
         let sync = self.next_sync();
         // The deliberate mistake puts off the sync of what has no name yet.
         let (before, behind) = if self.bugs.has(Bug::NameBeforeSync) { (None, sync) } else { (sync, None) };
         self.member(self.first.finish)
-            .map(Step::Finish)
+            .map(CommitStep::Finish)
             .or(before)
-            .or_else(|| self.member(self.first.name).map(Step::Name))
+            .or_else(|| self.member(self.first.name).map(CommitStep::Name))
             .or(behind)
-            .or_else(|| self.next_directory().map(Step::SyncDirectory))
+            .or_else(|| self.next_directory().map(CommitStep::SyncDirectory))
     }
 
     /// The number, where there is such a member.
@@ -141,9 +141,9 @@ impl Commit {
         (number < self.files.len()).then_some(number)
     }
 
-    fn next_sync(&self) -> Option<Step> {
+    fn next_sync(&self) -> Option<CommitStep> {
         let member = self.member(self.first.sync)?;
-        Some(if self.at_once { Step::SyncSystem } else { Step::SyncFile(member) })
+        Some(if self.at_once { CommitStep::SyncSystem } else { CommitStep::SyncFile(member) })
     }
 
     fn next_directory(&self) -> Option<usize> {
@@ -156,16 +156,16 @@ impl Commit {
     }
 
     /// The step that was next is done.
-    pub fn on_done(&mut self, step: Step) -> Result<(), OutOfOrder> {
+    pub fn on_done(&mut self, step: CommitStep) -> Result<(), OutOfOrder> {
         if self.next() != Some(step) {
             return Err(OutOfOrder);
         }
         match step {
-            Step::Finish(member) => self.mark(member, |file| file.finished = true),
-            Step::SyncFile(member) => self.mark(member, |file| file.synced = true),
-            Step::SyncSystem => self.files.iter_mut().for_each(|file| file.synced = true),
-            Step::Name(member) => self.mark(member, |file| file.named = true),
-            Step::SyncDirectory(number) => {
+            CommitStep::Finish(member) => self.mark(member, |file| file.finished = true),
+            CommitStep::SyncFile(member) => self.mark(member, |file| file.synced = true),
+            CommitStep::SyncSystem => self.files.iter_mut().for_each(|file| file.synced = true),
+            CommitStep::Name(member) => self.mark(member, |file| file.named = true),
+            CommitStep::SyncDirectory(number) => {
                 if let Some(synced) = self.directories.get_mut(number) {
                     *synced = true;
                 }
@@ -182,8 +182,8 @@ impl Commit {
     }
 
     /// The step that was next failed: nothing follows for whom it was about, whatever the call would say if it were made again.
-    pub fn on_failed(&mut self, step: Step) {
-        let sync = matches!(step, Step::SyncFile(_) | Step::SyncSystem);
+    pub fn on_failed(&mut self, step: CommitStep) {
+        let sync = matches!(step, CommitStep::SyncFile(_) | CommitStep::SyncSystem);
         let again = sync && self.bugs.has(Bug::SyncAgain);
         let ignored = sync && self.bugs.has(Bug::ErrorIgnored) && self.on_done(step).is_ok();
         if again || ignored {
@@ -191,9 +191,9 @@ impl Commit {
         }
         for (number, file) in self.files.iter_mut().enumerate() {
             file.failed |= match step {
-                Step::Finish(member) | Step::SyncFile(member) | Step::Name(member) => member == number,
-                Step::SyncSystem => file.asked.durable,
-                Step::SyncDirectory(directory) => file.asked.durable && file.asked.directories.contains(&directory),
+                CommitStep::Finish(member) | CommitStep::SyncFile(member) | CommitStep::Name(member) => member == number,
+                CommitStep::SyncSystem => file.asked.durable,
+                CommitStep::SyncDirectory(directory) => file.asked.durable && file.asked.directories.contains(&directory),
             };
         }
         self.first.follow(&self.files);
@@ -221,7 +221,7 @@ impl Commit {
     }
 
     /// Carries the plan out by `call`, and says what became of each member.
-    pub fn run(mut self, mut call: impl FnMut(Step) -> Result<(), Error>) -> Vec<Result<Safety, Error>> {
+    pub fn run(mut self, mut call: impl FnMut(CommitStep) -> Result<(), Error>) -> Vec<Result<Safety, Error>> {
         let mut errors: Vec<Option<Error>> = vec![None; self.files.len()];
         while let Some(step) = self.next() {
             let done = call(step);
@@ -252,7 +252,7 @@ fn broken(what: &str) -> Error {
 mod tests {
     use super::*;
 
-    fn steps(mut plan: Commit) -> Vec<Step> {
+    fn steps(mut plan: Commit) -> Vec<CommitStep> {
         let mut steps = Vec::new();
         while let Some(step) = plan.next() {
             plan.on_done(step).unwrap();
@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn a_durable_commit_syncs_the_file_before_its_name_and_the_directory_behind_it() {
-        use Step::{Finish, Name, SyncDirectory, SyncFile};
+        use CommitStep::{Finish, Name, SyncDirectory, SyncFile};
         let single = |durable| steps(Commit::single(durable, Bugs::default()));
         assert_eq!(single(true), [Finish(0), SyncFile(0), Name(0), SyncDirectory(0)]);
         assert_eq!(single(false), [Finish(0), Name(0)]);
@@ -277,7 +277,7 @@ mod tests {
 
     #[test]
     fn a_group_shares_the_sync_of_each_directory_and_where_it_is_worth_it_that_of_the_files() {
-        use Step::{Finish, Name, SyncDirectory, SyncFile, SyncSystem};
+        use CommitStep::{Finish, Name, SyncDirectory, SyncFile, SyncSystem};
         let group = |at_once| steps(Commit::group(four(), at_once, Bugs::default()));
         let (finish, name) = ([0, 1, 2, 3].map(Finish), [0, 1, 2, 3].map(Name));
         let directories = [SyncDirectory(0), SyncDirectory(1)];
@@ -293,7 +293,7 @@ mod tests {
         while let Some(step) = plan.next() {
             let durable = |member: &usize| told(&plan)[*member] == Some(Safety::Durable);
             match step {
-                Step::SyncDirectory(1) => assert_eq!([0, 1, 3].map(|member| durable(&member)), [true, false, true]),
+                CommitStep::SyncDirectory(1) => assert_eq!([0, 1, 3].map(|member| durable(&member)), [true, false, true]),
                 _ => assert!(![0, 1, 3].iter().any(durable), "before {step:?}"),
             }
             plan.on_done(step).unwrap();
@@ -316,13 +316,13 @@ mod tests {
                     plan.on_done(step).unwrap();
                 }
                 let lost: &[usize] = match failing {
-                    Step::Finish(member) | Step::SyncFile(member) | Step::Name(member) => &[*member],
-                    Step::SyncSystem | Step::SyncDirectory(0) => &[0, 1, 3],
-                    Step::SyncDirectory(_) => &[1],
+                    CommitStep::Finish(member) | CommitStep::SyncFile(member) | CommitStep::Name(member) => &[*member],
+                    CommitStep::SyncSystem | CommitStep::SyncDirectory(0) => &[0, 1, 3],
+                    CommitStep::SyncDirectory(_) => &[1],
                 };
                 for member in 0..4 {
                     assert_eq!(plan.safety(member).is_none(), lost.contains(&member), "{failing:?} and {member}");
-                    let behind = matches!(failing, Step::SyncDirectory(_));
+                    let behind = matches!(failing, CommitStep::SyncDirectory(_));
                     assert_eq!(plan.has_name(member), behind || !lost.contains(&member), "{failing:?}, {member}");
                 }
             }
@@ -332,8 +332,8 @@ mod tests {
     #[test]
     fn no_step_can_be_done_out_of_its_turn() {
         let mut plan = Commit::single(true, Bugs::default());
-        plan.on_done(Step::Finish(0)).unwrap();
-        for step in [Step::Finish(0), Step::Name(0), Step::SyncDirectory(0), Step::SyncSystem, Step::SyncFile(1)] {
+        plan.on_done(CommitStep::Finish(0)).unwrap();
+        for step in [CommitStep::Finish(0), CommitStep::Name(0), CommitStep::SyncDirectory(0), CommitStep::SyncSystem, CommitStep::SyncFile(1)] {
             assert_eq!(plan.on_done(step), Err(OutOfOrder));
         }
         assert!(!plan.has_name(0));
@@ -343,8 +343,8 @@ mod tests {
     fn who_carries_it_out_hears_the_first_error_of_each() {
         let plan = Commit::group(four(), false, Bugs::default());
         let outcomes = plan.run(|step| match step {
-            Step::SyncFile(1) => Err(Error::new(ErrorKind::NoSpace, "full")),
-            Step::SyncDirectory(_) => Err(Error::new(ErrorKind::Storage, "broken")),
+            CommitStep::SyncFile(1) => Err(Error::new(ErrorKind::NoSpace, "full")),
+            CommitStep::SyncDirectory(_) => Err(Error::new(ErrorKind::Storage, "broken")),
             _ => Ok(()),
         });
         let told: Vec<_> = outcomes.iter().map(|told| told.as_ref().map_err(|error| error.kind)).collect();

@@ -15,13 +15,13 @@ const GRANTS_MAX: usize = 16;
 
 /// One grant, and what is left of it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-struct Open {
+struct OpenGrant {
     grant: ChannelGrant,
     until: Instant,
     used: BTreeSet<ChannelId>,
 }
 
-impl Open {
+impl OpenGrant {
     fn new(grant: ChannelGrant, now: Instant) -> Self {
         let until = now.after(Duration::from_millis(grant.life_ms.into()));
         Self { grant, until, used: BTreeSet::new() }
@@ -45,7 +45,7 @@ impl Open {
 /// See the module.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Grants {
-    open: Vec<Open>,
+    open: Vec<OpenGrant>,
     /// Channels that the session was granted when it was opened.
     channels: u16,
     /// Numbers are never used again.
@@ -56,7 +56,7 @@ impl Grants {
     /// The grant of ACCEPT. Channel 1 has proved itself by the handshake.
     pub(super) fn new(grant: ChannelGrant, now: Instant) -> Self {
         let (channels, next) = (grant.count, grant.first.saturating_add(grant.count));
-        let mut first = Open::new(grant, now);
+        let mut first = OpenGrant::new(grant, now);
         first.used.insert(ChannelId(1));
         Self { open: Vec::from([first]), channels, next }
     }
@@ -112,7 +112,7 @@ impl Grants {
         bugs: Bugs,
     ) -> Option<ChannelGrant> {
         self.forget(now, bugs);
-        let unused: usize = self.open.iter().map(Open::unused).sum();
+        let unused: usize = self.open.iter().map(OpenGrant::unused).sum();
         // A loss that the client noticed may not be known here yet: twice the granted number bounds it all the same.
         let left = (2 * u64::from(self.channels)).saturating_sub(up.saturating_add(unused as u64));
         let count = count.min(self.channels).min(u16::try_from(left).unwrap_or(u16::MAX));
@@ -123,7 +123,7 @@ impl Grants {
         }
         self.next = next;
         let grant = ChannelGrant { first, count, secret, life_ms };
-        self.open.push(Open::new(grant.clone(), now));
+        self.open.push(OpenGrant::new(grant.clone(), now));
         Some(grant)
     }
 

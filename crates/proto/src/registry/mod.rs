@@ -22,7 +22,7 @@ use grants::Grants;
 
 /// One session.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-struct Member<P> {
+struct SessionEntry<P> {
     principal: P,
     /// The answer to OPEN is out.
     begun: bool,
@@ -34,7 +34,7 @@ struct Member<P> {
 /// See the module.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Registry<P> {
-    members: BTreeMap<SessionId, Member<P>>,
+    members: BTreeMap<SessionId, SessionEntry<P>>,
     bugs: Bugs,
 }
 
@@ -66,7 +66,7 @@ impl<P> Registry<P> {
             return Err(Error::new(ErrorKind::Resources, "the session id is taken; try again"));
         }
         let grants = Grants::new(grant, now);
-        self.members.insert(id, Member { principal, begun: false, grants, coming: BTreeSet::new() });
+        self.members.insert(id, SessionEntry { principal, begun: false, grants, coming: BTreeSet::new() });
         Ok(())
     }
 
@@ -130,7 +130,7 @@ impl<P> Registry<P> {
 
     /// What some logged in with was taken away: their sessions are over, and named, so that whoever serves them is told.
     pub fn revoke(&mut self, ends: impl Fn(&P) -> bool) -> Vec<SessionId> {
-        let missed = |member: &Member<P>| !member.begun && self.bugs.has(Bug::RevocationMissesOpening);
+        let missed = |member: &SessionEntry<P>| !member.begun && self.bugs.has(Bug::RevocationMissesOpening);
         let ended = self.members.iter().filter(|(_, member)| ends(&member.principal) && !missed(member));
         let ended: Vec<SessionId> = ended.map(|(id, _)| *id).collect();
         for id in &ended {

@@ -6,10 +6,10 @@
 //! came before is a repetition: what it asks for is done once.
 
 use super::group::Half;
-use super::operation::{Operation, Pending, State};
+use super::operation::{Operation, Pending, HalfState};
 use super::output::{Output, Payload};
 use super::request::OPERATIONS_UNHEARD;
-use super::{Bug, Committed, Fault, Role, Session, Verdict};
+use super::{Bug, Committed, Fault, Role, Session, HeadVerdict};
 use crate::base::{ChannelId, Error, ErrorKind, Instant, OperationId};
 use crate::channel::life::Receiving;
 use crate::limits;
@@ -45,7 +45,7 @@ impl Session {
         Ok(id)
     }
 
-    pub(super) fn judge_calls(&self, head: &Head) -> Result<Verdict, Fault> {
+    pub(super) fn judge_calls(&self, head: &Head) -> Result<HeadVerdict, Fault> {
         if head.length == 0 {
             return Err(Fault::Wire(WireError::Truncated));
         }
@@ -53,17 +53,17 @@ impl Session {
             return Err(Fault::TooLong);
         }
         let id = head.operation;
-        let take = Ok(Verdict::Calls { operation: id, length: head.length });
+        let take = Ok(HeadVerdict::Calls { operation: id, length: head.length });
         if head.flags.has(Flags::REQUEST) {
             self.from(Role::Client, Event::Path)?;
             if !self.coordinates(id) {
                 return Err(Fault::Operation);
             }
             if self.owes_many_marks() {
-                return Ok(Verdict::Park);
+                return Ok(HeadVerdict::Park);
             }
             let repeated = id.0 <= self.highest && !self.skipped.contains(&id);
-            return if repeated && !self.bugs.has(Bug::CallTwice) { Ok(Verdict::Skip) } else { take };
+            return if repeated && !self.bugs.has(Bug::CallTwice) { Ok(HeadVerdict::Skip) } else { take };
         }
         self.from(Role::Server, Event::Path)?;
         self.check_opened(id)?;
@@ -74,7 +74,7 @@ impl Session {
                 Err(Fault::Operation)
             }
             Some(operation) if !operation.is_settled() => take,
-            _ => Ok(Verdict::Skip),
+            _ => Ok(HeadVerdict::Skip),
         }
     }
 
@@ -124,7 +124,7 @@ impl Session {
     pub fn on_answered(&mut self, id: OperationId, result: Result<u32, Error>) {
         let most = self.calls_bytes_max();
         let Some(operation) = self.operations.get_mut(&id) else { return };
-        let State::Receiving { life: Receiving::Staging, .. } = operation.state else { return };
+        let HalfState::Receiving { life: Receiving::Staging, .. } = operation.state else { return };
         let Some(calls) = &mut operation.calls else { return };
         let outcome = result.map(|bytes| {
             calls.bytes = bytes;

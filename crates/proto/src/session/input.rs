@@ -1,11 +1,11 @@
 //! Records that arrive: what a head announces, and what control messages change.
 
 use super::group::{PipelineMessage, Part};
-use super::operation::{Pending, State};
+use super::operation::{Pending, HalfState};
 use super::output::{Output, SessionEvent};
 use super::receiver::BlockDecision;
 use super::request::OPERATIONS_UNHEARD;
-use super::{Bug, Committed, Fault, ContentDigest, Role, Session, Verdict};
+use super::{Bug, Committed, Fault, ContentDigest, Role, Session, HeadVerdict};
 use crate::base::{ChannelId, Error, ErrorKind, Extent, Instant, OperationId};
 use crate::channel::Life;
 use crate::channel::life::{Receiving, Sending};
@@ -17,7 +17,7 @@ use core::cmp::Ordering;
 impl Session {
     /// A head arrived on `channel` and its tag (or, at other levels, the tag to come) vouches for it. Nothing changes but
     /// for `Park`, after which the same head is judged again.
-    pub fn on_head(&mut self, channel: ChannelId, head: &Head, now: Instant) -> Result<Verdict, Fault> {
+    pub fn on_head(&mut self, channel: ChannelId, head: &Head, now: Instant) -> Result<HeadVerdict, Fault> {
         let state = self.channels.get_mut(&channel).ok_or(Fault::Channel)?;
         if !matches!(state.life, Life::Up | Life::Ending) {
             return Err(Fault::Channel);
@@ -32,16 +32,16 @@ impl Session {
         let verdict = self.judge(head)?;
         let state = self.channels.get_mut(&channel).ok_or(Fault::Channel)?;
         match verdict {
-            Verdict::Park => state.parked = true,
+            HeadVerdict::Park => state.parked = true,
             _ => state.open = Some(*head),
         }
         Ok(verdict)
     }
 
-    fn judge(&mut self, head: &Head) -> Result<Verdict, Fault> {
+    fn judge(&mut self, head: &Head) -> Result<HeadVerdict, Fault> {
         let Some(event) = Event::from_code(head.event) else {
             if head.event >= Event::SKIPPABLE_FROM && head.length as usize <= limits::CONTROL_BYTES_MAX {
-                return Ok(Verdict::Skip);
+                return Ok(HeadVerdict::Skip);
             }
             return Err(Fault::UnknownEvent(head.event));
         };
@@ -65,9 +65,9 @@ impl Session {
         }
         if head.flags.has(Flags::REQUEST) && self.owes_many_marks() {
             // A peer that asks and takes no answers would have us remember the end of every operation.
-            return Ok(Verdict::Park);
+            return Ok(HeadVerdict::Park);
         }
-        Ok(Verdict::Control)
+        Ok(HeadVerdict::Control)
     }
 
     /// The operation was opened, as far as this pipeline can know.
@@ -77,20 +77,20 @@ impl Session {
         if operation.0 == 0 || unknown { Err(Fault::Operation) } else { Ok(()) }
     }
 
-    fn judge_block(&mut self, event: Event, head: &Head) -> Result<Verdict, Fault> {
+    fn judge_block(&mut self, event: Event, head: &Head) -> Result<HeadVerdict, Fault> {
         if head.length > limits::BLOCK_BYTES_MAX || Extent::new(head.offset, head.length.into()).is_err() {
             return Err(Fault::TooLong);
         }
         self.check_opened(head.operation)?;
         let Some(operation) = self.operations.get_mut(&head.operation) else {
             // Over long ago: a late repetition. A member that has not heard of the operation gave no credit for it.
-            return Ok(Verdict::Skip);
+            return Ok(HeadVerdict::Skip);
         };
         if operation.calls.is_some() {
             return Err(Fault::WrongSide(event.name()));
         }
         let (level, upload, round) = (operation.level, operation.upload, operation.round);
-        let State::Receiving { life, receiver, .. } = &mut operation.state else {
+        let HalfState::Receiving { life, receiver, .. } = &mut operation.state else {
             return Err(Fault::WrongSide(event.name()));
         };
         if matches!(event, Event::Upload | Event::Download) && (event == Event::Upload) != upload {
@@ -99,24 +99,24 @@ impl Session {
         match (*life, receiver) {
             // GRANT precedes the first blocks on their channel.
             (Receiving::Asked, _) => Err(Fault::Operation),
-            (Receiving::Staging, _) => Ok(Verdict::Park),
-            (Receiving::Verifying | Receiving::Committing | Receiving::Settled, _) | (_, None) => Ok(Verdict::Skip),
+            (Receiving::Staging, _) => Ok(HeadVerdict::Park),
+            (Receiving::Verifying | Receiving::Committing | Receiving::Settled, _) | (_, None) => Ok(HeadVerdict::Skip),
             (Receiving::Moving, Some(receiver)) => {
                 if head.level < level && !self.bugs.has(Bug::LevelOnlyTold) {
                     return Err(Fault::Level(head.level));
                 }
                 match head.flags.round().cmp(&round) {
                     // Sent before some of it was asked for again: void.
-                    Ordering::Less => return Ok(Verdict::Skip),
+                    Ordering::Less => return Ok(HeadVerdict::Skip),
                     Ordering::Equal => {}
                     Ordering::Greater => return Err(Fault::Again),
                 }
                 // Whether CONM may continue is judged when the block has arrived: this may be asked twice.
                 Ok(match receiver.judge(head.offset, head.length)? {
                     BlockDecision::Take => {
-                        Verdict::Block { operation: head.operation, offset: head.offset, length: head.length }
+                        HeadVerdict::Block { operation: head.operation, offset: head.offset, length: head.length }
                     }
-                    BlockDecision::Duplicate => Verdict::Skip,
+                    BlockDecision::Duplicate => HeadVerdict::Skip,
                 })
             }
         }
@@ -144,7 +144,7 @@ impl Session {
         let Some(operation) = self.operations.get_mut(&head.operation) else { return Ok(false) };
         let round = operation.round;
         match &mut operation.state {
-            State::Receiving { life: Receiving::Moving, receiver: Some(receiver), .. }
+            HalfState::Receiving { life: Receiving::Moving, receiver: Some(receiver), .. }
                 if head.flags.round() == round =>
             {
                 Ok(receiver.on_arrived(head.offset, head.length)?)
@@ -274,13 +274,13 @@ impl Session {
             return Err(Fault::WrongSide(event.name()));
         }
         match (&operation.state, control) {
-            (State::Sending { .. }, Control::Ack(ack)) => self.on_ack(id, &ack, now),
-            (State::Sending { .. }, Control::Credit(edge)) => {
+            (HalfState::Sending { .. }, Control::Ack(ack)) => self.on_ack(id, &ack, now),
+            (HalfState::Sending { .. }, Control::Credit(edge)) => {
                 self.on_credit(id, edge);
                 Ok(())
             }
-            (State::Sending { .. }, Control::Again { round, ranges }) => self.on_again(id, round, ranges),
-            (State::Sending { .. }, Control::Committed { length, safety, version, root }) => {
+            (HalfState::Sending { .. }, Control::Again { round, ranges }) => self.on_again(id, round, ranges),
+            (HalfState::Sending { .. }, Control::Committed { length, safety, version, root }) => {
                 let reread = operation.grant.as_ref().is_some_and(|grant| grant.reread);
                 let outcome = operation.judge_committed(Committed { length, safety, version, root, reread })?;
                 self.settle(id, outcome);
@@ -291,20 +291,20 @@ impl Session {
                 self.from(Role::Server, event)?;
                 self.on_grant(id, grant)
             }
-            (State::Sending { .. }, Control::Exception(error)) => {
+            (HalfState::Sending { .. }, Control::Exception(error)) => {
                 self.settle(id, Err(error));
                 self.answered(channel, id);
                 Ok(())
             }
-            (State::Receiving { .. }, Control::Exception(error)) => {
+            (HalfState::Receiving { .. }, Control::Exception(error)) => {
                 self.abandon(id, error);
                 Ok(())
             }
-            (State::Receiving { .. }, Control::Cancel) => {
+            (HalfState::Receiving { .. }, Control::Cancel) => {
                 self.abandon(id, Error::new(ErrorKind::Cancelled, "cancelled by the sender"));
                 Ok(())
             }
-            (State::Receiving { .. }, Control::Finish(finish)) => self.on_finish(id, finish),
+            (HalfState::Receiving { .. }, Control::Finish(finish)) => self.on_finish(id, finish),
             _ => Err(Fault::WrongSide(event.name())),
         }
     }
@@ -372,7 +372,7 @@ impl Session {
 
     fn on_credit(&mut self, id: OperationId, edge: u64) {
         let Some(operation) = self.operations.get_mut(&id) else { return };
-        let State::Sending { sender, everywhere, credited, .. } = &mut operation.state else { return };
+        let HalfState::Sending { sender, everywhere, credited, .. } = &mut operation.state else { return };
         match sender {
             Some(sender) => {
                 sender.on_edge(edge);
@@ -386,7 +386,7 @@ impl Session {
     fn on_finish(&mut self, id: OperationId, Finish { length, round, root, subtrees }: Finish) -> Result<(), Fault> {
         let Some(operation) = self.operations.get_mut(&id) else { return Ok(()) };
         let known = operation.grant.as_ref().and_then(|grant| grant.length);
-        let State::Receiving { life, receiver, finish, .. } = &mut operation.state else { return Ok(()) };
+        let HalfState::Receiving { life, receiver, finish, .. } = &mut operation.state else { return Ok(()) };
         let late = matches!(life, Receiving::Verifying | Receiving::Committing | Receiving::Settled);
         if late || round < operation.round || *finish == Some(length) {
             if operation.is_settled() {
@@ -464,7 +464,7 @@ impl Session {
     pub(super) fn after_sending(&mut self, id: OperationId) {
         let end_of_range_early = self.bugs.has(Bug::EndOfRangeIsEnd);
         let Some(operation) = self.operations.get_mut(&id) else { return };
-        let State::Sending { life, sender: Some(sender), given_up: None, .. } = &mut operation.state else { return };
+        let HalfState::Sending { life, sender: Some(sender), given_up: None, .. } = &mut operation.state else { return };
         // Acknowledged, not only sent: until then bytes may still leave the source, and a source that changes under them
         // must be noticed before FINISH lets the receiver commit (rule D18).
         let done = if end_of_range_early { sender.all_sent() } else { sender.all_acknowledged() };

@@ -1,7 +1,7 @@
 //! Channels that break or stall, fences, the end of the session, time, and the other pipelines.
 
 use super::group::{PipelineMessage, Part};
-use super::operation::{Operation, Pending, State};
+use super::operation::{Operation, Pending, HalfState};
 use super::output::{Output, SessionEvent};
 use super::receiver::Receiver;
 use super::sender::Sender;
@@ -167,12 +167,12 @@ impl Session {
         }
         match &mut operation.state {
             // FINISH, or a batch, may have arrived, and what this end wished since then may not: nobody here knows.
-            State::Sending { life, given_up, .. } if calls || *life == Sending::Finishing => {
+            HalfState::Sending { life, given_up, .. } if calls || *life == Sending::Finishing => {
                 *given_up = None;
                 self.settle(id, Err(why.clone()));
             }
-            State::Sending { .. } => self.settle(id, Err(why.clone())),
-            State::Receiving { life, abandoned, .. } => match life {
+            HalfState::Sending { .. } => self.settle(id, Err(why.clone())),
+            HalfState::Receiving { life, abandoned, .. } => match life {
                 // Runs to its end: the name appears whole or not at all. The application hears then.
                 Receiving::Committing => {}
                 Receiving::Staging if operation.calls.is_none() => *abandoned = Some(why.clone()),
@@ -272,7 +272,7 @@ impl Session {
                     self.outputs.push_back(Output::Hash { operation, length: None, range, kept, doubt, level });
                 }
                 match &mut member.state {
-                    State::Sending { life, sender, everywhere, .. } => {
+                    HalfState::Sending { life, sender, everywhere, .. } => {
                         *life = Sending::Moving;
                         *everywhere = true;
                         // The receiving member says how far by CREDIT, and may have done so already.
@@ -280,7 +280,7 @@ impl Session {
                         let fresh = Sender::new(range.offset(), Some(range.end()), block, edge, bugs);
                         *sender = Some(fresh.within(window).keeping(kept));
                     }
-                    State::Receiving { life, receiver, .. } => {
+                    HalfState::Receiving { life, receiver, .. } => {
                         *life = Receiving::Moving;
                         let fresh = Receiver::new(range.offset(), Some(range.end()), block, window, bugs);
                         *receiver = Some(fresh.keeping(kept));

@@ -119,7 +119,7 @@ impl SessionLimits {
 /// What a head announces.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[allow(missing_docs, reason = "the variant's line names its fields")]
-pub enum Verdict {
+pub enum HeadVerdict {
     /// A control payload of `head.length` bytes: hand it to `on_control`.
     Control,
     /// A block: write it to the operation's stage at `offset`, then `on_block`, and `on_written` when it is.

@@ -76,7 +76,7 @@ pub struct Committed {
 
 /// The half that a pipeline has.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(super) enum State {
+pub(super) enum HalfState {
     Sending {
         life: Sending,
         sender: Option<Sender>,
@@ -104,7 +104,7 @@ pub(super) enum State {
 pub struct Operation {
     pub(super) id: OperationId,
     pub(super) upload: bool,
-    pub(super) state: State,
+    pub(super) state: HalfState,
     pub(super) part: Part,
     /// It is one of calls, and moves no block.
     pub(super) calls: Option<Calls>,
@@ -153,7 +153,7 @@ pub struct Operation {
 impl Operation {
     pub(super) fn new(id: OperationId, upload: bool, half: Half, opening: ChannelId) -> Self {
         let state = match half {
-            Half::Sending => State::Sending {
+            Half::Sending => HalfState::Sending {
                 life: if upload { Sending::Asked } else { Sending::Opening },
                 sender: None,
                 everywhere: upload,
@@ -161,7 +161,7 @@ impl Operation {
                 finished: false,
                 credited: 0,
             },
-            Half::Receiving => State::Receiving {
+            Half::Receiving => HalfState::Receiving {
                 life: if upload { Receiving::Staging } else { Receiving::Asked },
                 receiver: None,
                 finish: None,
@@ -208,8 +208,8 @@ impl Operation {
     /// Whether the outcome is known at this end.
     pub fn is_settled(&self) -> bool {
         match &self.state {
-            State::Sending { life, .. } => *life == Sending::Settled,
-            State::Receiving { life, .. } => *life == Receiving::Settled,
+            HalfState::Sending { life, .. } => *life == Sending::Settled,
+            HalfState::Receiving { life, .. } => *life == Receiving::Settled,
         }
     }
 
@@ -230,34 +230,34 @@ impl Operation {
 
     /// Whether this end sends the bytes.
     pub fn is_sending(&self) -> bool {
-        matches!(self.state, State::Sending { .. })
+        matches!(self.state, HalfState::Sending { .. })
     }
 
     pub(super) fn sender(&mut self) -> Option<&mut Sender> {
         match &mut self.state {
-            State::Sending { sender, .. } => sender.as_mut(),
-            State::Receiving { .. } => None,
+            HalfState::Sending { sender, .. } => sender.as_mut(),
+            HalfState::Receiving { .. } => None,
         }
     }
 
     /// Bytes of what is sent, once they are known: what FINISH says.
     pub(super) fn length(&self) -> Option<u64> {
-        let State::Sending { sender, .. } = &self.state else { return None };
+        let HalfState::Sending { sender, .. } = &self.state else { return None };
         let granted = self.grant.as_ref().and_then(|grant| grant.length);
         granted.or_else(|| sender.as_ref().and_then(Sender::end))
     }
 
     pub(super) fn receiver(&mut self) -> Option<&mut Receiver> {
         match &mut self.state {
-            State::Receiving { receiver, .. } => receiver.as_mut(),
-            State::Sending { .. } => None,
+            HalfState::Receiving { receiver, .. } => receiver.as_mut(),
+            HalfState::Sending { .. } => None,
         }
     }
 
     /// Whether its blocks may go on `channel`: before the first CREDIT behind the GRANT, on its channel.
     pub(super) fn may_carry(&self, channel: ChannelId) -> bool {
         let first = channel == self.opening && !self.owes.has(Pending::GRANT);
-        let State::Sending { life, sender: Some(_), everywhere, given_up: None, .. } = &self.state else {
+        let HalfState::Sending { life, sender: Some(_), everywhere, given_up: None, .. } = &self.state else {
             return false;
         };
         let moving = matches!(life, Sending::Moving | Sending::Checking | Sending::Finishing);
@@ -272,7 +272,7 @@ impl Operation {
     /// When a block may be repeated, where `others` says that a channel other than its own is free.
     pub(super) fn repeat_at(&self, others: impl Fn(ChannelId) -> bool) -> Option<Instant> {
         match &self.state {
-            State::Sending {
+            HalfState::Sending {
                 life: Sending::Moving | Sending::Checking | Sending::Finishing,
                 sender: Some(sender),
                 everywhere: true,
@@ -295,20 +295,20 @@ impl Operation {
     /// Whether a block has waited for its acknowledgement for too long, and may go on `channel` as well.
     pub(super) fn repeats_on(&self, channel: ChannelId, now: Instant) -> bool {
         match &self.state {
-            State::Sending { sender: Some(sender), .. } => self.may_carry(channel) && sender.repeats_on(channel, now),
+            HalfState::Sending { sender: Some(sender), .. } => self.may_carry(channel) && sender.repeats_on(channel, now),
             _ => false,
         }
     }
 
     /// The channel on which its blocks go, where that is one.
     pub(super) fn only_on(&self) -> Option<ChannelId> {
-        matches!(self.state, State::Sending { everywhere: false, .. }).then_some(self.opening)
+        matches!(self.state, HalfState::Sending { everywhere: false, .. }).then_some(self.opening)
     }
 
     /// Whether some channel could carry a block now.
     pub(super) fn has_work(&self) -> bool {
         match &self.state {
-            State::Sending { life, sender: Some(sender), given_up: None, everywhere, .. } => {
+            HalfState::Sending { life, sender: Some(sender), given_up: None, everywhere, .. } => {
                 let moving = matches!(life, Sending::Moving | Sending::Checking | Sending::Finishing);
                 moving && (*everywhere || !self.owes.has(Pending::GRANT)) && sender.has_work()
             }
@@ -319,8 +319,8 @@ impl Operation {
     /// When what was told is told again since nothing came of it (P-48); none while the other end has nothing to answer.
     pub(super) fn doubt_at(&self) -> Option<Instant> {
         let waits = match &self.state {
-            State::Sending { .. } => true,
-            State::Receiving { life, .. } => !matches!(life, Receiving::Verifying | Receiving::Committing),
+            HalfState::Sending { .. } => true,
+            HalfState::Receiving { life, .. } => !matches!(life, Receiving::Verifying | Receiving::Committing),
         };
         if waits && !self.owes.any() && self.unheard().any() { self.silence.over_at() } else { None }
     }
@@ -328,7 +328,7 @@ impl Operation {
     /// What the other end may not have heard, as long as it does not answer.
     fn unheard(&self) -> Pending {
         let mut told = self.sent;
-        if matches!(self.state, State::Sending { everywhere: true, .. }) {
+        if matches!(self.state, HalfState::Sending { everywhere: true, .. }) {
             // The receiver's CREDIT answered it.
             told.remove(Pending::GRANT);
         }
@@ -346,7 +346,7 @@ impl Operation {
         self.owes.remove(owed);
         self.sent.add(owed);
         self.silence.on_word(now);
-        if let State::Sending { finished, .. } = &mut self.state {
+        if let HalfState::Sending { finished, .. } = &mut self.state {
             *finished |= owed == Pending::FINISH;
         }
     }
@@ -378,8 +378,8 @@ impl Operation {
             (grant.ranges, grant.kept, grant.version) = (Vec::new(), Vec::new(), Vec::new());
         }
         match &mut self.state {
-            State::Sending { sender, .. } => *sender = None,
-            State::Receiving { receiver, .. } => *receiver = None,
+            HalfState::Sending { sender, .. } => *sender = None,
+            HalfState::Receiving { receiver, .. } => *receiver = None,
         }
         if let Some(Err(error)) = &mut self.outcome {
             error.shorten();

@@ -3,7 +3,7 @@
 //!
 //! What is marked follows from the operations, so two sets with the same operations are equal whatever is marked.
 
-use super::operation::{Operation, State};
+use super::operation::{Operation, HalfState};
 use crate::base::{ChannelId, Instant, OperationId};
 use crate::channel::life::Receiving;
 use alloc::boxed::Box;
@@ -14,7 +14,7 @@ use core::hash::{Hash, Hasher};
 
 /// What may be asked of an operation, so that the others need not be.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Mark {
+pub(super) struct OperationFlags {
     /// Its outcome is not known yet.
     pub(super) live: bool,
     /// It owes a message.
@@ -29,10 +29,10 @@ pub(super) struct Mark {
     pub(super) due: Option<Instant>,
 }
 
-impl Mark {
+impl OperationFlags {
     fn of(operation: &Operation) -> Self {
         let ack_at = match &operation.state {
-            State::Receiving { life: Receiving::Moving, receiver: Some(receiver), .. } if !operation.owes_ack() => {
+            HalfState::Receiving { life: Receiving::Moving, receiver: Some(receiver), .. } if !operation.owes_ack() => {
                 receiver.ack_at()
             }
             _ => None,
@@ -59,7 +59,7 @@ pub(super) struct Operations {
     /// In boxes: what is put in or taken out moves its neighbours.
     all: BTreeMap<OperationId, Box<Operation>>,
     /// Of each operation, ascending, as it was when it was last marked.
-    marks: Vec<(OperationId, Mark)>,
+    marks: Vec<(OperationId, OperationFlags)>,
     /// What may have changed since.
     changed: Vec<OperationId>,
     /// All of them may have.
@@ -115,15 +115,15 @@ impl Operations {
     pub(super) fn mark(&mut self) {
         if self.all_changed {
             self.marks.clear();
-            self.marks.extend(self.all.iter().map(|(id, operation)| (*id, Mark::of(operation))));
+            self.marks.extend(self.all.iter().map(|(id, operation)| (*id, OperationFlags::of(operation))));
             self.all_changed = false;
             self.changed.clear();
         }
         for id in self.changed.drain(..) {
             let place = self.marks.binary_search_by_key(&id, |(id, _)| *id);
             match (place, self.all.get(&id)) {
-                (Ok(at), Some(operation)) => self.marks[at].1 = Mark::of(operation),
-                (Err(at), Some(operation)) => self.marks.insert(at, (id, Mark::of(operation))),
+                (Ok(at), Some(operation)) => self.marks[at].1 = OperationFlags::of(operation),
+                (Err(at), Some(operation)) => self.marks.insert(at, (id, OperationFlags::of(operation))),
                 (Ok(at), None) => drop(self.marks.remove(at)),
                 (Err(_), None) => {}
             }
@@ -131,10 +131,10 @@ impl Operations {
     }
 
     /// Each operation and its mark, ascending.
-    pub(super) fn marks(&self) -> impl Iterator<Item = (OperationId, Mark)> {
+    pub(super) fn marks(&self) -> impl Iterator<Item = (OperationId, OperationFlags)> {
         let current = self.changed.is_empty() && !self.all_changed;
-        let marks: &[(OperationId, Mark)] = if current { &self.marks } else { &[] };
-        let unmarked = self.all.iter().filter(move |_| !current).map(|(id, operation)| (*id, Mark::of(operation)));
+        let marks: &[(OperationId, OperationFlags)] = if current { &self.marks } else { &[] };
+        let unmarked = self.all.iter().filter(move |_| !current).map(|(id, operation)| (*id, OperationFlags::of(operation)));
         marks.iter().copied().chain(unmarked)
     }
 }

@@ -1,8 +1,8 @@
 //! What goes out next: control before blocks, operations in turns, on whichever channel is free.
 
 use super::group::Part;
-use super::operation::{Operation, Pending, State};
-use super::operations::Mark;
+use super::operation::{Operation, Pending, HalfState};
+use super::operations::OperationFlags;
 use super::output::{Output, Payload};
 use super::{Bug, Channel, Fence, ContentDigest, Role, Session};
 use crate::base::{ChannelId, Error, ErrorKind, Instant, Level, OperationId};
@@ -54,7 +54,7 @@ impl Session {
     fn more_for_others(&self, now: Instant) -> bool {
         let idle = self.idle_up();
         let due = |id| self.repeat_at(id, &idle).is_some_and(|at| at <= now);
-        let works = |mark: Mark| mark.works && mark.only.is_none_or(|only| self.idle.contains(&only));
+        let works = |mark: OperationFlags| mark.works && mark.only.is_none_or(|only| self.idle.contains(&only));
         self.own_waiting > 0
             || self.fences.values().any(|fence| fence.told.is_none())
             || self.operations.marks().any(|(id, mark)| mark.owes || works(mark) || (mark.repeats && due(id)))
@@ -132,7 +132,7 @@ impl Session {
         let may = |operation: &Operation| {
             self.may_tell(operation, channel) && !(self.may_tell_anywhere(operation) && self.is_quiet(channel, now))
         };
-        let owing = |(id, mark): &(OperationId, Mark)| mark.owes && self.operations.get(id).is_some_and(may);
+        let owing = |(id, mark): &(OperationId, OperationFlags)| mark.owes && self.operations.get(id).is_some_and(may);
         let Some(id) = self.operations.marks().find(owing).map(|(id, _)| id) else { return false };
         let Some(operation) = self.operations.get_mut(&id) else { return false };
         let Some(owed) = Pending::ORDER.into_iter().find(|owed| operation.owes.has(*owed)) else { return false };
@@ -214,7 +214,7 @@ impl Session {
     fn feed_block(&mut self, channel: ChannelId, now: Instant) -> bool {
         let Some(state) = self.channels.get(&channel).filter(|state| state.life == Life::Up) else { return false };
         let record = state.send.records;
-        let may = |(id, mark): &(OperationId, Mark)| {
+        let may = |(id, mark): &(OperationId, OperationFlags)| {
             let due = || self.operations.get(id).is_some_and(|operation| operation.repeats_on(channel, now));
             mark.may_carry(channel) && (mark.works || (mark.repeats && due()))
         };
@@ -295,7 +295,7 @@ impl Operation {
         Some(match owed {
             Pending::EXCEPTION => Control::Exception(match (&self.outcome, &self.state) {
                 (Some(Err(error)), _) => error.clone(),
-                (_, State::Sending { given_up: Some(error), .. }) => error.clone(),
+                (_, HalfState::Sending { given_up: Some(error), .. }) => error.clone(),
                 _ => failed(),
             }),
             // The reply itself.

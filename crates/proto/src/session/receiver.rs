@@ -17,7 +17,7 @@ pub struct Receiver {
     /// Everything below is written.
     low: u64,
     /// Blocks above `low`.
-    above: VecDeque<Place>,
+    above: VecDeque<BlockState>,
     /// Ranges above `low` that are there from an earlier attempt, in whole blocks.
     kept: VecDeque<Extent>,
     /// Span that the sender may be ahead of `low`.
@@ -35,7 +35,7 @@ pub struct Receiver {
 
 /// What is there of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-enum Place {
+enum BlockState {
     /// Nothing.
     #[default]
     Missing,
@@ -122,24 +122,24 @@ impl Receiver {
         }
         let kept = self.kept.iter().take_while(|kept| kept.offset() <= offset).any(|kept| offset < kept.end());
         let place = self.place_of(offset);
-        let believed = place == Place::Arrived && self.bugs.has(Bug::CountDuplicates);
-        if kept || (place != Place::Missing && !believed) {
+        let believed = place == BlockState::Arrived && self.bugs.has(Bug::CountDuplicates);
+        if kept || (place != BlockState::Missing && !believed) {
             return Ok(BlockDecision::Duplicate);
         }
         Ok(BlockDecision::Take)
     }
 
-    fn place_of(&self, offset: u64) -> Place {
+    fn place_of(&self, offset: u64) -> BlockState {
         if offset < self.low {
-            return Place::Written;
+            return BlockState::Written;
         }
         self.above.get(self.index_of(offset)).copied().unwrap_or_default()
     }
 
-    fn set_place(&mut self, offset: u64, place: Place) {
+    fn set_place(&mut self, offset: u64, place: BlockState) {
         let index = self.index_of(offset);
         while self.above.len() <= index {
-            self.above.push_back(Place::Missing);
+            self.above.push_back(BlockState::Missing);
         }
         self.above[index] = place;
     }
@@ -154,16 +154,16 @@ impl Receiver {
             }
             self.end = Some(end);
         }
-        if self.place_of(offset) != Place::Missing {
+        if self.place_of(offset) != BlockState::Missing {
             return Ok(self.bugs.has(Bug::CountDuplicates));
         }
-        self.set_place(offset, Place::Arrived);
+        self.set_place(offset, BlockState::Arrived);
         Ok(true)
     }
 
     /// A block is written. Written again it changes nothing.
     pub fn on_written(&mut self, extent: Extent, now: Instant) {
-        let known = self.place_of(extent.offset()) == Place::Written;
+        let known = self.place_of(extent.offset()) == BlockState::Written;
         if known && !self.bugs.has(Bug::CountDuplicates) {
             return;
         }
@@ -175,14 +175,14 @@ impl Receiver {
         if known {
             return;
         }
-        self.set_place(extent.offset(), Place::Written);
+        self.set_place(extent.offset(), BlockState::Written);
         self.advance();
     }
 
     /// Moves `low` over what is written or kept.
     fn advance(&mut self) {
         loop {
-            if self.above.front() == Some(&Place::Written) {
+            if self.above.front() == Some(&BlockState::Written) {
                 self.above.pop_front();
                 let next = self.low + u64::from(self.block);
                 self.low = self.end.map_or(next, |end| next.min(end));
@@ -249,7 +249,7 @@ impl Receiver {
         }
         let mut ranges: Vec<Extent> = Vec::new();
         for (index, place) in self.above.iter().enumerate() {
-            if *place != Place::Written {
+            if *place != BlockState::Written {
                 continue;
             }
             let offset = self.low + index as u64 * u64::from(self.block);
@@ -266,7 +266,7 @@ impl Receiver {
     }
 
     fn highest(&self) -> u64 {
-        match self.above.iter().rposition(|place| *place != Place::Missing) {
+        match self.above.iter().rposition(|place| *place != BlockState::Missing) {
             None => self.low,
             Some(index) => {
                 let end = self.low + (index as u64 + 1) * u64::from(self.block);

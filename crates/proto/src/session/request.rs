@@ -1,7 +1,7 @@
 //! Requests and what answers them: how an operation comes into being at both ends.
 
 use super::group::{PipelineMessage, Half, Part};
-use super::operation::{Operation, Pending, State};
+use super::operation::{Operation, Pending, HalfState};
 use super::output::{Output, SessionEvent};
 use super::receiver::InvalidBlock;
 use super::{Committed, Fault, Role, Session};
@@ -135,7 +135,7 @@ impl Session {
         let (bugs, span) = (self.bugs, self.limits.span(grant.block));
         let Some(operation) = self.operations.get_mut(&id) else { return Ok(()) };
         match &mut operation.state {
-            State::Sending { life, sender, given_up, credited, .. } => {
+            HalfState::Sending { life, sender, given_up, credited, .. } => {
                 life.on_granted()?;
                 let first = grant.ranges.first().copied().unwrap_or_default();
                 // A length that is not known yet means one range with an open end.
@@ -153,7 +153,7 @@ impl Session {
                 }
                 self.after_sending(id);
             }
-            State::Receiving { life, .. } => {
+            HalfState::Receiving { life, .. } => {
                 life.on_granted()?;
                 if moves_nothing {
                     let (safety, root) = (crate::wire::control::Safety::Received, grant.sum);

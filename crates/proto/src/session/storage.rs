@@ -1,7 +1,7 @@
 //! What storage answers, and how operations end because of it.
 
 use super::group::{PipelineMessage, Half, Part};
-use super::operation::{Operation, Pending, State};
+use super::operation::{Operation, Pending, HalfState};
 use super::output::{Output, SessionEvent};
 use super::receiver::Receiver;
 use super::sender::Sender;
@@ -92,7 +92,7 @@ impl Session {
             doubt: doubt && operation.hash,
             sum: operation.sum,
         };
-        let State::Sending { life, sender, credited, .. } = &mut operation.state else { return };
+        let HalfState::Sending { life, sender, credited, .. } = &mut operation.state else { return };
         if life.on_granted().is_err() {
             return;
         }
@@ -118,7 +118,7 @@ impl Session {
         let Some(operation) = self.operations.get_mut(&id) else {
             return self.outputs.push_back(Output::Abort { operation: id, keep: true });
         };
-        let State::Receiving { life, abandoned, .. } = &mut operation.state else { return };
+        let HalfState::Receiving { life, abandoned, .. } = &mut operation.state else { return };
         if let Some(error) = abandoned.take() {
             self.outputs.push_back(Output::Abort { operation: id, keep: error.kind.leaves_part() });
             return self.settle(id, Err(error));
@@ -148,7 +148,7 @@ impl Session {
         // The first blocks come on the credit of the request.
         let credit = operation.request.as_ref().map_or(0, |request| request.credit);
         (operation.ordered, operation.reread) = (facts.window.is_some(), operation.reread && facts.reread);
-        let State::Receiving { receiver, .. } = &mut operation.state else { return };
+        let HalfState::Receiving { receiver, .. } = &mut operation.state else { return };
         let first = grant.ranges.first().copied().unwrap_or_default();
         let fresh = Receiver::new(first.offset(), Some(first.end()), grant.block, window.max(credit), bugs);
         *receiver = Some(fresh.keeping(plan::within(&grant.kept, first)));
@@ -173,7 +173,7 @@ impl Session {
         (operation.ordered, operation.reread) = (facts.window.is_some(), operation.reread && facts.reread);
         let reread = operation.reread;
         let window = facts.window.unwrap_or_else(|| self.limits.span(block));
-        let State::Receiving { receiver, .. } = &mut operation.state else { return };
+        let HalfState::Receiving { receiver, .. } = &mut operation.state else { return };
         let request = operation.request.take();
         let length = request.as_ref().and_then(|request| request.length);
         let resumes = request.is_some_and(|request| request.resume.is_some());
@@ -213,7 +213,7 @@ impl Session {
     fn check_early_finish(&mut self, id: OperationId) {
         let Some(operation) = self.operations.get_mut(&id) else { return };
         let known = operation.grant.as_ref().and_then(|grant| grant.length);
-        let State::Receiving { receiver: Some(receiver), finish: Some(finish), .. } = &mut operation.state else {
+        let HalfState::Receiving { receiver: Some(receiver), finish: Some(finish), .. } = &mut operation.state else {
             return;
         };
         let fits = known.map_or_else(|| receiver.on_end(*finish), |known| known == *finish);
@@ -259,7 +259,7 @@ impl Session {
             Err(error) => self.fail(id, error),
             Ok(()) => {
                 let Some(operation) = self.operations.get_mut(&id) else { return };
-                let State::Sending { life, given_up: None, .. } = &mut operation.state else { return };
+                let HalfState::Sending { life, given_up: None, .. } = &mut operation.state else { return };
                 if life.on_checked().is_ok() {
                     operation.owes.add(Pending::FINISH);
                 }
@@ -270,7 +270,7 @@ impl Session {
     /// The target has its name, or could not get it.
     pub fn on_committed(&mut self, id: OperationId, result: Result<TargetFacts, Error>) {
         let Some(operation) = self.operations.get_mut(&id) else { return };
-        let State::Receiving { finish, .. } = &operation.state else { return };
+        let HalfState::Receiving { finish, .. } = &operation.state else { return };
         let length = finish.or(operation.grant.as_ref().and_then(|grant| grant.length)).unwrap_or(0);
         let (root, reread) = (operation.root, operation.reread);
         let committed =
@@ -291,10 +291,10 @@ impl Session {
             return self.end_channels_when_done();
         }
         match &mut operation.state {
-            State::Receiving { .. } => self.abandon(id, error),
-            State::Sending { life: Sending::Settled, .. } | State::Sending { given_up: Some(_), .. } => {}
-            State::Sending { life: Sending::Opening, .. } => self.settle(id, Err(error)),
-            State::Sending { given_up, .. } => {
+            HalfState::Receiving { .. } => self.abandon(id, error),
+            HalfState::Sending { life: Sending::Settled, .. } | HalfState::Sending { given_up: Some(_), .. } => {}
+            HalfState::Sending { life: Sending::Opening, .. } => self.settle(id, Err(error)),
+            HalfState::Sending { given_up, .. } => {
                 // The receiver has the last word: it may have committed already.
                 let cancelled = error.kind == ErrorKind::Cancelled;
                 *given_up = Some(error.clone());
@@ -319,7 +319,7 @@ impl Session {
     /// The receiving half gives up unless it is committing or done: there is no way back from there.
     pub(super) fn abandon(&mut self, id: OperationId, error: Error) {
         let Some(operation) = self.operations.get_mut(&id) else { return };
-        let State::Receiving { life, abandoned, .. } = &mut operation.state else { return };
+        let HalfState::Receiving { life, abandoned, .. } = &mut operation.state else { return };
         match life {
             Receiving::Committing | Receiving::Settled => {}
             // The stage may come into being any moment: it is dropped when it has.
@@ -340,7 +340,7 @@ impl Session {
     /// Commits, or compares before that, at exact cover and FINISH.
     pub(super) fn after_writing(&mut self, id: OperationId) {
         let Some(operation) = self.operations.get_mut(&id) else { return };
-        let State::Receiving { life: Receiving::Moving, receiver: Some(receiver), finish, .. } = &operation.state
+        let HalfState::Receiving { life: Receiving::Moving, receiver: Some(receiver), finish, .. } = &operation.state
         else {
             return;
         };
@@ -362,7 +362,7 @@ impl Session {
     pub(super) fn commit_now(&mut self, id: OperationId) {
         let Some(operation) = self.operations.get_mut(&id) else { return };
         let known = operation.grant.as_ref().and_then(|grant| grant.length);
-        let State::Receiving { life, finish, receiver, .. } = &mut operation.state else { return };
+        let HalfState::Receiving { life, finish, receiver, .. } = &mut operation.state else { return };
         let Some(length) = finish.or(known).or(receiver.as_ref().map(Receiver::low)) else { return };
         if life.on_covered().is_ok() {
             let durable = operation.durable;
@@ -375,8 +375,8 @@ impl Session {
         let Some(operation) = self.operations.get_mut(&id) else { return };
         let ok = outcome.is_ok();
         let settled = match &mut operation.state {
-            State::Sending { life, .. } => life.on_settled(),
-            State::Receiving { life, .. } => life.on_settled(),
+            HalfState::Sending { life, .. } => life.on_settled(),
+            HalfState::Receiving { life, .. } => life.on_settled(),
         };
         if settled.is_err() {
             return;
@@ -390,7 +390,7 @@ impl Session {
         }
         let outcome = match (&operation.state, outcome) {
             // The reason that this end gave is better than its echo.
-            (State::Sending { given_up: Some(own), .. }, Err(_)) => Err(own.clone()),
+            (HalfState::Sending { given_up: Some(own), .. }, Err(_)) => Err(own.clone()),
             (_, outcome) => outcome,
         };
         operation.outcome = Some(outcome.clone());

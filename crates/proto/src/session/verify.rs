@@ -1,7 +1,7 @@
 //! Content, from end to end: what was sent is compared with what arrived before the target gets its name, and what differs comes
 //! again, a few times (P-62 to P-66). Hashes are opaque here; whoever drives the session computes and compares them.
 
-use super::operation::{Operation, Pending, State};
+use super::operation::{Operation, Pending, HalfState};
 use super::output::Output;
 use super::receiver::Receiver;
 use super::sender::Sender;
@@ -88,7 +88,7 @@ impl Session {
             return self.commit_now(id);
         }
         let (reread, sent) = (operation.reread, operation.proof.clone());
-        let State::Receiving { life, finish: Some(length), .. } = &mut operation.state else { return };
+        let HalfState::Receiving { life, finish: Some(length), .. } = &mut operation.state else { return };
         let length = *length;
         if life.on_complete().is_ok() {
             self.outputs.push_back(Output::Verify { operation: id, length, reread, sent });
@@ -99,7 +99,7 @@ impl Session {
     pub fn on_verified(&mut self, id: OperationId, result: Result<Comparison, Error>) {
         let believed = self.bugs.has(Bug::RootNotCompared);
         let Some(operation) = self.operations.get_mut(&id) else { return };
-        let State::Receiving { life: crate::channel::life::Receiving::Verifying, .. } = &operation.state else {
+        let HalfState::Receiving { life: crate::channel::life::Receiving::Verifying, .. } = &operation.state else {
             return;
         };
         let found = match result {
@@ -124,7 +124,7 @@ impl Session {
         if !repeatable {
             return self.abandon(id, differs(found, round));
         }
-        let State::Receiving { life, receiver, finish, .. } = &mut operation.state else { return };
+        let HalfState::Receiving { life, receiver, finish, .. } = &mut operation.state else { return };
         if life.on_again().is_err() {
             return;
         }
@@ -145,7 +145,7 @@ impl Session {
         let Some(operation) = self.operations.get_mut(&id) else { return Ok(()) };
         let known = operation.grant.as_ref().and_then(|grant| grant.length);
         let (now, block, hash) = (operation.round, operation.block, operation.hash);
-        let State::Sending { life, sender, everywhere, given_up, finished, .. } = &mut operation.state else {
+        let HalfState::Sending { life, sender, everywhere, given_up, finished, .. } = &mut operation.state else {
             return Ok(());
         };
         if round <= now || given_up.is_some() || *life == crate::channel::life::Sending::Settled {
@@ -184,7 +184,7 @@ impl Operation {
             // The answer was the hash alone, in GRANT: there is no FINISH.
             return if committed.length == 0 { Ok(Ok(committed)) } else { Err(Fault::Committed) };
         }
-        if !matches!(self.state, State::Sending { finished: true, .. }) || Some(committed.length) != self.length() {
+        if !matches!(self.state, HalfState::Sending { finished: true, .. }) || Some(committed.length) != self.length() {
             return Err(Fault::Committed);
         }
         match (self.proof.root, committed.root) {

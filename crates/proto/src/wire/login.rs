@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 /// Kind of a login, as OPEN names it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
-pub enum Kind {
+pub enum LoginKind {
     /// Nobody in particular: no credentials (WIRE-30).
     Anonymous = 0,
     /// A signature with a user's key: [`KeyLogin`].
@@ -20,7 +20,7 @@ pub enum Kind {
     Password = 3,
 }
 
-impl Kind {
+impl LoginKind {
     /// Every kind, in the order of its code.
     pub const ALL: [Self; 4] = [Self::Anonymous, Self::Key, Self::Token, Self::Password];
 
@@ -94,7 +94,7 @@ impl TokenLogin {
 /// two logins sign the same bytes. `binding` is the exporter's value of this very TLS connection: a signature is worth
 /// nothing on any other.
 pub fn signed(
-    kind: Kind,
+    kind: LoginKind,
     binding: &[u8; 32],
     host: &[u8; 32],
     prefaces: &Prefaces,
@@ -124,14 +124,14 @@ mod tests {
 
     #[test]
     fn what_is_signed_differs_in_every_part() {
-        let base = signed(Kind::Key, &[1; 32], &[2; 32], &[3; 16], b"ada", &[4; 32]);
+        let base = signed(LoginKind::Key, &[1; 32], &[2; 32], &[3; 16], b"ada", &[4; 32]);
         for other in [
-            signed(Kind::Token, &[1; 32], &[2; 32], &[3; 16], b"ada", &[4; 32]),
-            signed(Kind::Key, &[9; 32], &[2; 32], &[3; 16], b"ada", &[4; 32]),
-            signed(Kind::Key, &[1; 32], &[9; 32], &[3; 16], b"ada", &[4; 32]),
-            signed(Kind::Key, &[1; 32], &[2; 32], &[9; 16], b"ada", &[4; 32]),
-            signed(Kind::Key, &[1; 32], &[2; 32], &[3; 16], b"adb", &[4; 32]),
-            signed(Kind::Key, &[1; 32], &[2; 32], &[3; 16], b"ada", &[9; 32]),
+            signed(LoginKind::Token, &[1; 32], &[2; 32], &[3; 16], b"ada", &[4; 32]),
+            signed(LoginKind::Key, &[9; 32], &[2; 32], &[3; 16], b"ada", &[4; 32]),
+            signed(LoginKind::Key, &[1; 32], &[9; 32], &[3; 16], b"ada", &[4; 32]),
+            signed(LoginKind::Key, &[1; 32], &[2; 32], &[9; 16], b"ada", &[4; 32]),
+            signed(LoginKind::Key, &[1; 32], &[2; 32], &[3; 16], b"adb", &[4; 32]),
+            signed(LoginKind::Key, &[1; 32], &[2; 32], &[3; 16], b"ada", &[9; 32]),
         ] {
             assert_ne!(base, other);
         }

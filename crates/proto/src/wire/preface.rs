@@ -22,7 +22,7 @@ pub enum Service {
 /// How the connection goes on behind the preface.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
-pub enum Start {
+pub enum Continuation {
     /// A TLS 1.3 handshake.
     Tls = 1,
     /// The channel joins an open session.
@@ -113,7 +113,7 @@ pub struct ServerPreface {
 
 impl ClientPreface {
     /// The preface of this code for a way to go on.
-    pub const fn of(start: Start) -> Self {
+    pub const fn of(start: Continuation) -> Self {
         Self {
             service: Service::Xdfs as u8,
             version_min: limits::VERSION_MIN,
@@ -138,7 +138,7 @@ impl ClientPreface {
     }
 
     /// What this server answers: the service first, then the version, then the way to go on.
-    pub fn answer(&self, offered: &[Start]) -> ServerPreface {
+    pub fn answer(&self, offered: &[Continuation]) -> ServerPreface {
         let version = self.version_max.min(limits::VERSION_MAX);
         let (status, version) = if self.service != Service::Xdfs as u8 {
             (Status::NoService, 0)
@@ -177,8 +177,8 @@ mod tests {
 
     #[test]
     fn the_answer_names_what_is_wrong() {
-        let good = ClientPreface::of(Start::Tls);
-        let answer = |preface: ClientPreface| preface.answer(&[Start::Tls, Start::Join]).status;
+        let good = ClientPreface::of(Continuation::Tls);
+        let answer = |preface: ClientPreface| preface.answer(&[Continuation::Tls, Continuation::Join]).status;
         assert_eq!(answer(good), Status::Available);
         assert_eq!(answer(ClientPreface { service: 1, ..good }), Status::NoService);
         assert_eq!(answer(ClientPreface { service: 255, ..good }), Status::NoService);

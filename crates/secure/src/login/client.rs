@@ -7,7 +7,7 @@ use core::num::NonZeroU32;
 use std::collections::VecDeque;
 
 use base64ct::{Base64Unpadded, Encoding};
-use xdfs_proto::wire::login::{KeyLogin, Kind, TokenLogin};
+use xdfs_proto::wire::login::{KeyLogin, LoginKind, TokenLogin};
 use zeroize::Zeroizing;
 
 use super::scram::{Challenged, Expected, ScramClient, client_first};
@@ -63,12 +63,12 @@ pub enum Offered {
 }
 
 impl Offered {
-    fn kind(&self) -> Kind {
+    fn kind(&self) -> LoginKind {
         match self {
-            Self::Key(_) => Kind::Key,
-            Self::Token(_) => Kind::Token,
-            Self::Password(_) => Kind::Password,
-            Self::Anonymous => Kind::Anonymous,
+            Self::Key(_) => LoginKind::Key,
+            Self::Token(_) => LoginKind::Token,
+            Self::Password(_) => LoginKind::Password,
+            Self::Anonymous => LoginKind::Anonymous,
         }
     }
 
@@ -92,11 +92,11 @@ impl Offered {
 /// What the driver does next.
 #[derive(Debug)]
 #[allow(missing_docs, reason = "the line above each variant explains its fields")]
-pub enum Next {
+pub enum LoginStep {
     /// Sign `message` with offer number `offer`, then [`ClientLogin::on_signature`].
     Sign { offer: usize, message: Vec<u8> },
     /// Put this into OPEN.
-    Login { kind: Kind, credentials: Vec<u8> },
+    Login { kind: LoginKind, credentials: Vec<u8> },
     /// Nothing is left to offer.
     Exhausted,
 }
@@ -109,10 +109,10 @@ pub struct ClientLogin {
     offers: VecDeque<(usize, Offered)>,
     tries: u8,
     tried: Vec<(Method, Option<PublicKey>)>,
-    state: State,
+    state: LoginState,
 }
 
-enum State {
+enum LoginState {
     Idle,
     Signing(Offered),
     Scram(ScramClient, usize, Password),
@@ -120,7 +120,7 @@ enum State {
     Proved(Expected),
 }
 
-impl fmt::Debug for State {
+impl fmt::Debug for LoginState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Idle => "Idle",
@@ -149,7 +149,7 @@ impl ClientLogin {
             }
         });
         let offers = numbered.collect();
-        Self { user, nonce, offers, tries: 0, tried: Vec::new(), state: State::Idle }
+        Self { user, nonce, offers, tries: 0, tried: Vec::new(), state: LoginState::Idle }
     }
 
     /// What was offered so far: for the words of a refusal.
@@ -158,70 +158,70 @@ impl ClientLogin {
     }
 
     /// The next offer of a kind that the server takes.
-    pub fn next(&mut self, logins: u64, binding: &Binding) -> Next {
-        self.state = State::Idle;
+    pub fn next(&mut self, logins: u64, binding: &Binding) -> LoginStep {
+        self.state = LoginState::Idle;
         while let Some((offer, offered)) = self.offers.pop_front() {
             if logins & offered.kind().bit() == 0 {
                 continue;
             }
             if self.tries == TRIES_MAX {
-                return Next::Exhausted;
+                return LoginStep::Exhausted;
             }
             self.tries += 1;
             self.tried.push((offered.method(), offered.key()));
             let message = match &offered {
-                Offered::Key(key) => binding.signed(Kind::Key, &self.user, key),
-                Offered::Token(key) => binding.signed(Kind::Token, "", key),
-                Offered::Anonymous => return Next::Login { kind: Kind::Anonymous, credentials: Vec::new() },
+                Offered::Key(key) => binding.signed(LoginKind::Key, &self.user, key),
+                Offered::Token(key) => binding.signed(LoginKind::Token, "", key),
+                Offered::Anonymous => return LoginStep::Login { kind: LoginKind::Anonymous, credentials: Vec::new() },
                 Offered::Password(_) => {
                     let Offered::Password(password) = offered else { continue };
                     let (scram, credentials) = client_first(&self.user, &Base64Unpadded::encode_string(&self.nonce));
-                    self.state = State::Scram(scram, offer, password);
-                    return Next::Login { kind: Kind::Password, credentials };
+                    self.state = LoginState::Scram(scram, offer, password);
+                    return LoginStep::Login { kind: LoginKind::Password, credentials };
                 }
             };
-            self.state = State::Signing(offered);
-            return Next::Sign { offer, message };
+            self.state = LoginState::Signing(offered);
+            return LoginStep::Sign { offer, message };
         }
-        Next::Exhausted
+        LoginStep::Exhausted
     }
 
     /// The signature that was asked for.
-    pub fn on_signature(&mut self, signature: [u8; SIGNATURE_BYTES]) -> Result<(Kind, Vec<u8>), Error> {
-        match core::mem::replace(&mut self.state, State::Idle) {
-            State::Signing(Offered::Key(key)) => {
+    pub fn on_signature(&mut self, signature: [u8; SIGNATURE_BYTES]) -> Result<(LoginKind, Vec<u8>), Error> {
+        match core::mem::replace(&mut self.state, LoginState::Idle) {
+            LoginState::Signing(Offered::Key(key)) => {
                 let login = KeyLogin { user: self.user.clone().into_bytes(), key: key.0, signature };
-                Ok((Kind::Key, login.encode()))
+                Ok((LoginKind::Key, login.encode()))
             }
-            State::Signing(Offered::Token(key)) => Ok((Kind::Token, TokenLogin { key: key.0, signature }.encode())),
+            LoginState::Signing(Offered::Token(key)) => Ok((LoginKind::Token, TokenLogin { key: key.0, signature }.encode())),
             _ => Err(Error::BadLogin),
         }
     }
 
     /// What the challenge will ask for, most likely: while it is on its way the work may begin.
     pub fn ahead(&self, salts: &Salts) -> Option<Stretching> {
-        let State::Scram(_, offer, password) = &self.state else { return None };
+        let LoginState::Scram(_, offer, password) = &self.state else { return None };
         let (salt, rounds) = (salts.of(&self.user).to_vec(), NonZeroU32::new(ROUNDS)?);
         Some(Stretching { offer: *offer, password: password.copy(), salt, rounds })
     }
 
     /// The server's challenge: what is to be computed for [`ClientLogin::on_stretched`].
     pub fn on_challenge(&mut self, challenge: &[u8]) -> Result<Stretching, Error> {
-        let State::Scram(scram, offer, password) = core::mem::replace(&mut self.state, State::Idle) else {
+        let LoginState::Scram(scram, offer, password) = core::mem::replace(&mut self.state, LoginState::Idle) else {
             return Err(Error::BadLogin);
         };
         let challenged = scram.on_challenge(challenge)?;
         let (salt, rounds) = (challenged.salt.clone(), challenged.rounds);
-        self.state = State::Challenged(challenged, offer);
+        self.state = LoginState::Challenged(challenged, offer);
         Ok(Stretching { offer, password, salt, rounds })
     }
 
     /// What came of that: the proof that answers the challenge.
     pub fn on_stretched(&mut self, stretched: &Stretched, binding: &Binding) -> Result<Vec<u8>, Error> {
-        match core::mem::replace(&mut self.state, State::Idle) {
-            State::Challenged(challenged, offer) if stretched.is_of(offer, &challenged.salt, challenged.rounds) => {
+        match core::mem::replace(&mut self.state, LoginState::Idle) {
+            LoginState::Challenged(challenged, offer) if stretched.is_of(offer, &challenged.salt, challenged.rounds) => {
                 let (proof, expected) = challenged.answer(&stretched.salted, &binding.channel);
-                self.state = State::Proved(expected);
+                self.state = LoginState::Proved(expected);
                 Ok(proof)
             }
             _ => Err(Error::BadLogin),
@@ -230,12 +230,12 @@ impl ClientLogin {
 
     /// The server accepts, with this proof of its own where a password was proved.
     pub fn on_accept(&mut self, proof: &[u8]) -> Result<(), Error> {
-        match core::mem::replace(&mut self.state, State::Idle) {
-            State::Proved(expected) => expected.check(proof),
+        match core::mem::replace(&mut self.state, LoginState::Idle) {
+            LoginState::Proved(expected) => expected.check(proof),
             // It has challenged nobody, so it may not know the password at all.
-            State::Scram(..) | State::Challenged(..) | State::Signing(_) => Err(Error::BadLogin),
-            State::Idle if proof.is_empty() => Ok(()),
-            State::Idle => Err(Error::BadLogin),
+            LoginState::Scram(..) | LoginState::Challenged(..) | LoginState::Signing(_) => Err(Error::BadLogin),
+            LoginState::Idle if proof.is_empty() => Ok(()),
+            LoginState::Idle => Err(Error::BadLogin),
         }
     }
 }

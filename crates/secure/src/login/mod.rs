@@ -13,12 +13,12 @@ mod scram;
 mod server;
 mod stretch;
 
-pub use client::{ClientLogin, Next, Offered, Password};
-pub use server::{Decoy, FailedLogin, Judgement, ServerLogin};
+pub use client::{ClientLogin, LoginStep, Offered, Password};
+pub use server::{Decoy, FailedLogin, LoginDecision, ServerLogin};
 pub use stretch::{Stretched, Stretching};
 
 use xdfs_proto::wire::handshake::Prefaces;
-use xdfs_proto::wire::login::{Kind, signed};
+use xdfs_proto::wire::login::{LoginKind, signed};
 
 use crate::policy::{Fingerprint, PublicKey};
 
@@ -42,7 +42,7 @@ pub struct Binding {
 }
 
 impl Binding {
-    fn signed(&self, kind: Kind, user: &str, key: &PublicKey) -> Vec<u8> {
+    fn signed(&self, kind: LoginKind, user: &str, key: &PublicKey) -> Vec<u8> {
         signed(kind, &self.login, &self.host.0, &self.prefaces, user.as_bytes(), &key.0)
     }
 }

@@ -5,7 +5,7 @@
 use core::fmt;
 
 use base64ct::{Base64Unpadded, Encoding};
-use xdfs_proto::wire::login::{KeyLogin, Kind, TokenLogin};
+use xdfs_proto::wire::login::{KeyLogin, LoginKind, TokenLogin};
 
 use super::messages::ClientFirst;
 use super::scram::ScramServer;
@@ -55,7 +55,7 @@ impl fmt::Debug for Decoy {
 /// What becomes of a login.
 #[derive(Debug)]
 #[allow(missing_docs, reason = "the line above each variant explains its fields")]
-pub enum Judgement {
+pub enum LoginDecision {
     /// It is this one; `proof` is for ACCEPT.
     Accepted { principal: Principal, proof: Vec<u8> },
     /// A password login goes on with this message.
@@ -96,11 +96,11 @@ pub struct ServerLogin {
     /// Those that nobody has taken note of.
     untold: Vec<FailedLogin>,
     /// A password login that waits for its proof.
-    scram: Option<Challenged>,
+    scram: Option<IssuedChallenge>,
 }
 
 /// See [`ServerLogin::on_proof`].
-struct Challenged {
+struct IssuedChallenge {
     user: String,
     /// What it was challenged with; none for a made-up one.
     verifier: Option<PasswordVerifier>,
@@ -126,32 +126,32 @@ impl ServerLogin {
 
     /// The kinds that a server with this directory takes, for HELLO.
     pub fn kinds(directory: &dyn Directory) -> u64 {
-        let always = Kind::Key.bit() | Kind::Token.bit() | Kind::Password.bit();
-        if directory.anonymous() { always | Kind::Anonymous.bit() } else { always }
+        let always = LoginKind::Key.bit() | LoginKind::Token.bit() | LoginKind::Password.bit();
+        if directory.anonymous() { always | LoginKind::Anonymous.bit() } else { always }
     }
 
     /// A login has come with OPEN.
-    pub fn on_login(&mut self, kind: u64, credentials: &[u8], directory: &dyn Directory, decoy: &Decoy) -> Judgement {
+    pub fn on_login(&mut self, kind: u64, credentials: &[u8], directory: &dyn Directory, decoy: &Decoy) -> LoginDecision {
         self.scram = None;
-        let judged = match Kind::from_code(kind) {
-            Some(Kind::Anonymous) => self.on_anonymous(credentials, directory),
-            Some(Kind::Key) => self.on_key(credentials, directory),
-            Some(Kind::Token) => self.on_token(credentials, directory),
-            Some(Kind::Password) => match self.on_first(credentials, directory, decoy) {
-                Some(challenge) => return Judgement::Challenge(challenge),
+        let judged = match LoginKind::from_code(kind) {
+            Some(LoginKind::Anonymous) => self.on_anonymous(credentials, directory),
+            Some(LoginKind::Key) => self.on_key(credentials, directory),
+            Some(LoginKind::Token) => self.on_token(credentials, directory),
+            Some(LoginKind::Password) => match self.on_first(credentials, directory, decoy) {
+                Some(challenge) => return LoginDecision::Challenge(challenge),
                 None => Err(failed(Some(Method::Password), MALFORMED)),
             },
             None => Err(failed(None, "a kind of login that is not known here")),
         };
         match judged {
-            Ok(principal) => Judgement::Accepted { principal, proof: Vec::new() },
+            Ok(principal) => LoginDecision::Accepted { principal, proof: Vec::new() },
             Err(failed) => self.fail(failed),
         }
     }
 
     /// The proof that answers a challenge has come. A password that was changed or taken away since the challenge is none.
-    pub fn on_proof(&mut self, client_final: &[u8], directory: &dyn Directory) -> Judgement {
-        let Some(Challenged { user, verifier, scram }) = self.scram.take() else {
+    pub fn on_proof(&mut self, client_final: &[u8], directory: &dyn Directory) -> LoginDecision {
+        let Some(IssuedChallenge { user, verifier, scram }) = self.scram.take() else {
             return self.fail(failed(Some(Method::Password), "a proof that was not asked for"));
         };
         // Looked up for users that do not exist too: what takes time must not tell them apart.
@@ -159,7 +159,7 @@ impl ServerLogin {
         match scram.judge(client_final, &self.binding.channel).filter(|_| holds) {
             Some(proof) => {
                 let principal = Principal { user, method: Method::Password, key: None, scope: None };
-                Judgement::Accepted { principal, proof }
+                LoginDecision::Accepted { principal, proof }
             }
             None => {
                 let cause = if verifier.is_some() { "wrong password" } else { "nobody of this name has a password" };
@@ -168,12 +168,12 @@ impl ServerLogin {
         }
     }
 
-    fn fail(&mut self, failed: FailedLogin) -> Judgement {
+    fn fail(&mut self, failed: FailedLogin) -> LoginDecision {
         self.failed += 1;
         self.untold.push(failed);
         match TRIES_MAX.saturating_sub(self.failed) {
-            0 => Judgement::Refused,
-            left => Judgement::Again { left },
+            0 => LoginDecision::Refused,
+            left => LoginDecision::Again { left },
         }
     }
 
@@ -193,7 +193,7 @@ impl ServerLogin {
         let key = PublicKey(login.key);
         let known = directory.has_key(&user, &key);
         // Always verified: what takes time must not tell whether the key is known.
-        let right = verify(&key, &self.binding.signed(Kind::Key, &user, &key), &login.signature);
+        let right = verify(&key, &self.binding.signed(LoginKind::Key, &user, &key), &login.signature);
         if known & right {
             return Ok(Principal { user, method, key: Some(key), scope: None });
         }
@@ -206,7 +206,7 @@ impl ServerLogin {
         let login = TokenLogin::decode(credentials).map_err(|_| failed(Some(method), MALFORMED))?;
         let key = PublicKey(login.key);
         let known = directory.token(&key);
-        let right = verify(&key, &self.binding.signed(Kind::Token, "", &key), &login.signature);
+        let right = verify(&key, &self.binding.signed(LoginKind::Token, "", &key), &login.signature);
         let Some(token) = known else {
             let cause = "no token of this server's, or it has run out or was revoked";
             return Err(FailedLogin { key: Some(key), ..failed(Some(method), cause) });
@@ -227,7 +227,7 @@ impl ServerLogin {
         // A second try on the same connection must not be answerable with the first one's proof.
         let used = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, &self.nonce);
         self.nonce.copy_from_slice(&used.as_ref()[..NONCE_BYTES]);
-        self.scram = Some(Challenged { user, verifier, scram });
+        self.scram = Some(IssuedChallenge { user, verifier, scram });
         Some(challenge)
     }
 }

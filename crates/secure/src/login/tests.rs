@@ -78,25 +78,25 @@ fn log_in(
     let mut to = ServerLogin::new(server.clone(), "192.0.2.1".into(), [9; NONCE_BYTES]);
     loop {
         let (kind, credentials) = match from.next(kinds, client) {
-            Next::Sign { message, .. } => {
+            LoginStep::Sign { message, .. } => {
                 let key = if from.tried().last().unwrap().0 == Method::Key { &world.key } else { &world.token };
                 from.on_signature(key.sign(&message).unwrap()).unwrap()
             }
-            Next::Login { kind, credentials } => (kind, credentials),
-            Next::Exhausted => return Err(from.tried().iter().map(|(method, _)| *method).collect()),
+            LoginStep::Login { kind, credentials } => (kind, credentials),
+            LoginStep::Exhausted => return Err(from.tried().iter().map(|(method, _)| *method).collect()),
         };
         let mut judgement = to.on_login(kind as u64, &credentials, &world.users, &world.decoy);
-        if let Judgement::Challenge(challenge) = &judgement {
+        if let LoginDecision::Challenge(challenge) = &judgement {
             let stretched = from.on_challenge(challenge).unwrap().run();
             judgement = to.on_proof(&from.on_stretched(&stretched, client).unwrap(), &world.users);
         }
         match judgement {
-            Judgement::Accepted { principal, proof } => {
+            LoginDecision::Accepted { principal, proof } => {
                 from.on_accept(&proof).unwrap();
                 return Ok(principal);
             }
-            Judgement::Again { .. } => {}
-            Judgement::Challenge(_) | Judgement::Refused => {
+            LoginDecision::Again { .. } => {}
+            LoginDecision::Challenge(_) | LoginDecision::Refused => {
                 return Err(from.tried().iter().map(|(method, _)| *method).collect());
             }
         }
@@ -200,8 +200,8 @@ fn a_stranger_cannot_tell_users_from_nobody() {
     let mut to = ServerLogin::new(binding(1), String::new(), [9; NONCE_BYTES]);
     let mut challenge = |user: &str| {
         let (_, message) = scram::client_first(user, "0123456789abcdef");
-        match to.on_login(Kind::Password as u64, &message, &world.users, &world.decoy) {
-            Judgement::Challenge(bytes) => String::from_utf8(bytes).unwrap(),
+        match to.on_login(LoginKind::Password as u64, &message, &world.users, &world.decoy) {
+            LoginDecision::Challenge(bytes) => String::from_utf8(bytes).unwrap(),
             other => panic!("{other:?}"),
         }
     };
@@ -230,7 +230,7 @@ fn a_server_that_does_not_know_the_verifier_is_found_out() {
     let on = binding(1);
     let kinds = ServerLogin::kinds(&world.users);
     let mut from = ClientLogin::new("ada".into(), vec![password("correct horse")], [8; NONCE_BYTES]);
-    assert!(matches!(from.next(kinds, &on), Next::Login { kind: Kind::Password, .. }));
+    assert!(matches!(from.next(kinds, &on), LoginStep::Login { kind: LoginKind::Password, .. }));
     let nonce = base64ct::Base64Unpadded::encode_string(&[8; NONCE_BYTES]);
     let challenge = format!("r={nonce}more,s=AAAAAAAAAAAAAAAAAAAAAA==,i={}", ROUNDS_MIN);
     let stretched = from.on_challenge(challenge.as_bytes()).unwrap().run();
@@ -283,13 +283,13 @@ fn work_that_began_ahead_answers_the_challenge_it_was_made_for_and_no_other() {
 fn altered_credentials_are_refused_whichever_bit_it_is() {
     let world = world();
     let on = binding(1);
-    let message = on.signed(Kind::Key, "ada", &world.key.public());
+    let message = on.signed(LoginKind::Key, "ada", &world.key.public());
     let signature = world.key.sign(&message).unwrap();
     assert!(verify(&world.key.public(), &message, &signature));
     let login = KeyLogin { user: b"ada".to_vec(), key: world.key.public().0, signature }.encode();
     let judge = |credentials: &[u8]| {
         let mut to = ServerLogin::new(on.clone(), String::new(), [9; NONCE_BYTES]);
-        matches!(to.on_login(Kind::Key as u64, credentials, &world.users, &world.decoy), Judgement::Accepted { .. })
+        matches!(to.on_login(LoginKind::Key as u64, credentials, &world.users, &world.decoy), LoginDecision::Accepted { .. })
     };
     assert!(judge(&login));
     for bit in 0..login.len() * 8 {
@@ -319,16 +319,16 @@ fn a_password_that_is_changed_or_taken_away_between_challenge_and_proof_opens_no
         let mut world = world();
         let mut from = ClientLogin::new("ada".into(), vec![password("correct horse")], [8; NONCE_BYTES]);
         let mut to = ServerLogin::new(on.clone(), "192.0.2.1".into(), [9; NONCE_BYTES]);
-        let Next::Login { kind, credentials } = from.next(ServerLogin::kinds(&world.users), &on) else {
+        let LoginStep::Login { kind, credentials } = from.next(ServerLogin::kinds(&world.users), &on) else {
             panic!("a login")
         };
-        let Judgement::Challenge(challenge) = to.on_login(kind as u64, &credentials, &world.users, &world.decoy) else {
+        let LoginDecision::Challenge(challenge) = to.on_login(kind as u64, &credentials, &world.users, &world.decoy) else {
             panic!("a challenge")
         };
         let stretched = from.on_challenge(&challenge).unwrap().run();
         let proof = from.on_stretched(&stretched, &on).unwrap();
         change(&mut world.users);
-        matches!(to.on_proof(&proof, &world.users), Judgement::Accepted { .. })
+        matches!(to.on_proof(&proof, &world.users), LoginDecision::Accepted { .. })
     };
     assert!(logged_in(|_| {}));
     assert!(!logged_in(|users| {

@@ -7,7 +7,7 @@ use xdfs_xio::transport::Peer;
 
 /// See the module.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(crate) enum Source {
+pub(crate) enum SourceNetwork {
     /// One address.
     V4(Ipv4Addr),
     /// The first seven bytes of an address; the others are zero.
@@ -16,7 +16,7 @@ pub(crate) enum Source {
     Local,
 }
 
-impl Source {
+impl SourceNetwork {
     /// The source of a peer; somebody whose address cannot be told is one source with all such.
     pub fn of(peer: Option<&Peer>) -> Self {
         match peer {
@@ -39,7 +39,7 @@ impl Source {
     }
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for SourceNetwork {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::V4(address) => address.fmt(f),
@@ -53,8 +53,8 @@ impl fmt::Display for Source {
 mod tests {
     use super::*;
 
-    fn source(text: &str) -> Source {
-        Source::of_address(text.parse::<IpAddr>().unwrap())
+    fn source(text: &str) -> SourceNetwork {
+        SourceNetwork::of_address(text.parse::<IpAddr>().unwrap())
     }
 
     #[test]

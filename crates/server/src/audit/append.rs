@@ -4,14 +4,14 @@ use std::io::{ErrorKind, Result, Write};
 
 /// What a log still has to get. Lines that it could not take are counted, not kept: it may be full for long.
 #[derive(Debug, Default)]
-pub(super) struct Owed {
+pub(super) struct PendingLines {
     /// The end of a line whose start is written.
     rest: Vec<u8>,
     /// Lines of which nothing is written.
     lost: u64,
 }
 
-impl Owed {
+impl PendingLines {
     /// Writes a line, which ends with its line break, in one call; before it, what is owed, and the line of `told` with the
     /// number of lines that were lost. False where the log took the line in parts: whoever follows it may have seen half of it.
     pub(super) fn write(&mut self, log: &mut impl Write, line: &[u8], told: impl Fn(u64) -> String) -> Result<bool> {

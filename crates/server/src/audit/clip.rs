@@ -1,6 +1,6 @@
 //! Texts of a line within their bounds, in ASCII.
 
-use crate::log::Name;
+use crate::log::LoggedName;
 use serde_json::{Map, Value};
 use std::fmt::Write;
 use xdfs_secure::content;
@@ -64,7 +64,7 @@ pub(super) fn text(text: &str) -> String {
 }
 
 /// Adds a path as `field`; of a long one its start, its length and the hash by which it can be recognised.
-pub(super) fn put_path(fields: &mut Map<String, Value>, field: &str, name: &Name) {
+pub(super) fn put_path(fields: &mut Map<String, Value>, field: &str, name: &LoggedName) {
     let shown = name.to_string();
     if start(&shown, PATH_BYTES_MAX).1 {
         fields.insert(field.to_owned(), shown.into());

@@ -19,7 +19,7 @@ pub use line::{LINE_BYTES_MAX, lines};
 pub(crate) use pace::Pace;
 
 use crate::log::LogEvent;
-use append::Owed;
+use append::PendingLines;
 use std::fs::File;
 use std::io::{Result as IoResult, Write};
 use std::path::{Path, PathBuf};
@@ -43,14 +43,14 @@ pub enum OnFailure {
 #[derive(Debug)]
 pub struct AuditLog {
     path: Option<PathBuf>,
-    target: Mutex<Target>,
+    target: Mutex<LogTarget>,
 }
 
 #[derive(Debug, Default)]
-struct Target {
+struct LogTarget {
     /// None writes to standard error.
     file: Option<File>,
-    owed: Owed,
+    owed: PendingLines,
     /// It failed, and that was told.
     failed: bool,
     /// It took a line in parts, and that was told.
@@ -59,7 +59,7 @@ struct Target {
 
 /// What became of an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Wrote {
+pub struct WriteOutcome {
     /// Bytes that the log grew by.
     pub bytes: usize,
     /// Some line of it could not be written.
@@ -70,7 +70,7 @@ impl AuditLog {
     /// Writes at the end of the file `path`, which is made where it is missing, for its owner alone.
     pub fn file(path: &Path) -> Result<Self, Error> {
         let file = Some(append_named(path)?);
-        Ok(Self { path: Some(path.to_owned()), target: Mutex::new(Target { file, ..Target::default() }) })
+        Ok(Self { path: Some(path.to_owned()), target: Mutex::new(LogTarget { file, ..LogTarget::default() }) })
     }
 
     /// Writes to standard error.
@@ -90,15 +90,15 @@ impl AuditLog {
         let file = append_named(path)?;
         let mut target = self.target.lock().unwrap_or_else(PoisonError::into_inner);
         target.owed.reopened();
-        *target = Target { file: Some(file), owed: std::mem::take(&mut target.owed), ..Target::default() };
+        *target = LogTarget { file: Some(file), owed: std::mem::take(&mut target.owed), ..LogTarget::default() };
         Ok(())
     }
 
     /// Writes the lines of an event, each in one call, so that lines of several processes do not mix.
-    pub fn write(&self, event: &LogEvent) -> Wrote {
+    pub fn write(&self, event: &LogEvent) -> WriteOutcome {
         let lines = lines(event, SystemTime::now());
         let mut target = self.target.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut wrote = Wrote::default();
+        let mut wrote = WriteOutcome::default();
         for mut line in lines {
             line.push('\n');
             wrote.bytes += line.len();
@@ -108,7 +108,7 @@ impl AuditLog {
     }
 }
 
-impl Target {
+impl LogTarget {
     /// Writes a line; what goes wrong is told once on standard error. Nothing can be done where that fails as well.
     fn write(&mut self, line: &[u8]) -> bool {
         let lost = |lines| line::lost(lines, SystemTime::now());

@@ -4,7 +4,7 @@
 
 use super::{Authority, Authorized, Keep, Want, judge, rights_of, scope_of, split, within};
 use super::{Export, Rights};
-use crate::log::Name;
+use crate::log::LoggedName;
 use std::collections::BTreeSet;
 use xdfs_proto::base::{Bugs, Error, ErrorKind, Level, RelPath, Safety};
 use xdfs_secure::policy::{Method, Principal, Scope};
@@ -53,7 +53,7 @@ impl Authority {
 impl Base {
     /// Judges one call: `below` the base, and what it does there.
     pub fn authorise(&self, below: &[u8], want: Want) -> Result<Authorized, Error> {
-        let invalid = |error| Error::new(ErrorKind::InvalidPath, format!("'{}': {error}", Name::from(below).short()));
+        let invalid = |error| Error::new(ErrorKind::InvalidPath, format!("'{}': {error}", LoggedName::from(below).short()));
         let path = self.path.join(below).map_err(invalid)?;
         let rights = match &self.scope {
             Some(scope) => self.rights.and(within(scope, &self.export, &path, self.now, self.bugs)?),

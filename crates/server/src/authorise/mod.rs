@@ -18,7 +18,7 @@ pub(crate) use access::{Rights, rights_of};
 pub(crate) use base::Base;
 pub use export::Export;
 
-use crate::log::Name;
+use crate::log::LoggedName;
 use std::sync::{Arc, PoisonError, RwLock};
 use xdfs_proto::base::{Bug, Bugs, Error, ErrorKind, Level, RelPath};
 use xdfs_secure::policy::{Method, Principal, Scope};
@@ -134,7 +134,7 @@ impl Authority {
 
 /// One answer for an export that is not there and one that is not for them: a stranger learns no names.
 fn hidden(who: &Principal, name: &[u8]) -> Error {
-    let shown = Name::from(name).short();
+    let shown = LoggedName::from(name).short();
     let text = match who.method {
         Method::Anonymous => format!("no export '{shown}' on this server without a login; give a user in the URL"),
         _ => format!("no export '{shown}' on this server that '{}' may use", who.user.escape_debug()),
@@ -145,7 +145,7 @@ fn hidden(who: &Principal, name: &[u8]) -> Error {
 /// Reads a wire name: the export's name and the path below it.
 fn split(name: &[u8]) -> Result<(Vec<u8>, RelPath), Error> {
     let invalid =
-        |error| Error::new(ErrorKind::InvalidPath, format!("'{}' is no path: {error}", Name::from(name).short()));
+        |error| Error::new(ErrorKind::InvalidPath, format!("'{}' is no path: {error}", LoggedName::from(name).short()));
     let whole = RelPath::parse(name).map_err(invalid)?;
     let mut components = whole.components();
     let first = components

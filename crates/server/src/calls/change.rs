@@ -1,6 +1,6 @@
 //! Calls that change names and attributes.
 
-use super::Work;
+use super::CallContext;
 use crate::authorise::Want;
 use std::time::{SystemTime, UNIX_EPOCH};
 use xdfs_engine::kinds;
@@ -8,7 +8,7 @@ use xdfs_proto::base::{Error, ErrorKind, RelPath};
 use xdfs_proto::wire::path::{Call, FileType, NewTime, Owner, XattrRule};
 use xdfs_xio::store::Existing;
 use xdfs_xio::store::owners::{self, Names};
-use xdfs_xio::store::tree::{Change, Special};
+use xdfs_xio::store::tree::{AttributeChange, Special};
 
 /// Directories above one that was made whose paths are gathered, so that each is synced once for a batch.
 const TOUCHED_DEPTH_MAX: usize = 64;
@@ -16,7 +16,7 @@ const TOUCHED_DEPTH_MAX: usize = 64;
 /// Permission bits that anybody may set.
 const PLAIN: u32 = 0o777;
 
-impl Work {
+impl CallContext {
     /// Does a call that changes something and is no small file.
     pub(super) fn change(&mut self, call: &Call<'_>) -> Result<(), Error> {
         match *call {
@@ -70,18 +70,18 @@ impl Work {
         let tree = at.store().tree()?;
         match *call {
             Call::SetMode { mode, .. } => {
-                tree.change(at.path(), &Change { mode: Some(mode), ..Change::default() })?;
+                tree.change(at.path(), &AttributeChange { mode: Some(mode), ..AttributeChange::default() })?;
             }
             Call::SetTimes { modified, accessed, .. } => {
                 let (modified, accessed) = (modified.map(moment), accessed.map(moment));
-                tree.change(at.path(), &Change { modified, accessed, ..Change::default() })?;
+                tree.change(at.path(), &AttributeChange { modified, accessed, ..AttributeChange::default() })?;
             }
             Call::Truncate { length, .. } => {
-                tree.change(at.path(), &Change { length: Some(length), ..Change::default() })?;
+                tree.change(at.path(), &AttributeChange { length: Some(length), ..AttributeChange::default() })?;
             }
             Call::SetOwner { user, group, .. } => {
                 let owner = (number(user, &owners::known().users)?, number(group, &owners::known().groups)?);
-                tree.change(at.path(), &Change { owner, ..Change::default() })?;
+                tree.change(at.path(), &AttributeChange { owner, ..AttributeChange::default() })?;
             }
             Call::SetXattr { name, rule, value, .. } => {
                 match (rule, tree.xattr(at.path(), name)) {

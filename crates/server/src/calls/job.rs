@@ -6,7 +6,7 @@ use super::{Done, Execution, exports};
 use crate::audit::Pace;
 use crate::authorise::{Authority, Base};
 use crate::log::{Log, LogEvent};
-use crate::reply_cache::{Doing, ReplyCache, Verdict};
+use crate::reply_cache::{RunningBatch, ReplyCache, CacheLookup};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::task::Poll;
@@ -18,7 +18,7 @@ use xdfs_proto::wire::path::Batch;
 use xdfs_secure::policy::Principal;
 
 /// For whom a batch is done.
-pub(crate) struct For {
+pub(crate) struct BatchOwner {
     pub authority: Arc<Authority>,
     pub principal: Arc<Principal>,
     pub session: SessionId,
@@ -39,14 +39,14 @@ pub(crate) struct For {
 /// See the module.
 pub(crate) struct BatchJob {
     payload: Vec<u8>,
-    whom: For,
-    state: State,
+    whom: BatchOwner,
+    state: BatchState,
 }
 
-enum State {
+enum BatchState {
     /// What it is about was judged; the reply is made in the memory.
     Judged(Result<Option<Base>, Error>, Vec<u8>),
-    Doing(Option<Doing>, Box<Execution>),
+    Doing(Option<RunningBatch>, Box<Execution>),
     Over,
 }
 
@@ -57,8 +57,8 @@ pub(crate) fn malformed(error: &WireError) -> Error {
 
 impl BatchJob {
     /// Nothing of it is done; `base` is what it is about, none for the list of exports.
-    pub(crate) fn new(payload: Vec<u8>, base: Result<Option<Base>, Error>, memory: Vec<u8>, whom: For) -> Self {
-        Self { payload, whom, state: State::Judged(base, memory) }
+    pub(crate) fn new(payload: Vec<u8>, base: Result<Option<Base>, Error>, memory: Vec<u8>, whom: BatchOwner) -> Self {
+        Self { payload, whom, state: BatchState::Judged(base, memory) }
     }
 
     /// Goes on until the slice is over.
@@ -73,12 +73,12 @@ impl BatchJob {
     }
 
     fn go_on(&mut self, batch: &Batch<'_>, slice: &Slice) -> Poll<Result<Vec<u8>, Error>> {
-        if let State::Judged(..) = self.state
-            && let State::Judged(base, memory) = std::mem::replace(&mut self.state, State::Over)
+        if let BatchState::Judged(..) = self.state
+            && let BatchState::Judged(base, memory) = std::mem::replace(&mut self.state, BatchState::Over)
         {
             let once = match self.once(batch) {
-                Ok(Some(Verdict::Told(reply))) => return Poll::Ready(Ok(reply)),
-                Ok(Some(Verdict::Do(doing))) => Some(doing),
+                Ok(Some(CacheLookup::Told(reply))) => return Poll::Ready(Ok(reply)),
+                Ok(Some(CacheLookup::Do(doing))) => Some(doing),
                 Ok(None) => None,
                 Err(error) => return Poll::Ready(Err(error)),
             };
@@ -92,17 +92,17 @@ impl BatchJob {
                 Err(error) => Err(error),
             };
             match begun {
-                Ok(execution) => self.state = State::Doing(once, Box::new(execution)),
+                Ok(execution) => self.state = BatchState::Doing(once, Box::new(execution)),
                 Err(error) => return Poll::Ready(self.end(batch, once, Err(error))),
             }
         }
-        let State::Doing(_, execution) = &mut self.state else { return Poll::Ready(Err(over())) };
+        let BatchState::Doing(_, execution) = &mut self.state else { return Poll::Ready(Err(over())) };
         let error = match execution.advance(batch, slice) {
             Ok(Poll::Pending) => return Poll::Pending,
             Ok(Poll::Ready(())) => None,
             Err(error) => Some(error),
         };
-        let State::Doing(once, execution) = std::mem::replace(&mut self.state, State::Over) else {
+        let BatchState::Doing(once, execution) = std::mem::replace(&mut self.state, BatchState::Over) else {
             return Poll::Ready(Err(over()));
         };
         let done = error.map_or_else(|| Ok(execution.finish(batch)), Err);
@@ -110,7 +110,7 @@ impl BatchJob {
     }
 
     /// Whether a batch that may come again was done before.
-    fn once(&self, batch: &Batch<'_>) -> Result<Option<Verdict>, Error> {
+    fn once(&self, batch: &Batch<'_>) -> Result<Option<CacheLookup>, Error> {
         if batch.request == [0; 16] {
             return Ok(None);
         }
@@ -119,7 +119,7 @@ impl BatchJob {
     }
 
     /// Remembers and logs what became of it.
-    fn end(&self, batch: &Batch<'_>, once: Option<Doing>, done: Result<Done, Error>) -> Result<Vec<u8>, Error> {
+    fn end(&self, batch: &Batch<'_>, once: Option<RunningBatch>, done: Result<Done, Error>) -> Result<Vec<u8>, Error> {
         if let Some(doing) = once {
             doing.end(done.as_ref().ok().map(|done| done.reply.as_slice()));
         }

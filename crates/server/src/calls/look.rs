@@ -1,6 +1,6 @@
 //! Calls that look: attributes, pages of directories, hashes, room.
 
-use super::{Work, failure};
+use super::{CallContext, failure};
 use crate::authorise::{Authorized, Want};
 use std::sync::atomic::Ordering;
 use std::task::Poll;
@@ -9,7 +9,7 @@ use xdfs_engine::blocking::Slice;
 use xdfs_engine::kinds;
 use xdfs_engine::transfer::sum::RangeHash;
 use xdfs_proto::base::{Error, ErrorKind};
-use xdfs_proto::wire::path::{Answer, Attributes, Entry, FileSystem, FileType, ReplyWriter, Wanted};
+use xdfs_proto::wire::path::{Answer, Attributes, ListEntry, FileSystem, FileType, ReplyWriter, Wanted};
 use xdfs_xio::store::owners;
 use xdfs_xio::store::tree::{Node, NodeKind, ListControl, is_reserved};
 use xdfs_xio::store::{self, FileKind};
@@ -69,7 +69,7 @@ pub(super) fn plain(attributes: &store::Attributes, wanted: Wanted) -> Attribute
     }
 }
 
-impl Work {
+impl CallContext {
     pub(super) fn stat(&mut self, path: &[u8], wanted: Wanted, writer: &mut ReplyWriter) -> Result<(), Error> {
         let told = self.at(path, Want::Read).and_then(|at| {
             let Ok(tree) = at.store().tree() else {
@@ -122,7 +122,7 @@ impl Work {
                 _ => None,
             };
             let attributes = attributes_of(node, wanted, target.as_deref());
-            if page.push(&Entry { name, attributes }) { ListControl::More } else { ListControl::Stop }
+            if page.push(&ListEntry { name, attributes }) { ListControl::More } else { ListControl::Stop }
         };
         match at.store().tree().and_then(|tree| tree.list(at.path(), cursor, &mut take)) {
             Ok(next) => {

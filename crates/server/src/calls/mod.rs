@@ -16,8 +16,8 @@ use std::task::Poll;
 use xdfs_engine::blocking::Slice;
 use xdfs_engine::transfer::sum::RangeHash;
 use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety};
-use xdfs_proto::wire::path::{Answer, Attributes, Batch, Call, Entry, Failure, FileType, ReplyWriter, Wanted};
-use xdfs_xio::store::Reading;
+use xdfs_proto::wire::path::{Answer, Attributes, Batch, Call, ListEntry, Failure, FileType, ReplyWriter, Wanted};
+use xdfs_xio::store::SmallReader;
 
 /// What became of a batch.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ pub(crate) struct Done {
 }
 
 /// What a batch does its calls with.
-struct Work {
+struct CallContext {
     base: Base,
     /// Nobody waits for the rest any more.
     stop: Arc<AtomicBool>,
@@ -48,14 +48,14 @@ struct Work {
     /// Something that was changed is not on stable storage.
     loose: bool,
     /// Where small files are read into.
-    reading: Reading,
+    reading: SmallReader,
     /// The hash that the present call asks for.
     hash: Option<RangeHash>,
 }
 
 /// A batch that is being done, slice by slice.
 pub(crate) struct Execution {
-    work: Work,
+    work: CallContext,
     writer: ReplyWriter,
     lines: Vec<CallLine>,
     /// Calls that are done, or not to be done.
@@ -79,7 +79,7 @@ impl Execution {
         stop: Arc<AtomicBool>,
         memory: Vec<u8>,
     ) -> Result<Self, Error> {
-        let work = Work {
+        let work = CallContext {
             base,
             stop,
             durable: batch.durable,
@@ -89,7 +89,7 @@ impl Execution {
             climb: None,
             changed: BTreeSet::new(),
             loose: false,
-            reading: Reading::default(),
+            reading: SmallReader::default(),
             hash: None,
         };
         Ok(Self { work, writer: room(batch, memory)?, lines: Vec::new(), done: 0 })
@@ -173,7 +173,7 @@ pub(crate) fn exports(batch: &Batch<'_>, shown: &[&str]) -> Result<Done, Error> 
             Call::Stat { path: b"", .. } => writer.answer(&Answer::Attributes(root)),
             Call::List { path: b"", cursor: b"", .. } => {
                 let mut page = writer.listing();
-                let all = shown.iter().all(|name| page.push(&Entry { name: name.as_bytes(), attributes: root }));
+                let all = shown.iter().all(|name| page.push(&ListEntry { name: name.as_bytes(), attributes: root }));
                 // A page of 256 KiB has room for more exports than a configuration has; a smaller one says that it is not all.
                 page.finish(all, b"");
             }
@@ -192,7 +192,7 @@ pub(crate) fn room(batch: &Batch<'_>, memory: Vec<u8>) -> Result<ReplyWriter, Er
     })
 }
 
-impl Work {
+impl CallContext {
     /// Does one call and writes its result. Pending is only a hash.
     fn call(&mut self, call: &Call<'_>, writer: &mut ReplyWriter, slice: &Slice) -> Poll<Result<(), Error>> {
         let result = match call {

@@ -2,7 +2,7 @@
 //! share what makes them durable (rule 22).
 
 use super::look::{attributes_of, plain};
-use super::{Work, failure};
+use super::{CallContext, failure};
 use crate::authorise::{Authorized, Want};
 use xdfs_proto::base::{Error, ErrorKind, Safety};
 use xdfs_proto::wire::path::{Answer, Call, Put, ReplyWriter, Wanted};
@@ -22,7 +22,7 @@ pub(super) fn group<'c, 'b>(calls: &'c [Call<'b>], stop_at_failure: bool) -> Vec
     calls.iter().map_while(put).take(most).collect()
 }
 
-impl Work {
+impl CallContext {
     /// Puts files; one outcome each: whether it was there already.
     pub(super) fn put(&mut self, puts: &[&Put<'_>]) -> Vec<Result<bool, Error>> {
         let judged: Vec<Result<Authorized, Error>> = puts.iter().map(|put| self.judge(put)).collect();

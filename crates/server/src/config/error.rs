@@ -32,9 +32,9 @@ impl std::error::Error for ConfigError {}
 
 /// A file whose lines can be named later, when its text is gone.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(super) struct Origin(PathBuf);
+pub(super) struct ConfigFile(PathBuf);
 
-impl Origin {
+impl ConfigFile {
     pub fn new(file: &Path) -> Self {
         Self(file.to_owned())
     }

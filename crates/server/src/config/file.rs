@@ -1,6 +1,6 @@
 //! From the text of a configuration file to [`Settings`].
 
-use super::error::{ConfigError, Origin, line_of};
+use super::error::{ConfigError, ConfigFile, line_of};
 use super::limits::{LimitsTable, within};
 use super::{Audit, Confinement, ExportSettings, LogSettings, Settings};
 use crate::audit::OnFailure;
@@ -60,7 +60,7 @@ struct ExportTable {
 /// What an error needs: the file and its text.
 struct Text<'a> {
     path: &'a Path,
-    origin: Origin,
+    origin: ConfigFile,
     text: &'a str,
 }
 
@@ -94,7 +94,7 @@ impl Text<'_> {
 
 /// See the module.
 pub(super) fn parse(path: &Path, text: &str) -> Result<Settings, ConfigError> {
-    let file = Text { path, origin: Origin::new(path), text };
+    let file = Text { path, origin: ConfigFile::new(path), text };
     let table: FileTable = toml::from_str(text).map_err(|error| {
         let byte = error.span().map_or(0, |span| span.start);
         file.at(byte, format!("{}; see docs/operations.md for the keys", error.message()))
@@ -120,7 +120,7 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Settings, ConfigError> {
         limits: limits.resolve(&at)?,
         confinement: confinement.transpose()?.unwrap_or_default(),
         log: log(&file, &table.log)?,
-        origin: Origin::new(path),
+        origin: ConfigFile::new(path),
     })
 }
 

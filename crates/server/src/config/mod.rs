@@ -51,7 +51,7 @@ pub struct Settings {
     /// Where events go.
     pub log: LogSettings,
     /// The file, for messages about what is found later.
-    origin: error::Origin,
+    origin: error::ConfigFile,
 }
 
 /// One export, as the file has it.

@@ -3,7 +3,7 @@
 use super::Server;
 use crate::admit::Drop;
 use crate::log::LogEvent;
-use crate::sessions::{Entry, IdleChannel, PipelineState, PumpMessage};
+use crate::sessions::{SessionEntry, IdleChannel, PipelineState, PumpMessage};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use xdfs_engine::pipeline::{Pipeline, PipelineChannel};
@@ -152,7 +152,7 @@ impl Server {
                 entry.quiet_since = now;
             }
         }
-        let quiet = |entry: &Entry| now.since(entry.quiet_since) >= idle_for;
+        let quiet = |entry: &SessionEntry| now.since(entry.quiet_since) >= idle_for;
         let old: Vec<SessionId> = self.sessions.iter().filter(|(_, entry)| quiet(entry)).map(|(id, _)| *id).collect();
         for id in old {
             self.admission.drops().count(Drop::Idle);

@@ -3,7 +3,7 @@
 use super::{Opening, Server};
 use crate::host::ServerHost;
 use crate::log::LogEvent;
-use crate::sessions::{Entry, IdleChannel, ServerMessage, PipelineState, PumpMessage, PumpSender, record_keys};
+use crate::sessions::{SessionEntry, IdleChannel, ServerMessage, PipelineState, PumpMessage, PumpSender, record_keys};
 use crate::users::admits;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -60,7 +60,7 @@ impl Server {
             asked: open.channels,
             pipelines: granted.pipelines,
         });
-        let mut entry = Entry::new(guest.peer, principal, now, secret, granted.channels, pipes);
+        let mut entry = SessionEntry::new(guest.peer, principal, now, secret, granted.channels, pipes);
         let keys = entry.keys(id, ChannelId(1), &grant).and_then(|keys| record_keys(keys, self.config.key_limits));
         let Ok((sealer, opener)) = keys else {
             self.roster.end(id);
@@ -93,7 +93,7 @@ impl Server {
 
     /// The granted window, or what suits many channels within one host. A window that the kernel refuses is no reason to
     /// refuse the channel: the client sees in its own figures what it got.
-    fn apply_window(&self, socket: SocketId, entry: &Entry) {
+    fn apply_window(&self, socket: SocketId, entry: &SessionEntry) {
         let link = self.dispatch.link(socket);
         let asked = (entry.window > 0).then_some(entry.window);
         let default = || transport::default_window(link.is_local(), entry.channels);
@@ -152,7 +152,7 @@ impl Server {
     /// Starts a thread for every idle pipeline of the session. One whose last words are on their way goes on without.
     pub(super) fn start_pipelines(&mut self, id: SessionId) {
         let Some(count) = self.sessions.get(&id).map(|entry| entry.pipes.len()) else { return };
-        let idle = |entry: &Entry, index: usize| entry.pipes[index].may_move();
+        let idle = |entry: &SessionEntry, index: usize| entry.pipes[index].may_move();
         let mut waiting = Vec::new();
         for index in 0..count {
             if self.sessions.get(&id).is_some_and(|entry| idle(entry, index)) {

@@ -1,12 +1,12 @@
 //! Connections that have not proved anything: accepted, classified, refused, cut. What bounds them is `admit`.
 
 use super::Server;
-use crate::admit::{Source, Verdict};
-use crate::pending_login::{PendingLogin, Then};
+use crate::admit::{SourceNetwork, AdmissionVerdict};
+use crate::pending_login::{PendingLogin, AfterSend};
 use crate::log::LogEvent;
 use std::time::Duration;
 use xdfs_proto::base::{Error, ErrorKind};
-use xdfs_proto::wire::preface::{ClientPreface, ServerPreface, Start};
+use xdfs_proto::wire::preface::{ClientPreface, ServerPreface, Continuation};
 use xdfs_secure::login::FailedLogin;
 use xdfs_secure::policy::Method;
 use xdfs_secure::random;
@@ -31,7 +31,7 @@ impl Server {
     pub(super) fn on_accepted(&mut self, link: Link) {
         let now = self.dispatch.now();
         let peer = link.peer().ok();
-        let source = Source::of(peer.as_ref());
+        let source = SourceNetwork::of(peer.as_ref());
         let peer = peer.map_or_else(|| "somebody".into(), |peer| peer.to_string());
         if let Err(error) = transport::settle(&link, &self.config.transport) {
             return self.tell_refusal(peer, error.to_string());
@@ -63,18 +63,18 @@ impl Server {
     pub(super) fn classify(&mut self, socket: SocketId, bytes: &[u8]) -> bool {
         let preface = bytes.try_into().ok().and_then(|raw| ClientPreface::decode(raw).ok());
         let start = preface.map_or(0, |preface| preface.start);
-        if start == Start::Join as u8 {
+        if start == Continuation::Join as u8 {
             self.admission.is_join(socket);
             return true;
         }
         match self.admission.is_login(socket, self.dispatch.now()) {
-            Verdict::Welcome(victim) => {
+            AdmissionVerdict::Welcome(victim) => {
                 if let Some(victim) = victim {
                     self.disconnect(victim, "made room for newer connections");
                 }
                 true
             }
-            Verdict::Refused(status) => {
+            AdmissionVerdict::Refused(status) => {
                 let send = ServerPreface { status, version: 0, start }.encode().to_vec();
                 self.refuse(socket, send, &Error::new(ErrorKind::Busy, status.text()));
                 false
@@ -104,7 +104,7 @@ impl Server {
     /// Ends a guest, with the reason in the log.
     pub(super) fn disconnect(&mut self, socket: SocketId, error: &str) {
         self.count_failed(socket, false);
-        if let Some(guest) = self.forget(socket).filter(|guest| !matches!(guest.then, Then::Close)) {
+        if let Some(guest) = self.forget(socket).filter(|guest| !matches!(guest.then, AfterSend::Close)) {
             self.tell_refusal(guest.peer, error.into());
         }
     }
@@ -123,9 +123,9 @@ impl Server {
         let guest = self.guests.remove(&socket)?;
         self.dispatch.detach(socket, &mut Vec::new());
         match &guest.then {
-            Then::Session(opening) => self.roster.end(opening.id),
-            Then::Join(id, channel, _) => self.roster.gave_up(*id, *channel),
-            Then::Opening | Then::Close => {}
+            AfterSend::Session(opening) => self.roster.end(opening.id),
+            AfterSend::Join(id, channel, _) => self.roster.gave_up(*id, *channel),
+            AfterSend::Opening | AfterSend::Close => {}
         }
         Some(guest)
     }
@@ -134,7 +134,7 @@ impl Server {
     pub(super) fn refuse(&mut self, socket: SocketId, send: Vec<u8>, error: &Error) {
         let Some(guest) = self.guests.get_mut(&socket) else { return };
         let peer = guest.peer.clone();
-        guest.then = Then::Close;
+        guest.then = AfterSend::Close;
         guest.send(&mut self.dispatch, send);
         self.tell_refusal(peer, error.to_string());
     }

@@ -12,12 +12,12 @@ use xdfs_secure::policy::{Method, Principal};
 
 /// Sessions and their channels.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-struct Held {
+struct Usage {
     sessions: usize,
     channels: usize,
 }
 
-impl Held {
+impl Usage {
     fn add(&mut self, channels: u16) {
         self.sessions += 1;
         self.channels += usize::from(channels);
@@ -31,13 +31,13 @@ impl Held {
 
 /// Who holds how much.
 #[derive(Clone, Copy, Default, Debug)]
-struct Tally {
-    all: Held,
-    anonymous: Held,
-    user: Held,
+struct UsageTable {
+    all: Usage,
+    anonymous: Usage,
+    user: Usage,
 }
 
-impl Tally {
+impl UsageTable {
     /// What is left for `principal`, or why there is nothing.
     fn room(&self, principal: &Principal, limits: &ServerLimits) -> Result<usize, (Drop, String)> {
         let share = |whole: usize| whole.saturating_mul(limits.visitors_percent) / 100;
@@ -51,17 +51,17 @@ impl Tally {
         let name = principal.user.escape_debug();
         let full = |who: &str, what: &str, drop| Err((drop, format!("{who} as many {what}")));
         match (user, visitors, all) {
-            (_, _, Held { sessions: 0, .. }) => full("the server has", "sessions as it takes", Drop::Sessions),
-            (_, _, Held { channels: 0, .. }) => full("the server has", "channels as it takes", Drop::Sessions),
-            (Held { sessions: 0, .. }, ..) => {
+            (_, _, Usage { sessions: 0, .. }) => full("the server has", "sessions as it takes", Drop::Sessions),
+            (_, _, Usage { channels: 0, .. }) => full("the server has", "channels as it takes", Drop::Sessions),
+            (Usage { sessions: 0, .. }, ..) => {
                 let what = format!("sessions as one user may have ({})", self.user.sessions);
                 full(&format!("'{name}' has"), &what, Drop::UserSessions)
             }
-            (Held { channels: 0, .. }, ..) => {
+            (Usage { channels: 0, .. }, ..) => {
                 let what = format!("channels as one user may have ({})", self.user.channels);
                 full(&format!("'{name}' has"), &what, Drop::UserSessions)
             }
-            (_, Held { sessions: 0, .. } | Held { channels: 0, .. }, _) => {
+            (_, Usage { sessions: 0, .. } | Usage { channels: 0, .. }, _) => {
                 full("visitors have", "sessions and channels as are for them; log in", Drop::Sessions)
             }
             _ => Ok(user.channels.min(visitors.channels).min(all.channels)),
@@ -73,7 +73,7 @@ impl Server {
     /// What is granted to one more session of `principal`: the policy, cut to what is left. Refused where nothing is. Only
     /// for `several` pipelines does it look at those of the other sessions.
     pub(super) fn policy_for(&mut self, principal: &Principal, several: bool) -> Result<Cow<'_, Policy>, Error> {
-        let mut tally = Tally::default();
+        let mut tally = UsageTable::default();
         let mut pipelines = 0;
         for (id, other, channels) in self.roster.sessions() {
             tally.all.add(channels);
@@ -138,32 +138,32 @@ mod tests {
         Principal { user: "ada".into(), method, key: None, scope: None }
     }
 
-    fn held(sessions: usize, channels: usize) -> Held {
-        Held { sessions, channels }
+    fn held(sessions: usize, channels: usize) -> Usage {
+        Usage { sessions, channels }
     }
 
     #[test]
     fn a_session_gets_what_everybody_and_its_user_leave() {
-        let room = |tally: Tally, method| tally.room(&who(method), &LIMITS()).map_err(|(_, text)| text);
-        let none = Tally::default();
+        let room = |tally: UsageTable, method| tally.room(&who(method), &LIMITS()).map_err(|(_, text)| text);
+        let none = UsageTable::default();
         assert_eq!(room(none, Method::Key), Ok(30), "a user's share");
-        assert_eq!(room(Tally { all: held(3, 70), ..none }, Method::Key), Ok(10), "what there is");
-        assert_eq!(room(Tally { user: held(3, 29), ..none }, Method::Key), Ok(1));
+        assert_eq!(room(UsageTable { all: held(3, 70), ..none }, Method::Key), Ok(10), "what there is");
+        assert_eq!(room(UsageTable { user: held(3, 29), ..none }, Method::Key), Ok(1));
         // Half of it is for visitors, however many addresses they have.
-        let visited = Tally { all: held(3, 35), anonymous: held(3, 35), user: held(0, 0) };
+        let visited = UsageTable { all: held(3, 35), anonymous: held(3, 35), user: held(0, 0) };
         assert_eq!(room(visited, Method::Anonymous), Ok(5));
         assert_eq!(room(visited, Method::Key), Ok(30));
         for (tally, method, text) in [
-            (Tally { all: held(8, 8), ..none }, Method::Key, "the server has as many sessions"),
-            (Tally { all: held(7, 80), ..none }, Method::Key, "the server has as many channels"),
-            (Tally { user: held(4, 4), ..none }, Method::Key, "'ada' has as many sessions as one user may have (4)"),
-            (Tally { user: held(1, 30), ..none }, Method::Key, "'ada' has as many channels as one user may have (30)"),
-            (Tally { anonymous: held(4, 4), ..none }, Method::Anonymous, "visitors have as many"),
-            (Tally { anonymous: held(1, 40), ..none }, Method::Anonymous, "visitors have as many"),
+            (UsageTable { all: held(8, 8), ..none }, Method::Key, "the server has as many sessions"),
+            (UsageTable { all: held(7, 80), ..none }, Method::Key, "the server has as many channels"),
+            (UsageTable { user: held(4, 4), ..none }, Method::Key, "'ada' has as many sessions as one user may have (4)"),
+            (UsageTable { user: held(1, 30), ..none }, Method::Key, "'ada' has as many channels as one user may have (30)"),
+            (UsageTable { anonymous: held(4, 4), ..none }, Method::Anonymous, "visitors have as many"),
+            (UsageTable { anonymous: held(1, 40), ..none }, Method::Anonymous, "visitors have as many"),
         ] {
             let told = room(tally, method).unwrap_err();
             assert!(told.starts_with(text), "{told}");
         }
-        assert_eq!(room(Tally { anonymous: held(4, 40), ..none }, Method::Key), Ok(30));
+        assert_eq!(room(UsageTable { anonymous: held(4, 40), ..none }, Method::Key), Ok(30));
     }
 }

@@ -32,17 +32,17 @@ const VERSION: u32 = 1;
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct UsersFile {
     version: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     salts: Option<String>,
     #[serde(default, rename = "user")]
-    users: BTreeMap<String, User>,
+    users: BTreeMap<String, UserRecord>,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct User {
+struct UserRecord {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     revoked: bool,
     #[serde(default)]
@@ -50,12 +50,12 @@ struct User {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     password: Option<String>,
     #[serde(default, rename = "token", skip_serializing_if = "Vec::is_empty")]
-    tokens: Vec<Token>,
+    tokens: Vec<StoredToken>,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Token {
+struct StoredToken {
     key: String,
     export: String,
     path: String,
@@ -65,7 +65,7 @@ struct Token {
 
 /// Reads a file of users.
 pub(super) fn read(text: &str) -> Result<Accounts, Error> {
-    let file: File = toml::from_str(text).map_err(|error| not_understood(text, &error))?;
+    let file: UsersFile = toml::from_str(text).map_err(|error| not_understood(text, &error))?;
     if file.version != VERSION {
         return Err(damaged(&format!("it is of version {} and this program knows version {VERSION}", file.version)));
     }
@@ -83,9 +83,9 @@ pub(super) fn read(text: &str) -> Result<Accounts, Error> {
 
 /// The text of a file of users.
 pub(super) fn write(accounts: &Accounts) -> Result<String, Error> {
-    let users = accounts.iter().map(|(name, account)| Ok((name.to_owned(), User::write(account)?)));
+    let users = accounts.iter().map(|(name, account)| Ok((name.to_owned(), UserRecord::write(account)?)));
     let salts = accounts.salts.as_ref().map(write_salts);
-    let file = File { version: VERSION, salts, users: users.collect::<Result<_, Error>>()? };
+    let file = UsersFile { version: VERSION, salts, users: users.collect::<Result<_, Error>>()? };
     let text = toml::to_string(&file).map_err(|error| damaged(&error.to_string()))?;
     Ok(format!("# Who may log in. Written by 'xdfs user'; nothing in it logs anybody in.\n{text}"))
 }
@@ -103,7 +103,7 @@ pub fn feed(input: &[u8]) {
     }
 }
 
-impl User {
+impl UserRecord {
     fn read(self) -> Result<Account, String> {
         let keys = self.keys.iter().map(|line| read_public(line).map_err(|error| format!("a key: {error}")));
         let password = self.password.as_deref().map(read_verifier).transpose().map_err(|error| error.to_string())?;
@@ -111,7 +111,7 @@ impl User {
             revoked: self.revoked,
             keys: keys.collect::<Result<_, _>>()?,
             password,
-            tokens: self.tokens.iter().map(Token::read).collect::<Result<_, _>>()?,
+            tokens: self.tokens.iter().map(StoredToken::read).collect::<Result<_, _>>()?,
         })
     }
 
@@ -119,7 +119,7 @@ impl User {
         let line = |named: &NamedKey| write_public(&named.key, &named.comment);
         let unwritable = |error| damaged(&format!("{error}"));
         let token = |token: &AccountToken| {
-            Ok(Token {
+            Ok(StoredToken {
                 key: write_public(&token.key, "")?,
                 export: token.scope.export.clone(),
                 path: encoded(&token.scope.path),
@@ -136,7 +136,7 @@ impl User {
     }
 }
 
-impl Token {
+impl StoredToken {
     fn read(&self) -> Result<AccountToken, String> {
         let key = read_public(&self.key).map_err(|error| format!("a token: {error}"))?.key;
         let path = decoded(&self.path).ok_or("a token's path has a '%' without two hexadecimal digits")?;

@@ -16,7 +16,7 @@ use xdfs_xio::store::{Folder, Secrecy, Stamp};
 
 /// Accounts and what is looked up in them, as one value that a refresh replaces.
 #[derive(Debug, Default)]
-struct Known {
+struct AccountIndex {
     accounts: Accounts,
     tokens: BTreeMap<PublicKey, TokenRecord>,
 }
@@ -25,14 +25,14 @@ struct Known {
 #[derive(Debug)]
 pub struct LiveAccounts {
     folder: Arc<Folder>,
-    known: RwLock<Arc<Known>>,
-    looked: Mutex<Looked>,
+    known: RwLock<Arc<AccountIndex>>,
+    looked: Mutex<RefreshState>,
     anonymous: AtomicBool,
 }
 
 /// What came of the looks so far.
 #[derive(Debug)]
-struct Looked {
+struct RefreshState {
     /// The state of the file that the accounts are from.
     seen: Option<Stamp>,
     /// Why the last look failed, which was told.
@@ -41,9 +41,9 @@ struct Looked {
 
 /// What a refresh changed.
 #[derive(Debug)]
-pub struct Change {
-    before: Arc<Known>,
-    after: Arc<Known>,
+pub struct RefreshChange {
+    before: Arc<AccountIndex>,
+    after: Arc<AccountIndex>,
 }
 
 impl LiveAccounts {
@@ -51,14 +51,14 @@ impl LiveAccounts {
     pub(super) fn open(folder: Arc<Folder>, anonymous: bool) -> Result<Self, Error> {
         // The stamp first: what changes in between is then seen by the next refresh.
         let seen = folder.stamp(FILE)?;
-        let known = Arc::new(Known::of(read(&folder)?));
-        let looked = Mutex::new(Looked { seen, told: None });
+        let known = Arc::new(AccountIndex::of(read(&folder)?));
+        let looked = Mutex::new(RefreshState { seen, told: None });
         Ok(Self { folder, known: RwLock::new(known), looked, anonymous: AtomicBool::new(anonymous) })
     }
 
     /// Looks whether the file changed, which is one system call where it did not, and reads it again if so. An error is
     /// told once as long as it stays the same; what was known before stays.
-    pub fn refresh(&self) -> Result<Option<Change>, Error> {
+    pub fn refresh(&self) -> Result<Option<RefreshChange>, Error> {
         let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
         match self.look(&mut looked.seen) {
             Ok(change) => {
@@ -73,17 +73,17 @@ impl LiveAccounts {
         }
     }
 
-    fn look(&self, seen: &mut Option<Stamp>) -> Result<Option<Change>, Error> {
+    fn look(&self, seen: &mut Option<Stamp>) -> Result<Option<RefreshChange>, Error> {
         // The stamp first: what changes in between is then seen by the next look.
         let stamp = self.folder.stamp(FILE)?;
         if *seen == stamp {
             return Ok(None);
         }
-        let after = Arc::new(Known::of(read(&self.folder)?));
+        let after = Arc::new(AccountIndex::of(read(&self.folder)?));
         *seen = stamp;
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::replace(&mut *known, Arc::clone(&after));
-        Ok(Some(Change { before, after }))
+        Ok(Some(RefreshChange { before, after }))
     }
 
     /// Whether there is no account at all.
@@ -96,7 +96,7 @@ impl LiveAccounts {
         self.anonymous.store(anonymous, Ordering::Relaxed);
     }
 
-    fn known(&self) -> Arc<Known> {
+    fn known(&self) -> Arc<AccountIndex> {
         Arc::clone(&self.known.read().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -115,7 +115,7 @@ pub(crate) fn admits(directory: &dyn Directory, principal: &Principal) -> bool {
     }
 }
 
-impl Change {
+impl RefreshChange {
     /// Whether a session of `principal`, who logged in before this change, ends with it.
     pub fn ends(&self, principal: &Principal) -> bool {
         let user = principal.user.as_str();
@@ -135,7 +135,7 @@ impl Change {
     }
 }
 
-impl Known {
+impl AccountIndex {
     fn of(accounts: Accounts) -> Self {
         let mut tokens = BTreeMap::new();
         for (name, account) in accounts.iter().filter(|(_, account)| !account.revoked) {

@@ -18,7 +18,7 @@ pub use account::{Account, AccountToken, Accounts, check_name};
 #[cfg(feature = "fuzzing")]
 pub use file::feed as feed_users;
 pub(crate) use live::admits;
-pub use live::{Change, LiveAccounts};
+pub use live::{RefreshChange, LiveAccounts};
 
 use std::path::Path;
 use std::sync::Arc;
@@ -51,11 +51,11 @@ const LOCK: &str = "lock";
 
 /// See the module.
 #[derive(Clone, Debug)]
-pub struct State {
+pub struct StateFolder {
     folder: Arc<Folder>,
 }
 
-impl State {
+impl StateFolder {
     /// The state in the folder `path`, which is made where it is missing.
     pub fn create(path: &Path) -> Result<Self, Error> {
         Ok(Self { folder: Arc::new(Folder::create(path)?) })

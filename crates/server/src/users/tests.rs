@@ -18,11 +18,11 @@ const LATER: u64 = 1 << 40;
 struct Place(PathBuf);
 
 impl Place {
-    fn new() -> (Self, State) {
+    fn new() -> (Self, StateFolder) {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let name = format!("xdfs-users-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
         let place = Self(std::env::temp_dir().join(name));
-        let state = State::create(&place.0).unwrap();
+        let state = StateFolder::create(&place.0).unwrap();
         (place, state)
     }
 
@@ -287,7 +287,7 @@ fn root_gives_a_service_what_it_makes_and_nothing_that_it_finds() {
     // Another name of a file of root's, left there by whoever may write into the folder.
     place.write("victim", "root's own");
     std::fs::hard_link(place.file("victim"), place.file("lock")).unwrap();
-    let state = State::open(&place.0).unwrap().unwrap();
+    let state = StateFolder::open(&place.0).unwrap().unwrap();
     state.edit(|accounts| accounts.add("anna", anna())).unwrap();
     assert_eq!(place.file("victim").metadata().unwrap().uid(), 0);
     assert_eq!(place.file(FILE).metadata().unwrap().uid(), SERVICE);

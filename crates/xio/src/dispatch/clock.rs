@@ -27,10 +27,10 @@ pub(super) fn timeout(until: Until) -> Option<Timespec> {
 /// Wakes a dispatcher through a descriptor that its wait includes: an event counter or the writing end of a pipe, both
 /// of which take eight bytes. One call of the system for any number of wakes between two completions.
 #[derive(Clone, Debug)]
-pub struct DescriptorWaker(Arc<Shared>);
+pub struct DescriptorWaker(Arc<WakerState>);
 
 #[derive(Debug)]
-struct Shared {
+struct WakerState {
     descriptor: OwnedFd,
     /// Set by the first wake and cleared by the dispatcher before it returns [`super::Completion::Woken`], so a wake
     /// that found it set comes before that completion and is covered by it.
@@ -39,7 +39,7 @@ struct Shared {
 
 impl DescriptorWaker {
     pub(super) fn new(descriptor: OwnedFd) -> Self {
-        Self(Arc::new(Shared { descriptor, pending: AtomicBool::new(false) }))
+        Self(Arc::new(WakerState { descriptor, pending: AtomicBool::new(false) }))
     }
 
     /// Empties `source`, the reading side of the descriptor; whether anybody woke.

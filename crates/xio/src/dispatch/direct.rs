@@ -8,8 +8,8 @@
 //! A splice to a connection that was reset raises SIGPIPE, and no flag prevents it: the program has to ignore that
 //! signal, as every Rust program does unless told otherwise.
 
-use super::send::{Tools, head_first, memory, stopped};
-use super::slot::{DriverState, Moved, Outgoing, Step, error_number};
+use super::send::{SendContext, head_first, memory, stopped};
+use super::slot::{DriverState, Moved, Outgoing, IoStep, error_number};
 use super::{Body, End, FileId, Instant, SocketId};
 use crate::stack::Driver;
 use rustix::io::Errno;
@@ -155,14 +155,14 @@ pub(super) fn step<L: Driver>(
     line: &mut DriverState<L>,
     outgoing: &mut Outgoing,
     socket: SocketId,
-    tools: &mut Tools,
+    tools: &mut SendContext,
     budget: usize,
     told: bool,
     now: Instant,
-) -> Step {
+) -> IoStep {
     if !told && lacks_room(line, outgoing.rest().min(budget as u64)) {
         line.send.ready = false;
-        return Step::Blocked;
+        return IoStep::Blocked;
     }
     if let Some(step) = head_first(line, outgoing, now) {
         return step;
@@ -173,10 +173,10 @@ pub(super) fn step<L: Driver>(
             return memory(line, outgoing, &mut tools.zeros, left, now);
         };
         if outgoing.at == length {
-            return Step::Done;
+            return IoStep::Done;
         }
         if left == 0 {
-            return Step::Again;
+            return IoStep::Again;
         }
         let from = offset + outgoing.at;
         let ask = (length - outgoing.at).min(left as u64) as usize;
@@ -194,7 +194,7 @@ pub(super) fn step<L: Driver>(
                 outgoing.at += count as u64;
                 left = left.saturating_sub(count);
                 if !line.send.ready && outgoing.at < length {
-                    return Step::Blocked;
+                    return IoStep::Blocked;
                 }
             }
             FileMoved::SourceEnd => outgoing.continue_with_zeros(),
@@ -214,7 +214,7 @@ enum FileMoved {
     Refused,
     /// Interrupted.
     Repeat,
-    Stopped(Step),
+    Stopped(IoStep),
 }
 
 fn below(route: Route) -> Route {
@@ -234,7 +234,7 @@ fn lacks_room<L: Driver>(line: &DriverState<L>, turn: u64) -> bool {
 #[allow(clippy::too_many_arguments)]
 fn by_splice<L: Driver>(
     line: &mut DriverState<L>,
-    tools: &mut Tools,
+    tools: &mut SendContext,
     file: FileId,
     socket: SocketId,
     from: u64,
@@ -272,7 +272,7 @@ fn by_splice<L: Driver>(
 
 fn by_sendfile<L: Driver>(
     line: &mut DriverState<L>,
-    tools: &mut Tools,
+    tools: &mut SendContext,
     file: FileId,
     from: u64,
     ask: usize,
@@ -303,7 +303,7 @@ fn by_sendfile<L: Driver>(
 
 fn by_reading<L: Driver>(
     line: &mut DriverState<L>,
-    tools: &mut Tools,
+    tools: &mut SendContext,
     file: FileId,
     from: u64,
     ask: usize,
@@ -320,8 +320,8 @@ fn by_reading<L: Driver>(
         // What the socket does not take is read again later.
         Ok(count) => match line.push(&[IoSlice::new(&room[..count])], more, now) {
             Moved::Bytes(count) => FileMoved::Bytes(count),
-            Moved::Blocked => FileMoved::Stopped(Step::Blocked),
-            Moved::Ended(end) => FileMoved::Stopped(Step::Ended(end)),
+            Moved::Blocked => FileMoved::Stopped(IoStep::Blocked),
+            Moved::Ended(end) => FileMoved::Stopped(IoStep::Ended(end)),
         },
         Err(Errno::INTR) => FileMoved::Repeat,
         Err(error) => ended_by_source(error),
@@ -348,5 +348,5 @@ fn source_failed(error: Errno) -> FileMoved {
 }
 
 fn ended_by_source(error: Errno) -> FileMoved {
-    FileMoved::Stopped(Step::Ended(End::Source(error_number(&error.into()))))
+    FileMoved::Stopped(IoStep::Ended(End::Source(error_number(&error.into()))))
 }

@@ -8,7 +8,7 @@ use super::linger;
 use super::sockets::Sockets;
 use super::wait::{Event, Interest, Until, Wait, Waited};
 use crate::stack::Driver;
-use crate::sys::Found;
+use crate::sys::EpollEvents;
 use crate::transport::Link;
 use rustix::buffer::spare_capacity;
 use rustix::event::{EventfdFlags, epoll, eventfd};
@@ -28,7 +28,7 @@ const WAKER: u64 = u64::MAX;
 /// Waits with `epoll`.
 pub struct EpollWait<D> {
     epoll: OwnedFd,
-    found: Found,
+    found: EpollEvents,
     waker: DescriptorWaker,
     link: PhantomData<fn() -> D>,
 }
@@ -45,7 +45,7 @@ impl<D: AsFd> EpollWait<D> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let waker = DescriptorWaker::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         epoll::add(&epoll, &waker, epoll::EventData::new_u64(WAKER), epoll::EventFlags::IN)?;
-        Ok(Self { epoll, found: Found(Vec::with_capacity(EVENTS_MAX)), waker, link: PhantomData })
+        Ok(Self { epoll, found: EpollEvents(Vec::with_capacity(EVENTS_MAX)), waker, link: PhantomData })
     }
 }
 

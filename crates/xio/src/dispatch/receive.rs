@@ -1,7 +1,7 @@
 //! The receiving operations, one turn at a time: how bytes get from a driver to where an operation wants them.
 
 use super::send::LazyBuffer;
-use super::slot::{DriverState, Moved, Receiving, SMALL_BYTES_MAX, Slot, Step, Unread, error_number};
+use super::slot::{DriverState, Moved, ReceiveState, SMALL_BYTES_MAX, Slot, IoStep, Unread, error_number};
 use super::{Completion, End, HEAD_BYTES, Instant, Side, SocketId};
 use crate::stack::Driver;
 use std::io::{self, IoSliceMut};
@@ -29,14 +29,14 @@ pub(super) fn turn<L: Driver>(
     let Slot { line, unread, receiving, .. } = slot;
     let Some(operation) = receiving else { return Turn::Nothing };
     let step = match operation {
-        Receiving::Head => head(line, unread, now),
-        Receiving::Small { bytes, at } => small(line, unread, bytes, at, now),
-        Receiving::Fill { buffer, at, to } => fill(line, unread, &mut buffer.payload_mut()[..*to], at, budget, now),
-        Receiving::Some { limit, length } => match scratch.payload() {
+        ReceiveState::Head => head(line, unread, now),
+        ReceiveState::Small { bytes, at } => small(line, unread, bytes, at, now),
+        ReceiveState::Fill { buffer, at, to } => fill(line, unread, &mut buffer.payload_mut()[..*to], at, budget, now),
+        ReceiveState::Some { limit, length } => match scratch.payload() {
             Ok(scratch) => some(line, unread, scratch, *limit, length, now),
             Err(step) => step,
         },
-        Receiving::Accept => match accept(line) {
+        ReceiveState::Accept => match accept(line) {
             Ok(link) => {
                 *receiving = None;
                 return Turn::Done(Completion::Accepted { socket, link });
@@ -45,9 +45,9 @@ pub(super) fn turn<L: Driver>(
         },
     };
     match step {
-        Step::Again => Turn::Again,
-        Step::Blocked => Turn::Blocked,
-        Step::Done | Step::Ended(_) => match receiving.take() {
+        IoStep::Again => Turn::Again,
+        IoStep::Blocked => Turn::Blocked,
+        IoStep::Done | IoStep::Ended(_) => match receiving.take() {
             Some(operation) => Turn::Done(complete(operation, socket, unread, step)),
             None => Turn::Nothing,
         },
@@ -55,50 +55,50 @@ pub(super) fn turn<L: Driver>(
 }
 
 /// The completion of an operation that is done or has ended.
-fn complete<L>(operation: Receiving, socket: SocketId, unread: &mut Unread, step: Step) -> Completion<L> {
-    if let Step::Ended(cause) = step {
+fn complete<L>(operation: ReceiveState, socket: SocketId, unread: &mut Unread, step: IoStep) -> Completion<L> {
+    if let IoStep::Ended(cause) = step {
         return Completion::Ended { socket, side: Side::Receive, cause, buffer: operation.into_buffer() };
     }
     match operation {
-        Receiving::Head => {
+        ReceiveState::Head => {
             let mut head = [0; HEAD_BYTES];
             let taken = unread.take(&mut head);
             debug_assert_eq!(taken, HEAD_BYTES, "a head completes when all of it is there");
             Completion::Head { socket, head }
         }
-        Receiving::Small { bytes, .. } => Completion::Small { socket, bytes },
-        Receiving::Fill { buffer, .. } => Completion::Filled { socket, buffer },
-        Receiving::Some { length, .. } => Completion::Some { socket, length },
-        Receiving::Accept => unreachable!("an accepted connection has its own way out"),
+        ReceiveState::Small { bytes, .. } => Completion::Small { socket, bytes },
+        ReceiveState::Fill { buffer, .. } => Completion::Filled { socket, buffer },
+        ReceiveState::Some { length, .. } => Completion::Some { socket, length },
+        ReceiveState::Accept => unreachable!("an accepted connection has its own way out"),
     }
 }
 
-fn head<L: Driver>(line: &mut DriverState<L>, unread: &mut Unread, now: Instant) -> Step {
+fn head<L: Driver>(line: &mut DriverState<L>, unread: &mut Unread, now: Instant) -> IoStep {
     while unread.length() < HEAD_BYTES {
         if let Some(end) = line.receive.ended {
-            return Step::Ended(end);
+            return IoStep::Ended(end);
         }
         match line.pull(&mut [IoSliceMut::new(unread.space())], now) {
             Moved::Bytes(count) => unread.filled(count),
             Moved::Blocked => {
                 unread.shrink();
-                return Step::Blocked;
+                return IoStep::Blocked;
             }
-            Moved::Ended(end) => return Step::Ended(end),
+            Moved::Ended(end) => return IoStep::Ended(end),
         }
         if !line.receive.ready && unread.length() < HEAD_BYTES {
-            return Step::Blocked;
+            return IoStep::Blocked;
         }
     }
-    Step::Done
+    IoStep::Done
 }
 
-fn small<L: Driver>(line: &mut DriverState<L>, unread: &mut Unread, bytes: &mut [u8], at: &mut usize, now: Instant) -> Step {
+fn small<L: Driver>(line: &mut DriverState<L>, unread: &mut Unread, bytes: &mut [u8], at: &mut usize, now: Instant) -> IoStep {
     debug_assert!(bytes.len() <= SMALL_BYTES_MAX, "checked when it was submitted; far below a turn's budget");
     *at += unread.take(&mut bytes[*at..]);
     while *at < bytes.len() {
         if let Some(end) = line.receive.ended {
-            return Step::Ended(end);
+            return IoStep::Ended(end);
         }
         match line.pull(&mut [IoSliceMut::new(&mut bytes[*at..]), IoSliceMut::new(unread.ahead())], now) {
             Moved::Bytes(count) => {
@@ -106,14 +106,14 @@ fn small<L: Driver>(line: &mut DriverState<L>, unread: &mut Unread, bytes: &mut 
                 *at += own;
                 unread.filled(count - own);
             }
-            Moved::Blocked => return Step::Blocked,
-            Moved::Ended(end) => return Step::Ended(end),
+            Moved::Blocked => return IoStep::Blocked,
+            Moved::Ended(end) => return IoStep::Ended(end),
         }
         if !line.receive.ready && *at < bytes.len() {
-            return Step::Blocked;
+            return IoStep::Blocked;
         }
     }
-    Step::Done
+    IoStep::Done
 }
 
 /// Fills `payload[at..]`. The call that can fill it to the end asks for the head behind it as well, so that a block
@@ -125,16 +125,16 @@ fn fill<L: Driver>(
     at: &mut usize,
     budget: usize,
     now: Instant,
-) -> Step {
+) -> IoStep {
     let to = payload.len();
     *at += unread.take(&mut payload[*at..]);
     let turn_end = at.saturating_add(budget);
     while *at < to {
         if let Some(end) = line.receive.ended {
-            return Step::Ended(end);
+            return IoStep::Ended(end);
         }
         if *at >= turn_end {
-            return Step::Again;
+            return IoStep::Again;
         }
         let upto = to.min(turn_end);
         let moved = if upto == to {
@@ -148,14 +148,14 @@ fn fill<L: Driver>(
                 *at += body;
                 unread.filled(count - body);
             }
-            Moved::Blocked => return Step::Blocked,
-            Moved::Ended(end) => return Step::Ended(end),
+            Moved::Blocked => return IoStep::Blocked,
+            Moved::Ended(end) => return IoStep::Ended(end),
         }
         if !line.receive.ready && *at < to {
-            return Step::Blocked;
+            return IoStep::Blocked;
         }
     }
-    Step::Done
+    IoStep::Done
 }
 
 fn some<L: Driver>(
@@ -165,34 +165,34 @@ fn some<L: Driver>(
     limit: usize,
     length: &mut usize,
     now: Instant,
-) -> Step {
+) -> IoStep {
     let room = limit.min(scratch.len());
     *length = unread.take(&mut scratch[..room]);
     if *length > 0 {
-        return Step::Done;
+        return IoStep::Done;
     }
     if let Some(end) = line.receive.ended {
-        return Step::Ended(end);
+        return IoStep::Ended(end);
     }
     match line.pull(&mut [IoSliceMut::new(&mut scratch[..room])], now) {
         Moved::Bytes(count) => {
             *length = count;
-            Step::Done
+            IoStep::Done
         }
-        Moved::Blocked => Step::Blocked,
-        Moved::Ended(end) => Step::Ended(end),
+        Moved::Blocked => IoStep::Blocked,
+        Moved::Ended(end) => IoStep::Ended(end),
     }
 }
 
 /// The next connection. Errors that belong to a connection which died while it waited are no errors of the listener;
 /// lack of descriptors is told, and the listener can be asked again later.
-fn accept<L: Driver>(line: &mut DriverState<L>) -> Result<L, Step> {
+fn accept<L: Driver>(line: &mut DriverState<L>) -> Result<L, IoStep> {
     line.receive.spent += ACCEPT_COST_BYTES;
     match line.link.accept() {
         Ok(link) => Ok(link),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
             line.receive.ready = false;
-            Err(Step::Blocked)
+            Err(IoStep::Blocked)
         }
         Err(error) => match error_number(&error) {
             libc::EINTR
@@ -203,8 +203,8 @@ fn accept<L: Driver>(line: &mut DriverState<L>) -> Result<L, Step> {
             | libc::EHOSTDOWN
             | libc::EHOSTUNREACH
             | libc::ENOPROTOOPT
-            | libc::ENONET => Err(Step::Again),
-            number => Err(Step::Ended(End::Failed(number))),
+            | libc::ENONET => Err(IoStep::Again),
+            number => Err(IoStep::Ended(End::Failed(number))),
         },
     }
 }

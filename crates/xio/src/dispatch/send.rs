@@ -2,7 +2,7 @@
 
 use super::direct::{self, Files, PipeRoute};
 use super::receive::Turn;
-use super::slot::{DriverState, Moved, Outgoing, Sending, Slot, Step, error_number};
+use super::slot::{DriverState, Moved, Outgoing, SendState, Slot, IoStep, error_number};
 use super::{Body, Completion, End, HEAD_BYTES, Instant, Side, SocketId};
 use crate::buf::Buffer;
 use crate::stack::Driver;
@@ -13,7 +13,7 @@ pub(super) const ZERO_BLOCK_BYTES: usize = 256 * 1024;
 const ZERO_SLICES: usize = 4;
 
 /// What sending needs besides the socket; one of each per dispatcher.
-pub(super) struct Tools {
+pub(super) struct SendContext {
     pub(super) files: Files,
     pub(super) pipe: PipeRoute,
     /// Never written to.
@@ -34,9 +34,9 @@ impl LazyBuffer {
     }
 
     /// Its payload area; the socket that needs it ends where there is no memory.
-    pub(super) fn payload(&mut self) -> Result<&mut [u8], Step> {
+    pub(super) fn payload(&mut self) -> Result<&mut [u8], IoStep> {
         if self.buffer.is_none() {
-            let made = Buffer::new(self.bytes).map_err(|error| Step::Ended(End::Failed(error_number(&error))))?;
+            let made = Buffer::new(self.bytes).map_err(|error| IoStep::Ended(End::Failed(error_number(&error))))?;
             self.buffer = Some(made);
         }
         Ok(self.made())
@@ -52,7 +52,7 @@ impl LazyBuffer {
 pub(super) fn turn<L: Driver>(
     slot: &mut Slot<L>,
     socket: SocketId,
-    tools: &mut Tools,
+    tools: &mut SendContext,
     budget: usize,
     now: Instant,
 ) -> Turn<L> {
@@ -60,20 +60,20 @@ pub(super) fn turn<L: Driver>(
     let Some(operation) = sending else { return Turn::Nothing };
     let told = std::mem::take(&mut line.send.told);
     let step = match (line.send.ended, &mut *operation) {
-        (Some(end), _) => Step::Ended(end),
-        (None, Sending::Connect) => connect(line),
-        (None, Sending::Send(outgoing)) if matches!(outgoing.body, Body::File { .. }) => {
+        (Some(end), _) => IoStep::Ended(end),
+        (None, SendState::Connect) => connect(line),
+        (None, SendState::Send(outgoing)) if matches!(outgoing.body, Body::File { .. }) => {
             direct::step(line, outgoing, socket, tools, budget, told, now)
         }
-        (None, Sending::Send(outgoing)) => memory(line, outgoing, &mut tools.zeros, budget, now),
+        (None, SendState::Send(outgoing)) => memory(line, outgoing, &mut tools.zeros, budget, now),
     };
-    if matches!(step, Step::Done | Step::Ended(_)) {
+    if matches!(step, IoStep::Done | IoStep::Ended(_)) {
         tools.pipe.release(socket);
     }
     match step {
-        Step::Again => Turn::Again,
-        Step::Blocked => Turn::Blocked,
-        Step::Done | Step::Ended(_) => match sending.take() {
+        IoStep::Again => Turn::Again,
+        IoStep::Blocked => Turn::Blocked,
+        IoStep::Done | IoStep::Ended(_) => match sending.take() {
             Some(operation) => Turn::Done(complete(operation, socket, step)),
             None => Turn::Nothing,
         },
@@ -81,23 +81,23 @@ pub(super) fn turn<L: Driver>(
 }
 
 /// The completion of an operation that is done or has ended.
-fn complete<L>(operation: Sending, socket: SocketId, step: Step) -> Completion<L> {
+fn complete<L>(operation: SendState, socket: SocketId, step: IoStep) -> Completion<L> {
     match (step, operation) {
-        (Step::Ended(cause), operation) => {
+        (IoStep::Ended(cause), operation) => {
             Completion::Ended { socket, side: Side::Send, cause, buffer: operation.into_buffer() }
         }
-        (_, Sending::Connect) => Completion::Connected { socket },
-        (_, Sending::Send(outgoing)) => {
+        (_, SendState::Connect) => Completion::Connected { socket },
+        (_, SendState::Send(outgoing)) => {
             let short_by = outgoing.short_by;
             Completion::Sent { socket, buffer: outgoing.into_buffer(), short_by }
         }
     }
 }
 
-fn connect<L: Driver>(line: &mut DriverState<L>) -> Step {
+fn connect<L: Driver>(line: &mut DriverState<L>) -> IoStep {
     loop {
         match line.link.connected() {
-            Ok(()) => return Step::Done,
+            Ok(()) => return IoStep::Done,
             Err(error) => {
                 if let Some(step) = stopped(line, &error) {
                     return step;
@@ -114,11 +114,11 @@ pub(super) fn memory<L: Driver>(
     zeros: &mut LazyBuffer,
     budget: usize,
     now: Instant,
-) -> Step {
+) -> IoStep {
     let mut left = budget;
     while outgoing.rest() > 0 {
         if left == 0 {
-            return Step::Again;
+            return IoStep::Again;
         }
         let zeros = match outgoing.body {
             Body::Zero { .. } => match zeros.payload() {
@@ -134,14 +134,14 @@ pub(super) fn memory<L: Driver>(
                 outgoing.advance(moved);
                 left = left.saturating_sub(moved);
                 if moved < bytes {
-                    return Step::Blocked;
+                    return IoStep::Blocked;
                 }
             }
-            Moved::Blocked => return Step::Blocked,
-            Moved::Ended(end) => return Step::Ended(end),
+            Moved::Blocked => return IoStep::Blocked,
+            Moved::Ended(end) => return IoStep::Ended(end),
         }
     }
-    Step::Done
+    IoStep::Done
 }
 
 /// What the next call sends: the slices, how many, and their bytes. The head goes along whatever the budget is.
@@ -179,23 +179,23 @@ fn slices<'a>(
 }
 
 /// Sends the head alone and tells the transport that the body follows; `None` when the head is gone.
-pub(super) fn head_first<L: Driver>(line: &mut DriverState<L>, outgoing: &mut Outgoing, now: Instant) -> Option<Step> {
+pub(super) fn head_first<L: Driver>(line: &mut DriverState<L>, outgoing: &mut Outgoing, now: Instant) -> Option<IoStep> {
     while outgoing.head_at < HEAD_BYTES {
         let head = [IoSlice::new(&outgoing.head[outgoing.head_at..])];
         match line.push(&head, outgoing.length() > 0, now) {
             Moved::Bytes(count) => outgoing.advance(count),
-            Moved::Blocked => return Some(Step::Blocked),
-            Moved::Ended(end) => return Some(Step::Ended(end)),
+            Moved::Blocked => return Some(IoStep::Blocked),
+            Moved::Ended(end) => return Some(IoStep::Ended(end)),
         }
     }
     None
 }
 
 /// What a call that returned an error means for the sending side; none for a call that is to be repeated.
-pub(super) fn stopped<L: Driver>(line: &mut DriverState<L>, error: &io::Error) -> Option<Step> {
+pub(super) fn stopped<L: Driver>(line: &mut DriverState<L>, error: &io::Error) -> Option<IoStep> {
     let moved = line.failure(error)?;
     Some(match line.send_stopped(moved) {
-        Moved::Ended(end) => Step::Ended(end),
-        _ => Step::Blocked,
+        Moved::Ended(end) => IoStep::Ended(end),
+        _ => IoStep::Blocked,
     })
 }

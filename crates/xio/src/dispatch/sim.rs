@@ -28,14 +28,14 @@ mod link;
 mod network;
 mod world;
 
-pub use faults::{Chance, Faults, Random, Tally};
+pub use faults::{Chance, Faults, Random, FaultCounts};
 pub use link::SimLink;
 pub use network::Network;
 
 use super::sockets::Sockets;
 use super::wait::{Event, Interest, Until, Wait, Waited};
 use super::{Instant, Wake};
-use link::Name;
+use link::SocketName;
 use std::io;
 use world::MemberId;
 
@@ -47,7 +47,7 @@ pub struct SimWait {
     network: Network,
     member: MemberId,
     /// By slot: whom to look at, and for what.
-    watched: Vec<Option<(Name, Interest)>>,
+    watched: Vec<Option<(SocketName, Interest)>>,
 }
 
 impl Sim {

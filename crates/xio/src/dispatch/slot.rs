@@ -15,8 +15,8 @@ pub(super) const SMALL_BYTES_MAX: usize = 64 * 1024;
 pub(super) struct Slot<L> {
     pub(super) line: DriverState<L>,
     pub(super) unread: Unread,
-    pub(super) receiving: Option<Receiving>,
-    pub(super) sending: Option<Sending>,
+    pub(super) receiving: Option<ReceiveState>,
+    pub(super) sending: Option<SendState>,
     /// What the waiting back end was last told.
     pub(super) armed: Interest,
     /// In the list of sockets whose interest may have to change.
@@ -53,7 +53,7 @@ pub(super) struct IoDirection {
 }
 
 /// What is being received.
-pub(super) enum Receiving {
+pub(super) enum ReceiveState {
     Head,
     Small { bytes: Vec<u8>, at: usize },
     Fill { buffer: Buffer, at: usize, to: usize },
@@ -62,7 +62,7 @@ pub(super) enum Receiving {
 }
 
 /// What is being sent.
-pub(super) enum Sending {
+pub(super) enum SendState {
     Connect,
     Send(Outgoing),
 }
@@ -79,7 +79,7 @@ pub(super) struct Outgoing {
 }
 
 /// How far a turn came.
-pub(super) enum Step {
+pub(super) enum IoStep {
     /// The operation is complete.
     Done,
     /// The budget is used up and the socket may have more.
@@ -124,8 +124,8 @@ impl<L: Driver> Slot<L> {
     /// a message.
     pub(super) fn may_linger(&mut self, side: Side, budget: usize) -> bool {
         let bulk = match side {
-            Side::Receive => matches!(self.receiving, Some(Receiving::Fill { .. } | Receiving::Some { .. })),
-            Side::Send => matches!(self.sending, Some(Sending::Send(_))),
+            Side::Receive => matches!(self.receiving, Some(ReceiveState::Fill { .. } | ReceiveState::Some { .. })),
+            Side::Send => matches!(self.sending, Some(SendState::Send(_))),
         };
         let way = self.line.way(side);
         bulk && (1..budget).contains(&way.spent) && way.patience.stays()
@@ -360,7 +360,7 @@ impl Outgoing {
     }
 }
 
-impl Receiving {
+impl ReceiveState {
     /// The receiving operation in `op`, with its arguments checked; the operation itself when it is none.
     pub(super) fn from_op(op: Op) -> Result<(SocketId, Self), Op> {
         Ok(match op {
@@ -391,7 +391,7 @@ impl Receiving {
     }
 }
 
-impl Sending {
+impl SendState {
     /// The sending operation in `op`, with its arguments checked.
     ///
     /// # Panics

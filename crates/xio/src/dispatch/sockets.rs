@@ -6,8 +6,8 @@
 
 use super::direct::{Files, PipeRoute};
 use super::receive::{self, Turn};
-use super::send::{self, LazyBuffer, Tools, ZERO_BLOCK_BYTES};
-use super::slot::{Receiving, Sending, Slot, error_number};
+use super::send::{self, LazyBuffer, SendContext, ZERO_BLOCK_BYTES};
+use super::slot::{ReceiveState, SendState, Slot, error_number};
 use super::wait::{Event, Interest, Until, Wait, Waited};
 use super::{Completion, Detached, Dispatch, End, FileId, Instant, Op, Progress, Side, SocketId};
 use crate::buf::Buffer;
@@ -32,7 +32,7 @@ pub struct Sockets<W: Wait> {
     back: W,
     slots: Vec<Option<Slot<W::Link>>>,
     free: Vec<u32>,
-    tools: Tools,
+    tools: SendContext,
     /// Length of the last [`Completion::Some`].
     scratch_length: usize,
     /// Sides that get a turn in this round, and in the next one.
@@ -51,7 +51,7 @@ pub struct Sockets<W: Wait> {
 impl<W: Wait> Sockets<W> {
     /// A dispatcher without sockets over `back`.
     pub fn over(back: W) -> io::Result<Self> {
-        let tools = Tools {
+        let tools = SendContext {
             files: Files::default(),
             pipe: PipeRoute::default(),
             zeros: LazyBuffer::new(ZERO_BLOCK_BYTES),
@@ -275,12 +275,12 @@ impl<W: Wait> Dispatch for Sockets<W> {
         }
         let mut unread = Vec::new();
         match slot.receiving {
-            Some(Receiving::Small { bytes, at }) => unread.extend_from_slice(&bytes[..at]),
+            Some(ReceiveState::Small { bytes, at }) => unread.extend_from_slice(&bytes[..at]),
             Some(operation) => returned.extend(operation.into_buffer()),
             None => {}
         }
         unread.extend_from_slice(slot.unread.as_slice());
-        returned.extend(slot.sending.and_then(Sending::into_buffer));
+        returned.extend(slot.sending.and_then(SendState::into_buffer));
         Detached { link: slot.line.link, unread }
     }
 
@@ -293,14 +293,14 @@ impl<W: Wait> Dispatch for Sockets<W> {
     }
 
     fn submit(&mut self, op: Op) {
-        let (socket, side) = match Receiving::from_op(op) {
+        let (socket, side) = match ReceiveState::from_op(op) {
             Ok((socket, operation)) => {
                 let under_way = self.slot(socket).receiving.replace(operation);
                 assert!(under_way.is_none(), "a second receiving operation on {socket:?}");
                 (socket, Side::Receive)
             }
             Err(op) => {
-                let (socket, operation) = Sending::from_op(op);
+                let (socket, operation) = SendState::from_op(op);
                 let under_way = self.slot(socket).sending.replace(operation);
                 assert!(under_way.is_none(), "a second sending operation on {socket:?}");
                 (socket, Side::Send)

@@ -12,7 +12,7 @@ use xdfs_proto::base::{Error, ErrorKind, RelPath};
 pub struct MemoryExport;
 
 /// What a name stands for.
-enum Name {
+enum ExportName {
     Root,
     Zero,
     Random,
@@ -20,13 +20,13 @@ enum Name {
     Absent,
 }
 
-fn meaning(path: &RelPath) -> Name {
+fn meaning(path: &RelPath) -> ExportName {
     match path.as_bytes() {
-        b"" => Name::Root,
-        b"zero" => Name::Zero,
-        b"random" => Name::Random,
-        b"null" => Name::Null,
-        _ => Name::Absent,
+        b"" => ExportName::Root,
+        b"zero" => ExportName::Zero,
+        b"random" => ExportName::Random,
+        b"null" => ExportName::Null,
+        _ => ExportName::Absent,
     }
 }
 
@@ -46,34 +46,34 @@ impl Store for MemoryExport {
     fn attributes(&self, path: &RelPath) -> Result<Attributes> {
         let bare = |kind| Attributes { kind, size: None, mode: 0o755, modified: (0, 0), version: Version::default() };
         match meaning(path) {
-            Name::Root => Ok(bare(FileKind::Directory)),
-            Name::Zero => Ok(zero_attributes(None)),
-            Name::Random => Ok(random_attributes(None)),
-            Name::Null => Ok(Attributes { size: Some(0), ..zero_attributes(None) }),
-            Name::Absent => Err(absent(Verb::Look, path)),
+            ExportName::Root => Ok(bare(FileKind::Directory)),
+            ExportName::Zero => Ok(zero_attributes(None)),
+            ExportName::Random => Ok(random_attributes(None)),
+            ExportName::Null => Ok(Attributes { size: Some(0), ..zero_attributes(None) }),
+            ExportName::Absent => Err(absent(Verb::Look, path)),
         }
     }
 
     fn open(&self, path: &RelPath) -> Result<Source> {
         match meaning(path) {
-            Name::Root => Err(refused(ErrorKind::IsDirectory, Verb::Open, path, "is a directory")),
-            Name::Zero => Ok(Source::zero(None)),
-            Name::Random => Source::random(None),
+            ExportName::Root => Err(refused(ErrorKind::IsDirectory, Verb::Open, path, "is a directory")),
+            ExportName::Zero => Ok(Source::zero(None)),
+            ExportName::Random => Source::random(None),
             // What was swallowed is not there to be read.
-            Name::Null => Ok(Source::zero(Some(0))),
-            Name::Absent => Err(absent(Verb::Open, path)),
+            ExportName::Null => Ok(Source::zero(Some(0))),
+            ExportName::Absent => Err(absent(Verb::Open, path)),
         }
     }
 
     /// `null` takes anything at any time, so [`super::Existing::Keep`] has nothing to keep.
     fn stage(&self, request: &StageRequest) -> Result<Stage> {
         match meaning(&request.target) {
-            Name::Root => Err(refused(ErrorKind::IsDirectory, Verb::Create, &request.target, "is a directory")),
-            Name::Zero | Name::Random => {
+            ExportName::Root => Err(refused(ErrorKind::IsDirectory, Verb::Create, &request.target, "is a directory")),
+            ExportName::Zero | ExportName::Random => {
                 Err(refused(ErrorKind::ReadOnly, Verb::Create, &request.target, "it is there to be read"))
             }
-            Name::Null => Ok(Stage::Null),
-            Name::Absent => Err(absent(Verb::Create, &request.target)),
+            ExportName::Null => Ok(Stage::Null),
+            ExportName::Absent => Err(absent(Verb::Create, &request.target)),
         }
     }
 }

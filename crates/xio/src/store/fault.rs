@@ -25,14 +25,14 @@ use xdfs_proto::base::{Error, ErrorKind, RelPath};
 #[derive(Clone, Debug)]
 pub struct FaultStore {
     inner: Arc<dyn Store>,
-    plan: Shared,
+    plan: SharedPlan,
 }
 
 /// The plan, shared with everything the store gave out.
 #[derive(Clone, Debug)]
-struct Shared(Arc<Mutex<Plan>>);
+struct SharedPlan(Arc<Mutex<Plan>>);
 
-impl Shared {
+impl SharedPlan {
     fn lock(&self) -> MutexGuard<'_, Plan> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -54,7 +54,7 @@ impl Shared {
 impl FaultStore {
     /// `inner` with the faults of `plan`.
     pub fn new(inner: Arc<dyn Store>, plan: Plan) -> Self {
-        Self { inner, plan: Shared(Arc::new(Mutex::new(plan))) }
+        Self { inner, plan: SharedPlan(Arc::new(Mutex::new(plan))) }
     }
 
     /// How long the last call on this store, or on anything it gave out, is meant to have taken. Nothing here waits.
@@ -106,7 +106,7 @@ impl Store for FaultStore {
 #[derive(Debug)]
 pub struct FaultSource {
     inner: Source,
-    plan: Shared,
+    plan: SharedPlan,
 }
 
 impl FaultSource {
@@ -130,7 +130,7 @@ impl FaultSource {
 }
 
 fn planned_read(
-    plan: &Shared,
+    plan: &SharedPlan,
     shown: &str,
     buf: &mut [u8],
     offset: u64,
@@ -150,7 +150,7 @@ fn planned_read(
 #[derive(Debug)]
 pub struct FaultStage {
     inner: Stage,
-    plan: Shared,
+    plan: SharedPlan,
     /// A write failed above `inner`, which knows nothing of it.
     failed: AtomicBool,
 }

@@ -31,13 +31,13 @@ use super::verified_range::{JournalTags, VerifiedRange};
 use super::resolve::{Blocked, Cause, Parent, Root};
 use super::errors::{self, Verb};
 use super::{
-    Attributes, Capability, Existing, Order, Reading, Recovered, Result, SmallFile, SmallGroup, Source, Stage,
+    Attributes, Capability, Existing, Order, SmallReader, Recovered, Result, SmallFile, SmallGroup, Source, Stage,
     StageRequest, Store, Tree, descriptors,
 };
-use unsynced_dirs::{UnsyncedDirs, Way};
+use unsynced_dirs::{UnsyncedDirs, DirPath};
 use kept::KeptLimits;
 use existing_target::ExistingTarget;
-use part::{LocalStage, Place};
+use part::{LocalStage, TargetPlace};
 use parts::Parts;
 use rustix::fs::{FileType, Stat};
 use staging::Staging;
@@ -76,7 +76,7 @@ pub struct Kept {
 
 /// What an attempt has in common with the one that left something.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Same {
+pub(super) struct ResumeMatch {
     /// The version of the source; else it is a copy at best.
     pub(super) source: bool,
     /// The boot of this machine and the key of the journal; else a power cut may lie between, or somebody else wrote it.
@@ -159,7 +159,7 @@ impl LocalStore {
     }
 
     /// Holds the target's directory.
-    fn place(&self, request: &StageRequest) -> Result<Place> {
+    fn place(&self, request: &StageRequest) -> Result<TargetPlace> {
         let target = &request.target;
         let shown = self.shown(target);
         let (parent, name) = self.root.parent_of(target).map_err(|stop| match stop.cause {
@@ -172,8 +172,8 @@ impl LocalStore {
         let (name, base) = (name.to_vec(), request.base.clone());
         let parent = Arc::new(parent);
         let directory = target.parent().unwrap_or_default();
-        let way = Some(Way { root: Arc::clone(&self.root), fresh: self.fresh.clone(), directory });
-        Ok(Place { parent, name, shown, existing: request.existing, base, umask: self.umask, way })
+        let way = Some(DirPath { root: Arc::clone(&self.root), fresh: self.fresh.clone(), directory });
+        Ok(TargetPlace { parent, name, shown, existing: request.existing, base, umask: self.umask, way })
     }
 }
 
@@ -206,7 +206,7 @@ impl Store for LocalStore {
         path: &RelPath,
         seen: Option<&super::tree::Node>,
         bytes_max: u64,
-        into: &mut Reading,
+        into: &mut SmallReader,
     ) -> Result<Attributes> {
         match get::quickly(self, path, seen, bytes_max, into) {
             Some(attributes) => Ok(attributes),

@@ -17,12 +17,12 @@ use xdfs_proto::base::{Error, ErrorKind, RelPath};
 /// A tree of files in memory. Cheap to clone: clones are the same tree.
 #[derive(Clone, Debug)]
 pub struct MemoryStore {
-    tree: Arc<Mutex<Tree>>,
+    tree: Arc<Mutex<MemoryTree>>,
 }
 
 #[derive(Debug)]
-struct Tree {
-    nodes: BTreeMap<RelPath, Node>,
+struct MemoryTree {
+    nodes: BTreeMap<RelPath, MemoryNode>,
     /// Bytes of all files and stages.
     used: u64,
     /// `used` never passes this.
@@ -32,7 +32,7 @@ struct Tree {
 }
 
 #[derive(Clone, Debug)]
-enum Node {
+enum MemoryNode {
     Directory,
     /// Something that is neither file nor directory.
     Special,
@@ -48,7 +48,7 @@ struct Content {
 impl MemoryStore {
     /// An empty tree that takes at most `limit` bytes, stages included.
     pub fn new(limit: u64) -> Self {
-        let tree = Tree { nodes: BTreeMap::new(), used: 0, limit, commits: 0 };
+        let tree = MemoryTree { nodes: BTreeMap::new(), used: 0, limit, commits: 0 };
         Self { tree: Arc::new(Mutex::new(tree)) }
     }
 
@@ -70,15 +70,15 @@ impl MemoryStore {
 
     /// Makes `path` a directory. Its own directory must exist.
     pub fn create_directory(&self, path: &RelPath) -> Result<()> {
-        self.create_node(path, Node::Directory)
+        self.create_node(path, MemoryNode::Directory)
     }
 
     /// Makes `path` something that is neither file nor directory, as a FIFO is.
     pub fn create_special(&self, path: &RelPath) -> Result<()> {
-        self.create_node(path, Node::Special)
+        self.create_node(path, MemoryNode::Special)
     }
 
-    fn create_node(&self, path: &RelPath, node: Node) -> Result<()> {
+    fn create_node(&self, path: &RelPath, node: MemoryNode) -> Result<()> {
         let mut tree = self.tree();
         tree.must_have_parent(path)?;
         if tree.node(path).is_some() {
@@ -91,7 +91,7 @@ impl MemoryStore {
     /// The bytes of the file `path`; none when there is no such file.
     pub fn content(&self, path: &RelPath) -> Option<Vec<u8>> {
         match self.tree().nodes.get(path) {
-            Some(Node::File(content)) => Some(content.bytes.clone()),
+            Some(MemoryNode::File(content)) => Some(content.bytes.clone()),
             _ => None,
         }
     }
@@ -106,7 +106,7 @@ impl MemoryStore {
         self.tree().used
     }
 
-    fn tree(&self) -> MutexGuard<'_, Tree> {
+    fn tree(&self) -> MutexGuard<'_, MemoryTree> {
         // A panic elsewhere leaves at worst a stage that was not counted off; the tree itself is whole.
         self.tree.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -124,7 +124,7 @@ impl Store for MemoryStore {
     fn open(&self, path: &RelPath) -> Result<Source> {
         let tree = self.tree();
         match tree.node(path) {
-            Some(Node::File(content)) => Ok(Source::Memory(MemorySource { content, shown: errors::shown("", path) })),
+            Some(MemoryNode::File(content)) => Ok(Source::Memory(MemorySource { content, shown: errors::shown("", path) })),
             _ => match tree.attributes(path, Verb::Open)?.kind {
                 FileKind::Directory => {
                     Err(errors::refused(ErrorKind::IsDirectory, Verb::Open, &errors::shown("", path), "is a directory"))
@@ -158,18 +158,18 @@ impl Store for MemoryStore {
     }
 }
 
-impl Tree {
+impl MemoryTree {
     /// What stands at `path`; the root is a directory that nobody made.
-    fn node(&self, path: &RelPath) -> Option<Node> {
-        if path.is_root() { Some(Node::Directory) } else { self.nodes.get(path).cloned() }
+    fn node(&self, path: &RelPath) -> Option<MemoryNode> {
+        if path.is_root() { Some(MemoryNode::Directory) } else { self.nodes.get(path).cloned() }
     }
 
     fn attributes(&self, path: &RelPath, verb: Verb) -> Result<Attributes> {
         let bare = |kind| Attributes { kind, size: None, mode: 0o755, modified: (0, 0), version: Version::default() };
         match self.node(path) {
-            Some(Node::File(content)) => Ok(content.attributes.clone()),
-            Some(Node::Directory) => Ok(bare(FileKind::Directory)),
-            Some(Node::Special) => Ok(bare(FileKind::Other)),
+            Some(MemoryNode::File(content)) => Ok(content.attributes.clone()),
+            Some(MemoryNode::Directory) => Ok(bare(FileKind::Directory)),
+            Some(MemoryNode::Special) => Ok(bare(FileKind::Other)),
             None => {
                 let because = "no such file or directory";
                 Err(errors::refused(ErrorKind::NotFound, verb, &errors::shown("", path), because))
@@ -188,7 +188,7 @@ impl Tree {
             version: Version(self.commits.to_be_bytes().to_vec()),
         };
         let content = Content { bytes, attributes: attributes.clone() };
-        if let Some(Node::File(old)) = self.nodes.insert(path.clone(), Node::File(Arc::new(content))) {
+        if let Some(MemoryNode::File(old)) = self.nodes.insert(path.clone(), MemoryNode::File(Arc::new(content))) {
             self.used -= old.bytes.len() as u64;
         }
         attributes
@@ -200,7 +200,7 @@ impl Tree {
         };
         let shown = errors::shown("", &parent);
         match self.node(&parent) {
-            Some(Node::Directory) => Ok(()),
+            Some(MemoryNode::Directory) => Ok(()),
             Some(_) => Err(refused(ErrorKind::NotDirectory, path, &format!("'{shown}' is not a directory"))),
             None => Err(refused(ErrorKind::NotFound, path, &format!("no such directory '{shown}'"))),
         }
@@ -209,10 +209,10 @@ impl Tree {
     fn must_admit(&self, path: &RelPath, existing: Existing) -> Result<()> {
         let kind = match self.node(path) {
             None => return Ok(()),
-            Some(Node::File(_)) if existing != Existing::Keep => return Ok(()),
-            Some(Node::File(_)) => return Err(refused(ErrorKind::AlreadyExists, path, "it already exists")),
-            Some(Node::Directory) => FileType::Directory,
-            Some(Node::Special) => FileType::Unknown,
+            Some(MemoryNode::File(_)) if existing != Existing::Keep => return Ok(()),
+            Some(MemoryNode::File(_)) => return Err(refused(ErrorKind::AlreadyExists, path, "it already exists")),
+            Some(MemoryNode::Directory) => FileType::Directory,
+            Some(MemoryNode::Special) => FileType::Unknown,
         };
         let (error, what) = errors::kind_words(kind);
         Err(refused(error, path, &format!("{what} is in the way")))

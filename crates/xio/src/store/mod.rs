@@ -55,7 +55,7 @@ pub use resolve::append::append_named;
 pub use resolve::folder::{Folder, FolderLock, Secrecy, Stamp, create_named, leads_to, read_named};
 pub use resolve::typed::LocalPlace;
 pub use sim::SimStore;
-pub use small::{Reading, SmallFile, SmallGroup};
+pub use small::{SmallReader, SmallFile, SmallGroup};
 pub use source::Source;
 pub use stage::Stage;
 pub use tree::Tree;
@@ -283,7 +283,7 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         path: &RelPath,
         _seen: Option<&tree::Node>,
         bytes_max: u64,
-        into: &mut Reading,
+        into: &mut SmallReader,
     ) -> Result<Attributes> {
         small::whole(&self.open(path)?, bytes_max, into)
     }

@@ -12,7 +12,7 @@ use super::{Attributes, Base, CommitRequest, Existing, Placed, Result, Source, S
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
-use xdfs_proto::base::commit::{Commit, Member, Step};
+use xdfs_proto::base::commit::{Commit, Member, CommitStep};
 use xdfs_proto::base::{Bugs, Error, ErrorKind, RelPath, Safety};
 
 /// A file that is put as a whole.
@@ -39,21 +39,21 @@ pub struct SmallFile<'a> {
 /// Where small files are read into, one after the other. It holds the directory of the last one, so that its neighbours are
 /// found without resolving it again.
 #[derive(Debug, Default)]
-pub struct Reading {
+pub struct SmallReader {
     content: Vec<u8>,
-    pub(super) held: Option<Held>,
+    pub(super) held: Option<HeldDirectory>,
 }
 
 /// A directory that is held for the files in it.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct HeldDirectory {
     pub(super) root: Arc<Root>,
     /// Its path below the root.
     pub(super) path: Vec<u8>,
     pub(super) parent: Parent,
 }
 
-impl Reading {
+impl SmallReader {
     /// Every byte of the file that was read last.
     pub fn content(&self) -> &[u8] {
         &self.content
@@ -145,11 +145,11 @@ fn carry_out(mut group: Box<dyn SmallGroup + '_>, files: &[SmallFile<'_>], durab
     let plan = Commit::group(group.members(), at_once, Bugs::default());
     let nobody = || Error::new(ErrorKind::Storage, "a group has no such member");
     let outcomes = plan.run(|step| match step {
-        Step::Finish(member) => group.finish(member, files.get(member).ok_or_else(nobody)?),
-        Step::SyncFile(member) => group.sync(member),
-        Step::SyncSystem => group.sync_system(),
-        Step::Name(member) => group.name(member, files.get(member).ok_or_else(nobody)?),
-        Step::SyncDirectory(directory) => group.sync_directory(directory),
+        CommitStep::Finish(member) => group.finish(member, files.get(member).ok_or_else(nobody)?),
+        CommitStep::SyncFile(member) => group.sync(member),
+        CommitStep::SyncSystem => group.sync_system(),
+        CommitStep::Name(member) => group.name(member, files.get(member).ok_or_else(nobody)?),
+        CommitStep::SyncDirectory(directory) => group.sync_directory(directory),
     });
     let placed = |(member, outcome): (usize, Result<Safety>)| {
         outcome.map(|safety| Placed { safety, unchanged: group.unchanged(member) })
@@ -225,7 +225,7 @@ impl SmallGroup for StageGroup {
 }
 
 /// Reads all of `source`, which must have at most `bytes_max` bytes and stay what it is.
-pub(super) fn whole(source: &Source, bytes_max: u64, into: &mut Reading) -> Result<Attributes> {
+pub(super) fn whole(source: &Source, bytes_max: u64, into: &mut SmallReader) -> Result<Attributes> {
     let attributes = source.attributes().clone();
     let because = match attributes.size {
         Some(size) if size <= bytes_max => {

@@ -68,7 +68,7 @@ pub struct Node {
 
 /// What is to become of a name's attributes; what is none stays as it is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub struct Change {
+pub struct AttributeChange {
     /// Owner and group, each by number.
     pub owner: (Option<u32>, Option<u32>),
     /// Permission bits, exactly these. A link has none of its own: for it this is [`xdfs_proto::base::ErrorKind::Unsupported`].
@@ -152,7 +152,7 @@ pub trait Tree: Send + Sync {
     fn make_special(&self, path: &RelPath, special: &Special) -> Result<()>;
 
     /// Changes attributes: owner first, since that takes bits away, times last.
-    fn change(&self, path: &RelPath, change: &Change) -> Result<()>;
+    fn change(&self, path: &RelPath, change: &AttributeChange) -> Result<()>;
 
     /// Names of the extended attributes.
     fn xattrs(&self, path: &RelPath) -> Result<Vec<Vec<u8>>>;

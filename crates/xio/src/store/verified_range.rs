@@ -52,7 +52,7 @@ pub fn ranges(noted: &[VerifiedRange]) -> Vec<Extent> {
 
 /// What of `noted` an attempt can go on with. With `hashed` the sender hashes what is in doubt, too; without, only what needs no
 /// comparison counts. What is from before a power cut has to be read.
-pub(super) fn usable(noted: &[VerifiedRange], hashed: bool, same: local::Same) -> Vec<VerifiedRange> {
+pub(super) fn usable(noted: &[VerifiedRange], hashed: bool, same: local::ResumeMatch) -> Vec<VerifiedRange> {
     let trusted = same.boot && same.source;
     let seen = noted.iter().map(|one| VerifiedRange {
         extent: one.extent,
@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn what_is_in_doubt_counts_only_where_it_is_compared() {
         let all = [noted(0, 10, None, true), noted(10, 20, Some(1), true), noted(30, 40, Some(2), false)];
-        let same = |source, boot| local::Same { source, boot };
+        let same = |source, boot| local::ResumeMatch { source, boot };
         assert_eq!(usable(&all, true, same(true, true)), all);
         assert_eq!(usable(&all, false, same(true, true)), all[..2]);
         for (source, boot) in [(false, true), (true, false), (false, false)] {

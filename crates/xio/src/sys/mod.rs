@@ -8,4 +8,4 @@ mod wait;
 pub(crate) use file::begin_writing;
 pub use socket::TcpInfo;
 pub(crate) use socket::{meminfo, tcp_info};
-pub(crate) use wait::{Found, PollEntry, poll};
+pub(crate) use wait::{EpollEvents, PollEntry, poll};

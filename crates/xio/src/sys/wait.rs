@@ -35,8 +35,8 @@ pub(crate) fn poll(entries: &mut [PollEntry], timeout_ms: i32) -> io::Result<usi
 
 /// What `epoll` found. The kernel's structure holds a union with a pointer, so it may not move between threads by itself;
 /// here only numbers are ever stored in it.
-pub(crate) struct Found(pub(crate) Vec<rustix::event::epoll::Event>);
+pub(crate) struct EpollEvents(pub(crate) Vec<rustix::event::epoll::Event>);
 
 // SAFETY: every entry was written by the kernel from `EventData::new_u64`, so the pointer side of the union is never used;
 // the rest of the structure is plain numbers.
-unsafe impl Send for Found {}
+unsafe impl Send for EpollEvents {}

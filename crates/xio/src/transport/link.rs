@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 /// Which transport a link belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) enum Kind {
+pub(super) enum TransportKind {
     Tcp,
     Unix,
 }
@@ -21,7 +21,7 @@ pub(super) enum Kind {
 #[derive(Debug)]
 pub struct Link {
     descriptor: OwnedFd,
-    kind: Kind,
+    kind: TransportKind,
 }
 
 /// Effective sizes of the socket buffers, bytes, as the kernel reports them (it doubles what was asked, for overhead).
@@ -53,11 +53,11 @@ impl std::fmt::Display for Peer {
 
 impl Link {
     /// Wraps a socket that is non-blocking already.
-    pub(super) fn from_nonblocking(descriptor: OwnedFd, kind: Kind) -> Self {
+    pub(super) fn from_nonblocking(descriptor: OwnedFd, kind: TransportKind) -> Self {
         Self { descriptor, kind }
     }
 
-    pub(super) fn kind(&self) -> Kind {
+    pub(super) fn kind(&self) -> TransportKind {
         self.kind
     }
 
@@ -65,8 +65,8 @@ impl Link {
     pub fn local(&self) -> io::Result<Address> {
         let name = rustix::net::getsockname(&self.descriptor)?;
         match self.kind {
-            Kind::Tcp => Ok(Address::Tcp(SocketAddr::try_from(name)?)),
-            Kind::Unix => {
+            TransportKind::Tcp => Ok(Address::Tcp(SocketAddr::try_from(name)?)),
+            TransportKind::Unix => {
                 let name = rustix::net::SocketAddrUnix::try_from(name)?;
                 let path = name.path_bytes().map(std::ffi::OsStr::from_bytes);
                 Ok(Address::Unix(path.map(PathBuf::from).unwrap_or_default()))
@@ -77,8 +77,8 @@ impl Link {
     /// The other end; an error while there is none.
     pub fn peer(&self) -> io::Result<Peer> {
         match self.kind {
-            Kind::Unix => Ok(Peer::Unix),
-            Kind::Tcp => match rustix::net::getpeername(&self.descriptor)? {
+            TransportKind::Unix => Ok(Peer::Unix),
+            TransportKind::Tcp => match rustix::net::getpeername(&self.descriptor)? {
                 Some(name) => Ok(Peer::Tcp(SocketAddr::try_from(name)?)),
                 None => Err(io::ErrorKind::NotConnected.into()),
             },
@@ -87,8 +87,8 @@ impl Link {
 
     /// Whether the peer is on this host: a loopback address, or the same address at both ends.
     pub fn is_local(&self) -> bool {
-        let (Kind::Tcp, Ok(Address::Tcp(local)), Ok(Peer::Tcp(peer))) = (self.kind, self.local(), self.peer()) else {
-            return self.kind == Kind::Unix;
+        let (TransportKind::Tcp, Ok(Address::Tcp(local)), Ok(Peer::Tcp(peer))) = (self.kind, self.local(), self.peer()) else {
+            return self.kind == TransportKind::Unix;
         };
         is_one_host(local.ip(), peer.ip())
     }
@@ -96,16 +96,16 @@ impl Link {
     /// The congestion control in use; none for a transport without.
     pub fn congestion_name(&self) -> Option<String> {
         match self.kind {
-            Kind::Tcp => congestion::current(&self.descriptor).ok(),
-            Kind::Unix => None,
+            TransportKind::Tcp => congestion::current(&self.descriptor).ok(),
+            TransportKind::Unix => None,
         }
     }
 
     /// What TCP knows about the connection; none for another transport.
     pub fn tcp_info(&self) -> Option<TcpInfo> {
         match self.kind {
-            Kind::Tcp => sys::tcp_info(&self.descriptor).ok(),
-            Kind::Unix => None,
+            TransportKind::Tcp => sys::tcp_info(&self.descriptor).ok(),
+            TransportKind::Unix => None,
         }
     }
 
@@ -186,8 +186,8 @@ impl Driver for Link {
         let memory = sys::meminfo(&self.descriptor).ok()?;
         // TCP counts what it queued until it is acknowledged; a Unix socket counts what its peer has not read.
         let used = match self.kind {
-            Kind::Tcp => memory.queued,
-            Kind::Unix => memory.allocated,
+            TransportKind::Tcp => memory.queued,
+            TransportKind::Unix => memory.allocated,
         };
         Some(Room { free: memory.send_buffer.saturating_sub(used).into(), total: memory.send_buffer.into() })
     }

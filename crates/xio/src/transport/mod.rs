@@ -112,8 +112,8 @@ pub fn adopt(socket: std::os::fd::OwnedFd) -> std::io::Result<Link> {
         return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "the socket does not listen"));
     }
     let kind = match sockopt::socket_domain(&socket)? {
-        AddressFamily::INET | AddressFamily::INET6 => link::Kind::Tcp,
-        AddressFamily::UNIX => link::Kind::Unix,
+        AddressFamily::INET | AddressFamily::INET6 => link::TransportKind::Tcp,
+        AddressFamily::UNIX => link::TransportKind::Unix,
         _ => return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "the socket is of no kind known here")),
     };
     rustix::io::ioctl_fionbio(&socket, true)?;
@@ -133,7 +133,7 @@ pub fn connect(address: &Address, options: &TransportOptions) -> Result<Link, Tr
 /// `cubic`, so `cubic` is picked there unless the options name one; between hosts the system's choice holds.
 pub fn settle(link: &Link, options: &TransportOptions) -> Result<(), TransportError> {
     match link.kind() {
-        link::Kind::Tcp => tcp::settle(link, options),
-        link::Kind::Unix => Ok(()),
+        link::TransportKind::Tcp => tcp::settle(link, options),
+        link::TransportKind::Unix => Ok(()),
     }
 }

@@ -1,6 +1,6 @@
 //! TCP over IPv4 and IPv6.
 
-use super::link::{Kind, Link, is_one_host};
+use super::link::{TransportKind, Link, is_one_host};
 use super::{Address, BACKLOG, TransportError, TransportOptions, congestion};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, ipproto, socket_with, sockopt};
 use std::io;
@@ -29,7 +29,7 @@ pub fn listen(address: &Address, options: &TransportOptions) -> Result<Link, Tra
     }
     bind(&socket, &at).map_err(failed)?;
     rustix::net::listen(&socket, BACKLOG).map_err(failed)?;
-    Ok(Link::from_nonblocking(socket, Kind::Tcp))
+    Ok(Link::from_nonblocking(socket, TransportKind::Tcp))
 }
 
 /// Starts connecting to a TCP address.
@@ -47,7 +47,7 @@ pub fn connect(address: &Address, options: &TransportOptions) -> Result<Link, Tr
         congestion::set_local(&socket);
     }
     match rustix::net::connect(&socket, &to) {
-        Ok(()) | Err(rustix::io::Errno::INPROGRESS) => Ok(Link::from_nonblocking(socket, Kind::Tcp)),
+        Ok(()) | Err(rustix::io::Errno::INPROGRESS) => Ok(Link::from_nonblocking(socket, TransportKind::Tcp)),
         Err(error) => Err(failed(error)),
     }
 }

@@ -3,7 +3,7 @@
 //! Nothing is ever unlinked here: a path that exists is an error of `listen`, and removing it is up to whoever owns the
 //! directory.
 
-use super::link::{Kind, Link};
+use super::link::{TransportKind, Link};
 use super::{Address, BACKLOG, TransportError, TransportOptions, tcp};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, socket_with};
 use std::os::fd::OwnedFd;
@@ -16,7 +16,7 @@ pub fn listen(address: &Address, options: &TransportOptions) -> Result<Link, Tra
     tcp::set_buffers(&socket, options)?;
     bind(&socket, &name).map_err(&failed)?;
     rustix::net::listen(&socket, BACKLOG).map_err(&failed)?;
-    Ok(Link::from_nonblocking(socket, Kind::Unix))
+    Ok(Link::from_nonblocking(socket, TransportKind::Unix))
 }
 
 /// Connects to a path. Unlike TCP this is decided at once: where nobody listens it is refused, and where too many wait
@@ -27,7 +27,7 @@ pub fn connect(address: &Address, options: &TransportOptions) -> Result<Link, Tr
     let socket = open().map_err(&failed)?;
     tcp::set_buffers(&socket, options)?;
     rustix::net::connect(&socket, &name).map_err(&failed)?;
-    Ok(Link::from_nonblocking(socket, Kind::Unix))
+    Ok(Link::from_nonblocking(socket, TransportKind::Unix))
 }
 
 fn open() -> Result<OwnedFd, rustix::io::Errno> {

@@ -6,7 +6,7 @@ use crate::race::{StopOnDrop, World, flip, rounds};
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::AtomicBool;
 use xdfs_proto::base::{Error, ErrorKind};
-use xdfs_xio::store::tree::{Change, NodeKind, Special, ListControl};
+use xdfs_xio::store::tree::{AttributeChange, NodeKind, Special, ListControl};
 use xdfs_xio::store::{Existing, Store, Tree};
 
 /// A verb on the names below `d/e`; what it tells is checked in it.
@@ -25,9 +25,9 @@ impl Inside {
 }
 
 const FIFO: Special = Special { kind: NodeKind::Fifo, mode: 0o600, device: (0, 0) };
-const CHANGE: Change =
-    Change { mode: Some(0o640), length: Some(3), modified: Some((1, 1)), owner: (None, None), accessed: None };
-const TOUCH: Change = Change { mode: None, length: None, ..CHANGE };
+const CHANGE: AttributeChange =
+    AttributeChange { mode: Some(0o640), length: Some(3), modified: Some((1, 1)), owner: (None, None), accessed: None };
+const TOUCH: AttributeChange = AttributeChange { mode: None, length: None, ..CHANGE };
 
 const VERBS: &[(&str, Verb)] = &[
     ("node", |tree, inside| tree.node(&path("d/e/x")).map(|node| inside.knows(node.identity))),

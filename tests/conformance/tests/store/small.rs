@@ -8,7 +8,7 @@ use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety};
 use xdfs_xio::store::fault::{Call, Fault, Plan};
 use xdfs_xio::store::tree::Node;
 use xdfs_xio::store::{
-    Attributes, Base, CommitRequest, Existing, LocalStore, Placed, Reading, SmallFile, StageRequest, Store, Tree,
+    Attributes, Base, CommitRequest, Existing, LocalStore, Placed, SmallReader, SmallFile, StageRequest, Store, Tree,
     Version,
 };
 
@@ -48,7 +48,7 @@ fn one(bench: &dyn Bench, file: SmallFile<'_>) -> Result<Version, Error> {
 }
 
 fn read(store: &dyn Store, path: &RelPath, bytes_max: u64) -> Result<(Vec<u8>, Attributes), Error> {
-    let mut reading = Reading::default();
+    let mut reading = SmallReader::default();
     let attributes = store.get_small(path, None, bytes_max, &mut reading)?;
     Ok((reading.content().to_vec(), attributes))
 }
@@ -63,7 +63,7 @@ pub(crate) fn groups_come_back_as_they_were_put(bench: &dyn Bench) {
         let files: Vec<_> = targets.iter().zip(&contents).map(|(target, content)| file(target, content)).collect();
         let placed = bench.store().put_small(&files, durable);
         assert_eq!(placed.len(), files.len());
-        let mut reading = Reading::default();
+        let mut reading = SmallReader::default();
         for ((file, target), placed) in files.iter().zip(&targets).zip(placed) {
             assert_eq!(bench.content(target).unwrap(), file.content, "{target}");
             let found = bench.store().get_small(&file.target, None, 4096, &mut reading).unwrap();
@@ -187,7 +187,7 @@ pub(crate) fn special_mode_bits_of_small_files_are_never_set(bench: &dyn Bench) 
 #[test]
 fn a_file_that_is_another_than_was_seen_is_read_as_it_is() {
     let bench = LocalBench::on_tmpfs();
-    let mut reading = Reading::default();
+    let mut reading = SmallReader::default();
     let mut get = |seen: &Node| {
         let attributes = bench.store.get_small(&path("x"), Some(seen), 4096, &mut reading).unwrap();
         (attributes.size, reading.content().to_vec())
@@ -201,7 +201,7 @@ fn a_file_that_is_another_than_was_seen_is_read_as_it_is() {
     }
     std::fs::remove_file(bench.scratch.path().join("x")).unwrap();
     make_fifo(&bench.scratch.path().join("x"));
-    let error = bench.store.get_small(&path("x"), Some(&seen), 4096, &mut Reading::default()).unwrap_err();
+    let error = bench.store.get_small(&path("x"), Some(&seen), 4096, &mut SmallReader::default()).unwrap_err();
     assert_eq!(error.kind, ErrorKind::NotRegular);
 }
 

@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use xdfs_proto::base::{ErrorKind, RelPath};
-use xdfs_xio::store::tree::{Change, ListControl, Tree};
+use xdfs_xio::store::tree::{AttributeChange, ListControl, Tree};
 use xdfs_xio::store::{CommitRequest, Existing, LocalStore, Stage, StageRequest, Store};
 
 const STAGING: &str = ".xdfs-staging";
@@ -80,7 +80,7 @@ fn no_path_leads_into_a_staging_directory_whatever_is_done() {
         }
         let other = path("d/other");
         let file = path("file");
-        let change = Change { mode: Some(0o777), ..Change::default() };
+        let change = AttributeChange { mode: Some(0o777), ..AttributeChange::default() };
         let writes = [
             ("stage", store.stage(&request(name, Existing::Replace)).err()),
             ("mkdir", store.make_directory(&at, 0o755, false).err()),

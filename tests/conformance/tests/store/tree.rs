@@ -4,7 +4,7 @@ use crate::bench::{Bench, LocalBench, Scratch, make_fifo, path};
 use std::collections::BTreeSet;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
-use xdfs_xio::store::tree::{Change, Node, NodeKind, Special, ListControl};
+use xdfs_xio::store::tree::{AttributeChange, Node, NodeKind, Special, ListControl};
 use xdfs_xio::store::{Existing, LocalStore, MemoryStore, Store, Tree};
 
 /// Runs a test on each of them.
@@ -229,10 +229,10 @@ fn attributes_change_as_they_are_told_and_those_of_a_link_are_its_own() {
         bench.put("file", &[1; 100]);
         tree.make_symlink(&path("link"), b"file").unwrap();
         let before = tree.node(&path("file")).unwrap();
-        let times = Change { accessed: Some((1, 2)), modified: Some((-3, 999_999_999)), ..Change::default() };
+        let times = AttributeChange { accessed: Some((1, 2)), modified: Some((-3, 999_999_999)), ..AttributeChange::default() };
         tree.change(&path("link"), &times).unwrap();
         assert_eq!(tree.node(&path("file")).unwrap().modified, before.modified);
-        let all = Change { mode: Some(0o4750), length: Some(40), ..times };
+        let all = AttributeChange { mode: Some(0o4750), length: Some(40), ..times };
         tree.change(&path("file"), &all).unwrap();
         let node = tree.node(&path("file")).unwrap();
         assert_eq!((node.mode, node.size, node.accessed), (0o4750, 40, (1, 2)));
@@ -240,11 +240,11 @@ fn attributes_change_as_they_are_told_and_those_of_a_link_are_its_own() {
         assert_eq!(tree.node(&path("link")).unwrap().modified, node.modified);
         // Its directory, the root itself, a file that its owner may not read.
         for (name, mode) in [("", 0o711), ("file", 0), ("file", 0o600)] {
-            tree.change(&path(name), &Change { mode: Some(mode), ..Change::default() }).unwrap();
+            tree.change(&path(name), &AttributeChange { mode: Some(mode), ..AttributeChange::default() }).unwrap();
             assert_eq!(tree.node(&path(name)).unwrap().mode, mode);
         }
-        fails(ErrorKind::Unsupported, "'link'", tree.change(&path("link"), &Change { mode: Some(0o600), ..times }));
-        let cut = Change { length: Some(0), ..Change::default() };
+        fails(ErrorKind::Unsupported, "'link'", tree.change(&path("link"), &AttributeChange { mode: Some(0o600), ..times }));
+        let cut = AttributeChange { length: Some(0), ..AttributeChange::default() };
         fails(ErrorKind::IsDirectory, "'.'", tree.change(&RelPath::default(), &cut));
     });
 }
@@ -258,7 +258,7 @@ fn owners_are_changed_on_their_own() {
         bench.put("file", b"");
         tree.make_symlink(&path("link"), b"file").unwrap();
         for name in ["link", "file"] {
-            let owner = Change { owner: (Some(4711), Some(4712)), ..Change::default() };
+            let owner = AttributeChange { owner: (Some(4711), Some(4712)), ..AttributeChange::default() };
             tree.change(&path(name), &owner).unwrap();
             assert_eq!(tree.node(&path(name)).unwrap().owner, (4711, 4712));
             let other = if name == "link" { (0, 0) } else { (4711, 4712) };
@@ -345,7 +345,7 @@ fn a_read_only_tree_changes_nothing() {
         tree.link(&file, &free),
         tree.make_symlink(&free, b"x"),
         tree.make_special(&free, &special),
-        tree.change(&file, &Change { mode: Some(0o777), ..Change::default() }),
+        tree.change(&file, &AttributeChange { mode: Some(0o777), ..AttributeChange::default() }),
         tree.set_xattr(&file, b"user.x", b"x"),
         tree.remove_xattr(&file, b"user.x"),
     ];

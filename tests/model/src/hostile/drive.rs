@@ -11,7 +11,7 @@ use crate::oracle::length_of;
 use crate::world::NOW;
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, OperationId};
 use xdfs_proto::limits::GRANT_LIFE;
-use xdfs_proto::session::{Output, Payload, Session, SessionEvent, SourceFacts, StageFacts, TargetFacts, Verdict};
+use xdfs_proto::session::{Output, Payload, Session, SessionEvent, SourceFacts, StageFacts, TargetFacts, HeadVerdict};
 use xdfs_proto::wire::control::{ChannelGrant, Control, Safety};
 use xdfs_proto::wire::{Event, Flags, Head};
 
@@ -272,7 +272,7 @@ impl World {
         match judged {
             None => {}
             Some(Err(fault)) => self.oracle.wrong(Violation::Fault(fault)),
-            Some(Ok(Verdict::Park)) => self.line(channel, end).parked = true,
+            Some(Ok(HeadVerdict::Park)) => self.line(channel, end).parked = true,
             Some(Ok(verdict)) => {
                 let line = self.line(channel, end);
                 line.queue.pop_front();
@@ -293,10 +293,10 @@ impl World {
         end: End,
         record: &Sealed,
         channel: ChannelId,
-        verdict: Verdict,
+        verdict: HeadVerdict,
     ) -> Result<(), xdfs_proto::session::Fault> {
         let mut result = Ok(());
-        if let Verdict::Block { .. } = verdict {
+        if let HeadVerdict::Block { .. } = verdict {
             self.oracle.on_block_taken(who, record.head.level, self.required(setting, who));
             if end == End::Server {
                 self.oracle.on_effect(who);
@@ -304,15 +304,15 @@ impl World {
         }
         self.input(setting, who, end, |session| {
             result = match (verdict, &record.payload) {
-                (Verdict::Control, Payload::Control(bytes)) => session.on_control(channel, bytes, NOW),
-                (Verdict::Block { operation, .. }, Payload::Block(extent)) => {
+                (HeadVerdict::Control, Payload::Control(bytes)) => session.on_control(channel, bytes, NOW),
+                (HeadVerdict::Block { operation, .. }, Payload::Block(extent)) => {
                     let taken = session.on_block(channel);
                     if taken == Ok(true) {
                         session.on_written(operation, *extent, Ok(()), NOW);
                     }
                     taken.map(|_| ())
                 }
-                (Verdict::Calls { .. }, _) => session.on_calls(channel, NOW).map(|_| ()),
+                (HeadVerdict::Calls { .. }, _) => session.on_calls(channel, NOW).map(|_| ()),
                 (_, _) => session.on_skipped(channel),
             };
         });

@@ -9,7 +9,7 @@ use super::world::World;
 use crate::marked::Marked;
 use crate::world::{BLOCK, NOW};
 use xdfs_proto::base::{ChannelId, Extent, Level, OperationId};
-use xdfs_proto::session::{Payload, Verdict};
+use xdfs_proto::session::{Payload, HeadVerdict};
 use xdfs_proto::wire::control::{Ack, Control, Finish, Grant, Safety};
 use xdfs_proto::wire::request::Request;
 use xdfs_proto::wire::{Event, Flags, Head};
@@ -61,7 +61,7 @@ impl World {
         let judged = self.machine(Who::Eve, End::Server).map(|session| session.on_head(CHANNEL, &record.head, NOW));
         let result = match judged {
             None => return,
-            Some(Ok(Verdict::Park)) => {
+            Some(Ok(HeadVerdict::Park)) => {
                 self.eves.parked = true;
                 return;
             }

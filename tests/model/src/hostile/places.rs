@@ -7,7 +7,7 @@
 use crate::search::Searched;
 use stateright::{Model, Property};
 use std::collections::BTreeMap;
-use xdfs_proto::admit::{Admission, Limits, Verdict};
+use xdfs_proto::admit::{Admission, Limits, AdmissionVerdict};
 use xdfs_proto::base::{Duration, Instant};
 use xdfs_proto::bug::{Bug, Bugs};
 use xdfs_proto::wire::preface::Status;
@@ -131,12 +131,12 @@ impl House {
                 self.is(connection, Kind::Joining);
             }
             Action::Login(connection) => match self.admission.is_login(connection, self.now) {
-                Verdict::Welcome(victim) => {
+                AdmissionVerdict::Welcome(victim) => {
                     self.seen |= if victim.is_some() { DISPLACED } else { 0 };
                     self.cut(victim);
                     self.is(connection, Kind::Login);
                 }
-                Verdict::Refused(why) => {
+                AdmissionVerdict::Refused(why) => {
                     self.seen |= match why {
                         Status::Penalised => PENALISED,
                         Status::TooManyOfYou => PER_SOURCE,

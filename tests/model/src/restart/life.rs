@@ -6,7 +6,7 @@ use crate::action::Action as SessionAction;
 use crate::oracle::Told;
 use crate::world::{CLIENT, Job, Step as Asked, World};
 use std::collections::BTreeSet;
-use xdfs_proto::base::commit::{Commit, Step};
+use xdfs_proto::base::commit::{Commit, CommitStep};
 use xdfs_proto::base::{Error, ErrorKind, Extent, Marker, MarkerStep, kept};
 
 /// One step.
@@ -170,8 +170,8 @@ impl Life {
             // A commit waits for the marker under way.
             (None, Some(_)) => {
                 actions.push(Action::Commit(true));
-                let next = self.commit.as_ref().map_or(Some(Step::Finish(0)), Commit::next);
-                if self.sync_faults > 0 && next == Some(Step::SyncFile(0)) {
+                let next = self.commit.as_ref().map_or(Some(CommitStep::Finish(0)), Commit::next);
+                if self.sync_faults > 0 && next == Some(CommitStep::SyncFile(0)) {
                     actions.push(Action::Commit(false));
                 }
             }
@@ -273,13 +273,13 @@ impl Life {
         let mut done = well;
         self.sync_faults -= u8::from(!well);
         match step {
-            Step::Finish(_) => done = !self.spoilt,
-            Step::SyncFile(_) | Step::SyncSystem => self.disk.sync(u16::MAX, well),
-            Step::Name(_) => {
+            CommitStep::Finish(_) => done = !self.spoilt,
+            CommitStep::SyncFile(_) | CommitStep::SyncSystem => self.disk.sync(u16::MAX, well),
+            CommitStep::Name(_) => {
                 done = self.name(setting);
                 error = Error::new(ErrorKind::SourceChanged, "the target is another one by now");
             }
-            Step::SyncDirectory(_) => self.disk.stable = self.disk.target,
+            CommitStep::SyncDirectory(_) => self.disk.stable = self.disk.target,
         }
         if done {
             // It was next.
@@ -294,7 +294,7 @@ impl Life {
         }
         if safety.is_none() {
             self.disk.remove();
-            self.seen.extend((step == Step::SyncFile(0)).then_some(Seen::Poisoned));
+            self.seen.extend((step == CommitStep::SyncFile(0)).then_some(Seen::Poisoned));
         }
         self.check_told(safety.is_some());
         self.world.commit_returns(&setting.session, job, safety.map(drop).ok_or(error));

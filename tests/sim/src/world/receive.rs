@@ -8,7 +8,7 @@ use crate::schedule::{Event, Job};
 use crate::transition::OperationPlan;
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, Extent, Level, OperationId};
 use xdfs_proto::limits;
-use xdfs_proto::session::{Fault, Verdict};
+use xdfs_proto::session::{Fault, HeadVerdict};
 use xdfs_proto::wire::head::TAG_BYTES;
 use xdfs_proto::wire::{Event as WireEvent, Flags, HEAD_BYTES, Head};
 
@@ -177,14 +177,14 @@ impl World {
         match verdict {
             Err(fault) if arriving.opened => return self.blame(channel, fault, around),
             Err(fault) => arriving.route = Route::Doubtful(fault),
-            Ok(Verdict::Park) => {
+            Ok(HeadVerdict::Park) => {
                 if let Some(port) = self.ports.get_mut(&channel) {
                     port.incoming = Incoming::Parked(arriving);
                 }
                 return;
             }
-            Ok(Verdict::Skip | Verdict::Control | Verdict::Calls { .. }) => arriving.route = Route::Skip,
-            Ok(Verdict::Block { operation, offset, length }) => {
+            Ok(HeadVerdict::Skip | HeadVerdict::Control | HeadVerdict::Calls { .. }) => arriving.route = Route::Skip,
+            Ok(HeadVerdict::Block { operation, offset, length }) => {
                 let extent = Extent::new(offset, length.into()).expect("the machine has checked it");
                 // What is hashed arrives whole, as in the engine.
                 let hashed = wish_of(operation, around).is_some_and(|(index, wish)| wish.is_hashed(index));
@@ -284,12 +284,12 @@ impl World {
         around.trace.note(around.now, self.who, &(channel, arriving.head, verdict));
         let Some(port) = self.ports.get_mut(&channel) else { return };
         let result = match verdict {
-            Ok(Verdict::Park) => {
+            Ok(HeadVerdict::Park) => {
                 port.incoming = Incoming::Parked(arriving);
                 return self.pump(around);
             }
-            Ok(Verdict::Skip) => self.session.on_skipped(channel),
-            Ok(Verdict::Calls { operation, length }) => {
+            Ok(HeadVerdict::Skip) => self.session.on_skipped(channel),
+            Ok(HeadVerdict::Calls { operation, length }) => {
                 let request = arriving.head.flags.has(Flags::REQUEST);
                 if arriving.payload() != calls::content(operation, request, length) {
                     around.oracle.violation(|| format!("calls of operation {operation} arrive as others"));

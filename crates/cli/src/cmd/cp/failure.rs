@@ -3,7 +3,7 @@
 use xdfs_client::{Error, ErrorKind};
 
 use crate::exit::{Exit, Failure, Side};
-use crate::output::Item;
+use crate::output::CopyItem;
 
 /// One file that failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -40,7 +40,7 @@ impl Failed {
     }
 
     /// During an upload the server notices everything but a source that changed while it was read.
-    pub(super) fn of_upload(item: &Item, error: Error) -> Self {
+    pub(super) fn of_upload(item: &CopyItem, error: Error) -> Self {
         match error.kind {
             ErrorKind::SourceChanged => Self::new(&item.source, error, Side::Here),
             _ => Self::new(&item.target, error, Side::Peer),
@@ -49,7 +49,7 @@ impl Failed {
 
     /// During a download the server speaks until the target is prepared here (`began`); from then on storage fails here,
     /// but for a source that changes or cannot be read to its end.
-    pub(super) fn of_download(item: &Item, error: Error, began: bool) -> Self {
+    pub(super) fn of_download(item: &CopyItem, error: Error, began: bool) -> Self {
         let source_kinds = [ErrorKind::SourceChanged, ErrorKind::OutOfRange];
         if began && !source_kinds.contains(&error.kind) {
             return Self::new(&item.target, error, Side::Here);
@@ -98,8 +98,8 @@ fn advice(kind: ErrorKind, side: Side) -> &'static str {
 mod tests {
     use super::*;
 
-    fn item() -> Item {
-        Item { source: "xdfs://h/e/a".to_owned(), target: "b".to_owned(), number: 1, count: 1 }
+    fn item() -> CopyItem {
+        CopyItem { source: "xdfs://h/e/a".to_owned(), target: "b".to_owned(), number: 1, count: 1 }
     }
 
     #[test]

@@ -17,17 +17,17 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use xdfs_client::wire::FileType;
 use xdfs_client::{Error, ErrorKind, Existing, Facts, GetOptions, Payload, PutOptions, Verify};
-use xdfs_server::users::State;
+use xdfs_server::users::StateFolder;
 use xdfs_xio::store::{Base, FileKind, LocalPlace, Source, Stage, expired_before};
 
 use self::failure::Failed;
 use self::items::{Download, Upload};
-use self::monitor::{TransferMonitor, Outcome, Staged};
-use self::unfinished::Mark;
+use self::monitor::{TransferMonitor, FileOutcome, Staged};
+use self::unfinished::UnfinishedMark;
 use super::remote::{Sessions, SessionRequest, check_congestion, wire_name};
 use crate::descriptors;
 use crate::exit::{Exit, Failure};
-use crate::output::{self, Item};
+use crate::output::{self, CopyItem};
 use crate::plan::{Check, Copies, CopyPlan, Format, Local, LocalTarget, LoginPlan, Options, TreePlan, WhenDone};
 use crate::signal;
 use crate::state;
@@ -55,7 +55,7 @@ pub(crate) fn run(plan: CopyPlan) -> Result<Exit, Failure> {
 /// be written, what was interrupted is compared with its source.
 fn load_journal_key(login: &LoginPlan) {
     let folder = state::folder(login.state.as_deref()).ok();
-    let key = folder.and_then(|folder| State::create(&folder).and_then(|state| state.journal_key()).ok());
+    let key = folder.and_then(|folder| StateFolder::create(&folder).and_then(|state| state.journal_key()).ok());
     key.into_iter().for_each(xdfs_client::use_journal_key);
 }
 
@@ -99,7 +99,7 @@ fn with_sessions(
         _ => copy.sessions.close(),
     }
     // Last of all: whoever sees this command killed gives it again, and that must not copy into what is whole.
-    whole.iter().for_each(Mark::clear);
+    whole.iter().for_each(UnfinishedMark::clear);
     Ok(exit)
 }
 
@@ -112,7 +112,7 @@ struct Copy<'a> {
     /// What had the present file's target name when its first attempt began.
     base: Option<Vec<u8>>,
     /// The marks of trees that are whole; they are cleared behind the end of the sessions.
-    whole: Vec<Mark>,
+    whole: Vec<UnfinishedMark>,
 }
 
 impl Copy<'_> {
@@ -159,7 +159,7 @@ impl Copy<'_> {
             }
         }
         let is_directory = |file: &Facts| file.kind == FileType::Directory;
-        let mark = Mark::up(&self.login, path, target);
+        let mark = UnfinishedMark::up(&self.login, path, target);
         let there = known.as_ref().is_none_or(|found| found.as_ref().is_some_and(is_directory));
         // What an earlier attempt left unfinished is gone on with; a slash says "into" all the same.
         let into = there && (several || target.directory || !mark.stands());
@@ -186,14 +186,14 @@ impl Copy<'_> {
     /// Copies a tree to a new name, or goes on with it there, while the mark stands.
     fn under_mark(
         &mut self,
-        mark: Option<&Mark>,
+        mark: Option<&UnfinishedMark>,
         copy: &dyn Fn(&mut Self) -> Result<Exit, Failure>,
     ) -> Result<Exit, Failure> {
-        mark.into_iter().for_each(Mark::set);
+        mark.into_iter().for_each(UnfinishedMark::set);
         copy(self)
     }
 
-    fn upload_with_patience(&mut self, pair: &Upload, number: (usize, usize)) -> Result<Outcome, Failed> {
+    fn upload_with_patience(&mut self, pair: &Upload, number: (usize, usize)) -> Result<FileOutcome, Failed> {
         // What came out of a pipe cannot be read again.
         let again = match &pair.source {
             Local::File(path) => path.is_file(),
@@ -203,7 +203,7 @@ impl Copy<'_> {
         self.with_patience(&pair.target, again, |copy| copy.upload(pair, number))
     }
 
-    fn download_with_patience(&mut self, pair: &Download, number: (usize, usize)) -> Result<Outcome, Failed> {
+    fn download_with_patience(&mut self, pair: &Download, number: (usize, usize)) -> Result<FileOutcome, Failed> {
         // What went into a pipe cannot be taken back.
         let again = match &pair.target {
             LocalTarget::Path(path) => path.is_file() || !path.exists(),
@@ -218,8 +218,8 @@ impl Copy<'_> {
         &mut self,
         server: &Url,
         again: bool,
-        attempt: impl Fn(&mut Self) -> Result<Outcome, Failed>,
-    ) -> Result<Outcome, Failed> {
+        attempt: impl Fn(&mut Self) -> Result<FileOutcome, Failed>,
+    ) -> Result<FileOutcome, Failed> {
         let mut patience = Backoff::new(if again { self.options.retry } else { Duration::ZERO });
         self.moving.begin();
         self.base = None;
@@ -233,12 +233,12 @@ impl Copy<'_> {
         }
     }
 
-    fn upload(&mut self, pair: &Upload, (number, count): (usize, usize)) -> Result<Outcome, Failed> {
+    fn upload(&mut self, pair: &Upload, (number, count): (usize, usize)) -> Result<FileOutcome, Failed> {
         let source = shown_source(&pair.source);
         let here = |error: Error| Failed::of_local(&source, error);
         // Before connecting: a source that is missing needs no server to be noticed.
         let payload = payload(&pair.source, self.options, &|| self.moving.stopped()).map_err(here)?;
-        let item = Item { source: source.clone(), target: pair.target.to_string(), number, count };
+        let item = CopyItem { source: source.clone(), target: pair.target.to_string(), number, count };
         let durable = self.options.durability != WhenDone::Written;
         let put = PutOptions {
             keep_existing: self.options.keep_existing,
@@ -268,7 +268,7 @@ impl Copy<'_> {
                 self.sessions.forget(&pair.target);
             }
             if self.options.keep_existing && is_there(error.kind) {
-                return Ok(Outcome::Kept(item.clone()));
+                return Ok(FileOutcome::Kept(item.clone()));
             }
             Err(Failed::of_upload(&item, error))
         })
@@ -299,7 +299,7 @@ impl Copy<'_> {
             if let (Some(tree), LocalTarget::Path(path)) = (tree, target) {
                 match self.look(source) {
                     Ok(Some(file)) if file.kind == FileType::Directory => {
-                        let mark = Mark::down(&self.login, source, path);
+                        let mark = UnfinishedMark::down(&self.login, source, path);
                         let slash = path.as_os_str().as_bytes().ends_with(b"/");
                         let into = into_directory && (sources.len() > 1 || slash || !mark.stands());
                         let own = source.name().filter(|_| !source.contents);
@@ -346,9 +346,9 @@ impl Copy<'_> {
         self.moving.tell_expired(&printable_path(shown), found)
     }
 
-    fn download(&mut self, pair: &Download, (number, count): (usize, usize)) -> Result<Outcome, Failed> {
+    fn download(&mut self, pair: &Download, (number, count): (usize, usize)) -> Result<FileOutcome, Failed> {
         let target_name = shown_target(&pair.target);
-        let item = Item { source: pair.source.to_string(), target: target_name.clone(), number, count };
+        let item = CopyItem { source: pair.source.to_string(), target: target_name.clone(), number, count };
         let place = match &pair.target {
             LocalTarget::Path(path) => {
                 Some(written_place(path).map_err(|error| Failed::of_local(&target_name, error))?)
@@ -356,7 +356,7 @@ impl Copy<'_> {
             LocalTarget::Stdout | LocalTarget::Null => None,
         };
         if self.options.keep_existing && place.as_ref().is_some_and(|place| place.existing.is_some()) {
-            return Ok(Outcome::Kept(item));
+            return Ok(FileOutcome::Kept(item));
         }
         let existing = if self.options.keep_existing { Existing::Keep } else { Existing::Replace };
         // A later attempt replaces what the first one found, and nothing that came since.
@@ -399,10 +399,10 @@ impl Copy<'_> {
                 self.sessions.forget(&pair.source);
             }
             if self.options.keep_existing && is_there(error.kind) {
-                return Ok(Outcome::Kept(item.clone()));
+                return Ok(FileOutcome::Kept(item.clone()));
             }
             if to_output && staged.began() && output::reader_is_gone() {
-                return Ok(Outcome::NotWanted);
+                return Ok(FileOutcome::NotWanted);
             }
             Err(Failed::of_download(&item, error, staged.began()))
         })

@@ -10,7 +10,7 @@ use xdfs_xio::store::{Kept, Recovered, Stage};
 use super::failure::Failed;
 use super::retry::Backoff;
 use crate::exit::{Exit, Failure};
-use crate::output::{self, Item, Output};
+use crate::output::{self, CopyItem, Output};
 use crate::plan::{Check, Options, WhenDone};
 use crate::signal::StopFlag;
 
@@ -21,16 +21,16 @@ const CANCEL_DEADLINE: Duration = Duration::from_secs(5);
 
 /// What became of a file that did not fail.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) enum Outcome {
+pub(super) enum FileOutcome {
     /// It is complete.
-    Copied(Item, output::Transfer),
+    Copied(CopyItem, output::CopiedFile),
     /// Its target existed and was kept.
-    Kept(Item),
+    Kept(CopyItem),
     /// Whoever read standard output wanted no more of it.
     NotWanted,
 }
 
-impl Outcome {
+impl FileOutcome {
     /// The same after so many attempts that were lost.
     pub(super) fn after(mut self, attempts: u64) -> Self {
         if let Self::Copied(_, transfer) = &mut self {
@@ -111,7 +111,7 @@ impl<'a> TransferMonitor<'a> {
     }
 
     /// Tells what a tree came to.
-    pub(super) fn tell_tree(&mut self, tree: &output::Tree) -> Result<(), Failure> {
+    pub(super) fn tell_tree(&mut self, tree: &output::CopiedTree) -> Result<(), Failure> {
         self.output.tree_finished(tree)
     }
 
@@ -141,12 +141,12 @@ impl<'a> TransferMonitor<'a> {
     /// Waits for a transfer's end.
     pub(super) fn watch(
         &mut self,
-        item: &Item,
+        item: &CopyItem,
         session: &Session,
         transfer: &Transfer,
         size: &dyn Fn() -> Option<u64>,
         options: &Options,
-    ) -> Result<Outcome, Error> {
+    ) -> Result<FileOutcome, Error> {
         self.output.begin(item);
         let mut told = false;
         let report = loop {
@@ -185,20 +185,20 @@ impl<'a> TransferMonitor<'a> {
         if options.durability == WhenDone::DurableAsked && report.safety < Safety::Durable {
             self.output.note(&format!("{}: written; its file system cannot promise more", item.target));
         }
-        Ok(Outcome::Copied(item.clone(), done(&report, session, options)))
+        Ok(FileOutcome::Copied(item.clone(), done(&report, session, options)))
     }
 
-    fn tell_resumed(&mut self, item: &Item, resumed: u64, size: Option<u64>) {
+    fn tell_resumed(&mut self, item: &CopyItem, resumed: u64, size: Option<u64>) {
         let percent = size.filter(|size| *size > 0).map_or(0, |size| u128::from(resumed) * 100 / u128::from(size));
         self.output.note(&format!("{}: resumes at {percent} %", item.target));
     }
 
     /// Tells an outcome; the exit code that it stands for.
-    pub(super) fn tell(&mut self, outcome: Result<Outcome, Failed>) -> Result<Exit, Failure> {
+    pub(super) fn tell(&mut self, outcome: Result<FileOutcome, Failed>) -> Result<Exit, Failure> {
         match outcome {
-            Ok(Outcome::Copied(item, transfer)) => self.output.finished(&item, &transfer).map(|()| Exit::Done),
-            Ok(Outcome::Kept(item)) => self.output.kept(&item).map(|()| Exit::Done),
-            Ok(Outcome::NotWanted) => Ok(Exit::Done),
+            Ok(FileOutcome::Copied(item, transfer)) => self.output.finished(&item, &transfer).map(|()| Exit::Done),
+            Ok(FileOutcome::Kept(item)) => self.output.kept(&item).map(|()| Exit::Done),
+            Ok(FileOutcome::NotWanted) => Ok(Exit::Done),
             Err(failed) => {
                 let kind = failed.kind.unwrap_or(ErrorKind::InvalidPath);
                 self.output.failed(&failed.path, kind, &failed.failure.message)?;
@@ -208,11 +208,11 @@ impl<'a> TransferMonitor<'a> {
     }
 }
 
-fn done(report: &Report, session: &Session, options: &Options) -> output::Transfer {
+fn done(report: &Report, session: &Session, options: &Options) -> output::CopiedFile {
     let facts = session.facts();
     let channels = report.channel_bytes.keys().copied().max().unwrap_or(0).max(facts.channels);
     let by_channel = (1..=channels).map(|channel| report.channel_bytes.get(&channel).copied().unwrap_or(0));
-    output::Transfer {
+    output::CopiedFile {
         bytes: report.length,
         elapsed: Duration::try_from_secs_f64(report.seconds).unwrap_or_default(),
         channels: facts.channels,

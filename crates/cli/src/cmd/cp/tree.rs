@@ -21,7 +21,7 @@ use super::failure::Failed;
 use super::retry::Backoff;
 use super::{Copy, verify_of, wire_name};
 use crate::exit::{Exit, Failure};
-use crate::output::Tree;
+use crate::output::CopiedTree;
 use crate::plan::{Sides, SyncPlan, TreePlan, WhenDone};
 use crate::text::printable_path;
 use crate::url::Url;
@@ -239,7 +239,7 @@ impl Copy<'_> {
         let (source, target) = (source.to_owned(), target.to_owned());
         let ((channels, level), retries, dry_run) = (facts, patience.attempts(), plan.dry_run);
         let elapsed = started.elapsed();
-        let tree = Tree { source, target, summary, elapsed, channels, level, retries, dry_run, ok: exit == Exit::Done };
+        let tree = CopiedTree { source, target, summary, elapsed, channels, level, retries, dry_run, ok: exit == Exit::Done };
         self.moving.tell_tree(&tree)?;
         if stopped {
             let message = format!("{}: cancelled; the same command goes on with the rest", tree.target);

@@ -27,12 +27,12 @@ const LINE_BYTES_MAX: usize = 54;
 
 /// One copy: from where to where.
 #[derive(Debug)]
-pub(super) struct Mark {
+pub(super) struct UnfinishedMark {
     state: Option<PathBuf>,
     id: String,
 }
 
-impl Mark {
+impl UnfinishedMark {
     pub(super) fn up(login: &LoginPlan, source: &Path, target: &Url) -> Self {
         Self::of(login, b"tree up", source, target)
     }
@@ -110,12 +110,12 @@ mod tests {
     fn a_mark_stands_for_one_command_until_it_is_cleared() {
         let state = std::env::temp_dir().join(format!("xdfs-unfinished-{}", std::process::id()));
         let login = LoginPlan { state: Some(state.clone()), ..LoginPlan::default() };
-        let mark = Mark::up(&login, Path::new("a"), &url("xdfs://h/e/new"));
-        let same = Mark::up(&login, &std::path::absolute("a/").unwrap(), &url("xdfs://h/e/new/"));
+        let mark = UnfinishedMark::up(&login, Path::new("a"), &url("xdfs://h/e/new"));
+        let same = UnfinishedMark::up(&login, &std::path::absolute("a/").unwrap(), &url("xdfs://h/e/new/"));
         let others = [
-            Mark::up(&login, Path::new("b"), &url("xdfs://h/e/new")),
-            Mark::up(&login, Path::new("a"), &url("xdfs://u@h/e/new")),
-            Mark::down(&login, &url("xdfs://h/e/new"), Path::new("a")),
+            UnfinishedMark::up(&login, Path::new("b"), &url("xdfs://h/e/new")),
+            UnfinishedMark::up(&login, Path::new("a"), &url("xdfs://u@h/e/new")),
+            UnfinishedMark::down(&login, &url("xdfs://h/e/new"), Path::new("a")),
         ];
         assert!(!mark.stands());
         mark.clear();

@@ -22,7 +22,7 @@ const LINE_BYTES_MAX: u64 = 256 << 10;
 
 /// A server in a process of its own, killed when this value goes.
 #[derive(Debug)]
-pub(super) struct Server {
+pub(super) struct ServerProcess {
     child: Child,
     address: String,
     host_key: String,
@@ -70,7 +70,7 @@ pub(super) struct Report {
     pub(super) congestion: String,
 }
 
-impl Server {
+impl ServerProcess {
     /// Starts `xdfs serve` for `directory` on a free port, and waits until it says that it is ready.
     pub(super) fn start(directory: &Path, states: &States) -> Result<Self, Failure> {
         let mut export = OsString::from("demo=");
@@ -113,7 +113,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         // Both fail only when it has ended already.
         let _ = self.child.kill();

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use children::{Report, Server, States};
+use children::{Report, ServerProcess, States};
 use scratch::Scratch;
 
 use crate::exit::{Exit, Failure};
@@ -58,7 +58,7 @@ fn demonstrate(plan: &DemoPlan, scratch: &Scratch, stop: &AtomicBool) -> Result<
     file::make_random(&source, plan.size, stop)?;
 
     let states = States::prepare(scratch.path("server-state"), scratch.path("client-state"))?;
-    let server = Server::start(&export, &states)?;
+    let server = ServerProcess::start(&export, &states)?;
     let url = server.url("copy.bin");
     let before = measure_bound(scratch, &source, plan.size, stop)?;
     file::warm_memory(plan.size, stop);

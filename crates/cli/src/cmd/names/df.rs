@@ -9,7 +9,7 @@ use xdfs_client::Session;
 
 #[derive(Serialize)]
 #[serde(tag = "event", rename = "df")]
-struct Line {
+struct DfLine {
     url: String,
     bytes: u64,
     used: u64,
@@ -23,7 +23,7 @@ pub(super) fn run(plan: &NamesPlan, session: &Session, url: &Url, human: bool) -
     let used = room.bytes.saturating_sub(room.free);
     if plan.json {
         let (bytes, available, files, files_free) = (room.bytes, room.available, room.files, room.files_free);
-        JsonLines.write(&Line { url: url.to_string(), bytes, used, available, files, files_free })?;
+        JsonLines.write(&DfLine { url: url.to_string(), bytes, used, available, files, files_free })?;
         return Ok(());
     }
     let share = (100 * u128::from(used)).checked_div(u128::from(used) + u128::from(room.available)).unwrap_or(0);

@@ -19,7 +19,7 @@ const SEVERAL_MAX: usize = 4_000_000;
 
 #[derive(Serialize, Default)]
 #[serde(tag = "event", rename = "du")]
-struct Line {
+struct DuLine {
     url: String,
     /// On the server's disk.
     allocated: u64,
@@ -32,18 +32,18 @@ struct Line {
 }
 
 /// A directory that is still to be counted.
-struct Waiting<'s> {
+struct PendingDirectory<'s> {
     url: Url,
     pages: Option<Result<Pages<'s>, Error>>,
 }
 
 struct Counting<'s> {
     session: &'s Session,
-    line: Line,
+    line: DuLine,
     /// How the first directory failed that could not be read.
     failed: Option<(Exit, ErrorKind)>,
     /// The last one has its turn next: what waits is one way down and what lies beside it.
-    waiting: Vec<Waiting<'s>>,
+    waiting: Vec<PendingDirectory<'s>>,
     /// Bytes of their names.
     held: usize,
     /// How many of them were asked for.
@@ -55,7 +55,7 @@ const WANTED: Wanted = Wanted::SIZE.and(Wanted::ALLOCATED).and(Wanted::LINKS).an
 
 pub(super) fn run(plan: &NamesPlan, session: &Session, url: &Url, human: bool) -> Done {
     let top = session.look(wire_name(url), WANTED).map_err(|error| trouble(url, &error))?;
-    let line = Line { url: url.to_string(), ..Line::default() };
+    let line = DuLine { url: url.to_string(), ..DuLine::default() };
     let (waiting, several) = (Vec::new(), BTreeSet::new());
     let mut counting = Counting { session, line, failed: None, waiting, held: 0, asked: 0, several };
     let counted = counting.add(top.kind, [top.size, top.allocated, top.links], top.inode);
@@ -131,7 +131,7 @@ impl<'s> Counting<'s> {
                 "more directories than can be remembered; count parts of it",
             ));
         }
-        self.waiting.push(Waiting { url, pages: None });
+        self.waiting.push(PendingDirectory { url, pages: None });
         Ok(())
     }
 

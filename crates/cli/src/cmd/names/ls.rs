@@ -1,6 +1,6 @@
 //! `xdfs ls`: names in order where they are few, as they come where they are many.
 
-use super::stat::{SHOWN, Told, letters};
+use super::stat::{SHOWN, StatAttributes, letters};
 use super::{Done, HELD_BYTES_MAX, NAME_BYTES, NameError, amount, json_name, trouble, unnameable, wire_name};
 use crate::calendar;
 use crate::output::{JsonLines, print};
@@ -19,16 +19,16 @@ const ENTRIES_MAX: usize = 2_000_000;
 
 #[derive(Serialize)]
 #[serde(tag = "event", rename = "entry")]
-struct Line {
+struct LsLine {
     directory: String,
     name: String,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     name_escaped: bool,
     #[serde(flatten)]
-    told: Told,
+    told: StatAttributes,
 }
 
-struct Entry {
+struct LsEntry {
     name: Vec<u8>,
     facts: Facts,
 }
@@ -48,7 +48,7 @@ pub(super) fn run(plan: &NamesPlan, session: &Session, url: &Url) -> Done {
     let listing = Listing { plan, long, recursive, human, sort, wanted };
     let facts = session.look(wire_name(url), wanted).map_err(|error| trouble(url, &error))?;
     if facts.kind != FileType::Directory {
-        return listing.show(url, &[Entry { name: url.name().unwrap_or_default().to_vec(), facts }]);
+        return listing.show(url, &[LsEntry { name: url.name().unwrap_or_default().to_vec(), facts }]);
     }
     let heads = plan.urls.len() > 1 || recursive;
     let mut way = vec![url.clone()];
@@ -98,7 +98,7 @@ impl Listing<'_> {
                         None => drop(wrong.get_or_insert_with(|| unnameable(url, entry.name))),
                     }
                 }
-                held.push(Entry { name: entry.name.to_vec(), facts: Facts::from(&entry.attributes) });
+                held.push(LsEntry { name: entry.name.to_vec(), facts: Facts::from(&entry.attributes) });
             }
             if *held_bytes > HELD_BYTES_MAX || held.len() > ENTRIES_MAX {
                 let error = Error::new(ErrorKind::LimitExceeded, "more names than can be remembered; list parts of it");
@@ -118,7 +118,7 @@ impl Listing<'_> {
         Ok(below)
     }
 
-    fn show(&self, url: &Url, entries: &[Entry]) -> Done {
+    fn show(&self, url: &Url, entries: &[LsEntry]) -> Done {
         let mut text = String::new();
         for entry in entries {
             if self.plan.json {
@@ -136,7 +136,7 @@ impl Listing<'_> {
         Ok(())
     }
 
-    fn row(&self, Entry { name, facts }: &Entry) -> String {
+    fn row(&self, LsEntry { name, facts }: &LsEntry) -> String {
         let (user, group) = facts.owner.unwrap_or_default();
         let arrow = facts.target.as_ref().map_or(String::new(), |target| format!(" -> {}", printable(target)));
         format!(
@@ -164,7 +164,7 @@ fn letter(kind: FileType) -> char {
     }
 }
 
-fn line(url: &Url, Entry { name, facts }: &Entry) -> Line {
+fn line(url: &Url, LsEntry { name, facts }: &LsEntry) -> LsLine {
     let (name, name_escaped) = json_name(name);
-    Line { directory: url.to_string(), name, name_escaped, told: Told::of(facts) }
+    LsLine { directory: url.to_string(), name, name_escaped, told: StatAttributes::of(facts) }
 }

@@ -136,13 +136,13 @@ fn one(plan: &NamesPlan, session: &Session, url: &Url) -> Done {
 /// Something was done to a name: a line of JSON, and nothing for a person.
 fn did(plan: &NamesPlan, event: &'static str, url: &Url) -> Done {
     #[derive(Serialize)]
-    struct Line {
+    struct ChangedLine {
         event: &'static str,
         url: String,
         ok: bool,
     }
     if plan.json {
-        JsonLines.write(&Line { event, url: url.to_string(), ok: true })?;
+        JsonLines.write(&ChangedLine { event, url: url.to_string(), ok: true })?;
     }
     Ok(())
 }

@@ -25,7 +25,7 @@ const WANTED: Wanted = SHOWN.and(Wanted::ACCESSED).and(Wanted::ALLOCATED).and(Wa
 
 /// Attributes in JSON; what the server does not tell is null.
 #[derive(Serialize)]
-pub(super) struct Told {
+pub(super) struct StatAttributes {
     #[serde(rename = "type")]
     kind: &'static str,
     size: Option<u64>,
@@ -47,14 +47,14 @@ pub(super) struct Told {
 
 #[derive(Serialize)]
 #[serde(tag = "event", rename = "stat")]
-struct Line {
+struct StatLine {
     url: String,
     /// Its last path component; none for the top of an export.
     name: Option<String>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     name_escaped: bool,
     #[serde(flatten)]
-    told: Told,
+    told: StatAttributes,
     atime: Option<i64>,
     atime_nanoseconds: Option<u32>,
     allocated: Option<u64>,
@@ -76,14 +76,14 @@ pub(super) fn run(plan: &NamesPlan, session: &Session, url: &Url) -> Done {
     Ok(())
 }
 
-fn line(url: &Url, facts: &Facts) -> Line {
+fn line(url: &Url, facts: &Facts) -> StatLine {
     let (name, name_escaped) = url.name().map(json_name).unzip();
     let (atime, atime_nanoseconds) = facts.accessed.unzip();
-    Line {
+    StatLine {
         url: url.to_string(),
         name,
         name_escaped: name_escaped.unwrap_or(false),
-        told: Told::of(facts),
+        told: StatAttributes::of(facts),
         atime,
         atime_nanoseconds,
         allocated: facts.allocated,
@@ -91,7 +91,7 @@ fn line(url: &Url, facts: &Facts) -> Line {
     }
 }
 
-impl Told {
+impl StatAttributes {
     pub(super) fn of(facts: &Facts) -> Self {
         let (mtime, mtime_nanoseconds) = facts.modified.unzip();
         let (uid, gid) = facts.owner.unzip();

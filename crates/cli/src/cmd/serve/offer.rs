@@ -9,7 +9,7 @@ use xdfs_secure::journal::JournalKey;
 use xdfs_server::audit::OnFailure;
 use xdfs_server::config::{Audit, Confinement, Settings, with_journals};
 use xdfs_server::privilege::Needs;
-use xdfs_server::users::State;
+use xdfs_server::users::StateFolder;
 use xdfs_server::{Access, Anonymous, Export, Keep, Policy, ServerLimits, SiteCertificate};
 use xdfs_xio::store::{LocalStore, MemoryExport, Store};
 
@@ -24,7 +24,7 @@ use crate::text::printable_path;
 
 /// Everything that a server is told but its identity.
 #[derive(Debug)]
-pub(super) struct Offer {
+pub(super) struct ServerOffer {
     /// What stays as it is until the next start.
     pub(super) fixed: Fixed,
     /// What it shows.
@@ -40,7 +40,7 @@ pub(super) struct Offer {
     /// What it needs of the file system.
     pub(super) needs: Needs,
     /// Its host key and who may log in.
-    pub(super) state: State,
+    pub(super) state: StateFolder,
 }
 
 /// What a running server goes on with, whatever its configuration says meanwhile.
@@ -84,7 +84,7 @@ impl Fixed {
 /// Where a server listens when nobody says: everywhere, since nobody comes in who may not log in.
 const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 2799);
 
-impl Offer {
+impl ServerOffer {
     /// Reads the configuration file, if any, and opens every directory; the state's folder is that of a `running` server.
     pub(super) fn resolve(plan: &ServePlan, running: Option<&Fixed>) -> Result<Self, Failure> {
         let usage = |error: &dyn std::fmt::Display| Failure::new(Exit::Usage, error.to_string());
@@ -94,7 +94,7 @@ impl Offer {
         };
         let fixed = Fixed::of(plan, &settings)?;
         let folder = running.map_or(&fixed.state, |running| &running.state).clone();
-        let state = State::create(&folder).map_err(|error| failed(&error))?;
+        let state = StateFolder::create(&folder).map_err(|error| failed(&error))?;
         let key = state.journal_key().map_err(|error| failed(&error))?;
         let accounts = state.accounts().map_err(|error| failed(&error))?;
         let known = |user: &str| accounts.find(user).is_some();

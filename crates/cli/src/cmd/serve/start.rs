@@ -8,7 +8,7 @@ use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_server::privilege::Needs;
 use xdfs_xio::store::LocalPlace;
 
-use super::offer::Offer;
+use super::offer::ServerOffer;
 use crate::exit::{Exit, Failure};
 use crate::output::complain;
 use crate::plan::{ExportPlan, Root, ServePlan};
@@ -35,7 +35,7 @@ pub(super) fn check_entry(plan: &ServePlan, needs: &Needs) -> Result<(), Failure
 }
 
 /// Says where the limit of open files allows fewer channels than a session may have.
-pub(super) fn tell_channels(offer: &Offer, limit: u64) {
+pub(super) fn tell_channels(offer: &ServerOffer, limit: u64) {
     let channels = offer.limits.channels;
     if usize::from(offer.policy.channels_max) > channels {
         let remedy = "raise it with 'ulimit -Hn' or LimitNOFILE=";

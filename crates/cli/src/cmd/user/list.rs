@@ -3,7 +3,7 @@
 use serde::Serialize;
 use xdfs_client::Error;
 use xdfs_secure::policy::Scope;
-use xdfs_server::users::{Account, AccountToken, Accounts, State};
+use xdfs_server::users::{Account, AccountToken, Accounts, StateFolder};
 
 use crate::args::UserListArgs;
 use crate::exit::{Exit, Failure};
@@ -42,7 +42,7 @@ struct TokenOf {
 pub(super) fn run(args: &UserListArgs) -> Result<Exit, Failure> {
     let folder = state::folder(args.state.state.as_deref())?;
     let failed = |error: Error| super::failed(&error);
-    let accounts = match State::open(&folder).map_err(failed)? {
+    let accounts = match StateFolder::open(&folder).map_err(failed)? {
         Some(state) => state.accounts().map_err(failed)?,
         None => Accounts::default(),
     };

@@ -12,7 +12,7 @@ use xdfs_secure::Zeroizing;
 use xdfs_secure::identity::openssh::{NamedKey, read_authorized, read_public};
 use xdfs_secure::identity::{KeyFileError, password};
 use xdfs_secure::policy::{Fingerprint, PasswordVerifier};
-use xdfs_server::users::{Account, State, check_name};
+use xdfs_server::users::{Account, StateFolder, check_name};
 use xdfs_xio::store::Secrecy;
 
 use super::key::{KEY_BYTES_MAX, failed, text_of, unusable};
@@ -173,8 +173,8 @@ fn restore(args: &UserRestoreArgs) -> Result<Exit, Failure> {
 }
 
 /// The state of the server here, made where it is missing: users may be added before the first start.
-fn open(args: &StateArgs) -> Result<State, Failure> {
-    State::create(&state::folder(args.state.as_deref())?).map_err(|error| failed(&error))
+fn open(args: &StateArgs) -> Result<StateFolder, Failure> {
+    StateFolder::create(&state::folder(args.state.as_deref())?).map_err(|error| failed(&error))
 }
 
 /// Changes one account that is there.
@@ -247,7 +247,7 @@ fn new_password(user: &str, file: Option<&Path>) -> Result<Zeroizing<Vec<u8>>, F
 }
 
 /// What the server keeps of it.
-fn verifier(state: &State, user: &str, password: &[u8]) -> Result<PasswordVerifier, Failure> {
+fn verifier(state: &StateFolder, user: &str, password: &[u8]) -> Result<PasswordVerifier, Failure> {
     let salt = state.salts().map_err(|error| failed(&error))?.of(user);
     let rounds = NonZeroU32::new(password::ROUNDS).unwrap_or(NonZeroU32::MIN);
     password::verifier(password, &salt, rounds).map_err(|error| failed(&error.into()))

@@ -1,7 +1,7 @@
 //! What the server answered, and what is made of it at home.
 
 use super::small_writes::SmallWrites;
-use super::{Download, Entry, Source, Task, XATTR_ROOM, XATTR_ROOM_MAX, parse};
+use super::{Download, DownloadEntry, SourceEntry, DownloadTask, XATTR_ROOM, XATTR_ROOM_MAX, parse};
 use crate::tree::compare::{Names, TargetState};
 use crate::tree::scheduler::TreeCopy;
 use crate::tree::directories::DirectoryId;
@@ -10,7 +10,7 @@ use crate::tree::{STUCK, is_stuck, join, must_not_be_reserved};
 use bytes::Bytes;
 use std::collections::btree_map;
 use xdfs_proto::base::{Error, ErrorKind};
-use xdfs_proto::wire::path::{Answer, Entry as Listed, FileType, Listing, StringList};
+use xdfs_proto::wire::path::{Answer, ListEntry as Listed, FileType, Listing, StringList};
 use xdfs_xio::store::tree::{ListControl, is_reserved};
 use xdfs_xio::store::{Store, Tree};
 
@@ -19,14 +19,14 @@ impl Download {
     pub(super) fn answer(
         &mut self,
         observer: &mut dyn Observer,
-        task: Task,
+        task: DownloadTask,
         outcome: Result<Answer<'_>, Error>,
         reply: &Bytes,
         arrived: &mut SmallWrites,
     ) {
         match (task, outcome) {
-            (Task::List { id, .. }, Ok(Answer::Listing(listing))) => self.listed(observer, id, &listing),
-            (Task::List { id, .. }, outcome) => {
+            (DownloadTask::List { id, .. }, Ok(Answer::Listing(listing))) => self.listed(observer, id, &listing),
+            (DownloadTask::List { id, .. }, outcome) => {
                 let error = outcome.err().unwrap_or_else(|| Error::new(ErrorKind::Protocol, "no listing"));
                 let path = self.books.directories.get(id).map(|directory| directory.path.clone()).unwrap_or_default();
                 self.books.incomplete = true;
@@ -35,7 +35,7 @@ impl Download {
                 self.listed.remove(&id);
                 self.settle(id);
             }
-            (Task::Entry(entry), Ok(Answer::File { attributes, content })) => match parse(&entry.path) {
+            (DownloadTask::Entry(entry), Ok(Answer::File { attributes, content })) => match parse(&entry.path) {
                 Ok(target) => {
                     let existing = self.existing(&entry);
                     arrived.push(entry, target, &attributes, existing, reply.slice_ref(content));
@@ -43,38 +43,38 @@ impl Download {
                 Err(error) => self.failed(observer, &entry, &error),
             },
             // It grew since it was listed, or the reply had no room for it. A transfer needs none, and is not asked again.
-            (Task::Entry(entry), Err(error))
+            (DownloadTask::Entry(entry), Err(error))
                 if matches!(error.kind, ErrorKind::TooLarge | ErrorKind::LimitExceeded) =>
             {
                 self.desk.large.push_back(entry);
             }
-            (Task::Entry(entry), outcome) => {
+            (DownloadTask::Entry(entry), outcome) => {
                 let error = outcome.err().unwrap_or_else(|| Error::new(ErrorKind::Protocol, "no content"));
                 self.failed(observer, &entry, &error);
             }
-            (Task::Check { entry, same }, outcome) => self.checked(observer, entry, same, outcome),
-            (Task::Xattrs { path, .. }, Ok(Answer::Names(names))) => self.ask_each_xattr(observer, &path, names),
-            (Task::Xattr { path, name, .. }, Ok(Answer::Bytes(value))) => {
+            (DownloadTask::Check { entry, same }, outcome) => self.checked(observer, entry, same, outcome),
+            (DownloadTask::Xattrs { path, .. }, Ok(Answer::Names(names))) => self.ask_each_xattr(observer, &path, names),
+            (DownloadTask::Xattr { path, name, .. }, Ok(Answer::Bytes(value))) => {
                 let set = parse(&path).and_then(|at| self.store.set_xattr(&at, &name, value));
                 if let Err(error) = set {
                     self.reduced(observer, &path, &error);
                 }
             }
-            (Task::Xattr { path, name, room }, Err(error))
+            (DownloadTask::Xattr { path, name, room }, Err(error))
                 if error.kind == ErrorKind::LimitExceeded && room < XATTR_ROOM_MAX =>
             {
-                self.desk.tasks.push(Task::Xattr { path, name, room: XATTR_ROOM_MAX });
+                self.desk.tasks.push(DownloadTask::Xattr { path, name, room: XATTR_ROOM_MAX });
             }
-            (Task::Xattrs { path, room }, Err(error))
+            (DownloadTask::Xattrs { path, room }, Err(error))
                 if error.kind == ErrorKind::LimitExceeded && room < XATTR_ROOM_MAX =>
             {
-                self.desk.tasks.push(Task::Xattrs { path, room: XATTR_ROOM_MAX });
+                self.desk.tasks.push(DownloadTask::Xattrs { path, room: XATTR_ROOM_MAX });
             }
-            (Task::Xattrs { path, .. } | Task::Xattr { path, .. }, outcome) => {
+            (DownloadTask::Xattrs { path, .. } | DownloadTask::Xattr { path, .. }, outcome) => {
                 let error = outcome.err().unwrap_or_else(|| Error::new(ErrorKind::Protocol, "no attributes"));
                 self.reduced(observer, &path, &error);
             }
-            (Task::Enter { .. } | Task::Finish(_), _) => {}
+            (DownloadTask::Enter { .. } | DownloadTask::Finish(_), _) => {}
         }
     }
 
@@ -83,7 +83,7 @@ impl Download {
         for name in names {
             if self.options.keep.takes_xattr(name) {
                 let (path, name) = (path.to_vec(), name.to_vec());
-                self.desk.tasks.push(Task::Xattr { path, name, room: XATTR_ROOM });
+                self.desk.tasks.push(DownloadTask::Xattr { path, name, room: XATTR_ROOM });
             } else {
                 let text = format!(
                     "extended attribute '{}' is left out: it is worth as much as an owner, and owners and modes are not kept",
@@ -106,7 +106,7 @@ impl Download {
                 self.books.summary.failed += 1;
                 observer.failed(&above, &error);
             } else {
-                self.desk.tasks.push(Task::List { id, cursor: listing.cursor.to_vec() });
+                self.desk.tasks.push(DownloadTask::List { id, cursor: listing.cursor.to_vec() });
             }
         }
         let mut files = Vec::new();
@@ -131,7 +131,7 @@ impl Download {
         above: &[u8],
         fresh: bool,
         entry: &Listed<'_>,
-        files: &mut Vec<Task>,
+        files: &mut Vec<DownloadTask>,
     ) {
         let (path, told) = (join(above, entry.name), &entry.attributes);
         if !self.options.takes(&path, told.kind == FileType::Directory) {
@@ -159,13 +159,13 @@ impl Download {
         if !seen.insert(entry.name, there.unwrap_or(TargetState::Older)) {
             return fail(self, &Error::new(ErrorKind::Protocol, "the server listed this name twice"));
         }
-        let source = Box::new(Source::of(told));
+        let source = Box::new(SourceEntry::of(told));
         if told.kind == FileType::Directory {
             self.books.directories.hold(id);
-            return self.desk.tasks.push(Task::Enter { parent: Some(id), path, source });
+            return self.desk.tasks.push(DownloadTask::Enter { parent: Some(id), path, source });
         }
         let Some(there) = self.partner(observer, id, &path, &at, told, there) else { return };
-        let entry = Entry { directory: id, path, source, alone: fresh || there.is_none(), tries: 0 };
+        let entry = DownloadEntry { directory: id, path, source, alone: fresh || there.is_none(), tries: 0 };
         match (told.kind, there) {
             (_, Some(TargetState::Same)) => self.leave(observer, entry.path),
             (_, Some(TargetState::OtherAttributes)) => {
@@ -185,18 +185,18 @@ impl Download {
                     return tell(self, observer, &entry, &error);
                 }
                 files.push(match there {
-                    Some(TargetState::Unhashed) => Task::Check { entry, same: true },
+                    Some(TargetState::Unhashed) => DownloadTask::Check { entry, same: true },
                     Some(TargetState::Older) if self.options.checksum && kind == FileType::Regular => {
-                        Task::Check { entry, same: false }
+                        DownloadTask::Check { entry, same: false }
                     }
-                    _ => Task::Entry(entry),
+                    _ => DownloadTask::Entry(entry),
                 });
             }
         }
     }
 
     /// A directory in the place of an entry could not be removed.
-    fn not_cleared(&mut self, observer: &mut dyn Observer, entry: &Entry, error: &Error) {
+    fn not_cleared(&mut self, observer: &mut dyn Observer, entry: &DownloadEntry, error: &Error) {
         self.books.in_the_way += 1;
         self.failed(observer, entry, error);
     }
@@ -213,7 +213,7 @@ impl Download {
     }
 
     /// Both sides have hashed what may be the same.
-    fn checked(&mut self, observer: &mut dyn Observer, entry: Entry, same: bool, outcome: Result<Answer<'_>, Error>) {
+    fn checked(&mut self, observer: &mut dyn Observer, entry: DownloadEntry, same: bool, outcome: Result<Answer<'_>, Error>) {
         let theirs = match outcome {
             Ok(Answer::Hash { length, digest }) if length == entry.source.size => Some(digest),
             _ => None,
@@ -226,7 +226,7 @@ impl Download {
             }
             return self.done(observer, &entry, EntryAction::Skipped);
         }
-        self.desk.tasks.push(Task::Entry(entry));
+        self.desk.tasks.push(DownloadTask::Entry(entry));
     }
 
     /// What the target has and the source does not.

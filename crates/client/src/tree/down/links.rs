@@ -12,7 +12,7 @@ use crate::tree::temp_list::{Drain, TempList};
 use crate::tree::{TreeOptions, join, noted};
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
 use xdfs_proto::wire::path::{Attributes, FileType};
-use xdfs_xio::store::tree::{Change, Cursor, NodeKind, ListControl, is_reserved};
+use xdfs_xio::store::tree::{AttributeChange, Cursor, NodeKind, ListControl, is_reserved};
 use xdfs_xio::store::{LocalStore, Tree};
 
 /// Names of a directory that are removed at a time.
@@ -178,7 +178,7 @@ impl Download {
             self.store.sync(&above)?;
         }
         if mode.is_some() {
-            self.store.change(&above, &Change { mode, ..Change::default() })?;
+            self.store.change(&above, &AttributeChange { mode, ..AttributeChange::default() })?;
         }
         done
     }

@@ -1,7 +1,7 @@
 //! What is done at home: directories, links, attributes, and what is there already.
 
 use super::links::remove_all;
-use super::{Download, Entry, Source, Task, XATTR_ROOM, known_here, parse};
+use super::{Download, DownloadEntry, SourceEntry, DownloadTask, XATTR_ROOM, known_here, parse};
 use crate::tree::state::full_directory;
 use crate::tree::compare::TargetState;
 use crate::tree::scheduler::{TreeCopy, TRIES_MAX};
@@ -11,12 +11,12 @@ use crate::tree::{has_mode, has_time, noted, same_time};
 use xdfs_engine::kinds;
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
 use xdfs_proto::wire::path::{Attributes, FileType};
-use xdfs_xio::store::tree::{Change, Node, NodeKind, Special};
+use xdfs_xio::store::tree::{AttributeChange, Node, NodeKind, Special};
 use xdfs_xio::store::{Existing, Tree};
 
 impl Download {
     /// Whether it had to be made.
-    pub(super) fn make_directory(&mut self, path: &[u8], source: &Source, alone: bool) -> Result<bool, Error> {
+    pub(super) fn make_directory(&mut self, path: &[u8], source: &SourceEntry, alone: bool) -> Result<bool, Error> {
         let at = parse(path)?;
         if !alone {
             match self.store.node(&at) {
@@ -45,7 +45,7 @@ impl Download {
     }
 
     /// Whether what a name stands for is what the source has, and is called so: a file system may take two names for one.
-    pub(super) fn is_there(&self, entry: &Entry) -> bool {
+    pub(super) fn is_there(&self, entry: &DownloadEntry) -> bool {
         let (Ok(at), source) = (parse(&entry.path), &entry.source) else { return false };
         let equal = |node: Node| {
             kinds::told(node.kind) == source.kind
@@ -96,7 +96,7 @@ impl Download {
     }
 
     /// Makes a symbolic link or special file.
-    pub(super) fn make(&self, entry: &Entry) -> Result<(), Error> {
+    pub(super) fn make(&self, entry: &DownloadEntry) -> Result<(), Error> {
         let (at, source) = (parse(&entry.path)?, &entry.source);
         let kind = match source.kind {
             FileType::Symlink => NodeKind::Symlink,
@@ -107,7 +107,7 @@ impl Download {
             NodeKind::Symlink => self.store.make_symlink(&at, &source.text),
             _ => self.store.make_special(&at, &Special { kind, mode: source.mode & 0o777, device: source.device }),
         };
-        let time = Change { modified: source.modified, ..Change::default() };
+        let time = AttributeChange { modified: source.modified, ..AttributeChange::default() };
         for _ in 1..TRIES_MAX {
             let made = match make() {
                 Ok(()) => Ok(()),
@@ -129,7 +129,7 @@ impl Download {
     }
 
     /// What else a name gets, as far as it was asked for: owner and mode at once, extended attributes when they have come.
-    pub(super) fn add_extras(&mut self, observer: &mut dyn Observer, entry: &Entry) {
+    pub(super) fn add_extras(&mut self, observer: &mut dyn Observer, entry: &DownloadEntry) {
         let keep = self.options.keep;
         let mode = (keep.modes && entry.source.kind != FileType::Symlink).then_some(entry.source.mode);
         let owner = entry.source.owner.filter(|_| keep.owners);
@@ -140,12 +140,12 @@ impl Download {
     /// A listing does not tell extended attributes: whoever wants them asks for those of every name.
     pub(super) fn ask_xattrs(&mut self, path: Vec<u8>) {
         if self.options.keep.xattrs && !self.options.dry_run {
-            self.desk.tasks.push(Task::Xattrs { path, room: XATTR_ROOM });
+            self.desk.tasks.push(DownloadTask::Xattrs { path, room: XATTR_ROOM });
         }
     }
 
     /// What is there gets all of its source but the content.
-    pub(super) fn give_attributes(&mut self, observer: &mut dyn Observer, entry: &Entry) {
+    pub(super) fn give_attributes(&mut self, observer: &mut dyn Observer, entry: &DownloadEntry) {
         if self.options.dry_run {
             return;
         }
@@ -164,8 +164,8 @@ impl Download {
     ) {
         let Ok(at) = parse(path) else { return };
         let owner = owner.map(|(user, group)| (Some(user), Some(group))).unwrap_or_default();
-        for change in [Change { owner, ..Change::default() }, Change { mode, ..Change::default() }] {
-            if change != Change::default()
+        for change in [AttributeChange { owner, ..AttributeChange::default() }, AttributeChange { mode, ..AttributeChange::default() }] {
+            if change != AttributeChange::default()
                 && let Err(error) = self.store.change(&at, &change)
             {
                 self.reduced(observer, path, &error);
@@ -194,7 +194,7 @@ impl Download {
     }
 
     pub(super) fn set_time(&mut self, observer: &mut dyn Observer, path: &[u8], modified: Option<(i64, u32)>) {
-        let change = Change { modified, ..Change::default() };
+        let change = AttributeChange { modified, ..AttributeChange::default() };
         if modified.is_some()
             && let Err(error) = parse(path).and_then(|at| self.store.change(&at, &change))
         {

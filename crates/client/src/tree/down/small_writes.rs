@@ -2,9 +2,9 @@
 //! else would wait for it. There are half as many as cores, since who names files in one directory waits for the others who do,
 //! and receiving wants a core, too.
 
-use super::{Download, Entry};
+use super::{Download, DownloadEntry};
 use crate::callback::Callback;
-use crate::tree::scheduler::Job;
+use crate::tree::scheduler::PendingJob;
 use crate::tree::events::Event;
 use bytes::Bytes;
 use xdfs_engine::blocking::{self, Blocking};
@@ -24,12 +24,12 @@ pub(super) fn writers() -> Blocking {
 /// The small files of one reply.
 #[derive(Default)]
 pub(super) struct SmallWrites {
-    entries: Vec<Entry>,
-    files: Vec<File>,
+    entries: Vec<DownloadEntry>,
+    files: Vec<SmallWrite>,
 }
 
 /// What is written of one of them. The content is a slice of the reply.
-struct File {
+struct SmallWrite {
     target: RelPath,
     mode: u32,
     modified: Option<(i64, u32)>,
@@ -41,14 +41,14 @@ struct File {
 impl SmallWrites {
     pub(super) fn push(
         &mut self,
-        mut entry: Entry,
+        mut entry: DownloadEntry,
         target: RelPath,
         told: &Attributes<'_>,
         existing: Existing,
         content: Bytes,
     ) {
         entry.source.size = content.len() as u64;
-        self.files.push(File {
+        self.files.push(SmallWrite {
             target,
             mode: told.mode.unwrap_or(entry.source.mode) & 0o777,
             modified: told.modified.or(entry.source.modified),
@@ -60,8 +60,8 @@ impl SmallWrites {
     }
 }
 
-impl<'a> From<&'a File> for SmallFile<'a> {
-    fn from(file: &'a File) -> Self {
+impl<'a> From<&'a SmallWrite> for SmallFile<'a> {
+    fn from(file: &'a SmallWrite) -> Self {
         Self {
             target: file.target.clone(),
             content: &file.content,
@@ -75,7 +75,7 @@ impl<'a> From<&'a File> for SmallFile<'a> {
     }
 }
 
-fn put(store: &LocalStore, files: &[File], durable: bool) -> Vec<Result<Safety, Error>> {
+fn put(store: &LocalStore, files: &[SmallWrite], durable: bool) -> Vec<Result<Safety, Error>> {
     let placed = store.put_small(&files.iter().map(SmallFile::from).collect::<Vec<_>>(), durable);
     placed.into_iter().map(|placed| placed.map(|placed| placed.safety)).collect()
 }
@@ -91,7 +91,7 @@ impl Download {
         let (store, durable) = (self.store.clone(), self.options.durable);
         let answer = Callback::new(move |outcomes| drop(events.try_send(Event::Placed(number, outcomes))));
         let task = move || answer.complete(Ok(put(&store, &files, durable)));
-        self.desk.flight.place(reply, Job::Place(entries));
+        self.desk.flight.place(reply, PendingJob::Place(entries));
         // A task that is not taken says so by its answer, which it drops.
         let _ = self.writers.submit(&QuotaClass::default(), task);
     }

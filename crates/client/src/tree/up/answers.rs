@@ -2,7 +2,7 @@
 
 use super::Upload;
 use super::links::inode_of;
-use super::task::{Entry, Task};
+use super::task::{UploadEntry, UploadTask};
 use super::walk::is_special;
 use crate::tree::scheduler::{TreeCopy, Named, TRIES_MAX};
 use crate::tree::directories::DirectoryId;
@@ -18,19 +18,19 @@ impl Upload {
     pub(super) fn answer(
         &mut self,
         observer: &mut dyn Observer,
-        task: Task,
+        task: UploadTask,
         outcome: Result<Answer<'_>, Error>,
         safety: Safety,
     ) {
         match (task, outcome) {
-            (Task::Make(id), outcome) => self.was_made(observer, id, outcome.err()),
-            (Task::Compare { id, .. }, Ok(Answer::Listing(listing))) => self.compared(observer, id, &listing),
-            (Task::Compare { id, cursor }, Err(error))
+            (UploadTask::Make(id), outcome) => self.was_made(observer, id, outcome.err()),
+            (UploadTask::Compare { id, .. }, Ok(Answer::Listing(listing))) => self.compared(observer, id, &listing),
+            (UploadTask::Compare { id, cursor }, Err(error))
                 if error.kind == ErrorKind::PermissionDenied && self.books.directories.is_unlisted(id) =>
             {
-                self.desk.tasks.push(Task::Compare { id, cursor });
+                self.desk.tasks.push(UploadTask::Compare { id, cursor });
             }
-            (Task::Compare { id, .. }, outcome) => {
+            (UploadTask::Compare { id, .. }, outcome) => {
                 // What is there is not known: everything is sent, nothing is removed.
                 self.books.incomplete = true;
                 if let Some(error) = outcome.err() {
@@ -38,11 +38,11 @@ impl Upload {
                         self.books.directories.get(id).map(|directory| directory.path.clone()).unwrap_or_default();
                     observer.note(&format!("{}: {error}", noted(&path)));
                 }
-                self.desk.tasks.push(Task::Walk { id, cursor: Vec::new() });
+                self.desk.tasks.push(UploadTask::Walk { id, cursor: Vec::new() });
             }
-            (Task::Entry(entry), Ok(_)) => {
+            (UploadTask::Entry(entry), Ok(_)) => {
                 if entry.follows {
-                    self.desk.tasks.push(Task::Extras(entry.clone()));
+                    self.desk.tasks.push(UploadTask::Extras(entry.clone()));
                 }
                 let deed = match entry.node.kind {
                     NodeKind::Regular => EntryAction::Copied { bytes: entry.node.size, safety },
@@ -50,7 +50,7 @@ impl Upload {
                 };
                 self.done(observer, &entry, deed);
             }
-            (Task::Entry(entry), Err(error)) => match error.kind {
+            (UploadTask::Entry(entry), Err(error)) => match error.kind {
                 ErrorKind::AlreadyExists if self.options.keep_existing => self.done(observer, &entry, EntryAction::Skipped),
                 // What was not granted is counted, as for attributes.
                 ErrorKind::Refused if is_special(entry.node.kind) => {
@@ -59,23 +59,23 @@ impl Upload {
                 }
                 // Another copy of the tree was faster, or something else is made there.
                 ErrorKind::AlreadyExists if entry.node.kind != NodeKind::Regular && entry.tries < TRIES_MAX => {
-                    self.desk.tasks.push(Task::Look(entry.tried()));
+                    self.desk.tasks.push(UploadTask::Look(entry.tried()));
                 }
                 _ => self.refused(observer, &entry, &error),
             },
-            (Task::Clear(entry) | Task::ClearEmpty(entry), outcome) => self.cleared(observer, entry, outcome.err()),
-            (Task::Check { entry, same }, outcome) => self.checked(observer, entry, same, outcome),
-            (Task::Extra | Task::Time(..), Err(_)) => self.books.summary.reduced += 1,
-            (Task::Finish(id), outcome) => self.finished(observer, id, outcome.err()),
-            (Task::Link(link), outcome) => self.linked(observer, link, outcome.err()),
-            (Task::LinkFirst, outcome) => self.first = inode_of(outcome),
-            (Task::LinkLook(link), outcome) => self.link_looked(observer, link, outcome),
-            (Task::Look(entry), outcome) => self.looked(observer, entry, outcome, safety),
-            (task @ (Task::Remove { .. } | Task::RemoveEmpty { .. } | Task::RemoveAll { .. }), outcome) => {
+            (UploadTask::Clear(entry) | UploadTask::ClearEmpty(entry), outcome) => self.cleared(observer, entry, outcome.err()),
+            (UploadTask::Check { entry, same }, outcome) => self.checked(observer, entry, same, outcome),
+            (UploadTask::Extra | UploadTask::Time(..), Err(_)) => self.books.summary.reduced += 1,
+            (UploadTask::Finish(id), outcome) => self.finished(observer, id, outcome.err()),
+            (UploadTask::Link(link), outcome) => self.linked(observer, link, outcome.err()),
+            (UploadTask::LinkFirst, outcome) => self.first = inode_of(outcome),
+            (UploadTask::LinkLook(link), outcome) => self.link_looked(observer, link, outcome),
+            (UploadTask::Look(entry), outcome) => self.looked(observer, entry, outcome, safety),
+            (task @ (UploadTask::Remove { .. } | UploadTask::RemoveEmpty { .. } | UploadTask::RemoveAll { .. }), outcome) => {
                 self.removal_answered(observer, task, outcome);
             }
-            (Task::Extra | Task::Time(..) | Task::Step | Task::Retouch { .. } | Task::Extras(_), _)
-            | (Task::Enter { .. } | Task::Walk { .. } | Task::ClearDirectory(_), _) => {}
+            (UploadTask::Extra | UploadTask::Time(..) | UploadTask::Step | UploadTask::Retouch { .. } | UploadTask::Extras(_), _)
+            | (UploadTask::Enter { .. } | UploadTask::Walk { .. } | UploadTask::ClearDirectory(_), _) => {}
         }
     }
 
@@ -125,18 +125,18 @@ impl Upload {
         }
         self.there.insert(id, names);
         self.desk.tasks.push(match listing.complete {
-            true => Task::Walk { id, cursor: Vec::new() },
+            true => UploadTask::Walk { id, cursor: Vec::new() },
             false if is_stuck(listing) => {
                 observer.note(STUCK);
                 self.books.incomplete = true;
-                Task::Walk { id, cursor: Vec::new() }
+                UploadTask::Walk { id, cursor: Vec::new() }
             }
-            false => Task::Compare { id, cursor: listing.cursor.to_vec() },
+            false => UploadTask::Compare { id, cursor: listing.cursor.to_vec() },
         });
     }
 
     /// Both sides have hashed what may be the same.
-    fn checked(&mut self, observer: &mut dyn Observer, entry: Entry, same: bool, outcome: Result<Answer<'_>, Error>) {
+    fn checked(&mut self, observer: &mut dyn Observer, entry: UploadEntry, same: bool, outcome: Result<Answer<'_>, Error>) {
         let theirs = match outcome {
             Ok(Answer::Hash { length, digest }) if length == entry.node.size => Some(digest),
             _ => None,
@@ -149,12 +149,12 @@ impl Upload {
         match (ours, theirs) {
             (Some(ours), Some(theirs)) if ours == theirs => {
                 if !same && !self.options.dry_run {
-                    self.desk.tasks.push(Task::Time(entry.path.clone(), entry.node.modified));
-                    self.desk.tasks.push(Task::Extras(entry.clone()));
+                    self.desk.tasks.push(UploadTask::Time(entry.path.clone(), entry.node.modified));
+                    self.desk.tasks.push(UploadTask::Extras(entry.clone()));
                 }
                 self.done(observer, &entry, EntryAction::Skipped);
             }
-            _ => self.desk.tasks.push(Task::Entry(entry)),
+            _ => self.desk.tasks.push(UploadTask::Entry(entry)),
         }
     }
 
@@ -162,7 +162,7 @@ impl Upload {
     fn looked(
         &mut self,
         observer: &mut dyn Observer,
-        entry: Entry,
+        entry: UploadEntry,
         outcome: Result<Answer<'_>, Error>,
         safety: Safety,
     ) {
@@ -181,19 +181,19 @@ impl Upload {
         if !arrived {
             // What is neither file nor directory is not written over but made anew.
             let taken = outcome.is_ok() && node.kind != NodeKind::Regular;
-            return self.desk.tasks.push(if taken { Task::Clear(entry) } else { Task::Entry(entry) });
+            return self.desk.tasks.push(if taken { UploadTask::Clear(entry) } else { UploadTask::Entry(entry) });
         }
         let deed = match node.kind {
             NodeKind::Regular => EntryAction::Copied { bytes: node.size, safety },
             _ => EntryAction::Made,
         };
         if self.extras(&entry.path, &entry.node).count() > 0 {
-            self.desk.tasks.push(Task::Extras(entry.clone()));
+            self.desk.tasks.push(UploadTask::Extras(entry.clone()));
         }
         self.done(observer, &entry, deed);
     }
 
-    fn has_text(&self, entry: &Entry, told: Option<&[u8]>) -> bool {
+    fn has_text(&self, entry: &UploadEntry, told: Option<&[u8]>) -> bool {
         let text = RelPath::parse(&entry.path).ok().and_then(|path| self.store.read_symlink(&path).ok());
         text.as_deref() == told
     }

@@ -5,7 +5,7 @@
 
 use super::Upload;
 use super::links::is_locked;
-use super::task::{Entry, Task};
+use super::task::{UploadEntry, UploadTask};
 use crate::session::Session;
 use crate::tree::state::full_directory;
 use crate::tree::scheduler::{TreeCopy, Flow, LIST_ROOM, Turn};
@@ -18,45 +18,45 @@ use xdfs_xio::store::Tree;
 
 impl Upload {
     /// Removes what is in the place of an entry.
-    pub(super) fn clear(&mut self, session: &Session, entry: Entry) -> Flow<Turn<Task>> {
+    pub(super) fn clear(&mut self, session: &Session, entry: UploadEntry) -> Flow<Turn<UploadTask>> {
         let path = entry.path.clone();
-        self.make_way(session, entry, &Call::Unlink { path: &path }, Task::Clear)
+        self.make_way(session, entry, &Call::Unlink { path: &path }, UploadTask::Clear)
     }
 
     /// Empties the directory that is in the place of an entry, where names may be removed.
-    pub(super) fn clear_directory(&mut self, observer: &mut dyn Observer, entry: Entry) {
+    pub(super) fn clear_directory(&mut self, observer: &mut dyn Observer, entry: UploadEntry) {
         if let Some(most) = self.options.delete {
             if let Err(error) = self.books.may_clear(most) {
                 return self.refused(observer, &entry, &error);
             }
             let (id, path) = (entry.directory, entry.path.clone());
-            self.desk.tasks.push(Task::ClearEmpty(entry));
-            self.desk.tasks.push(Task::RemoveAll { path, cursor: Vec::new(), unlock: false });
+            self.desk.tasks.push(UploadTask::ClearEmpty(entry));
+            self.desk.tasks.push(UploadTask::RemoveAll { path, cursor: Vec::new(), unlock: false });
             if self.books.directories.get(id).is_some_and(|directory| !directory.made) {
-                self.desk.tasks.push(Task::Make(id));
+                self.desk.tasks.push(UploadTask::Make(id));
             }
             return;
         }
-        self.desk.tasks.push(Task::ClearEmpty(entry));
+        self.desk.tasks.push(UploadTask::ClearEmpty(entry));
     }
 
     /// Removes the directory that is in the place of an entry, once nothing is on its way that empties it.
-    pub(super) fn clear_empty(&mut self, session: &Session, entry: Entry) -> Flow<Turn<Task>> {
+    pub(super) fn clear_empty(&mut self, session: &Session, entry: UploadEntry) -> Flow<Turn<UploadTask>> {
         self.desk.flush(session);
         if self.desk.has_calls() {
-            return Ok(Turn::Later(Task::ClearEmpty(entry)));
+            return Ok(Turn::Later(UploadTask::ClearEmpty(entry)));
         }
         let path = entry.path.clone();
-        self.make_way(session, entry, &Call::RemoveDirectory { path: &path }, Task::ClearEmpty)
+        self.make_way(session, entry, &Call::RemoveDirectory { path: &path }, UploadTask::ClearEmpty)
     }
 
     fn make_way(
         &mut self,
         session: &Session,
-        entry: Entry,
+        entry: UploadEntry,
         call: &Call<'_>,
-        task: impl Fn(Entry) -> Task,
-    ) -> Flow<Turn<Task>> {
+        task: impl Fn(UploadEntry) -> UploadTask,
+    ) -> Flow<Turn<UploadTask>> {
         let Some((calls, bytes)) = self.above(session, entry.directory) else { return Ok(Turn::Later(task(entry))) };
         if !self.desk.make_room(session, calls + 1, bytes + entry.path.len(), 0) {
             return Ok(Turn::Later(task(entry)));
@@ -67,24 +67,24 @@ impl Upload {
     }
 
     /// What was in the place of an entry is gone, or is not.
-    pub(super) fn cleared(&mut self, observer: &mut dyn Observer, entry: Entry, error: Option<Error>) {
+    pub(super) fn cleared(&mut self, observer: &mut dyn Observer, entry: UploadEntry, error: Option<Error>) {
         match error {
             Some(error) if error.kind == ErrorKind::NotEmpty => {
                 self.refused(observer, &entry, &full_directory());
             }
             Some(error) if error.kind != ErrorKind::NotFound => self.refused(observer, &entry, &error),
-            _ => self.desk.tasks.push(Task::Entry(entry)),
+            _ => self.desk.tasks.push(UploadTask::Entry(entry)),
         }
     }
 
     /// Unlocks a directory that may not be listed, before `task` lists it.
-    pub(super) fn open_closed(&mut self, session: &Session, id: DirectoryId, task: Task) -> Flow<Turn<Task>> {
+    pub(super) fn open_closed(&mut self, session: &Session, id: DirectoryId, task: UploadTask) -> Flow<Turn<UploadTask>> {
         if self.desk.has_calls() {
             self.desk.flush(session);
             return Ok(Turn::Later(task));
         }
         self.desk.tasks.push(task);
-        self.desk.tasks.push(Task::Make(id));
+        self.desk.tasks.push(UploadTask::Make(id));
         Ok(Turn::Taken)
     }
 
@@ -93,17 +93,17 @@ impl Upload {
     pub(super) fn unlock(&mut self, path: &[u8]) {
         let node = RelPath::parse(path).ok().and_then(|at| self.store.node(&at).ok());
         let mode = node.map_or(0, |node| node.mode & 0o777) | 0o700;
-        self.desk.filling.push(&Call::SetMode { path, mode }, Task::Step);
+        self.desk.filling.push(&Call::SetMode { path, mode }, UploadTask::Step);
     }
 
     /// Takes on what removes names that the source does not have.
-    pub(super) fn take_removal(&mut self, session: &Session, task: Task) -> Flow<Turn<Task>> {
+    pub(super) fn take_removal(&mut self, session: &Session, task: UploadTask) -> Flow<Turn<UploadTask>> {
         match &task {
-            Task::Remove { path, unlock } => {
+            UploadTask::Remove { path, unlock } => {
                 let (path, unlock) = (path.clone(), *unlock);
                 self.remove_in(session, &Call::Unlink { path: &path }, unlock, task)
             }
-            Task::RemoveEmpty { path, unlock } => {
+            UploadTask::RemoveEmpty { path, unlock } => {
                 // What was in it has to be gone.
                 self.desk.flush(session);
                 if self.desk.has_calls() {
@@ -112,7 +112,7 @@ impl Upload {
                 let (path, unlock) = (path.clone(), *unlock);
                 self.remove_in(session, &Call::RemoveDirectory { path: &path }, unlock, task)
             }
-            Task::RemoveAll { path, cursor, unlock } => {
+            UploadTask::RemoveAll { path, cursor, unlock } => {
                 let (path, cursor, unlock) = (path.clone(), cursor.clone(), *unlock);
                 if unlock {
                     // An empty batch takes both.
@@ -129,7 +129,7 @@ impl Upload {
         }
     }
 
-    fn remove_in(&mut self, session: &Session, call: &Call<'_>, unlock: bool, task: Task) -> Flow<Turn<Task>> {
+    fn remove_in(&mut self, session: &Session, call: &Call<'_>, unlock: bool, task: UploadTask) -> Flow<Turn<UploadTask>> {
         let path = call.path();
         if !self.desk.make_room(session, 2, 2 * path.len(), 0) {
             return Ok(Turn::Later(task));
@@ -145,28 +145,28 @@ impl Upload {
     pub(super) fn removal_answered(
         &mut self,
         observer: &mut dyn Observer,
-        task: Task,
+        task: UploadTask,
         outcome: Result<Answer<'_>, Error>,
     ) {
         let locked = outcome.as_ref().is_err_and(is_locked);
         match (task, outcome) {
-            (Task::Remove { path, unlock: false }, _) if locked => {
-                self.desk.tasks.push(Task::Remove { path, unlock: true });
+            (UploadTask::Remove { path, unlock: false }, _) if locked => {
+                self.desk.tasks.push(UploadTask::Remove { path, unlock: true });
             }
-            (Task::RemoveEmpty { path, unlock: false }, _) if locked => {
-                self.desk.tasks.push(Task::RemoveEmpty { path, unlock: true });
+            (UploadTask::RemoveEmpty { path, unlock: false }, _) if locked => {
+                self.desk.tasks.push(UploadTask::RemoveEmpty { path, unlock: true });
             }
-            (Task::RemoveAll { path, cursor, unlock: false }, _) if locked => {
-                self.desk.tasks.push(Task::RemoveAll { path, cursor, unlock: true });
+            (UploadTask::RemoveAll { path, cursor, unlock: false }, _) if locked => {
+                self.desk.tasks.push(UploadTask::RemoveAll { path, cursor, unlock: true });
             }
-            (Task::RemoveEmpty { path, unlock }, Err(error))
+            (UploadTask::RemoveEmpty { path, unlock }, Err(error))
                 if error.kind == ErrorKind::NotEmpty && self.options.filter.is_some() =>
             {
                 self.lock_again(&path, unlock);
                 observer.note(&format!("{}: kept, with what is left out in it", noted(&path)));
             }
-            (Task::RemoveAll { path, .. }, outcome) => self.emptied(observer, path, outcome),
-            (Task::Remove { path, unlock } | Task::RemoveEmpty { path, unlock }, outcome) => {
+            (UploadTask::RemoveAll { path, .. }, outcome) => self.emptied(observer, path, outcome),
+            (UploadTask::Remove { path, unlock } | UploadTask::RemoveEmpty { path, unlock }, outcome) => {
                 self.removed(observer, &path, unlock, outcome.err());
             }
             _ => {}
@@ -208,21 +208,21 @@ impl Upload {
         };
         // The last that is pushed comes first.
         self.desk.tasks.push(match listing.complete {
-            true => Task::RemoveEmpty { path: path.clone(), unlock: false },
+            true => UploadTask::RemoveEmpty { path: path.clone(), unlock: false },
             // Going on would be waiting for nothing, for ever (P-72).
             false if is_stuck(&listing) => {
                 let error = Error::new(ErrorKind::Protocol, STUCK);
                 return self.removed(observer, &path, false, Some(error));
             }
-            false => Task::RemoveAll { path: path.clone(), cursor: listing.cursor.to_vec(), unlock: false },
+            false => UploadTask::RemoveAll { path: path.clone(), cursor: listing.cursor.to_vec(), unlock: false },
         });
         for entry in listing.entries {
             let inner = join(&path, entry.name);
             let directory = entry.attributes.kind == FileType::Directory;
             if self.options.takes(&inner, directory) {
                 self.desk.tasks.push(match directory {
-                    true => Task::RemoveAll { path: inner, cursor: Vec::new(), unlock: false },
-                    false => Task::Remove { path: inner, unlock: false },
+                    true => UploadTask::RemoveAll { path: inner, cursor: Vec::new(), unlock: false },
+                    false => UploadTask::Remove { path: inner, unlock: false },
                 });
             }
         }

@@ -2,7 +2,7 @@
 
 use super::Upload;
 use super::clearing::above;
-use super::task::{Link, Replace, Task};
+use super::task::{Link, Replace, UploadTask};
 use super::walk::is_special;
 use crate::session::Session;
 use crate::tree::state::{TreeState, full_directory, is_in_the_way};
@@ -87,7 +87,7 @@ impl Upload {
         for pair in links {
             let Some((first, path)) = self.books.read_back(observer, pair) else { continue };
             let replace = Replace::Nothing;
-            self.desk.tasks.push(Task::Link(Link { first, path, replace, unlock: false, tries: 0 }));
+            self.desk.tasks.push(UploadTask::Link(Link { first, path, replace, unlock: false, tries: 0 }));
         }
         if !self.desk.tasks.is_empty() {
             return true;
@@ -104,9 +104,9 @@ impl Upload {
             // The source may have got it since the target was looked at, and then it has been sent.
             if self.is_absent(&path, observer) {
                 self.desk.tasks.push(if kind == b"d" {
-                    Task::RemoveAll { path, cursor: Vec::new(), unlock: false }
+                    UploadTask::RemoveAll { path, cursor: Vec::new(), unlock: false }
                 } else {
-                    Task::Remove { path, unlock: false }
+                    UploadTask::Remove { path, unlock: false }
                 });
             }
         }
@@ -119,27 +119,27 @@ impl Upload {
         let touched: Vec<_> = self.late.touching.iter_mut().flatten().take(TAKEN).collect();
         for pair in touched {
             let Some((path, kind)) = self.books.read_back(observer, pair) else { continue };
-            self.desk.tasks.push(Task::Retouch { path, mode: kind == UNLOCKED });
+            self.desk.tasks.push(UploadTask::Retouch { path, mode: kind == UNLOCKED });
         }
         !self.desk.tasks.is_empty()
     }
 
     /// Takes on what comes behind everything else.
-    pub(super) fn take_late(&mut self, session: &Session, observer: &mut dyn Observer, task: Task) -> Flow<Turn<Task>> {
+    pub(super) fn take_late(&mut self, session: &Session, observer: &mut dyn Observer, task: UploadTask) -> Flow<Turn<UploadTask>> {
         match task {
-            Task::Link(link) => self.link(session, observer, link),
-            Task::LinkLook(ref link) => {
+            UploadTask::Link(link) => self.link(session, observer, link),
+            UploadTask::LinkLook(ref link) => {
                 let (first, path, wanted) = (link.first.clone(), link.path.clone(), Wanted::INODE);
                 let (one, other) = (Call::Stat { path: &first, wanted }, Call::Stat { path: &path, wanted });
                 // In one batch, so that both answers come one after the other.
                 if !self.desk.make_room(session, 2, first.len() + path.len(), one.room() + other.room()) {
                     return Ok(Turn::Later(task));
                 }
-                self.desk.filling.push(&one, Task::LinkFirst);
+                self.desk.filling.push(&one, UploadTask::LinkFirst);
                 self.desk.filling.push(&other, task);
                 Ok(Turn::Taken)
             }
-            Task::Retouch { ref path, mode } => {
+            UploadTask::Retouch { ref path, mode } => {
                 let path = path.clone();
                 let Some(node) = RelPath::parse(&path).ok().and_then(|at| self.store.node(&at).ok()) else {
                     return Ok(Turn::Taken);
@@ -150,7 +150,7 @@ impl Upload {
                 if mode {
                     let bits = if self.options.keep.modes { 0o7777 } else { 0o777 };
                     let call = Call::SetMode { path: &path, mode: node.mode & bits };
-                    self.desk.filling.push(&call, Task::Extra);
+                    self.desk.filling.push(&call, UploadTask::Extra);
                 }
                 let modified = Some(NewTime::At(node.modified));
                 self.desk.filling.push(&Call::SetTimes { path: &path, modified, accessed: None }, task);
@@ -161,7 +161,7 @@ impl Upload {
     }
 
     /// Gives a file one more name.
-    fn link(&mut self, session: &Session, observer: &mut dyn Observer, link: Link) -> Flow<Turn<Task>> {
+    fn link(&mut self, session: &Session, observer: &mut dyn Observer, link: Link) -> Flow<Turn<UploadTask>> {
         let (first, path) = (link.first.clone(), link.path.clone());
         if !self.desk.takes_path(session, first.len().max(path.len())) {
             self.linked(observer, link, Some(too_long()));
@@ -169,18 +169,18 @@ impl Upload {
         }
         if link.replace == Replace::Directory && self.desk.has_calls() {
             self.desk.flush(session);
-            return Ok(Turn::Later(Task::Link(link)));
+            return Ok(Turn::Later(UploadTask::Link(link)));
         }
         if !self.desk.make_room(session, 3, first.len() + 3 * path.len(), 0) {
-            return Ok(Turn::Later(Task::Link(link)));
+            return Ok(Turn::Later(UploadTask::Link(link)));
         }
         if link.unlock {
             self.unlock(above(&path));
         }
         if link.replace == Replace::Name {
-            self.desk.filling.push(&Call::Unlink { path: &path }, Task::Step);
+            self.desk.filling.push(&Call::Unlink { path: &path }, UploadTask::Step);
         }
-        self.desk.filling.push(&Call::Link { path: &first, to: &path }, Task::Link(link));
+        self.desk.filling.push(&Call::Link { path: &first, to: &path }, UploadTask::Link(link));
         Ok(Turn::Taken)
     }
 
@@ -194,10 +194,10 @@ impl Upload {
                 self.link_done(observer, &link.path, EntryAction::Skipped);
             }
             ErrorKind::AlreadyExists if link.tries < TRIES_MAX => {
-                self.desk.tasks.push(Task::LinkLook(Link { tries: link.tries + 1, ..link }));
+                self.desk.tasks.push(UploadTask::LinkLook(Link { tries: link.tries + 1, ..link }));
             }
             _ if is_locked(&error) && !link.unlock => {
-                self.desk.tasks.push(Task::Link(Link { unlock: true, ..link }));
+                self.desk.tasks.push(UploadTask::Link(Link { unlock: true, ..link }));
             }
             // What was not granted is counted, as for its first name.
             ErrorKind::NotFound if self.is_special_here(&link.first) => self.books.summary.reduced += 1,
@@ -219,8 +219,8 @@ impl Upload {
                     return self.link_failed(observer, &link.path, &error);
                 }
                 let path = link.path.clone();
-                self.desk.tasks.push(Task::Link(Link { replace: Replace::Directory, ..link }));
-                self.desk.tasks.push(Task::RemoveAll { path, cursor: Vec::new(), unlock: false });
+                self.desk.tasks.push(UploadTask::Link(Link { replace: Replace::Directory, ..link }));
+                self.desk.tasks.push(UploadTask::RemoveAll { path, cursor: Vec::new(), unlock: false });
             }
             Ok(Answer::Attributes(told)) if told.inode.is_some() && told.inode == self.first => {
                 self.link_done(observer, &link.path, EntryAction::Skipped);
@@ -228,7 +228,7 @@ impl Upload {
             Err(error) if error.kind != ErrorKind::NotFound => self.link_failed(observer, &link.path, &error),
             outcome => {
                 let replace = if outcome.is_ok() { Replace::Name } else { Replace::Nothing };
-                self.desk.tasks.push(Task::Link(Link { replace, ..link }));
+                self.desk.tasks.push(UploadTask::Link(Link { replace, ..link }));
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Entries as calls of a batch.
 
 use super::Upload;
-use super::task::{Entry, Task};
+use super::task::{UploadEntry, UploadTask};
 use crate::session::Session;
 use crate::tree::scheduler::{TreeCopy, EXTRAS_BYTES_MAX, Flow, Named, TRIES_MAX, Turn};
 use crate::tree::events::Observer;
@@ -19,10 +19,10 @@ impl Upload {
         &mut self,
         session: &Session,
         observer: &mut dyn Observer,
-        mut entry: Entry,
-    ) -> Flow<Turn<Task>> {
+        mut entry: UploadEntry,
+    ) -> Flow<Turn<UploadTask>> {
         let Some((calls, bytes)) = self.above(session, entry.directory) else {
-            return Ok(Turn::Later(Task::Entry(entry)));
+            return Ok(Turn::Later(UploadTask::Entry(entry)));
         };
         if entry.node.size > self.desk.content_max(session, entry.path.len(), bytes) {
             return Ok(self.large(entry));
@@ -30,7 +30,7 @@ impl Upload {
         let extras = self.few(&mut entry);
         let size = entry.path.len() + entry.node.size as usize + bytes + extras.bytes(entry.path.len());
         if !self.desk.make_room(session, calls + 1 + extras.count(), size, 0) {
-            return Ok(Turn::Later(Task::Entry(entry)));
+            return Ok(Turn::Later(UploadTask::Entry(entry)));
         }
         let read = parse(&entry.path)
             .and_then(|path| self.store.get_small(&path, Some(&entry.node), entry.node.size, &mut self.reading));
@@ -41,10 +41,10 @@ impl Upload {
             // What is under way holds them; it is read when something of that has ended.
             Err(error) if are_scarce(&error) => {
                 wait_for_descriptors(self, error)?;
-                return Ok(Turn::Later(Task::Entry(entry)));
+                return Ok(Turn::Later(UploadTask::Entry(entry)));
             }
             Err(error) if error.kind == ErrorKind::SourceChanged && entry.tries < TRIES_MAX => {
-                return Ok(Turn::Later(Task::Entry(self.anew(entry))));
+                return Ok(Turn::Later(UploadTask::Entry(self.anew(entry))));
             }
             Err(error) => {
                 self.failed(observer, &entry, &error);
@@ -65,36 +65,36 @@ impl Upload {
             hash,
             content: self.reading.content(),
         };
-        self.desk.filling.push(&Call::Put(put), Task::Entry(entry));
+        self.desk.filling.push(&Call::Put(put), UploadTask::Entry(entry));
         extras.push(&mut self.desk.filling, &path);
         Ok(Turn::Taken)
     }
 
     /// A file that becomes a transfer of its own.
-    fn large(&mut self, entry: Entry) -> Turn<Task> {
+    fn large(&mut self, entry: UploadEntry) -> Turn<UploadTask> {
         if !self.desk.takes_large() {
-            return Turn::Later(Task::Entry(entry));
+            return Turn::Later(UploadTask::Entry(entry));
         }
         if self.books.directories.get(entry.directory).is_some_and(|directory| !directory.made) {
-            self.desk.tasks.push(Task::Make(entry.directory));
+            self.desk.tasks.push(UploadTask::Make(entry.directory));
         }
         self.desk.large.push_back(entry);
         Turn::Taken
     }
 
     /// A file that was changed while it was read, as it is now.
-    fn anew(&self, entry: Entry) -> Entry {
+    fn anew(&self, entry: UploadEntry) -> UploadEntry {
         let node = RelPath::parse(&entry.path).ok().and_then(|at| self.store.node(&at).ok());
         let node = node.map_or_else(|| entry.node.clone(), Box::new);
-        Entry { node, ..entry.tried() }
+        UploadEntry { node, ..entry.tried() }
     }
 
     pub(super) fn symlink(
         &mut self,
         session: &Session,
         observer: &mut dyn Observer,
-        mut entry: Entry,
-    ) -> Flow<Turn<Task>> {
+        mut entry: UploadEntry,
+    ) -> Flow<Turn<UploadTask>> {
         let text = parse(&entry.path).and_then(|path| self.store.read_symlink(&path));
         let text = match text {
             Ok(text) => text,
@@ -104,52 +104,52 @@ impl Upload {
             }
         };
         let Some((calls, bytes)) = self.above(session, entry.directory) else {
-            return Ok(Turn::Later(Task::Entry(entry)));
+            return Ok(Turn::Later(UploadTask::Entry(entry)));
         };
         let extras = self.few(&mut entry);
         let size = 2 * entry.path.len() + text.len() + bytes + extras.bytes(entry.path.len());
         if !self.desk.make_room(session, calls + 2 + extras.count(), size, 0) {
-            return Ok(Turn::Later(Task::Entry(entry)));
+            return Ok(Turn::Later(UploadTask::Entry(entry)));
         }
         self.make_above(entry.directory);
         let (path, modified) = (entry.path.clone(), Some(NewTime::At(entry.node.modified)));
-        self.desk.filling.push(&Call::Symlink { path: &path, target: &text }, Task::Entry(entry));
+        self.desk.filling.push(&Call::Symlink { path: &path, target: &text }, UploadTask::Entry(entry));
         extras.push(&mut self.desk.filling, &path);
-        self.desk.filling.push(&Call::SetTimes { path: &path, modified, accessed: None }, Task::Step);
+        self.desk.filling.push(&Call::SetTimes { path: &path, modified, accessed: None }, UploadTask::Step);
         Ok(Turn::Taken)
     }
 
-    pub(super) fn special(&mut self, session: &Session, mut entry: Entry) -> Flow<Turn<Task>> {
+    pub(super) fn special(&mut self, session: &Session, mut entry: UploadEntry) -> Flow<Turn<UploadTask>> {
         let Some((calls, bytes)) = self.above(session, entry.directory) else {
-            return Ok(Turn::Later(Task::Entry(entry)));
+            return Ok(Turn::Later(UploadTask::Entry(entry)));
         };
         let extras = self.few(&mut entry);
         let size = 2 * entry.path.len() + bytes + extras.bytes(entry.path.len());
         if !self.desk.make_room(session, calls + 2 + extras.count(), size, 0) {
-            return Ok(Turn::Later(Task::Entry(entry)));
+            return Ok(Turn::Later(UploadTask::Entry(entry)));
         }
         self.make_above(entry.directory);
         let (path, node) = (entry.path.clone(), entry.node.clone());
         let (kind, device) = (kinds::told(node.kind), node.device);
         let call = Call::MakeNode { path: &path, kind, mode: node.mode & 0o777, device };
-        self.desk.filling.push(&call, Task::Entry(entry));
+        self.desk.filling.push(&call, UploadTask::Entry(entry));
         extras.push(&mut self.desk.filling, &path);
         let modified = Some(NewTime::At(node.modified));
-        self.desk.filling.push(&Call::SetTimes { path: &path, modified, accessed: None }, Task::Step);
+        self.desk.filling.push(&Call::SetTimes { path: &path, modified, accessed: None }, UploadTask::Step);
         Ok(Turn::Taken)
     }
 }
 
 impl Upload {
     /// What is set besides in the batch of the entry: nothing where that is too long, which follows then.
-    fn few(&self, entry: &mut Entry) -> Extras {
+    fn few(&self, entry: &mut UploadEntry) -> Extras {
         let extras = self.extras(&entry.path, &entry.node);
         entry.follows = extras.bytes(entry.path.len()) > EXTRAS_BYTES_MAX;
         if entry.follows { Extras::default() } else { extras }
     }
 
     /// What is set besides of something that is there.
-    pub(super) fn extras_alone(&mut self, session: &Session, entry: Entry) -> Flow<Turn<Task>> {
+    pub(super) fn extras_alone(&mut self, session: &Session, entry: UploadEntry) -> Flow<Turn<UploadTask>> {
         let Extras { owner, mode, xattrs } = self.extras(&entry.path, &entry.node);
         let first = Extras { owner, mode, xattrs: Vec::new() };
         let each = xattrs.into_iter().map(|xattr| Extras { xattrs: vec![xattr], ..Extras::default() });
@@ -162,7 +162,7 @@ impl Upload {
             }
             // From the beginning again: to set twice does no harm.
             if !self.desk.make_room(session, extras.count(), bytes, 0) {
-                return Ok(Turn::Later(Task::Extras(entry)));
+                return Ok(Turn::Later(UploadTask::Extras(entry)));
             }
             extras.push(&mut self.desk.filling, &entry.path);
         }
@@ -227,17 +227,17 @@ impl Extras {
         self.count() * path + owner + self.xattrs.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>()
     }
 
-    pub(super) fn push(&self, filling: &mut BatchBuilder<Task>, path: &[u8]) {
+    pub(super) fn push(&self, filling: &mut BatchBuilder<UploadTask>, path: &[u8]) {
         if let Some(owned) = &self.owner {
             let (user, group) = owned.told();
-            filling.push(&Call::SetOwner { path, user, group }, Task::Extra);
+            filling.push(&Call::SetOwner { path, user, group }, UploadTask::Extra);
         }
         if let Some(mode) = self.mode {
-            filling.push(&Call::SetMode { path, mode }, Task::Extra);
+            filling.push(&Call::SetMode { path, mode }, UploadTask::Extra);
         }
         for (name, value) in &self.xattrs {
             let rule = XattrRule::Any;
-            filling.push(&Call::SetXattr { path, name, rule, value }, Task::Extra);
+            filling.push(&Call::SetXattr { path, name, rule, value }, UploadTask::Extra);
         }
     }
 }

@@ -7,7 +7,7 @@ use xdfs_xio::store::tree::Node;
 
 /// Something to be done, or under way.
 #[derive(Clone, Debug)]
-pub(in crate::tree) enum Task {
+pub(in crate::tree) enum UploadTask {
     /// A directory comes next.
     Enter { parent: Option<DirectoryId>, path: Vec<u8>, node: Box<Node>, there: Option<TargetState> },
     /// The next page of what the target has of a directory.
@@ -17,21 +17,21 @@ pub(in crate::tree) enum Task {
     /// A directory is to be made at the target.
     Make(DirectoryId),
     /// A file, symbolic link or special file.
-    Entry(Entry),
+    Entry(UploadEntry),
     /// The same, once what is in its place is removed.
-    Clear(Entry),
+    Clear(UploadEntry),
     /// The same, where that is a directory: what is in it goes first.
-    ClearDirectory(Entry),
+    ClearDirectory(UploadEntry),
     /// The same, now that it is to be empty.
-    ClearEmpty(Entry),
+    ClearEmpty(UploadEntry),
     /// Its content is compared first. Where that is equal, time and attributes are set, unless they are `same`.
-    Check { entry: Entry, same: bool },
+    Check { entry: UploadEntry, same: bool },
     /// It was under way when a session was lost: it may be there.
-    Look(Entry),
+    Look(UploadEntry),
     /// What is set besides, of a file that is there: nobody waits for it.
     Extra,
     /// The same, of a file that went as a transfer: it is still to be done.
-    Extras(Entry),
+    Extras(UploadEntry),
     /// A step of several that belong to one entry; the last one tells.
     Step,
     /// A directory has all its entries: its mode and time come last.
@@ -79,7 +79,7 @@ pub(in crate::tree) struct Link {
 
 /// A name that is no directory.
 #[derive(Clone, Debug)]
-pub(in crate::tree) struct Entry {
+pub(in crate::tree) struct UploadEntry {
     pub(super) directory: DirectoryId,
     pub(super) path: Vec<u8>,
     pub(super) node: Box<Node>,
@@ -89,7 +89,7 @@ pub(in crate::tree) struct Entry {
     pub(super) tries: u8,
 }
 
-impl Named for Entry {
+impl Named for UploadEntry {
     fn directory(&self) -> DirectoryId {
         self.directory
     }
@@ -107,7 +107,7 @@ impl Named for Entry {
     }
 }
 
-impl Entry {
+impl UploadEntry {
     pub(super) fn new(directory: DirectoryId, path: Vec<u8>, node: Box<Node>) -> Self {
         Self { directory, path, node, follows: false, tries: 0 }
     }

@@ -2,7 +2,7 @@
 
 use super::Upload;
 use super::sending::{Extras, Owned};
-use super::task::{Entry, Task};
+use super::task::{UploadEntry, UploadTask};
 use crate::tree::compare::TargetState;
 use crate::tree::scheduler::TreeCopy;
 use crate::tree::directories::DirectoryId;
@@ -45,7 +45,7 @@ impl Upload {
         };
         let more = next.is_some();
         if let Some(cursor) = next {
-            self.desk.tasks.push(Task::Walk { id, cursor });
+            self.desk.tasks.push(UploadTask::Walk { id, cursor });
         }
         let mut files = Vec::new();
         for (name, node) in page {
@@ -67,7 +67,7 @@ impl Upload {
         path: Vec<u8>,
         name: &[u8],
         node: Node,
-        files: &mut Vec<Task>,
+        files: &mut Vec<UploadTask>,
     ) {
         if !self.options.takes(&path, node.kind == NodeKind::Directory) {
             return;
@@ -79,19 +79,19 @@ impl Upload {
         let there = self.there.get(&id).and_then(|names| names.get(name));
         if node.kind == NodeKind::Directory {
             self.books.directories.hold(id);
-            return self.desk.tasks.push(Task::Enter { parent: Some(id), path, node: Box::new(node), there });
+            return self.desk.tasks.push(UploadTask::Enter { parent: Some(id), path, node: Box::new(node), there });
         }
         let Some(there) = self.partner(observer, id, &path, name, &node, there) else { return };
-        let (kind, entry) = (node.kind, Entry::new(id, path, Box::new(node)));
+        let (kind, entry) = (node.kind, UploadEntry::new(id, path, Box::new(node)));
         match there {
             Some(TargetState::Same) => self.skip(observer, &entry.path),
             Some(TargetState::OtherAttributes) => {
                 self.skip(observer, &entry.path);
                 if !self.options.dry_run {
                     if kind != NodeKind::Regular {
-                        self.desk.tasks.push(Task::Time(entry.path.clone(), entry.node.modified));
+                        self.desk.tasks.push(UploadTask::Time(entry.path.clone(), entry.node.modified));
                     }
-                    self.desk.tasks.push(Task::Extras(entry));
+                    self.desk.tasks.push(UploadTask::Extras(entry));
                 }
             }
             Some(_) if self.options.keep_existing => self.skip(observer, &entry.path),
@@ -107,17 +107,17 @@ impl Upload {
     }
 
     /// The first step of sending an entry.
-    fn sending(&self, entry: Entry, there: Option<TargetState>) -> Task {
+    fn sending(&self, entry: UploadEntry, there: Option<TargetState>) -> UploadTask {
         let regular = entry.node.kind == NodeKind::Regular;
         match there {
-            Some(TargetState::Unhashed) => Task::Check { entry, same: true },
-            Some(TargetState::Older) if regular && self.options.checksum => Task::Check { entry, same: false },
-            _ if self.options.dry_run => Task::Entry(entry),
-            Some(there) if there.is_directory() => Task::ClearDirectory(entry),
-            Some(TargetState::OtherKind) => Task::Clear(entry),
+            Some(TargetState::Unhashed) => UploadTask::Check { entry, same: true },
+            Some(TargetState::Older) if regular && self.options.checksum => UploadTask::Check { entry, same: false },
+            _ if self.options.dry_run => UploadTask::Entry(entry),
+            Some(there) if there.is_directory() => UploadTask::ClearDirectory(entry),
+            Some(TargetState::OtherKind) => UploadTask::Clear(entry),
             // A symbolic link or special file is not written over but made anew.
-            Some(TargetState::Older) if !regular => Task::Clear(entry),
-            _ => Task::Entry(entry),
+            Some(TargetState::Older) if !regular => UploadTask::Clear(entry),
+            _ => UploadTask::Entry(entry),
         }
     }
 

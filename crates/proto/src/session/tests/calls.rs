@@ -2,7 +2,7 @@
 
 use super::pair::{BLOCK, CLIENT, Pair, REPLY, SERVER, Step};
 use crate::base::{ChannelId, ErrorKind, OperationId};
-use crate::session::{Fault, Session, Verdict};
+use crate::session::{Fault, Session, HeadVerdict};
 use crate::wire::{Event, Flags, Head};
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -155,7 +155,7 @@ fn what_no_honest_end_sends_is_a_fault() {
     assert_eq!(judge(server, Event::Path, Flags::REQUEST, 1, long), Err(Fault::TooLong));
     assert!(matches!(judge(server, Event::Path, Flags::REQUEST, 1, 0), Err(Fault::Wire(_))));
     assert_eq!(judge(server, Event::Path, Flags::NONE, 1, 9), Err(Fault::WrongSide("xPathM")));
-    let wanted = Ok(Verdict::Calls { operation: OperationId(1), length: 9 });
+    let wanted = Ok(HeadVerdict::Calls { operation: OperationId(1), length: 9 });
     assert_eq!(judge(server, Event::Path, Flags::REQUEST, 1, 9), wanted);
     let client = pair.client();
     assert_eq!(judge(client, Event::Path, Flags::REQUEST, 1, 9), Err(Fault::WrongSide("xPathM")));
@@ -180,7 +180,7 @@ fn an_operation_of_calls_takes_no_block_and_no_message_of_a_transfer() {
         let head = Head { sequence: 1, ..head(event, Flags::NONE, id.0, length, &server) };
         let judged = server.on_head(ChannelId(1), &head, now);
         let heard = match judged {
-            Ok(Verdict::Control) => {
+            Ok(HeadVerdict::Control) => {
                 let payload = match event {
                     Event::Finish => crate::wire::Control::Finish(Default::default()).encode(),
                     _ => alloc::vec![0, 2, 0, 0],

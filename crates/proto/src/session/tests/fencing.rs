@@ -3,7 +3,7 @@
 use super::pair::{BLOCK, CLIENT, Pair, SERVER, Step, request};
 use crate::base::{ChannelId, Error, ErrorKind, Extent, OperationId};
 use crate::limits;
-use crate::session::operation::State;
+use crate::session::operation::HalfState;
 use crate::session::{Fault, ContentDigest};
 use crate::wire::request::{Request, Resume};
 use crate::wire::{Control, Event};
@@ -104,7 +104,7 @@ fn of_an_operation_that_is_over_its_outcome_is_kept_and_nothing_else() {
         assert_eq!((&kept.proof, kept.again.len()), (&ContentDigest::default(), 0));
         let grant = kept.grant.as_ref().unwrap();
         assert_eq!((grant.kept.len(), grant.ranges.len(), grant.version.len()), (0, 0, 0));
-        assert!(matches!(&kept.state, State::Receiving { receiver: None, .. }));
+        assert!(matches!(&kept.state, HalfState::Receiving { receiver: None, .. }));
         let outcome = kept.outcome.as_ref().unwrap().as_ref().unwrap_err();
         assert_eq!(outcome.message.len(), Error::MESSAGE_BYTES_MAX);
     }

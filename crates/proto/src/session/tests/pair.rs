@@ -4,7 +4,7 @@
 use crate::base::{ChannelId, Error, ErrorKind, Extent, Instant, KeyLimits, Level, OperationId, PipelineId, Safety};
 use crate::session::{
     Bugs, Committed, Comparison, PipelineMessage, Output, Payload, Role, Session, SessionEvent, SessionLimits,
-    SourceFacts, StageFacts, TargetFacts, Verdict,
+    SourceFacts, StageFacts, TargetFacts, HeadVerdict,
 };
 use crate::wire::control::Grant;
 use crate::wire::request::Request;
@@ -299,16 +299,16 @@ impl Pair {
         let session = self.session_of(side, channel);
         let verdict = session.on_head(channel, &head, now).unwrap_or_else(|fault| panic!("{fault}: {head:?}"));
         let result = match (verdict, payload) {
-            (Verdict::Park, _) => {
+            (HeadVerdict::Park, _) => {
                 self.parked.insert((side, channel));
                 return true;
             }
-            (Verdict::Control, Payload::Control(bytes)) => session.on_control(channel, &bytes, now),
-            (Verdict::Skip, _) => {
+            (HeadVerdict::Control, Payload::Control(bytes)) => session.on_control(channel, &bytes, now),
+            (HeadVerdict::Skip, _) => {
                 self.dropped += usize::from(Event::from_code(head.event).is_some_and(Event::carries_block));
                 self.session_of(side, channel).on_skipped(channel)
             }
-            (Verdict::Block { operation, offset, length }, Payload::Block(extent)) => {
+            (HeadVerdict::Block { operation, offset, length }, Payload::Block(extent)) => {
                 assert_eq!((offset, u64::from(length)), (extent.offset(), extent.length()));
                 let result = session.on_block(channel);
                 let pipeline = usize::from(session.pipeline_of(channel).0);
@@ -320,7 +320,7 @@ impl Pair {
                 }
                 result.map(|_| ())
             }
-            (Verdict::Calls { operation, .. }, Payload::Calls) => {
+            (HeadVerdict::Calls { operation, .. }, Payload::Calls) => {
                 let taken = session.on_calls(channel, now);
                 if taken == Ok(true) && side == CLIENT {
                     self.story(side, operation).replied += 1;

@@ -3,7 +3,7 @@
 
 use super::pair::{BLOCK, CLIENT, Pair, SERVER, request};
 use crate::base::{ChannelId, Instant, KeyLimits, Level, OperationId};
-use crate::session::{Fault, Verdict};
+use crate::session::{Fault, HeadVerdict};
 use crate::wire::control::Control;
 use crate::wire::request::Request;
 use crate::wire::{Event, Flags, Head};
@@ -115,13 +115,13 @@ fn a_head_of_another_epoch_is_a_fault_before_and_behind_rekey() {
     for epoch in [1, 2, u16::MAX] {
         assert_eq!(server.on_head(channel, &head(Event::Nothing, epoch, 0), now), Err(Fault::Epoch));
     }
-    assert_eq!(server.on_head(channel, &head(Event::Rekey, 0, 0), now), Ok(Verdict::Control));
+    assert_eq!(server.on_head(channel, &head(Event::Rekey, 0, 0), now), Ok(HeadVerdict::Control));
     assert_eq!(server.on_control(channel, &Control::Rekey.encode(), now), Ok(()));
     for (epoch, sequence) in [(0, 0), (0, 1), (2, 0)] {
         assert_eq!(server.on_head(channel, &head(Event::Nothing, epoch, sequence), now), Err(Fault::Epoch));
     }
     assert_eq!(server.on_head(channel, &head(Event::Nothing, 1, 1), now), Err(Fault::Sequence));
-    assert_eq!(server.on_head(channel, &head(Event::Nothing, 1, 0), now), Ok(Verdict::Control));
+    assert_eq!(server.on_head(channel, &head(Event::Nothing, 1, 0), now), Ok(HeadVerdict::Control));
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn rekey_in_the_last_epoch_is_a_fault() {
     let server = pair.server();
     let results: Vec<_> = (0..=u16::MAX)
         .map(|epoch| {
-            assert_eq!(server.on_head(channel, &head(Event::Rekey, epoch, 0), now), Ok(Verdict::Control));
+            assert_eq!(server.on_head(channel, &head(Event::Rekey, epoch, 0), now), Ok(HeadVerdict::Control));
             server.on_control(channel, &[], now)
         })
         .collect();

@@ -8,14 +8,14 @@ use crate::limits;
 
 /// A name in a directory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Entry<'a> {
+pub struct ListEntry<'a> {
     /// One component.
     pub name: &'a [u8],
     /// What it is.
     pub attributes: Attributes<'a>,
 }
 
-impl<'a> Entry<'a> {
+impl<'a> ListEntry<'a> {
     /// None at the end of the entries.
     fn read(reader: &mut Reader<'a>) -> Result<Option<Self>, WireError> {
         let name = reader.bytes(path::COMPONENT_BYTES_MAX, "name of an entry")?;
@@ -44,7 +44,7 @@ pub struct Listing<'a> {
 impl<'a> Listing<'a> {
     pub(super) fn read(reader: &mut Reader<'a>) -> Result<Self, WireError> {
         let entries = Entries { rest: reader.clone() };
-        while Entry::read(reader)?.is_some() {}
+        while ListEntry::read(reader)?.is_some() {}
         let complete = reader.flags(1, "flags of a listing")? == 1;
         Ok(Self { entries, complete, cursor: reader.bytes(limits::CURSOR_BYTES_MAX, "cursor")? })
     }
@@ -57,11 +57,11 @@ pub struct Entries<'a> {
 }
 
 impl<'a> Iterator for Entries<'a> {
-    type Item = Entry<'a>;
+    type Item = ListEntry<'a>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let before = self.rest.clone();
-        let next = Entry::read(&mut self.rest).ok().flatten();
+        let next = ListEntry::read(&mut self.rest).ok().flatten();
         if next.is_none() {
             // Behind the end is what is no entry.
             self.rest = before;
@@ -131,7 +131,7 @@ pub struct ListingWriter<'w> {
 
 impl ListingWriter<'_> {
     /// Appends an entry; false, and nothing happens, where it does not fit.
-    pub fn push(&mut self, entry: &Entry<'_>) -> bool {
+    pub fn push(&mut self, entry: &ListEntry<'_>) -> bool {
         let writer = &mut self.reply.writer;
         let before = writer.as_bytes().len();
         writer.bytes(entry.name);

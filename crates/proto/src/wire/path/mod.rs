@@ -17,8 +17,8 @@ pub use attributes::{Attributes, FileType, Wanted};
 pub use batch::{Batch, BatchWriter};
 pub use call::{Call, Code};
 pub use fields::{NewTime, Owner, Put, XattrRule};
-pub use listing::{Entries, Entry, Listing, ListingWriter, StringList};
-pub use reply::{Answer, Failure, FileSystem, Outcome, REPLY_BYTES, REPLY_CALL_BYTES, Reply, ReplyWriter};
+pub use listing::{Entries, ListEntry, Listing, ListingWriter, StringList};
+pub use reply::{Answer, Failure, FileSystem, CallOutcome, REPLY_BYTES, REPLY_CALL_BYTES, Reply, ReplyWriter};
 
 use super::codec::{Reader, WireError};
 

@@ -63,7 +63,7 @@ pub enum Answer<'a> {
 }
 
 /// Result of one call.
-pub type Outcome<'a> = Result<Answer<'a>, Failure>;
+pub type CallOutcome<'a> = Result<Answer<'a>, Failure>;
 
 /// The payload of xPathM without REQUEST.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -71,7 +71,7 @@ pub struct Reply<'a> {
     /// How safe is what the calls that succeeded changed.
     pub safety: Safety,
     /// One per call.
-    pub outcomes: Vec<Outcome<'a>>,
+    pub outcomes: Vec<CallOutcome<'a>>,
 }
 
 impl<'a> Reply<'a> {
@@ -107,7 +107,7 @@ impl<'a> Reply<'a> {
     }
 }
 
-fn read_outcome<'a>(reader: &mut Reader<'a>, code: u64) -> Result<Outcome<'a>, WireError> {
+fn read_outcome<'a>(reader: &mut Reader<'a>, code: u64) -> Result<CallOutcome<'a>, WireError> {
     let status = reader.integer_up_to(u16::MAX.into(), "status")?;
     if status != 0 {
         // At most 65535: both fit.

@@ -107,7 +107,7 @@ fn what_is_behind_the_arguments_of_a_call_is_an_error_but_for_an_unknown_call() 
 
 #[test]
 fn replies_come_back_with_every_answer() {
-    let entry = |name| Entry { name, attributes: full() };
+    let entry = |name| ListEntry { name, attributes: full() };
     let calls = every_call();
     let mut writer = ReplyWriter::new(calls.len(), limits::CALL_BYTES_MAX).unwrap();
     for call in &calls {
@@ -160,11 +160,11 @@ fn a_reply_never_passes_its_room_and_always_has_a_result_for_every_call() {
     let mut writer = ReplyWriter::new(4, room).unwrap();
     writer.answer(&Answer::Bytes(&[1; 200]));
     let mut page = writer.listing();
-    let long = Entry { name: &[b'n'; 255], attributes: full() };
+    let long = ListEntry { name: &[b'n'; 255], attributes: full() };
     assert!(!page.push(&long));
     page.finish(false, &[1; 64]);
     let mut page = writer.listing();
-    let short = Entry { name: b"n", attributes: Attributes::of(FileType::Regular) };
+    let short = ListEntry { name: b"n", attributes: Attributes::of(FileType::Regular) };
     while page.push(&short) {}
     page.finish(false, &[1; 64]);
     let payload = writer.finish(Safety::Written);
@@ -208,7 +208,7 @@ fn a_page_leaves_the_results_behind_it_what_they_may_need() {
         let mut writer = ReplyWriter::new(calls.len(), room).unwrap();
         writer.leave_room(calls.iter().skip(1));
         let mut page = writer.listing();
-        let entry = Entry { name: b"some name", attributes: Attributes::of(FileType::Regular) };
+        let entry = ListEntry { name: b"some name", attributes: Attributes::of(FileType::Regular) };
         while page.push(&entry) {}
         page.finish(false, &[9; 64]);
         let target = [b'x'; limits::LINK_BYTES_MAX];

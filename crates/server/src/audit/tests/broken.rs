@@ -3,7 +3,7 @@
 
 use super::transfer;
 use crate::audit::AuditLog;
-use crate::audit::append::Owed;
+use crate::audit::append::PendingLines;
 use serde_json::Value;
 use std::collections::VecDeque;
 use std::io::{Error, ErrorKind, Result, Write};
@@ -38,7 +38,7 @@ fn lost(lines: u64) -> String {
 
 #[test]
 fn a_line_goes_out_in_one_call() {
-    let (mut log, mut owed) = (Moody::default(), Owed::default());
+    let (mut log, mut owed) = (Moody::default(), PendingLines::default());
     assert!(owed.write(&mut log, b"a line\n", lost).unwrap());
     assert!(owed.write(&mut log, b"another\n", lost).unwrap());
     assert_eq!((log.calls, log.content), (vec![7, 8], b"a line\nanother\n".to_vec()));
@@ -47,14 +47,14 @@ fn a_line_goes_out_in_one_call() {
 #[test]
 fn a_line_that_was_taken_in_parts_is_completed_and_that_is_said() {
     let mut log = Moody { takes: [Some(3), Some(2)].into(), ..Moody::default() };
-    assert!(!Owed::default().write(&mut log, b"a line\n", lost).unwrap());
+    assert!(!PendingLines::default().write(&mut log, b"a line\n", lost).unwrap());
     assert_eq!(log.content, b"a line\n");
 }
 
 #[test]
 fn what_a_full_disk_cut_off_follows_when_there_is_room_and_lost_lines_are_counted() {
     let mut log = Moody { takes: [Some(3), None, None, None, None].into(), ..Moody::default() };
-    let mut owed = Owed::default();
+    let mut owed = PendingLines::default();
     for line in [&b"first\n"[..], b"second\n", b"third\n"] {
         assert!(owed.write(&mut log, line, lost).is_err());
     }
@@ -69,7 +69,7 @@ fn what_a_full_disk_cut_off_follows_when_there_is_room_and_lost_lines_are_counte
 #[test]
 fn a_log_that_was_moved_away_with_half_a_line_counts_it_in_the_new_one() {
     let mut log = Moody { takes: [Some(3), None].into(), ..Moody::default() };
-    let mut owed = Owed::default();
+    let mut owed = PendingLines::default();
     assert!(owed.write(&mut log, b"first\n", lost).is_err());
     owed.reopened();
     let mut new = Moody::default();

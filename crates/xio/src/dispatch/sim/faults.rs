@@ -60,7 +60,7 @@ impl Default for Faults {
 
 /// What a network did, so that a test can show that its faults occurred.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub struct Tally {
+pub struct FaultCounts {
     /// Connections made.
     pub connections: u64,
     /// Bytes taken from senders.

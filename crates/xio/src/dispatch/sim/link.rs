@@ -6,7 +6,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 
 /// Which socket of a network.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) enum Name {
+pub(super) enum SocketName {
     /// One end, 0 or 1, of a connection.
     End { connection: usize, side: usize },
     /// A listening socket.
@@ -17,15 +17,15 @@ pub(super) enum Name {
 #[derive(Debug)]
 pub struct SimLink {
     network: Network,
-    name: Name,
+    name: SocketName,
 }
 
 impl SimLink {
-    pub(super) fn new(network: Network, name: Name) -> Self {
+    pub(super) fn new(network: Network, name: SocketName) -> Self {
         Self { network, name }
     }
 
-    pub(super) fn name(&self) -> Name {
+    pub(super) fn name(&self) -> SocketName {
         self.name
     }
 

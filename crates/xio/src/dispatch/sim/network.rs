@@ -1,7 +1,7 @@
 //! A handle of a simulated network: what a test does to it from outside.
 
-use super::faults::{Faults, Tally};
-use super::link::{Name, SimLink};
+use super::faults::{Faults, FaultCounts};
+use super::link::{SocketName, SimLink};
 use super::world::World;
 use crate::dispatch::Instant;
 use std::io;
@@ -20,19 +20,19 @@ impl Network {
     /// A connection that exists already.
     pub fn pair(&self) -> (SimLink, SimLink) {
         let connection = self.world().pair();
-        (self.link(Name::End { connection, side: 0 }), self.link(Name::End { connection, side: 1 }))
+        (self.link(SocketName::End { connection, side: 0 }), self.link(SocketName::End { connection, side: 1 }))
     }
 
     /// Listens at `port`, which may have one listener at a time.
     pub fn listen(&self, port: u16) -> io::Result<SimLink> {
         let listener = self.world().listen(port)?;
-        Ok(self.link(Name::Listener(listener)))
+        Ok(self.link(SocketName::Listener(listener)))
     }
 
     /// Starts connecting to `port`; [`crate::dispatch::Op::Connect`] tells how it ended.
     pub fn connect(&self, port: u16) -> SimLink {
         let connection = self.world().connect(port);
-        self.link(Name::End { connection, side: 0 })
+        self.link(SocketName::End { connection, side: 0 })
     }
 
     /// Breaks a connection now: what was not delivered is lost, both ends fail.
@@ -51,7 +51,7 @@ impl Network {
     }
 
     /// What the network did so far.
-    pub fn tally(&self) -> Tally {
+    pub fn tally(&self) -> FaultCounts {
         self.world().tally
     }
 
@@ -66,7 +66,7 @@ impl Network {
         self.world().is_stuck()
     }
 
-    fn link(&self, name: Name) -> SimLink {
+    fn link(&self, name: SocketName) -> SimLink {
         SimLink::new(self.clone(), name)
     }
 

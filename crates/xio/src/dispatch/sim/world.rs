@@ -1,8 +1,8 @@
 //! The state of a simulated network: connections, listeners, dispatchers and the clock. Nothing here waits.
 
 use super::connection::Connection;
-use super::faults::{Faults, Random, Tally};
-use super::link::Name;
+use super::faults::{Faults, Random, FaultCounts};
+use super::link::SocketName;
 use crate::dispatch::Instant;
 use crate::dispatch::wait::{Event, Interest};
 use crate::stack::Room;
@@ -17,15 +17,15 @@ pub(super) struct World {
     now: Instant,
     random: Random,
     pub(super) faults: Faults,
-    pub(super) tally: Tally,
+    pub(super) tally: FaultCounts,
     connections: Vec<Connection>,
     listeners: Vec<Listener>,
-    members: Vec<Member>,
+    members: Vec<SimDispatcher>,
     /// Counts everything that may give somebody something to do.
     changes: u64,
 }
 
-struct Member {
+struct SimDispatcher {
     present: bool,
     woken: bool,
     /// The value of `changes` at which it found nothing to do, and the deadline it then had.
@@ -44,7 +44,7 @@ impl World {
             now: Instant(0),
             random: Random::new(seed),
             faults,
-            tally: Tally::default(),
+            tally: FaultCounts::default(),
             connections: Vec::new(),
             listeners: Vec::new(),
             members: Vec::new(),
@@ -92,21 +92,21 @@ impl World {
         index
     }
 
-    pub(super) fn accept(&mut self, name: Name) -> io::Result<Name> {
-        let Name::Listener(listener) = name else { return Err(io::ErrorKind::InvalidInput.into()) };
+    pub(super) fn accept(&mut self, name: SocketName) -> io::Result<SocketName> {
+        let SocketName::Listener(listener) = name else { return Err(io::ErrorKind::InvalidInput.into()) };
         match self.listeners[listener].waiting.front() {
             Some(connection) if self.connections[*connection].decided_at <= self.now => {
                 let connection = *connection;
                 self.listeners[listener].waiting.pop_front();
                 self.changes += 1;
-                Ok(Name::End { connection, side: 1 })
+                Ok(SocketName::End { connection, side: 1 })
             }
             _ => Err(io::ErrorKind::WouldBlock.into()),
         }
     }
 
-    pub(super) fn connected(&mut self, name: Name) -> io::Result<()> {
-        let Name::End { connection, .. } = name else { return Err(io::ErrorKind::InvalidInput.into()) };
+    pub(super) fn connected(&mut self, name: SocketName) -> io::Result<()> {
+        let SocketName::End { connection, .. } = name else { return Err(io::ErrorKind::InvalidInput.into()) };
         let connection = &self.connections[connection];
         if connection.decided_at > self.now {
             return Err(io::ErrorKind::WouldBlock.into());
@@ -116,8 +116,8 @@ impl World {
 
     // Bytes.
 
-    pub(super) fn receive(&mut self, name: Name, into: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        let Name::End { connection, side } = name else { return Err(io::ErrorKind::InvalidInput.into()) };
+    pub(super) fn receive(&mut self, name: SocketName, into: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        let SocketName::End { connection, side } = name else { return Err(io::ErrorKind::InvalidInput.into()) };
         let now = self.now;
         let direction = &mut self.connections[connection].directions[1 - side];
         let asked: usize = into.iter().map(|slice| slice.len()).sum();
@@ -145,8 +145,8 @@ impl World {
         Ok(count)
     }
 
-    pub(super) fn send(&mut self, name: Name, from: &[IoSlice<'_>]) -> io::Result<usize> {
-        let Name::End { connection, side } = name else { return Err(io::ErrorKind::InvalidInput.into()) };
+    pub(super) fn send(&mut self, name: SocketName, from: &[IoSlice<'_>]) -> io::Result<usize> {
+        let SocketName::End { connection, side } = name else { return Err(io::ErrorKind::InvalidInput.into()) };
         if self.connections[connection].directions[side].broken {
             return Err(error(libc::ECONNRESET));
         }
@@ -186,8 +186,8 @@ impl World {
         delay
     }
 
-    pub(super) fn room(&self, name: Name) -> Option<Room> {
-        let Name::End { connection, side } = name else { return None };
+    pub(super) fn room(&self, name: SocketName) -> Option<Room> {
+        let SocketName::End { connection, side } = name else { return None };
         let used = self.connections[connection].directions[side].length();
         let total = self.faults.capacity;
         Some(Room { free: total.saturating_sub(used) as u64, total: total as u64 })
@@ -196,24 +196,24 @@ impl World {
     // Ends.
 
     /// The sender is finished: the peer receives what is under way, then the end.
-    pub(super) fn finish(&mut self, name: Name) {
-        let Name::End { connection, side } = name else { return };
+    pub(super) fn finish(&mut self, name: SocketName) {
+        let SocketName::End { connection, side } = name else { return };
         let due = self.now.after(self.faults.latency);
         self.connections[connection].directions[side].finish(due);
         self.changes += 1;
     }
 
     /// The link is gone. As with TCP, an end that leaves received bytes unread breaks the connection.
-    pub(super) fn close(&mut self, name: Name) {
+    pub(super) fn close(&mut self, name: SocketName) {
         self.changes += 1;
         match name {
-            Name::Listener(listener) => {
+            SocketName::Listener(listener) => {
                 self.listeners[listener].open = false;
                 for connection in std::mem::take(&mut self.listeners[listener].waiting) {
-                    self.cut(Name::End { connection, side: 1 });
+                    self.cut(SocketName::End { connection, side: 1 });
                 }
             }
-            Name::End { connection, side } => {
+            SocketName::End { connection, side } => {
                 let ends = &mut self.connections[connection];
                 ends.open[side] = false;
                 if ends.directions[1 - side].length() == 0 {
@@ -226,16 +226,16 @@ impl World {
         }
     }
 
-    pub(super) fn cut(&mut self, name: Name) {
-        let Name::End { connection, .. } = name else { return };
+    pub(super) fn cut(&mut self, name: SocketName) {
+        let SocketName::End { connection, .. } = name else { return };
         for direction in &mut self.connections[connection].directions {
             direction.break_off(self.now);
         }
         self.changes += 1;
     }
 
-    pub(super) fn hold(&mut self, name: Name, held: bool) {
-        let Name::End { connection, side } = name else { return };
+    pub(super) fn hold(&mut self, name: SocketName, held: bool) {
+        let SocketName::End { connection, side } = name else { return };
         self.connections[connection].directions[side].held = held;
         self.changes += 1;
     }
@@ -243,7 +243,7 @@ impl World {
     // Dispatchers.
 
     pub(super) fn join(&mut self) -> MemberId {
-        self.members.push(Member { present: true, woken: false, idle: None });
+        self.members.push(SimDispatcher { present: true, woken: false, idle: None });
         MemberId(self.members.len() - 1)
     }
 
@@ -301,13 +301,13 @@ impl World {
     }
 
     /// How a socket is ready, of what is asked.
-    pub(super) fn readiness(&self, name: Name, interest: Interest) -> Interest {
+    pub(super) fn readiness(&self, name: SocketName, interest: Interest) -> Interest {
         let (readable, writable) = match name {
-            Name::Listener(listener) => {
+            SocketName::Listener(listener) => {
                 let first = self.listeners[listener].waiting.front();
                 (first.is_some_and(|index| self.connections[*index].decided_at <= self.now), false)
             }
-            Name::End { connection, side } => {
+            SocketName::End { connection, side } => {
                 let ends = &self.connections[connection];
                 let (incoming, outgoing) = (&ends.directions[1 - side], &ends.directions[side]);
                 let decided = ends.decided_at <= self.now;

@@ -1,7 +1,7 @@
 //! Faults of small files: each file is prepared, written, synced and named by calls of the plan, and each group syncs its
 //! directories, or everything, by one.
 
-use super::{Call, Fault, Shared, allowed, flipped};
+use super::{Call, Fault, SharedPlan, allowed, flipped};
 use crate::store::Result;
 use crate::store::io_loops::write_full;
 use crate::store::local::part::stuck_words;
@@ -15,7 +15,7 @@ use xdfs_proto::base::{Error, ErrorKind};
 /// A group of a [`super::FaultStore`].
 pub(super) struct FaultGroup<'s> {
     inner: Box<dyn SmallGroup + 's>,
-    plan: Shared,
+    plan: SharedPlan,
     /// Of each file: its name in messages, and what has failed above `inner`, which knows nothing of it.
     members: Vec<(String, Result<()>)>,
 }
@@ -27,7 +27,7 @@ impl fmt::Debug for FaultGroup<'_> {
 }
 
 impl<'s> FaultGroup<'s> {
-    pub(super) fn new(inner: Box<dyn SmallGroup + 's>, plan: Shared, files: &[SmallFile<'_>]) -> Self {
+    pub(super) fn new(inner: Box<dyn SmallGroup + 's>, plan: SharedPlan, files: &[SmallFile<'_>]) -> Self {
         let member = |file: &SmallFile<'_>| {
             let shown = errors::shown("", &file.target);
             let staged = plan.check(Call::Stage, Verb::Create, &shown);
@@ -41,7 +41,7 @@ impl<'s> FaultGroup<'s> {
     }
 
     /// Fails where an earlier call did; else `call` decides, and what it says stays.
-    fn decide(&mut self, member: usize, call: impl FnOnce(&Shared, &str) -> Result<()>) -> Result<()> {
+    fn decide(&mut self, member: usize, call: impl FnOnce(&SharedPlan, &str) -> Result<()>) -> Result<()> {
         let (shown, failed) = self.members.get_mut(member).ok_or_else(Self::nobody)?;
         failed.clone()?;
         *failed = call(&self.plan, shown);
@@ -50,7 +50,7 @@ impl<'s> FaultGroup<'s> {
 }
 
 /// What becomes of the bytes of a file.
-fn written<'a>(plan: &Shared, shown: &str, content: &'a [u8]) -> Result<Cow<'a, [u8]>> {
+fn written<'a>(plan: &SharedPlan, shown: &str, content: &'a [u8]) -> Result<Cow<'a, [u8]>> {
     let mut kept = Cow::Borrowed(content);
     write_full(content, 0, |rest, at| {
         let fault = plan.lock().decide(Call::Write, rest.len());

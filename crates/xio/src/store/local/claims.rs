@@ -13,12 +13,12 @@ pub(super) type Identity = (u64, u64);
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Claims {
-    table: Mutex<Table>,
+    table: Mutex<ClaimTable>,
     given_back: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Table {
+struct ClaimTable {
     live: BTreeMap<Identity, Weak<Progress>>,
     claimed: BTreeSet<Vec<u8>>,
 }
@@ -58,7 +58,7 @@ impl Claims {
         table.live.insert(part, Arc::downgrade(progress));
     }
 
-    fn lock(&self) -> MutexGuard<'_, Table> {
+    fn lock(&self) -> MutexGuard<'_, ClaimTable> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

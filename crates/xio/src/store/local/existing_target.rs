@@ -2,7 +2,7 @@
 //! committed already and only its outcome was lost.
 
 use super::read_back::ReadBack;
-use super::part::Place;
+use super::part::TargetPlace;
 use super::source::{attributes_of, version_of};
 use crate::store::verified_range::VerifiedRange;
 use crate::store::errors::{self, Verb};
@@ -16,7 +16,7 @@ use xdfs_proto::base::Extent;
 const ROUNDED_SECONDS: i64 = 2;
 
 /// What stands at the target's name when a copy is tried again.
-enum Found {
+enum TargetMatch {
     /// What stood there when the first attempt began.
     Base,
     /// What may be this very copy: its length and its modification time.
@@ -24,34 +24,34 @@ enum Found {
 }
 
 /// Fails where somebody else has put something there, or taken it away.
-fn judge(place: &Place, base: &Base, size: Option<u64>) -> Result<Found> {
+fn judge(place: &TargetPlace, base: &Base, size: Option<u64>) -> Result<TargetMatch> {
     let failed = |errno| errors::failed(Verb::Create, &place.shown, errno);
     let stat = place.parent.look(&place.name).map_err(failed)?;
     let version = stat.as_ref().map(|stat| version_of(stat).0).unwrap_or_default();
     if version == base.version {
-        return Ok(Found::Base);
+        return Ok(TargetMatch::Base);
     }
     let near = |stat: &Stat| {
         let away = |(seconds, _): (i64, u32)| stat.st_mtime.abs_diff(seconds) <= ROUNDED_SECONDS as u64;
         base.modified.is_some_and(away) && u64::try_from(stat.st_size).ok() == size
     };
     match stat.filter(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile && near(stat)) {
-        Some(stat) => Ok(Found::Copy(stat)),
+        Some(stat) => Ok(TargetMatch::Copy(stat)),
         None => Err(errors::target_changed(&place.shown)),
     }
 }
 
 /// Refuses to replace what came to have the name while a copy was tried again.
-pub(super) fn must_be_base(place: &Place, size: u64) -> Result<()> {
+pub(super) fn must_be_base(place: &TargetPlace, size: u64) -> Result<()> {
     place.base.as_ref().map_or(Ok(()), |base| judge(place, base, Some(size)).map(drop))
 }
 
 /// What has the name, where it may be the copy of `size` bytes itself; none where it is what may be replaced.
-pub(super) fn copy_of(place: &Place, size: u64) -> Result<Option<Stat>> {
+pub(super) fn copy_of(place: &TargetPlace, size: u64) -> Result<Option<Stat>> {
     Ok(match &place.base {
         Some(base) => match judge(place, base, Some(size))? {
-            Found::Base => None,
-            Found::Copy(stat) => Some(stat),
+            TargetMatch::Base => None,
+            TargetMatch::Copy(stat) => Some(stat),
         },
         None => None,
     })
@@ -60,7 +60,7 @@ pub(super) fn copy_of(place: &Place, size: u64) -> Result<Option<Stat>> {
 /// A file that has the target's name and may be this very copy. Nothing is written to it: it is compared, and told as committed.
 #[derive(Debug)]
 pub struct ExistingTarget {
-    place: Place,
+    place: TargetPlace,
     file: OwnedFd,
     kept: Vec<VerifiedRange>,
     version: Vec<u8>,
@@ -68,10 +68,10 @@ pub struct ExistingTarget {
 
 impl ExistingTarget {
     /// The file at `place`, where a copy that is tried again finds what may be its own, and both sides hash what they have.
-    pub(super) fn of(place: Place, request: &StageRequest) -> Result<std::result::Result<Self, Place>> {
+    pub(super) fn of(place: TargetPlace, request: &StageRequest) -> Result<std::result::Result<Self, TargetPlace>> {
         let compared = request.resume.as_ref().is_some_and(|resume| resume.hashed);
         let Some(base) = &place.base else { return Ok(Err(place)) };
-        let Found::Copy(stat) = judge(&place, base, request.size)? else { return Ok(Err(place)) };
+        let TargetMatch::Copy(stat) = judge(&place, base, request.size)? else { return Ok(Err(place)) };
         if !compared {
             return Ok(Err(place));
         }

@@ -6,7 +6,7 @@
 use super::LocalStore;
 use super::source::attributes_of;
 use crate::store::Attributes;
-use crate::store::small::{Held, Reading};
+use crate::store::small::{HeldDirectory, SmallReader};
 use crate::store::tree::{Node, NodeKind};
 use std::sync::Arc;
 use xdfs_proto::base::RelPath;
@@ -17,7 +17,7 @@ pub(super) fn quickly(
     path: &RelPath,
     seen: Option<&Node>,
     bytes_max: u64,
-    into: &mut Reading,
+    into: &mut SmallReader,
 ) -> Option<Attributes> {
     let name = path.name()?;
     hold(store, path, into)?;
@@ -42,13 +42,13 @@ pub(super) fn quickly(
 }
 
 /// Holds the directory of `path`.
-fn hold(store: &LocalStore, path: &RelPath, into: &mut Reading) -> Option<()> {
+fn hold(store: &LocalStore, path: &RelPath, into: &mut SmallReader) -> Option<()> {
     let above = path.above();
     if into.held.as_ref().is_some_and(|held| Arc::ptr_eq(&held.root, &store.root) && held.path == above) {
         return Some(());
     }
     into.held = None;
     let parent = store.root.hold_directory(&path.parent()?).ok()?;
-    into.held = Some(Held { root: Arc::clone(&store.root), path: above.to_vec(), parent });
+    into.held = Some(HeldDirectory { root: Arc::clone(&store.root), path: above.to_vec(), parent });
     Some(())
 }

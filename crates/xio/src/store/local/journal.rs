@@ -312,9 +312,9 @@ mod tests {
 
     /// No cipher, but different for whatever is different.
     #[derive(Debug)]
-    struct Sum(u8);
+    struct Checksum(u8);
 
-    impl JournalTags for Sum {
+    impl JournalTags for Checksum {
         fn tag(&self, parts: &[&[u8]]) -> Digest {
             let mut tag = [self.0; 32];
             for (at, byte) in parts.iter().flat_map(|part| part.iter().chain(&[0xff])).enumerate() {
@@ -325,7 +325,7 @@ mod tests {
     }
 
     fn sealer() -> Sealer {
-        Sealer { tags: Some(Arc::new(Sum(1))), target: b"target".to_vec() }
+        Sealer { tags: Some(Arc::new(Checksum(1))), target: b"target".to_vec() }
     }
 
     fn noted(from: u64, to: u64, value: Option<u8>, proved: bool) -> VerifiedRange {
@@ -333,10 +333,10 @@ mod tests {
     }
 
     /// Where a record ends, what is there by then, and the generation.
-    type Said = (usize, Vec<VerifiedRange>, u64);
+    type LastRecord = (usize, Vec<VerifiedRange>, u64);
 
     /// A file of four records, and what it says after each.
-    fn file() -> (Vec<u8>, Vec<Said>) {
+    fn file() -> (Vec<u8>, Vec<LastRecord>) {
         let first = vec![noted(0, 10, None, true)];
         let second = vec![noted(0, 20, Some(7), true), noted(30, 40, Some(8), false), noted(40, 41, None, false)];
         let (mut bytes, mut check) = begin(&about());
@@ -422,7 +422,7 @@ mod tests {
         let (bytes, _) = file();
         let journal = read(&bytes).unwrap();
         assert!(journal.is_authentic(&sealer()));
-        let other = Sealer { tags: Some(Arc::new(Sum(2))), ..sealer() };
+        let other = Sealer { tags: Some(Arc::new(Checksum(2))), ..sealer() };
         let elsewhere = Sealer { target: b"other".to_vec(), ..sealer() };
         for sealer in [other, elsewhere, Sealer { tags: None, ..sealer() }] {
             assert!(!journal.is_authentic(&sealer), "{sealer:?}");

@@ -5,7 +5,7 @@
 //! one is believed, since the kernel marks pages that it could not write as clean and the next sync would succeed (rule D5).
 
 use super::read_back::ReadBack;
-use super::unsynced_dirs::Way;
+use super::unsynced_dirs::DirPath;
 use super::kept::KeptLimits;
 use super::existing_target::must_be_base;
 use super::parts::Parts;
@@ -32,7 +32,7 @@ const KEEP_BYTES_MIN: u64 = 1 << 20;
 
 /// Where a new file goes, held and checked.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct TargetPlace {
     /// The target's directory.
     pub(super) parent: Arc<Parent>,
     /// The target's name in it.
@@ -46,10 +46,10 @@ pub(super) struct Place {
     /// Bits that the mode loses.
     pub(super) umask: u32,
     /// How the directory is reached; none where a group sees to that.
-    pub(super) way: Option<Way>,
+    pub(super) way: Option<DirPath>,
 }
 
-impl Place {
+impl TargetPlace {
     /// Waits until the name is on stable storage, and those of directories that were made for it; `file` has the name.
     pub(super) fn sync(&self, file: &OwnedFd) -> std::result::Result<(), Errno> {
         self.parent.sync(file)?;
@@ -68,7 +68,7 @@ enum Whereabouts {
 /// A file on its way. Dropped without a name it takes the part file with it, unless it is kept.
 #[derive(Debug)]
 pub struct LocalStage {
-    place: Place,
+    place: TargetPlace,
     progress: Arc<Progress>,
     /// What this one may write; another one may have taken over.
     generation: u64,
@@ -98,7 +98,7 @@ impl LocalStage {
     }
 
     /// Creates the part file, or goes on with the one that an earlier attempt left, and reserves room.
-    pub(super) fn open(place: Place, request: &StageRequest, parts: &Parts) -> Result<Self> {
+    pub(super) fn open(place: TargetPlace, request: &StageRequest, parts: &Parts) -> Result<Self> {
         let opened = parts.open(&place, request)?;
         let stood = place.parent.look(&place.name).map_err(|errno| errors::failed(Verb::Create, &place.shown, errno))?;
         let replaces = stood.map(|stat| version_of(&stat).0).unwrap_or_default();

@@ -8,10 +8,10 @@
 use super::claims::{Claims, Identity};
 use super::journal::{self, JournalSubject, Journal, Sealer};
 use super::kept::KeptLimits;
-use super::part::Place;
+use super::part::TargetPlace;
 use super::progress::{Health, Progress};
 use super::staging::{PartFile, PartNames, Staged, Staging, no_staging, target_prefix};
-use super::{Kept, Same, boot};
+use super::{Kept, ResumeMatch, boot};
 use crate::store::io_loops::read_full;
 use crate::store::verified_range::{self, JournalTags, VerifiedRange, usable};
 use crate::store::resolve::Parent;
@@ -63,7 +63,7 @@ impl Parts {
     }
 
     /// Creates the part file, or takes over the one that is there.
-    pub(super) fn open(&self, place: &Place, request: &StageRequest) -> Result<OpenPart> {
+    pub(super) fn open(&self, place: &TargetPlace, request: &StageRequest) -> Result<OpenPart> {
         let names = PartNames::new(&request.target, &request.transfer);
         // Held until the file is locked and known here: two sessions with one transfer meet in this line.
         let _claim = self.claims.claim(&names.part);
@@ -98,7 +98,7 @@ impl Parts {
     }
 
     /// A new part file that is locked, or where the one is that has its name.
-    fn create(&self, place: &Place, target: &RelPath, names: &PartNames) -> Result<(Staged, Option<OwnedFd>)> {
+    fn create(&self, place: &TargetPlace, target: &RelPath, names: &PartNames) -> Result<(Staged, Option<OwnedFd>)> {
         let made = self.staging.create(&place.parent, &names.part).map_err(|why| no_staging(&place.shown, why))?;
         let staged = |directory| Staged { directory, names: names.clone(), sealer: self.sealer(target) };
         Ok(match made {
@@ -110,7 +110,7 @@ impl Parts {
     /// A transfer that begins at the beginning.
     fn made(
         &self,
-        place: &Place,
+        place: &TargetPlace,
         request: &StageRequest,
         staged: Staged,
         (file, mut about): (OwnedFd, JournalSubject),
@@ -129,7 +129,7 @@ impl Parts {
     /// What can be gone on with of the part file that is there; none where there is nothing of use, and its name is free now.
     fn there(
         &self,
-        place: &Place,
+        place: &TargetPlace,
         staged: Staged,
         mut about: JournalSubject,
         resume: &Resume,
@@ -162,7 +162,7 @@ impl Parts {
     }
 
     /// A part file that nobody can go on with. One that a killed program left makes room: nobody holds it any more.
-    fn fresh(&self, place: &Place, target: &RelPath, names: &PartNames) -> Result<(OwnedFd, Staged)> {
+    fn fresh(&self, place: &TargetPlace, target: &RelPath, names: &PartNames) -> Result<(OwnedFd, Staged)> {
         let failed = |errno| errors::failed(Verb::Create, &place.shown, errno);
         for _ in 0..TRIES_MAX {
             let staged = match self.create(place, target, names)? {
@@ -216,19 +216,19 @@ fn unless_gone(errno: Errno) -> std::result::Result<(), Errno> {
 }
 
 /// What could not be opened: it is somebody else's unless it has just been given up.
-fn must_be_gone(place: &Place, staged: &Staged) -> Result<()> {
+fn must_be_gone(place: &TargetPlace, staged: &Staged) -> Result<()> {
     let found = staged.directory().look(&staged.names.part);
     let found = found.map_err(|errno| errors::failed(Verb::Create, &place.shown, errno))?;
     found.map_or(Ok(()), |_| Err(taken(place)))
 }
 
-fn taken(place: &Place) -> xdfs_proto::base::Error {
+fn taken(place: &TargetPlace) -> xdfs_proto::base::Error {
     let because = "its part file exists, so another transfer has this id";
     // Not AlreadyExists, which is said of the target alone: whoever asked to keep what is there would take it as done.
     errors::refused(ErrorKind::Busy, Verb::Create, &place.shown, because)
 }
 
-fn busy(place: &Place) -> xdfs_proto::base::Error {
+fn busy(place: &TargetPlace) -> xdfs_proto::base::Error {
     let because = "another transfer of the same source is writing it";
     errors::refused(ErrorKind::Busy, Verb::Create, &place.shown, because)
 }
@@ -251,7 +251,7 @@ fn identity(stat: &Stat) -> Identity {
 }
 
 /// Another process that writes the file holds it. Where the file system has no locks nobody is kept away.
-fn lock(file: &OwnedFd, place: &Place) -> Result<()> {
+fn lock(file: &OwnedFd, place: &TargetPlace) -> Result<()> {
     match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
         Err(Errno::WOULDBLOCK) => Err(busy(place)),
         _ => Ok(()),
@@ -263,11 +263,11 @@ fn take_over(
     progress: Arc<Progress>,
     about: &JournalSubject,
     resume: &Resume,
-    place: &Place,
+    place: &TargetPlace,
     staged: Staged,
 ) -> Result<Option<OpenPart>> {
     let Some(own) = progress.about.as_ref() else { return Err(busy(place)) };
-    let same = Same { source: own.source == about.source, boot: true };
+    let same = ResumeMatch { source: own.source == about.source, boot: true };
     let alike = JournalSubject { source: own.source.clone(), ..about.clone() } == *own;
     if !alike || !(same.source || resume.hashed) {
         return Err(busy(place));
@@ -346,14 +346,14 @@ fn found(
 
 /// Whether a journal is about the same transfer, owner and part file, and what else it has in common. What this program did not
 /// write under its key counts for as much as what lay there during a power cut.
-fn joins(journal: &Journal, about: &JournalSubject, sealer: &Sealer) -> Option<Same> {
+fn joins(journal: &Journal, about: &JournalSubject, sealer: &Sealer) -> Option<ResumeMatch> {
     let authentic = journal.is_authentic(sealer);
     let journal = &journal.about;
     let boot = journal.boot == about.boot && about.boot != [0; 16];
     // A device may have another number in another boot; what is in the file is compared then.
     let part = journal.part.1 == about.part.1 && (journal.part.0 == about.part.0 || !boot);
     let alike = (&journal.transfer, journal.length, &journal.owner) == (&about.transfer, about.length, &about.owner);
-    (part && alike).then(|| Same { source: journal.source == about.source, boot: boot && authentic })
+    (part && alike).then(|| ResumeMatch { source: journal.source == about.source, boot: boot && authentic })
 }
 
 pub(super) fn read(file: &OwnedFd) -> std::result::Result<Option<journal::Journal>, Errno> {

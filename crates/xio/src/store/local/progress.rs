@@ -51,7 +51,7 @@ struct Notes {
 
 /// What is known of the bytes besides that they are there.
 #[derive(Debug, Default)]
-struct Known {
+struct KnownBytes {
     /// Of what was there when the present writer began.
     base: Vec<VerifiedRange>,
     /// Who hashes what the present writer writes, and `base` where it is in doubt.
@@ -65,7 +65,7 @@ pub(super) struct Progress {
     pub(super) about: Option<JournalSubject>,
     reign: RwLock<Lease>,
     ledger: Mutex<Ledger>,
-    known: Mutex<Known>,
+    known: Mutex<KnownBytes>,
     /// Bytes written since the last marker.
     unmarked: AtomicU64,
     health: AtomicU8,
@@ -117,7 +117,7 @@ impl Progress {
     /// Another writer goes on with `base` and nothing else.
     pub(super) fn begin(&self, base: Vec<VerifiedRange>) {
         *self.ledger() = Ledger::of(&verified_range::ranges(&base));
-        *lock(&self.known) = Known { base, hashes: None };
+        *lock(&self.known) = KnownBytes { base, hashes: None };
     }
 
     /// What is written from now on is hashed.

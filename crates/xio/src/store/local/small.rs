@@ -6,7 +6,7 @@
 use super::unsynced_dirs::Made;
 use super::journal::Sealer;
 use super::existing_target::{copy_of, must_be_base};
-use super::part::{Place, give_mode, give_time, stuck_words};
+use super::part::{TargetPlace, give_mode, give_time, stuck_words};
 use super::preallocate::lacking;
 use super::unchanged::stays;
 use super::source::{LocalSource, version_of};
@@ -14,7 +14,7 @@ use super::staging::{PartFile, PartNames, Staged, StagingDirectory, lock_new, no
 use super::{LocalStore, holes, must_admit, syncfs_policy};
 use crate::store::io_loops::{Stuck, write_full};
 use crate::store::resolve::Parent;
-use crate::store::small::{Reading, SmallFile, SmallGroup, fresh_id, whole};
+use crate::store::small::{SmallReader, SmallFile, SmallGroup, fresh_id, whole};
 use crate::store::errors::{self, Verb};
 use crate::store::{Existing, Result, Source};
 use crate::sys;
@@ -40,7 +40,7 @@ struct Directory {
 
 /// Where a file is until it has its name.
 #[derive(Debug)]
-enum Kind {
+enum SmallFileState {
     /// Nowhere.
     Unnamed,
     /// In a staging directory.
@@ -58,7 +58,7 @@ struct LocalMember {
     target: RelPath,
     parent: Arc<Parent>,
     file: OwnedFd,
-    kind: Kind,
+    kind: SmallFileState,
     /// Why nothing that is done now can make up for it.
     spoilt: Option<Error>,
     /// Directories whose names have to be durable, its own first.
@@ -164,8 +164,8 @@ fn nobody() -> Error {
 }
 
 /// Where the file goes, with the words about it.
-fn place(store: &LocalStore, parent: &Arc<Parent>, file: &SmallFile<'_>) -> Place {
-    Place {
+fn place(store: &LocalStore, parent: &Arc<Parent>, file: &SmallFile<'_>) -> TargetPlace {
+    TargetPlace {
         parent: Arc::clone(parent),
         name: file.target.name().unwrap_or_default().to_vec(),
         shown: store.shown(&file.target),
@@ -177,7 +177,7 @@ fn place(store: &LocalStore, parent: &Arc<Parent>, file: &SmallFile<'_>) -> Plac
 }
 
 /// The file that gets the bytes, and where it is until then.
-fn opened(store: &LocalStore, parent: &Arc<Parent>, file: &SmallFile<'_>, durable: bool) -> Result<(OwnedFd, Kind)> {
+fn opened(store: &LocalStore, parent: &Arc<Parent>, file: &SmallFile<'_>, durable: bool) -> Result<(OwnedFd, SmallFileState)> {
     if file.base.is_some()
         && let Some(there) = there(&place(store, parent, file), file.content)?
     {
@@ -192,7 +192,7 @@ fn opened(store: &LocalStore, parent: &Arc<Parent>, file: &SmallFile<'_>, durabl
     if store.parts.staging.unnamed
         && let Some(file) = parent.create_unnamed(Mode::from_raw_mode(mode(store, file))).map_err(failed)?
     {
-        return Ok((file, Kind::Unnamed));
+        return Ok((file, SmallFileState::Unnamed));
     }
     if !durable {
         must_admit(parent, name, file.existing, &shown())?;
@@ -200,7 +200,7 @@ fn opened(store: &LocalStore, parent: &Arc<Parent>, file: &SmallFile<'_>, durabl
     let names = PartNames::new(&file.target, &fresh_id());
     match store.parts.staging.create(parent, &names.part).map_err(|why| no_staging(&shown(), why))? {
         PartFile::Made(directory, made) => {
-            Ok((made, Kind::Part(Staged { directory, names, sealer: Sealer::default() })))
+            Ok((made, SmallFileState::Part(Staged { directory, names, sealer: Sealer::default() })))
         }
         PartFile::Exists(_) => Err(failed(Errno::EXIST)),
     }
@@ -211,19 +211,19 @@ fn mode(store: &LocalStore, file: &SmallFile<'_>) -> u32 {
 }
 
 /// What has the name already, where it is the very file that is put.
-fn there(place: &Place, content: &[u8]) -> Result<Option<(OwnedFd, Kind)>> {
+fn there(place: &TargetPlace, content: &[u8]) -> Result<Option<(OwnedFd, SmallFileState)>> {
     let Some(stat) = copy_of(place, content.len() as u64)? else { return Ok(None) };
     let (file, found) = place.parent.open_regular(&place.name).map_err(|errno| {
         // It went, or became something else, between two calls.
         errors::failed(Verb::Create, &place.shown, errno)
     })?;
     let source = Source::Local(LocalSource::new(file, place.shown.clone(), &found));
-    let mut read = Reading::default();
+    let mut read = SmallReader::default();
     let same = version_of(&found) == version_of(&stat)
         && whole(&source, content.len() as u64, &mut read).is_ok()
         && read.content() == content;
     match source.descriptor() {
-        Some(file) if same => Ok(Some((file, Kind::There(version_of(&stat).0)))),
+        Some(file) if same => Ok(Some((file, SmallFileState::There(version_of(&stat).0)))),
         _ => Err(errors::target_changed(&place.shown)),
     }
 }
@@ -246,7 +246,7 @@ impl SmallGroup for LocalGroup<'_> {
         let number = self.member(member)?.directories.first().copied().unwrap_or_default();
         let kept_mode = self.directories.get(number).and_then(|directory| directory.kept_mode);
         let member = self.member(member)?;
-        if matches!(member.kind, Kind::There(_)) {
+        if matches!(member.kind, SmallFileState::There(_)) {
             return Ok(());
         }
         let done = member.fill(store, file, kept_mode);
@@ -286,7 +286,7 @@ impl SmallGroup for LocalGroup<'_> {
     }
 
     fn unchanged(&self, member: usize) -> bool {
-        matches!(self.members.get(member), Some(Ok(LocalMember { kind: Kind::There(_) | Kind::Unchanged, .. })))
+        matches!(self.members.get(member), Some(Ok(LocalMember { kind: SmallFileState::There(_) | SmallFileState::Unchanged, .. })))
     }
 
     fn sync_directory(&mut self, directory: usize) -> Result<()> {
@@ -322,7 +322,7 @@ impl LocalMember {
         })?;
         let failed = |errno| errors::failed(Verb::Create, &shown(), errno);
         let wanted = mode(store, file);
-        let unnamed = matches!(self.kind, Kind::Unnamed);
+        let unnamed = matches!(self.kind, SmallFileState::Unnamed);
         let kept = match kept_mode == Some(wanted) {
             true => unnamed,
             false => unnamed && rustix::fs::fstat(&self.file).map_err(failed)?.st_mode & 0o7777 == wanted,
@@ -339,7 +339,7 @@ impl LocalMember {
         let failed = |errno| errors::failed(Verb::Create, &store.shown(&file.target), errno);
         let parent = &self.parent;
         let name = file.target.name().unwrap_or_default();
-        if let Kind::There(version) = &self.kind {
+        if let SmallFileState::There(version) = &self.kind {
             let stat = parent.look(name).map_err(failed)?;
             let same = stat.is_some_and(|stat| version_of(&stat).0 == *version);
             return if same { Ok(None) } else { Err(errors::target_changed(&store.shown(&file.target))) };
@@ -351,21 +351,21 @@ impl LocalMember {
         let nothing = file.base.as_ref().is_some_and(|base| base.version.is_empty());
         let only_new = nothing || file.existing == Existing::Keep;
         let named = match &self.kind {
-            Kind::Unnamed => parent.link_unnamed(&self.file, name),
+            SmallFileState::Unnamed => parent.link_unnamed(&self.file, name),
             // A rename would not say that somebody has the name.
-            Kind::Part(_) => Err(Errno::EXIST),
-            Kind::There(_) | Kind::Named | Kind::Unchanged => Err(Errno::INVAL),
+            SmallFileState::Part(_) => Err(Errno::EXIST),
+            SmallFileState::There(_) | SmallFileState::Named | SmallFileState::Unchanged => Err(Errno::INVAL),
         };
         let named = if named == Err(Errno::EXIST) {
             let found = must_admit(parent, name, file.existing, &store.shown(&file.target))?;
             if found.and_then(|found| stays(parent, name, &found, &self.file, file.existing)).is_some() {
                 self.let_go();
-                self.kind = Kind::Unchanged;
+                self.kind = SmallFileState::Unchanged;
                 return Ok(None);
             }
             match &self.kind {
-                Kind::Part(part) if only_new => part.directory().keep(&part.names.part, parent, name),
-                Kind::Part(part) => part.directory().rename(&part.names.part, parent, name),
+                SmallFileState::Part(part) if only_new => part.directory().keep(&part.names.part, parent, name),
+                SmallFileState::Part(part) => part.directory().rename(&part.names.part, parent, name),
                 _ if only_new => named,
                 _ => return self.link_and_replace(store, file),
             }
@@ -376,7 +376,7 @@ impl LocalMember {
             Errno::EXIST if nothing => errors::target_changed(&store.shown(&file.target)),
             errno => failed(errno),
         })?;
-        self.kind = Kind::Named;
+        self.kind = SmallFileState::Named;
         Ok(None)
     }
 
@@ -397,13 +397,13 @@ impl LocalMember {
             staged.remove(false);
             errors::failed(Verb::Create, &shown(), errno)
         })?;
-        self.kind = Kind::Named;
+        self.kind = SmallFileState::Named;
         Ok(Some(staged.directory))
     }
 
     /// Removes what it is until it has its name.
     fn let_go(&self) {
-        if let Kind::Part(staged) = &self.kind {
+        if let SmallFileState::Part(staged) = &self.kind {
             staged.remove(false);
         }
     }

@@ -6,7 +6,7 @@ use super::{LocalStore, syncfs_policy};
 use crate::store::resolve::names::{self, Held};
 use crate::store::resolve::staging::is_staging;
 use crate::store::resolve::{Blocked, Cause, Parent};
-use crate::store::tree::{Change, Cursor, Node, NodeKind, Space, Special, ListControl, Tree, XATTR_BYTES_MAX};
+use crate::store::tree::{AttributeChange, Cursor, Node, NodeKind, Space, Special, ListControl, Tree, XATTR_BYTES_MAX};
 use crate::store::errors::{self, Verb};
 use crate::store::{Existing, Result};
 use rustix::fs::{FileType, Mode, Stat};
@@ -197,7 +197,7 @@ impl Tree for LocalStore {
         self.in_parent(Verb::Create, path, |parent, name| parent.make_special(name, special, kind, mode))
     }
 
-    fn change(&self, path: &RelPath, change: &Change) -> Result<()> {
+    fn change(&self, path: &RelPath, change: &AttributeChange) -> Result<()> {
         self.changed(path, |held| held.change(change))
     }
 
@@ -265,7 +265,7 @@ impl LocalStore {
         let user = rustix::process::geteuid();
         let Ok(node) = self.node(path) else { return false };
         let locked = node.kind == NodeKind::Directory && node.mode & 0o700 != 0o700;
-        let change = Change { mode: Some(node.mode | 0o700), ..Change::default() };
+        let change = AttributeChange { mode: Some(node.mode | 0o700), ..AttributeChange::default() };
         locked && !user.is_root() && node.owner.0 == user.as_raw() && self.change(path, &change).is_ok()
     }
 

@@ -91,13 +91,13 @@ impl Made {
 
 /// The way to a directory, for a file in it that is to be durable.
 #[derive(Clone, Debug)]
-pub(super) struct Way {
+pub(super) struct DirPath {
     pub(super) root: Arc<Root>,
     pub(super) fresh: UnsyncedDirs,
     pub(super) directory: RelPath,
 }
 
-impl Way {
+impl DirPath {
     /// Waits until every directory on the way has its own name on stable storage; `file` is in the last one.
     pub(super) fn sync(&self, file: &OwnedFd) -> Result<(), Errno> {
         for made in self.fresh.above(&self.directory) {

@@ -1,6 +1,6 @@
 //! Small files in memory: with their names they are as safe as they get.
 
-use super::{MemoryStore, Node, Tree};
+use super::{MemoryStore, MemoryNode, MemoryTree};
 use crate::store::Result;
 use crate::store::small::{SmallFile, SmallGroup};
 use crate::store::errors;
@@ -22,7 +22,7 @@ impl<'s> MemoryGroup<'s> {
     }
 }
 
-impl Tree {
+impl MemoryTree {
     fn admit_small(&mut self, file: &SmallFile<'_>) -> Result<()> {
         if file.parents {
             self.make_parents(&file.target)?;
@@ -41,7 +41,7 @@ impl Tree {
             let _ = above.push(component);
             if self.node(&above).is_none() {
                 self.must_have_parent(&above)?;
-                self.nodes.insert(above.clone(), Node::Directory);
+                self.nodes.insert(above.clone(), MemoryNode::Directory);
             }
         }
         Ok(())
@@ -51,7 +51,7 @@ impl Tree {
     fn has_copy_of(&self, file: &SmallFile<'_>) -> Result<bool> {
         let Some(base) = &file.base else { return Ok(false) };
         let content = match self.node(&file.target) {
-            Some(Node::File(content)) => Some(content),
+            Some(MemoryNode::File(content)) => Some(content),
             _ => None,
         };
         if content.as_ref().map_or(&[][..], |content| &content.attributes.version.0) == base.version.as_slice() {

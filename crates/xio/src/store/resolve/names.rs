@@ -1,7 +1,7 @@
 //! The verbs of a tree as calls on a held directory and one single component, or on a held thing itself.
 
 use super::{Blocked, Parent, Root, open_component, parent::single};
-use crate::store::tree::{Change, Special, ListControl};
+use crate::store::tree::{AttributeChange, Special, ListControl};
 use rustix::buffer::{SpareCapacity, spare_capacity};
 use rustix::fs::{
     AtFlags, CWD, FileType, Gid, Mode, OFlags, RawDir, SeekFrom, Stat, StatVfs, Timespec, Timestamps, UTIME_OMIT, Uid,
@@ -204,7 +204,7 @@ impl Held {
     }
 
     /// Changes attributes; owner first, since that takes bits of the mode away, times last.
-    pub(in crate::store) fn change(&self, change: &Change) -> Result<(), Errno> {
+    pub(in crate::store) fn change(&self, change: &AttributeChange) -> Result<(), Errno> {
         if change.owner != (None, None) {
             let (user, group) = (change.owner.0.map(Uid::from_raw), change.owner.1.map(Gid::from_raw));
             match &self.link {

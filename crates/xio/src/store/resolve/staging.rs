@@ -73,7 +73,7 @@ pub(in crate::store) struct OpenStaging {
 }
 
 /// What stands at the reserved name.
-enum Found {
+enum ReservedName {
     Nothing,
     Own(OwnedFd),
     OtherUser,
@@ -99,7 +99,7 @@ impl Parent {
     /// The staging directories of this user in this directory, as far as they are there.
     pub(in crate::store) fn existing_staging(&self) -> Vec<OpenStaging> {
         let open = |name: Vec<u8>| match self.look_for_staging(&name) {
-            Ok(Found::Own(directory)) => Some(OpenStaging { directory: Parent::new(directory), name, made: false }),
+            Ok(ReservedName::Own(directory)) => Some(OpenStaging { directory: Parent::new(directory), name, made: false }),
             _ => None,
         };
         staging_names().into_iter().filter_map(open).collect()
@@ -114,12 +114,12 @@ impl Parent {
                 let _ = if made { self.remove_directory(name) } else { Ok(()) };
             });
             match found? {
-                Found::Own(directory) => {
+                ReservedName::Own(directory) => {
                     return Ok(Some(OpenStaging { directory: Parent::new(directory), name: name.to_vec(), made }));
                 }
-                Found::OtherUser => return Ok(None),
-                Found::Wrong(why) => return Err(NoStaging::Foreign(why)),
-                Found::Nothing => match rustix::fs::mkdirat(&self.directory, name, Mode::RWXU) {
+                ReservedName::OtherUser => return Ok(None),
+                ReservedName::Wrong(why) => return Err(NoStaging::Foreign(why)),
+                ReservedName::Nothing => match rustix::fs::mkdirat(&self.directory, name, Mode::RWXU) {
                     Ok(()) => made = true,
                     Err(Errno::EXIST) => {}
                     Err(errno) => return Err(errno.into()),
@@ -129,38 +129,38 @@ impl Parent {
         Err(Errno::BUSY.into())
     }
 
-    fn look_for_staging(&self, name: &[u8]) -> Result<Found, Errno> {
+    fn look_for_staging(&self, name: &[u8]) -> Result<ReservedName, Errno> {
         single(name)?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let directory = match rustix::fs::openat(&self.directory, name, flags, Mode::empty()) {
             Ok(directory) => directory,
-            Err(Errno::NOENT) => return Ok(Found::Nothing),
+            Err(Errno::NOENT) => return Ok(ReservedName::Nothing),
             Err(Errno::NOTDIR | Errno::LOOP) => return self.no_directory(name),
             Err(errno) => return Err(errno),
         };
         let stat = rustix::fs::fstat(&directory)?;
         let (mine, private) = (is_of_this_user(&stat), stat.st_mode & 0o077 == 0);
         if mine && private || self.knows_no_owners(&stat)? {
-            return Ok(Found::Own(directory));
+            return Ok(ReservedName::Own(directory));
         }
         if !mine {
-            return Ok(Found::OtherUser);
+            return Ok(ReservedName::OtherUser);
         }
         let (mode, name) = (stat.st_mode & 0o7777, errors::shown_bytes(name));
-        Ok(Found::Wrong(format!("'{name}' has mode {mode:04o}, so others may enter it; remove it")))
+        Ok(ReservedName::Wrong(format!("'{name}' has mode {mode:04o}, so others may enter it; remove it")))
     }
 
-    fn no_directory(&self, name: &[u8]) -> Result<Found, Errno> {
+    fn no_directory(&self, name: &[u8]) -> Result<ReservedName, Errno> {
         let stat = match rustix::fs::statat(&self.directory, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => stat,
-            Err(Errno::NOENT) => return Ok(Found::Nothing),
+            Err(Errno::NOENT) => return Ok(ReservedName::Nothing),
             Err(errno) => return Err(errno),
         };
         if !is_of_this_user(&stat) {
-            return Ok(Found::OtherUser);
+            return Ok(ReservedName::OtherUser);
         }
         let (_, what) = errors::kind_words(FileType::from_raw_mode(stat.st_mode));
-        Ok(Found::Wrong(format!("'{}' is {what}, not a directory; remove it", errors::shown_bytes(name))))
+        Ok(ReservedName::Wrong(format!("'{}' is {what}, not a directory; remove it", errors::shown_bytes(name))))
     }
 
     /// Whether the file system gives everything the same owner or mode, whoever makes it (FAT, some network file systems), so that
