@@ -191,7 +191,7 @@ impl Target {
         let (mode, modified) = (grant.mode, grant.modified);
         let long = grant.length.is_some_and(|length| length >= RESUME_BYTES_MIN);
         // What is in doubt counts where the server has said that it is compared.
-        let hashed = grant.hash && grant.doubt && !grant.kept.is_empty();
+        let hashed = grant.hash && grant.unverified && !grant.kept.is_empty();
         let resume = (resume && long && !grant.version.is_empty()).then(|| Resume {
             source: grant.version.clone(),
             owner: Vec::new(),

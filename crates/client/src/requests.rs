@@ -110,7 +110,7 @@ pub(crate) fn download(fresh: Request, remote: &[u8], target: &mut Target, optio
         if let Some(mut kept) = target.look(&request.transfer) {
             // Without a hash nothing is compared.
             kept.noted.retain(|one| one.proved || request.hash);
-            request.doubt = request.hash && kept.noted.iter().any(|one| !one.proved || one.value.is_none());
+            request.unverified = request.hash && kept.noted.iter().any(|one| !one.proved || one.value.is_none());
             let kept = Resume { source: kept.source, kept: verified_range::ranges(&kept.noted) };
             request.resume = Some(kept).filter(|resume| !resume.kept.is_empty());
         }

@@ -241,10 +241,10 @@ impl Oracle {
         };
         match control {
             Control::Credit(to) => edge(who.pipeline, *to),
-            Control::Ack(ack) => edge(who.pipeline, ack.edge),
+            Control::Ack(ack) => edge(who.pipeline, ack.credit_limit),
             // Whatever range they lie in, the coordinator's pipeline sends them.
             Control::Again { .. } => edge(who.pipeline, u64::MAX),
-            Control::Grant(grant) => edge(who.pipeline, grant.edge),
+            Control::Grant(grant) => edge(who.pipeline, grant.credit_limit),
             Control::Fence { channel, processed } => {
                 let (channel, processed) = (*channel, *processed);
                 let known = self.processed.get(&(who.side, channel)).copied().unwrap_or(0);

@@ -129,8 +129,8 @@ impl Named for DownloadEntry {
 pub struct Download {
     store: LocalStore,
     options: TreeOptions,
-    desk: Scheduler<DownloadTask, DownloadEntry>,
-    books: TreeState,
+    scheduler: Scheduler<DownloadTask, DownloadEntry>,
+    state: TreeState,
     /// The names that were listed, of directories that are not listed to their end.
     listed: BTreeMap<DirectoryId, Names>,
     partners: HardLinks<Inode, (u64, u64)>,
@@ -154,7 +154,7 @@ impl Download {
             holes: false,
             text: Vec::new(),
         };
-        let mut books = TreeState::default();
+        let mut state = TreeState::default();
         if !fresh && !options.dry_run {
             store.remove_useless(&RelPath::default());
         }
@@ -162,12 +162,12 @@ impl Download {
         top.fresh = fresh;
         top.made = true;
         top.locked = !options.dry_run && store.unlock(&RelPath::default());
-        let id = books.directories.enter(top);
+        let id = state.directories.enter(top);
         Self {
             store: crate::journal::authenticated(store),
-            desk: Scheduler::new(base.into(), options.durable, DownloadTask::List { id, cursor: Vec::new() }),
+            scheduler: Scheduler::new(base.into(), options.durable, DownloadTask::List { id, cursor: Vec::new() }),
             options,
-            books,
+            state,
             listed: BTreeMap::new(),
             partners: HardLinks::default(),
             late: Deferred::default(),
@@ -180,7 +180,7 @@ impl Download {
     #[must_use]
     pub fn with_top(mut self, told: &Facts) -> Self {
         let keep = self.options.keep;
-        if let Some(top) = self.books.directories.get_mut(0) {
+        if let Some(top) = self.state.directories.get_mut(0) {
             let bits = if keep.modes { 0o7777 } else { 0o777 };
             top.mode = told.mode.map_or(top.mode, |mode| mode & bits);
             (top.modified, top.touched) = (told.modified, true);
@@ -188,7 +188,7 @@ impl Download {
             let names = names.map(|(user, group)| (user.as_slice(), group.as_slice()));
             top.owner = told.owner.filter(|_| keep.owners).map(|numbers| known_here(numbers, names));
             if keep.xattrs && !self.options.dry_run {
-                self.desk.tasks.push(DownloadTask::Xattrs { path: Vec::new(), room: XATTR_ROOM });
+                self.scheduler.tasks.push(DownloadTask::Xattrs { path: Vec::new(), room: XATTR_ROOM });
             }
         }
         self
@@ -204,12 +204,12 @@ impl TreeCopy for Download {
     type Task = DownloadTask;
     type Large = DownloadEntry;
 
-    fn desk(&mut self) -> &mut Scheduler<DownloadTask, DownloadEntry> {
-        &mut self.desk
+    fn scheduler(&mut self) -> &mut Scheduler<DownloadTask, DownloadEntry> {
+        &mut self.scheduler
     }
 
-    fn books(&mut self) -> &mut TreeState {
-        &mut self.books
+    fn state(&mut self) -> &mut TreeState {
+        &mut self.state
     }
 
     fn finish_of(id: DirectoryId) -> DownloadTask {
@@ -257,7 +257,7 @@ impl TreeCopy for Download {
     }
 
     fn moved(&mut self, observer: &mut dyn Observer, mut entry: DownloadEntry, report: Result<Report, Error>) {
-        let above = self.books.directories.get(entry.directory).map(|directory| directory.path.clone());
+        let above = self.state.directories.get(entry.directory).map(|directory| directory.path.clone());
         match report {
             Ok(report) => {
                 entry.source.size = report.length;
@@ -287,24 +287,24 @@ impl TreeCopy for Download {
                 Ok(Turn::Taken)
             }
             DownloadTask::List { id, ref cursor } => {
-                let Some(path) = self.books.directories.get(id).map(|directory| directory.path.clone()) else {
+                let Some(path) = self.state.directories.get(id).map(|directory| directory.path.clone()) else {
                     return Ok(Turn::Taken);
                 };
                 let call = Call::List { path: &path, wanted: self.wanted(), cursor: &cursor.clone() };
-                Ok(self.desk.ask_last(session, &call, LIST_ROOM, task))
+                Ok(self.scheduler.ask_last(session, &call, LIST_ROOM, task))
             }
             DownloadTask::Entry(entry) => self.entry(session, observer, entry),
             DownloadTask::Check { ref entry, .. } => {
                 let path = entry.path.clone();
-                Ok(self.desk.ask(session, &Call::Hash { path: &path, offset: 0, length: None }, task))
+                Ok(self.scheduler.ask(session, &Call::Hash { path: &path, offset: 0, length: None }, task))
             }
             DownloadTask::Xattrs { ref path, room } => {
                 let path = path.clone();
-                Ok(self.desk.ask_last(session, &Call::XattrNames { path: &path }, room, task))
+                Ok(self.scheduler.ask_last(session, &Call::XattrNames { path: &path }, room, task))
             }
             DownloadTask::Xattr { ref path, ref name, room } => {
                 let (path, name) = (path.clone(), name.clone());
-                Ok(self.desk.ask_last(session, &Call::XattrValue { path: &path, name: &name }, room, task))
+                Ok(self.scheduler.ask_last(session, &Call::XattrValue { path: &path, name: &name }, room, task))
             }
             DownloadTask::Finish(id) => {
                 self.finish(observer, id);
@@ -344,15 +344,15 @@ impl TreeCopy for Download {
             verify: self.options.verify,
             ..GetOptions::default()
         };
-        let (number, events) = (self.desk.flight.number(), self.desk.events.sender());
+        let (number, events) = (self.scheduler.in_flight.number(), self.scheduler.events.sender());
         let answer = Callback::new(move |report| drop(events.try_send(Event::Report(number, report))));
-        match session.download(&super::join(&self.desk.base, &entry.path), target, &options, answer) {
+        match session.download(&super::join(&self.scheduler.base, &entry.path), target, &options, answer) {
             Ok(transfer) => {
-                self.desk.flight.moves(transfer, scheduler::PendingJob::Transfer(entry));
+                self.scheduler.in_flight.moves(transfer, scheduler::PendingJob::Transfer(entry));
                 Ok(None)
             }
             Err(error) => {
-                self.desk.large.push_front(entry);
+                self.scheduler.large.push_front(entry);
                 Err(StopReason::Lost(error))
             }
         }
@@ -384,22 +384,22 @@ impl Download {
 
     /// Makes a directory, or goes into the one that is there.
     fn enter(&mut self, observer: &mut dyn Observer, parent: Option<DirectoryId>, path: Vec<u8>, source: &SourceEntry) {
-        let alone = parent.and_then(|id| self.books.directories.get(id)).is_some_and(|above| above.fresh);
+        let alone = parent.and_then(|id| self.state.directories.get(id)).is_some_and(|above| above.fresh);
         let made = self.make_directory(&path, source, alone);
         let settled = |this: &mut Self| parent.into_iter().for_each(|id| this.settle(id));
         let fresh = match made {
             Ok(fresh) => fresh,
             Err(error) => {
-                self.books.incomplete |= !is_in_the_way(error.kind);
+                self.state.incomplete |= !is_in_the_way(error.kind);
                 match parent {
-                    Some(parent) => self.books.refused(observer, parent, &path, &error),
-                    None => self.books.hopeless = Some(error),
+                    Some(parent) => self.state.refused(observer, parent, &path, &error),
+                    None => self.state.hopeless = Some(error),
                 }
                 return settled(self);
             }
         };
         if fresh {
-            self.books.summary.directories += 1;
+            self.state.summary.directories += 1;
             observer.done(&path, EntryAction::Made);
         } else if let (Ok(at), false) = (parse(&path), self.options.dry_run) {
             // Where the top cannot hold what is on its way, each directory does.
@@ -413,11 +413,11 @@ impl Download {
         directory.owner = source.owner.filter(|_| self.options.keep.owners);
         // One that is there already gets the time of its source, too.
         directory.touched = true;
-        let id = self.books.directories.enter(directory);
+        let id = self.state.directories.enter(directory);
         // It holds its parent itself now.
         settled(self);
         self.ask_xattrs(path);
-        self.desk.tasks.push(DownloadTask::List { id, cursor: Vec::new() });
+        self.scheduler.tasks.push(DownloadTask::List { id, cursor: Vec::new() });
     }
 
     fn entry(&mut self, session: &Session, observer: &mut dyn Observer, entry: DownloadEntry) -> Flow<Turn<DownloadTask>> {
@@ -442,20 +442,20 @@ impl Download {
             }
             return Ok(Turn::Taken);
         }
-        if !self.desk.takes_path(session, entry.path.len()) {
+        if !self.scheduler.takes_path(session, entry.path.len()) {
             self.failed(observer, &entry, &scheduler::too_long());
             return Ok(Turn::Taken);
         }
-        if entry.source.size > self.desk.content_max(session, entry.path.len(), 0) {
-            if !self.desk.takes_large() {
+        if entry.source.size > self.scheduler.content_max(session, entry.path.len(), 0) {
+            if !self.scheduler.takes_large() {
                 return Ok(Turn::Later(DownloadTask::Entry(entry)));
             }
-            self.desk.large.push_back(entry);
+            self.scheduler.large.push_back(entry);
             return Ok(Turn::Taken);
         }
         let (path, wanted) = (entry.path.clone(), Wanted::MODE.and(Wanted::SIZE).and(Wanted::MODIFIED));
         // Its size is at most that of a batch.
         let most = entry.source.size as u32;
-        Ok(self.desk.ask(session, &Call::Get { path: &path, wanted, most }, DownloadTask::Entry(entry)))
+        Ok(self.scheduler.ask(session, &Call::Get { path: &path, wanted, most }, DownloadTask::Entry(entry)))
     }
 }

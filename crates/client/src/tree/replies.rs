@@ -8,9 +8,9 @@ use xdfs_proto::base::{Error, ErrorKind, Safety};
 use xdfs_proto::wire::path::{Answer, Failure, CallOutcome, Reply};
 use xdfs_xio::store::descriptors::are_scarce;
 
-pub(super) fn hear<C: TreeCopy>(course: &mut C, observer: &mut dyn Observer, event: Event) -> Flow<()> {
+pub(super) fn on_event<C: TreeCopy>(course: &mut C, observer: &mut dyn Observer, event: Event) -> Flow<()> {
     match event {
-        Event::Reply(number, reply) => match course.desk().flight.take(number) {
+        Event::Reply(number, reply) => match course.scheduler().in_flight.take(number) {
             Some(PendingJob::Batch { codes, tasks }) => replied(course, observer, &codes, tasks, reply),
             _ => Ok(()),
         },
@@ -18,20 +18,20 @@ pub(super) fn hear<C: TreeCopy>(course: &mut C, observer: &mut dyn Observer, eve
             placed(course, observer, number, outcomes);
             Ok(())
         }
-        Event::Report(number, report) => match (course.desk().flight.take(number), report) {
+        Event::Report(number, report) => match (course.scheduler().in_flight.take(number), report) {
             // Another copy sends or writes the same file: then each does for itself.
             (Some(PendingJob::Transfer(large)), Err(error)) if is_contended(&error) && large.tries() == 0 => {
                 let task = course.contended(large.tried());
-                course.desk().tasks.push(task);
+                course.scheduler().tasks.push(task);
                 Ok(())
             }
             (Some(PendingJob::Transfer(large)), Err(error)) if passes(&error) => {
                 let task = course.large_again(large);
-                course.desk().tasks.push(task);
+                course.scheduler().tasks.push(task);
                 Err(StopReason::Lost(error))
             }
             (Some(PendingJob::Transfer(large)), Err(error)) if are_scarce(&error) => {
-                course.desk().large.push_back(large);
+                course.scheduler().large.push_back(large);
                 wait_for_descriptors(course, error)
             }
             (Some(PendingJob::Transfer(_)), Err(error)) if is_for_all(error.kind, error.errno) => Err(StopReason::Hopeless(error)),
@@ -50,15 +50,15 @@ pub(super) fn placed<C: TreeCopy>(
     number: u64,
     outcomes: Result<Vec<Result<Safety, Error>>, Error>,
 ) {
-    let Some(PendingJob::Place(files)) = course.desk().flight.take(number) else { return };
+    let Some(PendingJob::Place(files)) = course.scheduler().in_flight.take(number) else { return };
     let nobody_said =
         || Error::new(ErrorKind::Storage, "the thread that was to write it failed, or could not be started");
     let mut outcomes = outcomes.unwrap_or_default().into_iter();
     for file in files {
         match outcomes.next().unwrap_or_else(|| Err(nobody_said())) {
-            Err(error) if are_scarce(&error) && course.desk().flight.descriptors_are_scarce() => {
+            Err(error) if are_scarce(&error) && course.scheduler().in_flight.descriptors_are_scarce() => {
                 let task = course.large_again(file);
-                course.desk().tasks.push(task);
+                course.scheduler().tasks.push(task);
             }
             outcome => course.placed(observer, file, outcome),
         }
@@ -95,7 +95,7 @@ fn replied<C: TreeCopy>(
         }
     };
     let again: Vec<_> = tasks.into_iter().rev().map(|task| course.again(task)).collect();
-    course.desk().tasks.extend(again);
+    course.scheduler().tasks.extend(again);
     Err(StopReason::Lost(lost))
 }
 
@@ -119,7 +119,7 @@ fn without_scarce<'a, C: TreeCopy>(
             answers.push(told);
         }
     }
-    course.desk().tasks.extend(again.into_iter().rev());
+    course.scheduler().tasks.extend(again.into_iter().rev());
     wait_for_descriptors(course, why)?;
     Ok((kept, answers))
 }
@@ -127,7 +127,7 @@ fn without_scarce<'a, C: TreeCopy>(
 /// Too many files are open: what was refused is tried again when something else has ended. Where nothing else is under way the limit
 /// is too low for anything.
 pub(super) fn wait_for_descriptors<C: TreeCopy>(course: &mut C, error: Error) -> Flow<()> {
-    if course.desk().flight.descriptors_are_scarce() { Ok(()) } else { Err(StopReason::Hopeless(error)) }
+    if course.scheduler().in_flight.descriptors_are_scarce() { Ok(()) } else { Err(StopReason::Hopeless(error)) }
 }
 
 /// What a transfer says that met another one of the same file.

@@ -3,7 +3,7 @@
 use super::state::TreeState;
 use super::directories::DirectoryId;
 use super::events::{EntryAction, Event, Events, Observer};
-use super::replies::{hear, placed};
+use super::replies::{on_event, placed};
 use super::in_flight::{BatchBuilder, InFlight};
 use super::{Ended, Summary};
 use crate::session::Session;
@@ -71,8 +71,8 @@ pub(super) struct Scheduler<T, L> {
     pub(super) tasks: Vec<T>,
     /// Large files that wait for a place among the transfers.
     pub(super) large: VecDeque<L>,
-    pub(super) filling: BatchBuilder<T>,
-    pub(super) flight: InFlight<PendingJob<T, L>>,
+    pub(super) batch: BatchBuilder<T>,
+    pub(super) in_flight: InFlight<PendingJob<T, L>>,
     pub(super) events: Events,
     /// Batches that were sent.
     pub(super) sent: u64,
@@ -104,37 +104,37 @@ pub(super) trait TreeCopy {
     type Task;
     type Large: Named;
 
-    fn books(&mut self) -> &mut TreeState;
+    fn state(&mut self) -> &mut TreeState;
 
     /// The task that ends a directory.
     fn finish_of(id: DirectoryId) -> Self::Task;
 
     /// A name is settled.
     fn done(&mut self, observer: &mut dyn Observer, entry: &Self::Large, deed: EntryAction) {
-        self.books().summary.count(deed);
+        self.state().summary.count(deed);
         observer.done(entry.path(), deed);
         self.settle(entry.directory());
     }
 
     /// A name failed.
     fn failed(&mut self, observer: &mut dyn Observer, entry: &Self::Large, error: &Error) {
-        self.books().summary.failed += 1;
+        self.state().summary.failed += 1;
         observer.failed(entry.path(), error);
         self.settle(entry.directory());
     }
 
     /// A name could not be made at the target.
     fn refused(&mut self, observer: &mut dyn Observer, entry: &Self::Large, error: &Error) {
-        self.books().refused(observer, entry.directory(), entry.path(), error);
+        self.state().refused(observer, entry.directory(), entry.path(), error);
         self.settle(entry.directory());
     }
 
     /// Counts a name whose directory takes nothing, and does not try it. False where it is to be tried.
     fn passes_over(&mut self, entry: &Self::Large) -> bool {
-        let over = self.books().directories.takes_nothing(entry.directory());
+        let over = self.state().directories.takes_nothing(entry.directory());
         if over {
-            self.books().summary.failed += 1;
-            self.books().in_the_way += 1;
+            self.state().summary.failed += 1;
+            self.state().in_the_way += 1;
             self.settle(entry.directory());
         }
         over
@@ -142,19 +142,19 @@ pub(super) trait TreeCopy {
 
     /// One thing less is on its way in a directory, which may be complete by that.
     fn settle(&mut self, id: DirectoryId) {
-        if let Some(complete) = self.books().directories.settle(id) {
-            self.desk().tasks.push(Self::finish_of(complete));
+        if let Some(complete) = self.state().directories.settle(id) {
+            self.scheduler().tasks.push(Self::finish_of(complete));
         }
     }
 
     /// Nothing is left to be done about a directory.
     fn left(&mut self, id: DirectoryId) {
-        if let Some(parent) = self.books().directories.leave(id) {
-            self.desk().tasks.push(Self::finish_of(parent));
+        if let Some(parent) = self.state().directories.leave(id) {
+            self.scheduler().tasks.push(Self::finish_of(parent));
         }
     }
 
-    fn desk(&mut self) -> &mut Scheduler<Self::Task, Self::Large>;
+    fn scheduler(&mut self) -> &mut Scheduler<Self::Task, Self::Large>;
 
     /// Takes on a task, or says that something has to be answered first.
     fn take(&mut self, session: &Session, observer: &mut dyn Observer, task: Self::Task) -> Flow<Turn<Self::Task>>;
@@ -213,8 +213,8 @@ impl<T, L> Scheduler<T, L> {
             durable,
             tasks: vec![first],
             large: VecDeque::new(),
-            filling: BatchBuilder::default(),
-            flight: InFlight::default(),
+            batch: BatchBuilder::default(),
+            in_flight: InFlight::default(),
             events: Events::new(),
             sent: 0,
             lost: None,
@@ -223,11 +223,11 @@ impl<T, L> Scheduler<T, L> {
 
     /// Whether calls wait for their turn or their answer.
     pub(super) fn has_calls(&self) -> bool {
-        self.flight.has_calls() || !self.filling.is_empty()
+        self.in_flight.has_calls() || !self.batch.is_empty()
     }
 
     fn is_idle(&self) -> bool {
-        self.flight.is_empty() && self.tasks.is_empty() && self.large.is_empty() && self.filling.is_empty()
+        self.in_flight.is_empty() && self.tasks.is_empty() && self.large.is_empty() && self.batch.is_empty()
     }
 
     /// Whether one more large file may wait.
@@ -256,7 +256,7 @@ impl<T, L> Scheduler<T, L> {
         if !self.make_room(session, 1, call.path().len(), call.room()) {
             return Turn::Later(task);
         }
-        self.filling.push(call, task);
+        self.batch.push(call, task);
         Turn::Taken
     }
 
@@ -266,7 +266,7 @@ impl<T, L> Scheduler<T, L> {
         if !self.make_room(session, 1, call.path().len(), room) {
             return Turn::Later(task);
         }
-        self.filling.push_last(call, room, task);
+        self.batch.push_last(call, room, task);
         self.flush(session);
         Turn::Taken
     }
@@ -274,22 +274,22 @@ impl<T, L> Scheduler<T, L> {
     /// Whether calls of this size fit into the batch, which is sent first where they would not.
     pub(super) fn make_room(&mut self, session: &Session, calls: usize, bytes: usize, room: usize) -> bool {
         let most = session.batch_bytes_max().saturating_sub(self.base.len() + 64);
-        if self.filling.fits(calls, bytes, room, most) {
+        if self.batch.fits(calls, bytes, room, most) {
             return true;
         }
         self.flush(session);
-        self.filling.is_empty() && self.lost.is_none()
+        self.batch.is_empty() && self.lost.is_none()
     }
 
     /// Sends the batch, where there is one and it may go.
     pub(super) fn flush(&mut self, session: &Session) {
-        if self.filling.is_empty() || self.lost.is_some() || !self.flight.has_room(self.filling.room()) {
+        if self.batch.is_empty() || self.lost.is_some() || !self.in_flight.has_room(self.batch.room()) {
             return;
         }
         self.sent += 1;
-        let filled = self.filling.take(&self.base, self.durable);
+        let filled = self.batch.take(&self.base, self.durable);
         let job = PendingJob::Batch { codes: filled.codes, tasks: filled.items };
-        if let Err((job, error)) = self.flight.call(session, self.events.sender(), filled.payload, filled.room, job) {
+        if let Err((job, error)) = self.in_flight.call(session, self.events.sender(), filled.payload, filled.room, job) {
             if let PendingJob::Batch { tasks, .. } = job {
                 self.tasks.extend(tasks.into_iter().rev());
             }
@@ -310,12 +310,12 @@ pub(super) fn run<C: TreeCopy>(course: &mut C, session: &Session, observer: &mut
         Err(halt) => halt,
     };
     if matches!(halt, StopReason::Stopped | StopReason::Hopeless(_)) {
-        course.desk().flight.cancel();
+        course.scheduler().in_flight.cancel();
         // What is cancelled removes what it has staged, or notes how far it is, before it answers.
         let until = Instant::now() + CANCEL_WAIT;
-        while course.desk().flight.transfers_are_under_way() && Instant::now() < until {
-            match course.desk().events.next() {
-                Some(Event::Report(number, _)) => drop(course.desk().flight.take(number)),
+        while course.scheduler().in_flight.transfers_are_under_way() && Instant::now() < until {
+            match course.scheduler().events.next() {
+                Some(Event::Report(number, _)) => drop(course.scheduler().in_flight.take(number)),
                 Some(Event::Placed(number, outcomes)) => placed(course, observer, number, outcomes),
                 Some(Event::Reply(..)) | None => {}
             }
@@ -323,24 +323,24 @@ pub(super) fn run<C: TreeCopy>(course: &mut C, session: &Session, observer: &mut
     }
     // What is being written here is not done twice, unless its disk does not answer.
     let until = Instant::now() + PLACE_WAIT;
-    while course.desk().flight.places() && Instant::now() < until {
-        if let Some(Event::Placed(number, outcomes)) = course.desk().events.next() {
+    while course.scheduler().in_flight.places() && Instant::now() < until {
+        if let Some(Event::Placed(number, outcomes)) = course.scheduler().events.next() {
             placed(course, observer, number, outcomes);
         }
     }
     // In the order in which it was begun. What was sent may have been done.
-    for job in course.desk().flight.give_up().into_iter().rev() {
+    for job in course.scheduler().in_flight.give_up().into_iter().rev() {
         let tasks: Vec<_> = match job {
             PendingJob::Batch { tasks, .. } => tasks.into_iter().rev().map(|task| course.again(task)).collect(),
             PendingJob::Transfer(large) => vec![course.large_again(large)],
             PendingJob::Place(files) => files.into_iter().rev().map(|file| course.large_again(file)).collect(),
         };
-        course.desk().tasks.extend(tasks);
+        course.scheduler().tasks.extend(tasks);
     }
     // What still answers belongs to nobody.
-    course.desk().events = Events::new();
+    course.scheduler().events = Events::new();
     match halt {
-        StopReason::Stopped => Ended::Stopped(course.books().summary),
+        StopReason::Stopped => Ended::Stopped(course.state().summary),
         StopReason::Lost(error) => Ended::Lost(error),
         StopReason::Hopeless(error) => Ended::Refused(error),
     }
@@ -349,7 +349,7 @@ pub(super) fn run<C: TreeCopy>(course: &mut C, session: &Session, observer: &mut
 /// What a copy came to of which nothing is left to be done. A directory that still waits for something is a mistake of this program:
 /// then a name is missing at the target, and the copy must not end well.
 fn complete<C: TreeCopy>(course: &mut C, observer: &mut dyn Observer) -> Summary {
-    let books = course.books();
+    let books = course.state();
     let open = books.directories.len() as u64;
     if open > 0 {
         books.summary.failed += open;
@@ -361,33 +361,33 @@ fn complete<C: TreeCopy>(course: &mut C, observer: &mut dyn Observer) -> Summary
 fn work<C: TreeCopy>(course: &mut C, session: &Session, observer: &mut dyn Observer) -> Flow<()> {
     loop {
         begin_transfers(course, session, observer)?;
-        while let Some(task) = course.desk().tasks.pop() {
+        while let Some(task) = course.scheduler().tasks.pop() {
             if let Turn::Later(task) = course.take(session, observer, task)? {
-                course.desk().tasks.push(task);
-                course.desk().must_be_connected()?;
+                course.scheduler().tasks.push(task);
+                course.scheduler().must_be_connected()?;
                 break;
             }
-            course.desk().must_be_connected()?;
+            course.scheduler().must_be_connected()?;
             must_be_hopeful(course)?;
             // What was answered meanwhile makes room, and tells of losses.
-            while let Some(event) = course.desk().events.ready() {
-                hear(course, observer, event)?;
+            while let Some(event) = course.scheduler().events.ready() {
+                on_event(course, observer, event)?;
             }
             begin_transfers(course, session, observer)?;
         }
-        course.desk().flush(session);
-        course.desk().must_be_connected()?;
-        if course.desk().is_idle() {
+        course.scheduler().flush(session);
+        course.scheduler().must_be_connected()?;
+        if course.scheduler().is_idle() {
             if !course.next_phase(observer) {
                 return Ok(());
             }
             continue;
         }
-        if let Some(event) = course.desk().events.next() {
-            hear(course, observer, event)?;
+        if let Some(event) = course.scheduler().events.next() {
+            on_event(course, observer, event)?;
         }
         must_be_hopeful(course)?;
-        let (moving, summary) = (course.desk().flight.moving(), course.books().summary);
+        let (moving, summary) = (course.scheduler().in_flight.moving(), course.state().summary);
         if !observer.should_continue(&summary, moving) {
             return Err(StopReason::Stopped);
         }
@@ -395,17 +395,17 @@ fn work<C: TreeCopy>(course: &mut C, session: &Session, observer: &mut dyn Obser
 }
 
 fn must_be_hopeful<C: TreeCopy>(course: &mut C) -> Flow<()> {
-    course.books().hopeless.take().map_or(Ok(()), |error| Err(StopReason::Hopeless(error)))
+    course.state().hopeless.take().map_or(Ok(()), |error| Err(StopReason::Hopeless(error)))
 }
 
 /// Begins transfers of large files, as many as may be.
 fn begin_transfers<C: TreeCopy>(course: &mut C, session: &Session, observer: &mut dyn Observer) -> Flow<()> {
-    let mut waiting = course.desk().large.len();
-    while waiting > 0 && course.desk().flight.has_transfer() {
+    let mut waiting = course.scheduler().large.len();
+    while waiting > 0 && course.scheduler().in_flight.has_transfer() {
         waiting -= 1;
-        let Some(large) = course.desk().large.pop_front() else { break };
+        let Some(large) = course.scheduler().large.pop_front() else { break };
         if let Some(later) = course.begin(session, observer, large)? {
-            course.desk().large.push_back(later);
+            course.scheduler().large.push_back(later);
         }
     }
     Ok(())

@@ -39,9 +39,9 @@ const ABOVE_MAX: usize = 16;
 #[derive(Debug)]
 pub struct Upload {
     store: LocalStore,
-    desk: Scheduler<UploadTask, UploadEntry>,
+    scheduler: Scheduler<UploadTask, UploadEntry>,
     options: TreeOptions,
-    books: TreeState,
+    state: TreeState,
     /// Directories that the batch of this number makes.
     making: (u64, BTreeSet<DirectoryId>),
     /// Where small files are read into.
@@ -68,9 +68,9 @@ impl Upload {
         let first = UploadTask::Enter { parent: None, path: Vec::new(), node, there };
         Ok(Self {
             store,
-            desk: Scheduler::new(base.into(), options.durable, first),
+            scheduler: Scheduler::new(base.into(), options.durable, first),
             options,
-            books: TreeState::default(),
+            state: TreeState::default(),
             making: (0, BTreeSet::new()),
             reading: SmallReader::default(),
             there: BTreeMap::new(),
@@ -91,12 +91,12 @@ impl TreeCopy for Upload {
     type Task = UploadTask;
     type Large = UploadEntry;
 
-    fn desk(&mut self) -> &mut Scheduler<UploadTask, UploadEntry> {
-        &mut self.desk
+    fn scheduler(&mut self) -> &mut Scheduler<UploadTask, UploadEntry> {
+        &mut self.scheduler
     }
 
-    fn books(&mut self) -> &mut TreeState {
-        &mut self.books
+    fn state(&mut self) -> &mut TreeState {
+        &mut self.state
     }
 
     fn finish_of(id: DirectoryId) -> UploadTask {
@@ -130,7 +130,7 @@ impl TreeCopy for Upload {
         match report {
             Ok(report) => {
                 if self.extras(&entry.path, &entry.node).count() > 0 {
-                    self.desk.tasks.push(UploadTask::Extras(entry.clone()));
+                    self.scheduler.tasks.push(UploadTask::Extras(entry.clone()));
                 }
                 self.done(observer, &entry, EntryAction::Copied { bytes: report.length, safety: report.safety });
             }
@@ -161,7 +161,7 @@ impl TreeCopy for Upload {
                 Ok(Turn::Taken)
             }
             UploadTask::Compare { id, ref cursor } => {
-                let Some(directory) = self.books.directories.get(id) else { return Ok(Turn::Taken) };
+                let Some(directory) = self.state.directories.get(id) else { return Ok(Turn::Taken) };
                 let (path, closed) = (directory.path.clone(), directory.unlisted && !directory.made);
                 if closed {
                     return self.open_closed(session, id, task);
@@ -172,7 +172,7 @@ impl TreeCopy for Upload {
                 let wanted = if keep.owners { wanted.and(Wanted::OWNER) } else { wanted };
                 let wanted = if keep.owners && !keep.numeric { wanted.and(Wanted::NAMES) } else { wanted };
                 let cursor = cursor.clone();
-                Ok(self.desk.ask_last(session, &Call::List { path: &path, wanted, cursor: &cursor }, LIST_ROOM, task))
+                Ok(self.scheduler.ask_last(session, &Call::List { path: &path, wanted, cursor: &cursor }, LIST_ROOM, task))
             }
             UploadTask::Make(id) => self.make(session, id),
             UploadTask::Entry(entry) => self.entry(session, observer, entry),
@@ -184,7 +184,7 @@ impl TreeCopy for Upload {
             UploadTask::ClearEmpty(entry) => self.clear_empty(session, entry),
             UploadTask::Check { ref entry, .. } => {
                 let path = entry.path.clone();
-                Ok(self.desk.ask(session, &Call::Hash { path: &path, offset: 0, length: None }, task))
+                Ok(self.scheduler.ask(session, &Call::Hash { path: &path, offset: 0, length: None }, task))
             }
             UploadTask::Look(ref entry) => {
                 let path = entry.path.clone();
@@ -193,12 +193,12 @@ impl TreeCopy for Upload {
                     NodeKind::Symlink => Wanted::TARGET,
                     _ => Wanted::SIZE.and(Wanted::MODIFIED).and(Wanted::DEVICE),
                 };
-                Ok(self.desk.ask(session, &Call::Stat { path: &path, wanted }, task))
+                Ok(self.scheduler.ask(session, &Call::Stat { path: &path, wanted }, task))
             }
             UploadTask::Time(ref path, modified) => {
                 let path = path.clone();
                 let call = Call::SetTimes { path: &path, modified: Some(NewTime::At(modified)), accessed: None };
-                Ok(self.desk.ask(session, &call, task))
+                Ok(self.scheduler.ask(session, &call, task))
             }
             UploadTask::Extras(entry) => self.extras_alone(session, entry),
             UploadTask::Extra | UploadTask::Step => Ok(Turn::Taken),
@@ -209,7 +209,7 @@ impl TreeCopy for Upload {
 
     /// Begins the transfer of a large file, once its directory is there.
     fn begin(&mut self, session: &Session, observer: &mut dyn Observer, entry: UploadEntry) -> Flow<Option<UploadEntry>> {
-        if self.books.directories.get(entry.directory).is_some_and(|directory| !directory.made) {
+        if self.state.directories.get(entry.directory).is_some_and(|directory| !directory.made) {
             return Ok(Some(entry));
         }
         if self.passes_over(&entry) {
@@ -230,7 +230,7 @@ impl Upload {
     ) {
         let fresh = !there.is_some_and(TargetState::is_directory);
         if fresh && self.options.dry_run && parent.is_some() {
-            self.books.summary.directories += 1;
+            self.state.summary.directories += 1;
             observer.done(&path, EntryAction::Made);
         }
         let bits = if self.options.keep.modes { 0o7777 } else { 0o777 };
@@ -240,12 +240,12 @@ impl Upload {
         directory.locked = there.is_some_and(TargetState::is_locked);
         directory.made = !fresh && !directory.locked;
         directory.touched = !matches!(there, Some(TargetState::Directory | TargetState::LockedDirectory));
-        let id = self.books.directories.enter(directory);
+        let id = self.state.directories.enter(directory);
         // It holds its parent itself now.
         if let Some(parent) = parent {
             self.settle(parent);
         }
-        self.desk.tasks.push(match fresh {
+        self.scheduler.tasks.push(match fresh {
             true => UploadTask::Walk { id, cursor: Vec::new() },
             false => UploadTask::Compare { id, cursor: Vec::new() },
         });
@@ -253,15 +253,15 @@ impl Upload {
 
     /// Directories above something that nobody has said to be there, as calls of this batch in front of it.
     fn make_above(&mut self, id: DirectoryId) {
-        for missing in self.books.directories.missing(id) {
+        for missing in self.state.directories.missing(id) {
             self.make_one(missing);
         }
     }
 
     fn make_one(&mut self, id: DirectoryId) {
-        let Some(directory) = self.books.directories.get(id) else { return };
-        if self.making.0 != self.desk.sent {
-            self.making = (self.desk.sent, BTreeSet::new());
+        let Some(directory) = self.state.directories.get(id) else { return };
+        if self.making.0 != self.scheduler.sent {
+            self.making = (self.scheduler.sent, BTreeSet::new());
         }
         if !self.making.1.insert(id) {
             return;
@@ -270,28 +270,28 @@ impl Upload {
         let mode = directory.mode & 0o777 | 0o700;
         let path = directory.path.clone();
         if directory.locked {
-            return self.desk.filling.push(&Call::SetMode { path: &path, mode }, UploadTask::Make(id));
+            return self.scheduler.batch.push(&Call::SetMode { path: &path, mode }, UploadTask::Make(id));
         }
         if directory.in_its_way {
             // In the same batch, so that nothing comes between; said again, it finds a directory and fails.
-            self.desk.filling.push(&Call::Unlink { path: &path }, UploadTask::Step);
+            self.scheduler.batch.push(&Call::Unlink { path: &path }, UploadTask::Step);
         }
-        self.desk.filling.push(&Call::MakeDirectory { path: &path, parents: true, mode }, UploadTask::Make(id));
+        self.scheduler.batch.push(&Call::MakeDirectory { path: &path, parents: true, mode }, UploadTask::Make(id));
     }
 
     /// Calls and bytes of what [`Self::make_above`] would add; none where that is more than fits in front of something else: then
     /// the outermost ones are on their way, and have to be there first.
     fn above(&mut self, session: &Session, id: DirectoryId) -> Option<(usize, usize)> {
-        let missing = self.books.directories.missing(id);
-        let of = |this: &Self, id: &DirectoryId| this.books.directories.get(*id).map_or((0, 0), Directory::making);
+        let missing = self.state.directories.missing(id);
+        let of = |this: &Self, id: &DirectoryId| this.state.directories.get(*id).map_or((0, 0), Directory::making);
         let add = |sum: (usize, usize), one: (usize, usize)| (sum.0 + one.0, sum.1 + one.1);
         let (calls, bytes) = missing.iter().map(|id| of(self, id)).fold((0, 0), add);
         let most = session.batch_bytes_max() / 4;
         if calls <= ABOVE_MAX && bytes <= most {
             return Some((calls, bytes));
         }
-        if self.desk.flight.is_empty() {
-            self.desk.flush(session);
+        if self.scheduler.in_flight.is_empty() {
+            self.scheduler.flush(session);
             let mut sum = 0;
             for (index, id) in missing.iter().take(ABOVE_MAX).enumerate() {
                 sum += of(self, id).1;
@@ -300,7 +300,7 @@ impl Upload {
                 }
                 self.make_one(*id);
             }
-            self.desk.flush(session);
+            self.scheduler.flush(session);
         }
         None
     }
@@ -310,7 +310,7 @@ impl Upload {
             return Ok(Turn::Taken);
         }
         let Some((calls, bytes)) = self.above(session, id) else { return Ok(Turn::Later(UploadTask::Make(id))) };
-        if !self.desk.make_room(session, calls, bytes, 0) {
+        if !self.scheduler.make_room(session, calls, bytes, 0) {
             return Ok(Turn::Later(UploadTask::Make(id)));
         }
         self.make_above(id);
@@ -329,7 +329,7 @@ impl Upload {
         if self.passes_over(&entry) {
             return Ok(Turn::Taken);
         }
-        if !self.desk.takes_path(session, entry.path.len()) {
+        if !self.scheduler.takes_path(session, entry.path.len()) {
             self.failed(observer, &entry, &scheduler::too_long());
             return Ok(Turn::Taken);
         }
@@ -345,7 +345,7 @@ impl Upload {
         let payload = match opened {
             Ok(payload) => payload,
             Err(error) if are_scarce(&error) => {
-                self.desk.large.push_back(entry);
+                self.scheduler.large.push_back(entry);
                 return wait_for_descriptors(self, error);
             }
             Err(error) => {
@@ -364,16 +364,16 @@ impl Upload {
             base: None,
             holes: self.has_holes(&entry.node),
         };
-        let (number, events) = (self.desk.flight.number(), self.desk.events.sender());
+        let (number, events) = (self.scheduler.in_flight.number(), self.scheduler.events.sender());
         let answer = Callback::new(move |report| drop(events.try_send(Event::Report(number, report))));
-        let remote = super::join(&self.desk.base, &entry.path);
+        let remote = super::join(&self.scheduler.base, &entry.path);
         match session.upload(payload, &remote, &options, answer) {
             Ok(transfer) => {
-                self.desk.flight.moves(transfer, scheduler::PendingJob::Transfer(entry));
+                self.scheduler.in_flight.moves(transfer, scheduler::PendingJob::Transfer(entry));
                 Ok(())
             }
             Err(error) => {
-                self.desk.large.push_front(entry);
+                self.scheduler.large.push_front(entry);
                 Err(StopReason::Lost(error))
             }
         }
@@ -386,8 +386,8 @@ impl Upload {
 
     /// The last calls about a directory.
     fn finish(&mut self, session: &Session, id: DirectoryId) -> Flow<Turn<UploadTask>> {
-        let Some(directory) = self.books.directories.get(id).cloned() else { return Ok(Turn::Taken) };
-        if !directory.touched || self.options.dry_run || self.books.directories.is_lost(id) {
+        let Some(directory) = self.state.directories.get(id).cloned() else { return Ok(Turn::Taken) };
+        if !directory.touched || self.options.dry_run || self.state.directories.is_lost(id) {
             self.left(id);
             return Ok(Turn::Taken);
         }
@@ -402,12 +402,12 @@ impl Upload {
         {
             extras = Extras::default();
             let (path, node) = (directory.path.clone(), Box::new(node));
-            self.desk.tasks.push(UploadTask::Extras(UploadEntry::new(id, path, node)));
+            self.scheduler.tasks.push(UploadTask::Extras(UploadEntry::new(id, path, node)));
         }
         if !self.options.keep.modes && (unlocked || directory.mode & 0o700 != 0o700) {
             extras.mode(directory.mode & 0o777);
         }
-        if !self.desk.make_room(
+        if !self.scheduler.make_room(
             session,
             calls + 1 + extras.count(),
             2 * directory.path.len() + bytes + extras.bytes(directory.path.len()),
@@ -418,10 +418,10 @@ impl Upload {
         if !directory.locked {
             self.make_above(id);
         }
-        extras.push(&mut self.desk.filling, &directory.path);
+        extras.push(&mut self.scheduler.batch, &directory.path);
         let modified = directory.modified.map(NewTime::At);
         let call = Call::SetTimes { path: &directory.path, modified, accessed: None };
-        self.desk.filling.push(&call, UploadTask::Finish(id));
+        self.scheduler.batch.push(&call, UploadTask::Finish(id));
         Ok(Turn::Taken)
     }
 }

@@ -37,7 +37,7 @@ fn grant(channel: &mut RawChannel, level: Level, kept: u64) {
         &Control::Grant(Grant {
             level,
             block: BLOCK as u32,
-            edge: LENGTH as u64,
+            credit_limit: LENGTH as u64,
             length: Some(LENGTH as u64),
             ranges: range(LENGTH as u64),
             kept: if kept > 0 { range(kept) } else { Vec::new() },
@@ -68,7 +68,7 @@ fn takes(channel: &mut RawChannel, mut left: usize) {
         left -= if payload.len() == BLOCK { BLOCK } else { 0 };
     }
     let (low, edge) = (LENGTH as u64, LENGTH as u64);
-    channel.control(1, &Control::Ack(Ack { safety: Safety::Written, low, edge, ranges: Vec::new(), round: 0 }));
+    channel.control(1, &Control::Ack(Ack { safety: Safety::Written, contiguous: low, credit_limit: edge, ranges: Vec::new(), round: 0 }));
 }
 
 const EARLY: &[ErrorKind] = &[ErrorKind::Protocol];
@@ -155,7 +155,7 @@ fn without_a_hash_committed_still_comes_behind_finish() {
             &Control::Grant(Grant {
                 level,
                 block: BLOCK as u32,
-                edge: LENGTH as u64,
+                credit_limit: LENGTH as u64,
                 length: Some(LENGTH as u64),
                 ranges: vec![Extent::new(0, LENGTH as u64).unwrap()],
                 ..Grant::default()

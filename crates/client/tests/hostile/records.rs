@@ -29,7 +29,7 @@ fn grant() -> Grant {
 }
 
 fn ack(low: u64) -> Control {
-    Control::Ack(Ack { safety: Safety::Written, low, edge: low, ranges: Vec::new(), round: 0 })
+    Control::Ack(Ack { safety: Safety::Written, contiguous: low, credit_limit: low, ranges: Vec::new(), round: 0 })
 }
 
 /// Asks for a download as operation 2 and waits for its GRANT.

@@ -375,7 +375,7 @@ where
             Output::Open { operation, request } => self.begin(QueuedStart::Open(operation, request)),
             Output::Stage { operation, request, grant } => self.begin(QueuedStart::Stage(operation, request, grant)),
             Output::Check { operation } => self.on_check(operation),
-            Output::Hash { operation, length, range, kept, doubt, level } => {
+            Output::Hash { operation, length, range, kept, unverified: doubt, level } => {
                 self.on_hash(HashRequest { operation, length, range, kept, doubt, level });
             }
             Output::Verify { operation, length, reread, sent } => self.on_verify(operation, length, reread, sent),

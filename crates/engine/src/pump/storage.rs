@@ -206,7 +206,7 @@ where
                     (transfer.writing, transfer.mode, transfer.modified) = (Some(writing), mode, modified);
                     let block = u64::from(self.session.limits().block);
                     let window = ordered.then_some(bounds::ORDERED_WINDOW_BLOCKS * block);
-                    StageFacts { window, kept, doubt, reread, replaces }
+                    StageFacts { window, kept, unverified: doubt, reread, replaces }
                 })
             }
         };

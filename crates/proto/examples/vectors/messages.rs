@@ -77,7 +77,7 @@ fn request(path: &'static str, about: &'static str, event: Event, request: Reque
         | u64::from(request.hash) << 6
         | u64::from(request.reread) << 7
         | u64::from(request.sum) << 8
-        | u64::from(request.doubt) << 9
+        | u64::from(request.unverified) << 9
         | u64::from(request.base.is_some()) << 10
         | u64::from(request.holes) << 11;
     let mut frame = Frame::new(path, format!("request {}", event as u8), about)
@@ -127,7 +127,7 @@ fn requests() -> Vec<Frame> {
     let hashed = Request { hash: true, reread: true, length: Some(5 << 30), ..plain.clone() };
     let sparse = Request { holes: true, ..upload.clone() };
     let again = Request { base: Some(vec![9; 48]), ..upload.clone() };
-    let doubted = Request { hash: true, doubt: true, ..going_on.clone() };
+    let doubted = Request { hash: true, unverified: true, ..going_on.clone() };
     let sum = Request { sum: true, offset: 1000, length: Some(24), ..plain.clone() };
     vec![
         request("wire/request-download-range.txt", "A range of a file.", Event::Download, download_request()),
@@ -160,7 +160,7 @@ fn grant(path: &'static str, about: &'static str, grant: Grant) -> Frame {
         | u64::from(!grant.kept.is_empty()) << 3
         | u64::from(grant.hash) << 4
         | u64::from(grant.reread) << 5
-        | u64::from(grant.doubt) << 6
+        | u64::from(grant.unverified) << 6
         | u64::from(grant.sum.is_some()) << 7;
     let kept: Vec<_> = grant.kept.iter().map(|range| (range.offset(), range.length())).collect();
     let ranges: Vec<_> = grant.ranges.iter().map(|range| (range.offset(), range.length())).collect();
@@ -169,7 +169,7 @@ fn grant(path: &'static str, about: &'static str, grant: Grant) -> Frame {
             .integer("flags", flags)
             .byte("level", grant.level as u8)
             .integer("block", grant.block.into())
-            .integer("edge", grant.edge);
+            .integer("edge", grant.credit_limit);
         for (name, value) in [("length", grant.length), ("size", grant.size)] {
             if let Some(value) = value {
                 frame = frame.integer(name, value);
@@ -194,7 +194,7 @@ fn grants() -> Vec<Frame> {
     let download = Grant {
         level: Level::Integrity,
         block: 1 << 20,
-        edge: 0,
+        credit_limit: 0,
         length: Some(3 << 20),
         ranges: vec![extent(0, 2 << 20), extent(2 << 20, 1 << 20)],
         size: Some(8 << 40),
@@ -204,7 +204,7 @@ fn grants() -> Vec<Frame> {
         ..Grant::default()
     };
     let resumed = Grant {
-        edge: 257 << 20,
+        credit_limit: 257 << 20,
         ranges: vec![extent(0, 3 << 20)],
         size: None,
         mode: 0,
@@ -214,7 +214,7 @@ fn grants() -> Vec<Frame> {
         ..download.clone()
     };
     let upload = Grant {
-        edge: 256 << 20,
+        credit_limit: 256 << 20,
         length: None,
         ranges: vec![],
         size: None,
@@ -223,7 +223,7 @@ fn grants() -> Vec<Frame> {
         version: vec![],
         ..download.clone()
     };
-    let hashed = Grant { hash: true, reread: true, doubt: true, ..resumed.clone() };
+    let hashed = Grant { hash: true, reread: true, unverified: true, ..resumed.clone() };
     let sum = Grant { length: Some(0), ranges: vec![extent(0, 0)], sum: Some([6; 32]), ..download.clone() };
     vec![
         grant("wire/grant-download.txt", "GRANT of a download, cut for two pipelines.", download),
@@ -237,8 +237,8 @@ fn grants() -> Vec<Frame> {
 fn states() -> Vec<Frame> {
     let ack = Control::Ack(Ack {
         safety: Safety::Written,
-        low: 3 << 20,
-        edge: 259 << 20,
+        contiguous: 3 << 20,
+        credit_limit: 259 << 20,
         ranges: vec![extent(4 << 20, 2 << 20), extent(9 << 20, 100)],
         round: 1,
     });

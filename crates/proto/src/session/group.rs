@@ -35,7 +35,7 @@ pub enum PipelineMessage {
         /// The content is hashed from end to end.
         hash: bool,
         /// What is kept is hashed by the sender as well.
-        doubt: bool,
+        unverified: bool,
     },
     /// Member to coordinator: every block of the range went out.
     Sent(OperationId),

@@ -359,8 +359,8 @@ impl Session {
         }
         let Some(sender) = operation.sender() else { return Ok(()) };
         let before = sender.acknowledged();
-        sender.on_ack(ack.low, &ack.ranges, now).map_err(|_| Fault::AckBeyondSent)?;
-        sender.on_edge(ack.edge);
+        sender.on_ack(ack.contiguous, &ack.ranges, now).map_err(|_| Fault::AckBeyondSent)?;
+        sender.on_edge(ack.credit_limit);
         let below = sender.acknowledged();
         if below > before {
             operation.silence.on_step(now);

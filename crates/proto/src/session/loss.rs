@@ -220,8 +220,8 @@ impl Session {
             if due && !operation.is_settled() {
                 operation.owes.add(Pending::ACK);
             }
-            if operation.doubt_at().is_some_and(|at| at <= now) {
-                operation.tell_in_doubt(now);
+            if operation.retry_at().is_some_and(|at| at <= now) {
+                operation.retry(now);
             }
         }
         let busy = self.is_at_work() || self.closing;
@@ -262,14 +262,14 @@ impl Session {
     /// A message from another pipeline of this side.
     pub fn on_group(&mut self, from: PipelineId, message: PipelineMessage) {
         match message {
-            PipelineMessage::Start { operation, half, upload, range, block, level, kept, hash, doubt } => {
+            PipelineMessage::Start { operation, half, upload, range, block, level, kept, hash, unverified: doubt } => {
                 let mut member = Operation::new(operation, upload, half, ChannelId(0));
                 (member.level, member.block, member.part) = (level, block, Part::Member(from, false));
                 let window = self.limits.span(block);
                 let bugs = self.bugs;
                 if hash {
                     let (range, kept) = (Some(range), kept.clone());
-                    self.outputs.push_back(Output::Hash { operation, length: None, range, kept, doubt, level });
+                    self.outputs.push_back(Output::Hash { operation, length: None, range, kept, unverified: doubt, level });
                 }
                 match &mut member.state {
                     HalfState::Sending { life, sender, everywhere, .. } => {

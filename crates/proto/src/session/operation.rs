@@ -317,7 +317,7 @@ impl Operation {
     }
 
     /// When what was told is told again since nothing came of it (P-48); none while the other end has nothing to answer.
-    pub(super) fn doubt_at(&self) -> Option<Instant> {
+    pub(super) fn retry_at(&self) -> Option<Instant> {
         let waits = match &self.state {
             HalfState::Sending { .. } => true,
             HalfState::Receiving { life, .. } => !matches!(life, Receiving::Verifying | Receiving::Committing),
@@ -336,9 +336,9 @@ impl Operation {
     }
 
     /// Tells again what may not have been heard.
-    pub(super) fn tell_in_doubt(&mut self, now: Instant) {
+    pub(super) fn retry(&mut self, now: Instant) {
         self.owes.add(self.unheard());
-        self.silence.on_doubt(now);
+        self.silence.on_retry(now);
     }
 
     /// A message that is owed leaves.

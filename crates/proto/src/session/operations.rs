@@ -43,7 +43,7 @@ impl OperationFlags {
             works: operation.has_work(),
             only: operation.only_on(),
             repeats: operation.may_repeat(),
-            due: [ack_at, operation.doubt_at()].into_iter().flatten().min(),
+            due: [ack_at, operation.retry_at()].into_iter().flatten().min(),
         }
     }
 

@@ -39,7 +39,7 @@ pub enum Output {
         length: Option<u64>,
         range: Option<Extent>,
         kept: Vec<Extent>,
-        doubt: bool,
+        unverified: bool,
         level: Level,
     },
     /// Everything is written: compare it with what was sent, from what arrived or from what storage gives back; then call

@@ -310,14 +310,14 @@ impl Operation {
                 _ => Control::Exception(failed()),
             },
             Pending::GRANT => Control::Grant(self.grant.clone()?),
-            Pending::CREDIT => Control::Credit(self.receiver()?.edge()),
+            Pending::CREDIT => Control::Credit(self.receiver()?.credit_limit()),
             Pending::CANCEL => Control::Cancel,
             Pending::AGAIN => Control::Again { round: self.round, ranges: self.again.clone() },
             Pending::ACK => {
                 let round = self.round;
                 let receiver = self.receiver()?;
                 let (low, ranges) = receiver.acknowledge();
-                Control::Ack(Ack { safety: Safety::Written, low, edge: receiver.edge(), ranges, round })
+                Control::Ack(Ack { safety: Safety::Written, contiguous: low, credit_limit: receiver.credit_limit(), ranges, round })
             }
             Pending::FINISH => {
                 let length = self.length()?;

@@ -15,7 +15,7 @@ pub struct Receiver {
     /// End of the range; none while it is not known.
     end: Option<u64>,
     /// Everything below is written.
-    low: u64,
+    contiguous: u64,
     /// Blocks above `low`.
     above: VecDeque<BlockState>,
     /// Ranges above `low` that are there from an earlier attempt, in whole blocks.
@@ -75,7 +75,7 @@ impl Receiver {
             block,
             start,
             end,
-            low: start,
+            contiguous: start,
             above: VecDeque::new(),
             kept: VecDeque::new(),
             window,
@@ -95,13 +95,13 @@ impl Receiver {
     }
 
     /// Offset up to which the sender may go.
-    pub const fn edge(&self) -> u64 {
-        self.low.saturating_add(self.window)
+    pub const fn credit_limit(&self) -> u64 {
+        self.contiguous.saturating_add(self.window)
     }
 
     /// Everything below is written.
-    pub const fn low(&self) -> u64 {
-        self.low
+    pub const fn contiguous(&self) -> u64 {
+        self.contiguous
     }
 
     /// What to do with a block at `offset`.
@@ -117,7 +117,7 @@ impl Receiver {
         if !(offset - self.start).is_multiple_of(self.block.into()) || (length < self.block && !last) {
             return Err(InvalidBlock::Misplaced);
         }
-        if offset >= self.edge() || end > self.edge().max(self.low + u64::from(self.block)) {
+        if offset >= self.credit_limit() || end > self.credit_limit().max(self.contiguous + u64::from(self.block)) {
             return Err(InvalidBlock::OutsideCredit);
         }
         let kept = self.kept.iter().take_while(|kept| kept.offset() <= offset).any(|kept| offset < kept.end());
@@ -130,7 +130,7 @@ impl Receiver {
     }
 
     fn place_of(&self, offset: u64) -> BlockState {
-        if offset < self.low {
+        if offset < self.contiguous {
             return BlockState::Written;
         }
         self.above.get(self.index_of(offset)).copied().unwrap_or_default()
@@ -184,13 +184,13 @@ impl Receiver {
         loop {
             if self.above.front() == Some(&BlockState::Written) {
                 self.above.pop_front();
-                let next = self.low + u64::from(self.block);
-                self.low = self.end.map_or(next, |end| next.min(end));
-            } else if let Some(kept) = self.kept.pop_front_if(|kept| kept.offset() <= self.low) {
-                let blocks = (kept.end().saturating_sub(self.low)).div_ceil(self.block.into());
+                let next = self.contiguous + u64::from(self.block);
+                self.contiguous = self.end.map_or(next, |end| next.min(end));
+            } else if let Some(kept) = self.kept.pop_front_if(|kept| kept.offset() <= self.contiguous) {
+                let blocks = (kept.end().saturating_sub(self.contiguous)).div_ceil(self.block.into());
                 // At most as many as there are: a usize.
                 self.above.drain(..(self.above.len() as u64).min(blocks) as usize);
-                self.low = self.low.max(kept.end());
+                self.contiguous = self.contiguous.max(kept.end());
             } else {
                 return;
             }
@@ -206,7 +206,7 @@ impl Receiver {
             None => {
                 self.end = Some(end);
                 // The last block may have been counted as a full one of the grid.
-                self.low = self.low.min(end);
+                self.contiguous = self.contiguous.min(end);
                 true
             }
         }
@@ -218,7 +218,7 @@ impl Receiver {
         if self.bugs.has(Bug::CountDuplicates) {
             return self.counted >= end - self.start;
         }
-        self.low == end && self.above.is_empty()
+        self.contiguous == end && self.above.is_empty()
     }
 
     /// Whether an acknowledgement should go out now.
@@ -252,7 +252,7 @@ impl Receiver {
             if *place != BlockState::Written {
                 continue;
             }
-            let offset = self.low + index as u64 * u64::from(self.block);
+            let offset = self.contiguous + index as u64 * u64::from(self.block);
             let end = offset + u64::from(self.block);
             let end = self.end.map_or(end, |last| end.min(last));
             let touching = ranges.pop_if(|range| range.end() == offset);
@@ -262,21 +262,21 @@ impl Receiver {
             }
             ranges.extend(Extent::new(from, end - from).ok());
         }
-        (self.low, ranges)
+        (self.contiguous, ranges)
     }
 
     fn highest(&self) -> u64 {
         match self.above.iter().rposition(|place| *place != BlockState::Missing) {
-            None => self.low,
+            None => self.contiguous,
             Some(index) => {
-                let end = self.low + (index as u64 + 1) * u64::from(self.block);
+                let end = self.contiguous + (index as u64 + 1) * u64::from(self.block);
                 self.end.map_or(end, |last| end.min(last))
             }
         }
     }
 
     fn index_of(&self, offset: u64) -> usize {
-        (offset.saturating_sub(self.low) / u64::from(self.block)) as usize
+        (offset.saturating_sub(self.contiguous) / u64::from(self.block)) as usize
     }
 }
 
@@ -348,7 +348,7 @@ mod tests {
         let kept =
             |ranges: &[(u64, u64)]| receiver(Some(95)).keeping(ranges.iter().map(|(o, l)| extent(*o, *l)).collect());
         let mut some = kept(&[(0, 20), (40, 10), (90, 5)]);
-        assert_eq!((some.low(), some.edge()), (20, 60));
+        assert_eq!((some.contiguous(), some.credit_limit()), (20, 60));
         assert_eq!(some.judge(10, 10), Ok(BlockDecision::Duplicate));
         assert_eq!(some.judge(40, 10), Ok(BlockDecision::Duplicate));
         assert_eq!(some.judge(20, 10), Ok(BlockDecision::Take));
@@ -361,7 +361,7 @@ mod tests {
             some.on_written(extent(offset, 10), NOW);
         }
         assert!(some.covered());
-        assert_eq!(some.low(), 95);
+        assert_eq!(some.contiguous(), 95);
         assert!(kept(&[(0, 95)]).covered());
         assert!(!kept(&[(10, 85)]).covered());
     }

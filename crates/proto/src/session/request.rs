@@ -141,7 +141,7 @@ impl Session {
                 // A length that is not known yet means one range with an open end.
                 let end = grant.length.map(|_| first.end());
                 let mut fresh =
-                    super::Sender::new(first.offset(), end, grant.block, grant.edge.max(*credited), bugs).within(span);
+                    super::Sender::new(first.offset(), end, grant.block, grant.credit_limit.max(*credited), bugs).within(span);
                 fresh = fresh.keeping(plan::within(&grant.kept, first));
                 if let Some((available, ended)) = operation.source {
                     fresh.on_source(available, ended);
@@ -183,7 +183,7 @@ impl Session {
                 level: grant.level,
                 kept: plan::within(&grant.kept, *range),
                 hash: grant.hash,
-                doubt: grant.doubt,
+                unverified: grant.unverified,
             };
             members.push(to);
             self.outputs.push_back(Output::Group { to, message });
@@ -200,7 +200,7 @@ fn promises(operation: &Operation, grant: &Grant) -> Result<(), Fault> {
         // A promise that was not asked for, or one that was not given: nothing weaker is taken in silence.
         return wrong("hash of GRANT");
     }
-    if request.is_some_and(|one| one.doubt && one.hash) && !grant.doubt && !grant.kept.is_empty() {
+    if request.is_some_and(|one| one.unverified && one.hash) && !grant.unverified && !grant.kept.is_empty() {
         // What may have suffered would count without a comparison.
         return wrong("doubt of GRANT");
     }

@@ -13,7 +13,7 @@ pub(super) struct RetransmitTimer {
     /// When something was last told or heard.
     since: Instant,
     /// Repetitions since the operation last moved on.
-    doubts: u8,
+    retries: u8,
 }
 
 /// Repetitions after which only the channel's deadline helps: together with it, half a minute and more went by.
@@ -22,7 +22,7 @@ const DOUBTS_MAX: u8 = 7;
 impl RetransmitTimer {
     /// When it has lasted too long; none when telling again was of no use.
     pub(super) fn over_at(self) -> Option<Instant> {
-        (self.doubts < DOUBTS_MAX).then(|| self.since.after(limits::QUIET * (1 << self.doubts)))
+        (self.retries < DOUBTS_MAX).then(|| self.since.after(limits::QUIET * (1 << self.retries)))
     }
 
     /// Something was told, or heard.
@@ -33,13 +33,13 @@ impl RetransmitTimer {
     /// The operation moved on.
     pub(super) fn on_step(&mut self, now: Instant) {
         self.on_word(now);
-        self.doubts = 0;
+        self.retries = 0;
     }
 
     /// It is told again.
-    pub(super) fn on_doubt(&mut self, now: Instant) {
+    pub(super) fn on_retry(&mut self, now: Instant) {
         self.on_word(now);
-        self.doubts = self.doubts.saturating_add(1);
+        self.retries = self.retries.saturating_add(1);
     }
 }
 
@@ -56,7 +56,7 @@ mod tests {
         while let Some(at) = silence.over_at() {
             pauses.push(at.since(now));
             now = at;
-            silence.on_doubt(now);
+            silence.on_retry(now);
         }
         assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64].map(|times| limits::QUIET * times));
         silence.on_step(now.after(Duration::from_secs(1)));

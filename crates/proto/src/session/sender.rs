@@ -42,7 +42,7 @@ pub struct Sender {
     /// First offset that never went out.
     next: u64,
     /// First offset that the receiver has not granted.
-    edge: u64,
+    credit_limit: u64,
     /// Unacknowledged bytes at most, whatever the receiver grants: each of their blocks is remembered here.
     span: u64,
     /// Offset of the first slot: everything below is acknowledged.
@@ -66,14 +66,14 @@ pub struct AckBeyondSent;
 impl Sender {
     /// Sends `[start, end)` in blocks of `block` bytes. `end` is none for a source whose length is not known; such a
     /// source is read in order, and [`Sender::on_source`] tells how far.
-    pub fn new(start: u64, end: Option<u64>, block: u32, edge: u64, bugs: Bugs) -> Self {
+    pub fn new(start: u64, end: Option<u64>, block: u32, credit_limit: u64, bugs: Bugs) -> Self {
         Self {
             block,
             start,
             end,
             available: end.unwrap_or(start),
             next: start,
-            edge,
+            credit_limit,
             span: u64::MAX,
             base: start,
             slots: VecDeque::new(),
@@ -108,7 +108,7 @@ impl Sender {
 
     /// The receiver grants up to `edge`.
     pub fn on_edge(&mut self, edge: u64) {
-        self.edge = self.edge.max(edge);
+        self.credit_limit = self.credit_limit.max(edge);
     }
 
     /// Length of the transfer as far as this pipeline knows it: the end of its range.
@@ -248,7 +248,7 @@ impl Sender {
             // The span ends inside what is there already.
             return None;
         }
-        if end > self.available || end > self.edge || end - self.base > self.span {
+        if end > self.available || end > self.credit_limit || end - self.base > self.span {
             return None;
         }
         Extent::new(self.next, end - self.next).ok()

@@ -36,7 +36,7 @@ pub struct StageFacts {
     /// What it has from an earlier attempt with the same source, ascending.
     pub kept: Vec<Extent>,
     /// Of an upload with a hash: what it has may be something else than what the source has, so the sender hashes it as well.
-    pub doubt: bool,
+    pub unverified: bool,
     /// What storage has can be read back.
     pub reread: bool,
     /// Version of what has the target's name; empty for nothing.
@@ -75,11 +75,11 @@ impl Session {
         let same = |source: &Vec<u8>| !facts.version.is_empty() && (*source == facts.version || copy);
         let said = request.resume.as_ref().filter(|resume| same(&resume.source));
         let kept = said.map_or_else(Vec::new, |resume| whole(&resume.kept, length, operation.block, operation.hash));
-        let doubt = request.doubt || said.is_some_and(|resume| resume.source != facts.version);
+        let doubt = request.unverified || said.is_some_and(|resume| resume.source != facts.version);
         let grant = Grant {
             level: operation.level,
             block: operation.block,
-            edge: 0,
+            credit_limit: 0,
             length: Some(length),
             ranges: plan::split(length, operation.block, limits.pipelines),
             size: facts.size,
@@ -89,7 +89,7 @@ impl Session {
             kept,
             hash: operation.hash,
             reread: false,
-            doubt: doubt && operation.hash,
+            unverified: doubt && operation.hash,
             sum: operation.sum,
         };
         let HalfState::Sending { life, sender, credited, .. } = &mut operation.state else { return };
@@ -183,13 +183,13 @@ impl Session {
             Some(length) => whole(&facts.kept, length, block, hash),
             None => Vec::new(),
         };
-        let doubt = hash && facts.doubt && !kept.is_empty();
+        let doubt = hash && facts.unverified && !kept.is_empty();
         let fresh = Receiver::new(0, length.map(|_| first.end()), block, window, self.bugs);
         let fresh = fresh.keeping(plan::within(&kept, first));
         let grant = Grant {
             level,
             block,
-            edge: fresh.edge(),
+            credit_limit: fresh.credit_limit(),
             length,
             ranges,
             size: None,
@@ -199,7 +199,7 @@ impl Session {
             kept,
             hash,
             reread,
-            doubt,
+            unverified: doubt,
             sum: None,
         };
         *receiver = Some(fresh);
@@ -363,7 +363,7 @@ impl Session {
         let Some(operation) = self.operations.get_mut(&id) else { return };
         let known = operation.grant.as_ref().and_then(|grant| grant.length);
         let HalfState::Receiving { life, finish, receiver, .. } = &mut operation.state else { return };
-        let Some(length) = finish.or(known).or(receiver.as_ref().map(Receiver::low)) else { return };
+        let Some(length) = finish.or(known).or(receiver.as_ref().map(Receiver::contiguous)) else { return };
         if life.on_covered().is_ok() {
             let durable = operation.durable;
             self.outputs.push_back(Output::Commit { operation: id, length, durable });

@@ -19,9 +19,9 @@ pub struct Ack {
     /// How safe.
     pub safety: Safety,
     /// No gap below this offset (from the start of the pipeline's range).
-    pub low: u64,
+    pub contiguous: u64,
     /// End of the granted span.
-    pub edge: u64,
+    pub credit_limit: u64,
     /// Acknowledged ranges above `low`, ascending, apart from each other.
     pub ranges: Vec<Extent>,
     /// How many AGAIN the receiver had said: what it had before is not meant by this.
@@ -36,7 +36,7 @@ pub struct Grant {
     /// Block size.
     pub block: u32,
     /// Upload: the sender may go up to here in its first range. Download: 0.
-    pub edge: u64,
+    pub credit_limit: u64,
     /// Bytes of the transfer, where known.
     pub length: Option<u64>,
     /// Range of each pipeline, in the order of their numbers starting with the coordinator's: they cover the transfer
@@ -57,7 +57,7 @@ pub struct Grant {
     /// Upload: what storage gives back is compared, not what arrived.
     pub reread: bool,
     /// What is kept is hashed by the sender as well: it may have suffered.
-    pub doubt: bool,
+    pub unverified: bool,
     /// The hash that was asked for instead of the bytes.
     pub sum: Option<Digest>,
 }
@@ -272,7 +272,7 @@ pub(super) fn read_extents(
 
 impl Ack {
     fn write(&self, writer: &mut Writer) {
-        writer.byte(self.safety as u8).integer(self.low).integer(self.edge);
+        writer.byte(self.safety as u8).integer(self.contiguous).integer(self.credit_limit);
         write_extents(writer, &self.ranges);
         writer.integer(self.round.into());
     }
@@ -280,8 +280,8 @@ impl Ack {
     fn read(reader: &mut Reader<'_>) -> Result<Self, WireError> {
         Ok(Self {
             safety: safety(reader)?,
-            low: reader.integer()?,
-            edge: reader.integer()?,
+            contiguous: reader.integer()?,
+            credit_limit: reader.integer()?,
             ranges: read_extents(reader, limits::ACK_RANGES_MAX, "acknowledged ranges")?,
             round: round(reader)?,
         })
@@ -293,8 +293,8 @@ impl Grant {
         let flag = |set: bool, bit: u64| if set { bit } else { 0 };
         let flags = flag(self.length.is_some(), 1) | flag(self.size.is_some(), 2) | flag(self.modified.is_some(), 4);
         let flags = flags | flag(!self.kept.is_empty(), 8) | flag(self.hash, 16) | flag(self.reread, 32);
-        let flags = flags | flag(self.doubt, 64) | flag(self.sum.is_some(), 128);
-        writer.integer(flags).byte(self.level as u8).integer(self.block.into()).integer(self.edge);
+        let flags = flags | flag(self.unverified, 64) | flag(self.sum.is_some(), 128);
+        writer.integer(flags).byte(self.level as u8).integer(self.block.into()).integer(self.credit_limit);
         for value in [self.length, self.size].into_iter().flatten() {
             writer.integer(value);
         }
@@ -338,7 +338,7 @@ impl Grant {
         }
         let sum = if flags & 128 != 0 { Some(reader.array()?) } else { None };
         let (hash, reread, doubt) = (flags & 16 != 0, flags & 32 != 0, flags & 64 != 0);
-        Ok(Self { level, block, edge, length, ranges, size, mode, modified, version, kept, hash, reread, doubt, sum })
+        Ok(Self { level, block, credit_limit: edge, length, ranges, size, mode, modified, version, kept, hash, reread, unverified: doubt, sum })
     }
 }
 
@@ -374,15 +374,15 @@ mod tests {
         comes_back(Control::Exception(Error::new(ErrorKind::NoSpace, "disk full: é").with_errno(28)));
         comes_back(Control::Ack(Ack {
             safety: Safety::Written,
-            low: 7,
-            edge: 1 << 40,
+            contiguous: 7,
+            credit_limit: 1 << 40,
             ranges: alloc::vec![extent(9, 3)],
             round: 2,
         }));
         comes_back(Control::Grant(Grant {
             level: Level::Private,
             block: 1 << 20,
-            edge: 5,
+            credit_limit: 5,
             length: Some((1 << 20) + 1),
             ranges: alloc::vec![extent(0, 1 << 20), extent(1 << 20, 1)],
             size: Some(99),
@@ -392,7 +392,7 @@ mod tests {
             kept: alloc::vec![extent(1 << 20, 1)],
             hash: true,
             reread: true,
-            doubt: true,
+            unverified: true,
             sum: Some([4; 32]),
         }));
         comes_back(Control::Credit(1 << 50));

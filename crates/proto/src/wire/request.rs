@@ -43,7 +43,7 @@ pub struct Request {
     /// Download: answer with the hash of the range and send nothing.
     pub sum: bool,
     /// Download: what the client has may have suffered, so the server hashes that, too.
-    pub doubt: bool,
+    pub unverified: bool,
     /// Upload that is tried again: what had the target's name when the first attempt began, empty for nothing. Nothing else is
     /// replaced, but for what has the length and the modification time of this very upload.
     pub base: Option<Vec<u8>>,
@@ -87,7 +87,7 @@ impl Request {
             | flag(self.hash, HASH)
             | flag(self.reread, REREAD)
             | flag(self.sum, SUM)
-            | flag(self.doubt, DOUBT)
+            | flag(self.unverified, DOUBT)
             | flag(self.base.is_some(), BASE)
             | flag(self.holes, HOLES);
         let mut writer = Writer::new();
@@ -121,7 +121,7 @@ impl Request {
             hash: flags & HASH != 0,
             reread: flags & REREAD != 0,
             sum: flags & SUM != 0,
-            doubt: flags & DOUBT != 0,
+            unverified: flags & DOUBT != 0,
             holes: flags & HOLES != 0,
             offset: reader.integer()?,
             length: if flags & LENGTH_KNOWN != 0 { Some(reader.integer()?) } else { None },
@@ -214,7 +214,7 @@ mod tests {
             hash: true,
             reread: true,
             sum: true,
-            doubt: true,
+            unverified: true,
             holes: true,
             offset: 777,
             length: Some(i64::MAX as u64 / 2 - 777),

@@ -103,7 +103,7 @@ fn run(peer: &mut Peer, attack: Attack, number: u8, stop: &AtomicBool) {
             source[16..24].copy_from_slice(&LARGE.to_be_bytes());
             source[24..32].copy_from_slice(&MODIFIED.to_be_bytes());
             let resume = Some(Resume { source, kept: vec![Extent::new(0, LARGE).unwrap()] });
-            let request = Request { hash: true, doubt: true, resume, ..base };
+            let request = Request { hash: true, unverified: true, resume, ..base };
             (0..OPERATIONS).all(|_| peer.download(&request));
         }
         Attack::RepeatedUploads => {

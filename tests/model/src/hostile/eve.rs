@@ -29,7 +29,7 @@ impl World {
             Word::Block(level) => (Event::Upload, level, Flags::NONE, Vec::new()),
             Word::Finish => control(&Control::Finish(Finish { length: BLOCK, ..Finish::default() })),
             Word::Ack => {
-                let ack = Ack { safety: Safety::Written, low: BLOCK, edge: BLOCK, ranges: Vec::new(), round: 0 };
+                let ack = Ack { safety: Safety::Written, contiguous: BLOCK, credit_limit: BLOCK, ranges: Vec::new(), round: 0 };
                 control(&Control::Ack(ack))
             }
             Word::Grant => control(&Control::Grant(grant())),
@@ -84,5 +84,5 @@ fn request() -> Request {
 }
 
 fn grant() -> Grant {
-    Grant { level: Level::Clear, block: BLOCK as u32, edge: BLOCK, length: Some(BLOCK), ..Grant::default() }
+    Grant { level: Level::Clear, block: BLOCK as u32, credit_limit: BLOCK, length: Some(BLOCK), ..Grant::default() }
 }

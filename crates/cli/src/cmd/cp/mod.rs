@@ -88,7 +88,7 @@ fn with_sessions(
         sessions,
         options,
         login: login.clone(),
-        moving: TransferMonitor::new(output.as_mut(), stop),
+        monitor: TransferMonitor::new(output.as_mut(), stop),
         base: None,
         whole: Vec::new(),
     };
@@ -108,7 +108,7 @@ struct Copy<'a> {
     sessions: Sessions,
     options: &'a Options,
     login: LoginPlan,
-    moving: TransferMonitor<'a>,
+    monitor: TransferMonitor<'a>,
     /// What had the present file's target name when its first attempt began.
     base: Option<Vec<u8>>,
     /// The marks of trees that are whole; they are cleared behind the end of the sessions.
@@ -121,7 +121,7 @@ impl Copy<'_> {
         let pairs = items::uploads(sources, target, false);
         let mut exits = Vec::with_capacity(pairs.len());
         for (index, (source, pair)) in sources.iter().zip(pairs).enumerate() {
-            if self.moving.stopped() {
+            if self.monitor.stopped() {
                 exits.push(Exit::Cancelled);
                 break;
             }
@@ -144,7 +144,7 @@ impl Copy<'_> {
                     None => outcome,
                 };
             }
-            exits.push(self.moving.tell(outcome)?);
+            exits.push(self.monitor.tell(outcome)?);
         }
         Ok(exits)
     }
@@ -155,7 +155,7 @@ impl Copy<'_> {
         if !several && !target.path.is_root() {
             match self.look(target) {
                 Ok(found) => known = Some(found),
-                Err(failed) => return self.moving.tell(Err(failed)),
+                Err(failed) => return self.monitor.tell(Err(failed)),
             }
         }
         let is_directory = |file: &Facts| file.kind == FileType::Directory;
@@ -221,14 +221,14 @@ impl Copy<'_> {
         attempt: impl Fn(&mut Self) -> Result<FileOutcome, Failed>,
     ) -> Result<FileOutcome, Failed> {
         let mut patience = Backoff::new(if again { self.options.retry } else { Duration::ZERO });
-        self.moving.begin();
+        self.monitor.begin();
         self.base = None;
         loop {
             let failed = match attempt(self) {
                 Ok(outcome) => return Ok(outcome.after(patience.attempts())),
                 Err(failed) => failed,
             };
-            self.moving.wait_for_another(&mut patience, failed)?;
+            self.monitor.wait_for_another(&mut patience, failed)?;
             self.sessions.forget(server);
         }
     }
@@ -237,7 +237,7 @@ impl Copy<'_> {
         let source = shown_source(&pair.source);
         let here = |error: Error| Failed::of_local(&source, error);
         // Before connecting: a source that is missing needs no server to be noticed.
-        let payload = payload(&pair.source, self.options, &|| self.moving.stopped()).map_err(here)?;
+        let payload = payload(&pair.source, self.options, &|| self.monitor.stopped()).map_err(here)?;
         let item = CopyItem { source: source.clone(), target: pair.target.to_string(), number, count };
         let durable = self.options.durability != WhenDone::Written;
         let put = PutOptions {
@@ -253,11 +253,11 @@ impl Copy<'_> {
         let (session, new) =
             self.sessions.with(&pair.target).map_err(|failed| Failed::of_session(&item.target, failed))?;
         if new {
-            self.moving.report_grant(session, self.options);
+            self.monitor.report_grant(session, self.options);
         }
         let size = payload.length();
         let started = session.put(payload, wire_name(&pair.target), &put);
-        let (moving, base, options) = (&mut self.moving, &mut self.base, self.options);
+        let (moving, base, options) = (&mut self.monitor, &mut self.base, self.options);
         let moved = started.and_then(|transfer| {
             let moved = moving.watch(&item, session, &transfer, &|| size, options);
             *base = base.take().or_else(|| transfer.replaces());
@@ -292,7 +292,7 @@ impl Copy<'_> {
         let pairs = items::downloads(sources, target, into_directory);
         let mut exits = Vec::with_capacity(pairs.len());
         for (index, (source, pair)) in sources.iter().zip(pairs).enumerate() {
-            if self.moving.stopped() {
+            if self.monitor.stopped() {
                 exits.push(Exit::Cancelled);
                 break;
             }
@@ -317,7 +317,7 @@ impl Copy<'_> {
                     }
                     Ok(_) => {}
                     Err(failed) => {
-                        exits.push(self.moving.tell(Err(failed))?);
+                        exits.push(self.monitor.tell(Err(failed))?);
                         continue;
                     }
                 }
@@ -326,7 +326,7 @@ impl Copy<'_> {
                 Ok(pair) => self.download_with_patience(&pair, numbered(index, sources.len())),
                 Err(failure) => Err(Failed::local(source.to_string(), failure)),
             };
-            exits.push(self.moving.tell(outcome)?);
+            exits.push(self.monitor.tell(outcome)?);
         }
         Ok(exits)
     }
@@ -343,7 +343,7 @@ impl Copy<'_> {
         let found = place.store.recover_here(expired_before(since_1970));
         let directory = if into_directory { Some(path.as_path()) } else { path.parent() };
         let shown = directory.filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        self.moving.tell_expired(&printable_path(shown), found)
+        self.monitor.tell_expired(&printable_path(shown), found)
     }
 
     fn download(&mut self, pair: &Download, (number, count): (usize, usize)) -> Result<FileOutcome, Failed> {
@@ -390,10 +390,10 @@ impl Copy<'_> {
             .get(&pair.source, &target, &get)
             .map_err(|failed| Failed::of_session(&item.source, failed))?;
         if new {
-            self.moving.report_grant(session, self.options);
+            self.monitor.report_grant(session, self.options);
         }
         let size = || staged.size();
-        let moved = started.and_then(|transfer| self.moving.watch(&item, session, &transfer, &size, self.options));
+        let moved = started.and_then(|transfer| self.monitor.watch(&item, session, &transfer, &size, self.options));
         moved.or_else(|error| {
             if error.kind == ErrorKind::ConnectionLost {
                 self.sessions.forget(&pair.source);

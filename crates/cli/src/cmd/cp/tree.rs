@@ -91,13 +91,13 @@ impl Copy<'_> {
         })();
         let (mut upload, listed, way) = match outcome {
             Ok(both) => both,
-            Err(failed) => return self.moving.tell(Err(failed)),
+            Err(failed) => return self.monitor.tell(Err(failed)),
         };
         let exit = self.carry(&mut upload, target, (&shown, &target.to_string()), plan, listed.as_deref())?;
         match way {
             Some(way) if exit == Exit::Done => self.publish(&way, target),
             Some(way) => {
-                self.moving
+                self.monitor
                     .output()
                     .note(&format!("{target}: not there, since part of it failed; the rest is in {way}"));
                 Ok(exit)
@@ -132,7 +132,7 @@ impl Copy<'_> {
         };
         match renamed {
             Ok(()) => Ok(Exit::Done),
-            Err(failed) => self.moving.tell(Err(failed)),
+            Err(failed) => self.monitor.tell(Err(failed)),
         }
     }
 
@@ -158,17 +158,17 @@ impl Copy<'_> {
         })();
         let (mut download, listed, way) = match outcome {
             Ok(both) => both,
-            Err(failed) => return self.moving.tell(Err(failed)),
+            Err(failed) => return self.monitor.tell(Err(failed)),
         };
         let exit = self.carry(&mut download, source, (&source.to_string(), &shown), plan, listed.as_deref())?;
         match way {
             Some(way) if exit == Exit::Done => match local_publish(&way, target) {
                 Ok(()) => Ok(exit),
-                Err(error) => self.moving.tell(Err(Failed::of_local(&shown, error))),
+                Err(error) => self.monitor.tell(Err(Failed::of_local(&shown, error))),
             },
             Some(way) => {
                 let way = printable_path(&way);
-                self.moving
+                self.monitor
                     .output()
                     .note(&format!("{shown}: not there, since part of it failed; the rest is in {way}"));
                 Ok(exit)
@@ -189,15 +189,15 @@ impl Copy<'_> {
         let started = Instant::now();
         let mut patience = Backoff::new(self.options.retry);
         let mut failures = Failures::open(plan.failures.as_deref())?;
-        self.moving.begin();
+        self.monitor.begin();
         let (ended, facts) = loop {
             let failed = match self.sessions.with(server) {
                 Ok((session, new)) => {
                     if new {
-                        self.moving.report_grant(session, self.options);
+                        self.monitor.report_grant(session, self.options);
                     }
                     let facts = (session.facts().channels, session.facts().level);
-                    let mut news = TreeReporter::new(&mut self.moving, &mut failures, plan, (source, target));
+                    let mut news = TreeReporter::new(&mut self.monitor, &mut failures, plan, (source, target));
                     match course.run(session, &mut news) {
                         Ended::Lost(error) => {
                             news.check()?;
@@ -219,8 +219,8 @@ impl Copy<'_> {
                 }
                 Err(failed) => Failed::of_session(&server.to_string(), failed),
             };
-            if let Err(failed) = self.moving.wait_for_another(&mut patience, failed) {
-                return self.moving.tell(Err(failed));
+            if let Err(failed) = self.monitor.wait_for_another(&mut patience, failed) {
+                return self.monitor.tell(Err(failed));
             }
             self.sessions.forget(server);
         };
@@ -229,7 +229,7 @@ impl Copy<'_> {
             Ended::Stopped(summary) => (summary, true),
             Ended::Complete(summary) => (summary, false),
             Ended::Lost(_) => (Summary::default(), true),
-            Ended::Refused(error) => return self.moving.tell(Err(course.refused(target, error))),
+            Ended::Refused(error) => return self.monitor.tell(Err(course.refused(target, error))),
         };
         let exit = match (stopped, summary.failed) {
             (true, _) => Exit::Cancelled,
@@ -240,10 +240,10 @@ impl Copy<'_> {
         let ((channels, level), retries, dry_run) = (facts, patience.attempts(), plan.dry_run);
         let elapsed = started.elapsed();
         let tree = CopiedTree { source, target, summary, elapsed, channels, level, retries, dry_run, ok: exit == Exit::Done };
-        self.moving.tell_tree(&tree)?;
+        self.monitor.tell_tree(&tree)?;
         if stopped {
             let message = format!("{}: cancelled; the same command goes on with the rest", tree.target);
-            self.moving.output().failed(&tree.target, ErrorKind::Cancelled, &message)?;
+            self.monitor.output().failed(&tree.target, ErrorKind::Cancelled, &message)?;
         }
         Ok(exit)
     }
@@ -296,7 +296,7 @@ impl Copy<'_> {
     fn session_of(&mut self, url: &Url) -> Result<&Session, Failed> {
         let (session, new) = self.sessions.with(url).map_err(|failed| Failed::of_session(&url.to_string(), failed))?;
         if new {
-            self.moving.report_grant(session, self.options);
+            self.monitor.report_grant(session, self.options);
         }
         Ok(session)
     }

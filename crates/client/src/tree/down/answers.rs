@@ -28,9 +28,9 @@ impl Download {
             (DownloadTask::List { id, .. }, Ok(Answer::Listing(listing))) => self.listed(observer, id, &listing),
             (DownloadTask::List { id, .. }, outcome) => {
                 let error = outcome.err().unwrap_or_else(|| Error::new(ErrorKind::Protocol, "no listing"));
-                let path = self.books.directories.get(id).map(|directory| directory.path.clone()).unwrap_or_default();
-                self.books.incomplete = true;
-                self.books.summary.failed += 1;
+                let path = self.state.directories.get(id).map(|directory| directory.path.clone()).unwrap_or_default();
+                self.state.incomplete = true;
+                self.state.summary.failed += 1;
                 observer.failed(&path, &error);
                 self.listed.remove(&id);
                 self.settle(id);
@@ -46,7 +46,7 @@ impl Download {
             (DownloadTask::Entry(entry), Err(error))
                 if matches!(error.kind, ErrorKind::TooLarge | ErrorKind::LimitExceeded) =>
             {
-                self.desk.large.push_back(entry);
+                self.scheduler.large.push_back(entry);
             }
             (DownloadTask::Entry(entry), outcome) => {
                 let error = outcome.err().unwrap_or_else(|| Error::new(ErrorKind::Protocol, "no content"));
@@ -63,12 +63,12 @@ impl Download {
             (DownloadTask::Xattr { path, name, room }, Err(error))
                 if error.kind == ErrorKind::LimitExceeded && room < XATTR_ROOM_MAX =>
             {
-                self.desk.tasks.push(DownloadTask::Xattr { path, name, room: XATTR_ROOM_MAX });
+                self.scheduler.tasks.push(DownloadTask::Xattr { path, name, room: XATTR_ROOM_MAX });
             }
             (DownloadTask::Xattrs { path, room }, Err(error))
                 if error.kind == ErrorKind::LimitExceeded && room < XATTR_ROOM_MAX =>
             {
-                self.desk.tasks.push(DownloadTask::Xattrs { path, room: XATTR_ROOM_MAX });
+                self.scheduler.tasks.push(DownloadTask::Xattrs { path, room: XATTR_ROOM_MAX });
             }
             (DownloadTask::Xattrs { path, .. } | DownloadTask::Xattr { path, .. }, outcome) => {
                 let error = outcome.err().unwrap_or_else(|| Error::new(ErrorKind::Protocol, "no attributes"));
@@ -83,7 +83,7 @@ impl Download {
         for name in names {
             if self.options.keep.takes_xattr(name) {
                 let (path, name) = (path.to_vec(), name.to_vec());
-                self.desk.tasks.push(DownloadTask::Xattr { path, name, room: XATTR_ROOM });
+                self.scheduler.tasks.push(DownloadTask::Xattr { path, name, room: XATTR_ROOM });
             } else {
                 let text = format!(
                     "extended attribute '{}' is left out: it is worth as much as an owner, and owners and modes are not kept",
@@ -95,25 +95,25 @@ impl Download {
     }
 
     fn listed(&mut self, observer: &mut dyn Observer, id: DirectoryId, listing: &Listing<'_>) {
-        let Some(directory) = self.books.directories.get(id) else { return };
+        let Some(directory) = self.state.directories.get(id) else { return };
         let (above, fresh) = (directory.path.clone(), directory.fresh);
         let more = !listing.complete;
         let stuck = is_stuck(listing);
         if more {
             if stuck {
                 let error = Error::new(ErrorKind::Protocol, STUCK);
-                self.books.incomplete = true;
-                self.books.summary.failed += 1;
+                self.state.incomplete = true;
+                self.state.summary.failed += 1;
                 observer.failed(&above, &error);
             } else {
-                self.desk.tasks.push(DownloadTask::List { id, cursor: listing.cursor.to_vec() });
+                self.scheduler.tasks.push(DownloadTask::List { id, cursor: listing.cursor.to_vec() });
             }
         }
         let mut files = Vec::new();
         for entry in listing.entries.clone() {
             self.sort(observer, id, &above, fresh, &entry, &mut files);
         }
-        self.desk.tasks.append(&mut files);
+        self.scheduler.tasks.append(&mut files);
         if !more || stuck {
             let names = self.listed.remove(&id).unwrap_or_default();
             if !fresh {
@@ -138,8 +138,8 @@ impl Download {
             return;
         }
         let mut fail = |this: &mut Self, error: &Error| {
-            this.books.incomplete = true;
-            this.books.summary.failed += 1;
+            this.state.incomplete = true;
+            this.state.summary.failed += 1;
             observer.failed(&path, error);
         };
         let at = match must_not_be_reserved(entry.name).and_then(|()| parse(&path)) {
@@ -161,8 +161,8 @@ impl Download {
         }
         let source = Box::new(SourceEntry::of(told));
         if told.kind == FileType::Directory {
-            self.books.directories.hold(id);
-            return self.desk.tasks.push(DownloadTask::Enter { parent: Some(id), path, source });
+            self.state.directories.hold(id);
+            return self.scheduler.tasks.push(DownloadTask::Enter { parent: Some(id), path, source });
         }
         let Some(there) = self.partner(observer, id, &path, &at, told, there) else { return };
         let entry = DownloadEntry { directory: id, path, source, alone: fresh || there.is_none(), tries: 0 };
@@ -174,10 +174,10 @@ impl Download {
             }
             (_, Some(_)) if self.options.keep_existing => self.skip(observer, &entry.path),
             (kind, _) if !self.options.keep.specials && !matches!(kind, FileType::Regular | FileType::Symlink) => {
-                self.books.summary.passed_over += 1;
+                self.state.summary.passed_over += 1;
             }
             (kind, there) => {
-                self.books.directories.hold(id);
+                self.state.directories.hold(id);
                 if let Err(error) = self.clear(observer, &at, there) {
                     // It may be about a name in the directory that was to go: nothing follows for the names beside it.
                     let inner = there.is_some_and(TargetState::is_directory);
@@ -197,7 +197,7 @@ impl Download {
 
     /// A directory in the place of an entry could not be removed.
     fn not_cleared(&mut self, observer: &mut dyn Observer, entry: &DownloadEntry, error: &Error) {
-        self.books.in_the_way += 1;
+        self.state.in_the_way += 1;
         self.failed(observer, entry, error);
     }
 
@@ -208,7 +208,7 @@ impl Download {
     }
 
     fn skip(&mut self, observer: &mut dyn Observer, path: &[u8]) {
-        self.books.summary.skipped += 1;
+        self.state.summary.skipped += 1;
         observer.done(path, EntryAction::Skipped);
     }
 
@@ -226,12 +226,12 @@ impl Download {
             }
             return self.done(observer, &entry, EntryAction::Skipped);
         }
-        self.desk.tasks.push(DownloadTask::Entry(entry));
+        self.scheduler.tasks.push(DownloadTask::Entry(entry));
     }
 
     /// What the target has and the source does not.
     fn find_surplus(&mut self, observer: &mut dyn Observer, id: DirectoryId, above: &[u8], names: &Names) {
-        if self.options.delete.is_none() || self.books.incomplete {
+        if self.options.delete.is_none() || self.state.incomplete {
             return;
         }
         let Ok(at) = parse(above) else { return };
@@ -247,7 +247,7 @@ impl Download {
             if kept.is_ok() { ListControl::More } else { ListControl::Stop }
         });
         if let Err(error) = listed.map(drop).and(kept) {
-            self.books.incomplete = true;
+            self.state.incomplete = true;
             observer.note(&error.message);
         }
         if self.surplus.count() > before {

@@ -74,7 +74,7 @@ impl Download {
         if self.late.last.replace(id) == Some(id) {
             return;
         }
-        if let Some(directory) = self.books.directories.get(id)
+        if let Some(directory) = self.state.directories.get(id)
             && let Some((seconds, nanoseconds)) = directory.modified
         {
             let time = [&seconds.to_be_bytes()[..], &nanoseconds.to_be_bytes()].concat();
@@ -90,8 +90,8 @@ impl Download {
         if self.options.dry_run {
             return;
         }
-        for pair in drained(&mut self.late.touched, &mut self.books, observer) {
-            let Some((path, time)) = self.books.read_back(observer, pair) else { continue };
+        for pair in drained(&mut self.late.touched, &mut self.state, observer) {
+            let Some((path, time)) = self.state.read_back(observer, pair) else { continue };
             let (seconds, nanoseconds) = time.split_at_checked(8).unwrap_or_default();
             if let (Ok(seconds), Ok(nanoseconds)) = (seconds.try_into(), nanoseconds.try_into()) {
                 let modified = (i64::from_be_bytes(seconds), u32::from_be_bytes(nanoseconds));
@@ -101,8 +101,8 @@ impl Download {
     }
 
     fn make_links(&mut self, observer: &mut dyn Observer) {
-        for pair in drained(&mut self.late.links, &mut self.books, observer) {
-            let Some((first, path)) = self.books.read_back(observer, pair) else { continue };
+        for pair in drained(&mut self.late.links, &mut self.state, observer) {
+            let Some((first, path)) = self.state.read_back(observer, pair) else { continue };
             let made = if self.options.dry_run { Ok(()) } else { self.link(observer, &first, &path) };
             self.tell(observer, &path, EntryAction::Made, made);
         }
@@ -113,11 +113,11 @@ impl Download {
         if count == 0 {
             return;
         }
-        if let Some(why) = self.books.keeps_surplus(count, most) {
+        if let Some(why) = self.state.keeps_surplus(count, most) {
             return observer.note(&why);
         }
-        for pair in drained(&mut self.surplus, &mut self.books, observer) {
-            let Some((path, _)) = self.books.read_back(observer, pair) else { continue };
+        for pair in drained(&mut self.surplus, &mut self.state, observer) {
+            let Some((path, _)) = self.state.read_back(observer, pair) else { continue };
             let removed = match self.options.dry_run {
                 true => Ok(true),
                 false => self.unlocked(&path, |this| remove_all(&this.store, &parse(&path)?, &this.options)),
@@ -134,12 +134,12 @@ impl Download {
     fn tell(&mut self, observer: &mut dyn Observer, path: &[u8], deed: EntryAction, outcome: Result<(), Error>) {
         match outcome {
             Ok(()) => {
-                self.books.summary.count(deed);
+                self.state.summary.count(deed);
                 observer.done(path, deed);
             }
             Err(error) => {
-                self.books.in_the_way += u64::from(is_in_the_way(error.kind));
-                self.books.summary.failed += 1;
+                self.state.in_the_way += u64::from(is_in_the_way(error.kind));
+                self.state.summary.failed += 1;
                 observer.failed(path, &error);
             }
         }

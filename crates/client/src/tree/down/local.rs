@@ -76,7 +76,7 @@ impl Download {
             Some(there) if there.is_directory() => {
                 let gone = match self.options.delete {
                     Some(most) => {
-                        self.books.may_clear(most)?;
+                        self.state.may_clear(most)?;
                         remove_all(&self.store, at, &self.options).or_else(|error| unless_gone(error).map(|()| true))?
                     }
                     None => match self.store.remove_directory(at) {
@@ -87,7 +87,7 @@ impl Download {
                 if !gone {
                     return Err(full_directory());
                 }
-                self.books.summary.deleted += 1;
+                self.state.summary.deleted += 1;
                 observer.done(at.as_bytes(), EntryAction::Deleted);
                 Ok(())
             }
@@ -140,7 +140,7 @@ impl Download {
     /// A listing does not tell extended attributes: whoever wants them asks for those of every name.
     pub(super) fn ask_xattrs(&mut self, path: Vec<u8>) {
         if self.options.keep.xattrs && !self.options.dry_run {
-            self.desk.tasks.push(DownloadTask::Xattrs { path, room: XATTR_ROOM });
+            self.scheduler.tasks.push(DownloadTask::Xattrs { path, room: XATTR_ROOM });
         }
     }
 
@@ -175,7 +175,7 @@ impl Download {
 
     /// The last that happens to a directory.
     pub(super) fn finish(&mut self, observer: &mut dyn Observer, id: DirectoryId) {
-        let Some(directory) = self.books.directories.get(id).cloned() else { return };
+        let Some(directory) = self.state.directories.get(id).cloned() else { return };
         if !self.options.dry_run && directory.touched {
             let keep = self.options.keep;
             let mode = (keep.modes || directory.locked || directory.mode & 0o700 != 0o700).then_some(directory.mode);
@@ -186,7 +186,7 @@ impl Download {
                 false => Ok(()),
             });
             if let Err(error) = synced {
-                self.books.summary.failed += 1;
+                self.state.summary.failed += 1;
                 observer.failed(&directory.path, &error);
             }
         }
@@ -204,12 +204,12 @@ impl Download {
 
     pub(super) fn reduced(&mut self, observer: &mut dyn Observer, path: &[u8], error: &Error) {
         // A file system that is read-only takes nothing else of the tree, and that is told once.
-        if error.kind == ErrorKind::ReadOnly && self.books.summary.has_made_nothing() {
-            self.books.hopeless.get_or_insert_with(|| error.clone());
+        if error.kind == ErrorKind::ReadOnly && self.state.summary.has_made_nothing() {
+            self.state.hopeless.get_or_insert_with(|| error.clone());
             return;
         }
-        self.books.summary.reduced += 1;
-        if self.books.summary.reduced == 1 {
+        self.state.summary.reduced += 1;
+        if self.state.summary.reduced == 1 {
             observer.note(&format!("{}: {error}; more of the kind is counted", noted(path)));
         }
     }

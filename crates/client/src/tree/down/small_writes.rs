@@ -87,11 +87,11 @@ impl Download {
         if entries.is_empty() {
             return;
         }
-        let (number, events) = (self.desk.flight.number(), self.desk.events.sender());
+        let (number, events) = (self.scheduler.in_flight.number(), self.scheduler.events.sender());
         let (store, durable) = (self.store.clone(), self.options.durable);
         let answer = Callback::new(move |outcomes| drop(events.try_send(Event::Placed(number, outcomes))));
         let task = move || answer.complete(Ok(put(&store, &files, durable)));
-        self.desk.flight.place(reply, PendingJob::Place(entries));
+        self.scheduler.in_flight.place(reply, PendingJob::Place(entries));
         // A task that is not taken says so by its answer, which it drops.
         let _ = self.writers.submit(&QuotaClass::default(), task);
     }

@@ -26,23 +26,23 @@ impl Upload {
             (UploadTask::Make(id), outcome) => self.was_made(observer, id, outcome.err()),
             (UploadTask::Compare { id, .. }, Ok(Answer::Listing(listing))) => self.compared(observer, id, &listing),
             (UploadTask::Compare { id, cursor }, Err(error))
-                if error.kind == ErrorKind::PermissionDenied && self.books.directories.is_unlisted(id) =>
+                if error.kind == ErrorKind::PermissionDenied && self.state.directories.is_unlisted(id) =>
             {
-                self.desk.tasks.push(UploadTask::Compare { id, cursor });
+                self.scheduler.tasks.push(UploadTask::Compare { id, cursor });
             }
             (UploadTask::Compare { id, .. }, outcome) => {
                 // What is there is not known: everything is sent, nothing is removed.
-                self.books.incomplete = true;
+                self.state.incomplete = true;
                 if let Some(error) = outcome.err() {
                     let path =
-                        self.books.directories.get(id).map(|directory| directory.path.clone()).unwrap_or_default();
+                        self.state.directories.get(id).map(|directory| directory.path.clone()).unwrap_or_default();
                     observer.note(&format!("{}: {error}", noted(&path)));
                 }
-                self.desk.tasks.push(UploadTask::Walk { id, cursor: Vec::new() });
+                self.scheduler.tasks.push(UploadTask::Walk { id, cursor: Vec::new() });
             }
             (UploadTask::Entry(entry), Ok(_)) => {
                 if entry.follows {
-                    self.desk.tasks.push(UploadTask::Extras(entry.clone()));
+                    self.scheduler.tasks.push(UploadTask::Extras(entry.clone()));
                 }
                 let deed = match entry.node.kind {
                     NodeKind::Regular => EntryAction::Copied { bytes: entry.node.size, safety },
@@ -54,18 +54,18 @@ impl Upload {
                 ErrorKind::AlreadyExists if self.options.keep_existing => self.done(observer, &entry, EntryAction::Skipped),
                 // What was not granted is counted, as for attributes.
                 ErrorKind::Refused if is_special(entry.node.kind) => {
-                    self.books.summary.reduced += 1;
+                    self.state.summary.reduced += 1;
                     self.settle(entry.directory);
                 }
                 // Another copy of the tree was faster, or something else is made there.
                 ErrorKind::AlreadyExists if entry.node.kind != NodeKind::Regular && entry.tries < TRIES_MAX => {
-                    self.desk.tasks.push(UploadTask::Look(entry.tried()));
+                    self.scheduler.tasks.push(UploadTask::Look(entry.tried()));
                 }
                 _ => self.refused(observer, &entry, &error),
             },
             (UploadTask::Clear(entry) | UploadTask::ClearEmpty(entry), outcome) => self.cleared(observer, entry, outcome.err()),
             (UploadTask::Check { entry, same }, outcome) => self.checked(observer, entry, same, outcome),
-            (UploadTask::Extra | UploadTask::Time(..), Err(_)) => self.books.summary.reduced += 1,
+            (UploadTask::Extra | UploadTask::Time(..), Err(_)) => self.state.summary.reduced += 1,
             (UploadTask::Finish(id), outcome) => self.finished(observer, id, outcome.err()),
             (UploadTask::Link(link), outcome) => self.linked(observer, link, outcome.err()),
             (UploadTask::LinkFirst, outcome) => self.first = inode_of(outcome),
@@ -83,8 +83,8 @@ impl Upload {
     /// for attributes.
     fn finished(&mut self, observer: &mut dyn Observer, id: DirectoryId, error: Option<Error>) {
         if let Some(error) = error {
-            self.books.summary.reduced += 1;
-            if let Some(directory) = self.books.directories.get(id).filter(|_| error.kind != ErrorKind::Refused) {
+            self.state.summary.reduced += 1;
+            if let Some(directory) = self.state.directories.get(id).filter(|_| error.kind != ErrorKind::Refused) {
                 let path = if directory.path.is_empty() { b".".as_slice() } else { &directory.path };
                 observer.note(&format!("{}: {error}", noted(path)));
             }
@@ -93,7 +93,7 @@ impl Upload {
     }
 
     fn was_made(&mut self, observer: &mut dyn Observer, id: DirectoryId, error: Option<Error>) {
-        let Some(directory) = self.books.directories.get_mut(id) else { return };
+        let Some(directory) = self.state.directories.get_mut(id) else { return };
         if std::mem::replace(&mut directory.made, true) {
             return;
         }
@@ -104,16 +104,16 @@ impl Upload {
         }
         let path = directory.path.clone();
         match error {
-            Some(error) => self.books.not_made(observer, id, &error),
+            Some(error) => self.state.not_made(observer, id, &error),
             None => {
-                self.books.summary.directories += 1;
+                self.state.summary.directories += 1;
                 observer.done(&path, EntryAction::Made);
             }
         }
     }
 
     fn compared(&mut self, observer: &mut dyn Observer, id: DirectoryId, listing: &Listing<'_>) {
-        let Some(path) = self.books.directories.get(id).map(|directory| directory.path.clone()) else { return };
+        let Some(path) = self.state.directories.get(id).map(|directory| directory.path.clone()) else { return };
         let mut names = self.there.remove(&id).unwrap_or_default();
         for entry in listing.entries.clone() {
             if let Some(there) = self.judge(&path, entry.name, &entry.attributes) {
@@ -124,11 +124,11 @@ impl Upload {
             }
         }
         self.there.insert(id, names);
-        self.desk.tasks.push(match listing.complete {
+        self.scheduler.tasks.push(match listing.complete {
             true => UploadTask::Walk { id, cursor: Vec::new() },
             false if is_stuck(listing) => {
                 observer.note(STUCK);
-                self.books.incomplete = true;
+                self.state.incomplete = true;
                 UploadTask::Walk { id, cursor: Vec::new() }
             }
             false => UploadTask::Compare { id, cursor: listing.cursor.to_vec() },
@@ -149,12 +149,12 @@ impl Upload {
         match (ours, theirs) {
             (Some(ours), Some(theirs)) if ours == theirs => {
                 if !same && !self.options.dry_run {
-                    self.desk.tasks.push(UploadTask::Time(entry.path.clone(), entry.node.modified));
-                    self.desk.tasks.push(UploadTask::Extras(entry.clone()));
+                    self.scheduler.tasks.push(UploadTask::Time(entry.path.clone(), entry.node.modified));
+                    self.scheduler.tasks.push(UploadTask::Extras(entry.clone()));
                 }
                 self.done(observer, &entry, EntryAction::Skipped);
             }
-            _ => self.desk.tasks.push(UploadTask::Entry(entry)),
+            _ => self.scheduler.tasks.push(UploadTask::Entry(entry)),
         }
     }
 
@@ -181,14 +181,14 @@ impl Upload {
         if !arrived {
             // What is neither file nor directory is not written over but made anew.
             let taken = outcome.is_ok() && node.kind != NodeKind::Regular;
-            return self.desk.tasks.push(if taken { UploadTask::Clear(entry) } else { UploadTask::Entry(entry) });
+            return self.scheduler.tasks.push(if taken { UploadTask::Clear(entry) } else { UploadTask::Entry(entry) });
         }
         let deed = match node.kind {
             NodeKind::Regular => EntryAction::Copied { bytes: node.size, safety },
             _ => EntryAction::Made,
         };
         if self.extras(&entry.path, &entry.node).count() > 0 {
-            self.desk.tasks.push(UploadTask::Extras(entry.clone()));
+            self.scheduler.tasks.push(UploadTask::Extras(entry.clone()));
         }
         self.done(observer, &entry, deed);
     }

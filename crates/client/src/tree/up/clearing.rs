@@ -26,24 +26,24 @@ impl Upload {
     /// Empties the directory that is in the place of an entry, where names may be removed.
     pub(super) fn clear_directory(&mut self, observer: &mut dyn Observer, entry: UploadEntry) {
         if let Some(most) = self.options.delete {
-            if let Err(error) = self.books.may_clear(most) {
+            if let Err(error) = self.state.may_clear(most) {
                 return self.refused(observer, &entry, &error);
             }
             let (id, path) = (entry.directory, entry.path.clone());
-            self.desk.tasks.push(UploadTask::ClearEmpty(entry));
-            self.desk.tasks.push(UploadTask::RemoveAll { path, cursor: Vec::new(), unlock: false });
-            if self.books.directories.get(id).is_some_and(|directory| !directory.made) {
-                self.desk.tasks.push(UploadTask::Make(id));
+            self.scheduler.tasks.push(UploadTask::ClearEmpty(entry));
+            self.scheduler.tasks.push(UploadTask::RemoveAll { path, cursor: Vec::new(), unlock: false });
+            if self.state.directories.get(id).is_some_and(|directory| !directory.made) {
+                self.scheduler.tasks.push(UploadTask::Make(id));
             }
             return;
         }
-        self.desk.tasks.push(UploadTask::ClearEmpty(entry));
+        self.scheduler.tasks.push(UploadTask::ClearEmpty(entry));
     }
 
     /// Removes the directory that is in the place of an entry, once nothing is on its way that empties it.
     pub(super) fn clear_empty(&mut self, session: &Session, entry: UploadEntry) -> Flow<Turn<UploadTask>> {
-        self.desk.flush(session);
-        if self.desk.has_calls() {
+        self.scheduler.flush(session);
+        if self.scheduler.has_calls() {
             return Ok(Turn::Later(UploadTask::ClearEmpty(entry)));
         }
         let path = entry.path.clone();
@@ -58,11 +58,11 @@ impl Upload {
         task: impl Fn(UploadEntry) -> UploadTask,
     ) -> Flow<Turn<UploadTask>> {
         let Some((calls, bytes)) = self.above(session, entry.directory) else { return Ok(Turn::Later(task(entry))) };
-        if !self.desk.make_room(session, calls + 1, bytes + entry.path.len(), 0) {
+        if !self.scheduler.make_room(session, calls + 1, bytes + entry.path.len(), 0) {
             return Ok(Turn::Later(task(entry)));
         }
         self.make_above(entry.directory);
-        self.desk.filling.push(call, task(entry));
+        self.scheduler.batch.push(call, task(entry));
         Ok(Turn::Taken)
     }
 
@@ -73,18 +73,18 @@ impl Upload {
                 self.refused(observer, &entry, &full_directory());
             }
             Some(error) if error.kind != ErrorKind::NotFound => self.refused(observer, &entry, &error),
-            _ => self.desk.tasks.push(UploadTask::Entry(entry)),
+            _ => self.scheduler.tasks.push(UploadTask::Entry(entry)),
         }
     }
 
     /// Unlocks a directory that may not be listed, before `task` lists it.
     pub(super) fn open_closed(&mut self, session: &Session, id: DirectoryId, task: UploadTask) -> Flow<Turn<UploadTask>> {
-        if self.desk.has_calls() {
-            self.desk.flush(session);
+        if self.scheduler.has_calls() {
+            self.scheduler.flush(session);
             return Ok(Turn::Later(task));
         }
-        self.desk.tasks.push(task);
-        self.desk.tasks.push(UploadTask::Make(id));
+        self.scheduler.tasks.push(task);
+        self.scheduler.tasks.push(UploadTask::Make(id));
         Ok(Turn::Taken)
     }
 
@@ -93,7 +93,7 @@ impl Upload {
     pub(super) fn unlock(&mut self, path: &[u8]) {
         let node = RelPath::parse(path).ok().and_then(|at| self.store.node(&at).ok());
         let mode = node.map_or(0, |node| node.mode & 0o777) | 0o700;
-        self.desk.filling.push(&Call::SetMode { path, mode }, UploadTask::Step);
+        self.scheduler.batch.push(&Call::SetMode { path, mode }, UploadTask::Step);
     }
 
     /// Takes on what removes names that the source does not have.
@@ -105,8 +105,8 @@ impl Upload {
             }
             UploadTask::RemoveEmpty { path, unlock } => {
                 // What was in it has to be gone.
-                self.desk.flush(session);
-                if self.desk.has_calls() {
+                self.scheduler.flush(session);
+                if self.scheduler.has_calls() {
                     return Ok(Turn::Later(task));
                 }
                 let (path, unlock) = (path.clone(), *unlock);
@@ -116,14 +116,14 @@ impl Upload {
                 let (path, cursor, unlock) = (path.clone(), cursor.clone(), *unlock);
                 if unlock {
                     // An empty batch takes both.
-                    self.desk.flush(session);
-                    if !self.desk.filling.is_empty() {
+                    self.scheduler.flush(session);
+                    if !self.scheduler.batch.is_empty() {
                         return Ok(Turn::Later(task));
                     }
                     self.unlock(&path);
                 }
                 let call = Call::List { path: &path, wanted: Wanted::NOTHING, cursor: &cursor };
-                Ok(self.desk.ask_last(session, &call, LIST_ROOM, task))
+                Ok(self.scheduler.ask_last(session, &call, LIST_ROOM, task))
             }
             _ => Ok(Turn::Taken),
         }
@@ -131,13 +131,13 @@ impl Upload {
 
     fn remove_in(&mut self, session: &Session, call: &Call<'_>, unlock: bool, task: UploadTask) -> Flow<Turn<UploadTask>> {
         let path = call.path();
-        if !self.desk.make_room(session, 2, 2 * path.len(), 0) {
+        if !self.scheduler.make_room(session, 2, 2 * path.len(), 0) {
             return Ok(Turn::Later(task));
         }
         if unlock {
             self.unlock(above(path));
         }
-        self.desk.filling.push(call, task);
+        self.scheduler.batch.push(call, task);
         Ok(Turn::Taken)
     }
 
@@ -151,13 +151,13 @@ impl Upload {
         let locked = outcome.as_ref().is_err_and(is_locked);
         match (task, outcome) {
             (UploadTask::Remove { path, unlock: false }, _) if locked => {
-                self.desk.tasks.push(UploadTask::Remove { path, unlock: true });
+                self.scheduler.tasks.push(UploadTask::Remove { path, unlock: true });
             }
             (UploadTask::RemoveEmpty { path, unlock: false }, _) if locked => {
-                self.desk.tasks.push(UploadTask::RemoveEmpty { path, unlock: true });
+                self.scheduler.tasks.push(UploadTask::RemoveEmpty { path, unlock: true });
             }
             (UploadTask::RemoveAll { path, cursor, unlock: false }, _) if locked => {
-                self.desk.tasks.push(UploadTask::RemoveAll { path, cursor, unlock: true });
+                self.scheduler.tasks.push(UploadTask::RemoveAll { path, cursor, unlock: true });
             }
             (UploadTask::RemoveEmpty { path, unlock }, Err(error))
                 if error.kind == ErrorKind::NotEmpty && self.options.filter.is_some() =>
@@ -184,7 +184,7 @@ impl Upload {
     pub(super) fn removed(&mut self, observer: &mut dyn Observer, path: &[u8], unlocked: bool, error: Option<Error>) {
         match error {
             None => {
-                self.books.summary.deleted += 1;
+                self.state.summary.deleted += 1;
                 self.touch_late(path, unlocked);
                 observer.done(path, EntryAction::Deleted);
             }
@@ -192,8 +192,8 @@ impl Upload {
             Some(error) if error.kind == ErrorKind::NotFound => self.lock_again(path, unlocked),
             Some(error) => {
                 self.lock_again(path, unlocked);
-                self.books.summary.failed += 1;
-                self.books.in_the_way += 1;
+                self.state.summary.failed += 1;
+                self.state.in_the_way += 1;
                 observer.failed(path, &error);
             }
         }
@@ -207,7 +207,7 @@ impl Upload {
             Err(error) => return self.removed(observer, &path, false, Some(error)),
         };
         // The last that is pushed comes first.
-        self.desk.tasks.push(match listing.complete {
+        self.scheduler.tasks.push(match listing.complete {
             true => UploadTask::RemoveEmpty { path: path.clone(), unlock: false },
             // Going on would be waiting for nothing, for ever (P-72).
             false if is_stuck(&listing) => {
@@ -220,7 +220,7 @@ impl Upload {
             let inner = join(&path, entry.name);
             let directory = entry.attributes.kind == FileType::Directory;
             if self.options.takes(&inner, directory) {
-                self.desk.tasks.push(match directory {
+                self.scheduler.tasks.push(match directory {
                     true => UploadTask::RemoveAll { path: inner, cursor: Vec::new(), unlock: false },
                     false => UploadTask::Remove { path: inner, unlock: false },
                 });

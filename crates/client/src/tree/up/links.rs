@@ -60,7 +60,7 @@ impl Upload {
         });
         match met {
             Ok(LinkDecision::Link(_)) => {
-                if let Some(directory) = self.books.directories.get_mut(id) {
+                if let Some(directory) = self.state.directories.get_mut(id) {
                     directory.touched = true;
                 }
                 None
@@ -81,47 +81,47 @@ impl Upload {
             return self.tell_late(observer);
         }
         if self.late.linking.is_none() {
-            self.late.linking = Some(drained(&mut self.late.links, &mut self.books, observer));
+            self.late.linking = Some(drained(&mut self.late.links, &mut self.state, observer));
         }
         let links: Vec<_> = self.late.linking.iter_mut().flatten().take(TAKEN).collect();
         for pair in links {
-            let Some((first, path)) = self.books.read_back(observer, pair) else { continue };
+            let Some((first, path)) = self.state.read_back(observer, pair) else { continue };
             let replace = Replace::Nothing;
-            self.desk.tasks.push(UploadTask::Link(Link { first, path, replace, unlock: false, tries: 0 }));
+            self.scheduler.tasks.push(UploadTask::Link(Link { first, path, replace, unlock: false, tries: 0 }));
         }
-        if !self.desk.tasks.is_empty() {
+        if !self.scheduler.tasks.is_empty() {
             return true;
         }
         if self.late.removing.is_none() {
             self.late.removing = Some(match self.may_delete(observer) {
-                true => drained(&mut self.surplus, &mut self.books, observer),
+                true => drained(&mut self.surplus, &mut self.state, observer),
                 false => Drain::default(),
             });
         }
         let surplus: Vec<_> = self.late.removing.iter_mut().flatten().take(TAKEN).collect();
         for pair in surplus {
-            let Some((path, kind)) = self.books.read_back(observer, pair) else { continue };
+            let Some((path, kind)) = self.state.read_back(observer, pair) else { continue };
             // The source may have got it since the target was looked at, and then it has been sent.
             if self.is_absent(&path, observer) {
-                self.desk.tasks.push(if kind == b"d" {
+                self.scheduler.tasks.push(if kind == b"d" {
                     UploadTask::RemoveAll { path, cursor: Vec::new(), unlock: false }
                 } else {
                     UploadTask::Remove { path, unlock: false }
                 });
             }
         }
-        if !self.desk.tasks.is_empty() {
+        if !self.scheduler.tasks.is_empty() {
             return true;
         }
         if self.late.touching.is_none() {
-            self.late.touching = Some(drained(&mut self.late.touched, &mut self.books, observer));
+            self.late.touching = Some(drained(&mut self.late.touched, &mut self.state, observer));
         }
         let touched: Vec<_> = self.late.touching.iter_mut().flatten().take(TAKEN).collect();
         for pair in touched {
-            let Some((path, kind)) = self.books.read_back(observer, pair) else { continue };
-            self.desk.tasks.push(UploadTask::Retouch { path, mode: kind == UNLOCKED });
+            let Some((path, kind)) = self.state.read_back(observer, pair) else { continue };
+            self.scheduler.tasks.push(UploadTask::Retouch { path, mode: kind == UNLOCKED });
         }
-        !self.desk.tasks.is_empty()
+        !self.scheduler.tasks.is_empty()
     }
 
     /// Takes on what comes behind everything else.
@@ -132,11 +132,11 @@ impl Upload {
                 let (first, path, wanted) = (link.first.clone(), link.path.clone(), Wanted::INODE);
                 let (one, other) = (Call::Stat { path: &first, wanted }, Call::Stat { path: &path, wanted });
                 // In one batch, so that both answers come one after the other.
-                if !self.desk.make_room(session, 2, first.len() + path.len(), one.room() + other.room()) {
+                if !self.scheduler.make_room(session, 2, first.len() + path.len(), one.room() + other.room()) {
                     return Ok(Turn::Later(task));
                 }
-                self.desk.filling.push(&one, UploadTask::LinkFirst);
-                self.desk.filling.push(&other, task);
+                self.scheduler.batch.push(&one, UploadTask::LinkFirst);
+                self.scheduler.batch.push(&other, task);
                 Ok(Turn::Taken)
             }
             UploadTask::Retouch { ref path, mode } => {
@@ -144,16 +144,16 @@ impl Upload {
                 let Some(node) = RelPath::parse(&path).ok().and_then(|at| self.store.node(&at).ok()) else {
                     return Ok(Turn::Taken);
                 };
-                if !self.desk.make_room(session, 2, 2 * path.len(), 0) {
+                if !self.scheduler.make_room(session, 2, 2 * path.len(), 0) {
                     return Ok(Turn::Later(task));
                 }
                 if mode {
                     let bits = if self.options.keep.modes { 0o7777 } else { 0o777 };
                     let call = Call::SetMode { path: &path, mode: node.mode & bits };
-                    self.desk.filling.push(&call, UploadTask::Extra);
+                    self.scheduler.batch.push(&call, UploadTask::Extra);
                 }
                 let modified = Some(NewTime::At(node.modified));
-                self.desk.filling.push(&Call::SetTimes { path: &path, modified, accessed: None }, task);
+                self.scheduler.batch.push(&Call::SetTimes { path: &path, modified, accessed: None }, task);
                 Ok(Turn::Taken)
             }
             removal => self.take_removal(session, removal),
@@ -163,24 +163,24 @@ impl Upload {
     /// Gives a file one more name.
     fn link(&mut self, session: &Session, observer: &mut dyn Observer, link: Link) -> Flow<Turn<UploadTask>> {
         let (first, path) = (link.first.clone(), link.path.clone());
-        if !self.desk.takes_path(session, first.len().max(path.len())) {
+        if !self.scheduler.takes_path(session, first.len().max(path.len())) {
             self.linked(observer, link, Some(too_long()));
             return Ok(Turn::Taken);
         }
-        if link.replace == Replace::Directory && self.desk.has_calls() {
-            self.desk.flush(session);
+        if link.replace == Replace::Directory && self.scheduler.has_calls() {
+            self.scheduler.flush(session);
             return Ok(Turn::Later(UploadTask::Link(link)));
         }
-        if !self.desk.make_room(session, 3, first.len() + 3 * path.len(), 0) {
+        if !self.scheduler.make_room(session, 3, first.len() + 3 * path.len(), 0) {
             return Ok(Turn::Later(UploadTask::Link(link)));
         }
         if link.unlock {
             self.unlock(above(&path));
         }
         if link.replace == Replace::Name {
-            self.desk.filling.push(&Call::Unlink { path: &path }, UploadTask::Step);
+            self.scheduler.batch.push(&Call::Unlink { path: &path }, UploadTask::Step);
         }
-        self.desk.filling.push(&Call::Link { path: &first, to: &path }, UploadTask::Link(link));
+        self.scheduler.batch.push(&Call::Link { path: &first, to: &path }, UploadTask::Link(link));
         Ok(Turn::Taken)
     }
 
@@ -194,13 +194,13 @@ impl Upload {
                 self.link_done(observer, &link.path, EntryAction::Skipped);
             }
             ErrorKind::AlreadyExists if link.tries < TRIES_MAX => {
-                self.desk.tasks.push(UploadTask::LinkLook(Link { tries: link.tries + 1, ..link }));
+                self.scheduler.tasks.push(UploadTask::LinkLook(Link { tries: link.tries + 1, ..link }));
             }
             _ if is_locked(&error) && !link.unlock => {
-                self.desk.tasks.push(UploadTask::Link(Link { unlock: true, ..link }));
+                self.scheduler.tasks.push(UploadTask::Link(Link { unlock: true, ..link }));
             }
             // What was not granted is counted, as for its first name.
-            ErrorKind::NotFound if self.is_special_here(&link.first) => self.books.summary.reduced += 1,
+            ErrorKind::NotFound if self.is_special_here(&link.first) => self.state.summary.reduced += 1,
             _ => {
                 self.lock_again(&link.path, link.unlock);
                 self.link_failed(observer, &link.path, &error);
@@ -215,12 +215,12 @@ impl Upload {
                 let Some(most) = self.options.delete else {
                     return self.link_failed(observer, &link.path, &full_directory());
                 };
-                if let Err(error) = self.books.may_clear(most) {
+                if let Err(error) = self.state.may_clear(most) {
                     return self.link_failed(observer, &link.path, &error);
                 }
                 let path = link.path.clone();
-                self.desk.tasks.push(UploadTask::Link(Link { replace: Replace::Directory, ..link }));
-                self.desk.tasks.push(UploadTask::RemoveAll { path, cursor: Vec::new(), unlock: false });
+                self.scheduler.tasks.push(UploadTask::Link(Link { replace: Replace::Directory, ..link }));
+                self.scheduler.tasks.push(UploadTask::RemoveAll { path, cursor: Vec::new(), unlock: false });
             }
             Ok(Answer::Attributes(told)) if told.inode.is_some() && told.inode == self.first => {
                 self.link_done(observer, &link.path, EntryAction::Skipped);
@@ -228,19 +228,19 @@ impl Upload {
             Err(error) if error.kind != ErrorKind::NotFound => self.link_failed(observer, &link.path, &error),
             outcome => {
                 let replace = if outcome.is_ok() { Replace::Name } else { Replace::Nothing };
-                self.desk.tasks.push(UploadTask::Link(Link { replace, ..link }));
+                self.scheduler.tasks.push(UploadTask::Link(Link { replace, ..link }));
             }
         }
     }
 
     fn link_done(&mut self, observer: &mut dyn Observer, path: &[u8], deed: EntryAction) {
-        self.books.summary.count(deed);
+        self.state.summary.count(deed);
         observer.done(path, deed);
     }
 
     fn link_failed(&mut self, observer: &mut dyn Observer, path: &[u8], error: &Error) {
-        self.books.in_the_way += u64::from(is_in_the_way(error.kind));
-        self.books.summary.failed += 1;
+        self.state.in_the_way += u64::from(is_in_the_way(error.kind));
+        self.state.summary.failed += 1;
         observer.failed(path, error);
     }
 
@@ -274,7 +274,7 @@ impl Upload {
         if count == 0 {
             return false;
         }
-        if let Some(why) = self.books.keeps_surplus(count, most) {
+        if let Some(why) = self.state.keeps_surplus(count, most) {
             observer.note(&why);
             return false;
         }
@@ -283,15 +283,15 @@ impl Upload {
 
     /// What a dry run has to tell at its end.
     fn tell_late(&mut self, observer: &mut dyn Observer) -> bool {
-        for pair in drained(&mut self.late.links, &mut self.books, observer) {
-            let Some((_, path)) = self.books.read_back(observer, pair) else { continue };
-            self.books.summary.others += 1;
+        for pair in drained(&mut self.late.links, &mut self.state, observer) {
+            let Some((_, path)) = self.state.read_back(observer, pair) else { continue };
+            self.state.summary.others += 1;
             observer.done(&path, EntryAction::Made);
         }
         if self.may_delete(observer) {
-            for pair in drained(&mut self.surplus, &mut self.books, observer) {
-                let Some((path, _)) = self.books.read_back(observer, pair) else { continue };
-                self.books.summary.deleted += 1;
+            for pair in drained(&mut self.surplus, &mut self.state, observer) {
+                let Some((path, _)) = self.state.read_back(observer, pair) else { continue };
+                self.state.summary.deleted += 1;
                 observer.done(&path, EntryAction::Deleted);
             }
         }

@@ -24,12 +24,12 @@ impl Upload {
         let Some((calls, bytes)) = self.above(session, entry.directory) else {
             return Ok(Turn::Later(UploadTask::Entry(entry)));
         };
-        if entry.node.size > self.desk.content_max(session, entry.path.len(), bytes) {
+        if entry.node.size > self.scheduler.content_max(session, entry.path.len(), bytes) {
             return Ok(self.large(entry));
         }
         let extras = self.few(&mut entry);
         let size = entry.path.len() + entry.node.size as usize + bytes + extras.bytes(entry.path.len());
-        if !self.desk.make_room(session, calls + 1 + extras.count(), size, 0) {
+        if !self.scheduler.make_room(session, calls + 1 + extras.count(), size, 0) {
             return Ok(Turn::Later(UploadTask::Entry(entry)));
         }
         let read = parse(&entry.path)
@@ -65,20 +65,20 @@ impl Upload {
             hash,
             content: self.reading.content(),
         };
-        self.desk.filling.push(&Call::Put(put), UploadTask::Entry(entry));
-        extras.push(&mut self.desk.filling, &path);
+        self.scheduler.batch.push(&Call::Put(put), UploadTask::Entry(entry));
+        extras.push(&mut self.scheduler.batch, &path);
         Ok(Turn::Taken)
     }
 
     /// A file that becomes a transfer of its own.
     fn large(&mut self, entry: UploadEntry) -> Turn<UploadTask> {
-        if !self.desk.takes_large() {
+        if !self.scheduler.takes_large() {
             return Turn::Later(UploadTask::Entry(entry));
         }
-        if self.books.directories.get(entry.directory).is_some_and(|directory| !directory.made) {
-            self.desk.tasks.push(UploadTask::Make(entry.directory));
+        if self.state.directories.get(entry.directory).is_some_and(|directory| !directory.made) {
+            self.scheduler.tasks.push(UploadTask::Make(entry.directory));
         }
-        self.desk.large.push_back(entry);
+        self.scheduler.large.push_back(entry);
         Turn::Taken
     }
 
@@ -108,14 +108,14 @@ impl Upload {
         };
         let extras = self.few(&mut entry);
         let size = 2 * entry.path.len() + text.len() + bytes + extras.bytes(entry.path.len());
-        if !self.desk.make_room(session, calls + 2 + extras.count(), size, 0) {
+        if !self.scheduler.make_room(session, calls + 2 + extras.count(), size, 0) {
             return Ok(Turn::Later(UploadTask::Entry(entry)));
         }
         self.make_above(entry.directory);
         let (path, modified) = (entry.path.clone(), Some(NewTime::At(entry.node.modified)));
-        self.desk.filling.push(&Call::Symlink { path: &path, target: &text }, UploadTask::Entry(entry));
-        extras.push(&mut self.desk.filling, &path);
-        self.desk.filling.push(&Call::SetTimes { path: &path, modified, accessed: None }, UploadTask::Step);
+        self.scheduler.batch.push(&Call::Symlink { path: &path, target: &text }, UploadTask::Entry(entry));
+        extras.push(&mut self.scheduler.batch, &path);
+        self.scheduler.batch.push(&Call::SetTimes { path: &path, modified, accessed: None }, UploadTask::Step);
         Ok(Turn::Taken)
     }
 
@@ -125,17 +125,17 @@ impl Upload {
         };
         let extras = self.few(&mut entry);
         let size = 2 * entry.path.len() + bytes + extras.bytes(entry.path.len());
-        if !self.desk.make_room(session, calls + 2 + extras.count(), size, 0) {
+        if !self.scheduler.make_room(session, calls + 2 + extras.count(), size, 0) {
             return Ok(Turn::Later(UploadTask::Entry(entry)));
         }
         self.make_above(entry.directory);
         let (path, node) = (entry.path.clone(), entry.node.clone());
         let (kind, device) = (kinds::told(node.kind), node.device);
         let call = Call::MakeNode { path: &path, kind, mode: node.mode & 0o777, device };
-        self.desk.filling.push(&call, UploadTask::Entry(entry));
-        extras.push(&mut self.desk.filling, &path);
+        self.scheduler.batch.push(&call, UploadTask::Entry(entry));
+        extras.push(&mut self.scheduler.batch, &path);
         let modified = Some(NewTime::At(node.modified));
-        self.desk.filling.push(&Call::SetTimes { path: &path, modified, accessed: None }, UploadTask::Step);
+        self.scheduler.batch.push(&Call::SetTimes { path: &path, modified, accessed: None }, UploadTask::Step);
         Ok(Turn::Taken)
     }
 }
@@ -156,15 +156,15 @@ impl Upload {
         for extras in std::iter::once(first).chain(each) {
             let bytes = extras.bytes(entry.path.len());
             // A value may be as long as a whole record.
-            if bytes + self.desk.base.len() + 1024 > session.batch_bytes_max() {
-                self.books.summary.reduced += 1;
+            if bytes + self.scheduler.base.len() + 1024 > session.batch_bytes_max() {
+                self.state.summary.reduced += 1;
                 continue;
             }
             // From the beginning again: to set twice does no harm.
-            if !self.desk.make_room(session, extras.count(), bytes, 0) {
+            if !self.scheduler.make_room(session, extras.count(), bytes, 0) {
                 return Ok(Turn::Later(UploadTask::Extras(entry)));
             }
-            extras.push(&mut self.desk.filling, &entry.path);
+            extras.push(&mut self.scheduler.batch, &entry.path);
         }
         Ok(Turn::Taken)
     }

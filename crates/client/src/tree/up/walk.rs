@@ -20,8 +20,8 @@ const PAGE_ENTRIES: usize = 256;
 impl Upload {
     /// Takes up the next page of a directory of the source.
     pub(super) fn walk(&mut self, observer: &mut dyn Observer, id: DirectoryId, cursor: &[u8]) {
-        let Some(path) = self.books.directories.get(id).map(|directory| directory.path.clone()) else { return };
-        if self.books.directories.is_lost(id) {
+        let Some(path) = self.state.directories.get(id).map(|directory| directory.path.clone()) else { return };
+        if self.state.directories.is_lost(id) {
             return self.settle(id);
         }
         let mut page = Vec::new();
@@ -37,22 +37,22 @@ impl Upload {
         let next = match listed {
             Ok(next) => next,
             Err(error) => {
-                self.books.incomplete = true;
-                self.books.summary.failed += 1;
+                self.state.incomplete = true;
+                self.state.summary.failed += 1;
                 observer.failed(&path, &error);
                 None
             }
         };
         let more = next.is_some();
         if let Some(cursor) = next {
-            self.desk.tasks.push(UploadTask::Walk { id, cursor });
+            self.scheduler.tasks.push(UploadTask::Walk { id, cursor });
         }
         let mut files = Vec::new();
         for (name, node) in page {
             self.sort(observer, id, join(&path, &name), &name, node, &mut files);
         }
         // Files before what is below: their directory is complete sooner.
-        self.desk.tasks.append(&mut files);
+        self.scheduler.tasks.append(&mut files);
         if !more {
             self.there.remove(&id);
             self.settle(id);
@@ -73,13 +73,13 @@ impl Upload {
             return;
         }
         if let Err(error) = must_not_be_reserved(name) {
-            self.books.summary.failed += 1;
+            self.state.summary.failed += 1;
             return observer.failed(&path, &error);
         }
         let there = self.there.get(&id).and_then(|names| names.get(name));
         if node.kind == NodeKind::Directory {
-            self.books.directories.hold(id);
-            return self.desk.tasks.push(UploadTask::Enter { parent: Some(id), path, node: Box::new(node), there });
+            self.state.directories.hold(id);
+            return self.scheduler.tasks.push(UploadTask::Enter { parent: Some(id), path, node: Box::new(node), there });
         }
         let Some(there) = self.partner(observer, id, &path, name, &node, there) else { return };
         let (kind, entry) = (node.kind, UploadEntry::new(id, path, Box::new(node)));
@@ -89,16 +89,16 @@ impl Upload {
                 self.skip(observer, &entry.path);
                 if !self.options.dry_run {
                     if kind != NodeKind::Regular {
-                        self.desk.tasks.push(UploadTask::Time(entry.path.clone(), entry.node.modified));
+                        self.scheduler.tasks.push(UploadTask::Time(entry.path.clone(), entry.node.modified));
                     }
-                    self.desk.tasks.push(UploadTask::Extras(entry));
+                    self.scheduler.tasks.push(UploadTask::Extras(entry));
                 }
             }
             Some(_) if self.options.keep_existing => self.skip(observer, &entry.path),
-            _ if !self.options.keep.specials && is_special(kind) => self.books.summary.passed_over += 1,
+            _ if !self.options.keep.specials && is_special(kind) => self.state.summary.passed_over += 1,
             there => {
-                self.books.directories.hold(id);
-                if let Some(directory) = self.books.directories.get_mut(id) {
+                self.state.directories.hold(id);
+                if let Some(directory) = self.state.directories.get_mut(id) {
                     directory.touched = true;
                 }
                 files.push(self.sending(entry, there));
@@ -122,7 +122,7 @@ impl Upload {
     }
 
     fn skip(&mut self, observer: &mut dyn Observer, path: &[u8]) {
-        self.books.summary.skipped += 1;
+        self.state.summary.skipped += 1;
         observer.done(path, EntryAction::Skipped);
     }
 
@@ -134,13 +134,13 @@ impl Upload {
             Ok(node) => node,
             Err(error) => {
                 let absent = error.kind == ErrorKind::NotFound;
-                self.books.incomplete |= !absent;
+                self.state.incomplete |= !absent;
                 if absent
                     && self.options.delete.is_some()
                     && self.options.takes(&path, told.kind == FileType::Directory)
                 {
                     let kind: &[u8] = if told.kind == FileType::Directory { b"d" } else { b"" };
-                    self.books.incomplete |= self.surplus.push(&path, kind).is_err();
+                    self.state.incomplete |= self.surplus.push(&path, kind).is_err();
                 }
                 return None;
             }

@@ -78,7 +78,7 @@ fn a_copy_counts_where_it_is_compared_and_both_sides_know_it() {
         let id = pair.resumed_from(6, false, 3 * BLOCK, &[(0, 2 * BLOCK)]);
         pair.run();
         assert_eq!(moved(&mut pair, false, id).len(), missing, "hash {hash}");
-        assert_eq!(pair.story(CLIENT, id).grant.as_ref().unwrap().doubt, hash, "the server hashes it all");
+        assert_eq!(pair.story(CLIENT, id).grant.as_ref().unwrap().unverified, hash, "the server hashes it all");
     }
 }
 
