@@ -2,7 +2,7 @@
 
 use crate::journal::authenticated;
 use std::sync::Arc;
-use xdfs_engine::host::{StorageJob, Staged};
+use xdfs_engine::host::{Staged, StorageJob};
 use xdfs_engine::transfer::{SourceSide, sum};
 use xdfs_proto::base::{Digest, Error, ErrorKind, RelPath};
 use xdfs_proto::wire::control::Grant;

@@ -1,16 +1,16 @@
 //! What a pipeline asks of the client: targets of downloads, and somebody who waits for outcomes.
 
+use crate::callback::Callback;
 use crate::calls::Queue;
 use crate::endpoints::Target;
 use crate::joining::Joiner;
 use crate::options::Verify;
-use crate::callback::Callback;
 use crate::transfer::{RemoteFile, Report};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
-use xdfs_engine::host::{Host, StorageJob, Opened, Staged};
+use xdfs_engine::host::{Host, Opened, Staged, StorageJob};
 use xdfs_engine::mailbox::{Command, Message};
 use xdfs_engine::transfer::TransferStats;
 use xdfs_proto::base::{Error, ErrorKind, Level, OperationId, PipelineId};
@@ -142,7 +142,12 @@ impl Host for ClientHost {
         Box::new(|| Err(Error::new(ErrorKind::Protocol, "a client serves no files")))
     }
 
-    fn stage(&mut self, operation: OperationId, request: Option<&Request>, grant: Option<&Grant>) -> StorageJob<Staged> {
+    fn stage(
+        &mut self,
+        operation: OperationId,
+        request: Option<&Request>,
+        grant: Option<&Grant>,
+    ) -> StorageJob<Staged> {
         let target = self.with(operation, |pending| (pending.target.take(), pending.transfer, pending.resume));
         match (target, grant) {
             (Some((Some(target), transfer, resume)), Some(grant)) => {

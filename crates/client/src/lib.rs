@@ -51,6 +51,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod callback;
 mod calls;
 mod connect;
 mod endpoints;
@@ -62,7 +63,6 @@ mod options;
 mod pipelines;
 mod requests;
 mod session;
-mod callback;
 mod transfer;
 pub mod tree;
 pub mod trust;

@@ -1,6 +1,6 @@
 //! How to connect, and how one transfer is to be made.
 
-use crate::connect::{TrustsNothing, Offer};
+use crate::connect::{Offer, TrustsNothing};
 use std::sync::Arc;
 use std::time::Duration;
 use xdfs_engine::pump::DiskMode;

@@ -12,9 +12,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use xdfs_engine::blocking::Blocking;
 use xdfs_engine::bounds;
-use xdfs_engine::pipeline::{Pipeline, PipelineChannel};
 use xdfs_engine::host::Ending;
-use xdfs_engine::mailbox::{Command, Message, MailboxSender};
+use xdfs_engine::mailbox::{Command, MailboxSender, Message};
+use xdfs_engine::pipeline::{Pipeline, PipelineChannel};
 use xdfs_engine::pump::{DiskMode, Parts, Pump};
 use xdfs_engine::schedule::QuotaClass;
 use xdfs_proto::base::{Error, ErrorKind, PipelineId};
@@ -197,7 +197,18 @@ fn parts(
     let post = host.joiner.posts[own].clone();
     let mut peers: Vec<_> = host.joiner.posts.iter().cloned().map(Some).collect();
     peers[own] = None;
-    Parts { dispatch, host, mailbox, post, peers, pipeline, blocking, share: QuotaClass::default(), disk, retire: false }
+    Parts {
+        dispatch,
+        host,
+        mailbox,
+        post,
+        peers,
+        pipeline,
+        blocking,
+        share: QuotaClass::default(),
+        disk,
+        retire: false,
+    }
 }
 
 /// Serves a pipeline to its end. A mistake of ours ends the session, and nobody waits for it.

@@ -1,9 +1,9 @@
 //! What a session is asked for: uploads, downloads, hashes, as requests.
 
+use crate::callback::Callback;
 use crate::endpoints::{Payload, RESUME_BYTES_MIN, Target};
 use crate::options::{GetOptions, PutOptions, Verify};
 use crate::session::{INITIAL_CREDIT, Session};
-use crate::callback::Callback;
 use crate::transfer::{Report, Transfer};
 use xdfs_engine::bounds;
 use xdfs_proto::base::{Digest, Error, ErrorKind};

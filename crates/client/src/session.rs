@@ -1,5 +1,6 @@
 //! A session: connected, opened, and served by one thread per pipeline.
 
+use crate::callback::Callback;
 use crate::connect::{self, Connected};
 use crate::endpoints::{Payload, Target};
 use crate::host::{Pending, Registry};
@@ -7,15 +8,14 @@ use crate::joining::{Access, Joiner};
 use crate::options::{ConnectOptions, GetOptions};
 use crate::pipelines::{FirstDownload, Opened, Pipelines};
 use crate::requests::download;
-use crate::callback::Callback;
 use crate::transfer::{Report, Transfer};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use xdfs_engine::bounds;
-use xdfs_engine::pipeline::PipelineChannel;
 use xdfs_engine::mailbox::{Command, Message};
 use xdfs_engine::opening::ClientOpened;
+use xdfs_engine::pipeline::PipelineChannel;
 use xdfs_proto::base::{ChannelId, Error, Level, Suite};
 use xdfs_proto::limits;
 use xdfs_proto::session::SessionLimits;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use xdfs_engine::mailbox::{Command, Message, MailboxSender};
+use xdfs_engine::mailbox::{Command, MailboxSender, Message};
 use xdfs_proto::base::{Digest, Error, ErrorKind, Level};
 use xdfs_proto::wire::control::Safety;
 use xdfs_xio::dispatch::DescriptorWaker;

@@ -2,7 +2,7 @@
 //! answer, and nobody's work keeps the others waiting: who comes next says the [`Scheduler`], long work is cut in slices.
 
 use crate::bounds;
-use crate::schedule::{Limits, ScheduleStep, SLICE, Scheduler, QuotaClass, Ticket};
+use crate::schedule::{Limits, QuotaClass, SLICE, ScheduleStep, Scheduler, Ticket};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Poll;

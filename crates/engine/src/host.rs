@@ -50,7 +50,8 @@ pub trait Host: Send {
     fn open(&mut self, operation: OperationId, request: &Request) -> StorageJob<Opened>;
 
     /// The target of a transfer: an upload that the peer asked for, or a download of ours, which has a `grant`.
-    fn stage(&mut self, operation: OperationId, request: Option<&Request>, grant: Option<&Grant>) -> StorageJob<Staged>;
+    fn stage(&mut self, operation: OperationId, request: Option<&Request>, grant: Option<&Grant>)
+    -> StorageJob<Staged>;
 
     /// A batch of calls came: what does them, and answers with the payload of the reply, in `memory` and within the room that the
     /// batch names. It runs under the share of what it is about; from the moment on that `stop` is set it begins no further call.

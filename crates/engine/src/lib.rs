@@ -6,7 +6,7 @@
 //! - [`schedule`]: which storage call or slice of long work is next, as a plain value; [`blocking`]: the threads that run them;
 //! - [`opening`]: the handshake and JOIN of both sides, without input or output;
 //! - [`control`]: the sealing and opening of records without a block;
-//! - [`group`]: a pipeline's channels and machine as a plain value that moves between threads.
+//! - [`pipeline`]: a pipeline's channels and machine as a plain value that moves between threads.
 //!
 //! Nothing here opens a socket or a file by name: links come from `client` and `server`, files from their hosts.
 #![forbid(unsafe_code)]
@@ -14,12 +14,12 @@
 pub mod blocking;
 pub mod bounds;
 pub mod control;
-pub mod pipeline;
 pub mod host;
 pub mod journal;
 pub mod kinds;
 pub mod mailbox;
 pub mod opening;
+pub mod pipeline;
 pub mod pump;
 pub mod schedule;
 pub mod transfer;

@@ -1,7 +1,7 @@
 //! Letters to a pump from other threads: the application, storage, other pipelines, the listener.
 
-use crate::pipeline::PipelineChannel;
 use crate::host::{Opened, Staged};
+use crate::pipeline::PipelineChannel;
 use crate::transfer::commit::CommittedFile;
 use crate::transfer::{SharedFile, SourceSide, Written};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};

@@ -4,7 +4,7 @@
 use xdfs_proto::base::{ChannelId, Extent, Instant, PipelineId};
 use xdfs_proto::limits::ACK_RANGES_MAX;
 use xdfs_proto::session::{
-    InvalidBlock, Bugs, BlockDecision, Output, Payload, Receiver, Role, Session, SessionLimits, SourceFacts,
+    BlockDecision, Bugs, InvalidBlock, Output, Payload, Receiver, Role, Session, SessionLimits, SourceFacts,
 };
 use xdfs_proto::wire::Event;
 use xdfs_proto::wire::control::Control;

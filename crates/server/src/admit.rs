@@ -6,7 +6,7 @@ mod source;
 
 pub use limits::ServerLimits;
 pub(crate) use source::SourceNetwork;
-pub(crate) use xdfs_proto::admit::{Drop, AdmissionVerdict};
+pub(crate) use xdfs_proto::admit::{AdmissionVerdict, Drop};
 
 use xdfs_xio::dispatch::SocketId;
 

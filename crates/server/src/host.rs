@@ -7,14 +7,14 @@ use crate::authorise::{Authorized, CurrentAuthority, Want};
 use crate::calls::job::{BatchJob, BatchOwner, malformed};
 use crate::log::{Log, LogEvent, LoggedName};
 use crate::reply_cache::ReplyCache;
-use crate::sessions::{ServerMessage, Metrics};
+use crate::sessions::{Metrics, ServerMessage};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use xdfs_engine::blocking::Slice;
-use xdfs_engine::host::{Host, StorageJob, Opened, SlicedJob, Staged};
+use xdfs_engine::host::{Host, Opened, SlicedJob, Staged, StorageJob};
 use xdfs_engine::schedule::QuotaClass;
 use xdfs_engine::transfer::TransferStats;
 use xdfs_proto::base::{Error, ErrorKind, Level, OperationId, SessionId};
@@ -143,7 +143,12 @@ impl Host for ServerHost {
         Box::new(move || open(&judged?, offset, before.as_deref()))
     }
 
-    fn stage(&mut self, operation: OperationId, request: Option<&Request>, _grant: Option<&Grant>) -> StorageJob<Staged> {
+    fn stage(
+        &mut self,
+        operation: OperationId,
+        request: Option<&Request>,
+        _grant: Option<&Grant>,
+    ) -> StorageJob<Staged> {
         let Some(request) = request.cloned() else {
             return Box::new(|| Err(Error::new(ErrorKind::Protocol, "a server stages uploads only")));
         };

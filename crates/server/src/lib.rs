@@ -5,7 +5,7 @@
 //! - `config`: the configuration file;
 //! - `guest`: a connection that has not proved anything yet;
 //! - `privilege`: what the process gives up before it serves;
-//! - `sessions`: the sessions that have begun, and their pipelines (who may join is [`xdfs_proto::roster`]'s to say);
+//! - `sessions`: the sessions that have begun, and their pipelines (who may join is [`xdfs_proto::registry`]'s to say);
 //! - `admit`: what bounds strangers (the table is [`xdfs_proto::admit`]);
 //! - `authorise`: from a name on the wire and a proved principal to a file of an export;
 //! - `calls`: what batches of calls do;
@@ -22,15 +22,15 @@ pub mod audit;
 mod authorise;
 mod calls;
 pub mod config;
-mod pending_login;
 mod host;
 mod listen;
 mod log;
+mod pending_login;
+mod pending_shutdowns;
 pub mod privilege;
 mod recovery;
 mod reply_cache;
 mod sessions;
-mod pending_shutdowns;
 pub mod users;
 
 pub use admit::ServerLimits;

@@ -1,23 +1,23 @@
 //! The listener: one thread that accepts, carries every handshake a step further when its bytes are there, watches idle
 //! sessions, and starts and takes back pipeline threads. It never waits for a peer (SRV-49).
 
-mod logins;
-mod handle;
-mod join;
-mod idle;
 mod close;
-mod revoking;
+mod handle;
+mod idle;
+mod join;
+mod logins;
 mod quotas;
+mod revoking;
 
 use crate::admit::{Admission, Drop, ServerLimits};
 use crate::audit::Pace;
-use crate::authorise::{Authority, Export, CurrentAuthority};
-use crate::pending_login::{PendingLogin, LoginProgress, AfterSend};
+use crate::authorise::{Authority, CurrentAuthority, Export};
 use crate::log::{Log, LogEvent};
+use crate::pending_login::{AfterSend, LoginProgress, PendingLogin};
+use crate::pending_shutdowns::PendingShutdowns;
 use crate::recovery;
 use crate::reply_cache::ReplyCache;
-use crate::sessions::{SessionEntry, ServerMessage, PipelineState};
-use crate::pending_shutdowns::PendingShutdowns;
+use crate::sessions::{PipelineState, ServerMessage, SessionEntry};
 pub use handle::Handle;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 use xdfs_engine::blocking::Blocking;
-use xdfs_engine::opening::{OpeningContext, JoinRequest, ServerOpened, PendingAccept};
+use xdfs_engine::opening::{JoinRequest, OpeningContext, PendingAccept, ServerOpened};
 use xdfs_engine::pump::DiskMode;
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, Instant, KeyLimits, SessionId};
 use xdfs_proto::limits;

@@ -1,7 +1,7 @@
 //! A connection that has not proved anything yet. It costs a small value and a deadline, nothing else.
 
 use crate::admit::SourceNetwork;
-use xdfs_engine::opening::{OpeningContext, ServerOpened, ServerOpening, OpeningStep};
+use xdfs_engine::opening::{OpeningContext, OpeningStep, ServerOpened, ServerOpening};
 use xdfs_proto::base::{ChannelId, SessionId};
 use xdfs_secure::keys::RoleKeys;
 use xdfs_secure::login::{FailedLogin, NONCE_BYTES};

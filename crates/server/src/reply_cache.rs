@@ -102,7 +102,8 @@ impl ReplyCache {
         let mut state = self.lock();
         state.make_room(now);
         let since = state.complete_since;
-        let fresh = || UserReplies { complete_since: since, batches: BTreeMap::new(), order: VecDeque::new(), bytes: 0 };
+        let fresh =
+            || UserReplies { complete_since: since, batches: BTreeMap::new(), order: VecDeque::new(), bytes: 0 };
         let known = state.users.entry(user.to_owned()).or_insert_with(fresh);
         known.hold_to_bounds(now);
         match known.batches.get(&id) {
@@ -246,7 +247,8 @@ mod tests {
         let start = Instant::now();
         let repeats = Arc::new(ReplyCache::new(start));
         for number in 0..USERS_MAX as u32 + 10 {
-            let Ok(CacheLookup::Do(doing)) = repeats.begin(&format!("u{number}"), [1; 16], None, start + number * SECOND)
+            let Ok(CacheLookup::Do(doing)) =
+                repeats.begin(&format!("u{number}"), [1; 16], None, start + number * SECOND)
             else {
                 panic!("new")
             };

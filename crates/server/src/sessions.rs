@@ -1,5 +1,5 @@
 //! The table of sessions that have begun: their secrets, and where each pipeline is (with the listener while it is idle, on
-//! a thread of its own while it moves data). Who may join them is [`xdfs_proto::roster`]'s to say.
+//! a thread of its own while it moves data). Who may join them is [`xdfs_proto::registry`]'s to say.
 
 use crate::admit::ServerLimits;
 use crate::host::moment_now;
@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::Receiver;
-use xdfs_engine::pipeline::PipelineChannel;
 use xdfs_engine::host::Ending;
-use xdfs_engine::mailbox::{Message, MailboxSender};
+use xdfs_engine::mailbox::{MailboxSender, Message};
+use xdfs_engine::pipeline::PipelineChannel;
 use xdfs_proto::base::{ChannelId, Error, Instant, SessionId};
 use xdfs_proto::negotiate::Policy;
 use xdfs_proto::session::Session;

@@ -4,7 +4,7 @@
 use crate::disk::{Content, DIRECTORIES, Disk};
 use std::collections::{BTreeSet, HashSet};
 use xdfs_proto::base::Safety;
-use xdfs_proto::base::commit::{Commit, Member, CommitStep};
+use xdfs_proto::base::commit::{Commit, CommitStep, Member};
 use xdfs_proto::session::Bugs;
 
 /// What is run.

@@ -7,7 +7,7 @@ use crate::setting::Setting;
 use crate::world::{BLOCK, CALLS_BYTES, CLIENT, Job, NOW, Record, SERVER, SOURCE, Side, Step, World, plan_of};
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, Extent, Instant, OperationId};
 use xdfs_proto::session::{
-    Fault, Output, Payload, ContentDigest, Session, SessionEvent, SourceFacts, StageFacts, TargetFacts, HeadVerdict,
+    ContentDigest, Fault, HeadVerdict, Output, Payload, Session, SessionEvent, SourceFacts, StageFacts, TargetFacts,
 };
 use xdfs_proto::wire::control::{Control, Safety};
 use xdfs_proto::wire::{Event, Flags};

@@ -6,7 +6,7 @@ use crate::oracle::{Oracle, length_of};
 use crate::setting::{Plan, Setting};
 use std::collections::VecDeque;
 use xdfs_proto::base::{ChannelId, Duration, Extent, Instant, KeyLimits, OperationId, PipelineId};
-use xdfs_proto::session::{Bugs, PipelineMessage, Payload, Role, Session, SessionLimits};
+use xdfs_proto::session::{Bugs, Payload, PipelineMessage, Role, Session, SessionLimits};
 use xdfs_proto::wire::Head;
 use xdfs_proto::wire::request::{Request, Resume};
 

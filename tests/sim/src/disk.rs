@@ -9,7 +9,7 @@ use crate::random::Random;
 use crate::transition::{Fault, OperationPlan, Task};
 use std::collections::BTreeMap;
 use xdfs_proto::base::{Digest, Duration, Error, ErrorKind, Extent, OperationId};
-use xdfs_proto::session::{Comparison, SourceFacts, Mismatch};
+use xdfs_proto::session::{Comparison, Mismatch, SourceFacts};
 
 /// The hash of whatever is asked for instead of its bytes.
 pub const SUM: Digest = [0x5a; 32];

@@ -7,7 +7,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use xdfs_client::trust::{KeyRejection, HostName, KnownHosts, Remembered, Trust};
+use xdfs_client::trust::{HostName, KeyRejection, KnownHosts, Remembered, Trust};
 use xdfs_client::{Certificates, ConnectOptions, Error, ErrorKind, Session, was_lost_in_opening};
 use xdfs_secure::policy::Fingerprint;
 
@@ -33,7 +33,12 @@ pub(super) type ConnectResult<T = Session> = Result<T, (Failure, ErrorKind)>;
 pub(super) type OpenFn<'a, T> = &'a dyn Fn(&ConnectOptions) -> Result<T, Error>;
 
 /// Connects to a URL's server and logs in.
-pub(super) fn connect<T>(url: &Url, wishes: &SessionRequest, login: (&LoginPlan, &TypedSecrets), open: OpenFn<'_, T>) -> ConnectResult<T> {
+pub(super) fn connect<T>(
+    url: &Url,
+    wishes: &SessionRequest,
+    login: (&LoginPlan, &TypedSecrets),
+    open: OpenFn<'_, T>,
+) -> ConnectResult<T> {
     let (login, typed) = login;
     let state_option = state::option(login.state.as_deref());
     let here = |failure: Failure| (failure, ErrorKind::Refused);
@@ -95,7 +100,11 @@ impl Connecting<'_> {
     }
 
     /// Connects, again and again where somebody answers and the connection is lost before there is a session.
-    fn attempt<T>(&mut self, trust: &Arc<Trust>, open: OpenFn<'_, T>) -> Result<T, Result<Error, (Failure, ErrorKind)>> {
+    fn attempt<T>(
+        &mut self,
+        trust: &Arc<Trust>,
+        open: OpenFn<'_, T>,
+    ) -> Result<T, Result<Error, (Failure, ErrorKind)>> {
         loop {
             match self.attempt_once(trust, open) {
                 Err(Ok(error)) if was_lost_in_opening(&error) => {
@@ -114,7 +123,11 @@ impl Connecting<'_> {
     }
 
     /// One connection to each address of the host until somebody answers.
-    fn attempt_once<T>(&self, trust: &Arc<Trust>, open: OpenFn<'_, T>) -> Result<T, Result<Error, (Failure, ErrorKind)>> {
+    fn attempt_once<T>(
+        &self,
+        trust: &Arc<Trust>,
+        open: OpenFn<'_, T>,
+    ) -> Result<T, Result<Error, (Failure, ErrorKind)>> {
         let addresses = address::resolve(self.url).map_err(|failure| Err((failure, ErrorKind::ConnectionLost)))?;
         let mut last = Error::new(ErrorKind::ConnectionLost, "the host has no address");
         for address in addresses {

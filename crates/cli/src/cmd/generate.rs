@@ -9,7 +9,7 @@ use clap::CommandFactory;
 use clap_complete::Shell;
 use clap_mangen::Man;
 
-use crate::args::{Generated, Cli};
+use crate::args::{Cli, Generated};
 use crate::exit::{Exit, Failure};
 use crate::text::printable_path;
 

@@ -34,7 +34,7 @@ use crate::descriptors;
 use crate::exit::{Exit, Failure};
 use crate::output::{JsonLines, Ready, Recovered, complain, print};
 use crate::plan::ServePlan;
-use crate::signal::{Notifier, Asked, Signals};
+use crate::signal::{Asked, Notifier, Signals};
 use crate::state;
 use offer::{Fixed, ServerOffer};
 use reach::Reach;

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use xdfs_client::{Digest, Error, ErrorKind, Payload, hexadecimal};
 use xdfs_xio::store::{LocalPlace, Source};
 
-use super::remote::{Sessions, SessionRequest, wire_name};
+use super::remote::{SessionRequest, Sessions, wire_name};
 use crate::exit::{Exit, Failure, Side};
 use crate::output::{JsonLines, SumLine, complain, print};
 use crate::plan::{Local, SumOf, SumPlan};

@@ -8,7 +8,7 @@ use xdfs_client::tree::EntryAction;
 use xdfs_proto::base::ErrorKind;
 
 use super::plain::{Plain, kept_message, tree_notes};
-use super::{CopyItem, Output, CopiedFile, CopiedTree};
+use super::{CopiedFile, CopiedTree, CopyItem, Output};
 use crate::exit::Failure;
 use crate::text::{json_line, printable};
 
@@ -287,7 +287,8 @@ mod tests {
 
     #[test]
     fn a_transfer_line_has_every_documented_field_in_order() {
-        let item = CopyItem { source: "a\"b".to_owned(), target: "xdfs://localhost/e/x".to_owned(), number: 1, count: 1 };
+        let item =
+            CopyItem { source: "a\"b".to_owned(), target: "xdfs://localhost/e/x".to_owned(), number: 1, count: 1 };
         let transfer = CopiedFile {
             bytes: 7,
             elapsed: Duration::from_millis(250),

@@ -3,7 +3,7 @@
 use xdfs_client::tree::EntryAction;
 use xdfs_proto::base::ErrorKind;
 
-use super::{CopyItem, Output, CopiedFile, CopiedTree, complain};
+use super::{CopiedFile, CopiedTree, CopyItem, Output, complain};
 use crate::exit::Failure;
 
 /// No progress, no success: errors and, unless quiet, notes.

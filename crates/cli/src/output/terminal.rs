@@ -10,7 +10,7 @@ use xdfs_client::tree::Summary;
 use xdfs_proto::base::ErrorKind;
 
 use super::plain::kept_message;
-use super::{CopyItem, Output, CopiedFile, CopiedTree};
+use super::{CopiedFile, CopiedTree, CopyItem, Output};
 use crate::exit::Failure;
 use crate::size::{human, human_rate};
 use crate::text::shown;

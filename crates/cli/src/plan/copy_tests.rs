@@ -3,7 +3,7 @@
 use clap::Parser;
 
 use super::*;
-use crate::args::{Command, Cli};
+use crate::args::{Cli, Command};
 
 fn plan(line: &str) -> Result<CopyPlan, PlanError> {
     let words = ["xdfs", "cp"].into_iter().chain(line.split_whitespace());

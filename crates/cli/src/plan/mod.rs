@@ -22,7 +22,7 @@ pub(crate) use serve::{ExportPlan, Root, ServePlan};
 pub(crate) use sum::{SumOf, SumPlan};
 pub(crate) use tree::{Sides, SyncPlan, TreePlan};
 
-use crate::args::{Command, DemoArgs, Generated, KeyCommand, LoginArgs, Protection, TrustCommand, Cli, UserCommand};
+use crate::args::{Cli, Command, DemoArgs, Generated, KeyCommand, LoginArgs, Protection, TrustCommand, UserCommand};
 use crate::exit::{Exit, Failure};
 use crate::size::SizeError;
 use crate::text::printable;

@@ -12,8 +12,8 @@ pub use pages::{Page, Pages};
 pub(crate) use queue::Queue;
 pub use verbs::Facts;
 
-use crate::session::Session;
 use crate::callback::Callback;
+use crate::session::Session;
 use crate::transfer::PumpSender;
 use bytes::Bytes;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};

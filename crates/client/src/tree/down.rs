@@ -5,28 +5,28 @@
 //! there before it, so that two names which the file system takes for one (T7) are found out.
 
 mod answers;
-mod small_writes;
-mod local;
 mod links;
+mod local;
+mod small_writes;
 
-use super::state::{TreeState, is_in_the_way};
-use super::read_only::closes;
 use super::compare::{Inode, Names};
-use super::scheduler::{self, TreeCopy, Scheduler, Flow, StopReason, LIST_ROOM, Named, CallResult, Turn};
 use super::directories::{Directory, DirectoryId};
 use super::events::{EntryAction, Event, Observer};
 use super::hard_links::HardLinks;
+use super::read_only::closes;
+use super::scheduler::{self, CallResult, Flow, LIST_ROOM, Named, Scheduler, StopReason, TreeCopy, Turn};
+use super::state::{TreeState, is_in_the_way};
 use super::temp_list::TempList;
 use super::{Ended, TreeOptions, parse};
+use crate::callback::Callback;
 use crate::calls::Facts;
 use crate::endpoints::{RESUME_BYTES_MIN, Target};
 use crate::options::GetOptions;
 use crate::session::Session;
-use crate::callback::Callback;
 use crate::transfer::Report;
-use small_writes::SmallWrites;
 use bytes::Bytes;
 use links::Deferred;
+use small_writes::SmallWrites;
 use std::collections::BTreeMap;
 use xdfs_engine::blocking::Blocking;
 use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety};
@@ -230,7 +230,13 @@ impl TreeCopy for Download {
         DownloadTask::Entry(large)
     }
 
-    fn answered(&mut self, observer: &mut dyn Observer, reply: &Bytes, tasks: Vec<DownloadTask>, answers: Vec<CallResult<'_>>) {
+    fn answered(
+        &mut self,
+        observer: &mut dyn Observer,
+        reply: &Bytes,
+        tasks: Vec<DownloadTask>,
+        answers: Vec<CallResult<'_>>,
+    ) {
         let mut arrived = SmallWrites::default();
         for (task, CallResult { outcome, .. }) in tasks.into_iter().zip(answers) {
             self.answer(observer, task, outcome, reply, &mut arrived);
@@ -313,7 +319,12 @@ impl TreeCopy for Download {
         }
     }
 
-    fn begin(&mut self, session: &Session, observer: &mut dyn Observer, entry: DownloadEntry) -> Flow<Option<DownloadEntry>> {
+    fn begin(
+        &mut self,
+        session: &Session,
+        observer: &mut dyn Observer,
+        entry: DownloadEntry,
+    ) -> Flow<Option<DownloadEntry>> {
         let target = match parse(&entry.path) {
             Ok(target) => target,
             Err(error) => {
@@ -420,7 +431,12 @@ impl Download {
         self.scheduler.tasks.push(DownloadTask::List { id, cursor: Vec::new() });
     }
 
-    fn entry(&mut self, session: &Session, observer: &mut dyn Observer, entry: DownloadEntry) -> Flow<Turn<DownloadTask>> {
+    fn entry(
+        &mut self,
+        session: &Session,
+        observer: &mut dyn Observer,
+        entry: DownloadEntry,
+    ) -> Flow<Turn<DownloadTask>> {
         if self.options.dry_run {
             let deed = match entry.source.kind {
                 FileType::Regular => EntryAction::Copied { bytes: entry.source.size, safety: Safety::Written },

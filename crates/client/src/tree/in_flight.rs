@@ -2,8 +2,8 @@
 //! has; and the batch that is being filled.
 
 use super::events::Event;
-use crate::session::Session;
 use crate::callback::Callback;
+use crate::session::Session;
 use crate::transfer::Transfer;
 use std::collections::BTreeMap;
 use std::sync::mpsc::SyncSender;
@@ -286,7 +286,7 @@ impl<I> BatchBuilder<I> {
 mod tests {
     use super::*;
     use xdfs_proto::base::Safety;
-    use xdfs_proto::wire::path::{Answer, Attributes, ListEntry, FileType, Reply, ReplyWriter, Wanted};
+    use xdfs_proto::wire::path::{Answer, Attributes, FileType, ListEntry, Reply, ReplyWriter, Wanted};
 
     const MOST: usize = limits::CALL_BYTES_MAX;
 

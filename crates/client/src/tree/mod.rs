@@ -12,16 +12,16 @@
 //! A copy that was interrupted is made again by the same call: what has the size and the modification time of its source is there
 //! already, and is left alone.
 
-mod state;
-mod read_only;
 mod compare;
-mod scheduler;
 mod directories;
 mod down;
 mod events;
-mod replies;
 mod hard_links;
 mod in_flight;
+mod read_only;
+mod replies;
+mod scheduler;
+mod state;
 mod temp_list;
 mod up;
 

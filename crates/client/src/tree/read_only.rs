@@ -1,8 +1,8 @@
 //! Directories of the target that take nothing: that is told once, and not once for each name in them.
 
-use super::state::{TreeState, is_in_the_way};
 use super::directories::DirectoryId;
 use super::events::Observer;
+use super::state::{TreeState, is_in_the_way};
 use xdfs_proto::base::{Error, ErrorKind};
 
 /// Linux's numbers of "permission denied" and "read-only file system". The system says of a single name that may not be changed

@@ -1,11 +1,11 @@
 //! What becomes of answers: to batches, of transfers, of small files that were written here.
 
-use super::scheduler::{TreeCopy, Flow, StopReason, PendingJob, Named, CallResult};
 use super::events::{Event, Observer};
+use super::scheduler::{CallResult, Flow, Named, PendingJob, StopReason, TreeCopy};
 use crate::calls::in_full;
 use bytes::Bytes;
 use xdfs_proto::base::{Error, ErrorKind, Safety};
-use xdfs_proto::wire::path::{Answer, Failure, CallOutcome, Reply};
+use xdfs_proto::wire::path::{Answer, CallOutcome, Failure, Reply};
 use xdfs_xio::store::descriptors::are_scarce;
 
 pub(super) fn on_event<C: TreeCopy>(course: &mut C, observer: &mut dyn Observer, event: Event) -> Flow<()> {
@@ -34,7 +34,9 @@ pub(super) fn on_event<C: TreeCopy>(course: &mut C, observer: &mut dyn Observer,
                 course.scheduler().large.push_back(large);
                 wait_for_descriptors(course, error)
             }
-            (Some(PendingJob::Transfer(_)), Err(error)) if is_for_all(error.kind, error.errno) => Err(StopReason::Hopeless(error)),
+            (Some(PendingJob::Transfer(_)), Err(error)) if is_for_all(error.kind, error.errno) => {
+                Err(StopReason::Hopeless(error))
+            }
             (Some(PendingJob::Transfer(large)), report) => {
                 course.moved(observer, large, report);
                 Ok(())
@@ -79,8 +81,11 @@ fn replied<C: TreeCopy>(
             }
             Ok(reply) => {
                 let safety = reply.safety;
-                let told: Vec<_> =
-                    reply.outcomes.into_iter().map(|outcome| CallResult { outcome: in_words(outcome), safety }).collect();
+                let told: Vec<_> = reply
+                    .outcomes
+                    .into_iter()
+                    .map(|outcome| CallResult { outcome: in_words(outcome), safety })
+                    .collect();
                 let (tasks, told) = without_scarce(course, tasks, told)?;
                 course.answered(observer, &payload, tasks, told);
                 return Ok(());
@@ -89,7 +94,8 @@ fn replied<C: TreeCopy>(
         },
         Err(error) if passes(&error) => error,
         Err(error) => {
-            let told = tasks.iter().map(|_| CallResult { outcome: Err(error.clone()), safety: Safety::Written }).collect();
+            let told =
+                tasks.iter().map(|_| CallResult { outcome: Err(error.clone()), safety: Safety::Written }).collect();
             course.answered(observer, &Bytes::new(), tasks, told);
             return Ok(());
         }

@@ -1,10 +1,10 @@
 //! What both directions of a tree have in common: tasks, the batch that is being filled, what is under way, and the loop around them.
 
-use super::state::TreeState;
 use super::directories::DirectoryId;
 use super::events::{EntryAction, Event, Events, Observer};
-use super::replies::{on_event, placed};
 use super::in_flight::{BatchBuilder, InFlight};
+use super::replies::{on_event, placed};
+use super::state::TreeState;
 use super::{Ended, Summary};
 use crate::session::Session;
 use bytes::Bytes;
@@ -168,7 +168,13 @@ pub(super) trait TreeCopy {
     ) -> Flow<Option<Self::Large>>;
 
     /// An answer to each call of a batch, in words where it failed. All of them are slices of `reply`.
-    fn answered(&mut self, observer: &mut dyn Observer, reply: &Bytes, tasks: Vec<Self::Task>, answers: Vec<CallResult<'_>>);
+    fn answered(
+        &mut self,
+        observer: &mut dyn Observer,
+        reply: &Bytes,
+        tasks: Vec<Self::Task>,
+        answers: Vec<CallResult<'_>>,
+    );
 
     /// What became of a small file that was to be written here. Nothing is, where the server gets the files.
     fn placed(&mut self, _observer: &mut dyn Observer, _file: Self::Large, _outcome: Result<Safety, Error>) {}
@@ -289,7 +295,8 @@ impl<T, L> Scheduler<T, L> {
         self.sent += 1;
         let filled = self.batch.take(&self.base, self.durable);
         let job = PendingJob::Batch { codes: filled.codes, tasks: filled.items };
-        if let Err((job, error)) = self.in_flight.call(session, self.events.sender(), filled.payload, filled.room, job) {
+        if let Err((job, error)) = self.in_flight.call(session, self.events.sender(), filled.payload, filled.room, job)
+        {
             if let PendingJob::Batch { tasks, .. } = job {
                 self.tasks.extend(tasks.into_iter().rev());
             }

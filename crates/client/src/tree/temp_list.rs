@@ -77,7 +77,7 @@ fn read_pair(file: &mut impl Read) -> io::Result<(Vec<u8>, Vec<u8>)> {
     Ok((part()?, part()?))
 }
 
-/// See [`Spill::drain`].
+/// See [`TempList::drain`].
 #[derive(Debug, Default)]
 pub(super) struct Drain {
     file: Option<BufReader<File>>,

@@ -7,19 +7,19 @@ mod sending;
 mod task;
 mod walk;
 
-use super::state::TreeState;
 use super::compare::{Inode, Names, TargetState};
-use super::scheduler::{self, TreeCopy, Scheduler, EXTRAS_BYTES_MAX, Flow, StopReason, LIST_ROOM, CallResult, Turn};
 use super::directories::{Directory, DirectoryId};
 use super::events::{EntryAction, Event, Observer};
-use super::replies::wait_for_descriptors;
 use super::hard_links::HardLinks;
+use super::replies::wait_for_descriptors;
+use super::scheduler::{self, CallResult, EXTRAS_BYTES_MAX, Flow, LIST_ROOM, Scheduler, StopReason, TreeCopy, Turn};
+use super::state::TreeState;
 use super::temp_list::TempList;
 use super::{Ended, TreeOptions, parse};
+use crate::callback::Callback;
 use crate::endpoints::Payload;
 use crate::options::PutOptions;
 use crate::session::Session;
-use crate::callback::Callback;
 use crate::transfer::Report;
 use bytes::Bytes;
 use links::Deferred;
@@ -120,7 +120,13 @@ impl TreeCopy for Upload {
         self.large_again(large)
     }
 
-    fn answered(&mut self, observer: &mut dyn Observer, _: &Bytes, tasks: Vec<UploadTask>, answers: Vec<CallResult<'_>>) {
+    fn answered(
+        &mut self,
+        observer: &mut dyn Observer,
+        _: &Bytes,
+        tasks: Vec<UploadTask>,
+        answers: Vec<CallResult<'_>>,
+    ) {
         for (task, CallResult { outcome, safety }) in tasks.into_iter().zip(answers) {
             self.answer(observer, task, outcome, safety);
         }
@@ -172,7 +178,12 @@ impl TreeCopy for Upload {
                 let wanted = if keep.owners { wanted.and(Wanted::OWNER) } else { wanted };
                 let wanted = if keep.owners && !keep.numeric { wanted.and(Wanted::NAMES) } else { wanted };
                 let cursor = cursor.clone();
-                Ok(self.scheduler.ask_last(session, &Call::List { path: &path, wanted, cursor: &cursor }, LIST_ROOM, task))
+                Ok(self.scheduler.ask_last(
+                    session,
+                    &Call::List { path: &path, wanted, cursor: &cursor },
+                    LIST_ROOM,
+                    task,
+                ))
             }
             UploadTask::Make(id) => self.make(session, id),
             UploadTask::Entry(entry) => self.entry(session, observer, entry),
@@ -208,7 +219,12 @@ impl TreeCopy for Upload {
     }
 
     /// Begins the transfer of a large file, once its directory is there.
-    fn begin(&mut self, session: &Session, observer: &mut dyn Observer, entry: UploadEntry) -> Flow<Option<UploadEntry>> {
+    fn begin(
+        &mut self,
+        session: &Session,
+        observer: &mut dyn Observer,
+        entry: UploadEntry,
+    ) -> Flow<Option<UploadEntry>> {
         if self.state.directories.get(entry.directory).is_some_and(|directory| !directory.made) {
             return Ok(Some(entry));
         }
@@ -320,7 +336,9 @@ impl Upload {
     fn entry(&mut self, session: &Session, observer: &mut dyn Observer, entry: UploadEntry) -> Flow<Turn<UploadTask>> {
         if self.options.dry_run {
             let deed = match entry.node.kind {
-                NodeKind::Regular => EntryAction::Copied { bytes: entry.node.size, safety: xdfs_proto::base::Safety::Written },
+                NodeKind::Regular => {
+                    EntryAction::Copied { bytes: entry.node.size, safety: xdfs_proto::base::Safety::Written }
+                }
                 _ => EntryAction::Made,
             };
             self.done(observer, &entry, deed);

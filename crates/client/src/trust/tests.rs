@@ -124,5 +124,8 @@ fn a_certificate_that_is_not_good_is_refused_with_the_reason_and_asks_nobody() {
     let chain = Chain::Bad("it has run out".to_owned());
     let error = trust.check("h", 1, &Shown { fingerprint: fingerprint(1), chain }).unwrap_err();
     assert!(error.kind == ErrorKind::Refused && error.message.contains("it has run out"), "{error}");
-    assert!(matches!(trust.doubt(), Some(KeyRejection::Uncertified { .. })), "it is no unknown key that a person may accept");
+    assert!(
+        matches!(trust.doubt(), Some(KeyRejection::Uncertified { .. })),
+        "it is no unknown key that a person may accept"
+    );
 }

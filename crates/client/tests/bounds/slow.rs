@@ -10,7 +10,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 use xdfs_client::{Address, ConnectOptions, Payload, PutOptions, Session};
 use xdfs_proto::wire::handshake::{FRAME_BYTES, MessageType, frame};
-use xdfs_proto::wire::preface::{ClientPreface, PREFACE_BYTES, ServerPreface, Continuation, Status};
+use xdfs_proto::wire::preface::{ClientPreface, Continuation, PREFACE_BYTES, ServerPreface, Status};
 use xdfs_secure::handshake::tls::{Certificates, ClientTls, DATA_BYTES_MAX};
 use xdfs_server::{LogEvent, ServerLimits};
 use xdfs_xio::host::resident_bytes;

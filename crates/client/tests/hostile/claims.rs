@@ -68,7 +68,16 @@ fn takes(channel: &mut RawChannel, mut left: usize) {
         left -= if payload.len() == BLOCK { BLOCK } else { 0 };
     }
     let (low, edge) = (LENGTH as u64, LENGTH as u64);
-    channel.control(1, &Control::Ack(Ack { safety: Safety::Written, contiguous: low, credit_limit: edge, ranges: Vec::new(), round: 0 }));
+    channel.control(
+        1,
+        &Control::Ack(Ack {
+            safety: Safety::Written,
+            contiguous: low,
+            credit_limit: edge,
+            ranges: Vec::new(),
+            round: 0,
+        }),
+    );
 }
 
 const EARLY: &[ErrorKind] = &[ErrorKind::Protocol];

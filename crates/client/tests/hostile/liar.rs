@@ -10,7 +10,7 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::sync::Arc;
 use xdfs_client::{Address, ConnectOptions, Error, ErrorKind, GetOptions, Level, Session, Suite, Target, Verify};
-use xdfs_engine::opening::{OpeningContext, ServerOpened, ServerOpening, OpeningStep};
+use xdfs_engine::opening::{OpeningContext, OpeningStep, ServerOpened, ServerOpening};
 use xdfs_proto::base::{ChannelId, Extent, SessionId};
 use xdfs_proto::wire::control::{ChannelGrant, Control, Grant};
 use xdfs_proto::wire::handshake::Accept;
@@ -66,7 +66,8 @@ fn serve(listener: &TcpListener, lie: &Lie) {
     let (mut stream, _) = listener.accept().unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let host = HostIdentity::new(KeyPair::from_seed(&HOST_SEED).unwrap());
-    let gate = OpeningContext { identity: Arc::new(ServerIdentity::new(&host).unwrap()), directory: Arc::new(People(true)) };
+    let gate =
+        OpeningContext { identity: Arc::new(ServerIdentity::new(&host).unwrap()), directory: Arc::new(People(true)) };
     let (mut opening, mut want) = ServerOpening::start(gate, "nobody".into(), [1; 18]);
     let mut welcome = loop {
         let mut bytes = vec![0; want];

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use xdfs_client::{ConnectOptions, Error, ErrorKind, GetOptions, Offer, Session, Target};
 use xdfs_proto::wire::Event;
 use xdfs_proto::wire::handshake::{JOIN_BYTES, MessageType, Open, frame};
-use xdfs_proto::wire::preface::{ClientPreface, PREFACE_BYTES, Continuation};
+use xdfs_proto::wire::preface::{ClientPreface, Continuation, PREFACE_BYTES};
 use xdfs_secure::handshake::tls::{Certificates, ClientTls};
 use xdfs_secure::policy::Directory;
 use xdfs_server::{LogEvent, ServerLimits};

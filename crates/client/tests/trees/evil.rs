@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use xdfs_client::{Error, ErrorKind};
 use xdfs_proto::base::{RelPath, Safety};
-use xdfs_xio::store::tree::{AttributeChange, Cursor, Node, NodeKind, Space, Special, ListControl};
+use xdfs_xio::store::tree::{AttributeChange, Cursor, ListControl, Node, NodeKind, Space, Special};
 use xdfs_xio::store::{
     Attributes, Capability, Existing, MemoryStore, SmallReader, Source, Stage, StageRequest, Store, Tree, Version,
 };

@@ -42,7 +42,7 @@ fn what_was_under_way_when_a_session_was_lost_is_not_taken_for_what_was_there_be
     }
 }
 
-const SMALL: usize = 700;
+const SMALL: usize = 400;
 
 fn name(number: usize) -> String {
     format!("d{}/f{number}", number % 7)
@@ -58,7 +58,7 @@ fn no_name_is_forgotten_when_a_session_is_lost_at_any_byte() {
         source.write(&format!("tree/{}", name(number)), &content);
         serving.directory.write(&format!("source/{}", name(number)), &content);
     }
-    for round in 0..40 {
+    for round in 0..24 {
         let at = 60_000 * round + 7_000;
         let middle = Middle::before(&serving.address);
         let through = ConnectOptions { address: middle.address.clone(), ..serving.options(1) };

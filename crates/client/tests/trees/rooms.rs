@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Condvar, Mutex};
 use xdfs_client::Error;
-use xdfs_client::tree::{EntryAction, Download, Ended, Observer, Summary, TreeOptions};
+use xdfs_client::tree::{Download, Ended, EntryAction, Observer, Summary, TreeOptions};
 use xdfs_server::Export;
 use xdfs_xio::store::LocalStore;
 use xdfs_xio::store::tree::NodeKind;

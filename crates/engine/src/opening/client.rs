@@ -7,13 +7,13 @@ use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_proto::negotiate;
 use xdfs_proto::wire::handshake::{Accept, Hello, MessageType, Open, decode_refusal, frame};
 use xdfs_proto::wire::login::LoginKind;
-use xdfs_proto::wire::preface::{ClientPreface, PREFACE_BYTES, Continuation};
+use xdfs_proto::wire::preface::{ClientPreface, Continuation, PREFACE_BYTES};
 use xdfs_secure::handshake::Shown;
 use xdfs_secure::handshake::tls::{Certificates, ClientTls, Farewell, Stream};
 use xdfs_secure::identity::SIGNATURE_BYTES;
 use xdfs_secure::identity::password::Salts;
 use xdfs_secure::keys::JoinSecret;
-use xdfs_secure::login::{Binding, ClientLogin, NONCE_BYTES, LoginStep, Offered, Stretched, Stretching};
+use xdfs_secure::login::{Binding, ClientLogin, LoginStep, NONCE_BYTES, Offered, Stretched, Stretching};
 use xdfs_secure::policy::{Method, PublicKey};
 
 /// What a client asks for.
@@ -181,7 +181,9 @@ impl ClientOpening {
                     None => self.read_on(),
                 }
             }
-            ClientState::Judging | ClientState::Signing | ClientState::Stretching | ClientState::Done => Err(out_of_turn()),
+            ClientState::Judging | ClientState::Signing | ClientState::Stretching | ClientState::Done => {
+                Err(out_of_turn())
+            }
         }
     }
 

@@ -4,7 +4,7 @@ use super::{OpeningStep, protocol, read_server_preface};
 use xdfs_proto::base::Error;
 use xdfs_proto::wire::Reader;
 use xdfs_proto::wire::handshake::{JOIN_ANSWER_BYTES, Join};
-use xdfs_proto::wire::preface::{ClientPreface, PREFACE_BYTES, ServerPreface, Continuation, Status};
+use xdfs_proto::wire::preface::{ClientPreface, Continuation, PREFACE_BYTES, ServerPreface, Status};
 use xdfs_secure::join::JoinKey;
 use xdfs_secure::keys::Role;
 

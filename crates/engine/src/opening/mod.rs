@@ -10,7 +10,7 @@ mod server;
 
 pub use client::{ClientOpened, ClientOpening, ClientStep, SessionRequest};
 pub use join::{ClientJoining, JoinRequest};
-pub use server::{OpeningContext, ServerOpened, ServerOpening, PendingAccept};
+pub use server::{OpeningContext, PendingAccept, ServerOpened, ServerOpening};
 
 use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_proto::wire::handshake::{FRAME_BYTES, MessageType, Prefaces, read_frame};

@@ -10,7 +10,7 @@ use xdfs_proto::wire::Reader;
 use xdfs_proto::wire::handshake::{
     Accept, Hello, JOIN_BYTES, Join, MessageType, Open, Prefaces, encode_refusal, frame,
 };
-use xdfs_proto::wire::preface::{ClientPreface, PREFACE_BYTES, ServerPreface, Continuation, Status};
+use xdfs_proto::wire::preface::{ClientPreface, Continuation, PREFACE_BYTES, ServerPreface, Status};
 use xdfs_secure::handshake::tls::{Farewell, ServerIdentity, ServerStart, Stream};
 use xdfs_secure::keys::JoinSecret;
 use xdfs_secure::login::{Binding, FailedLogin, LoginDecision, NONCE_BYTES, ServerLogin};
@@ -258,7 +258,12 @@ impl ServerOpening {
         })
     }
 
-    fn on_open(&mut self, mut stream: Box<Stream>, mut login: Box<ServerLogin>, bytes: &[u8]) -> OpeningStep<ServerOpened> {
+    fn on_open(
+        &mut self,
+        mut stream: Box<Stream>,
+        mut login: Box<ServerLogin>,
+        bytes: &[u8],
+    ) -> OpeningStep<ServerOpened> {
         match self.read_open(&mut stream, bytes) {
             Err(error) => refused(refusal(&mut stream, &error), error),
             Ok(None) => {

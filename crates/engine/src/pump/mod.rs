@@ -11,11 +11,11 @@
 //! no allocation, no lock and no log. What a record means is never decided here.
 
 mod calls;
+mod channel_io;
+mod checkpoint;
 mod command;
 mod hashing;
 mod lingering;
-mod channel_io;
-mod checkpoint;
 mod members;
 mod pacing;
 mod receive;
@@ -24,22 +24,22 @@ mod storage;
 
 use crate::blocking::Blocking;
 use crate::bounds;
-use crate::pipeline::{Pipeline, PipelineChannel};
 use crate::host::{Ending, Host};
-use crate::mailbox::{Message, MailboxSender};
+use crate::mailbox::{MailboxSender, Message};
+use crate::pipeline::{Pipeline, PipelineChannel};
 use crate::schedule::QuotaClass;
-use crate::transfer::{TransferStats, Transfer, Writer};
+use crate::transfer::{Transfer, TransferStats, Writer};
 use calls::Batches;
+use channel_io::{Arriving, ChannelIo, SendingBlock};
 use hashing::HashRequest;
 use lingering::Lingering;
-use channel_io::{Arriving, ChannelIo, SendingBlock};
 use pacing::{QueuedStart, StartQueue};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::Receiver;
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, Extent, Instant, OperationId, PipelineId};
-use xdfs_proto::session::{Committed, PipelineMessage, Output, Session, SessionEvent};
+use xdfs_proto::session::{Committed, Output, PipelineMessage, Session, SessionEvent};
 use xdfs_proto::wire::Head;
 use xdfs_xio::buf::{Buffer, Pool};
 use xdfs_xio::dispatch::{Completion, Dispatch, End, Side, SocketId};
@@ -246,7 +246,8 @@ where
         let may_retire = self.retire && boundary && self.batches.is_empty() && !self.session.is_closing();
         let retire = self.idle_since.filter(|_| may_retire).map(|since| since.after(bounds::IDLE_BEFORE_RETIRING));
         // Nothing is owed on an idle session: no tick wakes it.
-        let tick = (busy || self.session.is_closing() || self.pending_storage > 0 || !boundary).then_some(self.next_tick);
+        let tick =
+            (busy || self.session.is_closing() || self.pending_storage > 0 || !boundary).then_some(self.next_tick);
         [owed, tick, retire, self.leaving_until(), self.starts.deadline()].into_iter().flatten().min()
     }
 

@@ -1,7 +1,7 @@
 //! Records that arrive: into a control message, a buffer, or piece by piece into the file.
 
-use super::hashing::{hash_arriving, is_hashed};
 use super::channel_io::{Arriving, Record};
+use super::hashing::{hash_arriving, is_hashed};
 use super::{Host, Pump};
 use crate::transfer::{Block, WriteMode};
 use crate::{bounds, control};

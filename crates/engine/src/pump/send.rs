@@ -1,7 +1,7 @@
 //! Records that leave: sealed, then handed to the dispatcher by the route that was chosen when the source was opened.
 
-use super::hashing::{hash_leaving, passed};
 use super::channel_io::{Arriving, BufferOrigin, SendingBlock};
+use super::hashing::{hash_leaving, passed};
 use super::{Host, Pump};
 use crate::control;
 use crate::transfer::ReadMode;

@@ -10,7 +10,7 @@ use crate::schedule::QuotaClass;
 use crate::transfer::commit::CommittedFile;
 use crate::transfer::hashing::Hashed;
 use crate::transfer::reader::Stream;
-use crate::transfer::{Block, ReadMode, SharedFile, SourceSide, Transfer, Writer, WriteMode, Written, commit};
+use crate::transfer::{Block, ReadMode, SharedFile, SourceSide, Transfer, WriteMode, Writer, Written, commit};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -2,12 +2,12 @@
 //! to do about them (design rules 5 and 7).
 //!
 //! A block is hashed where its bytes pass: from the buffer that is sent, or that arrived. Where the kernel moves them, a job of the
-//! pool hashes the page cache beside that ([`super::beside`]).
+//! pool hashes the page cache beside that ([`super::parallel`]).
 
 use super::parallel::ParallelHash;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use xdfs_proto::base::{Digest, Error, ErrorKind, Extent, PipelineId, Subtree};
-use xdfs_proto::session::{Comparison, PipelineMessage, ContentDigest, Mismatch};
+use xdfs_proto::session::{Comparison, ContentDigest, Mismatch, PipelineMessage};
 use xdfs_proto::{limits, plan};
 use xdfs_secure::content::{Leaf, Tree, differences};
 use xdfs_xio::buf::Buffer;

@@ -1,8 +1,8 @@
 //! What an operation reads from or writes to on this side.
 
-pub mod parallel;
 pub mod commit;
 pub mod hashing;
+pub mod parallel;
 pub mod reader;
 pub mod stored;
 pub mod sum;

@@ -60,7 +60,7 @@ pub struct Ranges {
     pub ranges: Vec<Extent>,
     /// Where the hashes go.
     pub into: Arc<Hashing>,
-    /// Whether it waits for [`Beside::sent`].
+    /// Whether it waits for [`ParallelHash::sent`].
     pub paced: bool,
 }
 

@@ -1,6 +1,6 @@
 //! The reader thread of a stream (standard input, a pipe): it waits for bytes so that the pipeline's thread need not.
 
-use crate::mailbox::{Message, MailboxSender};
+use crate::mailbox::{MailboxSender, Message};
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;

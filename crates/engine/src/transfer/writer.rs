@@ -1,7 +1,7 @@
 //! The writer thread of a pipeline: it writes one block while the next one is received (SRV-65, SRV-66). The kernel holds
 //! a lock per file during a buffered write, so a second writer would gain nothing; what is gained is the receiving.
 
-use crate::mailbox::{Message, MailboxSender};
+use crate::mailbox::{MailboxSender, Message};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
@@ -67,7 +67,7 @@ impl Writer {
         self.give(WriteTask::Write(block));
     }
 
-    /// `Mail::Detached` comes when every block that was given before is written.
+    /// `Message::Detached` comes when every block that was given before is written.
     pub fn let_go(&self, operation: OperationId) {
         self.give(WriteTask::LetGo(operation));
     }

@@ -3,7 +3,7 @@
 use super::frame::Frame;
 use xdfs_proto::base::{ErrorKind, Safety};
 use xdfs_proto::wire::path::{
-    Answer, Attributes, Batch, Call, Code, ListEntry, Failure, FileType, NewTime, Owner, Put, ReplyWriter, Wanted,
+    Answer, Attributes, Batch, Call, Code, Failure, FileType, ListEntry, NewTime, Owner, Put, ReplyWriter, Wanted,
     XattrRule,
 };
 

@@ -9,7 +9,7 @@ use xdfs_proto::wire::Event;
 use xdfs_proto::wire::control::ChannelGrant;
 use xdfs_proto::wire::handshake::{Accept, ExtendedOption, Hello, Join, MessageType, Open, encode_refusal, frame};
 use xdfs_proto::wire::login::{KeyLogin, LoginKind};
-use xdfs_proto::wire::preface::{ClientPreface, ServerPreface, Continuation, Status};
+use xdfs_proto::wire::preface::{ClientPreface, Continuation, ServerPreface, Status};
 
 /// `N` bytes that count up from `start`.
 fn pattern<const N: usize>(start: u8) -> [u8; N] {
@@ -156,14 +156,44 @@ fn join() -> [Frame; 2] {
 fn statuses() -> Vec<Frame> {
     let status = |path, about, status| server_preface(path, about, status, 0, Continuation::Tls);
     vec![
-        server_preface("handshake/preface-available.txt", "The service is there.", Status::Available, 1, Continuation::Tls),
-        server_preface("handshake/preface-joining.txt", "The channel may join.", Status::Available, 1, Continuation::Join),
+        server_preface(
+            "handshake/preface-available.txt",
+            "The service is there.",
+            Status::Available,
+            1,
+            Continuation::Tls,
+        ),
+        server_preface(
+            "handshake/preface-joining.txt",
+            "The channel may join.",
+            Status::Available,
+            1,
+            Continuation::Join,
+        ),
         server_preface("handshake/preface-no-service.txt", "No such service.", Status::NoService, 0, Continuation::Tls),
-        server_preface("handshake/preface-no-version.txt", "No common version.", Status::NoVersion, 1, Continuation::Tls),
+        server_preface(
+            "handshake/preface-no-version.txt",
+            "No common version.",
+            Status::NoVersion,
+            1,
+            Continuation::Tls,
+        ),
         server_preface("handshake/preface-no-start.txt", "No such start.", Status::NoStart, 1, Continuation::Tls),
         server_preface("handshake/preface-busy.txt", "Too many connections.", Status::Busy, 0, Continuation::Tls),
-        server_preface("handshake/preface-refused.txt", "The JOIN is wrong.", Status::JoinRefused, 0, Continuation::Join),
-        server_preface("handshake/preface-not-xdfs.txt", "The bytes were no preface.", Status::NotXdfs, 0, Continuation::Tls),
+        server_preface(
+            "handshake/preface-refused.txt",
+            "The JOIN is wrong.",
+            Status::JoinRefused,
+            0,
+            Continuation::Join,
+        ),
+        server_preface(
+            "handshake/preface-not-xdfs.txt",
+            "The bytes were no preface.",
+            Status::NotXdfs,
+            0,
+            Continuation::Tls,
+        ),
         status("handshake/preface-too-many.txt", "Too many of this address.", Status::TooManyOfYou),
         status("handshake/preface-penalised.txt", "Too many failed logins.", Status::Penalised),
     ]

@@ -54,7 +54,11 @@ fn a_newcomer_finds_a_place_however_many_others_hold_theirs() {
     // And it keeps its place when the others come again.
     for connection in 1001..1200 {
         let from = 1000 + connection % 254;
-        assert_ne!(login(&mut admission, connection, from, at(2)), AdmissionVerdict::Welcome(Some(1000)), "{connection}");
+        assert_ne!(
+            login(&mut admission, connection, from, at(2)),
+            AdmissionVerdict::Welcome(Some(1000)),
+            "{connection}"
+        );
     }
 }
 

@@ -191,9 +191,13 @@ impl Commit {
         }
         for (number, file) in self.files.iter_mut().enumerate() {
             file.failed |= match step {
-                CommitStep::Finish(member) | CommitStep::SyncFile(member) | CommitStep::Name(member) => member == number,
+                CommitStep::Finish(member) | CommitStep::SyncFile(member) | CommitStep::Name(member) => {
+                    member == number
+                }
                 CommitStep::SyncSystem => file.asked.durable,
-                CommitStep::SyncDirectory(directory) => file.asked.durable && file.asked.directories.contains(&directory),
+                CommitStep::SyncDirectory(directory) => {
+                    file.asked.durable && file.asked.directories.contains(&directory)
+                }
             };
         }
         self.first.follow(&self.files);
@@ -293,7 +297,9 @@ mod tests {
         while let Some(step) = plan.next() {
             let durable = |member: &usize| told(&plan)[*member] == Some(Safety::Durable);
             match step {
-                CommitStep::SyncDirectory(1) => assert_eq!([0, 1, 3].map(|member| durable(&member)), [true, false, true]),
+                CommitStep::SyncDirectory(1) => {
+                    assert_eq!([0, 1, 3].map(|member| durable(&member)), [true, false, true])
+                }
                 _ => assert!(![0, 1, 3].iter().any(durable), "before {step:?}"),
             }
             plan.on_done(step).unwrap();
@@ -333,7 +339,13 @@ mod tests {
     fn no_step_can_be_done_out_of_its_turn() {
         let mut plan = Commit::single(true, Bugs::default());
         plan.on_done(CommitStep::Finish(0)).unwrap();
-        for step in [CommitStep::Finish(0), CommitStep::Name(0), CommitStep::SyncDirectory(0), CommitStep::SyncSystem, CommitStep::SyncFile(1)] {
+        for step in [
+            CommitStep::Finish(0),
+            CommitStep::Name(0),
+            CommitStep::SyncDirectory(0),
+            CommitStep::SyncSystem,
+            CommitStep::SyncFile(1),
+        ] {
             assert_eq!(plan.on_done(step), Err(OutOfOrder));
         }
         assert!(!plan.has_name(0));

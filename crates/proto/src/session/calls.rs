@@ -6,10 +6,10 @@
 //! came before is a repetition: what it asks for is done once.
 
 use super::group::Half;
-use super::operation::{Operation, Pending, HalfState};
+use super::operation::{HalfState, Operation, Pending};
 use super::output::{Output, Payload};
 use super::request::OPERATIONS_UNHEARD;
-use super::{Bug, Committed, Fault, Role, Session, HeadVerdict};
+use super::{Bug, Committed, Fault, HeadVerdict, Role, Session};
 use crate::base::{ChannelId, Error, ErrorKind, Instant, OperationId};
 use crate::channel::life::Receiving;
 use crate::limits;

@@ -1,11 +1,11 @@
 //! Records that arrive: what a head announces, and what control messages change.
 
-use super::group::{PipelineMessage, Part};
-use super::operation::{Pending, HalfState};
+use super::group::{Part, PipelineMessage};
+use super::operation::{HalfState, Pending};
 use super::output::{Output, SessionEvent};
 use super::receiver::BlockDecision;
 use super::request::OPERATIONS_UNHEARD;
-use super::{Bug, Committed, Fault, ContentDigest, Role, Session, HeadVerdict};
+use super::{Bug, Committed, ContentDigest, Fault, HeadVerdict, Role, Session};
 use crate::base::{ChannelId, Error, ErrorKind, Extent, Instant, OperationId};
 use crate::channel::Life;
 use crate::channel::life::{Receiving, Sending};
@@ -464,7 +464,9 @@ impl Session {
     pub(super) fn after_sending(&mut self, id: OperationId) {
         let end_of_range_early = self.bugs.has(Bug::EndOfRangeIsEnd);
         let Some(operation) = self.operations.get_mut(&id) else { return };
-        let HalfState::Sending { life, sender: Some(sender), given_up: None, .. } = &mut operation.state else { return };
+        let HalfState::Sending { life, sender: Some(sender), given_up: None, .. } = &mut operation.state else {
+            return;
+        };
         // Acknowledged, not only sent: until then bytes may still leave the source, and a source that changes under them
         // must be noticed before FINISH lets the receiver commit (rule D18).
         let done = if end_of_range_early { sender.all_sent() } else { sender.all_acknowledged() };

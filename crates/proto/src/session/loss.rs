@@ -1,7 +1,7 @@
 //! Channels that break or stall, fences, the end of the session, time, and the other pipelines.
 
-use super::group::{PipelineMessage, Part};
-use super::operation::{Operation, Pending, HalfState};
+use super::group::{Part, PipelineMessage};
+use super::operation::{HalfState, Operation, Pending};
 use super::output::{Output, SessionEvent};
 use super::receiver::Receiver;
 use super::sender::Sender;
@@ -269,7 +269,14 @@ impl Session {
                 let bugs = self.bugs;
                 if hash {
                     let (range, kept) = (Some(range), kept.clone());
-                    self.outputs.push_back(Output::Hash { operation, length: None, range, kept, unverified: doubt, level });
+                    self.outputs.push_back(Output::Hash {
+                        operation,
+                        length: None,
+                        range,
+                        kept,
+                        unverified: doubt,
+                        level,
+                    });
                 }
                 match &mut member.state {
                     HalfState::Sending { life, sender, everywhere, .. } => {

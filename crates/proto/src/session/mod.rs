@@ -32,8 +32,8 @@ mod output;
 mod poll;
 mod receiver;
 mod request;
-mod sender;
 mod retransmit;
+mod sender;
 mod storage;
 #[cfg(test)]
 mod tests;
@@ -41,11 +41,11 @@ mod verify;
 
 pub use crate::bug::{Bug, Bugs};
 pub use fault::Fault;
-pub use group::{PipelineMessage, Half};
+pub use group::{Half, PipelineMessage};
 pub use operation::{Committed, Operation};
 use operations::Operations;
 pub use output::{Output, Payload, SessionEvent};
-pub use receiver::{InvalidBlock, BlockDecision, Receiver};
+pub use receiver::{BlockDecision, InvalidBlock, Receiver};
 pub use sender::{AckBeyondSent, Sender};
 pub use storage::{SourceFacts, StageFacts, TargetFacts};
 pub use verify::{Comparison, ContentDigest, Mismatch};

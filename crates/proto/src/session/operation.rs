@@ -3,8 +3,8 @@
 use super::calls::Calls;
 use super::group::{Half, Part};
 use super::receiver::Receiver;
-use super::sender::Sender;
 use super::retransmit::RetransmitTimer;
+use super::sender::Sender;
 use super::verify::ContentDigest;
 use crate::base::{ChannelId, Digest, Error, Extent, Instant, Level, OperationId};
 use crate::channel::life::{Receiving, Sending};
@@ -295,7 +295,9 @@ impl Operation {
     /// Whether a block has waited for its acknowledgement for too long, and may go on `channel` as well.
     pub(super) fn repeats_on(&self, channel: ChannelId, now: Instant) -> bool {
         match &self.state {
-            HalfState::Sending { sender: Some(sender), .. } => self.may_carry(channel) && sender.repeats_on(channel, now),
+            HalfState::Sending { sender: Some(sender), .. } => {
+                self.may_carry(channel) && sender.repeats_on(channel, now)
+            }
             _ => false,
         }
     }

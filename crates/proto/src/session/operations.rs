@@ -3,7 +3,7 @@
 //!
 //! What is marked follows from the operations, so two sets with the same operations are equal whatever is marked.
 
-use super::operation::{Operation, HalfState};
+use super::operation::{HalfState, Operation};
 use crate::base::{ChannelId, Instant, OperationId};
 use crate::channel::life::Receiving;
 use alloc::boxed::Box;
@@ -134,7 +134,8 @@ impl Operations {
     pub(super) fn marks(&self) -> impl Iterator<Item = (OperationId, OperationFlags)> {
         let current = self.changed.is_empty() && !self.all_changed;
         let marks: &[(OperationId, OperationFlags)] = if current { &self.marks } else { &[] };
-        let unmarked = self.all.iter().filter(move |_| !current).map(|(id, operation)| (*id, OperationFlags::of(operation)));
+        let unmarked =
+            self.all.iter().filter(move |_| !current).map(|(id, operation)| (*id, OperationFlags::of(operation)));
         marks.iter().copied().chain(unmarked)
     }
 }

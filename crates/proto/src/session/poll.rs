@@ -1,10 +1,10 @@
 //! What goes out next: control before blocks, operations in turns, on whichever channel is free.
 
 use super::group::Part;
-use super::operation::{Operation, Pending, HalfState};
+use super::operation::{HalfState, Operation, Pending};
 use super::operations::OperationFlags;
 use super::output::{Output, Payload};
-use super::{Bug, Channel, Fence, ContentDigest, Role, Session};
+use super::{Bug, Channel, ContentDigest, Fence, Role, Session};
 use crate::base::{ChannelId, Error, ErrorKind, Instant, Level, OperationId};
 use crate::channel::Life;
 use crate::limits;
@@ -317,7 +317,13 @@ impl Operation {
                 let round = self.round;
                 let receiver = self.receiver()?;
                 let (low, ranges) = receiver.acknowledge();
-                Control::Ack(Ack { safety: Safety::Written, contiguous: low, credit_limit: receiver.credit_limit(), ranges, round })
+                Control::Ack(Ack {
+                    safety: Safety::Written,
+                    contiguous: low,
+                    credit_limit: receiver.credit_limit(),
+                    ranges,
+                    round,
+                })
             }
             Pending::FINISH => {
                 let length = self.length()?;

@@ -1,7 +1,7 @@
 //! Requests and what answers them: how an operation comes into being at both ends.
 
-use super::group::{PipelineMessage, Half, Part};
-use super::operation::{Operation, Pending, HalfState};
+use super::group::{Half, Part, PipelineMessage};
+use super::operation::{HalfState, Operation, Pending};
 use super::output::{Output, SessionEvent};
 use super::receiver::InvalidBlock;
 use super::{Committed, Fault, Role, Session};
@@ -141,7 +141,8 @@ impl Session {
                 // A length that is not known yet means one range with an open end.
                 let end = grant.length.map(|_| first.end());
                 let mut fresh =
-                    super::Sender::new(first.offset(), end, grant.block, grant.credit_limit.max(*credited), bugs).within(span);
+                    super::Sender::new(first.offset(), end, grant.block, grant.credit_limit.max(*credited), bugs)
+                        .within(span);
                 fresh = fresh.keeping(plan::within(&grant.kept, first));
                 if let Some((available, ended)) = operation.source {
                     fresh.on_source(available, ended);

@@ -1,7 +1,7 @@
 //! What storage answers, and how operations end because of it.
 
-use super::group::{PipelineMessage, Half, Part};
-use super::operation::{Operation, Pending, HalfState};
+use super::group::{Half, Part, PipelineMessage};
+use super::operation::{HalfState, Operation, Pending};
 use super::output::{Output, SessionEvent};
 use super::receiver::Receiver;
 use super::sender::Sender;

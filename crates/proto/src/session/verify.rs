@@ -1,7 +1,7 @@
 //! Content, from end to end: what was sent is compared with what arrived before the target gets its name, and what differs comes
 //! again, a few times (P-62 to P-66). Hashes are opaque here; whoever drives the session computes and compares them.
 
-use super::operation::{Operation, Pending, HalfState};
+use super::operation::{HalfState, Operation, Pending};
 use super::output::Output;
 use super::receiver::Receiver;
 use super::sender::Sender;

@@ -338,7 +338,22 @@ impl Grant {
         }
         let sum = if flags & 128 != 0 { Some(reader.array()?) } else { None };
         let (hash, reread, doubt) = (flags & 16 != 0, flags & 32 != 0, flags & 64 != 0);
-        Ok(Self { level, block, credit_limit: edge, length, ranges, size, mode, modified, version, kept, hash, reread, unverified: doubt, sum })
+        Ok(Self {
+            level,
+            block,
+            credit_limit: edge,
+            length,
+            ranges,
+            size,
+            mode,
+            modified,
+            version,
+            kept,
+            hash,
+            reread,
+            unverified: doubt,
+            sum,
+        })
     }
 }
 

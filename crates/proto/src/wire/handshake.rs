@@ -66,7 +66,7 @@ pub fn read_frame(bytes: [u8; FRAME_BYTES]) -> Result<(MessageType, usize), Wire
 pub struct Hello {
     /// What both sides said in clear.
     pub prefaces: Prefaces,
-    /// Bit `1 << kind` for every [`super::login::Kind`] that the server takes.
+    /// Bit `1 << kind` for every [`super::login::LoginKind`] that the server takes.
     pub logins: u64,
     /// From which the salts of this server's users are made: a client begins a login by password before it is challenged.
     pub salts: [u8; 16],
@@ -126,7 +126,7 @@ pub struct Open {
     pub label: [u8; 16],
     /// Cipher suites of records that the client takes, best first: codes of [`Suite`]. Unknown ones are passed over.
     pub suites: Vec<u8>,
-    /// Code of [`super::login::Kind`] (WIRE-30).
+    /// Code of [`super::login::LoginKind`] (WIRE-30).
     pub login: u64,
     /// Login message of that kind.
     pub credentials: Vec<u8>,

@@ -38,7 +38,7 @@ pub struct ClientPreface {
     pub version_min: u8,
     /// Newest version that the client speaks.
     pub version_max: u8,
-    /// Code of [`Start`].
+    /// Code of [`Continuation`].
     pub start: u8,
 }
 

@@ -193,7 +193,9 @@ impl ClientLogin {
                 let login = KeyLogin { user: self.user.clone().into_bytes(), key: key.0, signature };
                 Ok((LoginKind::Key, login.encode()))
             }
-            LoginState::Signing(Offered::Token(key)) => Ok((LoginKind::Token, TokenLogin { key: key.0, signature }.encode())),
+            LoginState::Signing(Offered::Token(key)) => {
+                Ok((LoginKind::Token, TokenLogin { key: key.0, signature }.encode()))
+            }
             _ => Err(Error::BadLogin),
         }
     }
@@ -219,7 +221,9 @@ impl ClientLogin {
     /// What came of that: the proof that answers the challenge.
     pub fn on_stretched(&mut self, stretched: &Stretched, binding: &Binding) -> Result<Vec<u8>, Error> {
         match core::mem::replace(&mut self.state, LoginState::Idle) {
-            LoginState::Challenged(challenged, offer) if stretched.is_of(offer, &challenged.salt, challenged.rounds) => {
+            LoginState::Challenged(challenged, offer)
+                if stretched.is_of(offer, &challenged.salt, challenged.rounds) =>
+            {
                 let (proof, expected) = challenged.answer(&stretched.salted, &binding.channel);
                 self.state = LoginState::Proved(expected);
                 Ok(proof)

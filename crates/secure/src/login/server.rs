@@ -131,7 +131,13 @@ impl ServerLogin {
     }
 
     /// A login has come with OPEN.
-    pub fn on_login(&mut self, kind: u64, credentials: &[u8], directory: &dyn Directory, decoy: &Decoy) -> LoginDecision {
+    pub fn on_login(
+        &mut self,
+        kind: u64,
+        credentials: &[u8],
+        directory: &dyn Directory,
+        decoy: &Decoy,
+    ) -> LoginDecision {
         self.scram = None;
         let judged = match LoginKind::from_code(kind) {
             Some(LoginKind::Anonymous) => self.on_anonymous(credentials, directory),

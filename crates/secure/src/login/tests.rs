@@ -289,7 +289,10 @@ fn altered_credentials_are_refused_whichever_bit_it_is() {
     let login = KeyLogin { user: b"ada".to_vec(), key: world.key.public().0, signature }.encode();
     let judge = |credentials: &[u8]| {
         let mut to = ServerLogin::new(on.clone(), String::new(), [9; NONCE_BYTES]);
-        matches!(to.on_login(LoginKind::Key as u64, credentials, &world.users, &world.decoy), LoginDecision::Accepted { .. })
+        matches!(
+            to.on_login(LoginKind::Key as u64, credentials, &world.users, &world.decoy),
+            LoginDecision::Accepted { .. }
+        )
     };
     assert!(judge(&login));
     for bit in 0..login.len() * 8 {
@@ -322,7 +325,8 @@ fn a_password_that_is_changed_or_taken_away_between_challenge_and_proof_opens_no
         let LoginStep::Login { kind, credentials } = from.next(ServerLogin::kinds(&world.users), &on) else {
             panic!("a login")
         };
-        let LoginDecision::Challenge(challenge) = to.on_login(kind as u64, &credentials, &world.users, &world.decoy) else {
+        let LoginDecision::Challenge(challenge) = to.on_login(kind as u64, &credentials, &world.users, &world.decoy)
+        else {
             panic!("a challenge")
         };
         let stretched = from.on_challenge(&challenge).unwrap().run();

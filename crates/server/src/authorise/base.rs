@@ -53,7 +53,8 @@ impl Authority {
 impl Base {
     /// Judges one call: `below` the base, and what it does there.
     pub fn authorise(&self, below: &[u8], want: Want) -> Result<Authorized, Error> {
-        let invalid = |error| Error::new(ErrorKind::InvalidPath, format!("'{}': {error}", LoggedName::from(below).short()));
+        let invalid =
+            |error| Error::new(ErrorKind::InvalidPath, format!("'{}': {error}", LoggedName::from(below).short()));
         let path = self.path.join(below).map_err(invalid)?;
         let rights = match &self.scope {
             Some(scope) => self.rights.and(within(scope, &self.export, &path, self.now, self.bugs)?),

@@ -6,7 +6,7 @@ use super::{Done, Execution, exports};
 use crate::audit::Pace;
 use crate::authorise::{Authority, Base};
 use crate::log::{Log, LogEvent};
-use crate::reply_cache::{RunningBatch, ReplyCache, CacheLookup};
+use crate::reply_cache::{CacheLookup, ReplyCache, RunningBatch};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::task::Poll;

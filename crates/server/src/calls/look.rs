@@ -9,9 +9,9 @@ use xdfs_engine::blocking::Slice;
 use xdfs_engine::kinds;
 use xdfs_engine::transfer::sum::RangeHash;
 use xdfs_proto::base::{Error, ErrorKind};
-use xdfs_proto::wire::path::{Answer, Attributes, ListEntry, FileSystem, FileType, ReplyWriter, Wanted};
+use xdfs_proto::wire::path::{Answer, Attributes, FileSystem, FileType, ListEntry, ReplyWriter, Wanted};
 use xdfs_xio::store::owners;
-use xdfs_xio::store::tree::{Node, NodeKind, ListControl, is_reserved};
+use xdfs_xio::store::tree::{ListControl, Node, NodeKind, is_reserved};
 use xdfs_xio::store::{self, FileKind};
 
 /// How long a page is gathered: the first entries of a large directory come soon (P-72).

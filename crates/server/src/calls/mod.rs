@@ -16,7 +16,7 @@ use std::task::Poll;
 use xdfs_engine::blocking::Slice;
 use xdfs_engine::transfer::sum::RangeHash;
 use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety};
-use xdfs_proto::wire::path::{Answer, Attributes, Batch, Call, ListEntry, Failure, FileType, ReplyWriter, Wanted};
+use xdfs_proto::wire::path::{Answer, Attributes, Batch, Call, Failure, FileType, ListEntry, ReplyWriter, Wanted};
 use xdfs_xio::store::SmallReader;
 
 /// What became of a batch.

@@ -110,7 +110,9 @@ impl Server {
         let Some(pipeline) = self.sessions.get(&id).map(|entry| entry.pipeline_of(channel)) else { return };
         self.say_last_words(id, pipeline);
         let work = |pipe: &PipelineState| match pipe {
-            PipelineState::Idle { channels, .. } => channels.values().any(|idle| matches!(idle.arriving, Arriving::Work(_))),
+            PipelineState::Idle { channels, .. } => {
+                channels.values().any(|idle| matches!(idle.arriving, Arriving::Work(_)))
+            }
             PipelineState::Running(_) | PipelineState::Over => false,
         };
         if self.sessions.get(&id).is_some_and(|entry| entry.pipes.iter().any(work)) {

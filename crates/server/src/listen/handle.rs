@@ -1,7 +1,7 @@
 //! What other threads tell a running server.
 
 use crate::admit::ServerLimits;
-use crate::authorise::{Authority, Export, CurrentAuthority};
+use crate::authorise::{Authority, CurrentAuthority, Export};
 use crate::sessions::ServerMessage;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;

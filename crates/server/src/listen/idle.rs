@@ -3,12 +3,12 @@
 use super::Server;
 use crate::admit::Drop;
 use crate::log::LogEvent;
-use crate::sessions::{SessionEntry, IdleChannel, PipelineState, PumpMessage};
+use crate::sessions::{IdleChannel, PipelineState, PumpMessage, SessionEntry};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
-use xdfs_engine::pipeline::{Pipeline, PipelineChannel};
 use xdfs_engine::host::Ending;
 use xdfs_engine::mailbox::{Command, Message};
+use xdfs_engine::pipeline::{Pipeline, PipelineChannel};
 use xdfs_proto::base::{Error, ErrorKind, Instant, SessionId};
 use xdfs_proto::limits;
 use xdfs_secure::random;
@@ -17,7 +17,13 @@ use xdfs_xio::transport::Link;
 
 impl Server {
     /// A pipeline's thread has ended: its session is over, or it is watched here from now on.
-    pub(super) fn on_pipeline_ended(&mut self, id: SessionId, pipeline: u8, ending: Ending<Link>, mailbox: PumpMessage) {
+    pub(super) fn on_pipeline_ended(
+        &mut self,
+        id: SessionId,
+        pipeline: u8,
+        ending: Ending<Link>,
+        mailbox: PumpMessage,
+    ) {
         let index = usize::from(pipeline);
         match ending {
             Ending::Over(error) => {
@@ -182,7 +188,8 @@ impl Server {
     /// Sessions, threads, memory and rates, one line each (SRV-54).
     pub(super) fn status_lines(&mut self) -> Vec<String> {
         let now = self.dispatch.now();
-        let running = |pipes: &[PipelineState]| pipes.iter().filter(|pipe| matches!(pipe, PipelineState::Running(_))).count();
+        let running =
+            |pipes: &[PipelineState]| pipes.iter().filter(|pipe| matches!(pipe, PipelineState::Running(_))).count();
         let threads: usize = self.sessions.values().map(|entry| running(&entry.pipes)).sum();
         let memory =
             xdfs_xio::host::resident_bytes().map_or_else(|| "?".into(), |bytes| format!("{} KiB", bytes >> 10));

@@ -1,12 +1,12 @@
 //! Connections that have not proved anything: accepted, classified, refused, cut. What bounds them is `admit`.
 
 use super::Server;
-use crate::admit::{SourceNetwork, AdmissionVerdict};
-use crate::pending_login::{PendingLogin, AfterSend};
+use crate::admit::{AdmissionVerdict, SourceNetwork};
 use crate::log::LogEvent;
+use crate::pending_login::{AfterSend, PendingLogin};
 use std::time::Duration;
 use xdfs_proto::base::{Error, ErrorKind};
-use xdfs_proto::wire::preface::{ClientPreface, ServerPreface, Continuation};
+use xdfs_proto::wire::preface::{ClientPreface, Continuation, ServerPreface};
 use xdfs_secure::login::FailedLogin;
 use xdfs_secure::policy::Method;
 use xdfs_secure::random;

@@ -156,8 +156,16 @@ mod tests {
         for (tally, method, text) in [
             (UsageTable { all: held(8, 8), ..none }, Method::Key, "the server has as many sessions"),
             (UsageTable { all: held(7, 80), ..none }, Method::Key, "the server has as many channels"),
-            (UsageTable { user: held(4, 4), ..none }, Method::Key, "'ada' has as many sessions as one user may have (4)"),
-            (UsageTable { user: held(1, 30), ..none }, Method::Key, "'ada' has as many channels as one user may have (30)"),
+            (
+                UsageTable { user: held(4, 4), ..none },
+                Method::Key,
+                "'ada' has as many sessions as one user may have (4)",
+            ),
+            (
+                UsageTable { user: held(1, 30), ..none },
+                Method::Key,
+                "'ada' has as many channels as one user may have (30)",
+            ),
             (UsageTable { anonymous: held(4, 4), ..none }, Method::Anonymous, "visitors have as many"),
             (UsageTable { anonymous: held(1, 40), ..none }, Method::Anonymous, "visitors have as many"),
         ] {

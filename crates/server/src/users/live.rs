@@ -102,7 +102,7 @@ impl LiveAccounts {
 }
 
 /// Whether what `principal` logged in with would log them in now. A password that was replaced is a change, which
-/// [`Change::ends`] tells; here it counts that there is one.
+/// [`RefreshChange::ends`] tells; here it counts that there is one.
 pub(crate) fn admits(directory: &dyn Directory, principal: &Principal) -> bool {
     match principal.method {
         Method::Anonymous => directory.anonymous(),

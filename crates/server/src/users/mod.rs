@@ -1,6 +1,6 @@
 //! A server's state folder: its host key and who may log in (SEC-20).
 //!
-//! - [`State`]: the folder, its host key, and changes to the accounts, one writer at a time;
+//! - [`StateFolder`]: the folder, its host key, and changes to the accounts, one writer at a time;
 //! - [`Accounts`]: the accounts as plain values (`account`), and their file (`file`);
 //! - [`LiveAccounts`]: what a running server asks while others change the file.
 //!
@@ -18,7 +18,7 @@ pub use account::{Account, AccountToken, Accounts, check_name};
 #[cfg(feature = "fuzzing")]
 pub use file::feed as feed_users;
 pub(crate) use live::admits;
-pub use live::{RefreshChange, LiveAccounts};
+pub use live::{LiveAccounts, RefreshChange};
 
 use std::path::Path;
 use std::sync::Arc;

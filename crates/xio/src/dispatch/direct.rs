@@ -9,7 +9,7 @@
 //! signal, as every Rust program does unless told otherwise.
 
 use super::send::{SendContext, head_first, memory, stopped};
-use super::slot::{DriverState, Moved, Outgoing, IoStep, error_number};
+use super::slot::{DriverState, IoStep, Moved, Outgoing, error_number};
 use super::{Body, End, FileId, Instant, SocketId};
 use crate::stack::Driver;
 use rustix::io::Errno;

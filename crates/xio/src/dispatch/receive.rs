@@ -1,7 +1,7 @@
 //! The receiving operations, one turn at a time: how bytes get from a driver to where an operation wants them.
 
 use super::send::LazyBuffer;
-use super::slot::{DriverState, Moved, ReceiveState, SMALL_BYTES_MAX, Slot, IoStep, Unread, error_number};
+use super::slot::{DriverState, IoStep, Moved, ReceiveState, SMALL_BYTES_MAX, Slot, Unread, error_number};
 use super::{Completion, End, HEAD_BYTES, Instant, Side, SocketId};
 use crate::stack::Driver;
 use std::io::{self, IoSliceMut};
@@ -93,7 +93,13 @@ fn head<L: Driver>(line: &mut DriverState<L>, unread: &mut Unread, now: Instant)
     IoStep::Done
 }
 
-fn small<L: Driver>(line: &mut DriverState<L>, unread: &mut Unread, bytes: &mut [u8], at: &mut usize, now: Instant) -> IoStep {
+fn small<L: Driver>(
+    line: &mut DriverState<L>,
+    unread: &mut Unread,
+    bytes: &mut [u8],
+    at: &mut usize,
+    now: Instant,
+) -> IoStep {
     debug_assert!(bytes.len() <= SMALL_BYTES_MAX, "checked when it was submitted; far below a turn's budget");
     *at += unread.take(&mut bytes[*at..]);
     while *at < bytes.len() {

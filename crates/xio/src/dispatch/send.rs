@@ -2,7 +2,7 @@
 
 use super::direct::{self, Files, PipeRoute};
 use super::receive::Turn;
-use super::slot::{DriverState, Moved, Outgoing, SendState, Slot, IoStep, error_number};
+use super::slot::{DriverState, IoStep, Moved, Outgoing, SendState, Slot, error_number};
 use super::{Body, Completion, End, HEAD_BYTES, Instant, Side, SocketId};
 use crate::buf::Buffer;
 use crate::stack::Driver;
@@ -179,7 +179,11 @@ fn slices<'a>(
 }
 
 /// Sends the head alone and tells the transport that the body follows; `None` when the head is gone.
-pub(super) fn head_first<L: Driver>(line: &mut DriverState<L>, outgoing: &mut Outgoing, now: Instant) -> Option<IoStep> {
+pub(super) fn head_first<L: Driver>(
+    line: &mut DriverState<L>,
+    outgoing: &mut Outgoing,
+    now: Instant,
+) -> Option<IoStep> {
     while outgoing.head_at < HEAD_BYTES {
         let head = [IoSlice::new(&outgoing.head[outgoing.head_at..])];
         match line.push(&head, outgoing.length() > 0, now) {

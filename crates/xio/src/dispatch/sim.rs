@@ -28,7 +28,7 @@ mod link;
 mod network;
 mod world;
 
-pub use faults::{Chance, Faults, Random, FaultCounts};
+pub use faults::{Chance, FaultCounts, Faults, Random};
 pub use link::SimLink;
 pub use network::Network;
 

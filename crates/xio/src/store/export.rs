@@ -1,8 +1,8 @@
 //! The export `memory:`: three files that are no files, for runs from memory to memory. `zero` and `random` are read without end,
 //! `null` swallows what is written to it.
 
-use super::random::random_attributes;
 use super::errors::{self, Verb};
+use super::random::random_attributes;
 use super::zero::zero_attributes;
 use super::{Attributes, Capability, FileKind, Order, Result, Source, Stage, StageRequest, Store, Version};
 use xdfs_proto::base::{Error, ErrorKind, RelPath};

@@ -9,9 +9,9 @@ mod small;
 
 pub use plan::{Call, Fault, Plan, Rates};
 
+use super::errors::{self, Verb};
 use super::io_loops::{read_full, write_full};
 use super::local::part::stuck_words;
-use super::errors::{self, Verb};
 use super::{
     Attributes, Capability, CommitRequest, Order, Result, SmallFile, SmallGroup, Source, Stage, StageRequest, Store,
 };

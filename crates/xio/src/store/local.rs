@@ -3,40 +3,39 @@
 //! A name is resolved by `resolve` alone. A file is written into a part file in a staging directory and gets its name in one
 //! step (rules D1, D3, D7). Must not: touch the target's name before commit, follow a link, copy.
 
-pub(super) mod read_back;
 mod boot;
 mod claims;
-mod unsynced_dirs;
+pub(super) mod existing_target;
 mod get;
 mod holes;
 mod journal;
 pub(super) mod kept;
-pub(super) mod existing_target;
 pub(super) mod part;
 pub(super) mod parts;
-mod progress;
-mod syncfs_policy;
 pub(super) mod preallocate;
-mod unchanged;
+mod progress;
+pub(super) mod read_back;
 mod small;
 pub(super) mod source;
 mod staging;
+mod syncfs_policy;
 mod tree;
 mod umask;
+mod unchanged;
+mod unsynced_dirs;
 
 #[cfg(feature = "fuzzing")]
 pub use journal::feed as feed_journal;
 
-use super::verified_range::{JournalTags, VerifiedRange};
-use super::resolve::{Blocked, Cause, Parent, Root};
 use super::errors::{self, Verb};
+use super::resolve::{Blocked, Cause, Parent, Root};
+use super::verified_range::{JournalTags, VerifiedRange};
 use super::{
-    Attributes, Capability, Existing, Order, SmallReader, Recovered, Result, SmallFile, SmallGroup, Source, Stage,
+    Attributes, Capability, Existing, Order, Recovered, Result, SmallFile, SmallGroup, SmallReader, Source, Stage,
     StageRequest, Store, Tree, descriptors,
 };
-use unsynced_dirs::{UnsyncedDirs, DirPath};
-use kept::KeptLimits;
 use existing_target::ExistingTarget;
+use kept::KeptLimits;
 use part::{LocalStage, TargetPlace};
 use parts::Parts;
 use rustix::fs::{FileType, Stat};
@@ -44,6 +43,7 @@ use staging::Staging;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use unsynced_dirs::{DirPath, UnsyncedDirs};
 use xdfs_proto::base::{Bugs, ErrorKind, RelPath};
 
 /// A directory tree. Cheap to clone: clones share the held directory.

@@ -124,7 +124,9 @@ impl Store for MemoryStore {
     fn open(&self, path: &RelPath) -> Result<Source> {
         let tree = self.tree();
         match tree.node(path) {
-            Some(MemoryNode::File(content)) => Ok(Source::Memory(MemorySource { content, shown: errors::shown("", path) })),
+            Some(MemoryNode::File(content)) => {
+                Ok(Source::Memory(MemorySource { content, shown: errors::shown("", path) }))
+            }
             _ => match tree.attributes(path, Verb::Open)?.kind {
                 FileKind::Directory => {
                     Err(errors::refused(ErrorKind::IsDirectory, Verb::Open, &errors::shown("", path), "is a directory"))

@@ -25,13 +25,13 @@
 //! drivers).
 
 pub mod descriptors;
-mod io_loops;
+mod errors;
 pub mod export;
 pub mod fault;
+mod io_loops;
 mod ledger;
 pub mod local;
 pub mod memory;
-pub mod verified_range;
 pub mod owners;
 mod random;
 mod resolve;
@@ -41,24 +41,24 @@ mod source;
 mod stage;
 pub mod stream;
 pub mod tree;
-mod errors;
+pub mod verified_range;
 pub mod zero;
 
 pub use export::MemoryExport;
 pub use fault::FaultStore;
-pub use local::read_back::ReadBack;
 pub use local::kept::KeptLimits;
+pub use local::read_back::ReadBack;
 pub use local::{Kept, LocalStore};
 pub use memory::MemoryStore;
-pub use verified_range::{Hashes, JournalTags, VerifiedRange};
 pub use resolve::append::append_named;
 pub use resolve::folder::{Folder, FolderLock, Secrecy, Stamp, create_named, leads_to, read_named};
 pub use resolve::typed::LocalPlace;
 pub use sim::SimStore;
-pub use small::{SmallReader, SmallFile, SmallGroup};
+pub use small::{SmallFile, SmallGroup, SmallReader};
 pub use source::Source;
 pub use stage::Stage;
 pub use tree::Tree;
+pub use verified_range::{Hashes, JournalTags, VerifiedRange};
 
 use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety};
 

@@ -6,13 +6,13 @@
 //!
 //! Must not: decide about an order, touch a name.
 
-use super::resolve::{Parent, Root};
 use super::errors::{self, Verb};
+use super::resolve::{Parent, Root};
 use super::{Attributes, Base, CommitRequest, Existing, Placed, Result, Source, Stage, StageRequest, descriptors};
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
-use xdfs_proto::base::commit::{Commit, Member, CommitStep};
+use xdfs_proto::base::commit::{Commit, CommitStep, Member};
 use xdfs_proto::base::{Bugs, Error, ErrorKind, RelPath, Safety};
 
 /// A file that is put as a whole.

@@ -1,11 +1,11 @@
 //! What is read: one enum, so that a read costs a match and no call through a table.
 
+use super::errors::{self, Verb};
 use super::fault::FaultSource;
 use super::local::{self, source::LocalSource};
 use super::memory::MemorySource;
 use super::random::RandomSource;
 use super::stream::StreamSource;
-use super::errors::{self, Verb};
 use super::zero::ZeroSource;
 use super::{Attributes, Result};
 use std::os::fd::OwnedFd;

@@ -1,13 +1,13 @@
 //! What is written: one enum, so that a write costs a match and no call through a table.
 
+use super::errors::{self, Verb};
 use super::fault::FaultStage;
-use super::local::read_back::ReadBack;
 use super::local::existing_target::ExistingTarget;
 use super::local::part::LocalStage;
+use super::local::read_back::ReadBack;
 use super::memory::MemoryStage;
 use super::stream::StreamStage;
-use super::errors::{self, Verb};
-use super::{Attributes, CommitRequest, FileKind, Hashes, VerifiedRange, Order, Result, Version};
+use super::{Attributes, CommitRequest, FileKind, Hashes, Order, Result, VerifiedRange, Version};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use xdfs_proto::base::{ErrorKind, Extent, Safety};

@@ -2,9 +2,9 @@
 //!
 //! A stream has no size, no second read and no way back: a stage that is aborted has written what it has written.
 
+use super::errors::{self, Verb};
 use super::io_loops::{read_full, write_full};
 use super::local::part::stuck_words;
-use super::errors::{self, Verb};
 use super::{Attributes, CommitRequest, FileKind, Result, Version};
 use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{Mode, OFlags};

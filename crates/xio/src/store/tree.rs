@@ -123,8 +123,12 @@ pub trait Tree: Send + Sync {
     /// Tells the entries of a directory in its own order, from `cursor` (empty: the first) until `take` stops it. `.`, `..`, this
     /// program's own staging directory and what vanishes meanwhile are left out. None at the end, else where it goes on: each entry that is there all the time
     /// comes once.
-    fn list(&self, path: &RelPath, cursor: &[u8], take: &mut dyn FnMut(&[u8], &Node) -> ListControl)
-    -> Result<Option<Cursor>>;
+    fn list(
+        &self,
+        path: &RelPath,
+        cursor: &[u8],
+        take: &mut dyn FnMut(&[u8], &Node) -> ListControl,
+    ) -> Result<Option<Cursor>>;
 
     /// Makes a directory; with `parents` also what is missing above it, and one that is there is fine. The mode loses the umask's
     /// bits.

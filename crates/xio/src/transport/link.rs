@@ -87,7 +87,8 @@ impl Link {
 
     /// Whether the peer is on this host: a loopback address, or the same address at both ends.
     pub fn is_local(&self) -> bool {
-        let (TransportKind::Tcp, Ok(Address::Tcp(local)), Ok(Peer::Tcp(peer))) = (self.kind, self.local(), self.peer()) else {
+        let (TransportKind::Tcp, Ok(Address::Tcp(local)), Ok(Peer::Tcp(peer))) = (self.kind, self.local(), self.peer())
+        else {
             return self.kind == TransportKind::Unix;
         };
         is_one_host(local.ip(), peer.ip())

@@ -1,6 +1,6 @@
 //! TCP over IPv4 and IPv6.
 
-use super::link::{TransportKind, Link, is_one_host};
+use super::link::{Link, TransportKind, is_one_host};
 use super::{Address, BACKLOG, TransportError, TransportOptions, congestion};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, ipproto, socket_with, sockopt};
 use std::io;

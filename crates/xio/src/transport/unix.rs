@@ -3,7 +3,7 @@
 //! Nothing is ever unlinked here: a path that exists is an error of `listen`, and removing it is up to whoever owns the
 //! directory.
 
-use super::link::{TransportKind, Link};
+use super::link::{Link, TransportKind};
 use super::{Address, BACKLOG, TransportError, TransportOptions, tcp};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, socket_with};
 use std::os::fd::OwnedFd;

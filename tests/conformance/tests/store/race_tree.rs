@@ -6,7 +6,7 @@ use crate::race::{StopOnDrop, World, flip, rounds};
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::AtomicBool;
 use xdfs_proto::base::{Error, ErrorKind};
-use xdfs_xio::store::tree::{AttributeChange, NodeKind, Special, ListControl};
+use xdfs_xio::store::tree::{AttributeChange, ListControl, NodeKind, Special};
 use xdfs_xio::store::{Existing, Store, Tree};
 
 /// A verb on the names below `d/e`; what it tells is checked in it.

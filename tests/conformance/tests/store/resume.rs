@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use xdfs_proto::base::{ErrorKind, Extent};
 use xdfs_xio::store::{
-    Base, CommitRequest, Existing, Hashes, LocalStore, VerifiedRange, Resume, Stage, StageRequest, Store, verified_range,
+    Base, CommitRequest, Existing, Hashes, LocalStore, Resume, Stage, StageRequest, Store, VerifiedRange,
+    verified_range,
 };
 
 pub(crate) const SIZE: u64 = 8 << 20;
@@ -104,7 +105,10 @@ fn what_was_noted_is_gone_on_with_and_the_whole_file_appears() {
     assert_eq!((kept.length, kept.source.as_slice()), (SIZE, &b"v1"[..]));
     let stage = folder.store().stage(&request(b"v1")).unwrap();
     let there = [extent(0, 2 << 20), extent(4 << 20, 5 << 20), extent(6 << 20, 7 << 20)];
-    assert_eq!((verified_range::ranges(stage.kept()), verified_range::ranges(&kept.noted)), (there.to_vec(), there.to_vec()));
+    assert_eq!(
+        (verified_range::ranges(stage.kept()), verified_range::ranges(&kept.noted)),
+        (there.to_vec(), there.to_vec())
+    );
     write(&stage, [2, 3, 5, 7]);
     stage.commit(&commit(SIZE)).unwrap();
     let content = std::fs::read(folder.0.join("target")).unwrap();
@@ -274,7 +278,9 @@ impl Hashes for Known {
 /// The first two pieces with their values.
 fn hashed() -> Vec<VerifiedRange> {
     let piece = |index: u64| extent(index << 20, (index + 1) << 20);
-    [1, 2].map(|value| VerifiedRange { extent: piece(value - 1), value: Some([value as u8; 32]), proved: true }).to_vec()
+    [1, 2]
+        .map(|value| VerifiedRange { extent: piece(value - 1), value: Some([value as u8; 32]), proved: true })
+        .to_vec()
 }
 
 /// A request of whoever compares what is in doubt.
@@ -457,7 +463,8 @@ fn only_markers_that_are_to_outlive_a_power_cut_wait_for_the_disk() {
         });
         assert_eq!(noted, (!synced, !synced));
         drop(stage);
-        let kept = folder.store().kept(&path("target"), &TRANSFER, b"anna").map(|kept| verified_range::ranges(&kept.noted));
+        let kept =
+            folder.store().kept(&path("target"), &TRANSFER, b"anna").map(|kept| verified_range::ranges(&kept.noted));
         assert_eq!(kept, (!synced).then(|| vec![extent(0, 2 << 20)]), "synced: {synced}");
     }
 }

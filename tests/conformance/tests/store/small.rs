@@ -8,7 +8,7 @@ use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety};
 use xdfs_xio::store::fault::{Call, Fault, Plan};
 use xdfs_xio::store::tree::Node;
 use xdfs_xio::store::{
-    Attributes, Base, CommitRequest, Existing, LocalStore, Placed, SmallReader, SmallFile, StageRequest, Store, Tree,
+    Attributes, Base, CommitRequest, Existing, LocalStore, Placed, SmallFile, SmallReader, StageRequest, Store, Tree,
     Version,
 };
 

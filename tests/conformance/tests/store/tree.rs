@@ -4,7 +4,7 @@ use crate::bench::{Bench, LocalBench, Scratch, make_fifo, path};
 use std::collections::BTreeSet;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
-use xdfs_xio::store::tree::{AttributeChange, Node, NodeKind, Special, ListControl};
+use xdfs_xio::store::tree::{AttributeChange, ListControl, Node, NodeKind, Special};
 use xdfs_xio::store::{Existing, LocalStore, MemoryStore, Store, Tree};
 
 /// Runs a test on each of them.
@@ -229,7 +229,8 @@ fn attributes_change_as_they_are_told_and_those_of_a_link_are_its_own() {
         bench.put("file", &[1; 100]);
         tree.make_symlink(&path("link"), b"file").unwrap();
         let before = tree.node(&path("file")).unwrap();
-        let times = AttributeChange { accessed: Some((1, 2)), modified: Some((-3, 999_999_999)), ..AttributeChange::default() };
+        let times =
+            AttributeChange { accessed: Some((1, 2)), modified: Some((-3, 999_999_999)), ..AttributeChange::default() };
         tree.change(&path("link"), &times).unwrap();
         assert_eq!(tree.node(&path("file")).unwrap().modified, before.modified);
         let all = AttributeChange { mode: Some(0o4750), length: Some(40), ..times };
@@ -243,7 +244,11 @@ fn attributes_change_as_they_are_told_and_those_of_a_link_are_its_own() {
             tree.change(&path(name), &AttributeChange { mode: Some(mode), ..AttributeChange::default() }).unwrap();
             assert_eq!(tree.node(&path(name)).unwrap().mode, mode);
         }
-        fails(ErrorKind::Unsupported, "'link'", tree.change(&path("link"), &AttributeChange { mode: Some(0o600), ..times }));
+        fails(
+            ErrorKind::Unsupported,
+            "'link'",
+            tree.change(&path("link"), &AttributeChange { mode: Some(0o600), ..times }),
+        );
         let cut = AttributeChange { length: Some(0), ..AttributeChange::default() };
         fails(ErrorKind::IsDirectory, "'.'", tree.change(&RelPath::default(), &cut));
     });

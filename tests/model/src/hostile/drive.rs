@@ -11,7 +11,7 @@ use crate::oracle::length_of;
 use crate::world::NOW;
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, OperationId};
 use xdfs_proto::limits::GRANT_LIFE;
-use xdfs_proto::session::{Output, Payload, Session, SessionEvent, SourceFacts, StageFacts, TargetFacts, HeadVerdict};
+use xdfs_proto::session::{HeadVerdict, Output, Payload, Session, SessionEvent, SourceFacts, StageFacts, TargetFacts};
 use xdfs_proto::wire::control::{ChannelGrant, Control, Safety};
 use xdfs_proto::wire::{Event, Flags, Head};
 

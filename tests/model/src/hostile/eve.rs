@@ -9,7 +9,7 @@ use super::world::World;
 use crate::marked::Marked;
 use crate::world::{BLOCK, NOW};
 use xdfs_proto::base::{ChannelId, Extent, Level, OperationId};
-use xdfs_proto::session::{Payload, HeadVerdict};
+use xdfs_proto::session::{HeadVerdict, Payload};
 use xdfs_proto::wire::control::{Ack, Control, Finish, Grant, Safety};
 use xdfs_proto::wire::request::Request;
 use xdfs_proto::wire::{Event, Flags, Head};
@@ -29,7 +29,13 @@ impl World {
             Word::Block(level) => (Event::Upload, level, Flags::NONE, Vec::new()),
             Word::Finish => control(&Control::Finish(Finish { length: BLOCK, ..Finish::default() })),
             Word::Ack => {
-                let ack = Ack { safety: Safety::Written, contiguous: BLOCK, credit_limit: BLOCK, ranges: Vec::new(), round: 0 };
+                let ack = Ack {
+                    safety: Safety::Written,
+                    contiguous: BLOCK,
+                    credit_limit: BLOCK,
+                    ranges: Vec::new(),
+                    round: 0,
+                };
                 control(&Control::Ack(ack))
             }
             Word::Grant => control(&Control::Grant(grant())),

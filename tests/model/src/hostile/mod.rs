@@ -2,7 +2,7 @@
 //! around a small session of Ann's while Eve, who has an account and a session of her own and sees and moves every byte on
 //! the way, does what she can.
 //!
-//! Real are the server's [`xdfs_proto::roster`] (who is in, which grant serves whom, what a revocation reaches), every
+//! Real are the server's [`xdfs_proto::registry`] (who is in, which grant serves whom, what a revocation reaches), every
 //! [`xdfs_proto::session::Session`] of Ann's at both ends and of Eve's at the server, and `negotiate`. Symbolic is what
 //! cryptography does ([`symbol`]): a proof or a seal can be made by who holds the key and by nobody else, and be copied by
 //! everybody. The places of connections that have proved nothing are searched apart, in [`places`].

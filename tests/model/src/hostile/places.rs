@@ -7,7 +7,7 @@
 use crate::search::Searched;
 use stateright::{Model, Property};
 use std::collections::BTreeMap;
-use xdfs_proto::admit::{Admission, Limits, AdmissionVerdict};
+use xdfs_proto::admit::{Admission, AdmissionVerdict, Limits};
 use xdfs_proto::base::{Duration, Instant};
 use xdfs_proto::bug::{Bug, Bugs};
 use xdfs_proto::wire::preface::Status;

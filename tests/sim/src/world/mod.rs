@@ -16,7 +16,9 @@ use crate::trace::Trace;
 use crate::transition::{Milestone, Task};
 use std::collections::{BTreeMap, VecDeque};
 use xdfs_proto::base::{ChannelId, Duration, ErrorKind, Instant, Level, OperationId, Safety};
-use xdfs_proto::session::{Bugs, Output, ContentDigest, Role, Session, SessionEvent, SessionLimits, StageFacts, TargetFacts};
+use xdfs_proto::session::{
+    Bugs, ContentDigest, Output, Role, Session, SessionEvent, SessionLimits, StageFacts, TargetFacts,
+};
 
 /// Outputs that may follow one input: more mean that a queue grows. A session of 8 channels and a handful of operations
 /// says at most a few things about each.

@@ -22,9 +22,9 @@ use xdfs_xio::store::{Base, FileKind, LocalPlace, Source, Stage, expired_before}
 
 use self::failure::Failed;
 use self::items::{Download, Upload};
-use self::monitor::{TransferMonitor, FileOutcome, Staged};
+use self::monitor::{FileOutcome, Staged, TransferMonitor};
 use self::unfinished::UnfinishedMark;
-use super::remote::{Sessions, SessionRequest, check_congestion, wire_name};
+use super::remote::{SessionRequest, Sessions, check_congestion, wire_name};
 use crate::descriptors;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, CopyItem};

@@ -239,7 +239,8 @@ impl Copy<'_> {
         let (source, target) = (source.to_owned(), target.to_owned());
         let ((channels, level), retries, dry_run) = (facts, patience.attempts(), plan.dry_run);
         let elapsed = started.elapsed();
-        let tree = CopiedTree { source, target, summary, elapsed, channels, level, retries, dry_run, ok: exit == Exit::Done };
+        let tree =
+            CopiedTree { source, target, summary, elapsed, channels, level, retries, dry_run, ok: exit == Exit::Done };
         self.monitor.tell_tree(&tree)?;
         if stopped {
             let message = format!("{}: cancelled; the same command goes on with the rest", tree.target);

@@ -27,9 +27,9 @@ pub(super) fn run(session: &Session, url: &Url) -> Done {
         return Err(NameError::Output(Failure::new(Exit::Done, "")));
     }
     match Exit::of_error(&error, Side::Here) {
-        Exit::LocalStorage if !matches!(error.kind, ErrorKind::SourceChanged | ErrorKind::OutOfRange) => {
-            Err(NameError::Output(Failure::new(Exit::LocalStorage, format!("cannot write to standard output: {error}"))))
-        }
+        Exit::LocalStorage if !matches!(error.kind, ErrorKind::SourceChanged | ErrorKind::OutOfRange) => Err(
+            NameError::Output(Failure::new(Exit::LocalStorage, format!("cannot write to standard output: {error}"))),
+        ),
         _ => Err(trouble(url, &error)),
     }
 }

@@ -15,7 +15,7 @@ mod touch;
 use serde::Serialize;
 use xdfs_client::{Error, ErrorKind, Session};
 
-use super::remote::{Sessions, SessionRequest, wire_name};
+use super::remote::{SessionRequest, Sessions, wire_name};
 use crate::exit::{Exit, Failure, Side};
 use crate::output::{JsonLines, complain};
 use crate::plan::{NamesPlan, Verb};

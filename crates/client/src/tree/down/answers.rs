@@ -1,16 +1,16 @@
 //! What the server answered, and what is made of it at home.
 
 use super::small_writes::SmallWrites;
-use super::{Download, DownloadEntry, SourceEntry, DownloadTask, XATTR_ROOM, XATTR_ROOM_MAX, parse};
+use super::{Download, DownloadEntry, DownloadTask, SourceEntry, XATTR_ROOM, XATTR_ROOM_MAX, parse};
 use crate::tree::compare::{Names, TargetState};
-use crate::tree::scheduler::TreeCopy;
 use crate::tree::directories::DirectoryId;
 use crate::tree::events::{EntryAction, Observer};
+use crate::tree::scheduler::TreeCopy;
 use crate::tree::{STUCK, is_stuck, join, must_not_be_reserved};
 use bytes::Bytes;
 use std::collections::btree_map;
 use xdfs_proto::base::{Error, ErrorKind};
-use xdfs_proto::wire::path::{Answer, ListEntry as Listed, FileType, Listing, StringList};
+use xdfs_proto::wire::path::{Answer, FileType, ListEntry as Listed, Listing, StringList};
 use xdfs_xio::store::tree::{ListControl, is_reserved};
 use xdfs_xio::store::{Store, Tree};
 
@@ -53,7 +53,9 @@ impl Download {
                 self.failed(observer, &entry, &error);
             }
             (DownloadTask::Check { entry, same }, outcome) => self.checked(observer, entry, same, outcome),
-            (DownloadTask::Xattrs { path, .. }, Ok(Answer::Names(names))) => self.ask_each_xattr(observer, &path, names),
+            (DownloadTask::Xattrs { path, .. }, Ok(Answer::Names(names))) => {
+                self.ask_each_xattr(observer, &path, names)
+            }
             (DownloadTask::Xattr { path, name, .. }, Ok(Answer::Bytes(value))) => {
                 let set = parse(&path).and_then(|at| self.store.set_xattr(&at, &name, value));
                 if let Err(error) = set {
@@ -213,7 +215,13 @@ impl Download {
     }
 
     /// Both sides have hashed what may be the same.
-    fn checked(&mut self, observer: &mut dyn Observer, entry: DownloadEntry, same: bool, outcome: Result<Answer<'_>, Error>) {
+    fn checked(
+        &mut self,
+        observer: &mut dyn Observer,
+        entry: DownloadEntry,
+        same: bool,
+        outcome: Result<Answer<'_>, Error>,
+    ) {
         let theirs = match outcome {
             Ok(Answer::Hash { length, digest }) if length == entry.source.size => Some(digest),
             _ => None,

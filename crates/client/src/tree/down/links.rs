@@ -2,17 +2,17 @@
 
 use super::local::unless_gone;
 use super::{Download, parse};
-use crate::tree::state::{TreeState, is_in_the_way};
 use crate::tree::compare::TargetState;
-use crate::tree::scheduler::TRIES_MAX;
 use crate::tree::directories::DirectoryId;
 use crate::tree::events::{EntryAction, Observer};
 use crate::tree::hard_links::LinkDecision;
+use crate::tree::scheduler::TRIES_MAX;
+use crate::tree::state::{TreeState, is_in_the_way};
 use crate::tree::temp_list::{Drain, TempList};
 use crate::tree::{TreeOptions, join, noted};
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
 use xdfs_proto::wire::path::{Attributes, FileType};
-use xdfs_xio::store::tree::{AttributeChange, Cursor, NodeKind, ListControl, is_reserved};
+use xdfs_xio::store::tree::{AttributeChange, Cursor, ListControl, NodeKind, is_reserved};
 use xdfs_xio::store::{LocalStore, Tree};
 
 /// Names of a directory that are removed at a time.
@@ -157,7 +157,11 @@ impl Download {
                 match this.store.node(&name) {
                     Ok(node) if node.identity == this.store.node(&of)?.identity => return Ok(()),
                     Ok(node) => {
-                        let there = if node.kind == NodeKind::Directory { TargetState::Directory } else { TargetState::OtherKind };
+                        let there = if node.kind == NodeKind::Directory {
+                            TargetState::Directory
+                        } else {
+                            TargetState::OtherKind
+                        };
                         this.clear(observer, &name, Some(there))?;
                     }
                     Err(error) if error.kind == ErrorKind::NotFound => {}

@@ -1,12 +1,12 @@
 //! What is done at home: directories, links, attributes, and what is there already.
 
 use super::links::remove_all;
-use super::{Download, DownloadEntry, SourceEntry, DownloadTask, XATTR_ROOM, known_here, parse};
-use crate::tree::state::full_directory;
+use super::{Download, DownloadEntry, DownloadTask, SourceEntry, XATTR_ROOM, known_here, parse};
 use crate::tree::compare::TargetState;
-use crate::tree::scheduler::{TreeCopy, TRIES_MAX};
 use crate::tree::directories::DirectoryId;
 use crate::tree::events::{EntryAction, Observer};
+use crate::tree::scheduler::{TRIES_MAX, TreeCopy};
+use crate::tree::state::full_directory;
 use crate::tree::{has_mode, has_time, noted, same_time};
 use xdfs_engine::kinds;
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
@@ -164,7 +164,10 @@ impl Download {
     ) {
         let Ok(at) = parse(path) else { return };
         let owner = owner.map(|(user, group)| (Some(user), Some(group))).unwrap_or_default();
-        for change in [AttributeChange { owner, ..AttributeChange::default() }, AttributeChange { mode, ..AttributeChange::default() }] {
+        for change in [
+            AttributeChange { owner, ..AttributeChange::default() },
+            AttributeChange { mode, ..AttributeChange::default() },
+        ] {
             if change != AttributeChange::default()
                 && let Err(error) = self.store.change(&at, &change)
             {

@@ -4,8 +4,8 @@
 
 use super::{Download, DownloadEntry};
 use crate::callback::Callback;
-use crate::tree::scheduler::PendingJob;
 use crate::tree::events::Event;
+use crate::tree::scheduler::PendingJob;
 use bytes::Bytes;
 use xdfs_engine::blocking::{self, Blocking};
 use xdfs_engine::schedule::QuotaClass;

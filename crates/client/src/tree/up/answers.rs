@@ -4,9 +4,9 @@ use super::Upload;
 use super::links::inode_of;
 use super::task::{UploadEntry, UploadTask};
 use super::walk::is_special;
-use crate::tree::scheduler::{TreeCopy, Named, TRIES_MAX};
 use crate::tree::directories::DirectoryId;
 use crate::tree::events::{EntryAction, Observer};
+use crate::tree::scheduler::{Named, TRIES_MAX, TreeCopy};
 use crate::tree::{STUCK, is_stuck, noted, same_time};
 use xdfs_engine::kinds;
 use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety};
@@ -40,30 +40,10 @@ impl Upload {
                 }
                 self.scheduler.tasks.push(UploadTask::Walk { id, cursor: Vec::new() });
             }
-            (UploadTask::Entry(entry), Ok(_)) => {
-                if entry.follows {
-                    self.scheduler.tasks.push(UploadTask::Extras(entry.clone()));
-                }
-                let deed = match entry.node.kind {
-                    NodeKind::Regular => EntryAction::Copied { bytes: entry.node.size, safety },
-                    _ => EntryAction::Made,
-                };
-                self.done(observer, &entry, deed);
+            (UploadTask::Entry(entry), outcome) => self.entry_answered(observer, entry, outcome.err(), safety),
+            (UploadTask::Clear(entry) | UploadTask::ClearEmpty(entry), outcome) => {
+                self.cleared(observer, entry, outcome.err())
             }
-            (UploadTask::Entry(entry), Err(error)) => match error.kind {
-                ErrorKind::AlreadyExists if self.options.keep_existing => self.done(observer, &entry, EntryAction::Skipped),
-                // What was not granted is counted, as for attributes.
-                ErrorKind::Refused if is_special(entry.node.kind) => {
-                    self.state.summary.reduced += 1;
-                    self.settle(entry.directory);
-                }
-                // Another copy of the tree was faster, or something else is made there.
-                ErrorKind::AlreadyExists if entry.node.kind != NodeKind::Regular && entry.tries < TRIES_MAX => {
-                    self.scheduler.tasks.push(UploadTask::Look(entry.tried()));
-                }
-                _ => self.refused(observer, &entry, &error),
-            },
-            (UploadTask::Clear(entry) | UploadTask::ClearEmpty(entry), outcome) => self.cleared(observer, entry, outcome.err()),
             (UploadTask::Check { entry, same }, outcome) => self.checked(observer, entry, same, outcome),
             (UploadTask::Extra | UploadTask::Time(..), Err(_)) => self.state.summary.reduced += 1,
             (UploadTask::Finish(id), outcome) => self.finished(observer, id, outcome.err()),
@@ -71,11 +51,54 @@ impl Upload {
             (UploadTask::LinkFirst, outcome) => self.first = inode_of(outcome),
             (UploadTask::LinkLook(link), outcome) => self.link_looked(observer, link, outcome),
             (UploadTask::Look(entry), outcome) => self.looked(observer, entry, outcome, safety),
-            (task @ (UploadTask::Remove { .. } | UploadTask::RemoveEmpty { .. } | UploadTask::RemoveAll { .. }), outcome) => {
+            (
+                task @ (UploadTask::Remove { .. } | UploadTask::RemoveEmpty { .. } | UploadTask::RemoveAll { .. }),
+                outcome,
+            ) => {
                 self.removal_answered(observer, task, outcome);
             }
-            (UploadTask::Extra | UploadTask::Time(..) | UploadTask::Step | UploadTask::Retouch { .. } | UploadTask::Extras(_), _)
+            (
+                UploadTask::Extra
+                | UploadTask::Time(..)
+                | UploadTask::Step
+                | UploadTask::Retouch { .. }
+                | UploadTask::Extras(_),
+                _,
+            )
             | (UploadTask::Enter { .. } | UploadTask::Walk { .. } | UploadTask::ClearDirectory(_), _) => {}
+        }
+    }
+
+    /// What became of a file, symbolic link or special file that went as a call.
+    fn entry_answered(
+        &mut self,
+        observer: &mut dyn Observer,
+        entry: UploadEntry,
+        error: Option<Error>,
+        safety: Safety,
+    ) {
+        let Some(error) = error else {
+            if entry.follows {
+                self.scheduler.tasks.push(UploadTask::Extras(entry.clone()));
+            }
+            let action = match entry.node.kind {
+                NodeKind::Regular => EntryAction::Copied { bytes: entry.node.size, safety },
+                _ => EntryAction::Made,
+            };
+            return self.done(observer, &entry, action);
+        };
+        match error.kind {
+            ErrorKind::AlreadyExists if self.options.keep_existing => self.done(observer, &entry, EntryAction::Skipped),
+            // What was not granted is counted, as for attributes.
+            ErrorKind::Refused if is_special(entry.node.kind) => {
+                self.state.summary.reduced += 1;
+                self.settle(entry.directory);
+            }
+            // Another copy of the tree was faster, or something else is made there.
+            ErrorKind::AlreadyExists if entry.node.kind != NodeKind::Regular && entry.tries < TRIES_MAX => {
+                self.scheduler.tasks.push(UploadTask::Look(entry.tried()));
+            }
+            _ => self.refused(observer, &entry, &error),
         }
     }
 
@@ -136,7 +159,13 @@ impl Upload {
     }
 
     /// Both sides have hashed what may be the same.
-    fn checked(&mut self, observer: &mut dyn Observer, entry: UploadEntry, same: bool, outcome: Result<Answer<'_>, Error>) {
+    fn checked(
+        &mut self,
+        observer: &mut dyn Observer,
+        entry: UploadEntry,
+        same: bool,
+        outcome: Result<Answer<'_>, Error>,
+    ) {
         let theirs = match outcome {
             Ok(Answer::Hash { length, digest }) if length == entry.node.size => Some(digest),
             _ => None,

@@ -7,10 +7,10 @@ use super::Upload;
 use super::links::is_locked;
 use super::task::{UploadEntry, UploadTask};
 use crate::session::Session;
-use crate::tree::state::full_directory;
-use crate::tree::scheduler::{TreeCopy, Flow, LIST_ROOM, Turn};
 use crate::tree::directories::DirectoryId;
 use crate::tree::events::{EntryAction, Observer};
+use crate::tree::scheduler::{Flow, LIST_ROOM, TreeCopy, Turn};
+use crate::tree::state::full_directory;
 use crate::tree::{STUCK, is_stuck, join, noted};
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
 use xdfs_proto::wire::path::{Answer, Call, FileType, Wanted};
@@ -78,7 +78,12 @@ impl Upload {
     }
 
     /// Unlocks a directory that may not be listed, before `task` lists it.
-    pub(super) fn open_closed(&mut self, session: &Session, id: DirectoryId, task: UploadTask) -> Flow<Turn<UploadTask>> {
+    pub(super) fn open_closed(
+        &mut self,
+        session: &Session,
+        id: DirectoryId,
+        task: UploadTask,
+    ) -> Flow<Turn<UploadTask>> {
         if self.scheduler.has_calls() {
             self.scheduler.flush(session);
             return Ok(Turn::Later(task));
@@ -129,7 +134,13 @@ impl Upload {
         }
     }
 
-    fn remove_in(&mut self, session: &Session, call: &Call<'_>, unlock: bool, task: UploadTask) -> Flow<Turn<UploadTask>> {
+    fn remove_in(
+        &mut self,
+        session: &Session,
+        call: &Call<'_>,
+        unlock: bool,
+        task: UploadTask,
+    ) -> Flow<Turn<UploadTask>> {
         let path = call.path();
         if !self.scheduler.make_room(session, 2, 2 * path.len(), 0) {
             return Ok(Turn::Later(task));

@@ -5,13 +5,13 @@ use super::clearing::above;
 use super::task::{Link, Replace, UploadTask};
 use super::walk::is_special;
 use crate::session::Session;
-use crate::tree::state::{TreeState, full_directory, is_in_the_way};
-use crate::tree::read_only::EACCES;
 use crate::tree::compare::{Inode, TargetState};
-use crate::tree::scheduler::{Flow, TRIES_MAX, Turn, too_long};
 use crate::tree::directories::DirectoryId;
 use crate::tree::events::{EntryAction, Observer};
 use crate::tree::hard_links::LinkDecision;
+use crate::tree::read_only::EACCES;
+use crate::tree::scheduler::{Flow, TRIES_MAX, Turn, too_long};
+use crate::tree::state::{TreeState, full_directory, is_in_the_way};
 use crate::tree::temp_list::{Drain, TempList};
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
 use xdfs_proto::wire::path::{Answer, Call, FileType, NewTime, Wanted};
@@ -125,7 +125,12 @@ impl Upload {
     }
 
     /// Takes on what comes behind everything else.
-    pub(super) fn take_late(&mut self, session: &Session, observer: &mut dyn Observer, task: UploadTask) -> Flow<Turn<UploadTask>> {
+    pub(super) fn take_late(
+        &mut self,
+        session: &Session,
+        observer: &mut dyn Observer,
+        task: UploadTask,
+    ) -> Flow<Turn<UploadTask>> {
         match task {
             UploadTask::Link(link) => self.link(session, observer, link),
             UploadTask::LinkLook(ref link) => {

@@ -3,11 +3,11 @@
 use super::Upload;
 use super::task::{UploadEntry, UploadTask};
 use crate::session::Session;
-use crate::tree::scheduler::{TreeCopy, EXTRAS_BYTES_MAX, Flow, Named, TRIES_MAX, Turn};
 use crate::tree::events::Observer;
-use crate::tree::replies::wait_for_descriptors;
-use crate::tree::parse;
 use crate::tree::in_flight::BatchBuilder;
+use crate::tree::parse;
+use crate::tree::replies::wait_for_descriptors;
+use crate::tree::scheduler::{EXTRAS_BYTES_MAX, Flow, Named, TRIES_MAX, TreeCopy, Turn};
 use xdfs_engine::kinds;
 use xdfs_proto::base::{ErrorKind, RelPath};
 use xdfs_proto::wire::path::{Attributes, Call, NewTime, Owner, Put, XattrRule};

@@ -1,8 +1,8 @@
 //! What a tree on its way to a server consists of: steps, each of which waits for its turn, or for its answer.
 
 use crate::tree::compare::TargetState;
-use crate::tree::scheduler::Named;
 use crate::tree::directories::DirectoryId;
+use crate::tree::scheduler::Named;
 use xdfs_xio::store::tree::Node;
 
 /// Something to be done, or under way.

@@ -4,15 +4,15 @@ use super::Upload;
 use super::sending::{Extras, Owned};
 use super::task::{UploadEntry, UploadTask};
 use crate::tree::compare::TargetState;
-use crate::tree::scheduler::TreeCopy;
 use crate::tree::directories::DirectoryId;
 use crate::tree::events::{EntryAction, Observer};
+use crate::tree::scheduler::TreeCopy;
 use crate::tree::{has_mode, has_time, join, must_not_be_reserved, parse, same_time};
 use xdfs_engine::kinds;
 use xdfs_proto::base::{ErrorKind, RelPath};
 use xdfs_proto::wire::path::{Attributes, FileType};
 use xdfs_xio::store::Tree;
-use xdfs_xio::store::tree::{Node, NodeKind, ListControl};
+use xdfs_xio::store::tree::{ListControl, Node, NodeKind};
 
 /// Entries of a directory that are looked at together: what is remembered of a tree is so many for each level of it.
 const PAGE_ENTRIES: usize = 256;
@@ -79,7 +79,12 @@ impl Upload {
         let there = self.there.get(&id).and_then(|names| names.get(name));
         if node.kind == NodeKind::Directory {
             self.state.directories.hold(id);
-            return self.scheduler.tasks.push(UploadTask::Enter { parent: Some(id), path, node: Box::new(node), there });
+            return self.scheduler.tasks.push(UploadTask::Enter {
+                parent: Some(id),
+                path,
+                node: Box::new(node),
+                there,
+            });
         }
         let Some(there) = self.partner(observer, id, &path, name, &node, there) else { return };
         let (kind, entry) = (node.kind, UploadEntry::new(id, path, Box::new(node)));

@@ -2,7 +2,7 @@
 
 use super::pair::{BLOCK, CLIENT, Pair, SERVER, Step, request};
 use crate::base::{ChannelId, Error, ErrorKind, Extent, OperationId, Safety};
-use crate::session::{Comparison, Fault, ContentDigest};
+use crate::session::{Comparison, ContentDigest, Fault};
 use crate::wire::request::{Request, Resume};
 use crate::wire::{Control, Event, Flags, Head};
 use alloc::vec;

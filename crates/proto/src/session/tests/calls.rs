@@ -2,7 +2,7 @@
 
 use super::pair::{BLOCK, CLIENT, Pair, REPLY, SERVER, Step};
 use crate::base::{ChannelId, ErrorKind, OperationId};
-use crate::session::{Fault, Session, HeadVerdict};
+use crate::session::{Fault, HeadVerdict, Session};
 use crate::wire::{Event, Flags, Head};
 use alloc::vec::Vec;
 use core::time::Duration;

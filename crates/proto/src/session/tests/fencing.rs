@@ -4,7 +4,7 @@ use super::pair::{BLOCK, CLIENT, Pair, SERVER, Step, request};
 use crate::base::{ChannelId, Error, ErrorKind, Extent, OperationId};
 use crate::limits;
 use crate::session::operation::HalfState;
-use crate::session::{Fault, ContentDigest};
+use crate::session::{ContentDigest, Fault};
 use crate::wire::request::{Request, Resume};
 use crate::wire::{Control, Event};
 use alloc::vec;

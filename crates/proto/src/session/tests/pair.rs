@@ -3,8 +3,8 @@
 
 use crate::base::{ChannelId, Error, ErrorKind, Extent, Instant, KeyLimits, Level, OperationId, PipelineId, Safety};
 use crate::session::{
-    Bugs, Committed, Comparison, PipelineMessage, Output, Payload, Role, Session, SessionEvent, SessionLimits,
-    SourceFacts, StageFacts, TargetFacts, HeadVerdict,
+    Bugs, Committed, Comparison, HeadVerdict, Output, Payload, PipelineMessage, Role, Session, SessionEvent,
+    SessionLimits, SourceFacts, StageFacts, TargetFacts,
 };
 use crate::wire::control::Grant;
 use crate::wire::request::Request;

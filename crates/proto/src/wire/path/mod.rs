@@ -18,7 +18,7 @@ pub use batch::{Batch, BatchWriter};
 pub use call::{Call, Code};
 pub use fields::{NewTime, Owner, Put, XattrRule};
 pub use listing::{Entries, ListEntry, Listing, ListingWriter, StringList};
-pub use reply::{Answer, Failure, FileSystem, CallOutcome, REPLY_BYTES, REPLY_CALL_BYTES, Reply, ReplyWriter};
+pub use reply::{Answer, CallOutcome, Failure, FileSystem, REPLY_BYTES, REPLY_CALL_BYTES, Reply, ReplyWriter};
 
 use super::codec::{Reader, WireError};
 

@@ -1,7 +1,7 @@
 //! A handle of a simulated network: what a test does to it from outside.
 
-use super::faults::{Faults, FaultCounts};
-use super::link::{SocketName, SimLink};
+use super::faults::{FaultCounts, Faults};
+use super::link::{SimLink, SocketName};
 use super::world::World;
 use crate::dispatch::Instant;
 use std::io;

@@ -1,7 +1,7 @@
 //! The state of a simulated network: connections, listeners, dispatchers and the clock. Nothing here waits.
 
 use super::connection::Connection;
-use super::faults::{Faults, Random, FaultCounts};
+use super::faults::{FaultCounts, Faults, Random};
 use super::link::SocketName;
 use crate::dispatch::Instant;
 use crate::dispatch::wait::{Event, Interest};

@@ -3,10 +3,10 @@
 
 use super::{Call, Fault, SharedPlan, allowed, flipped};
 use crate::store::Result;
+use crate::store::errors::{self, Verb};
 use crate::store::io_loops::write_full;
 use crate::store::local::part::stuck_words;
 use crate::store::small::{SmallFile, SmallGroup};
-use crate::store::errors::{self, Verb};
 use std::borrow::Cow;
 use std::fmt;
 use xdfs_proto::base::commit::Member;

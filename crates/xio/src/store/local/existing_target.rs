@@ -1,11 +1,11 @@
 //! A target that was looked at before: what a copy that is tried again may still replace, and the copy itself where it has been
 //! committed already and only its outcome was lost.
 
-use super::read_back::ReadBack;
 use super::part::TargetPlace;
+use super::read_back::ReadBack;
 use super::source::{attributes_of, version_of};
-use crate::store::verified_range::VerifiedRange;
 use crate::store::errors::{self, Verb};
+use crate::store::verified_range::VerifiedRange;
 use crate::store::{Attributes, Base, Result, StageRequest};
 use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;

@@ -4,21 +4,21 @@
 //! and in which order is decided elsewhere, by a plan that is checked by itself. A call that fails spoils the part: no later
 //! one is believed, since the kernel marks pages that it could not write as clean and the next sync would succeed (rule D5).
 
-use super::read_back::ReadBack;
-use super::unsynced_dirs::DirPath;
-use super::kept::KeptLimits;
 use super::existing_target::must_be_base;
+use super::kept::KeptLimits;
 use super::parts::Parts;
-use super::progress::{Health, Progress, Lease};
 use super::preallocate::{lacking, reserve};
-use super::unchanged::stays;
+use super::progress::{Health, Lease, Progress};
+use super::read_back::ReadBack;
 use super::source::{attributes_of, version_of};
 use super::staging::Staged;
+use super::unchanged::stays;
+use super::unsynced_dirs::DirPath;
 use super::{holes, kept, must_admit};
-use crate::store::io_loops::{Stuck, write_full};
-use crate::store::verified_range::{Hashes, VerifiedRange};
-use crate::store::resolve::Parent;
 use crate::store::errors::{self, Verb};
+use crate::store::io_loops::{Stuck, write_full};
+use crate::store::resolve::Parent;
+use crate::store::verified_range::{Hashes, VerifiedRange};
 use crate::store::{Attributes, Base, CommitRequest, Existing, Result, StageRequest};
 use rustix::fs::{Mode, Stat, Timespec, Timestamps, UTIME_OMIT};
 use rustix::io::Errno;
@@ -92,7 +92,7 @@ pub struct LocalStage {
 }
 
 impl LocalStage {
-    /// See [`super::room::in_memory`].
+    /// See [`super::preallocate::in_memory`].
     pub(in crate::store) fn in_memory(&self) -> bool {
         super::preallocate::in_memory(&self.progress.file)
     }
@@ -100,7 +100,8 @@ impl LocalStage {
     /// Creates the part file, or goes on with the one that an earlier attempt left, and reserves room.
     pub(super) fn open(place: TargetPlace, request: &StageRequest, parts: &Parts) -> Result<Self> {
         let opened = parts.open(&place, request)?;
-        let stood = place.parent.look(&place.name).map_err(|errno| errors::failed(Verb::Create, &place.shown, errno))?;
+        let stood =
+            place.parent.look(&place.name).map_err(|errno| errors::failed(Verb::Create, &place.shown, errno))?;
         let replaces = stood.map(|stat| version_of(&stat).0).unwrap_or_default();
         let stage = Self {
             place,

@@ -6,17 +6,17 @@
 //! clean-up) leaves it alone.
 
 use super::claims::{Claims, Identity};
-use super::journal::{self, JournalSubject, Journal, Sealer};
+use super::journal::{self, Journal, JournalSubject, Sealer};
 use super::kept::KeptLimits;
 use super::part::TargetPlace;
 use super::progress::{Health, Progress};
 use super::staging::{PartFile, PartNames, Staged, Staging, no_staging, target_prefix};
 use super::{Kept, ResumeMatch, boot};
+use crate::store::errors::{self, Verb};
 use crate::store::io_loops::read_full;
-use crate::store::verified_range::{self, JournalTags, VerifiedRange, usable};
 use crate::store::resolve::Parent;
 use crate::store::resolve::leftovers::{is_held_by_nobody, is_still};
-use crate::store::errors::{self, Verb};
+use crate::store::verified_range::{self, JournalTags, VerifiedRange, usable};
 use crate::store::{Result, Resume, StageRequest};
 use rustix::fs::{FileType, FlockOperation, Stat};
 use rustix::io::Errno;
@@ -379,7 +379,8 @@ pub(super) fn look(
     let journal = read(&file).ok()??;
     let (source, length) = (journal.about.source.clone(), journal.about.length);
     let (transfer, owner) = (*transfer, owner.to_vec());
-    let about = JournalSubject { transfer, length, boot: boot::id(), part: identity(&stat), source: source.clone(), owner };
+    let about =
+        JournalSubject { transfer, length, boot: boot::id(), part: identity(&stat), source: source.clone(), owner };
     let same = joins(&journal, &about, sealer)?;
     Some(Kept { source, length, noted: usable(&journal.noted, true, same) })
 }

@@ -257,7 +257,12 @@ impl Notes {
     }
 
     /// False, and nothing was written, where the file would become too long.
-    fn append(&mut self, (about, noted): (&JournalSubject, &[VerifiedRange]), sealer: &Sealer, synced: bool) -> Result<bool, Errno> {
+    fn append(
+        &mut self,
+        (about, noted): (&JournalSubject, &[VerifiedRange]),
+        sealer: &Sealer,
+        synced: bool,
+    ) -> Result<bool, Errno> {
         let (record, check) = journal::present(about, noted, sealer, self.check);
         if self.end + record.len() as u64 > journal::BYTES_MAX as u64 {
             return Ok(false);

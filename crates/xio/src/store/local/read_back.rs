@@ -6,8 +6,8 @@
 
 use crate::buf::Buffer;
 use crate::store::Result;
-use crate::store::io_loops::read_full;
 use crate::store::errors::{self, Verb};
+use crate::store::io_loops::read_full;
 use rustix::fs::{Advice, OFlags};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;

@@ -3,19 +3,19 @@
 //!
 //! Directories are held for as long as the group lives, and resolved once. Must not: decide about an order, retry a sync.
 
-use super::unsynced_dirs::Made;
-use super::journal::Sealer;
 use super::existing_target::{copy_of, must_be_base};
+use super::journal::Sealer;
 use super::part::{TargetPlace, give_mode, give_time, stuck_words};
 use super::preallocate::lacking;
-use super::unchanged::stays;
 use super::source::{LocalSource, version_of};
 use super::staging::{PartFile, PartNames, Staged, StagingDirectory, lock_new, no_staging};
+use super::unchanged::stays;
+use super::unsynced_dirs::Made;
 use super::{LocalStore, holes, must_admit, syncfs_policy};
+use crate::store::errors::{self, Verb};
 use crate::store::io_loops::{Stuck, write_full};
 use crate::store::resolve::Parent;
-use crate::store::small::{SmallReader, SmallFile, SmallGroup, fresh_id, whole};
-use crate::store::errors::{self, Verb};
+use crate::store::small::{SmallFile, SmallGroup, SmallReader, fresh_id, whole};
 use crate::store::{Existing, Result, Source};
 use crate::sys;
 use rustix::fs::Mode;
@@ -177,7 +177,12 @@ fn place(store: &LocalStore, parent: &Arc<Parent>, file: &SmallFile<'_>) -> Targ
 }
 
 /// The file that gets the bytes, and where it is until then.
-fn opened(store: &LocalStore, parent: &Arc<Parent>, file: &SmallFile<'_>, durable: bool) -> Result<(OwnedFd, SmallFileState)> {
+fn opened(
+    store: &LocalStore,
+    parent: &Arc<Parent>,
+    file: &SmallFile<'_>,
+    durable: bool,
+) -> Result<(OwnedFd, SmallFileState)> {
     if file.base.is_some()
         && let Some(there) = there(&place(store, parent, file), file.content)?
     {
@@ -286,7 +291,10 @@ impl SmallGroup for LocalGroup<'_> {
     }
 
     fn unchanged(&self, member: usize) -> bool {
-        matches!(self.members.get(member), Some(Ok(LocalMember { kind: SmallFileState::There(_) | SmallFileState::Unchanged, .. })))
+        matches!(
+            self.members.get(member),
+            Some(Ok(LocalMember { kind: SmallFileState::There(_) | SmallFileState::Unchanged, .. }))
+        )
     }
 
     fn sync_directory(&mut self, directory: usize) -> Result<()> {

@@ -1,7 +1,7 @@
 //! A regular file that is read.
 
-use crate::store::io_loops::read_full;
 use crate::store::errors::{self, Verb};
+use crate::store::io_loops::read_full;
 use crate::store::{Attributes, Result, Version};
 use rustix::fs::{FileType, Stat};
 use std::os::fd::OwnedFd;
@@ -15,7 +15,7 @@ pub struct LocalSource {
     shown: String,
     /// As `fstat` told right after the open.
     opened: Attributes,
-    /// See [`super::room::at_hand`].
+    /// See [`super::preallocate::at_hand`].
     at_hand: bool,
 }
 

@@ -6,10 +6,10 @@
 //! them on. Must not: name anything outside of a staging directory.
 
 use super::journal::Sealer;
+use crate::store::errors::{self, Verb};
 use crate::store::resolve::leftovers::{self, Leftover};
 use crate::store::resolve::staging::{NoStaging, OpenStaging};
 use crate::store::resolve::{Parent, Root};
-use crate::store::errors::{self, Verb};
 use rustix::fs::{FlockOperation, Mode};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;

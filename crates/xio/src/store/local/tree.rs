@@ -3,11 +3,11 @@
 use super::preallocate::in_memory;
 use super::source::{nanoseconds, version_of};
 use super::{LocalStore, syncfs_policy};
+use crate::store::errors::{self, Verb};
 use crate::store::resolve::names::{self, Held};
 use crate::store::resolve::staging::is_staging;
 use crate::store::resolve::{Blocked, Cause, Parent};
-use crate::store::tree::{AttributeChange, Cursor, Node, NodeKind, Space, Special, ListControl, Tree, XATTR_BYTES_MAX};
-use crate::store::errors::{self, Verb};
+use crate::store::tree::{AttributeChange, Cursor, ListControl, Node, NodeKind, Space, Special, Tree, XATTR_BYTES_MAX};
 use crate::store::{Existing, Result};
 use rustix::fs::{FileType, Mode, Stat};
 use rustix::io::Errno;

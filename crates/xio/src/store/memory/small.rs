@@ -1,9 +1,9 @@
 //! Small files in memory: with their names they are as safe as they get.
 
-use super::{MemoryStore, MemoryNode, MemoryTree};
+use super::{MemoryNode, MemoryStore, MemoryTree};
 use crate::store::Result;
-use crate::store::small::{SmallFile, SmallGroup};
 use crate::store::errors;
+use crate::store::small::{SmallFile, SmallGroup};
 use std::sync::Arc;
 use xdfs_proto::base::commit::Member;
 use xdfs_proto::base::{Error, ErrorKind, RelPath};

@@ -1,7 +1,7 @@
 //! The verbs of a tree as calls on a held directory and one single component, or on a held thing itself.
 
 use super::{Blocked, Parent, Root, open_component, parent::single};
-use crate::store::tree::{AttributeChange, Special, ListControl};
+use crate::store::tree::{AttributeChange, ListControl, Special};
 use rustix::buffer::{SpareCapacity, spare_capacity};
 use rustix::fs::{
     AtFlags, CWD, FileType, Gid, Mode, OFlags, RawDir, SeekFrom, Stat, StatVfs, Timespec, Timestamps, UTIME_OMIT, Uid,

@@ -6,8 +6,8 @@
 use super::parent::single;
 use super::reserved::{STAGING, is_reserved};
 use super::{Blocked, Cause, Parent};
-use crate::store::small::fresh_id;
 use crate::store::errors;
+use crate::store::small::fresh_id;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
@@ -99,7 +99,9 @@ impl Parent {
     /// The staging directories of this user in this directory, as far as they are there.
     pub(in crate::store) fn existing_staging(&self) -> Vec<OpenStaging> {
         let open = |name: Vec<u8>| match self.look_for_staging(&name) {
-            Ok(ReservedName::Own(directory)) => Some(OpenStaging { directory: Parent::new(directory), name, made: false }),
+            Ok(ReservedName::Own(directory)) => {
+                Some(OpenStaging { directory: Parent::new(directory), name, made: false })
+            }
             _ => None,
         };
         staging_names().into_iter().filter_map(open).collect()

@@ -10,8 +10,8 @@
 
 use super::Root;
 use super::reserved::is_reserved;
-use crate::store::stream::{StreamSource, StreamStage};
 use crate::store::errors::{self, Verb};
+use crate::store::stream::{StreamSource, StreamStage};
 use crate::store::{Base, Existing, FileKind, Kept, LocalStore, Result, Resume, Source, Stage, StageRequest, Store};
 use rustix::fs::{AtFlags, CWD, FileType};
 use rustix::io::Errno;
