@@ -11,7 +11,7 @@ thread_local! {
     static PEAK: Cell<usize> = const { Cell::new(0) };
 }
 
-/// See the module.
+/// An allocator that counts the bytes of the present thread.
 pub(crate) struct Counting;
 
 fn grew(bytes: usize) {

@@ -108,7 +108,7 @@ impl Registry {
     }
 }
 
-/// See the module.
+/// The client's side of a pump: targets of downloads, and the transfers that wait for outcomes.
 pub(crate) struct ClientHost {
     pub registry: Arc<Registry>,
     pub joiner: Arc<Joiner>,

@@ -33,7 +33,7 @@ pub(crate) struct Access {
     pub deadline: Duration,
 }
 
-/// See the module.
+/// Connects channels 2..n and hands each to its pipeline as soon as it is up.
 pub(crate) struct Joiner {
     access: Access,
     /// The mailboxes of the pipelines.

@@ -39,7 +39,7 @@ pub(crate) struct Opened {
 /// The download that was asked for while the session was opened: its ticket, its request and its counter.
 pub(crate) type FirstDownload = (u64, Request, Arc<AtomicU64>);
 
-/// See the module.
+/// The pipelines of a session and their threads.
 pub(crate) struct Pipelines {
     registry: Arc<Registry>,
     state: Mutex<PipelinesState>,

@@ -63,7 +63,7 @@ pub struct SessionFacts {
     pub suite: Suite,
 }
 
-/// See the module.
+/// An open session, served by one thread per pipeline.
 pub struct Session {
     facts: SessionFacts,
     pub(crate) level: Level,

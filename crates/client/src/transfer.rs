@@ -52,7 +52,7 @@ pub struct Report {
     pub remote: Option<RemoteFile>,
 }
 
-/// See the module. Dropping it leaves the transfer running.
+/// A handle of a transfer in progress. Dropping it leaves the transfer running.
 #[derive(Debug)]
 pub struct Transfer {
     pub(crate) ticket: u64,

@@ -52,7 +52,8 @@ struct Pool {
     began: Instant,
 }
 
-/// See the module. Clones share the threads; they end when the last clone is gone.
+/// The thread pool for storage calls that may block. Clones share the threads; they end with the
+/// last clone.
 #[derive(Clone)]
 pub struct Blocking {
     /// Calls that cannot be cut: open, stage, check, commit.

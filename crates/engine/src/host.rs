@@ -44,7 +44,7 @@ pub struct Staged {
     pub modified: Option<(i64, u32)>,
 }
 
-/// See the module.
+/// The side that a pump runs on: the server resolves exports, the client its own files.
 pub trait Host: Send {
     /// The peer asks for a file.
     fn open(&mut self, operation: OperationId, request: &Request) -> StorageJob<Opened>;

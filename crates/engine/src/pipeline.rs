@@ -25,7 +25,8 @@ pub struct PipelineChannel<L> {
     pub farewell: Option<Farewell>,
 }
 
-/// See the module.
+/// A pipeline as a value: its machine and its channels. It moves between threads at a record
+/// boundary.
 #[derive(Debug)]
 pub struct Pipeline<L> {
     /// The machine.

@@ -57,7 +57,7 @@ pub enum ScheduleStep<T> {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Ticket(u64);
 
-/// See the module.
+/// Decides which job of a pool runs next: fair by time per user, bounded per export.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Scheduler<T> {
     limits: Limits,

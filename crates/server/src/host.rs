@@ -27,7 +27,7 @@ use xdfs_secure::policy::Principal;
 use xdfs_xio::dispatch::{DescriptorWaker, Wake};
 use xdfs_xio::store::{Attributes, Base, Resume, StageRequest};
 
-/// See the module.
+/// The server's side of a pump: files of exports, and reports to the listener.
 pub(crate) struct ServerHost {
     pub session: SessionId,
     /// When it was opened: seconds and nanoseconds since 1970.

@@ -15,7 +15,7 @@ pub(crate) enum LoginProgress {
     Opened(ServerOpened),
 }
 
-/// See the module.
+/// A connection that has not authenticated yet.
 pub(crate) struct PendingLogin {
     pub socket: SocketId,
     pub peer: String,

@@ -10,7 +10,7 @@ use xdfs_proto::base::{Error, Instant};
 /// Time between two tries: a pipeline reads its mailbox many times in it.
 const AGAIN: Duration = Duration::from_millis(10);
 
-/// See the module. As many as there are pipelines at most, since each is told to end once.
+/// Shutdowns that did not fit into a pipeline's mailbox yet: at most one per pipeline.
 #[derive(Default)]
 pub(crate) struct PendingShutdowns {
     waiting: Vec<(PumpSender, Error)>,

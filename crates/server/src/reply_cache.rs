@@ -43,7 +43,7 @@ struct CacheState {
     complete_since: Instant,
 }
 
-/// See the module.
+/// Replies of batches that may be repeated in another session (P-74), bounded per user.
 pub(crate) struct ReplyCache(Mutex<CacheState>);
 
 /// What is to be done with a batch.

@@ -19,7 +19,7 @@ pub(crate) enum Memory {
     Own,
 }
 
-/// See the module.
+/// One fuzz target: a function that panics where a promise is broken.
 #[derive(Clone, Copy)]
 pub(crate) struct Target {
     /// Name, and name of its folder in the corpus.

@@ -42,7 +42,7 @@ pub enum Change {
     Made(usize),
 }
 
-/// See the module.
+/// A disk that loses what ext4 may lose.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Disk {
     /// The files on their way.

@@ -57,7 +57,7 @@ for line in sys.stdin:
 call('umount2', folder, 2)
 ";
 
-/// See the module.
+/// A real ext4 in a file whose power can be cut.
 pub struct Disk {
     /// The loop device.
     device: String,

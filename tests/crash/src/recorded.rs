@@ -51,7 +51,7 @@ pub struct Report {
     pub broken: Option<String>,
 }
 
-/// See the module.
+/// A disk that replays the calls which strace recorded and loses what ext4 may lose.
 #[derive(Clone, Debug, Default)]
 pub struct Disk {
     inodes: Vec<Inode>,

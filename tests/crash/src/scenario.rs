@@ -18,7 +18,7 @@ pub enum Side {
     Client,
 }
 
-/// See the module.
+/// One transfer of the real command under strace.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Scenario {
     /// See [`Side`].

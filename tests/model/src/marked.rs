@@ -3,7 +3,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-/// See the module.
+/// A shared value whose hash is computed once per change.
 #[derive(Clone, Debug)]
 pub struct Marked<T> {
     value: Arc<T>,

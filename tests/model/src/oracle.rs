@@ -120,7 +120,7 @@ pub const fn length_of(blocks: u64) -> u64 {
     if blocks == 0 { 0 } else { (blocks - 1) * BLOCK + 1 }
 }
 
-/// See the module.
+/// The properties that must hold, based only on what really happened.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Oracle {
     /// One per operation, in the order of the setting's plans.

@@ -34,7 +34,7 @@ impl Plan {
     }
 }
 
-/// See the module.
+/// The bounds of the search: the size of a session and its budget of faults.
 #[derive(Clone, Debug)]
 pub struct Setting {
     /// For reports and for choosing it on the command line.

@@ -83,7 +83,7 @@ pub struct Job {
     pub extent: Extent,
 }
 
-/// See the module.
+/// The searched state: both sessions, records in flight, pending storage and the oracle.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct World {
     /// The machines: per side, one per pipeline.

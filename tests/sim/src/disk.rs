@@ -55,7 +55,7 @@ struct InOrder {
     held: BTreeMap<u64, (Extent, Vec<u8>)>,
 }
 
-/// See the module.
+/// The simulated storage of one end.
 pub struct Disk {
     random: Random,
     slow: bool,

@@ -93,7 +93,7 @@ struct Pipe {
     blocked: bool,
 }
 
-/// See the module.
+/// The simulated network: one byte pipe per channel and direction, with faults.
 pub struct Network {
     pipes: BTreeMap<(ChannelId, Side), Pipe>,
     random: Random,

@@ -32,7 +32,7 @@ struct Seen {
     named: bool,
 }
 
-/// See the module.
+/// The properties that must hold during and after a run.
 #[derive(Default)]
 pub struct Oracle {
     operations: Vec<Seen>,

@@ -81,7 +81,7 @@ pub enum Incoming {
     Taken,
 }
 
-/// See the module.
+/// One channel of one end: real records as bytes in both directions.
 pub struct Port {
     /// For records on their way out.
     pub sealer: Sealer,

@@ -2,7 +2,7 @@
 //!
 //! It must not be asked for anything that a run prints only: a trace that is switched on would change the run.
 
-/// See the module.
+/// The random source of a run: SplitMix64.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 

@@ -70,7 +70,7 @@ struct Entry {
     event: Event,
 }
 
-/// See the module.
+/// The virtual clock and its events.
 pub struct Schedule {
     heap: BinaryHeap<Entry>,
     random: Random,

@@ -10,7 +10,7 @@ use xdfs_proto::session::Bugs;
 /// Blocks that a session has to move to be counted.
 pub const BLOCKS_MIN: u64 = 3;
 
-/// See the module.
+/// The summary of many runs.
 #[derive(Clone, Default, Debug)]
 pub struct Tally {
     /// Sessions that moved enough.

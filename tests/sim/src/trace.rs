@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use std::hash::{Hash, Hasher};
 use xdfs_proto::base::Instant;
 
-/// See the module.
+/// The trace of a run: one number that two runs of a seed must share, and lines on demand.
 pub struct Trace {
     hasher: Mixer,
     print: bool,

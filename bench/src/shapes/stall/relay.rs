@@ -19,7 +19,8 @@ pub(super) struct Stop {
     pub after: u64,
 }
 
-/// See the module. Ends with its value: the stopped connection closes then.
+/// A relay that stops reading one connection without closing it. Dropping it closes that
+/// connection.
 #[derive(Debug)]
 pub(super) struct Relay {
     port: u16,

@@ -9,7 +9,7 @@ const SPARE_MAX: usize = 8;
 /// Memory of shorter ones is quicker to get anew.
 const SPARE_BYTES_MIN: usize = 16 << 10;
 
-/// See the module. Clones share what is spare.
+/// A pool of reply buffers, since fresh pages cost more than the copy into them. Clones share it.
 #[derive(Clone, Default)]
 pub(super) struct ReplyPool(Arc<Mutex<Vec<Vec<u8>>>>);
 

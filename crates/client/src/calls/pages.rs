@@ -32,7 +32,7 @@ impl Page {
     }
 }
 
-/// See the module. After an error there is nothing more.
+/// The pages of a remote directory, with one read ahead. After an error it is at its end.
 #[derive(Debug)]
 pub struct Pages<'s> {
     session: &'s Session,

@@ -33,7 +33,7 @@ struct QueueState {
     ended: bool,
 }
 
-/// See the module.
+/// The batches in flight of a session and the limits on them.
 pub(crate) struct Queue {
     state: Mutex<QueueState>,
     changed: Condvar,

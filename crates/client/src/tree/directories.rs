@@ -36,7 +36,7 @@ pub(super) struct Directory {
     pub(super) touched: bool,
 }
 
-/// See the module.
+/// Directories that still wait for entries; each gets its mode and time when the last one is done.
 #[derive(Debug, Default)]
 pub(super) struct Directories {
     all: BTreeMap<DirectoryId, Directory>,

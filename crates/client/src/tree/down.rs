@@ -124,7 +124,7 @@ impl Named for DownloadEntry {
     }
 }
 
-/// See the module. It outlives a session: what one lost the next one takes up.
+/// The download of a tree. It outlives sessions: a new session continues where a lost one ended.
 #[derive(Debug)]
 pub struct Download {
     store: LocalStore,

@@ -44,7 +44,7 @@ enum RequestKind {
     Place,
 }
 
-/// See the module. `J` is what has to be known when the answer comes, and when none comes.
+/// Requests in flight, within the bounds of a session. `J` is what each answer is needed for.
 #[derive(Debug)]
 pub(super) struct InFlight<J> {
     all: BTreeMap<u64, Request<J>>,

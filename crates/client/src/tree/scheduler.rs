@@ -61,7 +61,7 @@ pub(super) enum PendingJob<T, L> {
     Place(Vec<L>),
 }
 
-/// See the module.
+/// The tasks of a tree copy, the batch being filled and the requests in flight.
 #[derive(Debug)]
 pub(super) struct Scheduler<T, L> {
     /// `EXPORT/path` of the top.

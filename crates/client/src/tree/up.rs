@@ -35,7 +35,7 @@ use xdfs_xio::store::{LocalStore, SmallReader, Store, Tree};
 /// Directories that are made in front of something in one batch; of a deeper one the outermost are made first.
 const ABOVE_MAX: usize = 16;
 
-/// See the module. It outlives a session: what one lost the next one takes up.
+/// The upload of a tree. It outlives sessions: a new session continues where a lost one ended.
 #[derive(Debug)]
 pub struct Upload {
     store: LocalStore,

@@ -60,7 +60,7 @@ struct State {
     stopped: bool,
 }
 
-/// See the module.
+/// A relay that records every byte and can alter, hold or cut a connection at any of them.
 pub struct Middle {
     pub address: Address,
     state: Arc<Watched<State>>,

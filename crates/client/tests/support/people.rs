@@ -7,7 +7,7 @@ use xdfs_secure::identity::password::{ROUNDS, Salts, verifier};
 use xdfs_secure::identity::{KeyPair, Signer};
 use xdfs_secure::policy::{Directory, PasswordVerifier, PublicKey, Scope, TokenRecord};
 
-/// See the module. The value says whether visitors are let in.
+/// The users of a test server. The value says whether visitors are allowed.
 pub struct People(pub bool);
 
 const SALTS: Salts = Salts([9; 16]);

@@ -34,7 +34,7 @@ struct Line {
     passed: u64,
 }
 
-/// See the module. Connections are numbered from 0 in the order of their arrival.
+/// A relay that counts, holds and cuts connections. They are numbered from 0 in order of arrival.
 pub struct Relay {
     pub address: Address,
     state: Arc<Watched<State>>,

@@ -20,7 +20,8 @@ pub fn host_check() -> Arc<dyn HostCheck> {
     Arc::new(Pinned(KeyPair::from_seed(&HOST_SEED).unwrap().public().fingerprint()))
 }
 
-/// See the module. Exports: `data` (a directory), `fixed` (the same one, read-only), `integrity` and `private`
+/// A server in this process and its log. Exports: `data` (a directory), `fixed` (the same one,
+/// read-only), `integrity` and `private`
 /// (the same one, with these floors) and `memory` (zero and null).
 pub struct Serving {
     pub directory: Scratch,

@@ -69,7 +69,7 @@ pub struct Numbered {
     pub asked: Arc<AtomicU64>,
 }
 
-/// See the module.
+/// A store that lists whatever a script says.
 #[derive(Debug)]
 pub struct EvilStore {
     script: Script,

@@ -67,7 +67,7 @@ pub struct ClientOpened {
     pub farewell: Farewell,
 }
 
-/// See the module.
+/// The client's half of the opening of channel 1.
 #[derive(Debug)]
 pub struct ClientOpening {
     open: Open,

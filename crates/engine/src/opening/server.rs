@@ -31,7 +31,7 @@ impl std::fmt::Debug for OpeningContext {
     }
 }
 
-/// See the module.
+/// The server's half of the opening of a connection.
 #[derive(Debug)]
 pub struct ServerOpening {
     gate: OpeningContext,

@@ -33,7 +33,7 @@ const SPARE_MAX: usize = 4;
 /// Memory of shorter ones is quicker to get anew.
 const SPARE_BYTES_MIN: usize = 16 << 10;
 
-/// See the module.
+/// Batches of calls, executed by the pool one after the other per channel (P-70).
 #[derive(Default)]
 pub(super) struct Batches {
     held: BTreeMap<OperationId, HeldBatch>,

@@ -74,7 +74,7 @@ pub(super) struct SendingBlock {
     pub origin: BufferOrigin,
 }
 
-/// See the module.
+/// One channel of the pump: its socket, its keys and the record that is arriving.
 #[derive(Debug)]
 pub(super) struct ChannelIo {
     pub socket: SocketId,

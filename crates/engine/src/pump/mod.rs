@@ -81,7 +81,7 @@ pub struct Parts<D: Dispatch, H> {
     pub retire: bool,
 }
 
-/// See the module.
+/// The loop of one pipeline, between the session machine and the dispatcher.
 pub struct Pump<D: Dispatch, H: Host> {
     dispatch: D,
     host: H,

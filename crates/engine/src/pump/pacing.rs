@@ -18,7 +18,7 @@ pub(super) enum QueuedStart {
     Calls(ChannelId, OperationId),
 }
 
-/// See the module.
+/// Operations whose start is delayed because their user spent more than their share.
 #[derive(Default)]
 pub(super) struct StartQueue {
     waiting: VecDeque<QueuedStart>,

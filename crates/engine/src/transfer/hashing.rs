@@ -28,7 +28,7 @@ pub fn piece_bytes(length: Option<u64>, block: u32) -> u64 {
     }
 }
 
-/// See the module.
+/// The hashes of one operation on one side, shared by the pipelines that move it.
 #[derive(Debug)]
 pub struct Hashing {
     state: Mutex<HashState>,

@@ -89,7 +89,8 @@ struct HashJob {
     stop: AtomicBool,
 }
 
-/// See the module. Dropping it stops the job at its next piece.
+/// A job that hashes ranges of a file in parallel to its transfer. Dropping it stops the job at its
+/// next piece.
 pub struct ParallelHash(Arc<HashJob>);
 
 impl std::fmt::Debug for ParallelHash {

@@ -9,7 +9,7 @@ use xdfs_proto::session::{Comparison, Mismatch};
 use xdfs_secure::content::Tree;
 use xdfs_xio::store::{ReadBack, Stage};
 
-/// See the module.
+/// Compares what storage returns of a transfer with what arrived, slice by slice.
 #[derive(Debug)]
 pub struct StoredCheck {
     hashing: Arc<Hashing>,

@@ -46,7 +46,7 @@ enum WriteTask {
     LetGo(OperationId),
 }
 
-/// See the module. Dropping it ends the thread after the last task.
+/// The writer thread of a pipeline. Dropping it ends the thread after the last task.
 #[derive(Debug)]
 pub struct Writer {
     tasks: Option<SyncSender<WriteTask>>,

@@ -44,7 +44,7 @@ const NAMES: [&str; 11] = [
     "idle",
 ];
 
-/// See the module.
+/// One counter per limit, incremented when that limit refuses a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Drops {
     counts: [u64; NAMES.len()],

@@ -71,7 +71,7 @@ pub enum AdmissionVerdict<C> {
     Refused(Status),
 }
 
-/// See the module.
+/// The table of connections that have not authenticated yet. `C` names a connection, `S` a source.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Admission<C, S> {
     limits: Limits,

@@ -11,7 +11,7 @@ const ENFORCED: Duration = Duration::from_secs(15);
 /// Largest debt: as OpenSSH's `max`.
 const LONGEST: Duration = Duration::from_secs(600);
 
-/// See the module.
+/// Penalties of sources whose logins failed, decaying with time.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Penalties<S> {
     /// When the debt of a source is paid, and whether it has grown large enough to be enforced.

@@ -94,7 +94,7 @@ impl First {
     }
 }
 
-/// See the module.
+/// The order of storage calls that turns staged files into their targets.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Commit {
     files: Vec<File>,

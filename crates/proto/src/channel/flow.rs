@@ -8,7 +8,7 @@ use super::life::{Carrying, Refused};
 use crate::base::{Instant, KeyLimits, Level, OperationId};
 use crate::wire::{Event, HEAD_BYTES, Head};
 
-/// See the module.
+/// One direction of a channel: record counter, key epoch and current operation.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Flow {
     /// Records that passed, whatever their epoch: fences and EOFT count these.

@@ -42,7 +42,7 @@ impl OpenGrant {
     }
 }
 
-/// See the module.
+/// The grants of one session: channel numbers that may still join, until when, with which secret.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Grants {
     open: Vec<OpenGrant>,

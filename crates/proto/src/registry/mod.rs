@@ -31,7 +31,7 @@ struct SessionEntry<P> {
     coming: BTreeSet<ChannelId>,
 }
 
-/// See the module.
+/// The sessions of a server, their owners `P`, and the channels that may still join them.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Registry<P> {
     members: BTreeMap<SessionId, SessionEntry<P>>,

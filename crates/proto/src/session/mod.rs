@@ -165,7 +165,7 @@ struct Fence {
     heard: bool,
 }
 
-/// See the module.
+/// The session state machine of one pipeline, for both ends and both directions.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Session {
     role: Role,

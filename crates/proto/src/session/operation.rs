@@ -99,7 +99,7 @@ pub(super) enum HalfState {
     },
 }
 
-/// See the module.
+/// One operation as one pipeline sees it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Operation {
     pub(super) id: OperationId,

@@ -53,7 +53,7 @@ impl OperationFlags {
     }
 }
 
-/// See the module.
+/// The operations of a session by number, with an index of those that have something to send.
 #[derive(Clone, Default)]
 pub(super) struct Operations {
     /// In boxes: what is put in or taken out moves its neighbours.

@@ -7,7 +7,7 @@ use crate::limits;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-/// See the module.
+/// The receiving half of an operation on one pipeline.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Receiver {
     block: u32,

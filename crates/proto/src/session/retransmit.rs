@@ -7,7 +7,8 @@
 use crate::base::Instant;
 use crate::limits;
 
-/// See the module. The pause doubles with every repetition in vain; what moves the operation on makes it short again.
+/// The retransmission timer of an operation. Its interval doubles with every repetition; progress
+/// resets it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub(super) struct RetransmitTimer {
     /// When something was last told or heard.

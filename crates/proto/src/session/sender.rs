@@ -30,7 +30,7 @@ enum Slot {
     Done,
 }
 
-/// See the module.
+/// The sending half of an operation on one pipeline.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Sender {
     block: u32,

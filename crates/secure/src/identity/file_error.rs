@@ -2,7 +2,7 @@
 //!
 //! Which file it was is said by whoever read it. No variant carries a part of a private key.
 
-/// See the module.
+/// Why a key file could not be used.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum KeyFileError {
     /// Neither a key nor anything known.

@@ -19,7 +19,7 @@ pub const SEED_BYTES: usize = 32;
 const PKCS8_PREFIX: [u8; 16] =
     [0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
 
-/// See the module.
+/// An Ed25519 key pair in memory. It cannot be printed, compared or cloned.
 pub struct KeyPair {
     seed: Secret<SEED_BYTES>,
     pair: Ed25519KeyPair,

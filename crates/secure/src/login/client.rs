@@ -101,7 +101,7 @@ pub enum LoginStep {
     Exhausted,
 }
 
-/// See the module.
+/// The client's half of a login: one offer after the other until the server accepts one.
 #[derive(Debug)]
 pub struct ClientLogin {
     user: String,

@@ -86,7 +86,7 @@ fn failed(method: Option<Method>, cause: &'static str) -> FailedLogin {
     FailedLogin { user: String::new(), method, key: None, cause }
 }
 
-/// See the module.
+/// The server's half of a login.
 pub struct ServerLogin {
     binding: Binding,
     /// The client's address, which names a visitor.

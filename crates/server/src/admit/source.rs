@@ -5,7 +5,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use xdfs_xio::transport::Peer;
 
-/// See the module.
+/// The source of a connection for limits: an IPv4 address or an IPv6 /56 network.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) enum SourceNetwork {
     /// One address.

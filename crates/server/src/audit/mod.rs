@@ -39,7 +39,7 @@ pub enum OnFailure {
     Stop,
 }
 
-/// See the module.
+/// The audit log: one JSON object per line and event.
 #[derive(Debug)]
 pub struct AuditLog {
     path: Option<PathBuf>,

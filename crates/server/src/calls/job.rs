@@ -36,7 +36,7 @@ pub(crate) struct BatchOwner {
     pub now: u64,
 }
 
-/// See the module.
+/// The execution of a batch, from its payload to its reply, in slices.
 pub(crate) struct BatchJob {
     payload: Vec<u8>,
     whom: BatchOwner,

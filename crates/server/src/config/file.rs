@@ -92,7 +92,7 @@ impl Text<'_> {
     }
 }
 
-/// See the module.
+/// Parses the text of a configuration file.
 pub(super) fn parse(path: &Path, text: &str) -> Result<Settings, ConfigError> {
     let file = Text { path, origin: ConfigFile::new(path), text };
     let table: FileTable = toml::from_str(text).map_err(|error| {

@@ -21,7 +21,8 @@ struct AccountIndex {
     tokens: BTreeMap<PublicKey, TokenRecord>,
 }
 
-/// See the module. Shared between the listener, which asks, and whoever calls [`LiveAccounts::refresh`].
+/// The accounts of a running server. Shared between the listener, which reads, and the callers of
+/// [`LiveAccounts::refresh`].
 #[derive(Debug)]
 pub struct LiveAccounts {
     folder: Arc<Folder>,

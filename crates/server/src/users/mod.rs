@@ -49,7 +49,7 @@ const KEY_BYTES_MAX: usize = 16 << 10;
 /// Held by whoever changes something.
 const LOCK: &str = "lock";
 
-/// See the module.
+/// A server's state folder: its host key and its accounts.
 #[derive(Clone, Debug)]
 pub struct StateFolder {
     folder: Arc<Folder>,

@@ -177,7 +177,7 @@ pub struct Detached<L> {
     pub unread: Vec<u8>,
 }
 
-/// One event mechanism. See the room's contract.
+/// One event mechanism. The module's documentation has its contract.
 pub trait Dispatch {
     /// A socket outside of a dispatcher.
     type Link;

@@ -38,7 +38,7 @@ pub struct Room {
     pub total: u64,
 }
 
-/// One element of a stack. See the room's contract.
+/// One element of a stack. The module's documentation has its contract.
 pub trait Driver: Sized {
     /// Receives into the slices, in order; zero is the end.
     fn receive(&mut self, into: &mut [IoSliceMut<'_>]) -> io::Result<usize>;

@@ -7,7 +7,7 @@ use super::zero::zero_attributes;
 use super::{Attributes, Capability, FileKind, Order, Result, Source, Stage, StageRequest, Store, Version};
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
 
-/// See the module.
+/// The export `memory:` with the files `zero`, `random` and `null`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MemoryExport;
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use xdfs_proto::base::Extent;
 
-/// See the module.
+/// The ranges of a staged file that are written, merged where they touch.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Ledger {
     /// End of each range by its start; no two touch.

@@ -115,7 +115,7 @@ pub enum ListControl {
     Stop,
 }
 
-/// See the module.
+/// The operations on a directory tree.
 pub trait Tree: Send + Sync {
     /// What stands at `path`.
     fn node(&self, path: &RelPath) -> Result<Node>;

@@ -71,7 +71,7 @@ impl<'a> Bytes<'a> {
 /// Which channel or operation a step means: so many before the latest one.
 pub(super) type Back = u8;
 
-/// See the module.
+/// One operation of a fuzz program, decoded from a few bytes of the input.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
     /// A record of the peer with a message that its decoder accepts.

@@ -60,7 +60,7 @@ enum Question {
     Execute(OperationId),
 }
 
-/// See the module.
+/// The session under test and the state of its driver.
 pub(super) struct World {
     session: Session,
     role: Role,

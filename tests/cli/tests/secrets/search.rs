@@ -11,7 +11,7 @@ use xdfs_test_cli::Outcome;
 /// Shorter secrets would be found by chance.
 const CANARY_BYTES_MIN: usize = 16;
 
-/// See the module.
+/// Searches all recorded output for secrets in any encoding.
 #[derive(Default)]
 pub(crate) struct Search {
     pub(crate) said: Vec<(String, Vec<u8>)>,

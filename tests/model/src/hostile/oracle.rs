@@ -62,7 +62,7 @@ pub enum Seen {
     Replaced,
 }
 
-/// See the module.
+/// The properties that must hold, based only on what really happened.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Oracle {
     /// Numbers that were granted, by session and grant.

@@ -193,11 +193,11 @@ impl House {
     }
 }
 
-/// See the module.
+/// The property that unauthenticated connections stay within their bounds.
 pub const BOUNDED: &str = "S12: what has not proved anything is bounded in all, and for each source";
-/// See the module.
+/// The property that unauthenticated connections end in time.
 pub const IN_TIME: &str = "S12: who has not proved anything goes at his deadline, whatever he says";
-/// See the module.
+/// The property that the table of connections agrees with what happened.
 pub const BOOKS: &str = "who has to make room, and who is late, is there";
 
 impl Model for Places {

@@ -4,7 +4,7 @@ use crate::setting::Plan;
 use xdfs_proto::base::Level;
 use xdfs_proto::bug::{Bug, Bugs};
 
-/// See the module.
+/// The bounds of the search: the size of the session and the attacker's budget.
 #[derive(Clone, Debug)]
 pub struct Setting {
     /// For reports, and for choosing it on the command line.

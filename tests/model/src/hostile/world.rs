@@ -109,7 +109,7 @@ pub struct Job {
     pub operation: OperationId,
 }
 
-/// See the module.
+/// The searched state: server, client, messages in flight and the attacker's budget.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct World {
     /// Who is in, at the server.

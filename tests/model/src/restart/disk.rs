@@ -26,7 +26,7 @@ pub struct File {
     pub expects: Target,
 }
 
-/// See the module.
+/// A target, its part file and its journal, in memory and on the medium.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Disk {
     /// Blocks of the whole file.

@@ -66,7 +66,7 @@ pub enum Seen {
     Remembered,
 }
 
-/// See the module.
+/// One transfer across attempts and restarts of the receiver.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Life {
     /// The present attempt.

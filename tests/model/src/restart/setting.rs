@@ -4,7 +4,7 @@ use crate::setting::{Plan, Setting};
 use xdfs_proto::base::Bugs;
 use xdfs_proto::session::Bug;
 
-/// See the module.
+/// The bounds of the search: two pipelines and a budget of storage faults.
 #[derive(Clone, Debug)]
 pub struct Restarts {
     /// For reports.

@@ -67,7 +67,7 @@ pub enum Notice {
     Block,
 }
 
-/// See the module.
+/// The driver of one machine, shaped like the engine's pump.
 pub struct World {
     who: Who,
     /// The machine.

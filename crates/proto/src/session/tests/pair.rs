@@ -65,7 +65,7 @@ struct Held {
     extent: Extent,
 }
 
-/// See the module.
+/// Two ends of a session in memory with channels that deliver at once and in order.
 pub(super) struct Pair {
     pub(super) ends: [Vec<Session>; 2],
     /// Records under way to that side.

@@ -123,7 +123,7 @@ impl Wanted {
     }
 }
 
-/// See the module. A field that was not asked for, is unknown or does not apply is none.
+/// Attributes of a name. A field that was not requested, is unknown or does not apply is `None`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Attributes<'a> {
     /// What it is.

@@ -70,7 +70,7 @@ impl Record {
     }
 }
 
-/// See the module.
+/// One TLS connection, fed record by record.
 #[derive(Debug)]
 pub struct Stream {
     connection: Connection,

@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 /// Device and inode.
 pub(super) type Identity = (u64, u64);
 
-/// See the module.
+/// The part files that are being opened or written in this process.
 #[derive(Debug, Default)]
 pub(super) struct Claims {
     table: Mutex<ClaimTable>,

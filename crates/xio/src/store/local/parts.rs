@@ -24,7 +24,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use xdfs_proto::base::{Bugs, ErrorKind, RelPath, kept};
 
-/// See the module. Clones are the same table.
+/// The part files of a store. Clones share one table.
 #[derive(Clone, Debug)]
 pub(super) struct Parts {
     pub(super) staging: Staging,

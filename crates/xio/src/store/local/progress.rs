@@ -58,7 +58,7 @@ struct KnownBytes {
     hashes: Option<Arc<dyn Hashes>>,
 }
 
-/// See the module.
+/// The progress of a part file, shared by the threads and sessions that write it.
 #[derive(Debug)]
 pub(super) struct Progress {
     pub(super) file: OwnedFd,

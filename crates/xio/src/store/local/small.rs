@@ -67,7 +67,7 @@ struct LocalMember {
     durable: bool,
 }
 
-/// See the module.
+/// A group of small local files, unnamed until each gets its final name.
 #[derive(Debug)]
 pub(in crate::store) struct LocalGroup<'s> {
     store: &'s LocalStore,

@@ -12,7 +12,7 @@ use xdfs_proto::base::RelPath;
 /// counts as just made, which costs a sync each and is never wrong.
 const REMEMBERED_MAX: usize = 1024;
 
-/// See the module. Clones are the same list.
+/// New directories whose own names are not synced yet. Clones share one list.
 #[derive(Clone, Debug, Default)]
 pub(super) struct UnsyncedDirs {
     list: Arc<Mutex<List>>,

@@ -45,7 +45,7 @@ pub struct Stamp {
     changed: (i64, u64),
 }
 
-/// See the module.
+/// A private folder of small files that are read and replaced as a whole.
 #[derive(Debug)]
 pub struct Folder {
     directory: OwnedFd,

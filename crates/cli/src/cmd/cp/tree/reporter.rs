@@ -14,7 +14,7 @@ use crate::text::{printable, shortened};
 /// Time between two looks at a progress bar.
 const SHOW_EVERY: Duration = Duration::from_millis(100);
 
-/// See the module.
+/// Reports the progress and the failures of a tree copy.
 pub(super) struct TreeReporter<'m, 'o> {
     moving: &'m mut TransferMonitor<'o>,
     failures: &'m mut Failures,
