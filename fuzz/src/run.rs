@@ -86,6 +86,7 @@ pub(crate) fn all(plan: &Plan) -> Result<u64, String> {
         .collect::<Result<_, String>>()?;
     let failure = Mutex::new(None);
     let failed = AtomicBool::new(false);
+    let timed = std::env::var_os("XDFS_FUZZ_TIMES").is_some();
     let done = std::thread::scope(|scope| {
         let half = |part: u64| {
             let (jobs, failure, failed) = (&jobs, &failure, &failed);
@@ -96,7 +97,12 @@ pub(crate) fn all(plan: &Plan) -> Result<u64, String> {
                     let name =
                         target.name.bytes().fold(0_u64, |sum, byte| sum.wrapping_mul(131).wrapping_add(byte.into()));
                     let random = Random::new(plan.seed ^ name << 8 ^ part);
-                    match work(target, inputs, *stop, random, failed) {
+                    let started = Instant::now();
+                    let worked = work(target, inputs, *stop, random, failed);
+                    if timed {
+                        println!("{part} {:>16}: {:.1} s", target.name, started.elapsed().as_secs_f64());
+                    }
+                    match worked {
                         Ok(count) => done += count,
                         Err(what) => {
                             failed.store(true, Ordering::Relaxed);

@@ -10,7 +10,7 @@ use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_proto::limits;
 use xdfs_proto::wire::Writer;
 use xdfs_proto::wire::handshake::{MessageType, encode_refusal, frame};
-use xdfs_proto::wire::login::{KeyLogin, Kind, TokenLogin};
+use xdfs_proto::wire::login::{KeyLogin, LoginKind, TokenLogin};
 
 /// Target, name, input.
 pub(crate) type Seed = (&'static str, String, Vec<u8>);
@@ -271,17 +271,17 @@ fn handshakes(add: &mut impl FnMut(&'static str, &str, Vec<u8>)) {
 fn logins(add: &mut impl FnMut(&'static str, &str, Vec<u8>)) {
     let key = KeyLogin { user: b"ada".to_vec(), key: [1; 32], signature: [2; 64] };
     let token = TokenLogin { key: [1; 32], signature: [2; 64] };
-    let of = |kind: Kind, bytes: &[u8]| [&[kind as u8], bytes].concat();
-    add("login", "key", of(Kind::Key, &key.encode()));
-    add("login", "key-trailing", of(Kind::Key, &[&key.encode()[..], &[0]].concat()));
-    add("login", "key-nobody", of(Kind::Key, &KeyLogin { user: Vec::new(), ..key.clone() }.encode()));
-    add("login", "key-not-text", of(Kind::Key, &KeyLogin { user: vec![0xff, 0], ..key.clone() }.encode()));
+    let of = |kind: LoginKind, bytes: &[u8]| [&[kind as u8], bytes].concat();
+    add("login", "key", of(LoginKind::Key, &key.encode()));
+    add("login", "key-trailing", of(LoginKind::Key, &[&key.encode()[..], &[0]].concat()));
+    add("login", "key-nobody", of(LoginKind::Key, &KeyLogin { user: Vec::new(), ..key.clone() }.encode()));
+    add("login", "key-not-text", of(LoginKind::Key, &KeyLogin { user: vec![0xff, 0], ..key.clone() }.encode()));
     let long = vec![b'a'; limits::USER_BYTES_MAX + 1];
-    add("login", "key-too-long", of(Kind::Key, &KeyLogin { user: long, ..key.clone() }.encode()));
-    add("login", "key-cut", of(Kind::Key, &key.encode()[..50]));
-    add("login", "token", of(Kind::Token, &token.encode()));
-    add("login", "token-trailing", of(Kind::Token, &key.encode()));
-    add("login", "token-cut", of(Kind::Token, &token.encode()[..95]));
+    add("login", "key-too-long", of(LoginKind::Key, &KeyLogin { user: long, ..key.clone() }.encode()));
+    add("login", "key-cut", of(LoginKind::Key, &key.encode()[..50]));
+    add("login", "token", of(LoginKind::Token, &token.encode()));
+    add("login", "token-trailing", of(LoginKind::Token, &key.encode()));
+    add("login", "token-cut", of(LoginKind::Token, &token.encode()[..95]));
     add("login", "kind-later", vec![4, 1, 2]);
 }
 

@@ -5,7 +5,7 @@ use crate::target::{prefaces, wishes};
 use xdfs_proto::base::{Error, ErrorKind, Level, SessionId, Suite};
 use xdfs_proto::wire::control::ChannelGrant;
 use xdfs_proto::wire::handshake::{Accept, ExtendedOption, Hello, MessageType, Open, encode_refusal, frame};
-use xdfs_proto::wire::login::Kind;
+use xdfs_proto::wire::login::LoginKind;
 use xdfs_secure::handshake::tls::{Certificates, ClientTls};
 use xdfs_secure::identity::openssh::{write_private, write_public};
 use xdfs_secure::identity::{KeyPair, write_token};
@@ -164,13 +164,13 @@ fn openings(seeds: &mut Vec<Seed>) {
     put("server-opening", "no-preface", b"GET / HT".to_vec());
 
     let first = b"p=tls-exporter,,n=ada,r=0123456789abcdef".to_vec();
-    let open = |login: Kind, credentials: Vec<u8>| Open { login: login as u64, credentials, ..wishes() };
+    let open = |login: LoginKind, credentials: Vec<u8>| Open { login: login as u64, credentials, ..wishes() };
     let said = |open: &Open| frame(MessageType::Open, &open.encode());
     let option = ExtendedOption { key: 9, critical: true, value: vec![1] };
-    put("server-inside", "anonymous", said(&open(Kind::Anonymous, Vec::new())));
-    put("server-inside", "key", said(&open(Kind::Key, [&[3][..], b"ada", &[1; 96]].concat())));
-    put("server-inside", "token", said(&open(Kind::Token, vec![1; 96])));
-    put("server-inside", "password", said(&open(Kind::Password, first)));
+    put("server-inside", "anonymous", said(&open(LoginKind::Anonymous, Vec::new())));
+    put("server-inside", "key", said(&open(LoginKind::Key, [&[3][..], b"ada", &[1; 96]].concat())));
+    put("server-inside", "token", said(&open(LoginKind::Token, vec![1; 96])));
+    put("server-inside", "password", said(&open(LoginKind::Password, first)));
     put("server-inside", "two", said(&wishes()).repeat(2));
     put("server-inside", "option", said(&Open { options: vec![option], ..wishes() }));
     put("server-inside", "downgrade", said(&Open { prefaces: [0; 16], ..wishes() }));

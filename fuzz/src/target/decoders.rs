@@ -6,9 +6,9 @@ use xdfs_proto::base::RelPath;
 use xdfs_proto::limits;
 use xdfs_proto::negotiate::{self, Policy};
 use xdfs_proto::wire::handshake::{self, Accept, Join, MessageType, Open};
-use xdfs_proto::wire::login::{self, KeyLogin, Kind, TokenLogin};
+use xdfs_proto::wire::login::{self, KeyLogin, LoginKind, TokenLogin};
 use xdfs_proto::wire::path::{Answer, Batch, Code, Reply};
-use xdfs_proto::wire::preface::{ClientPreface, PREFACE_BYTES, ServerPreface, Start};
+use xdfs_proto::wire::preface::{ClientPreface, Continuation, PREFACE_BYTES, ServerPreface};
 use xdfs_proto::wire::request::Request;
 use xdfs_proto::wire::{Control, Event, HEAD_BYTES, Head, Reader, WireError, Writer};
 
@@ -35,9 +35,9 @@ pub(super) fn preface(input: &[u8]) {
     let Some(bytes) = input.first_chunk::<PREFACE_BYTES>() else { return };
     let server = again(bytes, |bytes| ServerPreface::decode(sized(bytes)), |preface| preface.encode().to_vec());
     assert!(server.is_none_or(|server| !server.status.text().is_empty()));
-    assert_ne!(ClientPreface::of(Start::Join), ClientPreface::of(Start::Tls));
+    assert_ne!(ClientPreface::of(Continuation::Join), ClientPreface::of(Continuation::Tls));
     let client = again(bytes, |bytes| ClientPreface::decode(sized(bytes)), |preface| preface.encode().to_vec());
-    for offered in [&[Start::Tls, Start::Join][..], &[Start::Tls], &[]] {
+    for offered in [&[Continuation::Tls, Continuation::Join][..], &[Continuation::Tls], &[]] {
         let Some(client) = client else { continue };
         let answer = client.answer(offered);
         assert_eq!(ServerPreface::decode(&answer.encode()), Ok(answer));
@@ -80,21 +80,21 @@ pub(super) fn open(input: &[u8]) {
 /// The kind, then the credentials that OPEN carries for it.
 pub(super) fn login(input: &[u8]) {
     let Some((kind, payload)) = input.split_first() else { return };
-    match Kind::from_code((*kind).into()) {
-        Some(Kind::Key) => {
+    match LoginKind::from_code((*kind).into()) {
+        Some(LoginKind::Key) => {
             let Some(login) = again(payload, KeyLogin::decode, KeyLogin::encode) else { return };
             assert!(login.encode().len() <= payload.len());
             // Nobody else's signature covers the same bytes.
-            let signed = |user: &[u8]| login::signed(Kind::Key, &[1; 32], &[2; 32], &[3; 16], user, &login.key);
+            let signed = |user: &[u8]| login::signed(LoginKind::Key, &[1; 32], &[2; 32], &[3; 16], user, &login.key);
             assert_ne!(signed(&login.user), signed(&[&login.user[..], b"a"].concat()));
         }
-        Some(Kind::Token) => {
+        Some(LoginKind::Token) => {
             if let Some(login) = again(payload, TokenLogin::decode, TokenLogin::encode) {
                 assert_eq!(login.encode(), payload);
             }
         }
-        Some(other @ (Kind::Anonymous | Kind::Password)) => assert_eq!(other.bit(), 1 << *kind),
-        None => assert!(usize::from(*kind) >= Kind::ALL.len()),
+        Some(other @ (LoginKind::Anonymous | LoginKind::Password)) => assert_eq!(other.bit(), 1 << *kind),
+        None => assert!(usize::from(*kind) >= LoginKind::ALL.len()),
     }
 }
 

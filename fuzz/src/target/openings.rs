@@ -3,10 +3,12 @@
 //! than a message may have.
 
 use std::sync::{Arc, OnceLock};
-use xdfs_engine::opening::{ClientOpening, ClientStep, Gate, ServerOpened, ServerOpening, Step, Wishes};
+use xdfs_engine::opening::{
+    ClientOpening, ClientStep, OpeningContext, OpeningStep, ServerOpened, ServerOpening, SessionRequest,
+};
 use xdfs_proto::base::Level;
 use xdfs_proto::wire::handshake::Open;
-use xdfs_proto::wire::preface::{ClientPreface, ServerPreface, Start, Status};
+use xdfs_proto::wire::preface::{ClientPreface, Continuation, ServerPreface, Status};
 use xdfs_secure::handshake::tls::{Certificates, ClientTls, HostIdentity, ServerIdentity, ServerStart, Stream};
 use xdfs_secure::identity::KeyPair;
 use xdfs_secure::login::Offered;
@@ -18,19 +20,19 @@ const WANT_MAX: usize = 5 + 16_384 + 256;
 const STEPS_MAX: usize = 200;
 
 /// One server, whose key is always the same. It lets nobody in.
-fn gate() -> &'static Gate {
-    static GATE: OnceLock<Gate> = OnceLock::new();
+fn gate() -> &'static OpeningContext {
+    static GATE: OnceLock<OpeningContext> = OnceLock::new();
     GATE.get_or_init(|| {
         let host = HostIdentity::new(KeyPair::from_seed(&[7; 32]).expect("a seed"));
         let identity = ServerIdentity::new(&host).expect("an identity");
-        Gate { identity: Arc::new(identity), directory: Arc::new(VisitorsOnly(false)) }
+        OpeningContext { identity: Arc::new(identity), directory: Arc::new(VisitorsOnly(false)) }
     })
 }
 
 /// What the two ends say in clear, without faults.
 pub(crate) fn prefaces() -> [u8; 16] {
-    let client = ClientPreface::of(Start::Tls).encode();
-    let server = ServerPreface { status: Status::Available, version: 1, start: Start::Tls as u8 }.encode();
+    let client = ClientPreface::of(Continuation::Tls).encode();
+    let server = ServerPreface { status: Status::Available, version: 1, start: Continuation::Tls as u8 }.encode();
     let mut both = [0; 16];
     both[..8].copy_from_slice(&client);
     both[8..].copy_from_slice(&server);
@@ -46,9 +48,9 @@ pub(super) fn server(input: &[u8]) {
         let Some((now, later)) = rest.split_at_checked(want) else { return };
         rest = later;
         match opening.on_bytes(now) {
-            Step::Go { want: next, .. } => want = next,
-            Step::Done(ServerOpened::Open { .. }) => panic!("nobody logged in"),
-            Step::Done(_) => return,
+            OpeningStep::Go { want: next, .. } => want = next,
+            OpeningStep::Done(ServerOpened::Open { .. }) => panic!("nobody logged in"),
+            OpeningStep::Done(_) => return,
         }
     }
     panic!("an opening that does not end");
@@ -68,18 +70,18 @@ fn take(said: &mut Vec<u8>, want: usize, give: impl FnOnce(&[u8]) -> bool) -> bo
 pub(super) fn server_inside(input: &[u8]) {
     let (mut opening, mut want) = ServerOpening::start(gate().clone(), "192.0.2.1".into(), [1; 18]);
     let (_, mut tls) = ClientTls::start("localhost", &Certificates::Raw).expect("a client");
-    let mut up = [ClientPreface::of(Start::Tls).encode().to_vec(), tls.output()].concat();
+    let mut up = [ClientPreface::of(Continuation::Tls).encode().to_vec(), tls.output()].concat();
     let (mut down, mut said) = (Vec::new(), false);
     for _ in 0..STEPS_MAX {
         let mut done = false;
         let heard = take(&mut up, want, |now| {
             match opening.on_bytes(now) {
-                Step::Go { send, want: next } => {
+                OpeningStep::Go { send, want: next } => {
                     down.extend(send);
                     want = next;
                 }
-                Step::Done(ServerOpened::Open { .. }) => panic!("nobody logged in"),
-                Step::Done(_) => done = true,
+                OpeningStep::Done(ServerOpened::Open { .. }) => panic!("nobody logged in"),
+                OpeningStep::Done(_) => done = true,
             }
             true
         });
@@ -146,7 +148,7 @@ impl Liar {
 
 /// A client that hears bytes inside TLS, from a server that has the right key.
 pub(super) fn client_inside(input: &[u8]) {
-    let wishes = Wishes {
+    let wishes = SessionRequest {
         open: wishes(),
         host: "localhost".into(),
         certificates: Certificates::Raw,

@@ -133,7 +133,7 @@ fn request(bytes: &mut Bytes<'_>) -> Request {
         hash: bytes.bit(),
         reread: bytes.bit(),
         sum: bytes.byte() == 7,
-        doubt: bytes.bit(),
+        unverified: bytes.bit(),
         resume: bytes.some(|bytes| Resume { source: vec![bytes.byte() % 3], kept: kept(bytes) }),
         base: bytes.some(|bytes| vec![bytes.byte() % 3]),
         ..Request::default()
@@ -159,7 +159,7 @@ fn grant(bytes: &mut Bytes<'_>) -> Grant {
     Grant {
         level: bytes.level(),
         block: BLOCK,
-        edge: bytes.offset(),
+        credit_limit: bytes.offset(),
         length,
         // Other divisions than one that fits are refused by the decoder; that is its target's affair.
         ranges: length.map_or_else(Vec::new, |length| plan::split(length, BLOCK, bytes.byte() % 3)),
@@ -178,8 +178,8 @@ fn control(bytes: &mut Bytes<'_>) -> Control {
         0 => Control::Exception(Error::new(ErrorKind::Storage, "no")),
         1 | 2 => Control::Ack(Ack {
             safety: Safety::Written,
-            low: bytes.offset(),
-            edge: bytes.offset(),
+            contiguous: bytes.offset(),
+            credit_limit: bytes.offset(),
             ranges: bytes.extents(),
             round: u16::from(bytes.byte() % 8 == 0),
         }),

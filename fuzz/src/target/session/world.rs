@@ -12,7 +12,7 @@ use xdfs_proto::base::{
 use xdfs_proto::limits;
 use xdfs_proto::plan;
 use xdfs_proto::session::{
-    Bugs, GroupMessage, Half, Output, Payload, Role, Session, SessionEvent, SessionLimits, Verdict,
+    Bugs, Half, HeadVerdict, Output, Payload, PipelineMessage, Role, Session, SessionEvent, SessionLimits,
 };
 use xdfs_proto::wire::control::{ChannelGrant, Control};
 use xdfs_proto::wire::request::Request;
@@ -132,7 +132,7 @@ impl World {
         let of_other = |operation: &OperationId| self.session.limits().pipelines > 1 && operation.0 % 2 == 0;
         let ids: Vec<_> = self.session.operations().map(|operation| operation.id()).filter(of_other).collect();
         for id in ids {
-            self.session.on_group(PipelineId(1), GroupMessage::Settled(id, false));
+            self.session.on_group(PipelineId(1), PipelineMessage::Settled(id, false));
             self.drain();
         }
         assert_eq!(self.session.live_operations(), 0, "an operation outlives its session");
@@ -311,9 +311,9 @@ impl World {
             Err(fault) => return self.session.on_fault(fault),
         };
         let result = match verdict {
-            Verdict::Control => self.session.on_control(channel, &payload, self.now),
-            Verdict::Skip => self.session.on_skipped(channel),
-            Verdict::Block { operation, offset, length } => {
+            HeadVerdict::Control => self.session.on_control(channel, &payload, self.now),
+            HeadVerdict::Skip => self.session.on_skipped(channel),
+            HeadVerdict::Block { operation, offset, length } => {
                 assert_eq!((operation, offset, length), (head.operation, head.offset, head.length));
                 assert!(length > 0 && length <= limits::BLOCK_BYTES_MAX);
                 let extent = Extent::new(offset, length.into()).expect("judged");
@@ -323,12 +323,12 @@ impl World {
                 }
                 result.map(|_| ())
             }
-            Verdict::Calls { operation, length } => {
+            HeadVerdict::Calls { operation, length } => {
                 assert_eq!((operation, length), (head.operation, head.length));
                 assert!(length > 0 && length as usize <= limits::CALL_BYTES_MAX);
                 self.session.on_calls(channel, self.now).map(|_| ())
             }
-            Verdict::Park => {
+            HeadVerdict::Park => {
                 if let Some(wire) = self.wires.get_mut(&channel) {
                     wire.parked = Some((head, payload));
                 }
@@ -368,14 +368,24 @@ impl World {
                         .collect::<Vec<_>>(),
                     range,
                 );
-                let (hash, doubt) = (kind & 32 != 0, kind & 64 != 0);
+                let (hash, unverified) = (kind & 32 != 0, kind & 64 != 0);
                 let level = Level::Clear;
-                GroupMessage::Start { operation: fresh, half, upload, range, block: BLOCK, level, kept, hash, doubt }
+                PipelineMessage::Start {
+                    operation: fresh,
+                    half,
+                    upload,
+                    range,
+                    block: BLOCK,
+                    level,
+                    kept,
+                    hash,
+                    unverified,
+                }
             }
-            1 => GroupMessage::Sent(ours),
-            2 => GroupMessage::Covered(ours),
-            3 => GroupMessage::Failed(ours, Error::new(ErrorKind::Storage, "elsewhere")),
-            _ => GroupMessage::Settled(its, kind & 16 != 0),
+            1 => PipelineMessage::Sent(ours),
+            2 => PipelineMessage::Covered(ours),
+            3 => PipelineMessage::Failed(ours, Error::new(ErrorKind::Storage, "elsewhere")),
+            _ => PipelineMessage::Settled(its, kind & 16 != 0),
         };
         self.session.on_group(other, message);
     }

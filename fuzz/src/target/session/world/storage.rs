@@ -3,7 +3,7 @@
 use super::{Question, World, answer};
 use crate::target::session::step::BLOCK;
 use xdfs_proto::base::Extent;
-use xdfs_proto::session::{Comparison, SourceFacts, StageFacts, TargetFacts, Where};
+use xdfs_proto::session::{Comparison, Mismatch, SourceFacts, StageFacts, TargetFacts};
 use xdfs_proto::wire::control::Safety;
 
 impl World {
@@ -30,7 +30,7 @@ impl World {
                         StageFacts {
                             window,
                             kept,
-                            doubt: size % 2 == 0,
+                            unverified: size % 2 == 0,
                             reread: size % 5 == 0,
                             ..StageFacts::default()
                         },
@@ -44,7 +44,7 @@ impl World {
             Some(Question::Verify(operation)) => {
                 let bad = Extent::new(size % 7 * 9999, size % 100_000).into_iter().filter(|_| size % 3 == 0).collect();
                 let root = (size % 4 > 0).then_some([size as u8 % 2; 32]);
-                let found = Comparison { root, bad, place: Where::OnTheWay };
+                let found = Comparison { root, bad, place: Mismatch::OnTheWay };
                 self.session.on_verified(operation, answer(ok, found));
             }
             Some(Question::Commit(operation)) => {
