@@ -436,7 +436,7 @@ impl Upload {
         if !directory.locked {
             self.make_above(id);
         }
-        extras.push(&mut self.scheduler.batch, &directory.path);
+        extras.push(&mut self.scheduler.batch, &directory.path, || UploadTask::Extra);
         let modified = directory.modified.map(NewTime::At);
         let call = Call::SetTimes { path: &directory.path, modified, accessed: None };
         self.scheduler.batch.push(&call, UploadTask::Finish(id));

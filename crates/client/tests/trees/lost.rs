@@ -1,7 +1,8 @@
 //! A tree whose session is lost on the way, and a source that changes while it is copied.
 
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::time::{Duration, SystemTime};
-use xdfs_client::tree::{Download, Ended, Summary, TreeOptions, Upload};
+use xdfs_client::tree::{Download, Ended, Keep, Summary, TreeOptions, Upload};
 use xdfs_client::{ConnectOptions, Session};
 use xdfs_xio::store::LocalStore;
 
@@ -96,6 +97,44 @@ fn no_name_is_forgotten_when_a_session_is_lost_at_any_byte() {
         assert!(missing.is_empty(), "up, cut at {at}: {} such as {}", missing.len(), missing[0]);
         std::fs::remove_dir_all(serving.directory.file("copy")).unwrap();
     }
+}
+
+/// What is there has the content and not the mode, which is set by a call of its own; and a link's time follows the link.
+#[test]
+fn no_attribute_is_forgotten_when_a_session_is_lost_at_any_byte() {
+    const FILES: usize = 300;
+    let (serving, source) = (Serving::start(), Scratch::new());
+    let time = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+    let set = |path: &std::path::Path, mode| {
+        std::fs::File::open(path).unwrap().set_modified(time).unwrap();
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    for number in 0..FILES {
+        set(&source.write(&format!("tree/{}", name(number)), b"same"), 0o640);
+    }
+    let keep = Keep { modes: true, ..Keep::default() };
+    let options = || TreeOptions { keep, skip_same: true, ..TreeOptions::default() };
+    let mut lost = 0;
+    for round in 0..24 {
+        for number in 0..FILES {
+            set(&serving.directory.write(&format!("copy/{}", name(number)), b"same"), 0o600);
+        }
+        let middle = Middle::before(&serving.address);
+        middle.act(Act::End { way: Way::Up, at: 2_000 + 700 * round, how: Cut::Rst });
+        let through = ConnectOptions { address: middle.address.clone(), ..serving.options(1) };
+        let (mut upload, mut heard) = (upload(&source, options()), Heard::default());
+        let Ok(session) = Session::connect(&through) else { continue };
+        if let Ended::Lost(_) = upload.run(&session, &mut heard) {
+            lost += 1;
+            let ended = upload.run(&serving.connect(1), &mut heard);
+            assert!(matches!(ended, Ended::Complete(Summary { failed: 0, reduced: 0, .. })), "{ended:?}");
+        }
+        for number in 0..FILES {
+            let mode = serving.directory.file(&format!("copy/{}", name(number))).metadata().unwrap().mode();
+            assert_eq!(mode & 0o7777, 0o640, "{}, round {round}", name(number));
+        }
+    }
+    assert!(lost > 4, "{lost} sessions were lost on the way");
 }
 
 #[test]

@@ -45,7 +45,9 @@ impl Upload {
                 self.cleared(observer, entry, outcome.err())
             }
             (UploadTask::Check { entry, same }, outcome) => self.checked(observer, entry, same, outcome),
-            (UploadTask::Extra | UploadTask::Time(..), Err(_)) => self.state.summary.reduced += 1,
+            (UploadTask::Extra | UploadTask::Extras(_) | UploadTask::Time(..), Err(_)) => {
+                self.state.summary.reduced += 1
+            }
             (UploadTask::Finish(id), outcome) => self.finished(observer, id, outcome.err()),
             (UploadTask::Link(link), outcome) => self.linked(observer, link, outcome.err()),
             (UploadTask::LinkFirst, outcome) => self.first = inode_of(outcome),
@@ -218,6 +220,10 @@ impl Upload {
         };
         if self.extras(&entry.path, &entry.node).count() > 0 {
             self.scheduler.tasks.push(UploadTask::Extras(entry.clone()));
+        }
+        // The call behind the one that made it may not have been done.
+        if node.kind != NodeKind::Regular {
+            self.scheduler.tasks.push(UploadTask::Time(entry.path.clone(), node.modified));
         }
         self.done(observer, &entry, deed);
     }

@@ -66,7 +66,7 @@ impl Upload {
             content: self.reading.content(),
         };
         self.scheduler.batch.push(&Call::Put(put), UploadTask::Entry(entry));
-        extras.push(&mut self.scheduler.batch, &path);
+        extras.push(&mut self.scheduler.batch, &path, || UploadTask::Extra);
         Ok(Turn::Taken)
     }
 
@@ -114,7 +114,7 @@ impl Upload {
         self.make_above(entry.directory);
         let (path, modified) = (entry.path.clone(), Some(NewTime::At(entry.node.modified)));
         self.scheduler.batch.push(&Call::Symlink { path: &path, target: &text }, UploadTask::Entry(entry));
-        extras.push(&mut self.scheduler.batch, &path);
+        extras.push(&mut self.scheduler.batch, &path, || UploadTask::Extra);
         self.scheduler.batch.push(&Call::SetTimes { path: &path, modified, accessed: None }, UploadTask::Step);
         Ok(Turn::Taken)
     }
@@ -133,7 +133,7 @@ impl Upload {
         let (kind, device) = (kinds::told(node.kind), node.device);
         let call = Call::MakeNode { path: &path, kind, mode: node.mode & 0o777, device };
         self.scheduler.batch.push(&call, UploadTask::Entry(entry));
-        extras.push(&mut self.scheduler.batch, &path);
+        extras.push(&mut self.scheduler.batch, &path, || UploadTask::Extra);
         let modified = Some(NewTime::At(node.modified));
         self.scheduler.batch.push(&Call::SetTimes { path: &path, modified, accessed: None }, UploadTask::Step);
         Ok(Turn::Taken)
@@ -164,7 +164,8 @@ impl Upload {
             if !self.scheduler.make_room(session, extras.count(), bytes, 0) {
                 return Ok(Turn::Later(UploadTask::Extras(entry)));
             }
-            extras.push(&mut self.scheduler.batch, &entry.path);
+            // Where a session is lost nobody knows which of them was done: each is a reason to do all again.
+            extras.push(&mut self.scheduler.batch, &entry.path, || UploadTask::Extras(entry.clone()));
         }
         Ok(Turn::Taken)
     }
@@ -227,17 +228,18 @@ impl Extras {
         self.count() * path + owner + self.xattrs.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>()
     }
 
-    pub(super) fn push(&self, filling: &mut BatchBuilder<UploadTask>, path: &[u8]) {
+    /// Appends their calls, each with the task that its answer belongs to.
+    pub(super) fn push(&self, filling: &mut BatchBuilder<UploadTask>, path: &[u8], task: impl Fn() -> UploadTask) {
         if let Some(owned) = &self.owner {
             let (user, group) = owned.told();
-            filling.push(&Call::SetOwner { path, user, group }, UploadTask::Extra);
+            filling.push(&Call::SetOwner { path, user, group }, task());
         }
         if let Some(mode) = self.mode {
-            filling.push(&Call::SetMode { path, mode }, UploadTask::Extra);
+            filling.push(&Call::SetMode { path, mode }, task());
         }
         for (name, value) in &self.xattrs {
             let rule = XattrRule::Any;
-            filling.push(&Call::SetXattr { path, name, rule, value }, UploadTask::Extra);
+            filling.push(&Call::SetXattr { path, name, rule, value }, task());
         }
     }
 }

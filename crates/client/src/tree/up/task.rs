@@ -30,7 +30,7 @@ pub(in crate::tree) enum UploadTask {
     Look(UploadEntry),
     /// What is set besides, of a file that is there: nobody waits for it.
     Extra,
-    /// The same, of a file that went as a transfer: it is still to be done.
+    /// The same, of a file that was there before or went as a transfer: it is done again after a lost session.
     Extras(UploadEntry),
     /// A step of several that belong to one entry; the last one tells.
     Step,
