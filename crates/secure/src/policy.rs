@@ -137,6 +137,44 @@ pub struct Principal {
     pub scope: Option<Scope>,
 }
 
+/// Budgets that the tokens of one user have among them, beside the user's own. A token belongs to one of them for good, so that
+/// its holder takes nothing from the user, and all tokens of a user together take this much more than the user at most.
+pub const TOKEN_BUDGETS: u8 = 4;
+
+/// Against whose bounds it counts what a session does: a user's, or one of those of the user's tokens.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Budget<'a> {
+    user: &'a str,
+    /// None is the user, who logged in as such.
+    tokens: Option<u8>,
+}
+
+impl Principal {
+    /// What a session of this principal counts against.
+    pub fn budget(&self) -> Budget<'_> {
+        // The key is chosen by whoever makes the token, not by whoever gets it.
+        let of_token = || self.key.map_or(0, |key| key.0[0] % TOKEN_BUDGETS);
+        Budget { user: &self.user, tokens: (self.method == Method::Token).then(of_token) }
+    }
+
+    /// Whose the part files of interrupted uploads are. All tokens of a user have one name, so that an upload resumes with a newer
+    /// token; the user has another, whose parts no token removes.
+    pub fn part_owner(&self) -> Vec<u8> {
+        let tokens = if self.method == Method::Token { "\0tokens" } else { "" };
+        [self.user.as_bytes(), tokens.as_bytes()].concat()
+    }
+}
+
+impl fmt::Display for Budget<'_> {
+    /// A name of its own: no name of a user contains a control character.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.tokens {
+            None => f.write_str(self.user),
+            Some(number) => write!(f, "{}\0tokens{number}", self.user),
+        }
+    }
+}
+
 /// What a server keeps of a password (RFC 5802, section 3): it can check a proof and cannot make one.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PasswordVerifier {
@@ -217,6 +255,21 @@ mod tests {
         for wrong in ["", "SHA256:", &text[1..], &text[..text.len() - 1], &format!("{text}="), "MD5:00"] {
             assert_eq!(wrong.parse::<Fingerprint>(), Err(NotAFingerprint), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_token_spends_nothing_of_its_user_and_all_of_them_have_a_bound() {
+        let principal =
+            |method, key| Principal { user: "anna".into(), method, key: Some(PublicKey([key; 32])), scope: None };
+        let user = principal(Method::Key, 1);
+        let tokens = (0..=255).map(|key| principal(Method::Token, key)).collect::<Vec<_>>();
+        let names = tokens.iter().map(|token| token.budget().to_string()).collect::<std::collections::BTreeSet<_>>();
+        assert_eq!(names.len(), usize::from(TOKEN_BUDGETS));
+        assert!(!names.contains("anna"));
+        assert_eq!(user.budget(), principal(Method::Password, 9).budget(), "however the user logs in");
+        assert_eq!(user.budget().to_string(), "anna");
+        assert_ne!(user.part_owner(), tokens[0].part_owner());
+        assert!(tokens.iter().all(|token| token.part_owner() == tokens[0].part_owner()));
     }
 
     #[test]

@@ -36,8 +36,8 @@ pub(crate) struct ServerHost {
     pub authority: CurrentAuthority,
     /// Whose session it is.
     pub principal: Arc<Principal>,
-    /// The user's name, for the shares of the threads.
-    pub user: Arc<str>,
+    /// Against whose bounds it counts what the session does: the name of its [`Budget`](xdfs_secure::policy::Budget).
+    pub budget: Arc<str>,
     pub log: Log,
     pub metrics: Arc<Metrics>,
     pub letters: SyncSender<ServerMessage>,
@@ -116,7 +116,7 @@ impl ServerHost {
     /// Who shares threads with whom: the user's work on one export, by its number.
     fn share_on(&self, export: Option<u32>) -> QuotaClass {
         // The exports' numbers begin behind the one of everything else.
-        QuotaClass { user: Arc::clone(&self.user), export: export.map_or(0, |number| number + 1) }
+        QuotaClass { user: Arc::clone(&self.budget), export: export.map_or(0, |number| number + 1) }
     }
 
     /// Tells the listener that the client wants `count` more channels. One letter of a pipeline is on its way at a time, and
@@ -155,7 +155,7 @@ impl Host for ServerHost {
         let judged = self.begin(operation, &request, true);
         let since = self.since;
         // What one user left no other goes on with.
-        let owner = self.principal.user.clone().into_bytes();
+        let owner = self.principal.part_owner();
         Box::new(move || {
             let file = judged?;
             // A client's ids are no secret: nobody meets another user's part file.
@@ -194,6 +194,7 @@ impl Host for ServerHost {
         let whom = BatchOwner {
             authority,
             principal,
+            budget: Arc::clone(&self.budget),
             session: self.session,
             since: self.since,
             operation,
@@ -213,7 +214,7 @@ impl Host for ServerHost {
     }
 
     fn pause(&self) -> Duration {
-        self.pace.wait(&self.principal.user, Instant::now())
+        self.pace.wait(&self.budget, Instant::now())
     }
 
     fn floor(&self, operation: OperationId) -> Level {
@@ -245,7 +246,7 @@ impl Host for ServerHost {
             unchanged: tally.unchanged,
             error: outcome.err().map(|error| error.to_string()),
         });
-        self.pace.charge(&self.principal.user, bytes, self.audit_rate, Instant::now());
+        self.pace.charge(&self.budget, bytes, self.audit_rate, Instant::now());
     }
 
     fn event(&mut self, event: SessionEvent) {

@@ -13,6 +13,11 @@ fn seen_by(process: Pid, path: &Path) -> PathBuf {
 
 /// A server whose audit log is on a disk of 1 MiB, which is full.
 fn with_full_log(scene: &Scene, on_failure: &str) -> (Server, PathBuf) {
+    with_full_log_telling(scene, on_failure, std::process::Stdio::inherit())
+}
+
+/// The same with the server's messages in a file.
+fn with_full_log_telling(scene: &Scene, on_failure: &str, messages: std::process::Stdio) -> (Server, PathBuf) {
     let config = format!(
         "[exports.data]\ndirectory = \"data\"\nanonymous = \"rw\"\n[log]\naudit = \"log/audit.jsonl\"\n{on_failure}\n"
     );
@@ -21,7 +26,7 @@ fn with_full_log(scene: &Scene, on_failure: &str) -> (Server, PathBuf) {
     let log = scene.directory("log");
     let words = ["serve", "--json", "--listen", "127.0.0.1:0", "--state", "state", "--config", "server.toml"];
     let mut command = with_small_disk(&log, 1, "exec \"$@\"");
-    command.arg(xdfs_binary()).args(words).current_dir(scene.path(""));
+    command.arg(xdfs_binary()).args(words).current_dir(scene.path("")).stderr(messages);
     let server = Server::start(command, &["--quiet"]);
     let inside = seen_by(server.process(), &log);
     // The last byte of the disk; the error is the point.
@@ -51,11 +56,14 @@ fn a_server_goes_on_when_its_audit_log_is_full_and_tells_what_is_missing() {
 #[test]
 fn a_server_that_must_not_work_without_its_audit_log_stops_when_it_is_full() {
     let scene = Scene::new();
-    let (server, _) = with_full_log(&scene, "audit-failure = \"stop\"");
+    let messages = std::fs::File::create(scene.path("messages")).expect("a file");
+    let (server, _) = with_full_log_telling(&scene, "audit-failure = \"stop\"", messages.into());
     let url = |number: usize| server.url_in("data", &format!("d{number}"));
     let refused = (0..1000).find(|number| scene.run(["mkdir", &url(*number)]).code != Some(0));
     assert!(refused.is_some(), "a thousand changes that are not in the log");
     assert_eq!(server.wait(), Some(5));
+    let messages = String::from_utf8(scene.read("messages")).expect("text");
+    assert_eq!(messages.matches("stopping, since").count(), 1, "{messages}");
 }
 
 #[test]
@@ -95,5 +103,48 @@ fn who_fills_the_audit_log_waits_and_nobody_else_does() {
     assert!(took >= Duration::from_secs(least), "{bytes} bytes within {took:?}");
     let longest = scene.read("audit.jsonl").split(|byte| *byte == b'\n').map(<[u8]>::len).max();
     assert!(longest.is_some_and(|length| length < 4096), "{longest:?}");
+    assert_eq!(server.stop(), Some(0));
+}
+
+/// A server with the user ada, her key, a token that she handed out, and this in its configuration.
+fn with_token(scene: &Scene, limits: &str) -> (Server, String) {
+    let config = format!("[exports.data]\ndirectory = \"data\"\n[log]\naudit = \"audit.jsonl\"\n[limits]\n{limits}\n");
+    scene.write("server.toml", config.as_bytes());
+    scene.directory("data");
+    let key = scene.path("id").to_string_lossy().into_owned();
+    scene.run(["key", "create", "--out", &key]).ends_with(0);
+    scene.run(["user", "add", "ada", "--key", &format!("{key}.pub"), "--state", "state"]).ends_with(0);
+    let token = ["user", "token", "ada", "--export", "data", "--write", "--out", "token", "--state", "state"];
+    scene.run(token).ends_with(0);
+    let command = scene.command(["serve", "--json", "--listen", "127.0.0.1:0", "--state", "state"]);
+    (Server::start(command, &["--quiet", "--config", "server.toml"]), key)
+}
+
+#[test]
+fn who_got_a_token_keeps_its_issuer_neither_waiting_nor_out() {
+    let scene = Scene::new();
+    const RATE: u64 = 64 << 10;
+    let (server, key) = with_token(&scene, &format!("audit-bytes-per-second = {RATE}\nsessions-per-user = 1"));
+    for number in 0..1500 {
+        scene.write(format!("tree/{number:0>200}"), b"x");
+    }
+    let started = Instant::now();
+    let mut flood = scene.command(["cp", "-r", "--quiet", "tree", &server.url_in("data", "")]);
+    let mut flood = flood.env("XDFS_TOKEN_FILE", "token").spawn().expect("xdfs runs");
+    let grown = || std::fs::metadata(scene.path("audit.jsonl")).map_or(0, |log| log.len());
+    while grown() < 4 * RATE {
+        assert!(started.elapsed() < Duration::from_secs(60), "the log does not grow");
+        std::thread::yield_now();
+    }
+    let ada = |name: &str| server.url_in("data", name).replace("xdfs://", "xdfs://ada@");
+    // Her own session has room, and four batches in it wait for nothing.
+    let began = Instant::now();
+    for number in 0..4 {
+        scene.run(["mkdir", "--identity", &key, &ada(&format!("d{number}"))]).ends_with(0);
+    }
+    let took = began.elapsed();
+    assert!(flood.try_wait().expect("it is ours").is_none(), "the issuer waited longer than the token's holder");
+    assert!(took < Duration::from_secs(20), "the issuer waited {took:?}");
+    assert!(flood.wait().expect("it is ours").success());
     assert_eq!(server.stop(), Some(0));
 }

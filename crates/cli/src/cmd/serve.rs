@@ -166,6 +166,8 @@ impl Serving {
                     let error = self.reload().err();
                     (self.tell)(&LogEvent::Reloaded { error });
                 }
+                // Every line that cannot be written asks for it.
+                Asked::LogFailed if exit == Exit::LocalStorage => {}
                 Asked::LogFailed => {
                     complain(
                         "stopping, since nothing is to happen that is not in the audit log (audit-failure = \"stop\")",

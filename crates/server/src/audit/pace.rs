@@ -10,6 +10,11 @@ const BURST: Duration = Duration::from_secs(2);
 /// Longest wait that is asked for at a time: a user who is told to wait for long looks like a server that hangs.
 const WAIT_MAX: Duration = Duration::from_secs(1);
 
+/// The most that a user ever owes. More than one user can cause at once with the rate that is shipped (384 s: the batches of 32
+/// sessions, 8 MiB each, 12 bytes of log for a byte), so that the rate holds; and where the rate is set far lower nobody is kept
+/// waiting for days for what was written in a moment.
+const DEBT_MAX: Duration = Duration::from_secs(10 * 60);
+
 /// What users owe: the time that the log takes for what they had written, by user. Those who owe nothing are forgotten.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
@@ -22,10 +27,11 @@ impl Pace {
         if bytes == 0 {
             return;
         }
-        let cost = Duration::from_secs_f64(bytes as f64 / rate.max(1) as f64);
+        let seconds = bytes as f64 / rate.max(1) as f64;
+        let cost = Duration::from_secs_f64(seconds.min(DEBT_MAX.as_secs_f64()));
         let mut paid_at = self.paid_at.lock().unwrap_or_else(PoisonError::into_inner);
         match paid_at.get_mut(user) {
-            Some(at) => *at = (*at).max(now) + cost,
+            Some(at) => *at = ((*at).max(now) + cost).min(now + DEBT_MAX),
             None => {
                 // As many as had something written within the last moments, and those who wait.
                 paid_at.retain(|_, at| *at > now);
@@ -59,6 +65,18 @@ mod tests {
         assert_eq!(pace.wait("ada", start + Duration::from_millis(500)), Duration::ZERO);
         pace.charge("ada", 100 << 20, RATE, start);
         assert_eq!(pace.wait("ada", start), WAIT_MAX, "and asks again");
+    }
+
+    #[test]
+    fn nobody_waits_for_ever_whatever_was_written() {
+        let (pace, start) = (Pace::default(), Instant::now());
+        for _ in 0..100 {
+            pace.charge("ada", 1 << 30, 1, start);
+        }
+        assert_eq!(pace.wait("ada", start), WAIT_MAX);
+        assert_eq!(pace.wait("ada", start + DEBT_MAX - BURST), Duration::ZERO);
+        pace.charge("bob", usize::MAX, 0, start);
+        assert_eq!(pace.wait("bob", start + DEBT_MAX - BURST), Duration::ZERO, "the first time as well");
     }
 
     #[test]

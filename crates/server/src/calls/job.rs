@@ -27,6 +27,8 @@ pub(crate) struct BatchOwner {
     pub operation: OperationId,
     pub repeats: Arc<ReplyCache>,
     pub log: Log,
+    /// Against whose bounds it counts.
+    pub budget: Arc<str>,
     /// What the log grows by is charged here, at this rate.
     pub pace: Arc<Pace>,
     pub audit_rate: u64,
@@ -115,7 +117,7 @@ impl BatchJob {
             return Ok(None);
         }
         let age = batch.age_ms.map(Duration::from_millis);
-        self.whom.repeats.begin(&self.whom.principal.user, batch.request, age, Instant::now()).map(Some)
+        self.whom.repeats.begin(&self.whom.budget, batch.request, age, Instant::now()).map(Some)
     }
 
     /// Remembers and logs what became of it.
@@ -137,7 +139,7 @@ impl BatchJob {
                 safety,
                 error,
             });
-            self.whom.pace.charge(&self.whom.principal.user, bytes, self.whom.audit_rate, Instant::now());
+            self.whom.pace.charge(&self.whom.budget, bytes, self.whom.audit_rate, Instant::now());
         }
         reply
     }

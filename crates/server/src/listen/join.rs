@@ -204,13 +204,13 @@ impl Server {
         let Prepared { index, dispatch, post, mailbox, group } = prepared;
         let Some(entry) = self.sessions.get(&id) else { return Ok(()) };
         let pipeline = index as u8;
-        let user: Arc<str> = entry.principal.user.as_str().into();
+        let budget: Arc<str> = entry.principal.budget().to_string().into();
         let host = ServerHost {
             session: id,
             since: entry.since,
             authority: self.authority.clone(),
             principal: Arc::clone(&entry.principal),
-            user: Arc::clone(&user),
+            budget: Arc::clone(&budget),
             log: Arc::clone(&self.config.log),
             metrics: Arc::clone(&entry.metrics),
             letters: self.letters.clone(),
@@ -233,7 +233,7 @@ impl Server {
             peers,
             pipeline: PipelineId(pipeline),
             blocking: self.blocking.clone(),
-            share: QuotaClass { user, export: 0 },
+            share: QuotaClass { user: budget, export: 0 },
             disk: self.config.disk,
             retire: entry.pipes.len() == 1,
         };

@@ -80,7 +80,7 @@ impl Server {
             if other.method == Method::Anonymous {
                 tally.anonymous.add(channels);
             }
-            if other.user == principal.user {
+            if other.budget() == principal.budget() {
                 tally.user.add(channels);
                 if several {
                     pipelines += self.sessions.get(&id).map_or(1, |entry| entry.pipes.len());
