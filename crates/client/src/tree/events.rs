@@ -78,8 +78,13 @@ impl Events {
         self.receiver.try_recv().ok()
     }
 
+    /// The same, and none after this time either.
+    pub(super) fn next_within(&self, most: Duration) -> Option<Event> {
+        self.receiver.recv_timeout(most.min(LOOK_EVERY)).ok()
+    }
+
     /// The next answer; none when it is time to look at whether to go on.
     pub(super) fn next(&self) -> Option<Event> {
-        self.receiver.recv_timeout(LOOK_EVERY).ok()
+        self.next_within(LOOK_EVERY)
     }
 }

@@ -13,6 +13,7 @@
 //! already, and is left alone.
 
 mod compare;
+mod descriptor_wait;
 mod directories;
 mod down;
 mod events;

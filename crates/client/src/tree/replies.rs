@@ -4,6 +4,7 @@ use super::events::{Event, Observer};
 use super::scheduler::{CallResult, Flow, Named, PendingJob, StopReason, TreeCopy};
 use crate::calls::in_full;
 use bytes::Bytes;
+use std::time::Instant;
 use xdfs_proto::base::{Error, ErrorKind, Safety};
 use xdfs_proto::wire::path::{Answer, CallOutcome, Failure, Reply};
 use xdfs_xio::store::descriptors::are_scarce;
@@ -58,7 +59,7 @@ pub(super) fn placed<C: TreeCopy>(
     let mut outcomes = outcomes.unwrap_or_default().into_iter();
     for file in files {
         match outcomes.next().unwrap_or_else(|| Err(nobody_said())) {
-            Err(error) if are_scarce(&error) && course.scheduler().in_flight.descriptors_are_scarce() => {
+            Err(error) if are_scarce(&error) && wait_for_descriptors(course, error.clone()).is_ok() => {
                 let task = course.large_again(file);
                 course.scheduler().tasks.push(task);
             }
@@ -130,10 +131,15 @@ fn without_scarce<'a, C: TreeCopy>(
     Ok((kept, answers))
 }
 
-/// Too many files are open: what was refused is tried again when something else has ended. Where nothing else is under way the limit
-/// is too low for anything.
+/// Too many files are open: what was refused is tried again when something else has ended. Where nothing else is under way others have
+/// them, and are waited for, but not for ever: the limit may be too low for anything.
 pub(super) fn wait_for_descriptors<C: TreeCopy>(course: &mut C, error: Error) -> Flow<()> {
-    if course.scheduler().in_flight.descriptors_are_scarce() { Ok(()) } else { Err(StopReason::Hopeless(error)) }
+    let summary = course.state().summary;
+    let scheduler = course.scheduler();
+    if scheduler.in_flight.descriptors_are_scarce() || scheduler.descriptors.refused(Instant::now(), summary) {
+        return Ok(());
+    }
+    Err(StopReason::Hopeless(error))
 }
 
 /// What a transfer says that met another one of the same file.

@@ -1,5 +1,6 @@
 //! What both directions of a tree have in common: tasks, the batch that is being filled, what is under way, and the loop around them.
 
+use super::descriptor_wait::DescriptorWait;
 use super::directories::DirectoryId;
 use super::events::{EntryAction, Event, Events, Observer};
 use super::in_flight::{BatchBuilder, InFlight};
@@ -79,6 +80,8 @@ pub(super) struct Scheduler<T, L> {
     /// Why nothing more can be sent over this session. It is kept here, so that who asks for something never loses the task over
     /// it: it is told as something that comes later.
     lost: Option<Error>,
+    /// Descriptors that others have.
+    pub(super) descriptors: DescriptorWait,
 }
 
 /// A name that is no directory.
@@ -224,6 +227,7 @@ impl<T, L> Scheduler<T, L> {
             events: Events::new(),
             sent: 0,
             lost: None,
+            descriptors: DescriptorWait::default(),
         }
     }
 
@@ -368,7 +372,7 @@ fn complete<C: TreeCopy>(course: &mut C, observer: &mut dyn Observer) -> Summary
 fn work<C: TreeCopy>(course: &mut C, session: &Session, observer: &mut dyn Observer) -> Flow<()> {
     loop {
         begin_transfers(course, session, observer)?;
-        while let Some(task) = course.scheduler().tasks.pop() {
+        while let Some(task) = next_task(course) {
             if let Turn::Later(task) = course.take(session, observer, task)? {
                 course.scheduler().tasks.push(task);
                 course.scheduler().must_be_connected()?;
@@ -390,7 +394,8 @@ fn work<C: TreeCopy>(course: &mut C, session: &Session, observer: &mut dyn Obser
             }
             continue;
         }
-        if let Some(event) = course.scheduler().events.next() {
+        let pause = course.scheduler().descriptors.pause(Instant::now()).unwrap_or(Duration::MAX);
+        if let Some(event) = course.scheduler().events.next_within(pause) {
             on_event(course, observer, event)?;
         }
         must_be_hopeful(course)?;
@@ -401,12 +406,21 @@ fn work<C: TreeCopy>(course: &mut C, session: &Session, observer: &mut dyn Obser
     }
 }
 
+/// What comes next; nothing while others have the descriptors that it needs.
+fn next_task<C: TreeCopy>(course: &mut C) -> Option<C::Task> {
+    let scheduler = course.scheduler();
+    if scheduler.descriptors.pause(Instant::now()).is_some() { None } else { scheduler.tasks.pop() }
+}
+
 fn must_be_hopeful<C: TreeCopy>(course: &mut C) -> Flow<()> {
     course.state().hopeless.take().map_or(Ok(()), |error| Err(StopReason::Hopeless(error)))
 }
 
 /// Begins transfers of large files, as many as may be.
 fn begin_transfers<C: TreeCopy>(course: &mut C, session: &Session, observer: &mut dyn Observer) -> Flow<()> {
+    if course.scheduler().descriptors.pause(Instant::now()).is_some() {
+        return Ok(());
+    }
     let mut waiting = course.scheduler().large.len();
     while waiting > 0 && course.scheduler().in_flight.has_transfer() {
         waiting -= 1;

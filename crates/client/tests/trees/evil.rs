@@ -59,6 +59,8 @@ pub struct Script {
     pub small_only: bool,
     /// No reply ever has room for a file.
     pub roomless: bool,
+    /// So many times others have every descriptor of the server.
+    pub scarce: Arc<AtomicU64>,
 }
 
 /// Names that nobody has to keep anywhere.
@@ -85,6 +87,17 @@ impl EvilStore {
     }
 }
 
+impl EvilStore {
+    fn must_have_descriptors(&self) -> Result<(), Error> {
+        let taken = self.script.scarce.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+        let too_many = 24;
+        match taken {
+            Ok(_) => Err(Error::new(ErrorKind::Resources, "too many open files").with_errno(too_many)),
+            Err(_) => Ok(()),
+        }
+    }
+}
+
 fn refused<T>() -> Result<T, Error> {
     Err(Error::new(ErrorKind::Unsupported, "only lists"))
 }
@@ -100,6 +113,7 @@ impl Store for EvilStore {
 
     /// Every file has the same bytes.
     fn open(&self, _: &RelPath) -> Result<Source, Error> {
+        self.must_have_descriptors()?;
         if self.script.small_only {
             return refused();
         }
@@ -117,6 +131,7 @@ impl Store for EvilStore {
         bytes_max: u64,
         into: &mut SmallReader,
     ) -> Result<Attributes, Error> {
+        self.must_have_descriptors()?;
         if self.script.roomless {
             return Err(Error::new(ErrorKind::LimitExceeded, "the reply has no room"));
         }

@@ -287,3 +287,19 @@ fn b08_of_two_names_that_are_one_here_the_second_fails_and_writes_over_nothing()
         assert_eq!(std::fs::read(world.scratch.file("target/new/A")).unwrap(), b"payload");
     }
 }
+
+/// They are given back: other clients of the server come to an end.
+#[test]
+fn descriptors_that_others_have_are_waited_for() {
+    let world = World::new();
+    for (content, name) in [(Vec::new(), b"small"), (vec![7; 300_000], b"large")] {
+        let mut file = line(name, NodeKind::Regular);
+        file.node.size = content.len().max(7) as u64;
+        let scarce = Arc::new(std::sync::atomic::AtomicU64::new(4));
+        let listings = [(Vec::new(), vec![file])].into();
+        let script = Script { listings, content, scarce: Arc::clone(&scarce), ..Script::default() };
+        let (ended, heard) = world.copy(script, TreeOptions::default(), false);
+        assert!(matches!(ended, Ended::Complete(summary) if summary.failed == 0), "{ended:?} {:?}", heard.failed);
+        assert_eq!(scarce.load(std::sync::atomic::Ordering::Relaxed), 0);
+    }
+}

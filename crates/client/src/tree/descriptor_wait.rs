@@ -1,0 +1,67 @@
+//! Waiting for descriptors that others have: other clients of the server, or other parts of this process.
+
+use super::Summary;
+use std::time::{Duration, Instant};
+
+/// The first wait; each further one takes twice as long, up to the second of these.
+const FIRST_WAIT: Duration = Duration::from_millis(50);
+const WAIT_MAX: Duration = Duration::from_secs(2);
+/// So long a copy waits in which no name is settled.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct DescriptorWait {
+    /// When it began, and what the copy had come to by then.
+    began: Option<(Instant, Summary)>,
+    wait: Duration,
+    until: Option<Instant>,
+}
+
+impl DescriptorWait {
+    /// A descriptor was refused, and nothing of this copy is under way that could give one back. False where it has waited long
+    /// enough.
+    pub(super) fn refused(&mut self, now: Instant, summary: Summary) -> bool {
+        match self.began {
+            Some((began, before)) if before == summary => {
+                if now.duration_since(began) >= PATIENCE {
+                    return false;
+                }
+                self.wait = (2 * self.wait).min(WAIT_MAX);
+            }
+            _ => (self.began, self.wait) = (Some((now, summary)), FIRST_WAIT),
+        }
+        self.until = Some(now + self.wait);
+        true
+    }
+
+    /// How long nothing new is begun.
+    pub(super) fn pause(&mut self, now: Instant) -> Option<Duration> {
+        self.until = self.until.filter(|until| *until > now);
+        self.until.map(|until| until - now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_waits_longer_each_time_gives_up_at_last_and_has_new_patience_for_every_name_that_is_settled() {
+        let (mut wait, begin) = (DescriptorWait::default(), Instant::now());
+        let (mut now, mut summary, mut waited) = (begin, Summary::default(), Vec::new());
+        assert_eq!(wait.pause(now), None);
+        while wait.refused(now, summary) {
+            let pause = wait.pause(now).unwrap();
+            waited.push(pause);
+            now += pause;
+            assert_eq!(wait.pause(now), None);
+        }
+        assert!(waited.is_sorted() && waited.len() < 50, "{waited:?}");
+        assert_eq!((waited[0], *waited.last().unwrap()), (FIRST_WAIT, WAIT_MAX));
+        assert!(now - begin >= PATIENCE && now - begin <= PATIENCE + WAIT_MAX);
+        summary.files += 1;
+        assert!(wait.refused(now, summary));
+        assert_eq!(wait.pause(now), Some(FIRST_WAIT));
+    }
+}
