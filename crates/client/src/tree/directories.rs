@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 /// Number of a directory in this copy.
 pub(super) type DirectoryId = u64;
 
+/// Of a name that comes behind everything else: its directory is finished.
+pub(super) const FINISHED: DirectoryId = DirectoryId::MAX;
+
 /// A directory of the target that is not complete.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Directory {

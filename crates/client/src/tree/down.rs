@@ -9,7 +9,7 @@ mod links;
 mod local;
 mod small_writes;
 
-use super::compare::{Inode, Names};
+use super::compare::{Inode, Names, TargetState};
 use super::directories::{Directory, DirectoryId};
 use super::events::{EntryAction, Event, Observer};
 use super::hard_links::HardLinks;
@@ -26,6 +26,7 @@ use crate::session::Session;
 use crate::transfer::Report;
 use bytes::Bytes;
 use links::Deferred;
+use local::clear_for;
 use small_writes::SmallWrites;
 use std::collections::BTreeMap;
 use xdfs_engine::blocking::Blocking;
@@ -66,6 +67,8 @@ pub(super) struct DownloadEntry {
     source: Box<SourceEntry>,
     /// Nothing may be there: it is found out where something is.
     alone: bool,
+    /// What makes way for it, once it is at hand.
+    clears: Option<TargetState>,
     /// How often another copy wrote it, too. A transfer is joined with no other one then.
     tries: u8,
 }
@@ -267,6 +270,7 @@ impl TreeCopy for Download {
         match report {
             Ok(report) => {
                 entry.source.size = report.length;
+                self.tell_cleared(observer, &entry);
                 self.placed(observer, entry, Ok(report.safety));
             }
             // The server may have said so of its file.
@@ -277,13 +281,15 @@ impl TreeCopy for Download {
             {
                 self.failed(observer, &entry, &error);
             }
+            Err(error) if entry.clears.is_some_and(TargetState::is_directory) => {
+                self.not_cleared(observer, &entry, &error);
+            }
             Err(error) => self.placed(observer, entry, Err(error)),
         }
     }
 
     fn next_phase(&mut self, observer: &mut dyn Observer) -> bool {
-        self.take_up_late(observer);
-        false
+        self.take_up_late(observer)
     }
 
     fn take(&mut self, session: &Session, observer: &mut dyn Observer, task: DownloadTask) -> Flow<Turn<DownloadTask>> {
@@ -334,9 +340,12 @@ impl TreeCopy for Download {
         };
         let (looked, store, at) = (self.store.clone(), self.store.clone(), target.clone());
         let (existing, holes) = (self.existing(&entry), entry.source.holes);
+        let (clears, kind, rules) = (entry.clears, entry.source.kind, self.options.clone());
         let target = Target::resumable(
             move |transfer| looked.kept(&target, transfer, b""),
             move |staging| {
+                // The server has opened the file.
+                clear_for(&store, &at, (clears, kind), &rules)?;
                 store.stage(&StageRequest {
                     target: at,
                     size: staging.size,
@@ -449,6 +458,10 @@ impl Download {
             return Ok(Turn::Taken);
         }
         if entry.source.kind != FileType::Regular {
+            if let Err(error) = self.make_way(observer, &entry) {
+                self.not_made_way(observer, &entry, &error);
+                return Ok(Turn::Taken);
+            }
             match self.make(&entry) {
                 Ok(()) => {
                     self.add_extras(observer, &entry);

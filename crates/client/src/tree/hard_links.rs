@@ -1,9 +1,10 @@
 //! Hard links: which names of the source are one file, and whether they are one file at the target, too.
 
+use super::join;
 use super::temp_list::TempList;
 use std::collections::HashMap;
-use std::hash::Hash;
-use xdfs_proto::base::Error;
+use std::hash::{BuildHasher, Hash, RandomState};
+use xdfs_proto::base::{Error, ErrorKind};
 
 /// Files of several names that were met. `S` tells files of the source apart, `T` those of the target.
 #[derive(Debug)]
@@ -13,6 +14,20 @@ pub(super) struct HardLinks<S, T> {
     /// Which file of the source a file of the target is: no two are the same one.
     taken: HashMap<T, S>,
     paths: TempList,
+}
+
+/// EPERM, EXDEV, EMLINK, EOPNOTSUPP and ENOSYS: what file systems say that give no file one more name, or not this one there.
+const IMPOSSIBLE: [u16; 5] = [1, 18, 31, 95, 38];
+
+/// Whether an error about a hard link says that it cannot be made at all.
+pub(super) fn are_impossible(error: &Error) -> bool {
+    IMPOSSIBLE.contains(&error.errno) || (error.kind == ErrorKind::Unsupported && error.errno == 0)
+}
+
+/// A temporary name in the directory of `path`. Nobody else has it where `key` is random.
+pub(super) fn temporary(path: &[u8], key: &RandomState) -> Vec<u8> {
+    let above = path.iter().rposition(|&byte| byte == b'/').and_then(|at| path.get(..at)).unwrap_or_default();
+    join(above, format!(".xdfs-link-{:016x}", key.hash_one(path)).as_bytes())
 }
 
 /// What becomes of a name.

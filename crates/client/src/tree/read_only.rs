@@ -1,6 +1,6 @@
 //! Directories of the target that take nothing: that is told once, and not once for each name in them.
 
-use super::directories::DirectoryId;
+use super::directories::{DirectoryId, FINISHED};
 use super::events::Observer;
 use super::state::{TreeState, is_in_the_way};
 use xdfs_proto::base::{Error, ErrorKind};
@@ -21,6 +21,9 @@ impl TreeState {
         self.summary.failed += 1;
         // A read-only file system says no more of the source than a name that is taken.
         self.in_the_way += u64::from(is_in_the_way(error.kind) || closes(error));
+        if id == FINISHED {
+            return observer.failed(path, error);
+        }
         let Some(directory) = self.directories.get(id).filter(|_| !self.directories.takes_nothing(id)) else { return };
         if !closes(error) {
             return observer.failed(path, error);

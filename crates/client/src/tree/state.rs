@@ -1,8 +1,8 @@
 //! What a copy has done so far, and what follows from it for names that the source does not have.
 
-use super::Summary;
 use super::directories::Directories;
 use super::events::Observer;
+use super::{Summary, noted};
 use xdfs_proto::base::{Error, ErrorKind};
 
 /// What a copy has done so far, and the directories that are not complete.
@@ -16,6 +16,8 @@ pub(super) struct TreeState {
     pub(super) in_the_way: u64,
     /// Directories that made room for something else.
     pub(super) cleared: u64,
+    /// It was told that the target takes no hard links.
+    linkless: bool,
     /// Why the target takes nothing at all.
     pub(super) hopeless: Option<Error>,
 }
@@ -45,6 +47,14 @@ impl TreeState {
             observer.note(&error.message);
         })
         .ok()
+    }
+
+    /// The target cannot give a file one more name: it becomes a file of its own. That is told once.
+    pub(super) fn no_links(&mut self, observer: &mut dyn Observer, path: &[u8], error: &Error) {
+        if !std::mem::replace(&mut self.linkless, true) {
+            let text = "names of one file become files of their own where no hard link can be made";
+            observer.note(&format!("{}: {text}: {error}", noted(path)));
+        }
     }
 
     /// Whether one more directory may make room for something else, where at most `most` names may be removed.

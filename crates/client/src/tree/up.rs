@@ -51,6 +51,8 @@ pub struct Upload {
     partners: HardLinks<(u64, u64), Inode>,
     /// Which file the first name of the link that is looked at is.
     first: Option<Inode>,
+    /// Why a link could not be made under a temporary name, of the link that is answered next.
+    temp: Option<Error>,
     late: Deferred,
     /// Names to delete.
     surplus: TempList,
@@ -76,6 +78,7 @@ impl Upload {
             there: BTreeMap::new(),
             partners: HardLinks::default(),
             first: None,
+            temp: None,
             late: Deferred::default(),
             surplus: TempList::default(),
         })
@@ -148,7 +151,7 @@ impl TreeCopy for Upload {
     }
 
     fn stands_alone(&self, task: &UploadTask) -> bool {
-        !matches!(task, UploadTask::Extra | UploadTask::Step | UploadTask::LinkFirst)
+        !matches!(task, UploadTask::Extra | UploadTask::Step | UploadTask::LinkFirst | UploadTask::LinkTemp)
     }
 
     fn next_phase(&mut self, observer: &mut dyn Observer) -> bool {
@@ -187,11 +190,8 @@ impl TreeCopy for Upload {
             }
             UploadTask::Make(id) => self.make(session, id),
             UploadTask::Entry(entry) => self.entry(session, observer, entry),
-            UploadTask::Clear(entry) => self.clear(session, entry),
-            UploadTask::ClearDirectory(entry) => {
-                self.clear_directory(observer, entry);
-                Ok(Turn::Taken)
-            }
+            UploadTask::Clear(entry) => self.clear(session, observer, entry),
+            UploadTask::ClearDirectory(entry) => self.clear_directory(observer, entry),
             UploadTask::ClearEmpty(entry) => self.clear_empty(session, entry),
             UploadTask::Check { ref entry, .. } => {
                 let path = entry.path.clone();

@@ -5,6 +5,7 @@ mod holes;
 mod judge;
 mod killed;
 mod kinds;
+mod linked;
 mod modes;
 mod owners;
 mod refused;

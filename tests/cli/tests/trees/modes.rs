@@ -7,6 +7,7 @@ use std::process::Command;
 use xdfs_test_cli::{Outcome, Running, Scene, Server};
 
 use super::judge::{plant, same};
+use super::sync::names;
 
 /// Neither root nor anybody.
 const USER: u32 = 4711;
@@ -110,4 +111,55 @@ fn what_is_new_or_gone_in_a_directory_that_its_owner_may_not_write_is_made_and_r
             lock(0o755);
         }
     }
+}
+
+#[test]
+fn a_directory_stays_until_what_takes_its_place_can_be_read() {
+    for down in [false, true] {
+        let scene = Scene::new();
+        let (top, copy) = if down { ("server/tree", "copy") } else { ("tree", "server/copy") };
+        for (name, content) in [("small", vec![7; 5]), ("large", vec![7; 300_000]), ("other", vec![7; 6])] {
+            scene.write(format!("{top}/{name}"), &content);
+            scene.write(format!("{copy}/{name}/in/file"), b"in its way");
+        }
+        let server = serve(&scene);
+        let (source, target) =
+            if down { (server.url("tree"), copy.to_owned()) } else { (top.to_owned(), server.url("copy")) };
+        let sync = |options: &[&str]| run(&scene, &[&["sync", "--delete"], options, &[&source, &target]].concat());
+        for name in ["small", "large"] {
+            chmod(&scene, &format!("{top}/{name}"), 0);
+        }
+        sync(&[]).ends_with(1).says(&["small", "large", "2 names failed"]);
+        for name in ["small", "large"] {
+            assert!(scene.path(format!("{copy}/{name}/in/file")).exists(), "{name} {down}");
+        }
+        assert!(scene.path(format!("{copy}/other")).is_file());
+        for name in ["small", "large"] {
+            chmod(&scene, &format!("{top}/{name}"), 0o644);
+        }
+        let told = names(&sync(&["-n", "--json"]), "deleted");
+        assert_eq!(told, ["large", "small"], "{down}");
+        assert!(scene.path(format!("{copy}/small/in/file")).exists());
+        sync(&[]).ends_with(0);
+        same(&scene, top, copy, false);
+    }
+}
+
+/// Without -a the target has modes of its own.
+#[test]
+fn a_directory_that_is_unlocked_for_a_moment_gets_the_mode_again_that_it_had() {
+    let scene = Scene::new();
+    scene.write("tree/d/file", b"file");
+    scene.write("server/copy/d/file", b"file");
+    for name in ["kept/stays.log", "kept/goes"] {
+        scene.write(format!("server/copy/{name}"), b"surplus");
+    }
+    let server = serve(&scene);
+    chmod(&scene, "server/copy/kept", 0o550);
+    let words = ["sync", "--delete", "--exclude", "*.log", "tree", &server.url("copy")];
+    run(&scene, &words).ends_with(0);
+    assert!(scene.path("server/copy/kept/stays.log").exists() && !scene.path("server/copy/kept/goes").exists());
+    let mode = std::fs::metadata(scene.path("server/copy/kept")).expect("it is there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o550);
+    chmod(&scene, "server/copy/kept", 0o750);
 }

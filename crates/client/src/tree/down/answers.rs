@@ -36,10 +36,13 @@ impl Download {
                 self.settle(id);
             }
             (DownloadTask::Entry(entry), Ok(Answer::File { attributes, content })) => match parse(&entry.path) {
-                Ok(target) => {
-                    let existing = self.existing(&entry);
-                    arrived.push(entry, target, &attributes, existing, reply.slice_ref(content));
-                }
+                Ok(target) => match self.make_way(observer, &entry) {
+                    Ok(()) => {
+                        let existing = self.existing(&entry);
+                        arrived.push(entry, target, &attributes, existing, reply.slice_ref(content));
+                    }
+                    Err(error) => self.not_made_way(observer, &entry, &error),
+                },
                 Err(error) => self.failed(observer, &entry, &error),
             },
             // It grew since it was listed, or the reply had no room for it. A transfer needs none, and is not asked again.
@@ -167,7 +170,9 @@ impl Download {
             return self.scheduler.tasks.push(DownloadTask::Enter { parent: Some(id), path, source });
         }
         let Some(there) = self.partner(observer, id, &path, &at, told, there) else { return };
-        let entry = DownloadEntry { directory: id, path, source, alone: fresh || there.is_none(), tries: 0 };
+        let clears = there.filter(|there| there.is_directory() || *there == TargetState::OtherKind);
+        let alone = fresh || there.is_none();
+        let entry = DownloadEntry { directory: id, path, source, alone, clears, tries: 0 };
         match (told.kind, there) {
             (_, Some(TargetState::Same)) => self.leave(observer, entry.path),
             (_, Some(TargetState::OtherAttributes)) => {
@@ -180,11 +185,8 @@ impl Download {
             }
             (kind, there) => {
                 self.state.directories.hold(id);
-                if let Err(error) = self.clear(observer, &at, there) {
-                    // It may be about a name in the directory that was to go: nothing follows for the names beside it.
-                    let inner = there.is_some_and(TargetState::is_directory);
-                    let tell = if inner { Self::not_cleared } else { Self::refused };
-                    return tell(self, observer, &entry, &error);
+                if let Err(error) = self.may_make_way(observer, &at, there) {
+                    return self.not_made_way(observer, &entry, &error);
                 }
                 files.push(match there {
                     Some(TargetState::Unhashed) => DownloadTask::Check { entry, same: true },
@@ -197,8 +199,16 @@ impl Download {
         }
     }
 
+    /// What is in the place of an entry could not be removed.
+    pub(super) fn not_made_way(&mut self, observer: &mut dyn Observer, entry: &DownloadEntry, error: &Error) {
+        // It may be about a name in the directory that was to go: nothing follows for the names beside it.
+        let inner = entry.clears.is_some_and(TargetState::is_directory);
+        let tell = if inner { Self::not_cleared } else { Self::refused };
+        tell(self, observer, entry, error);
+    }
+
     /// A directory in the place of an entry could not be removed.
-    fn not_cleared(&mut self, observer: &mut dyn Observer, entry: &DownloadEntry, error: &Error) {
+    pub(super) fn not_cleared(&mut self, observer: &mut dyn Observer, entry: &DownloadEntry, error: &Error) {
         self.state.in_the_way += 1;
         self.failed(observer, entry, error);
     }

@@ -1,19 +1,21 @@
 //! Second names of files, and names that the source does not have: they wait for everything else.
 
-use super::local::unless_gone;
-use super::{Download, parse};
+use super::local::{clear_for, unless_gone};
+use super::{Download, DownloadEntry, DownloadTask, SourceEntry, parse};
 use crate::tree::compare::TargetState;
-use crate::tree::directories::DirectoryId;
+use crate::tree::directories::{DirectoryId, FINISHED};
 use crate::tree::events::{EntryAction, Observer};
-use crate::tree::hard_links::LinkDecision;
+use crate::tree::hard_links::{LinkDecision, are_impossible, temporary};
 use crate::tree::scheduler::TRIES_MAX;
 use crate::tree::state::{TreeState, is_in_the_way};
 use crate::tree::temp_list::{Drain, TempList};
-use crate::tree::{TreeOptions, join, noted};
+use crate::tree::{TreeOptions, join, noted, same_time};
+use std::hash::RandomState;
+use xdfs_engine::kinds;
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
 use xdfs_proto::wire::path::{Attributes, FileType};
-use xdfs_xio::store::tree::{AttributeChange, Cursor, ListControl, NodeKind, is_reserved};
-use xdfs_xio::store::{LocalStore, Tree};
+use xdfs_xio::store::tree::{AttributeChange, Cursor, ListControl, Node, NodeKind, is_reserved};
+use xdfs_xio::store::{Existing, LocalStore, Tree};
 
 /// Names of a directory that are removed at a time.
 const TAKEN: usize = 1024;
@@ -26,6 +28,10 @@ pub(super) struct Deferred {
     touched: TempList,
     /// The last one of them.
     last: Option<DirectoryId>,
+    /// Of temporary names.
+    key: RandomState,
+    /// Directories that were unlocked for files that come behind everything else, each with the mode that it had.
+    locked: TempList,
 }
 
 impl Download {
@@ -83,12 +89,23 @@ impl Download {
         }
     }
 
-    /// What waited for everything else.
-    pub(super) fn take_up_late(&mut self, observer: &mut dyn Observer) {
+    /// What waited for everything else; false when nothing is left.
+    pub(super) fn take_up_late(&mut self, observer: &mut dyn Observer) -> bool {
         self.make_links(observer);
+        if !self.scheduler.tasks.is_empty() {
+            return true;
+        }
         self.remove_surplus(observer);
         if self.options.dry_run {
-            return;
+            return false;
+        }
+        for pair in drained(&mut self.late.locked, &mut self.state, observer) {
+            let Some((path, mode)) = self.state.read_back(observer, pair) else { continue };
+            let (Ok(at), Ok(mode)) = (parse(&path), mode.try_into().map(u32::from_be_bytes)) else { continue };
+            // Somebody else may have given it another one meanwhile.
+            if self.store.node(&at).is_ok_and(|node| node.mode & 0o7777 == mode & 0o7777 | 0o700) {
+                self.change(observer, &path, None, Some(mode));
+            }
         }
         for pair in drained(&mut self.late.touched, &mut self.state, observer) {
             let Some((path, time)) = self.state.read_back(observer, pair) else { continue };
@@ -98,14 +115,69 @@ impl Download {
                 self.set_time(observer, &path, Some(modified));
             }
         }
+        false
     }
 
     fn make_links(&mut self, observer: &mut dyn Observer) {
         for pair in drained(&mut self.late.links, &mut self.state, observer) {
             let Some((first, path)) = self.state.read_back(observer, pair) else { continue };
             let made = if self.options.dry_run { Ok(()) } else { self.link(observer, &first, &path) };
-            self.tell(observer, &path, EntryAction::Made, made);
+            match made {
+                Err(error) if are_impossible(&error) => {
+                    self.state.no_links(observer, &path, &error);
+                    if let Err(error) = self.copy_of_its_own(observer, &first, &path) {
+                        self.tell(observer, &path, EntryAction::Made, Err(error));
+                    }
+                }
+                made => self.tell(observer, &path, EntryAction::Made, made),
+            }
         }
+    }
+
+    /// No link can be made there: the name becomes a file of its own, as without links.
+    fn copy_of_its_own(&mut self, observer: &mut dyn Observer, first: &[u8], path: &[u8]) -> Result<(), Error> {
+        let (of, at) = (parse(first)?, parse(path)?);
+        let node = self.store.node(&of)?;
+        let text = if node.kind == NodeKind::Symlink { self.store.read_symlink(&of)? } else { Vec::new() };
+        let there = match self.store.node(&at) {
+            Ok(there) if there.kind == NodeKind::Directory => Some(TargetState::Directory),
+            Ok(there) if there.kind != node.kind => Some(TargetState::OtherKind),
+            Ok(there) if node.kind == NodeKind::Regular && self.is_equal(&node, &there) => {
+                self.state.summary.skipped += 1;
+                observer.done(path, EntryAction::Skipped);
+                return Ok(());
+            }
+            Ok(_) => Some(TargetState::Older),
+            Err(error) if error.kind == ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
+        };
+        self.may_make_way(observer, &at, there)?;
+        let above = at.parent().unwrap_or_default();
+        let mode = self.store.node(&above)?.mode;
+        if mode & 0o700 != 0o700 {
+            self.late.locked.push(above.as_bytes(), &mode.to_be_bytes())?;
+            self.store.unlock(&above);
+        }
+        let source = SourceEntry {
+            kind: kinds::told(node.kind),
+            mode: node.mode,
+            size: node.size,
+            modified: Some(node.modified),
+            owner: Some(node.owner),
+            device: node.device,
+            holes: node.allocated < node.size,
+            text,
+        };
+        let clears = there.filter(|there| *there != TargetState::Older);
+        let (path, source) = (path.to_vec(), Box::new(source));
+        let entry = DownloadEntry { directory: FINISHED, path, source, alone: false, clears, tries: 0 };
+        self.scheduler.tasks.push(DownloadTask::Entry(entry));
+        Ok(())
+    }
+
+    fn is_equal(&self, one: &Node, other: &Node) -> bool {
+        let same = self.options.skip_same && !self.options.checksum;
+        same && one.size == other.size && same_time(one.modified, other.modified)
     }
 
     fn remove_surplus(&mut self, observer: &mut dyn Observer) {
@@ -156,20 +228,40 @@ impl Download {
                 // The name stands for something of its own here, or another copy of the tree was faster.
                 match this.store.node(&name) {
                     Ok(node) if node.identity == this.store.node(&of)?.identity => return Ok(()),
-                    Ok(node) => {
-                        let there = if node.kind == NodeKind::Directory {
-                            TargetState::Directory
-                        } else {
-                            TargetState::OtherKind
-                        };
-                        this.clear(observer, &name, Some(there))?;
-                    }
+                    Ok(node) => return this.link_over(observer, &of, &name, node.kind == NodeKind::Directory),
                     Err(error) if error.kind == ErrorKind::NotFound => {}
                     Err(error) => return Err(error),
                 }
             }
             this.store.link(&of, &name)
         })
+    }
+
+    /// Makes a link where something has its name, which goes when there is a link to take its place.
+    fn link_over(
+        &mut self,
+        observer: &mut dyn Observer,
+        of: &RelPath,
+        name: &RelPath,
+        directory: bool,
+    ) -> Result<(), Error> {
+        let temp = parse(&temporary(name.as_bytes(), &self.late.key))?;
+        self.store.link(of, &temp)?;
+        let cleared = if directory { self.clear_directory(observer, name) } else { Ok(()) };
+        let made = cleared.and_then(|()| self.store.rename(&temp, name, Existing::Replace));
+        // Of two names of one file a rename leaves both.
+        let _ = self.store.remove(&temp);
+        made
+    }
+
+    fn clear_directory(&mut self, observer: &mut dyn Observer, name: &RelPath) -> Result<(), Error> {
+        let there = Some(TargetState::Directory);
+        self.may_make_way(observer, name, there)?;
+        if clear_for(&self.store, name, (there, FileType::Regular), &self.options)? {
+            self.state.summary.deleted += 1;
+            observer.done(name.as_bytes(), EntryAction::Deleted);
+        }
+        Ok(())
     }
 
     /// Changes a directory that is finished; where it had to be unlocked for that it gets its mode again.

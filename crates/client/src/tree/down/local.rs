@@ -7,12 +7,12 @@ use crate::tree::directories::DirectoryId;
 use crate::tree::events::{EntryAction, Observer};
 use crate::tree::scheduler::{TRIES_MAX, TreeCopy};
 use crate::tree::state::full_directory;
-use crate::tree::{has_mode, has_time, noted, same_time};
+use crate::tree::{TreeOptions, has_mode, has_time, noted, same_time};
 use xdfs_engine::kinds;
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
 use xdfs_proto::wire::path::{Attributes, FileType};
-use xdfs_xio::store::tree::{AttributeChange, Node, NodeKind, Special};
-use xdfs_xio::store::{Existing, Tree};
+use xdfs_xio::store::tree::{AttributeChange, ListControl, Node, NodeKind, Special, is_reserved};
+use xdfs_xio::store::{Existing, LocalStore, Tree};
 
 impl Download {
     /// Whether it had to be made.
@@ -61,37 +61,51 @@ impl Download {
         self.store.node(&at).is_ok_and(equal) && self.store.has_name(&at)
     }
 
-    /// Removes what is in the place of something that is no directory.
-    pub(super) fn clear(
+    /// Whether what is in the place of something that is no directory may be removed, as far as can be told before that is at hand.
+    pub(super) fn may_make_way(
         &mut self,
         observer: &mut dyn Observer,
         at: &RelPath,
         there: Option<TargetState>,
     ) -> Result<(), Error> {
-        if self.options.dry_run {
+        if !there.is_some_and(TargetState::is_directory) {
             return Ok(());
         }
-        match there {
-            Some(TargetState::OtherKind) => self.store.remove(at).or_else(unless_gone),
-            Some(there) if there.is_directory() => {
-                let gone = match self.options.delete {
-                    Some(most) => {
-                        self.state.may_clear(most)?;
-                        remove_all(&self.store, at, &self.options).or_else(|error| unless_gone(error).map(|()| true))?
-                    }
-                    None => match self.store.remove_directory(at) {
-                        Err(error) if error.kind == ErrorKind::AlreadyExists => false,
-                        other => other.map(|()| true)?,
-                    },
-                };
-                if !gone {
-                    return Err(full_directory());
-                }
-                self.state.summary.deleted += 1;
-                observer.done(at.as_bytes(), EntryAction::Deleted);
-                Ok(())
-            }
-            _ => Ok(()),
+        match self.options.delete {
+            Some(most) => self.state.may_clear(most)?,
+            None if self.options.dry_run || self.is_empty(at) => {}
+            None => return Err(full_directory()),
+        }
+        if self.options.dry_run && self.options.delete.is_some() {
+            self.state.summary.deleted += 1;
+            observer.done(at.as_bytes(), EntryAction::Deleted);
+        }
+        Ok(())
+    }
+
+    fn is_empty(&self, at: &RelPath) -> bool {
+        let mut empty = true;
+        let listed = self.store.list(at, b"", &mut |name, _| {
+            empty &= is_reserved(name);
+            if empty { ListControl::More } else { ListControl::Stop }
+        });
+        // Where it cannot be read its removal says why.
+        empty || listed.is_err()
+    }
+
+    /// Removes what is in the place of an entry that is at hand.
+    pub(super) fn make_way(&mut self, observer: &mut dyn Observer, entry: &DownloadEntry) -> Result<(), Error> {
+        if clear_for(&self.store, &parse(&entry.path)?, (entry.clears, entry.source.kind), &self.options)? {
+            self.tell_cleared(observer, entry);
+        }
+        Ok(())
+    }
+
+    /// A directory made way for an entry.
+    pub(super) fn tell_cleared(&mut self, observer: &mut dyn Observer, entry: &DownloadEntry) {
+        if entry.clears.is_some_and(TargetState::is_directory) {
+            self.state.summary.deleted += 1;
+            observer.done(&entry.path, EntryAction::Deleted);
         }
     }
 
@@ -280,4 +294,37 @@ impl Download {
 /// Somebody else removed it.
 pub(super) fn unless_gone(error: Error) -> Result<(), Error> {
     if error.kind == ErrorKind::NotFound { Ok(()) } else { Err(error) }
+}
+
+/// Removes what is in the place of something of this kind, where that is what was found there. Whether it was a directory.
+pub(super) fn clear_for(
+    store: &LocalStore,
+    at: &RelPath,
+    (there, kind): (Option<TargetState>, FileType),
+    options: &TreeOptions,
+) -> Result<bool, Error> {
+    let Some(there) = there else { return Ok(false) };
+    let node = match store.node(at) {
+        Err(error) if error.kind == ErrorKind::NotFound => return Ok(false),
+        node => node?,
+    };
+    if node.kind != NodeKind::Directory {
+        // It may have arrived before a session was lost.
+        return if kinds::told(node.kind) == kind {
+            Ok(false)
+        } else {
+            store.remove(at).or_else(unless_gone).map(|()| false)
+        };
+    }
+    if !there.is_directory() {
+        return Ok(false);
+    }
+    let gone = match options.delete {
+        Some(_) => remove_all(store, at, options).or_else(|error| unless_gone(error).map(|()| true))?,
+        None => match store.remove_directory(at) {
+            Err(error) if error.kind == ErrorKind::AlreadyExists => false,
+            other => other.map(|()| true)?,
+        },
+    };
+    if gone { Ok(true) } else { Err(full_directory()) }
 }

@@ -45,11 +45,15 @@ impl Upload {
                 self.cleared(observer, entry, outcome.err())
             }
             (UploadTask::Check { entry, same }, outcome) => self.checked(observer, entry, same, outcome),
-            (UploadTask::Extra | UploadTask::Extras(_) | UploadTask::Time(..), Err(_)) => {
+            (UploadTask::Extra | UploadTask::Extras(_) | UploadTask::Time(..) | UploadTask::Relock(..), Err(_)) => {
                 self.state.summary.reduced += 1
             }
             (UploadTask::Finish(id), outcome) => self.finished(observer, id, outcome.err()),
             (UploadTask::Link(link), outcome) => self.linked(observer, link, outcome.err()),
+            (UploadTask::LinkTemp, outcome) => self.temp = outcome.err(),
+            (UploadTask::LinkStage(link), outcome) => self.link_staged(observer, link, outcome.err()),
+            (UploadTask::Unlock { path, mode, then }, outcome) => self.unlocking(path, mode, then, outcome),
+            (UploadTask::Retouch { path, mode: Some(mode) }, outcome) => self.retouched(path, mode, outcome),
             (UploadTask::LinkFirst, outcome) => self.first = inode_of(outcome),
             (UploadTask::LinkLook(link), outcome) => self.link_looked(observer, link, outcome),
             (UploadTask::Look(entry), outcome) => self.looked(observer, entry, outcome, safety),
@@ -62,6 +66,7 @@ impl Upload {
             (
                 UploadTask::Extra
                 | UploadTask::Time(..)
+                | UploadTask::Relock(..)
                 | UploadTask::Step
                 | UploadTask::Retouch { .. }
                 | UploadTask::Extras(_),

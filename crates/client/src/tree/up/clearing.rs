@@ -1,30 +1,74 @@
 //! What stands at the target where something else is to be, and directories there that may not be changed: both make way.
 //!
 //! A name is removed right before what takes its place is sent. Of a directory what is in it goes first, as far as names may be
-//! removed at all; what a copy that ends early has left of it, the next one removes.
+//! removed at all, and once its successor is known to be readable; what a copy that ends early has left of it, the next one removes.
 
 use super::Upload;
 use super::links::is_locked;
-use super::task::{UploadEntry, UploadTask};
+use super::task::{Unlocked, UploadEntry, UploadTask};
 use crate::session::Session;
 use crate::tree::directories::DirectoryId;
 use crate::tree::events::{EntryAction, Observer};
+use crate::tree::replies::wait_for_descriptors;
 use crate::tree::scheduler::{Flow, LIST_ROOM, TreeCopy, Turn};
 use crate::tree::state::full_directory;
-use crate::tree::{STUCK, is_stuck, join, noted};
-use xdfs_proto::base::{Error, ErrorKind, RelPath};
+use crate::tree::{STUCK, is_stuck, join, noted, parse};
+use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_proto::wire::path::{Answer, Call, FileType, Wanted};
-use xdfs_xio::store::Tree;
+use xdfs_xio::store::descriptors::are_scarce;
+use xdfs_xio::store::tree::NodeKind;
+use xdfs_xio::store::{Store, Tree};
 
 impl Upload {
     /// Removes what is in the place of an entry.
-    pub(super) fn clear(&mut self, session: &Session, entry: UploadEntry) -> Flow<Turn<UploadTask>> {
+    pub(super) fn clear(
+        &mut self,
+        session: &Session,
+        observer: &mut dyn Observer,
+        entry: UploadEntry,
+    ) -> Flow<Turn<UploadTask>> {
+        match self.can_be_read(&entry) {
+            Err(error) if are_scarce(&error) => {
+                wait_for_descriptors(self, error)?;
+                return Ok(Turn::Later(UploadTask::Clear(entry)));
+            }
+            Err(error) => {
+                self.failed(observer, &entry, &error);
+                return Ok(Turn::Taken);
+            }
+            Ok(()) => {}
+        }
         let path = entry.path.clone();
         self.make_way(session, entry, &Call::Unlink { path: &path }, UploadTask::Clear)
     }
 
-    /// Empties the directory that is in the place of an entry, where names may be removed.
-    pub(super) fn clear_directory(&mut self, observer: &mut dyn Observer, entry: UploadEntry) {
+    /// Empties the directory that is in the place of an entry, where names may be removed, and what takes its place can be read.
+    pub(super) fn clear_directory(
+        &mut self,
+        observer: &mut dyn Observer,
+        entry: UploadEntry,
+    ) -> Flow<Turn<UploadTask>> {
+        match self.can_be_read(&entry) {
+            Err(error) if are_scarce(&error) => {
+                wait_for_descriptors(self, error)?;
+                return Ok(Turn::Later(UploadTask::ClearDirectory(entry)));
+            }
+            Err(error) => self.failed(observer, &entry, &error),
+            Ok(()) => self.empty_directory(observer, entry),
+        }
+        Ok(Turn::Taken)
+    }
+
+    fn can_be_read(&self, entry: &UploadEntry) -> Result<(), Error> {
+        let at = parse(&entry.path)?;
+        match entry.node.kind {
+            NodeKind::Regular => self.store.open(&at).map(drop),
+            NodeKind::Symlink => self.store.read_symlink(&at).map(drop),
+            _ => self.store.node(&at).map(drop),
+        }
+    }
+
+    fn empty_directory(&mut self, observer: &mut dyn Observer, entry: UploadEntry) {
         if let Some(most) = self.options.delete {
             if let Err(error) = self.state.may_clear(most) {
                 return self.refused(observer, &entry, &error);
@@ -93,63 +137,58 @@ impl Upload {
         Ok(Turn::Taken)
     }
 
-    /// Lets the owner of a directory that is finished, or is to go, change what is in it: a call in front of the one that needs
-    /// it.
-    pub(super) fn unlock(&mut self, path: &[u8]) {
-        let node = RelPath::parse(path).ok().and_then(|at| self.store.node(&at).ok());
-        let mode = node.map_or(0, |node| node.mode & 0o777) | 0o700;
-        self.scheduler.batch.push(&Call::SetMode { path, mode }, UploadTask::Step);
+    /// Has a directory that is finished, or is to go, unlocked, and then does what needs that.
+    pub(super) fn unlock(&mut self, path: &[u8], then: UploadTask) {
+        let (path, then) = (path.to_vec(), Box::new(then));
+        self.scheduler.tasks.push(UploadTask::Unlock { path, mode: None, then });
+    }
+
+    /// The mode of a directory that is to be unlocked is known, or it has another one now. Only a mode that is known is changed, since
+    /// it is put back.
+    pub(super) fn unlocking(
+        &mut self,
+        path: Vec<u8>,
+        mode: Option<u32>,
+        then: Box<UploadTask>,
+        outcome: Result<Answer<'_>, Error>,
+    ) {
+        let told = match outcome {
+            Ok(Answer::Attributes(told)) if mode.is_none() && told.kind == FileType::Directory => told.mode,
+            _ => None,
+        };
+        let locked = told.map(|told| told & 0o7777).filter(|told| told & 0o700 != 0o700);
+        let Some(before) = locked else { return self.scheduler.tasks.push(*then) };
+        let set = before | 0o700;
+        // Where that cannot be noted down the mode stays as it is.
+        match self.unlocked_late(&path, Unlocked { before, set }) {
+            Ok(()) => self.scheduler.tasks.push(UploadTask::Unlock { path, mode: Some(set), then }),
+            Err(_) => self.scheduler.tasks.push(*then),
+        }
     }
 
     /// Takes on what removes names that the source does not have.
     pub(super) fn take_removal(&mut self, session: &Session, task: UploadTask) -> Flow<Turn<UploadTask>> {
         match &task {
-            UploadTask::Remove { path, unlock } => {
-                let (path, unlock) = (path.clone(), *unlock);
-                self.remove_in(session, &Call::Unlink { path: &path }, unlock, task)
+            UploadTask::Remove { path, .. } => {
+                let path = path.clone();
+                Ok(self.scheduler.ask(session, &Call::Unlink { path: &path }, task))
             }
-            UploadTask::RemoveEmpty { path, unlock } => {
+            UploadTask::RemoveEmpty { path, .. } => {
                 // What was in it has to be gone.
                 self.scheduler.flush(session);
                 if self.scheduler.has_calls() {
                     return Ok(Turn::Later(task));
                 }
-                let (path, unlock) = (path.clone(), *unlock);
-                self.remove_in(session, &Call::RemoveDirectory { path: &path }, unlock, task)
+                let path = path.clone();
+                Ok(self.scheduler.ask(session, &Call::RemoveDirectory { path: &path }, task))
             }
-            UploadTask::RemoveAll { path, cursor, unlock } => {
-                let (path, cursor, unlock) = (path.clone(), cursor.clone(), *unlock);
-                if unlock {
-                    // An empty batch takes both.
-                    self.scheduler.flush(session);
-                    if !self.scheduler.batch.is_empty() {
-                        return Ok(Turn::Later(task));
-                    }
-                    self.unlock(&path);
-                }
+            UploadTask::RemoveAll { path, cursor, .. } => {
+                let (path, cursor) = (path.clone(), cursor.clone());
                 let call = Call::List { path: &path, wanted: Wanted::NOTHING, cursor: &cursor };
                 Ok(self.scheduler.ask_last(session, &call, LIST_ROOM, task))
             }
             _ => Ok(Turn::Taken),
         }
-    }
-
-    fn remove_in(
-        &mut self,
-        session: &Session,
-        call: &Call<'_>,
-        unlock: bool,
-        task: UploadTask,
-    ) -> Flow<Turn<UploadTask>> {
-        let path = call.path();
-        if !self.scheduler.make_room(session, 2, 2 * path.len(), 0) {
-            return Ok(Turn::Later(task));
-        }
-        if unlock {
-            self.unlock(above(path));
-        }
-        self.scheduler.batch.push(call, task);
-        Ok(Turn::Taken)
     }
 
     /// What became of a removal. Where its directory is locked it is tried once more.
@@ -162,47 +201,41 @@ impl Upload {
         let locked = outcome.as_ref().is_err_and(is_locked);
         match (task, outcome) {
             (UploadTask::Remove { path, unlock: false }, _) if locked => {
-                self.scheduler.tasks.push(UploadTask::Remove { path, unlock: true });
+                let at = above(&path).to_vec();
+                self.unlock(&at, UploadTask::Remove { path, unlock: true });
             }
             (UploadTask::RemoveEmpty { path, unlock: false }, _) if locked => {
-                self.scheduler.tasks.push(UploadTask::RemoveEmpty { path, unlock: true });
+                let at = above(&path).to_vec();
+                self.unlock(&at, UploadTask::RemoveEmpty { path, unlock: true });
             }
             (UploadTask::RemoveAll { path, cursor, unlock: false }, _) if locked => {
-                self.scheduler.tasks.push(UploadTask::RemoveAll { path, cursor, unlock: true });
+                let at = path.clone();
+                self.unlock(&at, UploadTask::RemoveAll { path, cursor, unlock: true });
             }
-            (UploadTask::RemoveEmpty { path, unlock }, Err(error))
+            (UploadTask::RemoveEmpty { path, .. }, Err(error))
                 if error.kind == ErrorKind::NotEmpty && self.options.filter.is_some() =>
             {
-                self.lock_again(&path, unlock);
                 observer.note(&format!("{}: kept, with what is left out in it", noted(&path)));
             }
             (UploadTask::RemoveAll { path, .. }, outcome) => self.emptied(observer, path, outcome),
-            (UploadTask::Remove { path, unlock } | UploadTask::RemoveEmpty { path, unlock }, outcome) => {
-                self.removed(observer, &path, unlock, outcome.err());
+            (UploadTask::Remove { path, .. } | UploadTask::RemoveEmpty { path, .. }, outcome) => {
+                self.removed(observer, &path, outcome.err());
             }
             _ => {}
         }
     }
 
-    /// A directory that was unlocked for nothing gets its mode again.
-    pub(super) fn lock_again(&mut self, path: &[u8], unlocked: bool) {
-        if unlocked {
-            self.touch_late(path, true);
-        }
-    }
-
     /// A name is removed, or is not.
-    pub(super) fn removed(&mut self, observer: &mut dyn Observer, path: &[u8], unlocked: bool, error: Option<Error>) {
+    pub(super) fn removed(&mut self, observer: &mut dyn Observer, path: &[u8], error: Option<Error>) {
         match error {
             None => {
                 self.state.summary.deleted += 1;
-                self.touch_late(path, unlocked);
+                self.touch_late(path);
                 observer.done(path, EntryAction::Deleted);
             }
             // Somebody else was faster.
-            Some(error) if error.kind == ErrorKind::NotFound => self.lock_again(path, unlocked),
+            Some(error) if error.kind == ErrorKind::NotFound => {}
             Some(error) => {
-                self.lock_again(path, unlocked);
                 self.state.summary.failed += 1;
                 self.state.in_the_way += 1;
                 observer.failed(path, &error);
@@ -215,7 +248,7 @@ impl Upload {
         let listing = match outcome {
             Ok(Answer::Listing(listing)) => listing,
             Ok(_) => return,
-            Err(error) => return self.removed(observer, &path, false, Some(error)),
+            Err(error) => return self.removed(observer, &path, Some(error)),
         };
         // The last that is pushed comes first.
         self.scheduler.tasks.push(match listing.complete {
@@ -223,7 +256,7 @@ impl Upload {
             // Going on would be waiting for nothing, for ever (P-72).
             false if is_stuck(&listing) => {
                 let error = Error::new(ErrorKind::Protocol, STUCK);
-                return self.removed(observer, &path, false, Some(error));
+                return self.removed(observer, &path, Some(error));
             }
             false => UploadTask::RemoveAll { path: path.clone(), cursor: listing.cursor.to_vec(), unlock: false },
         });

@@ -2,24 +2,23 @@
 
 use super::Upload;
 use super::clearing::above;
-use super::task::{Link, Replace, UploadTask};
+use super::task::{Link, Unlocked, UploadEntry, UploadTask};
 use super::walk::is_special;
 use crate::session::Session;
 use crate::tree::compare::{Inode, TargetState};
-use crate::tree::directories::DirectoryId;
+use crate::tree::directories::{DirectoryId, FINISHED};
 use crate::tree::events::{EntryAction, Observer};
-use crate::tree::hard_links::LinkDecision;
+use crate::tree::hard_links::{LinkDecision, are_impossible, temporary};
+use crate::tree::parse;
 use crate::tree::read_only::EACCES;
 use crate::tree::scheduler::{Flow, TRIES_MAX, Turn, too_long};
 use crate::tree::state::{TreeState, full_directory, is_in_the_way};
 use crate::tree::temp_list::{Drain, TempList};
+use std::hash::RandomState;
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
 use xdfs_proto::wire::path::{Answer, Call, FileType, NewTime, Wanted};
 use xdfs_xio::store::Tree;
 use xdfs_xio::store::tree::Node;
-
-/// Marks a directory that was unlocked after it was finished.
-const UNLOCKED: &[u8] = b"u";
 
 /// Tasks that are taken from a list at a time.
 const TAKEN: usize = 256;
@@ -29,7 +28,9 @@ const TAKEN: usize = 256;
 pub(super) struct Deferred {
     links: TempList,
     linking: Option<Drain>,
-    /// Directories that got a second name.
+    /// Of temporary names.
+    key: RandomState,
+    /// Directories that got a second name, and such as were unlocked, with their modes.
     touched: TempList,
     touching: Option<Drain>,
     removing: Option<Drain>,
@@ -86,8 +87,8 @@ impl Upload {
         let links: Vec<_> = self.late.linking.iter_mut().flatten().take(TAKEN).collect();
         for pair in links {
             let Some((first, path)) = self.state.read_back(observer, pair) else { continue };
-            let replace = Replace::Nothing;
-            self.scheduler.tasks.push(UploadTask::Link(Link { first, path, replace, unlock: false, tries: 0 }));
+            let link = Link { first, path, there: None, staged: false, unlock: false, tries: 0 };
+            self.scheduler.tasks.push(UploadTask::Link(link));
         }
         if !self.scheduler.tasks.is_empty() {
             return true;
@@ -119,7 +120,7 @@ impl Upload {
         let touched: Vec<_> = self.late.touching.iter_mut().flatten().take(TAKEN).collect();
         for pair in touched {
             let Some((path, kind)) = self.state.read_back(observer, pair) else { continue };
-            self.scheduler.tasks.push(UploadTask::Retouch { path, mode: kind == UNLOCKED });
+            self.scheduler.tasks.push(UploadTask::Retouch { path, mode: Unlocked::parse(&kind) });
         }
         !self.scheduler.tasks.is_empty()
     }
@@ -133,8 +134,29 @@ impl Upload {
     ) -> Flow<Turn<UploadTask>> {
         match task {
             UploadTask::Link(link) => self.link(session, observer, link),
+            UploadTask::LinkStage(ref link) => {
+                let (first, temp) = (link.first.clone(), temporary(&link.path, &self.late.key));
+                if !self.scheduler.make_room(session, 1, first.len() + temp.len(), 0) {
+                    return Ok(Turn::Later(task));
+                }
+                self.scheduler.batch.push(&Call::Link { path: &first, to: &temp }, task);
+                Ok(Turn::Taken)
+            }
+            UploadTask::Unlock { ref path, mode, .. } => {
+                let path = path.clone();
+                let call = match mode {
+                    None => Call::Stat { path: &path, wanted: Wanted::MODE },
+                    Some(mode) => Call::SetMode { path: &path, mode },
+                };
+                Ok(self.scheduler.ask(session, &call, task))
+            }
+            UploadTask::Relock(ref path, mode) => {
+                let path = path.clone();
+                Ok(self.scheduler.ask(session, &Call::SetMode { path: &path, mode }, task))
+            }
             UploadTask::LinkLook(ref link) => {
-                let (first, path, wanted) = (link.first.clone(), link.path.clone(), Wanted::INODE);
+                let (first, path) = (link.first.clone(), link.path.clone());
+                let wanted = Wanted::INODE.and(Wanted::SIZE).and(Wanted::MODIFIED).and(Wanted::MODE);
                 let (one, other) = (Call::Stat { path: &first, wanted }, Call::Stat { path: &path, wanted });
                 // In one batch, so that both answers come one after the other.
                 if !self.scheduler.make_room(session, 2, first.len() + path.len(), one.room() + other.room()) {
@@ -146,20 +168,14 @@ impl Upload {
             }
             UploadTask::Retouch { ref path, mode } => {
                 let path = path.clone();
+                if mode.is_some() {
+                    return Ok(self.scheduler.ask(session, &Call::Stat { path: &path, wanted: Wanted::MODE }, task));
+                }
                 let Some(node) = RelPath::parse(&path).ok().and_then(|at| self.store.node(&at).ok()) else {
                     return Ok(Turn::Taken);
                 };
-                if !self.scheduler.make_room(session, 2, 2 * path.len(), 0) {
-                    return Ok(Turn::Later(task));
-                }
-                if mode {
-                    let bits = if self.options.keep.modes { 0o7777 } else { 0o777 };
-                    let call = Call::SetMode { path: &path, mode: node.mode & bits };
-                    self.scheduler.batch.push(&call, UploadTask::Extra);
-                }
                 let modified = Some(NewTime::At(node.modified));
-                self.scheduler.batch.push(&Call::SetTimes { path: &path, modified, accessed: None }, task);
-                Ok(Turn::Taken)
+                Ok(self.scheduler.ask(session, &Call::SetTimes { path: &path, modified, accessed: None }, task))
             }
             removal => self.take_removal(session, removal),
         }
@@ -172,44 +188,101 @@ impl Upload {
             self.linked(observer, link, Some(too_long()));
             return Ok(Turn::Taken);
         }
-        if link.replace == Replace::Directory && self.scheduler.has_calls() {
+        if link.staged {
+            // The directory in its place has to be gone.
             self.scheduler.flush(session);
+            if self.scheduler.has_calls() {
+                return Ok(Turn::Later(UploadTask::Link(link)));
+            }
+        }
+        let temp = temporary(&path, &self.late.key);
+        if !self.scheduler.make_room(session, 3, first.len() + path.len() + 3 * temp.len(), 0) {
             return Ok(Turn::Later(UploadTask::Link(link)));
         }
-        if !self.scheduler.make_room(session, 3, first.len() + 3 * path.len(), 0) {
-            return Ok(Turn::Later(UploadTask::Link(link)));
+        let batch = &mut self.scheduler.batch;
+        if link.there.is_none() {
+            batch.push(&Call::Link { path: &first, to: &path }, UploadTask::Link(link));
+            return Ok(Turn::Taken);
         }
-        if link.unlock {
-            self.unlock(above(&path));
+        // What has the name keeps it until there is a link to take its place.
+        if !link.staged {
+            batch.push(&Call::Link { path: &first, to: &temp }, UploadTask::LinkTemp);
         }
-        if link.replace == Replace::Name {
-            self.scheduler.batch.push(&Call::Unlink { path: &path }, UploadTask::Step);
-        }
-        self.scheduler.batch.push(&Call::Link { path: &first, to: &path }, UploadTask::Link(link));
+        let rename = Call::Rename { path: &temp, to: &path, keep_existing: false };
+        batch.push(&rename, UploadTask::Link(link));
+        // Of two names of one file a rename leaves both.
+        batch.push(&Call::Unlink { path: &temp }, UploadTask::Step);
         Ok(Turn::Taken)
     }
 
     pub(super) fn linked(&mut self, observer: &mut dyn Observer, link: Link, error: Option<Error>) {
-        let Some(error) = error else {
-            self.touch_late(&link.path, link.unlock);
+        // Why there was nothing to rename.
+        let temp = if link.there.is_some() && !link.staged { self.temp.take() } else { None };
+        let Some(error) = temp.or(error) else {
+            self.touch_late(&link.path);
             return self.link_done(observer, &link.path, EntryAction::Made);
         };
         match error.kind {
             ErrorKind::AlreadyExists if self.options.keep_existing => {
                 self.link_done(observer, &link.path, EntryAction::Skipped);
             }
-            ErrorKind::AlreadyExists if link.tries < TRIES_MAX => {
-                self.scheduler.tasks.push(UploadTask::LinkLook(Link { tries: link.tries + 1, ..link }));
-            }
+            ErrorKind::AlreadyExists if link.tries < TRIES_MAX => self.look_at(link),
+            // It was renamed before a session was lost, or somebody else removed it.
+            ErrorKind::NotFound if link.staged && link.tries < TRIES_MAX => self.look_at(link),
+            ErrorKind::IsDirectory if link.staged => self.link_failed(observer, &link.path, &full_directory()),
             _ if is_locked(&error) && !link.unlock => {
-                self.scheduler.tasks.push(UploadTask::Link(Link { unlock: true, ..link }));
+                let at = above(&link.path).to_vec();
+                self.unlock(&at, UploadTask::Link(Link { unlock: true, ..link }));
             }
+            _ if are_impossible(&error) && !link.staged => self.copy_of_its_own(observer, link, &error),
             // What was not granted is counted, as for its first name.
             ErrorKind::NotFound if self.is_special_here(&link.first) => self.state.summary.reduced += 1,
-            _ => {
-                self.lock_again(&link.path, link.unlock);
-                self.link_failed(observer, &link.path, &error);
+            _ => self.link_failed(observer, &link.path, &error),
+        }
+    }
+
+    fn look_at(&mut self, link: Link) {
+        let link = Link { there: None, staged: false, tries: link.tries + 1, ..link };
+        self.scheduler.tasks.push(UploadTask::LinkLook(link));
+    }
+
+    /// A link is there under a temporary name: the directory that has its own may go. Or there is none, and it stays.
+    pub(super) fn link_staged(&mut self, observer: &mut dyn Observer, link: Link, error: Option<Error>) {
+        match error {
+            // Nobody else has that name: it was made before a session was lost.
+            Some(error) if error.kind != ErrorKind::AlreadyExists => {
+                if is_locked(&error) && !link.unlock {
+                    let at = above(&link.path).to_vec();
+                    return self.unlock(&at, UploadTask::LinkStage(Link { unlock: true, ..link }));
+                }
+                // It is counted again where a copy takes its place.
+                self.state.cleared = self.state.cleared.saturating_sub(1);
+                self.temp = None;
+                self.linked(observer, link, Some(error));
             }
+            _ => {
+                let path = link.path.clone();
+                self.scheduler.tasks.push(UploadTask::Link(Link { staged: true, ..link }));
+                self.scheduler.tasks.push(UploadTask::RemoveAll { path, cursor: Vec::new(), unlock: false });
+            }
+        }
+    }
+
+    /// No link can be made there: the name becomes a file of its own, as without links.
+    fn copy_of_its_own(&mut self, observer: &mut dyn Observer, link: Link, error: &Error) {
+        self.state.no_links(observer, &link.path, error);
+        if link.there == Some(TargetState::Same) {
+            return self.link_done(observer, &link.path, EntryAction::Skipped);
+        }
+        match parse(&link.path).and_then(|at| self.store.node(&at)) {
+            Ok(node) => {
+                self.touch_late(&link.path);
+                let above = above(&link.path).to_vec();
+                let entry = UploadEntry::new(FINISHED, link.path, Box::new(node));
+                let sending = self.sending(entry, link.there);
+                self.unlock(&above, sending);
+            }
+            Err(error) => self.link_failed(observer, &link.path, &error),
         }
     }
 
@@ -223,18 +296,19 @@ impl Upload {
                 if let Err(error) = self.state.may_clear(most) {
                     return self.link_failed(observer, &link.path, &error);
                 }
-                let path = link.path.clone();
-                self.scheduler.tasks.push(UploadTask::Link(Link { replace: Replace::Directory, ..link }));
-                self.scheduler.tasks.push(UploadTask::RemoveAll { path, cursor: Vec::new(), unlock: false });
+                let there = Some(TargetState::Directory);
+                self.scheduler.tasks.push(UploadTask::LinkStage(Link { there, ..link }));
             }
             Ok(Answer::Attributes(told)) if told.inode.is_some() && told.inode == self.first => {
                 self.link_done(observer, &link.path, EntryAction::Skipped);
             }
             Err(error) if error.kind != ErrorKind::NotFound => self.link_failed(observer, &link.path, &error),
-            outcome => {
-                let replace = if outcome.is_ok() { Replace::Name } else { Replace::Nothing };
-                self.scheduler.tasks.push(UploadTask::Link(Link { replace, ..link }));
+            Ok(Answer::Attributes(told)) => {
+                let name = link.path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+                let there = self.judge(above(&link.path), name, &told).or(Some(TargetState::OtherKind));
+                self.scheduler.tasks.push(UploadTask::Link(Link { there, ..link }));
             }
+            _ => self.scheduler.tasks.push(UploadTask::Link(Link { there: None, ..link })),
         }
     }
 
@@ -254,10 +328,24 @@ impl Upload {
         node.is_some_and(|node| is_special(node.kind))
     }
 
-    /// The directory of `path` has to get its time again, and its mode where it was unlocked.
-    pub(super) fn touch_late(&mut self, path: &[u8], unlocked: bool) {
+    /// The directory of `path` has to get its time again.
+    pub(super) fn touch_late(&mut self, path: &[u8]) {
         // A time that is not kept is no loss of data.
-        let _ = self.late.touched.push(above(path), if unlocked { UNLOCKED } else { b"" });
+        let _ = self.late.touched.push(above(path), b"");
+    }
+
+    /// A directory is to get its mode again.
+    pub(super) fn unlocked_late(&mut self, path: &[u8], modes: Unlocked) -> Result<(), Error> {
+        self.late.touched.push(path, &modes.to_bytes()).map(drop)
+    }
+
+    /// Puts the mode of a directory back, unless somebody else gave it another one meanwhile.
+    pub(super) fn retouched(&mut self, path: Vec<u8>, modes: Unlocked, outcome: Result<Answer<'_>, Error>) {
+        let Ok(Answer::Attributes(told)) = outcome else { return };
+        self.scheduler.tasks.push(UploadTask::Retouch { path: path.clone(), mode: None });
+        if told.kind == FileType::Directory && told.mode.is_some_and(|mode| mode & 0o7777 == modes.set) {
+            self.scheduler.tasks.push(UploadTask::Relock(path, modes.before));
+        }
     }
 
     /// Whether the source still does not have a name.

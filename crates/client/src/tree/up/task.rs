@@ -38,15 +38,24 @@ pub(in crate::tree) enum UploadTask {
     Finish(DirectoryId),
     /// A second name of a file.
     Link(Link),
+    /// The same under a temporary name, which takes the place of a directory once that is gone.
+    LinkStage(Link),
+    /// The same, in the same batch as the rename that puts it in the place of what has the name.
+    LinkTemp,
     /// Which file the first name of a link is.
     LinkFirst,
     /// The name is taken: perhaps by the same file.
     LinkLook(Link),
+    /// A directory that is finished, or is to go, lets its owner change what is in it: first its mode is asked for, then it gets this
+    /// one. Then comes what needs that.
+    Unlock { path: Vec<u8>, mode: Option<u32>, then: Box<UploadTask> },
     /// The time of a directory that got a second name after it was finished, and its mode where it was unlocked for that.
-    Retouch { path: Vec<u8>, mode: bool },
+    Retouch { path: Vec<u8>, mode: Option<Unlocked> },
+    /// A directory that was unlocked for a moment gets its mode again.
+    Relock(Vec<u8>, u32),
     /// What is there gets the time of its source, and nothing else.
     Time(Vec<u8>, (i64, u32)),
-    /// A name that the source does not have. Its directory is unlocked first.
+    /// A name that the source does not have. Its directory was unlocked.
     Remove { path: Vec<u8>, unlock: bool },
     /// A directory that the source does not have, from this place in it on: what is in it goes first.
     RemoveAll { path: Vec<u8>, cursor: Vec<u8>, unlock: bool },
@@ -54,14 +63,22 @@ pub(in crate::tree) enum UploadTask {
     RemoveEmpty { path: Vec<u8>, unlock: bool },
 }
 
-/// What makes way for a second name of a file.
+/// Modes of a directory that was unlocked for a moment: the one that it had, and the one that it was given.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::tree) enum Replace {
-    Nothing,
-    /// What has the name, which is no directory.
-    Name,
-    /// A directory, by tasks of its own.
-    Directory,
+pub(in crate::tree) struct Unlocked {
+    pub(super) before: u32,
+    pub(super) set: u32,
+}
+
+impl Unlocked {
+    pub(super) fn to_bytes(self) -> [u8; 8] {
+        (u64::from(self.before) << 32 | u64::from(self.set)).to_be_bytes()
+    }
+
+    pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
+        let both = u64::from_be_bytes(bytes.try_into().ok()?);
+        Some(Self { before: u32::try_from(both >> 32).ok()?, set: u32::try_from(both & u64::from(u32::MAX)).ok()? })
+    }
 }
 
 /// A second name of a file.
@@ -69,9 +86,11 @@ pub(in crate::tree) enum Replace {
 pub(in crate::tree) struct Link {
     pub(super) first: Vec<u8>,
     pub(super) path: Vec<u8>,
-    /// What is removed first.
-    pub(super) replace: Replace,
-    /// The directory is unlocked first.
+    /// What has the name, and makes way once the link is made under a temporary one.
+    pub(super) there: Option<TargetState>,
+    /// It is made under a temporary name.
+    pub(super) staged: bool,
+    /// The directory was unlocked.
     pub(super) unlock: bool,
     /// How often it was tried.
     pub(super) tries: u8,

@@ -103,6 +103,16 @@ impl Upload {
             _ if !self.options.keep.specials && is_special(kind) => self.state.summary.passed_over += 1,
             there => {
                 self.state.directories.hold(id);
+                if self.options.dry_run && there.is_some_and(TargetState::is_directory) {
+                    let cleared = self.options.delete.map_or(Ok(()), |most| self.state.may_clear(most));
+                    if let Err(error) = cleared {
+                        return self.refused(observer, &entry, &error);
+                    }
+                    if self.options.delete.is_some() {
+                        self.state.summary.deleted += 1;
+                        observer.done(&entry.path, EntryAction::Deleted);
+                    }
+                }
                 if let Some(directory) = self.state.directories.get_mut(id) {
                     directory.touched = true;
                 }
@@ -112,7 +122,7 @@ impl Upload {
     }
 
     /// The first step of sending an entry.
-    fn sending(&self, entry: UploadEntry, there: Option<TargetState>) -> UploadTask {
+    pub(super) fn sending(&self, entry: UploadEntry, there: Option<TargetState>) -> UploadTask {
         let regular = entry.node.kind == NodeKind::Regular;
         match there {
             Some(TargetState::Unhashed) => UploadTask::Check { entry, same: true },
