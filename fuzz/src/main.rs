@@ -37,6 +37,10 @@ const GUIDED_ROUND_SECONDS: u64 = 60;
 const CANARY_EXECUTIONS: u64 = 200_000;
 
 fn main() -> ExitCode {
+    if let Some(what) = coverage::wrap() {
+        eprintln!("{what}");
+        return ExitCode::FAILURE;
+    }
     match start() {
         Ok(note) => {
             println!("{note}");

@@ -19,6 +19,16 @@ fn reply(code: u8, result: impl FnOnce(&mut Writer) -> &mut Writer) -> Vec<u8> {
     [&[1, code][..], &written(|w| result(w.byte(2).integer(1)))].concat()
 }
 
+/// Behind the list come calls whose results it leaves room for: stat, readlink and get.
+fn behind_a_list() -> Vec<u8> {
+    let path = |rest: &[u8]| [&[1, b'p'][..], rest].concat();
+    head(1, &[7; 16], |w| {
+        w.bytes(b"data").integer(4).integer(2).bytes(&path(&[0, 0]));
+        w.integer(1).bytes(&path(&[0x5f, 0xff])).integer(9).bytes(&path(&[]));
+        w.integer(22).bytes(&path(&[0x5f, 0xff, 16]))
+    })
+}
+
 pub(super) fn all() -> Vec<Seed> {
     let mut seeds: Vec<Seed> = Vec::new();
     let mut add = |target, name: &str, bytes| seeds.push((target, name.to_owned(), bytes));
@@ -49,6 +59,7 @@ pub(super) fn all() -> Vec<Seed> {
     ] {
         add("batch", name, batch(code, &arguments));
     }
+    add("batch", "room-behind-a-list", behind_a_list());
     add("batch", "no-calls", head(0, &[0; 16], |w| w.bytes(b"e").integer(0)));
     add("batch", "flags", head(8, &[0; 16], |w| w.bytes(b"e").integer(0)));
     add("batch", "age-without-id", head(4, &[0; 16], |w| w.integer(5).bytes(b"e").integer(0)));

@@ -2,12 +2,15 @@
 //! than came in: a second form of one message would be a second meaning.
 
 use std::fmt::Debug;
-use xdfs_proto::base::RelPath;
+use xdfs_proto::base::{ErrorKind, RelPath};
 use xdfs_proto::limits;
 use xdfs_proto::negotiate::{self, Policy};
+use xdfs_proto::wire::control::Safety;
 use xdfs_proto::wire::handshake::{self, Accept, Join, MessageType, Open};
 use xdfs_proto::wire::login::{self, KeyLogin, LoginKind, TokenLogin};
-use xdfs_proto::wire::path::{Answer, Batch, Code, Reply};
+use xdfs_proto::wire::path::{
+    Answer, Batch, Code, Failure, ListEntry, REPLY_BYTES, REPLY_CALL_BYTES, Reply, ReplyWriter,
+};
 use xdfs_proto::wire::preface::{ClientPreface, Continuation, PREFACE_BYTES, ServerPreface};
 use xdfs_proto::wire::request::Request;
 use xdfs_proto::wire::{Control, Event, HEAD_BYTES, Head, Reader, WireError, Writer};
@@ -148,9 +151,52 @@ pub(super) fn batch(input: &[u8]) {
                 let known = Code::from_number(call.code());
                 assert_eq!(call.changes(), known.is_some_and(Code::changes));
                 assert!(known.is_none_or(|code| !code.name().is_empty()));
+                assert!(call.path().len() <= input.len() && call.room() <= call.result_bytes_max().unwrap_or(0));
+            }
+            if let Some(reply) = shortest(&batch) {
+                assert!(reply.len() <= batch.room as usize);
             }
         }
         Err(error) => assert!(!error.to_string().is_empty()),
+    }
+}
+
+/// What a server says that can do nothing of it, and leaves room for each call behind one that may take all.
+fn shortest(batch: &Batch<'_>) -> Option<Vec<u8>> {
+    let mut writer = ReplyWriter::new(batch.calls.len(), batch.room as usize)?;
+    for (at, call) in batch.calls.iter().enumerate() {
+        if call.result_bytes_max().is_none() {
+            writer.leave_room(batch.calls[at + 1..].iter());
+        }
+        assert!(writer.room() >= REPLY_CALL_BYTES && writer.left() == batch.calls.len() - at);
+        writer.fail(Failure { kind: ErrorKind::NotTried, errno: 0 });
+    }
+    Some(writer.finish(if batch.durable { Safety::Durable } else { Safety::Written }))
+}
+
+/// The same results where there is less room: what does not fit has failed, and all stay within.
+fn within(reply: &Reply<'_>, codes: &[u64], room: usize) {
+    let Some(mut writer) = ReplyWriter::new(reply.outcomes.len(), room) else { return };
+    for outcome in &reply.outcomes {
+        match outcome {
+            Ok(Answer::Names(names)) => writer.names(names.clone()),
+            Ok(answer) => writer.answer(answer),
+            Err(failure) => writer.fail(*failure),
+        }
+    }
+    let written = writer.finish(reply.safety);
+    assert!(written.len() <= room, "{} bytes in a room of {room}", written.len());
+    let read = Reply::decode(&written, codes).expect("what fits is a reply");
+    assert!(read.outcomes.iter().zip(&reply.outcomes).all(|(less, all)| less.is_err() || less.is_ok() == all.is_ok()));
+    for outcome in &reply.outcomes {
+        let (Ok(Answer::Attributes(attributes)) | Ok(Answer::File { attributes, .. })) = outcome else { continue };
+        let entry = ListEntry { name: b"n", attributes: *attributes };
+        let mut writer = ReplyWriter::new(1, room).expect("it had room for more");
+        let mut page = writer.listing();
+        let fits = page.push(&entry);
+        assert_eq!(page.entries(), u32::from(fits));
+        page.fail(Failure { kind: ErrorKind::Storage, errno: 5 });
+        assert!(writer.finish(reply.safety).len() <= REPLY_BYTES + REPLY_CALL_BYTES);
     }
 }
 
@@ -163,6 +209,10 @@ pub(super) fn reply(input: &[u8]) {
         Ok(reply) => {
             let encoded = reply.encode();
             assert_eq!(Reply::decode(&encoded, &codes).as_ref(), Ok(&reply));
+            let least = REPLY_BYTES + codes.len() * REPLY_CALL_BYTES;
+            for room in [least, least + encoded.len() / 2, least + encoded.len()] {
+                within(&reply, &codes, room);
+            }
             for outcome in &reply.outcomes {
                 let Ok(Answer::Listing(listing)) = outcome else { continue };
                 let leads_out = |name: &[u8]| matches!(name, b"" | b"." | b"..") || name.contains(&b'/');
