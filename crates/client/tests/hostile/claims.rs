@@ -7,6 +7,7 @@ use super::support::{BLOCK, PATIENCE, Scratch, pattern, upload_of};
 use xdfs_client::{Error, ErrorKind, Level, PutOptions, Report, Session, Verify};
 use xdfs_proto::base::{Digest, Extent};
 use xdfs_proto::wire::control::{Ack, Control, Grant, Safety};
+use xdfs_secure::content::Tree;
 
 const LENGTH: usize = 8 << 20;
 
@@ -31,6 +32,11 @@ fn uploaded(level: Level, verify: Verify, claim: Claim) -> Result<Report, Error>
 
 /// The server grants, and claims to have `kept`.
 fn grant(channel: &mut RawChannel, level: Level, kept: u64) {
+    granted(channel, level, kept, None);
+}
+
+/// The same, of which it says that it doubts it: as servers did that cannot compare blinded hashes, or as one that can.
+fn granted(channel: &mut RawChannel, level: Level, kept: u64, doubts: Option<Doubts>) {
     let range = |to| vec![Extent::new(0, to).unwrap()];
     channel.control(
         1,
@@ -42,14 +48,44 @@ fn grant(channel: &mut RawChannel, level: Level, kept: u64) {
             ranges: range(LENGTH as u64),
             kept: if kept > 0 { range(kept) } else { Vec::new() },
             hash: true,
+            unverified: doubts.is_some(),
+            blinded: doubts == Some(Doubts::Blinded),
             ..Grant::default()
         }),
     );
 }
 
+#[derive(Clone, Copy, PartialEq)]
+enum Doubts {
+    Plain,
+    Blinded,
+}
+
+/// What a liar can make of FINISH: the hash of the whole, or one that fits the values of its parts.
+fn gathered(channel: &mut RawChannel) -> Digest {
+    let finish = channel.until("FINISH", |_, control| match control {
+        Control::Finish(finish) => Some(finish),
+        _ => None,
+    });
+    let mut tree = Tree::new(u64::MAX >> 1);
+    // All but the last step, which makes the root.
+    let half = LENGTH as u64 / 2;
+    let (left, right): (Vec<_>, Vec<_>) = finish.subtrees.into_iter().partition(|one| one.extent.end() <= half);
+    left.into_iter().for_each(|one| assert!(tree.adopt(one)));
+    let mut beside = Tree::new(half);
+    right.into_iter().for_each(|one| assert!(beside.adopt(one)));
+    let beside: Vec<_> = beside.subtrees().collect();
+    finish.root.or_else(|| tree.root(LENGTH as u64, &beside)).unwrap_or([2; 32])
+}
+
 fn committed(channel: &mut RawChannel, root: Option<Digest>) {
     let (length, version) = (LENGTH as u64, b"v".to_vec());
     channel.control(1, &Control::Committed { length, safety: Safety::Durable, version, root });
+}
+
+fn committed_behind_finish(channel: &mut RawChannel, root: Digest) {
+    assert_eq!(finished(channel), None, "of what the server claimed it tells nothing");
+    committed(channel, Some(root));
 }
 
 /// What FINISH says of the whole.
@@ -61,7 +97,12 @@ fn finished(channel: &mut RawChannel) -> Option<Digest> {
 }
 
 /// The server takes so many bytes of blocks, and acknowledges all of the file.
-fn takes(channel: &mut RawChannel, mut left: usize) {
+fn takes(channel: &mut RawChannel, left: usize) {
+    takes_again(channel, left, 0);
+}
+
+/// The same of a repetition.
+fn takes_again(channel: &mut RawChannel, mut left: usize, round: u16) {
     while left > 0 {
         let (_, payload) = channel.read().expect("a block");
         // Nothing else is as long as a block.
@@ -70,13 +111,7 @@ fn takes(channel: &mut RawChannel, mut left: usize) {
     let (low, edge) = (LENGTH as u64, LENGTH as u64);
     channel.control(
         1,
-        &Control::Ack(Ack {
-            safety: Safety::Written,
-            contiguous: low,
-            credit_limit: edge,
-            ranges: Vec::new(),
-            round: 0,
-        }),
+        &Control::Ack(Ack { safety: Safety::Written, contiguous: low, credit_limit: edge, ranges: Vec::new(), round }),
     );
 }
 
@@ -127,6 +162,34 @@ const LIES: &[(&str, Claim, &[ErrorKind])] = &[
             takes(c, LENGTH / 2);
             let said = finished(c);
             committed(c, said.or(Some([2; 32])));
+        },
+        OTHER,
+    ),
+    (
+        "claims to have all, doubts it, and says what FINISH said",
+        |c, level, _| {
+            granted(c, level, LENGTH as u64, Some(Doubts::Plain));
+            let said = gathered(c);
+            committed(c, Some(said));
+        },
+        OTHER,
+    ),
+    (
+        "claims to have all, doubts it, and says what blinded hashes say",
+        |c, level, _| {
+            granted(c, level, LENGTH as u64, Some(Doubts::Blinded));
+            let said = gathered(c);
+            committed(c, Some(said));
+        },
+        OTHER,
+    ),
+    (
+        "claims to have half, doubts it, and says what FINISH said",
+        |c, level, _| {
+            granted(c, level, LENGTH as u64 / 2, Some(Doubts::Plain));
+            takes(c, LENGTH / 2);
+            let said = gathered(c);
+            committed(c, Some(said));
         },
         OTHER,
     ),
@@ -192,5 +255,29 @@ fn a_server_that_knows_the_hash_of_what_it_has_is_believed() {
             committed(c, Some(right));
         };
         uploaded(level, Verify::Hash, honest).unwrap();
+        // One that doubts what it has, and finds that it is what the client has.
+        let honest: Claim = |c, level, right| {
+            granted(c, level, LENGTH as u64, Some(Doubts::Blinded));
+            assert_ne!(gathered(c), right, "FINISH would tell a liar what to say");
+            committed(c, Some(right));
+        };
+        uploaded(level, Verify::Hash, honest).unwrap();
     }
+}
+
+#[test]
+fn an_earlier_server_that_doubts_what_it_has_gets_it_again() {
+    // It finds values of its own for which FINISH has none.
+    let earlier: Claim = |c, level, right| {
+        granted(c, level, LENGTH as u64, Some(Doubts::Plain));
+        let finish = c.until("FINISH", |_, control| match control {
+            Control::Finish(finish) => Some(finish),
+            _ => None,
+        });
+        assert_eq!((finish.root, finish.subtrees.len()), (None, 0));
+        c.control(1, &Control::Again { round: 1, ranges: vec![Extent::new(0, LENGTH as u64).unwrap()] });
+        takes_again(c, LENGTH, 1);
+        committed_behind_finish(c, right);
+    };
+    uploaded(Level::Private, Verify::Hash, earlier).unwrap();
 }

@@ -32,6 +32,8 @@ pub(super) struct HashRequest {
     pub(super) range: Option<Extent>,
     pub(super) kept: Vec<Extent>,
     pub(super) doubt: bool,
+    /// What is in doubt is told blinded.
+    pub(super) blinded: bool,
     pub(super) level: Level,
 }
 
@@ -51,10 +53,11 @@ where
         let coordinates = shared.is_none();
         let own = wish.range.map_or_else(Vec::new, |range| plan::within(&wish.kept, range));
         // Who uploads believes no claim (P-63); who asks for a download made it himself.
-        let apart = self.session.is_client() && !wish.doubt;
+        let apart = self.session.is_client();
         let hashing = shared.unwrap_or_else(|| {
             let fresh = Hashing::new(piece_bytes(wish.length, block));
             let protected = wish.level > Level::Clear;
+            let fresh = if wish.blinded { fresh.blinding() } else { fresh };
             Arc::new(match &transfer.writing {
                 Some(writing) => {
                     fresh.receiving(writing.stage().kept(), &wish.kept, wish.doubt, protected, wish.length)
@@ -322,7 +325,7 @@ fn beside_sending(
     let kernel = matches!(transfer.reading, Some(ReadMode::Direct { .. } | ReadMode::Zero));
     let range = wish.range.unwrap_or_default();
     if kernel && wish.level == Level::Clear && room && range.length() >= bounds::HASH_BESIDE_BYTES {
-        let mut ranges = if wish.doubt { vec![range] } else { between(kept, range) };
+        let mut ranges = if wish.doubt && !apart { vec![range] } else { between(kept, range) };
         if apart {
             ranges.extend(kept);
             ranges.sort_unstable_by_key(|one| one.offset());

@@ -376,8 +376,8 @@ where
             Output::Open { operation, request } => self.begin(QueuedStart::Open(operation, request)),
             Output::Stage { operation, request, grant } => self.begin(QueuedStart::Stage(operation, request, grant)),
             Output::Check { operation } => self.on_check(operation),
-            Output::Hash { operation, length, range, kept, unverified: doubt, level } => {
-                self.on_hash(HashRequest { operation, length, range, kept, doubt, level });
+            Output::Hash { operation, length, range, kept, unverified: doubt, blinded, level } => {
+                self.on_hash(HashRequest { operation, length, range, kept, doubt, blinded, level });
             }
             Output::Verify { operation, length, reread, sent } => self.on_verify(operation, length, reread, sent),
             Output::Again { operation, ranges } => self.on_again(operation, &ranges),

@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use xdfs_proto::base::{Digest, Error, ErrorKind, Extent, PipelineId, Subtree};
 use xdfs_proto::session::{Comparison, ContentDigest, Mismatch, PipelineMessage};
 use xdfs_proto::{limits, plan};
-use xdfs_secure::content::{Leaf, Tree, differences};
+use xdfs_secure::content::{Leaf, Tree, blinded, differences};
 use xdfs_xio::buf::Buffer;
 use xdfs_xio::store::{Hashes, VerifiedRange};
 
@@ -35,8 +35,10 @@ pub struct Hashing {
     piece: u64,
     /// Receiving: what is there from an earlier attempt.
     granted: Vec<Extent>,
-    /// Sending: what the receiver claims to have. It is hashed for the root alone.
+    /// What the receiver of an upload claims to have: it is hashed apart from what is sent.
     claimed: Vec<Extent>,
+    /// Values of [`Hashing::claimed`] are told blinded; else they are hashed for the root alone.
+    blinded: bool,
     /// What arrived is what was sent: whoever goes on after this attempt need not compare it again.
     proved: bool,
 }
@@ -47,7 +49,7 @@ struct HashState {
     tree: Tree,
     /// What an earlier attempt hashed and nobody hashes again.
     kept: Vec<Subtree>,
-    /// What was hashed of [`Hashing::claimed`], of which nothing is told.
+    /// What was hashed of [`Hashing::claimed`].
     apart: Tree,
 }
 
@@ -55,7 +57,20 @@ impl Hashing {
     /// Nothing is hashed yet.
     pub fn new(piece: u64) -> Self {
         let state = HashState { tree: Tree::new(piece), kept: Vec::new(), apart: Tree::new(piece) };
-        Self { state: Mutex::new(state), piece, granted: Vec::new(), claimed: Vec::new(), proved: false }
+        Self {
+            state: Mutex::new(state),
+            piece,
+            granted: Vec::new(),
+            claimed: Vec::new(),
+            blinded: false,
+            proved: false,
+        }
+    }
+
+    /// What the receiver has and doubts is compared, and neither side tells a value that the other one does not know (P-63).
+    pub fn blinding(mut self) -> Self {
+        self.blinded = true;
+        self
     }
 
     /// The same at the sender, whose receiver claims to have `claimed` and has to know its hash without being told.
@@ -74,18 +89,24 @@ impl Hashing {
         protected: bool,
         length: Option<u64>,
     ) -> Self {
-        let HashState { tree, kept: known, .. } = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let HashState { tree, kept: known, apart } = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         let counts = |extent: Extent| granted.iter().any(|range| range.contains(extent));
         // The root of a transfer cannot be made of the value of all of it.
         let whole = |extent: Extent| extent.offset() == 0 && Some(extent.length()) == length;
         for one in kept.iter().filter(|one| counts(one.extent) && !whole(one.extent)) {
             match one.subtree() {
+                // A longer one cannot be compared with the sender's.
+                Some(subtree) if self.blinded && one.extent.length() <= self.piece => drop(apart.adopt(subtree)),
+                Some(_) if self.blinded => {}
                 Some(subtree) if doubt => drop(tree.adopt(subtree)),
                 Some(subtree) if one.proved => known.push(subtree),
                 _ => {}
             }
         }
         self.granted = granted.to_vec();
+        if self.blinded {
+            self.claimed = granted.to_vec();
+        }
         self.proved = protected && !doubt && self.unread(granted).is_empty();
         self
     }
@@ -147,9 +168,9 @@ impl Hashing {
     /// What the sender can say. `length` is that of the transfer.
     pub fn proof(&self, length: u64) -> Result<ContentDigest, Error> {
         let state = self.lock();
-        let root = state.root(length);
-        if state.tree.len() <= limits::SUBTREES_MAX {
-            return Ok(ContentDigest { root, subtrees: state.tree.subtrees().collect() });
+        let (root, subtrees) = (state.root(length), state.told(self.blinded));
+        if subtrees.len() <= limits::SUBTREES_MAX {
+            return Ok(ContentDigest { root, subtrees });
         }
         // Only with gaps by the hundred: then the root alone has to do, where it is told.
         let many = || Error::new(ErrorKind::LimitExceeded, "the parts of an earlier attempt are too many to be hashed");
@@ -165,7 +186,7 @@ impl Hashing {
         if sent.subtrees.is_empty() && sent.root.is_some() {
             return Comparison { root, ..Comparison::default() };
         }
-        let mine: Vec<Subtree> = state.tree.subtrees().collect();
+        let mine = state.told(self.blinded);
         Comparison { root, bad: differences(&mine, &sent.subtrees), place: Mismatch::OnTheWay }
     }
 
@@ -190,9 +211,20 @@ impl HashState {
         self.tree.root(length, &others)
     }
 
+    /// What is compared, ascending: what was hashed, and of what is apart nothing, or blinded values.
+    fn told(&self, blinding: bool) -> Vec<Subtree> {
+        let mut all: Vec<Subtree> = self.tree.subtrees().collect();
+        if blinding {
+            all.extend(self.apart.subtrees().map(|one| Subtree { value: blinded(&one.value), ..one }));
+            all.sort_unstable_by_key(|one| one.extent.offset());
+        }
+        all
+    }
+
     /// Everything that was hashed, ascending.
     fn subtrees(&self) -> Vec<Subtree> {
-        let mut all: Vec<Subtree> = self.tree.subtrees().chain(self.kept.iter().copied()).collect();
+        let mut all: Vec<Subtree> =
+            self.tree.subtrees().chain(self.kept.iter().copied()).chain(self.apart.subtrees()).collect();
         all.sort_unstable();
         all
     }
@@ -208,7 +240,7 @@ impl Hashes for Hashing {
         let state = self.lock();
         let hashed = |one: Subtree, proved| VerifiedRange { extent: one.extent, value: Some(one.value), proved };
         let mut all: Vec<VerifiedRange> = state.kept.iter().map(|one| hashed(*one, true)).collect();
-        all.extend(state.tree.subtrees().map(|one| hashed(one, self.proved)));
+        all.extend(state.tree.subtrees().chain(state.apart.subtrees()).map(|one| hashed(one, self.proved)));
         // It is still there, and still to be read.
         let unread = state.unread(&self.granted).into_iter();
         all.extend(unread.map(|extent| VerifiedRange { extent, value: None, proved: false }));

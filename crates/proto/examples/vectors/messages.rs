@@ -161,7 +161,8 @@ fn grant(path: &'static str, about: &'static str, grant: Grant) -> Frame {
         | u64::from(grant.hash) << 4
         | u64::from(grant.reread) << 5
         | u64::from(grant.unverified) << 6
-        | u64::from(grant.sum.is_some()) << 7;
+        | u64::from(grant.sum.is_some()) << 7
+        | u64::from(grant.blinded) << 8;
     let kept: Vec<_> = grant.kept.iter().map(|range| (range.offset(), range.length())).collect();
     let ranges: Vec<_> = grant.ranges.iter().map(|range| (range.offset(), range.length())).collect();
     control(path, about, &Control::Grant(grant.clone()), |mut frame| {
@@ -223,12 +224,14 @@ fn grants() -> Vec<Frame> {
         version: vec![],
         ..download.clone()
     };
+    let blinded = Grant { hash: true, unverified: true, blinded: true, ..resumed.clone() };
     let hashed = Grant { hash: true, reread: true, unverified: true, ..resumed.clone() };
     let sum = Grant { length: Some(0), ranges: vec![extent(0, 0)], sum: Some([6; 32]), ..download.clone() };
     vec![
         grant("wire/grant-download.txt", "GRANT of a download, cut for two pipelines.", download),
         grant("wire/grant-upload-resumed.txt", "GRANT of an upload of which two ranges are there.", resumed),
         grant("wire/grant-hash.txt", "GRANT of an upload that is hashed, read back, and in doubt.", hashed),
+        grant("wire/grant-blinded.txt", "GRANT of an upload in doubt, of which hashes are told blinded.", blinded),
         grant("wire/grant-sum.txt", "GRANT with the hash that was asked for.", sum),
         grant("wire/grant-upload.txt", "GRANT of an upload of unknown length.", upload),
     ]

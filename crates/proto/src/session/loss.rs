@@ -262,7 +262,7 @@ impl Session {
     /// A message from another pipeline of this side.
     pub fn on_group(&mut self, from: PipelineId, message: PipelineMessage) {
         match message {
-            PipelineMessage::Start { operation, half, upload, range, block, level, kept, hash, unverified: doubt } => {
+            PipelineMessage::Start { operation, half, upload, range, block, level, kept, hash, unverified } => {
                 let mut member = Operation::new(operation, upload, half, ChannelId(0));
                 (member.level, member.block, member.part) = (level, block, Part::Member(from, false));
                 let window = self.limits.span(block);
@@ -274,7 +274,8 @@ impl Session {
                         length: None,
                         range,
                         kept,
-                        unverified: doubt,
+                        unverified,
+                        blinded: false,
                         level,
                     });
                 }

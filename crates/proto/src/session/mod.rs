@@ -294,7 +294,9 @@ impl Session {
         let mut operation = Operation::new(id, upload, half, opening);
         operation.level = request.level;
         (operation.durable, operation.hash, operation.reread) = (request.durable, request.hash, request.reread);
-        operation.request = Some(request);
+        // Old servers do not look at it (P-63).
+        let blinds = upload && request.hash && request.resume.is_some();
+        operation.request = Some(Request { unverified: request.unverified || blinds, ..request });
         operation.owes.add(operation::Pending::REQUEST);
         self.operations.insert(id, operation);
         Ok(id)

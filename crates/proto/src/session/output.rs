@@ -33,13 +33,14 @@ pub enum Output {
     /// Every block went out: look whether the source is still what it was; then call `on_checked`.
     Check { operation: OperationId },
     /// The content is hashed: of what this pipeline moves, `range` (open-ended where it is none), all but what is `kept`, and that
-    /// too where it is in `doubt`. `kept` is told to the coordinator for the whole transfer. Said before the first block.
+    /// too where it is in `doubt`, `blinded` on both sides where that was agreed on, which the coordinator hears. `kept` is told to the coordinator for the whole transfer. Said before the first block.
     Hash {
         operation: OperationId,
         length: Option<u64>,
         range: Option<Extent>,
         kept: Vec<Extent>,
         unverified: bool,
+        blinded: bool,
         level: Level,
     },
     /// Everything is written: compare it with what was sent, from what arrived or from what storage gives back; then call

@@ -201,7 +201,11 @@ fn promises(operation: &Operation, grant: &Grant) -> Result<(), Fault> {
         // A promise that was not asked for, or one that was not given: nothing weaker is taken in silence.
         return wrong("hash of GRANT");
     }
-    if request.is_some_and(|one| one.unverified && one.hash) && !grant.unverified && !grant.kept.is_empty() {
+    if grant.blinded && !(operation.upload && request.is_some_and(|one| one.unverified)) {
+        return wrong("blinded hashes of GRANT");
+    }
+    let doubted = !operation.upload && request.is_some_and(|one| one.unverified && one.hash);
+    if doubted && !grant.unverified && !grant.kept.is_empty() {
         // What may have suffered would count without a comparison.
         return wrong("doubt of GRANT");
     }

@@ -88,9 +88,9 @@ impl Session {
             version: facts.version,
             kept,
             hash: operation.hash,
-            reread: false,
             unverified: doubt && operation.hash,
             sum: operation.sum,
+            ..Grant::default()
         };
         let HalfState::Sending { life, sender, credited, .. } = &mut operation.state else { return };
         if life.on_granted().is_err() {
@@ -176,7 +176,8 @@ impl Session {
         let HalfState::Receiving { receiver, .. } = &mut operation.state else { return };
         let request = operation.request.take();
         let length = request.as_ref().and_then(|request| request.length);
-        let resumes = request.is_some_and(|request| request.resume.is_some());
+        let resumes = request.as_ref().is_some_and(|request| request.resume.is_some());
+        let blinds = request.is_some_and(|request| request.unverified);
         let ranges = length.map_or_else(Vec::new, |length| plan::split(length, block, pipelines));
         let first = ranges.first().copied().unwrap_or_default();
         let kept = match length.filter(|_| resumes) {
@@ -192,15 +193,13 @@ impl Session {
             credit_limit: fresh.credit_limit(),
             length,
             ranges,
-            size: None,
-            mode: 0,
-            modified: None,
             version: facts.replaces.clone(),
             kept,
             hash,
             reread,
             unverified: doubt,
-            sum: None,
+            blinded: doubt && blinds,
+            ..Grant::default()
         };
         *receiver = Some(fresh);
         operation.owes.add(Pending::GRANT);

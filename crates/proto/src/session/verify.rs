@@ -76,9 +76,9 @@ impl Session {
         if !grant.hash {
             return;
         }
-        let (length, doubt, level) = (grant.length, grant.unverified, grant.level);
+        let Grant { length, level, unverified, blinded, .. } = *grant;
         let (range, kept) = (grant.ranges.first().copied(), grant.kept.clone());
-        self.outputs.push_back(Output::Hash { operation: id, length, range, kept, unverified: doubt, level });
+        self.outputs.push_back(Output::Hash { operation: id, length, range, kept, unverified, blinded, level });
     }
 
     /// Everything is written: compares, where that was agreed on, else commits.
@@ -169,9 +169,9 @@ impl Session {
 
 impl Operation {
     /// Whether the receiver has to find the hash of the whole by itself (P-63): it claims bytes of ours that were not sent, and
-    /// FINISH says nothing of them.
+    /// FINISH says nothing of them that it did not know before.
     pub(super) fn keeps_root(&self) -> bool {
-        self.upload && self.grant.as_ref().is_some_and(|grant| !grant.unverified && !grant.kept.is_empty())
+        self.upload && self.grant.as_ref().is_some_and(|grant| !grant.kept.is_empty())
     }
 
     /// What COMMITTED means for the sender (P-36, P-66): a receiver cannot have all bytes before FINISH, and knows their hash.

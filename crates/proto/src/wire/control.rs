@@ -58,6 +58,8 @@ pub struct Grant {
     pub reread: bool,
     /// What is kept is hashed by the sender as well: it may have suffered.
     pub unverified: bool,
+    /// Upload: what the sender hashes of that it tells blinded.
+    pub blinded: bool,
     /// The hash that was asked for instead of the bytes.
     pub sum: Option<Digest>,
 }
@@ -294,6 +296,7 @@ impl Grant {
         let flags = flag(self.length.is_some(), 1) | flag(self.size.is_some(), 2) | flag(self.modified.is_some(), 4);
         let flags = flags | flag(!self.kept.is_empty(), 8) | flag(self.hash, 16) | flag(self.reread, 32);
         let flags = flags | flag(self.unverified, 64) | flag(self.sum.is_some(), 128);
+        let flags = flags | flag(self.blinded, 256);
         writer.integer(flags).byte(self.level as u8).integer(self.block.into()).integer(self.credit_limit);
         for value in [self.length, self.size].into_iter().flatten() {
             writer.integer(value);
@@ -313,7 +316,11 @@ impl Grant {
     }
 
     fn read(reader: &mut Reader<'_>) -> Result<Self, WireError> {
-        let flags = reader.integer_up_to(255, "grant flags")?;
+        let flags = reader.integer_up_to(511, "grant flags")?;
+        let blinded = flags & 256 != 0;
+        if blinded && flags & 64 == 0 {
+            return Err(WireError::Invalid("grant flags"));
+        }
         let level = level(reader)?;
         let block = block(reader)?;
         if block == 0 {
@@ -352,6 +359,7 @@ impl Grant {
             hash,
             reread,
             unverified: doubt,
+            blinded,
             sum,
         })
     }
@@ -408,6 +416,7 @@ mod tests {
             hash: true,
             reread: true,
             unverified: true,
+            blinded: true,
             sum: Some([4; 32]),
         }));
         comes_back(Control::Credit(1 << 50));

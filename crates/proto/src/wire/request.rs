@@ -42,7 +42,8 @@ pub struct Request {
     pub reread: bool,
     /// Download: answer with the hash of the range and send nothing.
     pub sum: bool,
-    /// Download: what the client has may have suffered, so the server hashes that, too.
+    /// Download: what the client has may have suffered, so the server hashes that, too. Upload: the client can tell blinded what it
+    /// hashes of bytes that the server doubts.
     pub unverified: bool,
     /// Upload that is tried again: what had the target's name when the first attempt began, empty for nothing. Nothing else is
     /// replaced, but for what has the length and the modification time of this very upload.

@@ -25,6 +25,11 @@ pub fn hash(bytes: &[u8]) -> Digest {
     *blake3::hash(bytes).as_bytes()
 }
 
+/// A value by which somebody who knows it recognizes it, and from which nobody else learns it.
+pub fn blinded(value: &Digest) -> Digest {
+    blake3::derive_key("xdfs 1 blinded subtree of a transfer", value)
+}
+
 /// The hash of bytes that come one after the other.
 #[derive(Clone, Debug, Default)]
 pub struct Running(blake3::Hasher);

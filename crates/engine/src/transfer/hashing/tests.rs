@@ -136,6 +136,65 @@ fn what_a_receiver_claims_is_hashed_for_the_root_alone_and_again_around_what_com
 }
 
 #[test]
+fn what_is_told_blinded_is_compared_and_shows_nobody_a_value() {
+    let (content, _) = four(true);
+    // What was kept ends in the middle of a piece, where both sides go on.
+    let kept = [Extent::new(0, 5 << 19).unwrap()];
+    let (at, end) = (kept[0].length() as usize, content.len());
+    let add = |hashing: &Hashing, content: &[u8], from: usize, to: usize, read: bool| {
+        for piece in Pieces::of(Extent::new(from as u64, (to - from) as u64).unwrap()) {
+            let leaf = leaf(&content[piece.offset() as usize..piece.end() as usize], piece.offset()).unwrap();
+            if read { hashing.add_read(leaf) } else { hashing.add(leaf) }
+        }
+    };
+    let sending = Hashing::new(1 << 20).blinding().sending(&kept);
+    add(&sending, &content, 0, at, true);
+    add(&sending, &content, at, end, false);
+    let proof = sending.proof(4 << 20).unwrap();
+    let plain = Hashing::new(1 << 20);
+    add(&plain, &content, 0, at, false);
+    let values: Vec<_> = plain.proof(4 << 20).unwrap().subtrees;
+    assert!(proof.subtrees.iter().all(|one| values.iter().all(|plain| plain.value != one.value)));
+    // What FINISH says: the root stays here.
+    let sent = ContentDigest { root: None, ..proof.clone() };
+    let mut there = content.clone();
+    for (flipped, bad) in [(None, vec![]), (Some(1 << 20), vec![Extent::new(1 << 20, 1 << 20).unwrap()])] {
+        if let Some(flipped) = flipped {
+            there[flipped] ^= 1;
+        }
+        // One value is known, another one only of more than a piece: that is read.
+        let known = [
+            VerifiedRange { proved: false, ..noted(&there, false)[0] },
+            VerifiedRange { extent: Extent::new(1 << 20, 3 << 19).unwrap(), value: Some([7; 32]), proved: false },
+        ];
+        let receiving = Hashing::new(1 << 20).blinding().receiving(&known, &kept, true, true, Some(4 << 20));
+        assert_eq!(receiving.unread(&kept), [Extent::new(1 << 20, 3 << 19).unwrap()]);
+        add(&receiving, &there, 1 << 20, at, true);
+        add(&receiving, &there, at, end, false);
+        let found = receiving.compare(4 << 20, &sent);
+        assert_eq!(found.bad, bad);
+        assert_eq!(found.root == proof.root, flipped.is_none());
+        assert_eq!(receiving.unread(&kept), []);
+        let noted: u64 = receiving.noted().iter().map(|one| one.extent.length()).sum();
+        assert_eq!(noted, 4 << 20, "the journal tells of all");
+        // What differs comes again, in plain.
+        receiving.forget(&found.bad);
+        let again = Hashing::new(1 << 20).blinding().sending(&kept);
+        add(&again, &content, 0, at, true);
+        add(&again, &content, at, end, false);
+        again.forget(&found.bad);
+        for range in &found.bad {
+            add(&again, &content, range.offset() as usize, range.end() as usize, false);
+            add(&receiving, &content, range.offset() as usize, range.end() as usize, false);
+        }
+        let proof = again.proof(4 << 20).unwrap();
+        let sent = ContentDigest { root: None, ..proof.clone() };
+        let found = receiving.compare(4 << 20, &sent);
+        assert_eq!((found.bad, found.root), (vec![], proof.root));
+    }
+}
+
+#[test]
 fn what_arrived_at_clear_or_is_all_of_a_transfer_has_to_be_looked_at() {
     let (content, _) = four(true);
     let granted = [Extent::new(0, 2 << 20).unwrap()];

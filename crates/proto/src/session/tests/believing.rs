@@ -3,8 +3,9 @@
 use super::pair::{BLOCK, CLIENT, Pair, SERVER, Step, request};
 use crate::base::{ChannelId, Error, ErrorKind, Extent, OperationId, Safety};
 use crate::session::{Comparison, ContentDigest, Fault};
+use crate::wire::control::Grant;
 use crate::wire::request::{Request, Resume};
-use crate::wire::{Control, Event, Flags, Head};
+use crate::wire::{Control, Event, Flags, Head, WireError};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -122,9 +123,9 @@ fn behind_again_committed_waits_for_the_next_finish() {
 #[test]
 fn of_bytes_that_the_receiver_claims_to_have_finish_tells_nothing() {
     // It has to know the hash of all of them by itself.
-    for claims in [false, true] {
+    for (claims, doubts) in [(false, false), (true, false), (true, true)] {
         let mut pair = Pair::new(1, 1);
-        pair.hash = true;
+        (pair.hash, pair.doubts) = (true, doubts);
         pair.kept = if claims { vec![Extent::new(0, BLOCK).unwrap()] } else { Vec::new() };
         pair.hold(CLIENT, Step::Check);
         pair.hold(SERVER, Step::Verify);
@@ -143,6 +144,33 @@ fn of_bytes_that_the_receiver_claims_to_have_finish_tells_nothing() {
                 told = Some(finish.root);
             }
         }
-        assert_eq!(told, Some((!claims).then_some(OURS)));
+        assert_eq!(told, Some((!claims).then_some(OURS)), "claims {claims}, doubts {doubts}");
+        let grant = pair.story(CLIENT, id).grant.as_ref().unwrap();
+        assert_eq!((grant.unverified, grant.blinded), (doubts, doubts), "both know that the hashes are blinded");
+    }
+}
+
+#[test]
+fn only_who_can_blind_hashes_is_asked_to() {
+    for (upload, resume) in [(true, false), (false, true)] {
+        let mut pair = Pair::new(1, 1);
+        pair.hash = true;
+        pair.hold(SERVER, Step::Open);
+        pair.hold(SERVER, Step::Stage);
+        let resume = resume.then(|| Resume { source: vec![5], kept: Vec::new() });
+        let asked = Request { length: Some(2 * BLOCK), hash: true, resume, ..request() };
+        let id = pair.client().open(upload, asked).unwrap();
+        pair.turn();
+        let grant = Grant {
+            block: BLOCK as u32,
+            length: Some(2 * BLOCK),
+            ranges: vec![Extent::new(0, 2 * BLOCK).unwrap()],
+            hash: true,
+            unverified: true,
+            blinded: true,
+            ..Grant::default()
+        };
+        let refused = pair.server_says(id, &Control::Grant(grant));
+        assert_eq!(refused, Err(Fault::Wire(WireError::Invalid("blinded hashes of GRANT"))), "upload {upload}");
     }
 }

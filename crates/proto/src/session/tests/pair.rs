@@ -80,6 +80,8 @@ pub(super) struct Pair {
     held: Vec<Held>,
     /// What every stage has from an earlier attempt.
     pub(super) kept: Vec<Extent>,
+    /// The server doubts it.
+    pub(super) doubts: bool,
     /// What the next comparisons find, one each.
     pub(super) found: VecDeque<Comparison>,
     /// Every request asks for a hash.
@@ -151,6 +153,7 @@ impl Pair {
             answers: BTreeMap::new(),
             held: Vec::new(),
             kept: Vec::new(),
+            doubts: false,
             found: VecDeque::new(),
             hash: false,
             resembles: false,
@@ -432,7 +435,7 @@ impl Pair {
         let result = if refused { Err(error()) } else { Ok(()) };
         let now = self.now;
         let size = self.source;
-        let kept = StageFacts { kept: self.kept.clone(), ..StageFacts::default() };
+        let kept = StageFacts { kept: self.kept.clone(), unverified: self.doubts, ..StageFacts::default() };
         let target = TargetFacts { safety: Safety::Written, version: alloc::vec![7] };
         let found = if step == Step::Verify { self.found.pop_front() } else { None }.unwrap_or_default();
         let session = &mut self.ends[side][pipeline];
