@@ -87,6 +87,12 @@ pub(crate) fn printable(bytes: &[u8]) -> String {
     writer.shown
 }
 
+/// A name that is no UTF-8, for a program: what is not text is escaped as in [`printable`], and a backslash by a second one, so that
+/// the bytes can be told.
+pub(crate) fn escaped(bytes: &[u8]) -> String {
+    printable(&bytes.split(|byte| *byte == b'\\').collect::<Vec<_>>().join(&b"\\\\"[..]))
+}
+
 /// A local path for people.
 pub(crate) fn printable_path(path: &Path) -> String {
     printable(path.as_os_str().as_bytes())
@@ -195,6 +201,7 @@ mod tests {
         );
         assert_eq!(printable(b"a\x1b[2Jb\n\r\x07"), "a\\u{1b}[2Jb\\n\\r\\u{7}");
         assert_eq!(printable(b"\xff\xc3"), "\\xff\\xc3");
+        assert_eq!(escaped(b"\\xff\xff\n"), "\\\\xff\\xff\\n");
         assert_eq!(printable("a\u{202e}b\u{9b}c".as_bytes()), "a\\u{202e}b\\u{9b}c");
     }
 

@@ -113,6 +113,46 @@ fn names_of_any_bytes_survive_the_round_trip() {
 }
 
 #[test]
+fn json_tells_names_as_they_are_and_marks_what_it_has_to_escape() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    scene.directory("down");
+    for (name, told, escaped) in [
+        (&b"line\nbreak\\n"[..], "line\nbreak\\n", false),
+        (b"\\xff\xff", "\\\\xff\\xff", true),
+        (b"plain", "plain", false),
+    ] {
+        let name = std::ffi::OsString::from_vec(name.to_vec());
+        scene.write(&name, b"x");
+        let url = server.url(&format!("new{}", told.len()));
+        let both = |first: &std::ffi::OsStr, second: &std::ffi::OsStr| {
+            let outcome = scene.run([&"cp".into(), &"--json".into(), &first.to_owned(), &second.to_owned()]);
+            outcome.ends_with(0).objects().pop().unwrap()
+        };
+        let up = both(&name, url.as_ref());
+        assert_eq!((&up["source"], &up["target"]), (&told.into(), &url.as_str().into()), "{up}");
+        assert_eq!(up.get("source_escaped"), escaped.then_some(&true.into()), "{up}");
+        assert_eq!(up.get("target_escaped"), None, "{up}");
+        let mut below = std::ffi::OsString::from("down/");
+        below.push(&name);
+        let down = both(url.as_ref(), &below);
+        assert_eq!(down["target"], format!("down/{told}"), "{down}");
+        assert_eq!(down.get("target_escaped"), escaped.then_some(&true.into()), "{down}");
+        assert_eq!(down.get("source_escaped"), None, "{down}");
+        // A tree, too.
+        let mut tree = std::ffi::OsString::from("tree-");
+        tree.push(&name);
+        scene.directory(&tree);
+        let words = ["sync", "--json"].map(std::ffi::OsString::from);
+        let target = std::ffi::OsString::from(server.url(&format!("tree{}/", told.len())));
+        let synced = scene.run(words.iter().chain([&tree, &target]));
+        let synced = synced.ends_with(0).objects().pop().unwrap();
+        assert_eq!((&synced["event"], &synced["source"]), (&"tree".into(), &format!("tree-{told}").into()), "{synced}");
+        assert_eq!(synced.get("source_escaped"), escaped.then_some(&true.into()), "{synced}");
+    }
+}
+
+#[test]
 fn an_existing_file_is_replaced_and_with_n_it_is_kept_and_said() {
     let scene = Scene::new();
     let server = scene.serve();

@@ -7,7 +7,7 @@ use xdfs_xio::store::{LocalPlace, Source};
 
 use super::remote::{SessionRequest, Sessions, wire_name};
 use crate::exit::{Exit, Failure, Side};
-use crate::output::{JsonLines, SumLine, complain, print};
+use crate::output::{JsonLines, SumLine, complain, print, told};
 use crate::plan::{Local, SumOf, SumPlan};
 use crate::text::printable;
 use crate::url::Url;
@@ -21,11 +21,17 @@ pub(crate) fn run(plan: &SumPlan) -> Result<Exit, Failure> {
             SumOf::Here(local) => here(local, plan),
             SumOf::There(url) => there(&mut sessions, url, plan),
         };
-        let name = String::from_utf8(typed.as_bytes().to_vec()).unwrap_or_else(|_| printable(typed.as_bytes()));
+        let (name, escaped) = told(typed.as_bytes());
         match summed {
             Ok(digest) if plan.json => {
                 let hash = hexadecimal(&digest);
-                JsonLines.write(&SumLine { file: name, offset: plan.offset, length: plan.length, hash })?;
+                JsonLines.write(&SumLine {
+                    file: name.into_owned(),
+                    offset: plan.offset,
+                    length: plan.length,
+                    hash,
+                    file_escaped: escaped,
+                })?;
             }
             Ok(digest) => print(&line(&hexadecimal(&digest), typed.as_bytes()))?,
             Err((failure, kind)) => {

@@ -1,6 +1,7 @@
 //! `--json`: one object a line on standard output. Names and order of the fields are part of the command line's
 //! contract; fields may be added at the end.
 
+use std::borrow::Cow;
 use std::io::Write;
 
 use serde::Serialize;
@@ -8,9 +9,9 @@ use xdfs_client::tree::EntryAction;
 use xdfs_proto::base::ErrorKind;
 
 use super::plain::{Plain, kept_message, tree_notes};
-use super::{CopiedFile, CopiedTree, CopyItem, Output};
+use super::{CopiedFile, CopiedTree, CopyItem, Endpoint, Output};
 use crate::exit::Failure;
-use crate::text::{json_line, printable};
+use crate::text::{escaped, json_line};
 
 /// A server is ready.
 #[derive(Serialize, Debug)]
@@ -48,14 +49,17 @@ pub(crate) struct SumLine {
     pub(crate) length: Option<u64>,
     /// The hash, in hexadecimal.
     pub(crate) hash: String,
+    /// The file's name is no UTF-8, and escaped.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) file_escaped: bool,
 }
 
 /// A transfer that ended well.
 #[derive(Serialize, Debug)]
 #[serde(tag = "event", rename = "transfer")]
 struct TransferLine<'a> {
-    source: &'a str,
-    target: &'a str,
+    source: Cow<'a, str>,
+    target: Cow<'a, str>,
     bytes: u64,
     seconds: f64,
     channels: u16,
@@ -69,15 +73,19 @@ struct TransferLine<'a> {
     retries: u64,
     channel_bytes: &'a [u64],
     ok: bool,
+    #[serde(flatten)]
+    escaped: EscapedEnds,
 }
 
 /// A target that was kept.
 #[derive(Serialize, Debug)]
 #[serde(tag = "event", rename = "kept")]
 struct KeptLine<'a> {
-    source: &'a str,
-    target: &'a str,
+    source: Cow<'a, str>,
+    target: Cow<'a, str>,
     ok: bool,
+    #[serde(flatten)]
+    escaped: EscapedEnds,
 }
 
 /// A name of a tree that is settled.
@@ -95,7 +103,7 @@ struct NameLine<'a> {
 /// A name: UTF-8 as it is, anything else escaped and marked so.
 #[derive(Serialize, Debug)]
 pub(crate) struct JsonName<'a> {
-    path: std::borrow::Cow<'a, str>,
+    path: Cow<'a, str>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     path_escaped: bool,
 }
@@ -103,19 +111,40 @@ pub(crate) struct JsonName<'a> {
 impl<'a> JsonName<'a> {
     /// The name of these bytes.
     pub(crate) fn of(bytes: &'a [u8]) -> Self {
-        match std::str::from_utf8(bytes) {
-            Ok(text) => Self { path: text.into(), path_escaped: false },
-            Err(_) => Self { path: printable(bytes).into(), path_escaped: true },
-        }
+        let (path, path_escaped) = told(bytes);
+        Self { path, path_escaped }
     }
+}
+
+/// A name as it is told, and whether it is escaped since it is no UTF-8.
+pub(crate) fn told(name: &[u8]) -> (Cow<'_, str>, bool) {
+    match std::str::from_utf8(name) {
+        Ok(text) => (text.into(), false),
+        Err(_) => (escaped(name).into(), true),
+    }
+}
+
+/// Which ends are escaped since they are no UTF-8.
+#[derive(Serialize, Debug)]
+struct EscapedEnds {
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    source_escaped: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    target_escaped: bool,
+}
+
+/// Both ends of a copy.
+fn ends<'a>(source: &'a Endpoint, target: &'a Endpoint) -> (Cow<'a, str>, Cow<'a, str>, EscapedEnds) {
+    let ((source, source_escaped), (target, target_escaped)) = (told(&source.bytes), told(&target.bytes));
+    (source, target, EscapedEnds { source_escaped, target_escaped })
 }
 
 /// A tree that is done.
 #[derive(Serialize, Debug)]
 #[serde(tag = "event", rename = "tree")]
 struct TreeLine<'a> {
-    source: &'a str,
-    target: &'a str,
+    source: Cow<'a, str>,
+    target: Cow<'a, str>,
     files: u64,
     bytes: u64,
     directories: u64,
@@ -131,6 +160,8 @@ struct TreeLine<'a> {
     retries: u64,
     dry_run: bool,
     ok: bool,
+    #[serde(flatten)]
+    escaped: EscapedEnds,
 }
 
 /// Something that failed.
@@ -187,9 +218,10 @@ impl Output for Json {
 
     fn tree_finished(&mut self, tree: &CopiedTree) -> Result<(), Failure> {
         let summary = &tree.summary;
+        let (source, target, escaped) = ends(&tree.source, &tree.target);
         JsonLines.write(&TreeLine {
-            source: &tree.source,
-            target: &tree.target,
+            source,
+            target,
             files: summary.files,
             bytes: summary.bytes,
             directories: summary.directories,
@@ -205,6 +237,7 @@ impl Output for Json {
             retries: tree.retries,
             dry_run: tree.dry_run,
             ok: tree.ok,
+            escaped,
         })?;
         tree_notes(tree).iter().for_each(|note| self.note(note));
         Ok(())
@@ -220,7 +253,8 @@ impl Output for Json {
 
     fn kept(&mut self, item: &CopyItem) -> Result<(), Failure> {
         self.messages.note(&kept_message(item));
-        self.lines.write(&KeptLine { source: &item.source, target: &item.target, ok: true })
+        let (source, target, escaped) = ends(&item.source, &item.target);
+        self.lines.write(&KeptLine { source, target, ok: true, escaped })
     }
 
     fn failed(&mut self, path: &str, kind: ErrorKind, message: &str) -> Result<(), Failure> {
@@ -239,9 +273,10 @@ impl Output for Json {
 }
 
 fn line_of<'a>(item: &'a CopyItem, transfer: &'a CopiedFile) -> TransferLine<'a> {
+    let (source, target, escaped) = ends(&item.source, &item.target);
     TransferLine {
-        source: &item.source,
-        target: &item.target,
+        source,
+        target,
         bytes: transfer.bytes,
         seconds: transfer.elapsed.as_secs_f64(),
         channels: transfer.channels,
@@ -254,6 +289,7 @@ fn line_of<'a>(item: &'a CopyItem, transfer: &'a CopiedFile) -> TransferLine<'a>
         retries: transfer.retries,
         channel_bytes: &transfer.channel_bytes,
         ok: true,
+        escaped,
     }
 }
 
@@ -287,8 +323,8 @@ mod tests {
 
     #[test]
     fn a_transfer_line_has_every_documented_field_in_order() {
-        let item =
-            CopyItem { source: "a\"b".to_owned(), target: "xdfs://localhost/e/x".to_owned(), number: 1, count: 1 };
+        let (source, target) = (Endpoint::of(b"a\"b"), Endpoint::of(b"xdfs://localhost/e/x"));
+        let item = CopyItem { source, target, number: 1, count: 1 };
         let transfer = CopiedFile {
             bytes: 7,
             elapsed: Duration::from_millis(250),
@@ -305,6 +341,21 @@ mod tests {
         assert_eq!(
             serde_json::to_string(&line_of(&item, &transfer)).unwrap(),
             r#"{"event":"transfer","source":"a\"b","target":"xdfs://localhost/e/x","bytes":7,"seconds":0.25,"channels":2,"congestion":"cubic","protection":"integrity","verify":"hash","durability":"durable","hash":"af13","resumed_bytes":3,"retries":1,"channel_bytes":[3,4],"ok":true}"#
+        );
+    }
+
+    #[test]
+    fn ends_are_told_as_they_are_and_only_what_is_no_utf8_is_escaped() {
+        let line = |source: &[u8]| {
+            let (source, target) = (Endpoint::of(source), Endpoint::of(b"t"));
+            let (source, target, escaped) = ends(&source, &target);
+            serde_json::to_string(&KeptLine { source, target, ok: true, escaped }).unwrap()
+        };
+        assert_eq!(line(b"a"), r#"{"event":"kept","source":"a","target":"t","ok":true}"#);
+        assert_eq!(line(b"a\n\\n"), r#"{"event":"kept","source":"a\n\\n","target":"t","ok":true}"#);
+        assert_eq!(
+            line(b"\\xff\xff"),
+            r#"{"event":"kept","source":"\\\\xff\\xff","target":"t","ok":true,"source_escaped":true}"#
         );
     }
 

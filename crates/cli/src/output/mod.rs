@@ -7,24 +7,64 @@ mod plain;
 mod terminal;
 
 use std::io::IsTerminal;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::time::Duration;
 
 use xdfs_client::tree::{EntryAction, Summary};
 use xdfs_proto::base::{ErrorKind, Level, Safety};
 
-pub(crate) use json::{JsonLines, Ready, Recovered, SumLine};
+pub(crate) use json::{JsonLines, Ready, Recovered, SumLine, told};
 
 use crate::exit::Failure;
 use crate::plan::{Check, Format, Progress};
 use crate::text::{printable, shown};
+use crate::url::Url;
+
+/// A source or a target: as it is shown, and as it is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Endpoint {
+    shown: String,
+    bytes: Vec<u8>,
+}
+
+impl Endpoint {
+    /// That of these bytes.
+    pub(crate) fn of(bytes: &[u8]) -> Self {
+        Self { shown: printable(bytes), bytes: bytes.to_vec() }
+    }
+
+    /// For people.
+    pub(crate) fn shown(&self) -> &str {
+        &self.shown
+    }
+}
+
+impl std::fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.shown)
+    }
+}
+
+impl From<&Url> for Endpoint {
+    fn from(url: &Url) -> Self {
+        Self::of(url.to_string().as_bytes())
+    }
+}
+
+impl From<&Path> for Endpoint {
+    fn from(path: &Path) -> Self {
+        Self::of(path.as_os_str().as_bytes())
+    }
+}
 
 /// One file of a copy, before it starts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct CopyItem {
-    /// The source as it is shown.
-    pub(crate) source: String,
-    /// The target as it is shown.
-    pub(crate) target: String,
+    /// The source.
+    pub(crate) source: Endpoint,
+    /// The target.
+    pub(crate) target: Endpoint,
     /// Its number among all, from 1.
     pub(crate) number: usize,
     /// How many there are.
@@ -61,10 +101,10 @@ pub(crate) struct CopiedFile {
 /// A tree that was copied.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct CopiedTree {
-    /// The source as it is shown.
-    pub(crate) source: String,
-    /// The target as it is shown.
-    pub(crate) target: String,
+    /// The source.
+    pub(crate) source: Endpoint,
+    /// The target.
+    pub(crate) target: Endpoint,
     /// What was done.
     pub(crate) summary: Summary,
     /// From the first connect to the last acknowledgement.

@@ -93,7 +93,7 @@ impl Terminal {
 impl Output for Terminal {
     fn begin(&mut self, item: &CopyItem) {
         self.clear();
-        let bar = self.add(item.source.clone());
+        let bar = self.add(item.source.to_string());
         if item.count > 1 {
             bar.set_prefix(format!("[{}/{}] ", item.number, item.count));
         }
@@ -227,6 +227,7 @@ mod tests {
     use xdfs_proto::base::{Level, Safety};
 
     use super::*;
+    use crate::output::Endpoint;
     use crate::plan::Check;
 
     #[test]
@@ -238,7 +239,7 @@ mod tests {
 
     #[test]
     fn a_file_that_is_done_leaves_one_line() {
-        let item = CopyItem { source: "a.bin".to_owned(), target: "b".to_owned(), number: 1, count: 1 };
+        let item = CopyItem { source: Endpoint::of(b"a.bin"), target: Endpoint::of(b"b"), number: 1, count: 1 };
         let mut transfer = CopiedFile {
             bytes: 2_000_000_000,
             elapsed: Duration::from_millis(800),

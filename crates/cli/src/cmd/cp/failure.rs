@@ -42,8 +42,8 @@ impl Failed {
     /// During an upload the server notices everything but a source that changed while it was read.
     pub(super) fn of_upload(item: &CopyItem, error: Error) -> Self {
         match error.kind {
-            ErrorKind::SourceChanged => Self::new(&item.source, error, Side::Here),
-            _ => Self::new(&item.target, error, Side::Peer),
+            ErrorKind::SourceChanged => Self::new(item.source.shown(), error, Side::Here),
+            _ => Self::new(item.target.shown(), error, Side::Peer),
         }
     }
 
@@ -52,9 +52,9 @@ impl Failed {
     pub(super) fn of_download(item: &CopyItem, error: Error, began: bool) -> Self {
         let source_kinds = [ErrorKind::SourceChanged, ErrorKind::OutOfRange];
         if began && !source_kinds.contains(&error.kind) {
-            return Self::new(&item.target, error, Side::Here);
+            return Self::new(item.target.shown(), error, Side::Here);
         }
-        Self::new(&item.source, error, Side::Peer)
+        Self::new(item.source.shown(), error, Side::Peer)
     }
 
     /// Somebody asked to stop while it failed, or before it was tried again: that is why it is not there.
@@ -97,9 +97,10 @@ fn advice(kind: ErrorKind, side: Side) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output::Endpoint;
 
     fn item() -> CopyItem {
-        CopyItem { source: "xdfs://h/e/a".to_owned(), target: "b".to_owned(), number: 1, count: 1 }
+        CopyItem { source: Endpoint::of(b"xdfs://h/e/a"), target: Endpoint::of(b"b"), number: 1, count: 1 }
     }
 
     #[test]

@@ -27,7 +27,7 @@ use self::unfinished::UnfinishedMark;
 use super::remote::{SessionRequest, Sessions, check_congestion, wire_name};
 use crate::descriptors;
 use crate::exit::{Exit, Failure};
-use crate::output::{self, CopyItem};
+use crate::output::{self, CopyItem, Endpoint};
 use crate::plan::{Check, Copies, CopyPlan, Format, Local, LocalTarget, LoginPlan, Options, TreePlan, WhenDone};
 use crate::signal;
 use crate::state;
@@ -133,14 +133,14 @@ impl Copy<'_> {
             }
             let mut outcome = match pair {
                 Ok(pair) => self.upload_with_patience(&pair, numbered(index, sources.len())),
-                Err(failure) => Err(Failed::local(shown_source(source), failure)),
+                Err(failure) => Err(Failed::local(source_of(source).to_string(), failure)),
             };
             // The server knows that the target is a directory; then the file goes into it, as cp does.
             if either && outcome.as_ref().is_err_and(|failed| failed.kind == Some(ErrorKind::IsDirectory)) {
                 let into = items::uploads(sources, target, true).pop();
                 outcome = match into {
                     Some(Ok(pair)) => self.upload_with_patience(&pair, numbered(index, sources.len())),
-                    Some(Err(failure)) => Err(Failed::local(shown_source(source), failure)),
+                    Some(Err(failure)) => Err(Failed::local(source_of(source).to_string(), failure)),
                     None => outcome,
                 };
             }
@@ -234,15 +234,15 @@ impl Copy<'_> {
     }
 
     fn upload(&mut self, pair: &Upload, (number, count): (usize, usize)) -> Result<FileOutcome, Failed> {
-        let source = shown_source(&pair.source);
-        let here = |error: Error| Failed::of_local(&source, error);
+        let source = source_of(&pair.source);
+        let here = |error: Error| Failed::of_local(source.shown(), error);
         // Before connecting: a source that is missing needs no server to be noticed.
         let payload = payload(&pair.source, self.options, &|| self.monitor.stopped()).map_err(here)?;
-        let item = CopyItem { source: source.clone(), target: pair.target.to_string(), number, count };
+        let item = CopyItem { source: source.clone(), target: (&pair.target).into(), number, count };
         let durable = self.options.durability != WhenDone::Written;
         let put = PutOptions {
             keep_existing: self.options.keep_existing,
-            label: source.into_bytes(),
+            label: source.to_string().into_bytes(),
             mode: None,
             durable,
             resume: self.options.resume,
@@ -251,7 +251,7 @@ impl Copy<'_> {
             holes: self.options.holes,
         };
         let (session, new) =
-            self.sessions.with(&pair.target).map_err(|failed| Failed::of_session(&item.target, failed))?;
+            self.sessions.with(&pair.target).map_err(|failed| Failed::of_session(item.target.shown(), failed))?;
         if new {
             self.monitor.report_grant(session, self.options);
         }
@@ -347,11 +347,11 @@ impl Copy<'_> {
     }
 
     fn download(&mut self, pair: &Download, (number, count): (usize, usize)) -> Result<FileOutcome, Failed> {
-        let target_name = shown_target(&pair.target);
-        let item = CopyItem { source: pair.source.to_string(), target: target_name.clone(), number, count };
+        let target_name = target_of(&pair.target);
+        let item = CopyItem { source: (&pair.source).into(), target: target_name.clone(), number, count };
         let place = match &pair.target {
             LocalTarget::Path(path) => {
-                Some(written_place(path).map_err(|error| Failed::of_local(&target_name, error))?)
+                Some(written_place(path).map_err(|error| Failed::of_local(target_name.shown(), error))?)
             }
             LocalTarget::Stdout | LocalTarget::Null => None,
         };
@@ -380,7 +380,7 @@ impl Copy<'_> {
         let get = GetOptions {
             offset: self.options.offset,
             length: self.options.length,
-            label: target_name.into_bytes(),
+            label: target_name.to_string().into_bytes(),
             durable,
             resume: self.options.resume,
             verify: verify_of(self.options.check),
@@ -388,7 +388,7 @@ impl Copy<'_> {
         let (session, new, started) = self
             .sessions
             .get(&pair.source, &target, &get)
-            .map_err(|failed| Failed::of_session(&item.source, failed))?;
+            .map_err(|failed| Failed::of_session(item.source.shown(), failed))?;
         if new {
             self.monitor.report_grant(session, self.options);
         }
@@ -456,19 +456,19 @@ fn is_directory(path: &Path) -> Result<bool, Failure> {
     Ok(place.existing == Some(FileKind::Directory))
 }
 
-fn shown_source(source: &Local) -> String {
+fn source_of(source: &Local) -> Endpoint {
     match source {
-        Local::File(path) => printable_path(path),
-        Local::Stdin => "-".to_owned(),
-        Local::Zero(size) => format!("zero:{size}"),
-        Local::Random(size) => format!("random:{size}"),
+        Local::File(path) => path.as_path().into(),
+        Local::Stdin => Endpoint::of(b"-"),
+        Local::Zero(size) => Endpoint::of(format!("zero:{size}").as_bytes()),
+        Local::Random(size) => Endpoint::of(format!("random:{size}").as_bytes()),
     }
 }
 
-fn shown_target(target: &LocalTarget) -> String {
+fn target_of(target: &LocalTarget) -> Endpoint {
     match target {
-        LocalTarget::Path(path) => printable_path(path),
-        LocalTarget::Stdout => "-".to_owned(),
-        LocalTarget::Null => "null:".to_owned(),
+        LocalTarget::Path(path) => path.as_path().into(),
+        LocalTarget::Stdout => Endpoint::of(b"-"),
+        LocalTarget::Null => Endpoint::of(b"null:"),
     }
 }

@@ -21,7 +21,7 @@ use super::failure::Failed;
 use super::retry::Backoff;
 use super::{Copy, verify_of, wire_name};
 use crate::exit::{Exit, Failure};
-use crate::output::CopiedTree;
+use crate::output::{CopiedTree, Endpoint};
 use crate::plan::{Sides, SyncPlan, TreePlan, WhenDone};
 use crate::text::printable_path;
 use crate::url::Url;
@@ -93,7 +93,7 @@ impl Copy<'_> {
             Ok(both) => both,
             Err(failed) => return self.monitor.tell(Err(failed)),
         };
-        let exit = self.carry(&mut upload, target, (&shown, &target.to_string()), plan, listed.as_deref())?;
+        let exit = self.carry(&mut upload, target, (&source.into(), &target.into()), plan, listed.as_deref())?;
         match way {
             Some(way) if exit == Exit::Done => self.publish(&way, target),
             Some(way) => {
@@ -160,7 +160,7 @@ impl Copy<'_> {
             Ok(both) => both,
             Err(failed) => return self.monitor.tell(Err(failed)),
         };
-        let exit = self.carry(&mut download, source, (&source.to_string(), &shown), plan, listed.as_deref())?;
+        let exit = self.carry(&mut download, source, (&source.into(), &target.into()), plan, listed.as_deref())?;
         match way {
             Some(way) if exit == Exit::Done => match local_publish(&way, target) {
                 Ok(()) => Ok(exit),
@@ -182,7 +182,7 @@ impl Copy<'_> {
         &mut self,
         course: &mut dyn DirectionRun,
         server: &Url,
-        (source, target): (&str, &str),
+        (source, target): (&Endpoint, &Endpoint),
         plan: &TreePlan,
         listed: Option<&Only>,
     ) -> Result<Exit, Failure> {
@@ -229,14 +229,14 @@ impl Copy<'_> {
             Ended::Stopped(summary) => (summary, true),
             Ended::Complete(summary) => (summary, false),
             Ended::Lost(_) => (Summary::default(), true),
-            Ended::Refused(error) => return self.monitor.tell(Err(course.refused(target, error))),
+            Ended::Refused(error) => return self.monitor.tell(Err(course.refused(target.shown(), error))),
         };
         let exit = match (stopped, summary.failed) {
             (true, _) => Exit::Cancelled,
             (false, 0) => Exit::Done,
             (false, _) => Exit::SomeFailed,
         };
-        let (source, target) = (source.to_owned(), target.to_owned());
+        let (source, target) = (source.clone(), target.clone());
         let ((channels, level), retries, dry_run) = (facts, patience.attempts(), plan.dry_run);
         let elapsed = started.elapsed();
         let tree =
@@ -244,7 +244,7 @@ impl Copy<'_> {
         self.monitor.tell_tree(&tree)?;
         if stopped {
             let message = format!("{}: cancelled; the same command goes on with the rest", tree.target);
-            self.monitor.output().failed(&tree.target, ErrorKind::Cancelled, &message)?;
+            self.monitor.output().failed(tree.target.shown(), ErrorKind::Cancelled, &message)?;
         }
         Ok(exit)
     }

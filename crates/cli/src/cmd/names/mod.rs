@@ -17,7 +17,7 @@ use xdfs_client::{Error, ErrorKind, Session};
 
 use super::remote::{SessionRequest, Sessions, wire_name};
 use crate::exit::{Exit, Failure, Side};
-use crate::output::{JsonLines, complain};
+use crate::output::{JsonLines, complain, told};
 use crate::plan::{NamesPlan, Verb};
 use crate::text::printable;
 use crate::url::Url;
@@ -149,10 +149,8 @@ fn did(plan: &NamesPlan, event: &'static str, url: &Url) -> Done {
 
 /// A name for JSON, and whether it is escaped since it is no UTF-8.
 fn json_name(name: &[u8]) -> (String, bool) {
-    match std::str::from_utf8(name) {
-        Ok(name) => (name.to_owned(), false),
-        Err(_) => (printable(name), true),
-    }
+    let (name, escaped) = told(name);
+    (name.into_owned(), escaped)
 }
 
 /// A number of bytes for a person.

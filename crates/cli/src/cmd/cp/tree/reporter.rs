@@ -8,6 +8,7 @@ use xdfs_client::{Error, ErrorKind};
 use super::super::monitor::TransferMonitor;
 use super::names::Failures;
 use crate::exit::Failure;
+use crate::output::Endpoint;
 use crate::plan::TreePlan;
 use crate::text::{printable, shortened};
 
@@ -31,8 +32,9 @@ impl<'m, 'o> TreeReporter<'m, 'o> {
         moving: &'m mut TransferMonitor<'o>,
         failures: &'m mut Failures,
         plan: &TreePlan,
-        (source, target): (&'m str, &'m str),
+        (source, target): (&'m Endpoint, &'m Endpoint),
     ) -> Self {
+        let (source, target) = (source.shown(), target.shown());
         Self { moving, failures, dry_run: plan.dry_run, source, target, shown: Instant::now(), broken: None }
     }
 
