@@ -73,6 +73,8 @@ pub const CALL_PATH_BYTES_MAX: usize = 32 * 1024;
 pub const CURSOR_BYTES_MAX: usize = 64;
 /// Longest target of a symbolic link: Linux's PATH_MAX without its NUL.
 pub const LINK_BYTES_MAX: usize = 4095;
+/// Longest path of the place where a tree is until it has its name; its result has room in every reply.
+pub const STAGE_PATH_BYTES_MAX: usize = 64;
 /// Longest name of an extended attribute (Linux's XATTR_NAME_MAX).
 pub const XATTR_NAME_BYTES_MAX: usize = 255;
 /// Longest value of an extended attribute (Linux's XATTR_SIZE_MAX).

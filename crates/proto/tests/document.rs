@@ -39,7 +39,7 @@ fn the_table_of_events_is_the_codes() {
 fn the_table_of_calls_is_the_codes() {
     let calls: Vec<_> = Code::ALL.iter().map(|code| (*code as u16, code.name().to_owned())).collect();
     assert_eq!(coded("8. Messages"), calls);
-    assert_eq!(u64::from(calls.last().unwrap().0) + 1, 23, "the first reserved number");
+    assert_eq!(u64::from(calls.last().unwrap().0) + 1, 33, "the first number behind the reserved ones and the calls");
 }
 
 #[test]
@@ -95,6 +95,7 @@ fn the_table_of_limits_is_the_codes() {
         ("CALL_ROOM_MAX", limits::CALL_ROOM_MAX as u64),
         ("CALL_PATH_BYTES_MAX", limits::CALL_PATH_BYTES_MAX as u64),
         ("CURSOR_BYTES_MAX", limits::CURSOR_BYTES_MAX as u64),
+        ("STAGE_PATH_BYTES_MAX", limits::STAGE_PATH_BYTES_MAX as u64),
         ("LINK_BYTES_MAX", limits::LINK_BYTES_MAX as u64),
         ("XATTR_NAME_BYTES_MAX", limits::XATTR_NAME_BYTES_MAX as u64),
         ("XATTR_BYTES_MAX", limits::XATTR_BYTES_MAX as u64),

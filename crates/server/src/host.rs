@@ -185,7 +185,7 @@ impl Host for ServerHost {
         let (authority, principal, now) = (self.authority.now(), Arc::clone(&self.principal), seconds_now());
         let base = Batch::head_of(&batch).map_err(|error| malformed(&error)).and_then(|head| match head.base {
             b"" => Ok(None),
-            base => authority.base(&principal, base, now).map(Some),
+            base => authority.base(&principal, base, now).map(|base| Some(base.of_session(&principal))),
         });
         let share = self.share_on(base.as_ref().ok().and_then(Option::as_ref).map(|base| base.export()));
         let name = LoggedName::from(b"".as_slice());

@@ -55,6 +55,10 @@ pub(super) fn all() -> Vec<Seed> {
         ("put-flags", 21, path(&[16, 0, 0])),
         ("put-no-hash", 21, path(&[8, 0, 0, 0])),
         ("get-most", 22, path(&[0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff])),
+        ("stagetree", 31, path(&[6; 16])),
+        ("stagetree-short", 31, path(&[6; 15])),
+        ("publishtree", 32, path(&[6; 16])),
+        ("publishtree-more", 32, path(&[6; 17])),
         ("more-than-it-has", 4, path(&[1])),
     ] {
         add("batch", name, batch(code, &arguments));
@@ -66,6 +70,8 @@ pub(super) fn all() -> Vec<Seed> {
     add("batch", "too-long", vec![0; limits::CALL_BYTES_MAX + 1]);
     add("batch", "behind-its-end", [batch(4, &[1, b'p']), vec![0]].concat());
     add("reply", "readlink", reply(9, |w| w.integer(0).bytes(b"../target")));
+    add("reply", "stagetree", reply(31, |w| w.integer(0).bytes(b".xdfs-staging/tree-0")));
+    add("reply", "stagetree-long", reply(31, |w| w.integer(0).bytes(&[b'a'; 65])));
     add("reply", "names", reply(17, |w| w.integer(0).bytes(b"user.a").bytes(b"user.b").bytes(b"")));
     add("reply", "statfs", reply(19, |w| (1..=6).fold(w.integer(0), Writer::integer)));
     add(

@@ -2,7 +2,7 @@
 
 use super::{Batch, failed};
 use crate::session::Session;
-use xdfs_proto::base::{Digest, Error, ErrorKind};
+use xdfs_proto::base::{Digest, Error, ErrorKind, RelPath};
 use xdfs_proto::wire::path::{Answer, Attributes, Call, FileSystem, FileType, NewTime, Owner, Wanted};
 
 /// Bytes that attributes may have in an answer, the target of a link and all names among them.
@@ -115,6 +115,27 @@ impl Session {
     /// Gives the file `of` below `base` one more name below it.
     pub fn link(&self, base: impl AsRef<[u8]>, of: impl AsRef<[u8]>, name: impl AsRef<[u8]>) -> Result<(), Error> {
         self.done(base.as_ref(), &Call::Link { path: of.as_ref(), to: name.as_ref() })
+    }
+
+    /// Makes the place in which a tree is made that is to appear at `remote` as a whole, or finds it: its path below the export.
+    /// `client` is what this client calls the tree, and tells nobody else. The place is there as long as this session lives.
+    pub fn stage_tree(&self, remote: impl AsRef<[u8]>, client: [u8; 16]) -> Result<RelPath, Error> {
+        let call = Call::StageTree { path: b"", client };
+        self.one(remote.as_ref(), &call, 0, |answer| match answer {
+            Answer::Bytes(place) => RelPath::parse(place).ok().filter(|place| !place.is_root()),
+            _ => None,
+        })
+    }
+
+    /// Gives such a tree its name, where that is free. With `durable` the name is on stable storage before the answer.
+    pub fn publish_tree(&self, remote: impl AsRef<[u8]>, client: [u8; 16], durable: bool) -> Result<(), Error> {
+        let mut batch = Batch::new(remote.as_ref());
+        batch.push(&Call::PublishTree { path: b"", client });
+        let reply = self.call(&if durable { batch.durable() } else { batch })?.wait()?;
+        match reply.read()?.outcomes.first() {
+            Some(Err(why)) => Err(failed(*why, "cannot give it its name")),
+            _ => Ok(()),
+        }
     }
 
     /// Makes a symbolic link.

@@ -12,6 +12,7 @@ mod loss;
 mod pipes;
 mod rekey;
 mod rights;
+mod staged_trees;
 #[path = "../support/mod.rs"]
 mod support;
 mod transfers;

@@ -93,6 +93,8 @@ fn changing() -> Frame {
         Call::SetXattr { path, name: b"user.a", rule: XattrRule::Create, value: b"v" },
         Call::RemoveXattr { path, name: b"user.a" },
         Call::Put(put),
+        Call::StageTree { path, client: [6; 16] },
+        Call::PublishTree { path, client: [6; 16] },
     ];
     let named = || part().bytes("path", path);
     let laid = vec![
@@ -125,6 +127,8 @@ fn changing() -> Frame {
                 .bytes("hash", &[3; 32])
                 .bytes("content", b"bytes"),
         ),
+        (Code::StageTree, named().raw("client", &[6; 16])),
+        (Code::PublishTree, named().raw("client", &[6; 16])),
     ];
     let about =
         Batch { stop: true, durable: true, room: 65_536, request: [5; 16], age_ms: Some(9000), base: b"data", calls };
@@ -175,7 +179,7 @@ fn laid() -> Frame {
 
 fn reply() -> Frame {
     let room = xdfs_proto::limits::CALL_BYTES_MAX;
-    let Some(mut writer) = ReplyWriter::new(7, room) else { unreachable!("room for everything") };
+    let Some(mut writer) = ReplyWriter::new(8, room) else { unreachable!("room for everything") };
     writer.answer(&Answer::Attributes(full()));
     let mut page = writer.listing();
     page.push(&ListEntry { name: b"a", attributes: full() });
@@ -186,14 +190,15 @@ fn reply() -> Frame {
     writer.answer(&Answer::Hash { length: 9, digest: [1; 32] });
     writer.answer(&Answer::File { attributes: Attributes::of(FileType::Regular), content: b"bytes" });
     writer.answer(&Answer::Done);
+    writer.answer(&Answer::Bytes(b".xdfs-staging/tree-0"));
     let none = || part().byte("kind", 2).integer("told", 0);
     Frame::new(
         "calls/reply.txt",
-        "reply 1 2 9 15 20 22 3",
-        "Results of stat, list, readlink (failed), getxattr, hash, get, mkdir.",
+        "reply 1 2 9 15 20 22 3 31",
+        "Results of stat, list, readlink (failed), getxattr, hash, get, mkdir, stagetree.",
     )
     .byte("safety", 3)
-    .integer("results.count", 7)
+    .integer("results.count", 8)
     .integer("results[0].status", 0)
     .then("results[0].", laid())
     .integer("results[1].status", 0)
@@ -214,6 +219,8 @@ fn reply() -> Frame {
     .integer("results[5].status", 0)
     .then("results[5].", part().byte("kind", 1).integer("told", 0).bytes("content", b"bytes"))
     .integer("results[6].status", 0)
+    .integer("results[7].status", 0)
+    .bytes("results[7].place", b".xdfs-staging/tree-0")
     .is(&writer.finish(Safety::Durable))
 }
 

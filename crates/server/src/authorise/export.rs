@@ -45,6 +45,11 @@ impl Export {
         self.store.notice()
     }
 
+    /// The same with another store: of a tree that is on its way to a name here.
+    pub(super) fn with_store(&self, store: Arc<dyn Store>) -> Self {
+        Self { store, ..self.clone() }
+    }
+
     pub(super) fn store(&self) -> Arc<dyn Store> {
         Arc::clone(&self.store)
     }

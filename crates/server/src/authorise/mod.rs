@@ -9,6 +9,7 @@
 mod access;
 mod base;
 mod export;
+mod stages;
 
 #[cfg(test)]
 mod tests;
@@ -17,6 +18,7 @@ pub use access::{Access, Anonymous, Keep, Users};
 pub(crate) use access::{Rights, rights_of};
 pub(crate) use base::Base;
 pub use export::Export;
+pub(crate) use stages::{Stages, wire_path};
 
 use crate::log::LoggedName;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -89,29 +91,35 @@ pub(crate) struct Authority {
     exports: Vec<Export>,
     /// The lowest level of every export.
     floor: Level,
+    /// Trees on their way to their names.
+    stages: Stages,
     bugs: Bugs,
 }
 
 impl Authority {
     /// The authority over `exports`, none of which goes below `floor`.
     pub fn new(exports: Vec<Export>, floor: Level) -> Self {
-        Self { exports, floor, bugs: Bugs::default() }
+        Self { exports, floor, stages: Stages::default(), bugs: Bugs::default() }
     }
 
     /// Judges one operation. `now` is in seconds since 1970, for the end of a token.
     pub fn authorise(&self, who: &Principal, name: &[u8], want: Want, now: u64) -> Result<Authorized, Error> {
         let (first, path) = split(name)?;
         let (index, export, rights) = self.find(who, &first)?;
+        let place = self.place(who, export, &path)?;
+        // What is on its way to a name is judged as what will have it.
+        let judged = place.as_ref().map_or(&path, |place| &place.target);
         let rights = match scope_of(who)? {
-            Some(scope) => rights.and(within(scope, export, &path, now, self.bugs)?),
+            Some(scope) => rights.and(within(scope, export, judged, now, self.bugs)?),
             None => rights,
         };
         let existing = judge(rights, want, export, &who.user)?;
+        let (store, path) = place.map_or_else(|| (export.store(), path), |place| (place.store, place.path));
         Ok(Authorized {
             #[cfg(test)]
             export_name: export.name().to_owned(),
             export: index,
-            store: export.store(),
+            store,
             path,
             existing,
             floor: export.access().floor.max(self.floor),
@@ -119,7 +127,28 @@ impl Authority {
     }
 }
 
+/// Where a path into a tree that is on its way to its name leads.
+struct Place {
+    /// The name that it will have.
+    target: RelPath,
+    store: Arc<dyn Store>,
+    path: RelPath,
+}
+
 impl Authority {
+    /// Where `path` leads, if it names a tree of `who` that is on its way. Whatever else looks like one is refused by the store, as
+    /// every reserved name.
+    fn place(&self, who: &Principal, export: &Export, path: &RelPath) -> Result<Option<Place>, Error> {
+        let Some((id, rest)) = stages::read(path) else { return Ok(None) };
+        let Some(stage) = self.stages.of(&who.user, export.name(), id) else { return Ok(None) };
+        let store = export.store().within_tree(&stage.place.holder)?;
+        let mut path = stage.place.top;
+        for component in rest.components() {
+            path.push(component).map_err(|error| Error::new(ErrorKind::InvalidPath, error.to_string()))?;
+        }
+        Ok(Some(Place { target: stage.target, store, path }))
+    }
+
     /// The export of this name, which of the server's it is, and what `who` may do there by its list.
     fn find(&self, who: &Principal, name: &[u8]) -> Result<(u32, &Export, Rights), Error> {
         // Whether there is another one its bearer does not learn.
@@ -228,7 +257,9 @@ impl CurrentAuthority {
     }
 
     /// Puts another in its place.
-    pub fn replace(&self, authority: Authority) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(authority);
+    pub fn replace(&self, mut authority: Authority) {
+        let mut present = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        authority.stages = present.stages.clone();
+        *present = Arc::new(authority);
     }
 }

@@ -291,6 +291,8 @@ fn calls(access: &Access, who: &Principal) -> Vec<(Code, Option<ErrorKind>)> {
         Call::Hash { path, offset: 0, length: None },
         Call::Put(put),
         Call::Get { path, wanted: Wanted::ALL, most: 9 },
+        Call::StageTree { path, client: [6; 16] },
+        Call::PublishTree { path, client: [6; 16] },
     ];
     let codes: Vec<u64> = all.iter().map(Call::code).collect();
     let batch = Batch { room: 60_000, base: b"data/a", calls: all, ..Batch::default() };
@@ -320,7 +322,7 @@ fn calls(access: &Access, who: &Principal) -> Vec<(Code, Option<ErrorKind>)> {
 #[test]
 fn every_right_meets_every_call_as_the_table_says() {
     use ErrorKind::{NotFound, ReadOnly, Refused};
-    let adds = [Code::MakeDirectory, Code::Put];
+    let adds = [Code::MakeDirectory, Code::Put, Code::StageTree, Code::PublishTree];
     let granted_by_name = [Code::SetOwner, Code::MakeNode, Code::SetXattr, Code::RemoveXattr];
     let access = |writable, users, anonymous, keep| Access { writable, users, anonymous, floor: Level::Clear, keep };
     let (none, all) = (Keep::default(), Keep { modes: true, owner: true, acl: true, xattr: true, special: true });

@@ -58,6 +58,12 @@ impl CallContext {
                 self.touched(at.path());
                 Ok(())
             }
+            Call::PublishTree { path, client } => {
+                // Also where it has its name already: who hears that may have asked before, and is to have it safe.
+                let at = self.at(path, Want::Write { keep: true })?;
+                self.touched(at.path());
+                self.base.publish_tree(path, &client)
+            }
             Call::MakeNode { path, kind, mode, device } => self.make_node(path, kind, mode, device),
             _ => self.attribute(call),
         }

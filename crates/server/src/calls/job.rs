@@ -47,7 +47,7 @@ pub(crate) struct BatchJob {
 
 enum BatchState {
     /// What it is about was judged; the reply is made in the memory.
-    Judged(Result<Option<Base>, Error>, Vec<u8>),
+    Judged(Box<Result<Option<Base>, Error>>, Vec<u8>),
     Doing(Option<RunningBatch>, Box<Execution>),
     Over,
 }
@@ -60,7 +60,7 @@ pub(crate) fn malformed(error: &WireError) -> Error {
 impl BatchJob {
     /// Nothing of it is done; `base` is what it is about, none for the list of exports.
     pub(crate) fn new(payload: Vec<u8>, base: Result<Option<Base>, Error>, memory: Vec<u8>, whom: BatchOwner) -> Self {
-        Self { payload, whom, state: BatchState::Judged(base, memory) }
+        Self { payload, whom, state: BatchState::Judged(Box::new(base), memory) }
     }
 
     /// Goes on until the slice is over.
@@ -85,7 +85,7 @@ impl BatchJob {
                 Err(error) => return Poll::Ready(Err(error)),
             };
             let whom = &self.whom;
-            let begun = match base {
+            let begun = match *base {
                 Ok(Some(base)) => Execution::new(batch, base, whom.since, Arc::clone(&whom.stop), memory),
                 Ok(None) => {
                     let shown = whom.authority.shown(&whom.principal, whom.now);

@@ -225,6 +225,9 @@ impl CallContext {
             }
             Call::XattrNames { path } => return self.xattr_names(path, writer),
             Call::FileSystem { path } => self.space(path),
+            Call::StageTree { path, client } => {
+                return self.tell(writer, |work| work.base.stage_tree(path, client));
+            }
             Call::Unknown { .. } => Err(Error::new(ErrorKind::Unsupported, "no such call")),
             other => self.change(other).map(|()| Answer::Done),
         };

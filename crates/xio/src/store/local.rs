@@ -23,12 +23,14 @@ mod tree;
 mod umask;
 mod unchanged;
 mod unsynced_dirs;
+mod whole;
 
 #[cfg(feature = "fuzzing")]
 pub use journal::feed as feed_journal;
 
 use super::errors::{self, Verb};
 use super::resolve::{Blocked, Cause, Parent, Root};
+use super::tree::{TreeKey, TreePlace};
 use super::verified_range::{JournalTags, VerifiedRange};
 use super::{
     Attributes, Capability, Existing, Order, Recovered, Result, SmallFile, SmallGroup, SmallReader, Source, Stage,
@@ -195,6 +197,18 @@ impl Store for LocalStore {
 
     fn tree(&self) -> Result<&dyn Tree> {
         Ok(self)
+    }
+
+    fn stage_tree(&self, key: &TreeKey<'_>) -> Result<TreePlace> {
+        self.make_tree_place(key)
+    }
+
+    fn within_tree(&self, holder: &RelPath) -> Result<Arc<dyn Store>> {
+        Ok(self.in_tree_place(holder))
+    }
+
+    fn publish_tree(&self, key: &TreeKey<'_>) -> Result<()> {
+        self.publish_tree_at(key)
     }
 
     fn stage_small(&self, files: &[SmallFile<'_>], durable: bool) -> Box<dyn SmallGroup + '_> {

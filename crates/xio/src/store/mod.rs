@@ -263,6 +263,22 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         Err(Error::new(ErrorKind::Unsupported, "this store has no directories"))
     }
 
+    /// Makes the place in which a tree is made that is to appear at a target as a whole, or finds it. Nothing may be at the target.
+    fn stage_tree(&self, _key: &tree::TreeKey<'_>) -> Result<tree::TreePlace> {
+        Err(Error::new(ErrorKind::Unsupported, "this store has no trees that appear as a whole"))
+    }
+
+    /// The store of the files in the place of such a tree, of which `holder` is what [`tree::TreePlace`] says. No other path leads
+    /// there, and none of its paths leads anywhere else.
+    fn within_tree(&self, _holder: &RelPath) -> Result<std::sync::Arc<dyn Store>> {
+        Err(Error::new(ErrorKind::Unsupported, "this store has no trees that appear as a whole"))
+    }
+
+    /// Gives such a tree the target's name, in one step and only where that is free.
+    fn publish_tree(&self, _key: &tree::TreeKey<'_>) -> Result<()> {
+        Err(Error::new(ErrorKind::Unsupported, "this store has no trees that appear as a whole"))
+    }
+
     /// Begins a group of small files: what [`Self::put_small`] is made of. `durable` says what is asked for, not what can be
     /// promised.
     fn stage_small(&self, files: &[SmallFile<'_>], durable: bool) -> Box<dyn SmallGroup + '_> {

@@ -17,6 +17,7 @@ mod parent;
 pub(super) mod reserved;
 mod small;
 pub(super) mod staging;
+pub(super) mod trees;
 pub(super) mod typed;
 
 pub(super) use parent::Parent;
@@ -62,6 +63,8 @@ pub(super) enum Cause {
 #[derive(Debug)]
 pub(super) struct Root {
     top: Arc<Parent>,
+    /// The one staged tree that paths of this root may lead into, by the directory that holds it.
+    inside: Option<RelPath>,
 }
 
 impl Root {
@@ -69,7 +72,24 @@ impl Root {
     pub(super) fn open(path: &[u8]) -> Result<Self, Errno> {
         // O_PATH: a directory that may be searched but not listed is a fine root.
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        Ok(Self { top: Arc::new(Parent::new(rustix::fs::open(path, flags, Mode::empty())?)) })
+        let top = Arc::new(Parent::new(rustix::fs::open(path, flags, Mode::empty())?));
+        Ok(Self { top, inside: None })
+    }
+
+    /// The same directory, for paths in `holder` alone: a directory of [`Parent::hold_staged_tree`].
+    pub(super) fn inside(&self, holder: RelPath) -> Self {
+        Self { top: Arc::clone(&self.top), inside: Some(holder) }
+    }
+
+    /// Refuses a path that contains a reserved name, but for the ones that lead to the tree that this root is for; and where it is for
+    /// one every path that is neither in it nor on the way there, which is there to be synced.
+    fn must_not_be_reserved(&self, path: &RelPath) -> Result<(), Blocked> {
+        let Some(holder) = &self.inside else { return staging::must_not_be_reserved(path, 0) };
+        match path.is_within(holder) {
+            true => staging::must_not_be_reserved(path, holder.depth()),
+            false if holder.is_within(path) => Ok(()),
+            false => Err(Blocked { depth: 0, cause: Cause::Reserved }),
+        }
     }
 
     /// The directory itself.
@@ -106,14 +126,14 @@ impl Root {
         let (Some(above), Some(name)) = (path.parent(), path.name()) else {
             return Err(Blocked { depth: 0, cause: Cause::Kind(FileType::Directory) });
         };
-        staging::must_not_be_reserved(path)?;
+        self.must_not_be_reserved(path)?;
         let directory = self.beneath(&above, OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW)?;
         Ok((Parent::new(directory), name))
     }
 
     /// Opens `path` below the root; on failure tells which component stood in the way.
     fn beneath(&self, path: &RelPath, flags: OFlags) -> Result<OwnedFd, Blocked> {
-        staging::must_not_be_reserved(path)?;
+        self.must_not_be_reserved(path)?;
         match self.beneath_at_once(path, flags) {
             Ok(held) => Ok(held),
             // Kernels before 5.6 and some sandboxes lack openat2. Single components without links resolve alike: a

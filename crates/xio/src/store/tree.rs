@@ -13,6 +13,8 @@
 
 use super::{Existing, Result, Version};
 use std::collections::BTreeSet;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use xdfs_proto::base::{RelPath, Safety};
 
 /// Longest extended attribute, and longest list of their names, that Linux has.
@@ -101,6 +103,30 @@ pub struct Space {
     pub files: (u64, u64),
     /// Longest component of a name.
     pub name_max: u64,
+}
+
+/// Which tree is to appear as a whole: it has one place for each user, target and client.
+#[derive(Clone, Copy, Debug)]
+pub struct TreeKey<'a> {
+    /// The name that it will get.
+    pub target: &'a RelPath,
+    /// Whose it is.
+    pub user: &'a [u8],
+    /// What its client calls it; nobody else knows that.
+    pub client: &'a [u8; 16],
+}
+
+/// Where a tree is until it has its name.
+#[derive(Clone, Debug)]
+pub struct TreePlace {
+    /// Follows from the key, and from nothing that another user knows.
+    pub id: [u8; 16],
+    /// The directory that holds it.
+    pub holder: RelPath,
+    /// The tree itself, in `holder`; nothing is there until it is made.
+    pub top: RelPath,
+    /// As long as this is held nobody clears the place away.
+    pub lock: Arc<OwnedFd>,
 }
 
 /// Where a listing goes on; opaque, and good for the same directory as long as that exists.

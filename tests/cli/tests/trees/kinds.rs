@@ -318,11 +318,11 @@ fn an_atomic_copy_appears_whole_or_not_at_all() {
     scene.run(["sync", "--atomic", "tree", &server.url("whole")]).ends_with(3).says(&["--atomic"]);
     scene.run(["sync", "--atomic", &server.url("whole"), "back"]).ends_with(5).says(&["--atomic"]);
     // A part that fails keeps it from its name; the same command goes on where it was.
-    scene.write("server/.part.xdfs-tree/d1/e1/file-1/x", b"in the way");
+    scene.write("tree/d1/.xdfs-staging", b"a name that no server takes");
     let outcome = scene.run(["cp", "-r", "--atomic", "tree", &server.url("part")]);
-    outcome.ends_with(1).says(&["not there", ".part.xdfs-tree"]);
+    outcome.ends_with(1).says(&["not there", "the same command"]);
     assert!(!scene.path("server/part").exists());
-    std::fs::remove_dir_all(scene.path("server/.part.xdfs-tree/d1/e1/file-1")).expect("it can be removed");
+    std::fs::rename(scene.path("tree/d1/.xdfs-staging"), scene.path("tree/d1/other")).expect("it can be renamed");
     let outcome = scene.run(["cp", "-r", "--json", "--atomic", "tree", &server.url("part")]);
     let tree = outcome.ends_with(0).objects().pop().expect("a line about the tree");
     assert_eq!(tree["files"], 1, "{tree}");

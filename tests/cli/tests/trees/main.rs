@@ -14,3 +14,4 @@ mod sync;
 mod times;
 mod together;
 mod unfinished;
+mod whole;

@@ -13,14 +13,14 @@ const FILES: usize = 60;
 const ROUNDS: u32 = 6;
 
 /// Files of 100 to 900 KiB: transfers of their own that nobody goes on with.
-fn plant(scene: &Scene, top: &str) {
+pub(super) fn plant_large(scene: &Scene, top: &str) {
     for number in 0..FILES {
         let size = 100_000 + number * 7919 * 13 % 800_000;
         scene.write(format!("{top}/d{}/f{number}", number % 5), &pattern(size, number as u64));
     }
 }
 
-fn serve(scene: &Scene, address: &str) -> Server {
+pub(super) fn serve(scene: &Scene, address: &str) -> Server {
     scene.directory("server");
     let words = ["--export", "data=server", "--allow-anonymous", "rw", "--quiet"];
     let server = Server::start(scene.command(["serve", "--json", "--listen", address]), &words);
@@ -29,7 +29,7 @@ fn serve(scene: &Scene, address: &str) -> Server {
 }
 
 /// Names that are xdfs's own, at any depth.
-fn leftovers(top: &Path) -> Vec<String> {
+pub(super) fn leftovers(top: &Path) -> Vec<String> {
     let (mut found, mut open) = (Vec::new(), vec![top.to_owned()]);
     while let Some(directory) = open.pop() {
         for entry in std::fs::read_dir(&directory).into_iter().flatten().flatten() {
@@ -47,7 +47,7 @@ fn leftovers(top: &Path) -> Vec<String> {
 
 /// Waits until nothing of xdfs is below `top`: a server removes what a client left behind the end of its session.
 #[track_caller]
-fn is_clean(top: &Path) {
+pub(super) fn is_clean(top: &Path) {
     let until = Instant::now() + Duration::from_secs(20);
     while !leftovers(top).is_empty() {
         assert!(Instant::now() < until, "{:?}", leftovers(top));
@@ -55,7 +55,7 @@ fn is_clean(top: &Path) {
     }
 }
 
-fn signal_after(time: Duration, running: Running, signal: Signal, server: Option<&Server>) {
+pub(super) fn signal_after(time: Duration, running: Running, signal: Signal, server: Option<&Server>) {
     let until = Instant::now() + time;
     while Instant::now() < until {
         std::thread::yield_now();
@@ -72,8 +72,8 @@ fn signal_after(time: Duration, running: Running, signal: Signal, server: Option
 #[test]
 fn the_same_command_goes_on_where_a_copy_was_ended_and_leaves_nothing() {
     let scene = Scene::new();
-    plant(&scene, "tree");
-    plant(&scene, "server/source");
+    plant_large(&scene, "tree");
+    plant_large(&scene, "server/source");
     let mut server = serve(&scene, "127.0.0.1:0");
     let address = server.address().to_owned();
     let since = Instant::now();
@@ -111,7 +111,7 @@ fn the_same_command_goes_on_where_a_copy_was_ended_and_leaves_nothing() {
 #[test]
 fn cp_s_rule_holds_behind_a_whole_copy_and_for_a_slash() {
     let scene = Scene::new();
-    plant(&scene, "tree");
+    plant_large(&scene, "tree");
     let server = scene.serve();
     let unfinished = |words: &[&str]| signal_after(Duration::from_millis(30), scene.start(words), Signal::KILL, None);
     unfinished(&["cp", "-r", "tree", &server.url("new")]);

@@ -7,6 +7,7 @@ mod monitor;
 mod retry;
 mod tree;
 mod unfinished;
+mod whole;
 
 use std::ffi::OsStr;
 use std::io::ErrorKind::NotFound;
@@ -162,7 +163,11 @@ impl Copy<'_> {
         let mark = UnfinishedMark::up(&self.login, path, target);
         let there = known.as_ref().is_none_or(|found| found.as_ref().is_some_and(is_directory));
         // What an earlier attempt left unfinished is gone on with; a slash says "into" all the same.
-        let into = there && (several || target.directory || !mark.stands());
+        let named = known
+            .iter()
+            .flatten()
+            .any(|found| tree.atomic && !tree.dry_run && self.named_before(path, target, found).is_some());
+        let into = there && (several || target.directory || !(mark.stands() || named));
         // Of 'x/.', '.', '..' and '/' the content goes into the target, as of what has no name of its own.
         let own = path.file_name().filter(|_| !path.as_os_str().as_bytes().ends_with(b"/."));
         let Some(name) = own.filter(|_| into) else {

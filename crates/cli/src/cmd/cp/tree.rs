@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use xdfs_client::tree::{Download, Ended, Observer, Summary, TreeOptions, Upload};
-use xdfs_client::wire::{Call, FileType, Wanted};
-use xdfs_client::{Batch, Error, ErrorKind, Existing, Facts, Session};
+use xdfs_client::wire::{FileType, Wanted};
+use xdfs_client::{Error, ErrorKind, Existing, Facts, Session};
 use xdfs_proto::base::RelPath;
 use xdfs_xio::store::{FileKind, LocalPlace, LocalStore, Tree as _};
 
@@ -19,6 +19,7 @@ use self::names::{Failures, Only};
 use self::reporter::TreeReporter;
 use super::failure::Failed;
 use super::retry::Backoff;
+use super::whole::IntoPlace;
 use super::{Copy, verify_of, wire_name};
 use crate::exit::{Exit, Failure};
 use crate::output::{CopiedTree, Endpoint};
@@ -27,7 +28,7 @@ use crate::text::printable_path;
 use crate::url::Url;
 
 /// One direction of a tree, over one session after the other.
-trait DirectionRun {
+pub(super) trait DirectionRun {
     fn run(&mut self, session: &Session, observer: &mut dyn Observer) -> Ended;
 
     /// Why nothing of the tree can be copied.
@@ -79,61 +80,38 @@ impl Copy<'_> {
             let here = |error| Failed::of_local(&shown, error);
             let store = directory(source).map_err(here)?;
             let found = known.map_or_else(|| self.look(target), Ok)?;
+            let atomic = plan.atomic && !plan.dry_run;
+            let named = found.as_ref().filter(|_| atomic).and_then(|found| self.named_before(source, target, found));
             let fresh = self.look_up(target, found)?;
-            let way = match plan.atomic && !plan.dry_run {
-                true => Some(self.way_to(target, fresh)?),
+            let (options, listed) = self.tree_options(plan)?;
+            let whole = match atomic && named.is_none() {
+                true => Some(self.begin_whole(source, target, fresh)?),
                 false => None,
             };
-            let (base, fresh) = way.as_ref().map_or((target, fresh), |(way, fresh)| (way, *fresh));
-            let (options, listed) = self.tree_options(plan)?;
+            let (base, fresh) = whole.as_ref().map_or((target, fresh), |(whole, fresh)| (&whole.place, *fresh));
             let upload = Upload::new(store, wire_name(base), fresh, options).map_err(here)?;
-            Ok((upload, listed, way.map(|(way, _)| way)))
+            Ok((upload, listed, whole.map(|(whole, _)| whole), named))
         })();
-        let (mut upload, listed, way) = match outcome {
+        let (mut upload, listed, whole, named) = match outcome {
             Ok(both) => both,
             Err(failed) => return self.monitor.tell(Err(failed)),
         };
-        let exit = self.carry(&mut upload, target, (&source.into(), &target.into()), plan, listed.as_deref())?;
-        match way {
-            Some(way) if exit == Exit::Done => self.publish(&way, target),
-            Some(way) => {
-                self.monitor
-                    .output()
-                    .note(&format!("{target}: not there, since part of it failed; the rest is in {way}"));
-                Ok(exit)
+        let ends = (&Endpoint::from(source), &Endpoint::from(target));
+        let Some(whole) = whole else {
+            let exit = self.carry(&mut upload, target, ends, plan, listed.as_deref())?;
+            if let Some(mark) = named.filter(|_| exit == Exit::Done) {
+                self.end_named_before(mark, source, target);
             }
-            None => Ok(exit),
-        }
-    }
-
-    /// Where a tree is until it is whole, and whether nothing of it is there.
-    fn way_to(&mut self, target: &Url, fresh: bool) -> Result<(Url, bool), Failed> {
-        let way = target.name().zip(target.parent()).and_then(|(name, above)| above.join(&way_name(name)).ok());
-        let (Some(way), true) = (way, fresh) else {
-            let error = Error::new(ErrorKind::AlreadyExists, "it is there already; --atomic is for what is new");
-            return Err(Failed::of_peer(&target.to_string(), error));
+            return Ok(exit);
         };
-        let fresh = self.look(&way)?.is_none();
-        Ok((way, fresh))
-    }
-
-    /// Gives a whole tree its name.
-    fn publish(&mut self, way: &Url, target: &Url) -> Result<Exit, Failure> {
-        let durable = self.options.durability != WhenDone::Written;
-        let renamed = match (target.parent(), way.name(), target.name()) {
-            (Some(above), Some(path), Some(to)) => self.session_of(target).and_then(|session| {
-                let mut batch = Batch::new(wire_name(&above));
-                batch.push(&Call::Rename { path, to, keep_existing: true });
-                let batch = if durable { batch.durable() } else { batch };
-                renamed(session, &batch).map_err(|error| Failed::of_peer(&target.to_string(), error))
-            }),
-            // Only what has a name and lies in something has a way to it.
-            _ => Ok(()),
-        };
-        match renamed {
-            Ok(()) => Ok(Exit::Done),
-            Err(failed) => self.monitor.tell(Err(failed)),
+        let mut course = IntoPlace { upload: &mut upload, whole: &whole };
+        let exit = self.carry(&mut course, target, ends, plan, listed.as_deref())?;
+        if exit == Exit::Done {
+            return self.publish(&whole);
         }
+        let text = format!("{target}: not there, since part of it failed; the same command goes on with the rest");
+        self.monitor.output().note(&text);
+        Ok(exit)
     }
 
     /// Makes the directory `target` like `source`.
@@ -286,7 +264,7 @@ impl Copy<'_> {
 
     /// What stands at a URL; none where nothing does.
     pub(super) fn look(&mut self, url: &Url) -> Result<Option<Facts>, Failed> {
-        let wanted = Wanted::MODE.and(Wanted::MODIFIED).and(Wanted::OWNER).and(Wanted::NAMES);
+        let wanted = Wanted::MODE.and(Wanted::MODIFIED).and(Wanted::OWNER).and(Wanted::NAMES).and(Wanted::INODE);
         match self.session_of(url)?.look(wire_name(url), wanted) {
             Ok(file) => Ok(Some(file)),
             Err(error) if error.kind == ErrorKind::NotFound => Ok(None),
@@ -294,7 +272,7 @@ impl Copy<'_> {
         }
     }
 
-    fn session_of(&mut self, url: &Url) -> Result<&Session, Failed> {
+    pub(super) fn session_of(&mut self, url: &Url) -> Result<&Session, Failed> {
         let (session, new) = self.sessions.with(url).map_err(|failed| Failed::of_session(&url.to_string(), failed))?;
         if new {
             self.monitor.report_grant(session, self.options);
@@ -337,15 +315,6 @@ fn made(path: &Path, dry_run: bool) -> Result<(LocalStore, bool), Error> {
             };
             Ok((directory(&trimmed)?, fresh))
         }
-    }
-}
-
-/// Makes the one call of a batch.
-fn renamed(session: &Session, batch: &Batch) -> Result<(), Error> {
-    let reply = session.call(batch)?.wait()?;
-    match reply.read()?.outcomes.first() {
-        Some(Err(why)) => Err(xdfs_client::failed(*why, "cannot give it its name")),
-        _ => Ok(()),
     }
 }
 

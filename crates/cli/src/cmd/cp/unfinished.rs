@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use xdfs_client::Error;
+use xdfs_client::{Error, Facts};
 use xdfs_secure::naming;
 use xdfs_xio::store::{Folder, Secrecy};
 
@@ -41,12 +41,16 @@ impl UnfinishedMark {
         Self::of(login, b"tree down", target, source)
     }
 
+    /// Of a tree that was made elsewhere and is to get the target's name: the very one that was `found`, as far as its server tells
+    /// two apart.
+    pub(super) fn named(login: &LoginPlan, source: &Path, target: &Url, found: &Facts) -> Option<Self> {
+        let way = [b"tree named ", found.inode?.as_slice()].concat();
+        Some(Self::of(login, &way, source, target))
+    }
+
     fn of(login: &LoginPlan, way: &[u8], here: &Path, there: &Url) -> Self {
-        // The same server whatever was said about its key, and the same directory from wherever it is named.
-        let there = Url { key: None, directory: false, ..there.clone() }.to_string();
-        let here = std::path::absolute(here).unwrap_or_else(|_| here.to_owned());
-        let here: PathBuf = here.components().collect();
-        let id = naming::transfer_id(&[way, here.as_os_str().as_encoded_bytes(), there.as_bytes()]);
+        let [here, there] = ends(here, there);
+        let id = naming::transfer_id(&[way, &here, &there]);
         let id = format!("{:032x}", u128::from_be_bytes(id));
         Self { state: state::folder(login.state.as_deref()).ok(), id }
     }
@@ -81,6 +85,15 @@ impl UnfinishedMark {
         let text: String = lines.iter().skip(surplus).map(|(id, since)| format!("{id} {since}\n")).collect();
         folder.replace(FILE, text.as_bytes())
     }
+}
+
+/// What is the same of two ways to name the ends of one copy: the server whatever was said about its key, and the directory from
+/// wherever it is named.
+pub(super) fn ends(here: &Path, there: &Url) -> [Vec<u8>; 2] {
+    let there = Url { key: None, directory: false, ..there.clone() }.to_string();
+    let here = std::path::absolute(here).unwrap_or_else(|_| here.to_owned());
+    let here: PathBuf = here.components().collect();
+    [here.into_os_string().into_encoded_bytes(), there.into_bytes()]
 }
 
 fn now() -> u64 {

@@ -82,6 +82,10 @@ codes! {
     Put = 21, "put", true;
     /// Content of a small file.
     Get = 22, "get", false;
+    /// A place for a tree that is to appear as a whole.
+    StageTree = 31, "stagetree", true;
+    /// Gives such a tree its name.
+    PublishTree = 32, "publishtree", true;
 }
 
 /// One call. Paths are below the batch's base, and the base itself where they are empty; none is followed where it is a link.
@@ -179,6 +183,14 @@ pub enum Call<'a> {
         wanted: Wanted,
         most: u32,
     },
+    StageTree {
+        path: &'a [u8],
+        client: [u8; 16],
+    },
+    PublishTree {
+        path: &'a [u8],
+        client: [u8; 16],
+    },
     /// A call of a later version: nothing but its number is known.
     Unknown {
         code: u64,
@@ -211,6 +223,8 @@ impl<'a> Call<'a> {
             Self::Hash { .. } => Code::Hash,
             Self::Put(_) => Code::Put,
             Self::Get { .. } => Code::Get,
+            Self::StageTree { .. } => Code::StageTree,
+            Self::PublishTree { .. } => Code::PublishTree,
             Self::Unknown { code } => return *code,
         };
         code as u64
@@ -240,7 +254,9 @@ impl<'a> Call<'a> {
             | Self::FileSystem { path }
             | Self::Hash { path, .. }
             | Self::Put(Put { path, .. })
-            | Self::Get { path, .. } => path,
+            | Self::Get { path, .. }
+            | Self::StageTree { path, .. }
+            | Self::PublishTree { path, .. } => path,
             Self::Unknown { .. } => &[],
         }
     }
@@ -301,6 +317,7 @@ impl<'a> Call<'a> {
             }
             Self::Put(put) => put.write(writer),
             Self::Get { wanted, most, .. } => drop(writer.integer(wanted.0.into()).integer(most.into())),
+            Self::StageTree { client, .. } | Self::PublishTree { client, .. } => drop(writer.raw(&client)),
             Self::RemoveDirectory { .. }
             | Self::Unlink { .. }
             | Self::ReadLink { .. }
@@ -379,6 +396,8 @@ impl<'a> Call<'a> {
                 let wanted = Wanted::read(reader)?;
                 Self::Get { path, wanted, most: number(reader, "size")? }
             }
+            Code::StageTree => Self::StageTree { path, client: reader.array()? },
+            Code::PublishTree => Self::PublishTree { path, client: reader.array()? },
         })
     }
 }

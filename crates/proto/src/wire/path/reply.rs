@@ -50,7 +50,7 @@ pub enum Answer<'a> {
     Attributes(Attributes<'a>),
     /// list.
     Listing(Listing<'a>),
-    /// readlink: the target; getxattr: the value.
+    /// readlink: the target; getxattr: the value; stagetree: the place.
     Bytes(&'a [u8]),
     /// listxattr.
     Names(StringList<'a>),
@@ -123,6 +123,7 @@ fn read_outcome<'a>(reader: &mut Reader<'a>, code: u64) -> Result<CallOutcome<'a
         Code::List => Answer::Listing(Listing::read(reader)?),
         Code::ReadLink => Answer::Bytes(reader.bytes(limits::LINK_BYTES_MAX, "target of a link")?),
         Code::XattrValue => Answer::Bytes(reader.bytes(limits::XATTR_BYTES_MAX, "value of an attribute")?),
+        Code::StageTree => Answer::Bytes(reader.bytes(limits::STAGE_PATH_BYTES_MAX, "place of a tree")?),
         Code::XattrNames => Answer::Names(StringList::read(reader)?),
         Code::FileSystem => Answer::FileSystem(FileSystem {
             block: reader.integer()?,
@@ -150,7 +151,8 @@ fn read_outcome<'a>(reader: &mut Reader<'a>, code: u64) -> Result<CallOutcome<'a
         | Code::MakeNode
         | Code::SetXattr
         | Code::RemoveXattr
-        | Code::Put => Answer::Done,
+        | Code::Put
+        | Code::PublishTree => Answer::Done,
     }))
 }
 

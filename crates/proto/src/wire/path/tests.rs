@@ -57,6 +57,8 @@ fn every_call() -> Vec<Call<'static>> {
         Call::Hash { path, offset: 5, length: Some(9) },
         Call::Put(put(b"content")),
         Call::Get { path, wanted: Wanted::MODE, most: 65536 },
+        Call::StageTree { path, client: [6; 16] },
+        Call::PublishTree { path, client: [6; 16] },
         Call::Unknown { code: 99 },
     ]
 }
@@ -119,7 +121,7 @@ fn replies_come_back_with_every_answer() {
                 assert!(page.push(&entry(b"a")) && page.push(&entry(b"\xff")));
                 page.finish(true, b"next");
             }
-            Some(Code::ReadLink | Code::XattrValue) => writer.answer(&Answer::Bytes(b"value")),
+            Some(Code::ReadLink | Code::XattrValue | Code::StageTree) => writer.answer(&Answer::Bytes(b"value")),
             Some(Code::XattrNames) => {
                 let names = StringList::read(&mut Reader::new(b"\x06user.a\x06user.b\0")).unwrap();
                 writer.answer(&Answer::Names(names));

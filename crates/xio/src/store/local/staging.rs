@@ -33,7 +33,7 @@ pub(super) struct StagingDirectory {
 }
 
 impl StagingDirectory {
-    fn new(above: &Arc<Parent>, open: OpenStaging) -> Self {
+    pub(super) fn new(above: &Arc<Parent>, open: OpenStaging) -> Self {
         let OpenStaging { directory, name, made } = open;
         Self {
             directory,
@@ -47,6 +47,11 @@ impl StagingDirectory {
     /// The directory itself.
     pub(super) fn directory(&self) -> &Parent {
         &self.directory
+    }
+
+    /// Its name in the directory above.
+    pub(super) fn name(&self) -> &[u8] {
+        &self.name
     }
 
     /// Waits until the names in it are on stable storage, and its own; `file` is one of the same file system.
@@ -153,7 +158,7 @@ impl Staging {
 }
 
 /// The staging directory in `parent`.
-fn beside(parent: &Arc<Parent>) -> Result<Arc<StagingDirectory>, NoStaging> {
+pub(super) fn beside(parent: &Arc<Parent>) -> Result<Arc<StagingDirectory>, NoStaging> {
     Ok(Arc::new(StagingDirectory::new(parent, parent.open_or_make_staging()?)))
 }
 
@@ -181,7 +186,7 @@ fn create_beside(parent: &Arc<Parent>, name: &[u8]) -> Result<PartFile, NoStagin
 }
 
 /// Does something in a staging directory, which another user of it may remove at any time as long as it is empty.
-fn within<R>(
+pub(super) fn within<R>(
     open: impl Fn() -> Result<Arc<StagingDirectory>, NoStaging>,
     act: impl Fn(&Parent) -> Result<R, Errno>,
 ) -> Result<(Arc<StagingDirectory>, R), NoStaging> {

@@ -46,7 +46,7 @@ impl LocalStore {
     }
 
     /// Holds the directory in which something is to be changed.
-    fn changed_parent<'a>(&self, verb: Verb, path: &'a RelPath) -> Result<(Parent, &'a [u8])> {
+    pub(super) fn changed_parent<'a>(&self, verb: Verb, path: &'a RelPath) -> Result<(Parent, &'a [u8])> {
         self.must_be_writable(verb, path)?;
         self.root.parent_of(path).map_err(|stop| match path.is_root() {
             true => self.refused(ErrorKind::Refused, verb, path, "it is the top of the export"),

@@ -7,6 +7,7 @@
 use super::super::local::parts::{is_about, resumable};
 use super::super::{FileKind, Recovered};
 use super::reserved::is_reserved;
+use super::trees;
 use super::{Parent, Root};
 use rustix::fs::{Dir, FileType, FlockOperation, OFlags, Stat};
 use rustix::io::Errno;
@@ -109,6 +110,8 @@ impl Parent {
             for name in staging.directory.names(NAMES_MAX).unwrap_or_default() {
                 if let Some((kind, stem)) = kind_of(&name) {
                     look(&staging.directory, kind, &name, stem, expired, found);
+                } else if trees::is_tree(&name) && staging.directory.remove_old_tree(&name, expired) {
+                    found.expired += 1;
                 }
             }
             // It is refused where something is in it.
@@ -125,6 +128,9 @@ impl Parent {
         }
         for staging in self.existing_staging() {
             let names = staging.directory.names(NAMES_MAX).unwrap_or_default();
+            for name in names.iter().filter(|name| trees::is_tree(name)) {
+                staging.directory.remove_old_tree(name, i64::MAX);
+            }
             let of_kind = |name: &[u8], part: bool| {
                 let kind = kind_of(name);
                 kind.filter(|(kind, _)| (*kind == Leftover::Part) == part).map(|(_, stem)| stem.to_vec())

@@ -50,7 +50,7 @@ impl Root {
         mode: Mode,
         mut make: impl FnMut(&RelPath, &dyn Fn() -> Result<(), Errno>) -> Result<(), Errno>,
     ) -> Result<Parent, Blocked> {
-        super::staging::must_not_be_reserved(path)?;
+        self.must_not_be_reserved(path)?;
         let mut held: Option<OwnedFd> = None;
         let mut reached = RelPath::default();
         for (index, component) in path.components().enumerate() {

@@ -39,10 +39,10 @@ fn is_probe(name: &[u8]) -> bool {
     number.is_some_and(|number| number >= PROBE_MIN)
 }
 
-/// Refuses a path that contains a reserved name.
-pub(super) fn must_not_be_reserved(path: &RelPath) -> Result<(), Blocked> {
-    match path.components().position(is_reserved) {
-        Some(index) => Err(Blocked { depth: index + 1, cause: Cause::Reserved }),
+/// Refuses a path that contains a reserved name behind its first `known` components.
+pub(super) fn must_not_be_reserved(path: &RelPath, known: usize) -> Result<(), Blocked> {
+    match path.components().skip(known).position(is_reserved) {
+        Some(index) => Err(Blocked { depth: known + index + 1, cause: Cause::Reserved }),
         None => Ok(()),
     }
 }

@@ -1,0 +1,156 @@
+//! `--atomic` of a tree: a new one is made where nobody else gets to, and gets its name when all of it is there.
+
+use std::path::{Path, PathBuf};
+
+use xdfs_client::tree::{Ended, Observer, Upload};
+use xdfs_client::wire::FileType;
+use xdfs_client::{Error, ErrorKind, Facts, Session};
+use xdfs_proto::base::Retry;
+use xdfs_server::users::StateFolder;
+
+use super::failure::Failed;
+use super::tree::DirectionRun;
+use super::unfinished::UnfinishedMark;
+use super::{Copy, wire_name};
+use crate::exit::{Exit, Failure};
+use crate::plan::{LoginPlan, WhenDone};
+use crate::state;
+use crate::url::Url;
+
+/// A tree that is to appear as a whole.
+#[derive(Debug)]
+pub(super) struct Whole {
+    source: PathBuf,
+    target: Url,
+    /// What this client calls it.
+    client: [u8; 16],
+    /// Where it is until it has its name.
+    pub(super) place: Url,
+}
+
+/// An upload to such a place, which each session has to ask for.
+pub(super) struct IntoPlace<'a> {
+    pub(super) upload: &'a mut Upload,
+    pub(super) whole: &'a Whole,
+}
+
+impl DirectionRun for IntoPlace<'_> {
+    fn run(&mut self, session: &Session, observer: &mut dyn Observer) -> Ended {
+        let whole = self.whole;
+        match session.stage_tree(wire_name(&whole.target), whole.client) {
+            Ok(place) if place == whole.place.path => self.upload.run(session, observer),
+            Ok(_) => {
+                let text = "the server lost what it names unfinished trees with; the same command begins anew";
+                Ended::Refused(Error::new(ErrorKind::Superseded, text))
+            }
+            Err(error) if error.kind.retry() == Retry::Temporary => Ended::Lost(error),
+            Err(error) => Ended::Refused(refusal(error)),
+        }
+    }
+
+    fn refused(&self, target: &str, error: Error) -> Failed {
+        Failed::of_peer(target, error)
+    }
+}
+
+impl Copy<'_> {
+    /// Asks for the place of a tree that is not there yet, and tells whether nothing of it is in that.
+    pub(super) fn begin_whole(&mut self, source: &Path, target: &Url, fresh: bool) -> Result<(Whole, bool), Failed> {
+        let failed = |error| Failed::of_peer(&target.to_string(), error);
+        if !fresh || target.path.is_root() {
+            let error = Error::new(ErrorKind::AlreadyExists, "it is there already; --atomic is for what is new");
+            return Err(failed(error));
+        }
+        let client = name_of(&self.login, source, target).map_err(failed)?;
+        let place = self.session_of(target)?.stage_tree(wire_name(target), client);
+        let path = place.map_err(|error| failed(refusal(error)))?;
+        let place = Url { path, directory: false, ..target.clone() };
+        let fresh = self.look(&place)?.is_none();
+        Ok((Whole { source: source.to_owned(), target: target.clone(), client, place }, fresh))
+    }
+
+    /// Gives a whole tree its name.
+    pub(super) fn publish(&mut self, whole: &Whole) -> Result<Exit, Failure> {
+        let durable = self.options.durability != WhenDone::Written;
+        let named = self.look(&whole.place).and_then(|found| {
+            // Who is killed behind the call knows by this that the tree is the one of this command.
+            let mark = found.and_then(|found| UnfinishedMark::named(&self.login, &whole.source, &whole.target, &found));
+            mark.iter().for_each(UnfinishedMark::set);
+            let session = self.session_of(&whole.target)?;
+            let named = session.publish_tree(wire_name(&whole.target), whole.client, durable);
+            let unknown = named.as_ref().is_err_and(|error| error.kind.retry() == Retry::Temporary);
+            match &named {
+                Ok(()) => self.whole.extend(mark),
+                Err(_) if unknown => {}
+                Err(_) => mark.iter().for_each(UnfinishedMark::clear),
+            }
+            named.map_err(|error| Failed::of_peer(&whole.target.to_string(), error))
+        });
+        match named {
+            Ok(()) => Ok(Exit::Done),
+            Err(failed) => self.monitor.tell(Err(failed)),
+        }
+    }
+
+    /// What stands at the target got there by this very command, which did not live to tell; none where it did not.
+    pub(super) fn named_before(&self, source: &Path, target: &Url, found: &Facts) -> Option<UnfinishedMark> {
+        let mark =
+            UnfinishedMark::named(&self.login, source, target, found).filter(|_| found.kind == FileType::Directory);
+        mark.filter(UnfinishedMark::stands)
+    }
+
+    /// The same command has made sure that such a tree is whole: nothing of it is left.
+    pub(super) fn end_named_before(&mut self, mark: UnfinishedMark, source: &Path, target: &Url) {
+        // Has the name synced, and clears away an empty place where the server did not live to clear it away. It is not there where it did, and expires where this fails.
+        let durable = self.options.durability != WhenDone::Written;
+        if let Ok(client) = name_of(&self.login, source, target)
+            && let Ok(session) = self.session_of(target)
+        {
+            let _ = session.publish_tree(wire_name(target), client, durable);
+        }
+        self.whole.push(mark);
+    }
+}
+
+/// What this client calls the tree: the same for the same command, and nobody else can know it. Where there is no state folder it is
+/// another one each time, and nothing is gone on with.
+fn name_of(login: &LoginPlan, source: &Path, target: &Url) -> Result<[u8; 16], Error> {
+    let folder = state::folder(login.state.as_deref()).ok();
+    let key = folder.and_then(|folder| StateFolder::create(&folder).and_then(|state| state.journal_key()).ok());
+    let mut name = [0; 16];
+    match key {
+        Some(key) => {
+            let [source, target] = super::unfinished::ends(source, target);
+            let tag = key.tag(&[b"tree up", &source, &target]);
+            // A tag has 32 bytes.
+            name.iter_mut().zip(tag).for_each(|(to, from)| *to = from);
+        }
+        None => xdfs_secure::random::fill(&mut name).map_err(Error::from)?,
+    }
+    Ok(name)
+}
+
+/// Servers before this call answer it, as every unknown one, with Unsupported.
+fn refusal(error: Error) -> Error {
+    match error.kind {
+        ErrorKind::Unsupported => {
+            let text = "this server cannot keep a tree that is not whole out of others' reach, as --atomic needs (it is older, or \
+                        an export without directories); copy without --atomic, or update the server";
+            Error { message: text.into(), ..error }
+        }
+        _ => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_does_not_know_the_call_is_told_with_what_helps() {
+        let told = refusal(Error::new(ErrorKind::Unsupported, "no such call")).to_string();
+        assert!(told.contains("--atomic") && told.contains("update the server"), "{told}");
+        let other = Error::new(ErrorKind::NotFound, "no such directory");
+        assert_eq!(refusal(other.clone()), other);
+    }
+}

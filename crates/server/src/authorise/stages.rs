@@ -1,0 +1,120 @@
+//! Trees on their way to their name: which path of an export is the place of which, and for whom (P-79).
+//!
+//! `EXPORT/.xdfs-staging/tree-<32 digits>` leads there as long as a session lives that asked for it, for its user alone, and with the
+//! rights that the user has at the target. What is not noted here is not there.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use xdfs_proto::base::RelPath;
+use xdfs_secure::policy::Principal;
+use xdfs_xio::store::tree::TreePlace;
+
+/// The name on the wire below which such trees are, as the first component of a path in an export.
+const TOP: &[u8] = b".xdfs-staging";
+const PREFIX: &[u8] = b"tree-";
+
+/// Trees that one session may have on their way; of more the oldest is no longer there for it.
+const TREES_MAX: usize = 64;
+
+/// The wire path of the tree with this id, below its export.
+pub(crate) fn wire_path(id: [u8; 16]) -> Vec<u8> {
+    let digits = format!("{:032x}", u128::from_be_bytes(id));
+    [TOP, b"/", PREFIX, digits.as_bytes()].concat()
+}
+
+/// The id that a path below an export names, and what follows it.
+pub(super) fn read(path: &RelPath) -> Option<([u8; 16], RelPath)> {
+    let mut components = path.components();
+    if components.next()? != TOP {
+        return None;
+    }
+    let digits = components.next()?.strip_prefix(PREFIX)?;
+    // One spelling for one tree.
+    let plain = digits.len() == 32 && digits.iter().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'));
+    let id = u128::from_str_radix(std::str::from_utf8(digits).ok().filter(|_| plain)?, 16).ok()?;
+    let mut rest = RelPath::default();
+    for component in components {
+        rest.push(component).ok()?;
+    }
+    Some((id.to_be_bytes(), rest))
+}
+
+/// One tree.
+#[derive(Clone, Debug)]
+pub(super) struct Stage {
+    /// Whose session it is; over when this is gone.
+    session: Weak<Principal>,
+    user: String,
+    export: String,
+    pub(super) target: RelPath,
+    pub(super) place: TreePlace,
+}
+
+/// See the module. Clones are the same list.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Stages(Arc<Mutex<Vec<Stage>>>);
+
+impl Stages {
+    /// The list, without what is over: who held it may not be in anybody's way.
+    fn present(&self) -> MutexGuard<'_, Vec<Stage>> {
+        let mut list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        list.retain(|stage| stage.session.strong_count() > 0);
+        list
+    }
+
+    /// Forgets the trees of sessions that are over.
+    pub(super) fn tidy(&self) {
+        drop(self.present());
+    }
+
+    /// The tree of this id at `target` is there for `session`.
+    pub(super) fn note(&self, session: &Arc<Principal>, export: &str, target: &RelPath, place: TreePlace) {
+        let session = Arc::downgrade(session);
+        let mut list = self.present();
+        let same = |stage: &Stage| stage.session.ptr_eq(&session);
+        list.retain(|stage| !same(stage) || stage.place.id != place.id || stage.export != export);
+        if list.iter().filter(|stage| same(stage)).count() >= TREES_MAX
+            && let Some(oldest) = list.iter().position(same)
+        {
+            list.remove(oldest);
+        }
+        let user = session.upgrade().map_or(String::new(), |who| who.user.clone());
+        list.push(Stage { session, user, export: export.to_owned(), target: target.clone(), place });
+    }
+
+    /// The tree of this id in an export, for `user`.
+    pub(super) fn of(&self, user: &str, export: &str, id: [u8; 16]) -> Option<Stage> {
+        let list = self.present();
+        list.iter().find(|stage| stage.place.id == id && stage.user == user && stage.export == export).cloned()
+    }
+
+    /// The tree has its name.
+    pub(super) fn forget(&self, user: &str, export: &str, target: &RelPath) {
+        self.present().retain(|stage| stage.user != user || stage.export != export || stage.target != *target);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_names_a_tree_in_one_spelling() {
+        let path = |text: &str| RelPath::parse(text.as_bytes()).unwrap();
+        let id = [0x0a; 16];
+        let text = String::from_utf8(wire_path(id)).unwrap();
+        assert_eq!(read(&path(&text)), Some((id, RelPath::default())));
+        assert_eq!(read(&path(&format!("{text}/a/b"))), Some((id, path("a/b"))));
+        for other in [
+            text.to_uppercase(),
+            text.replace(".xdfs-staging", ".xdfs-staging-0"),
+            text.replace("tree-", "tree-+"),
+            text.replace("0a", "0A"),
+            format!("{text}0"),
+            format!("a/{text}"),
+            ".xdfs-staging".to_owned(),
+        ] {
+            assert_eq!(read(&path(&other)), None, "{other}");
+        }
+        assert!(text.len() <= xdfs_proto::limits::STAGE_PATH_BYTES_MAX);
+    }
+}

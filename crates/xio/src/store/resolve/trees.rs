@@ -1,0 +1,166 @@
+//! Trees on their way to their name: each in a directory of its own in a staging directory, `<32 digits>-<16 digits>.tree`, as `t`.
+//!
+//! Nobody can guess the digits, and no path leads there but the ones of a root that is for this one tree. Must not: follow a link,
+//! remove anything outside of the directory that is to go.
+
+use super::Parent;
+use super::parent::single;
+use super::staging::is_staging;
+use rustix::fs::{FlockOperation, Mode, OFlags, Timespec, Timestamps, UTIME_NOW};
+use rustix::io::Errno;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+/// The tree's name in the directory that holds it.
+pub(in crate::store) const TOP: &[u8] = b"t";
+
+/// Names that are removed between two looks at what is left.
+const NAMES_AT_ONCE: usize = 4096;
+/// Looks in vain at a directory that another program fills as fast as it is emptied.
+const LOOKS_MAX: usize = 1 << 20;
+
+/// The name of the directory that holds a tree.
+pub(in crate::store) fn name_of(id: [u8; 16], owner: [u8; 8]) -> Vec<u8> {
+    format!("{:032x}-{:016x}.tree", u128::from_be_bytes(id), u64::from_be_bytes(owner)).into_bytes()
+}
+
+/// Whether it is such a name.
+pub(in crate::store) fn is_tree(name: &[u8]) -> bool {
+    owner_in(name).is_some()
+}
+
+/// The digits of such a name that stand for the owner.
+pub(in crate::store) fn owner_in(name: &[u8]) -> Option<&[u8]> {
+    let stem = name.strip_suffix(b".tree")?;
+    let (id, owner) = (stem.get(..32)?, stem.get(33..)?);
+    let hexadecimal = |digits: &[u8]| digits.iter().all(u8::is_ascii_hexdigit);
+    let formed = stem.len() == 49 && stem.get(32) == Some(&b'-') && hexadecimal(id) && hexadecimal(owner);
+    formed.then_some(owner)
+}
+
+impl Parent {
+    /// Holds the directory `name` of a tree in this staging directory, and with `make` makes it. As long as the second value lives
+    /// nobody removes it.
+    pub(in crate::store) fn hold_staged_tree(&self, name: &[u8], make: bool) -> Result<(Self, OwnedFd), Errno> {
+        if make {
+            match self.make_directory(name, Mode::RWXU) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        let lock = self.open_below(name)?;
+        let stat = rustix::fs::fstat(&lock)?;
+        // Nobody else gets here: what is not as it was made is not used.
+        if stat.st_uid != rustix::process::geteuid().as_raw() || (stat.st_mode & 0o077 != 0 && !is_known_loose(self)) {
+            return Err(Errno::PERM);
+        }
+        if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK) {
+            // It is being removed.
+            return Err(Errno::BUSY);
+        }
+        // Its age counts from here.
+        let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+        rustix::fs::futimens(&lock, &Timestamps { last_access: now, last_modification: now })?;
+        // Whoever removed it before the lock was there has made another one of nothing.
+        if self.look(name)?.is_none_or(|there| there.st_ino != stat.st_ino) {
+            return Err(Errno::NOENT);
+        }
+        Ok((self.hold_below(name)?, lock))
+    }
+
+    /// Removes the directory `name` of a tree and everything in it, where nobody uses it and that was last before `expired`.
+    pub(in crate::store) fn remove_old_tree(&self, name: &[u8], expired: i64) -> bool {
+        let Ok(lock) = self.open_below(name) else { return false };
+        let old = rustix::fs::fstat(&lock).is_ok_and(|stat| stat.st_mtime < expired);
+        let free = rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive);
+        old && !matches!(free, Err(Errno::WOULDBLOCK))
+            && self.empty(name).is_ok()
+            && self.remove_directory(name).is_ok()
+    }
+
+    /// Removes everything in the directory `name`. Whatever its depth, few descriptors are open: what is far down is moved up first.
+    fn empty(&self, name: &[u8]) -> Result<(), Errno> {
+        let holder = self.hold_below(name)?;
+        let mut serial = 0_u64;
+        for _ in 0..LOOKS_MAX {
+            let names = holder.names(NAMES_AT_ONCE)?;
+            if names.is_empty() {
+                return Ok(());
+            }
+            for name in names {
+                match holder.remove(&name) {
+                    Err(Errno::ISDIR | Errno::PERM) => holder.flatten(&name, &mut serial)?,
+                    outcome => outcome?,
+                }
+            }
+        }
+        Err(Errno::BUSY)
+    }
+
+    /// Removes the directory `name`; the directories in it go into this one.
+    fn flatten(&self, name: &[u8], serial: &mut u64) -> Result<(), Errno> {
+        let inner = self.hold_below(name)?;
+        inner.unlock();
+        loop {
+            let names = inner.names(NAMES_AT_ONCE)?;
+            if names.is_empty() {
+                return self.remove_directory(name);
+            }
+            for one in names {
+                match inner.remove(&one) {
+                    Err(Errno::ISDIR | Errno::PERM) => inner.lift(&one, self, serial)?,
+                    outcome => outcome?,
+                }
+            }
+        }
+    }
+
+    fn lift(&self, name: &[u8], to: &Self, serial: &mut u64) -> Result<(), Errno> {
+        self.hold_below(name)?.unlock();
+        loop {
+            *serial += 1;
+            match self.rename_to_free(name, to, format!("d{serial}").as_bytes()) {
+                Err(Errno::EXIST) => {}
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// What a tree brought along may forbid its owner to change it. Where that cannot be altered the next call says so.
+    fn unlock(&self) {
+        let _ = rustix::fs::chmod(format!("/proc/self/fd/{}", self.directory.as_raw_fd()), Mode::RWXU);
+    }
+
+    fn open_below(&self, name: &[u8]) -> Result<OwnedFd, Errno> {
+        single(name)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        rustix::fs::openat(&self.directory, name, flags, Mode::empty())
+    }
+
+    fn hold_below(&self, name: &[u8]) -> Result<Self, Errno> {
+        single(name)?;
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(Self::new(rustix::fs::openat(&self.directory, name, flags, Mode::empty())?))
+    }
+}
+
+/// Whether the staging directory itself is not as it was made: its file system gives every directory the same owner and mode.
+fn is_known_loose(staging: &Parent) -> bool {
+    rustix::fs::fstat(&staging.directory).is_ok_and(|stat| !is_staging(super::reserved::STAGING, &stat))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_of_trees_are_taken_for_such() {
+        let name = name_of([0xab; 16], [1; 8]);
+        assert_eq!(name, [&b"abababababababababababababababab-0101010101010101"[..], b".tree"].concat());
+        assert_eq!(owner_in(&name), Some(&b"0101010101010101"[..]));
+        for other in
+            [&name[1..], &name[..53], b"t", b".tree", b"abababababababababababababababab-010101010101010g.tree"]
+        {
+            assert!(!is_tree(other), "{}", other.escape_ascii());
+        }
+    }
+}

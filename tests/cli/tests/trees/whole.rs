@@ -1,0 +1,177 @@
+//! `--atomic` uploads: nobody else gets to what is not whole, and whenever either side is killed the same command ends well.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use xdfs_test_cli::{STAGING, Scene};
+
+use super::judge::{differences, plant, same};
+use super::unfinished::{is_clean, leftovers, plant_large, serve, signal_after};
+
+/// The directories below a staging directory that hold trees on their way.
+fn holders(staging: &Path) -> Vec<String> {
+    let names = std::fs::read_dir(staging).into_iter().flatten().flatten();
+    let mut names: Vec<_> = names.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.retain(|name| name.ends_with(".tree"));
+    names
+}
+
+#[test]
+fn what_others_plant_at_names_that_can_be_guessed_is_in_no_tree() {
+    let scene = Scene::new();
+    plant(&scene, "tree", 12, 3);
+    let server = scene.serve();
+    // As versions before called it: whoever may create there could make it.
+    scene.write("planted", b"planted");
+    scene.run(["mkdir", &server.url(".new.xdfs-tree")]).ends_with(0);
+    scene.run(["cp", "planted", &server.url(".new.xdfs-tree/planted")]).ends_with(0);
+    let guess = format!("{STAGING}/tree-{:032x}", 7);
+    for name in [guess.clone(), format!("{guess}/planted"), format!("{STAGING}/{:032x}-{:016x}.tree/t", 7, 7)] {
+        scene.run(["mkdir", "-p", &server.url(&name)]).ends_with(3).says(&["invalid path"]);
+        assert_ne!(scene.run(["cp", "planted", &server.url(&name)]).code, Some(0));
+    }
+    scene.run(["cp", "-r", "--atomic", "tree", &server.url("new")]).ends_with(0).is_silent();
+    same(&scene, "tree", "server/new", false);
+    assert_eq!(scene.names("server/.new.xdfs-tree"), ["planted"], "it is a name like any other");
+    assert!(!scene.path(format!("server/{STAGING}")).exists());
+}
+
+#[test]
+fn a_tree_that_is_not_whole_is_out_of_everybody_s_reach() {
+    let scene = Scene::new();
+    plant(&scene, "tree", 12, 3);
+    // No server takes this name, so the tree does not become whole.
+    scene.write(format!("tree/{STAGING}"), b"refused");
+    let server = scene.serve();
+    scene.directory("server/d");
+    scene.run(["cp", "-r", "--atomic", "tree", &server.url("d/new")]).ends_with(1).says(&["not there"]);
+    assert!(!scene.path("server/d/new").exists());
+    let staging = format!("d/{STAGING}");
+    let found = holders(&scene.path(format!("server/{staging}")));
+    let [holder] = found.as_slice() else { panic!("{found:?}") };
+    scene.write("planted", b"planted");
+    let id = &holder[..32];
+    for name in [format!("{staging}/{holder}"), format!("{STAGING}/tree-{id}"), format!("{staging}/tree-{id}")] {
+        for name in [format!("{name}/t"), format!("{name}/planted"), name] {
+            let url = server.url(&name);
+            for words in [
+                vec!["stat", &url],
+                vec!["ls", &url],
+                vec!["cp", "-r", &url, "copies"],
+                vec!["cp", "planted", &url],
+                vec!["mkdir", "-p", &url],
+                vec!["rm", "-r", &url],
+                vec!["mv", &url, &server.url("got")],
+            ] {
+                assert_ne!(scene.run(&words).code, Some(0), "{words:?}");
+            }
+        }
+    }
+    let listed = scene.run(["ls", "-aR", &server.url("")]);
+    assert!(!listed.text().contains(id) && !listed.text().contains(STAGING), "{}", listed.text());
+    // The same command goes on with it.
+    std::fs::remove_file(scene.path(format!("tree/{STAGING}"))).expect("it is there");
+    scene.write("tree/late", b"late");
+    let outcome = scene.run(["cp", "-r", "--json", "--atomic", "tree", &server.url("d/new")]);
+    let told = outcome.ends_with(0).objects().pop().expect("a line about the tree");
+    assert_eq!(told["files"], 1, "{told}");
+    same(&scene, "tree", "server/d/new", false);
+    assert!(!scene.path(format!("server/{staging}")).exists());
+}
+
+#[test]
+fn what_came_to_have_the_name_meanwhile_is_not_replaced() {
+    let scene = Scene::new();
+    plant(&scene, "tree", 12, 3);
+    scene.write(format!("tree/{STAGING}"), b"refused");
+    let server = scene.serve();
+    let url = server.url("new");
+    scene.run(["sync", "--atomic", "tree", &url]).ends_with(1);
+    std::fs::remove_file(scene.path(format!("tree/{STAGING}"))).expect("it is there");
+    scene.write("server/new/another", b"another's");
+    scene.run(["sync", "--atomic", "tree", &url]).ends_with(3).says(&["--atomic"]);
+    assert_eq!(scene.names("server/new"), ["another"]);
+    std::fs::remove_dir_all(scene.path("server/new")).expect("it can be removed");
+    scene.run(["sync", "--atomic", "tree", &url]).ends_with(0).is_silent();
+    same(&scene, "tree", "server/new", false);
+    assert_eq!(scene.names("server"), ["new"]);
+}
+
+/// A directory in which nothing can be seen is removed with what nobody works on.
+#[test]
+fn an_unfinished_tree_keeps_no_directory_from_being_removed() {
+    let scene = Scene::new();
+    plant(&scene, "tree", 12, 3);
+    scene.write(format!("tree/{STAGING}"), b"refused");
+    let server = scene.serve();
+    scene.directory("server/d");
+    scene.run(["cp", "-r", "--atomic", "tree", &server.url("d/new")]).ends_with(1);
+    scene.run(["rm", "-r", &server.url("d")]).ends_with(0);
+    assert!(scene.names("server").is_empty());
+}
+
+/// Behind the rename the tree is there, and the command has not said so.
+#[test]
+fn a_client_that_is_killed_when_its_tree_got_its_name_knows_it_again() {
+    let scene = Scene::new();
+    plant(&scene, "tree", 12, 3);
+    let server = scene.serve();
+    for (round, command) in ["cp", "sync", "cp", "sync", "cp", "sync"].into_iter().enumerate() {
+        let (url, to) = (server.url(&format!("new{round}")), format!("server/new{round}"));
+        let mut words = vec![command, "--atomic", "tree", &url];
+        words.extend((command == "cp").then_some("-r"));
+        let running = scene.start(words.clone());
+        let until = Instant::now() + Duration::from_secs(20);
+        while !scene.path(&to).exists() {
+            assert!(Instant::now() < until, "{to} is never there");
+            std::hint::spin_loop();
+        }
+        running.kill();
+        // A command that was through with it has ended, or all but that.
+        let noted = scene.path("home-somebody/state/xdfs/unfinished");
+        if !std::fs::read(&noted).is_ok_and(|lines| !lines.is_empty()) {
+            continue;
+        }
+        scene.run(words).ends_with(0).is_silent();
+        same(&scene, "tree", &to, false);
+        is_clean(&scene.path("server"));
+        assert!(std::fs::read(&noted).is_ok_and(|lines| lines.is_empty()), "nothing is left of it");
+    }
+}
+
+/// Each way to end a copy, at moments spread over a whole one.
+#[test]
+fn whenever_either_side_is_killed_the_same_command_makes_it_whole_and_leaves_nothing() {
+    let scene = Scene::new();
+    plant_large(&scene, "tree");
+    let mut server = serve(&scene, "127.0.0.1:0");
+    let address = server.address().to_owned();
+    let since = Instant::now();
+    scene.run(["cp", "-r", "--atomic", "tree", &server.url("first")]).ends_with(0);
+    let whole = since.elapsed();
+    let rounds: u32 = std::env::var("XDFS_TREE_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(8);
+    for round in 0..rounds {
+        // The last moments are the ones in which it gets its name.
+        let moment = whole * (round + 1) / (rounds + 1) + Duration::from_millis(u64::from(round % 4) * 3);
+        for (way, signal) in [("client", Signal::KILL), ("client", Signal::TERM), ("server", Signal::KILL)] {
+            let name = format!("{way}{}-{round}", signal.as_raw());
+            let (url, to) = (server.url(&name), format!("server/{name}"));
+            let words = ["cp", "-r", "--retry", "0", "--atomic", "tree", &url];
+            signal_after(moment, scene.start(words), signal, (way == "server").then_some(&server));
+            let there = scene.path(&to).exists();
+            let lacks = if there { differences(&scene.path("tree"), &scene.path(&to), false) } else { String::new() };
+            assert_eq!(lacks, "", "{name}: what has the name is whole");
+            if way == "server" {
+                drop(server);
+                server = serve(&scene, &address);
+            }
+            // A copy that was whole before the signal came is done: once more it would go into what is there.
+            if !there || way == "server" && !leftovers(&scene.path("server")).is_empty() {
+                scene.run(words).ends_with(0).is_silent();
+            }
+            same(&scene, "tree", &to, false);
+            is_clean(&scene.path("server"));
+        }
+    }
+}
