@@ -1,5 +1,6 @@
-//! The threads for storage calls that may take long (design rule 11). A pipeline's thread never waits for a disk that does not
-//! answer, and nobody's work keeps the others waiting: who comes next says the [`Scheduler`], long work is cut in slices.
+//! The threads for storage calls that may block. A pipeline's thread never waits for a disk that
+//! does not answer, and one user's work does not delay the others': the [`Scheduler`] picks the
+//! next job, and long work is cut into slices.
 
 use crate::bounds;
 use crate::schedule::{Limits, QuotaClass, SLICE, ScheduleStep, Scheduler, Ticket};
@@ -9,36 +10,38 @@ use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Cores that this process may use.
+/// Number of cores available to this process.
 pub fn cores() -> usize {
-    // Asked once: the system's answer is spread over several files.
+    // Read once: the kernel reports it in several files.
     static CORES: OnceLock<usize> = OnceLock::new();
     *CORES.get_or_init(|| thread::available_parallelism().map_or(1, std::num::NonZero::get))
 }
 
-/// The time that a job may take before it gives way.
+/// The time that a job may run before it yields.
 #[derive(Debug)]
 pub struct Slice(Instant);
 
 impl Slice {
-    /// Begins now.
+    /// Starts a slice now.
     pub fn start() -> Self {
         Self(Instant::now() + SLICE)
     }
 
-    /// Whether the job is to give way. Asked between two pieces of work, each of which takes a small part of a slice.
+    /// Whether the job must yield. Checked between two units of work, each of which takes a small
+    /// part of a slice.
     pub fn is_over(&self) -> bool {
         Instant::now() >= self.0
     }
 }
 
-/// What a thread of the pool runs: called again, behind the jobs of others, until it is ready.
+/// A task that a thread of the pool runs: it is called again, after the jobs of others, until it is
+/// ready.
 pub type PoolTask = Box<dyn FnMut(&Slice) -> Poll<()> + Send>;
 
 struct PoolState {
     schedule: Scheduler<PoolTask>,
     threads: usize,
-    /// Those of them that will look at what waits, now or when they are called.
+    /// Threads that will check the queue, now or when they are woken.
     idle: usize,
     closed: bool,
 }
@@ -48,7 +51,7 @@ struct Pool {
     state: Mutex<PoolState>,
     changed: Condvar,
     threads_max: usize,
-    /// The schedule's time 0.
+    /// Time 0 of the schedule.
     began: Instant,
 }
 
@@ -56,9 +59,9 @@ struct Pool {
 /// last clone.
 #[derive(Clone)]
 pub struct Blocking {
-    /// Calls that cannot be cut: open, stage, check, commit.
+    /// Calls that cannot be sliced: open, stage, check, commit.
     storage: Arc<Pool>,
-    /// Work that is cut in slices: hashes, and batches of calls.
+    /// Work that is cut into slices: hashes and batches of calls.
     sliced: Arc<Pool>,
     _closer: Arc<Closer>,
 }
@@ -90,7 +93,7 @@ impl std::fmt::Debug for Blocking {
 }
 
 impl Blocking {
-    /// Threads for one purpose: at most so many, and any share may use them all.
+    /// Threads for one purpose: at most `threads_max`, all of which any share may use.
     pub fn undivided(threads_max: usize) -> Self {
         let limits = Limits { running: threads_max.max(1), divided: false, ..bounds::storage_limits() };
         Self::of(limits, Limits { divided: false, ..bounds::sliced_limits() })
@@ -102,7 +105,8 @@ impl Blocking {
         Self { _closer: Arc::new(closer), storage, sliced }
     }
 
-    /// Runs `job` on a thread of the pool. False when too many jobs of its user wait: the caller answers "busy".
+    /// Runs `job` on a thread of the pool. Returns false when too many jobs of its user are
+    /// waiting: the caller replies "busy".
     #[must_use]
     pub fn submit(&self, share: &QuotaClass, job: impl FnOnce() + Send + 'static) -> bool {
         let mut job = Some(job);
@@ -115,19 +119,19 @@ impl Blocking {
         self.storage.add(|schedule| schedule.push(share, Box::new(task)))
     }
 
-    /// The same for work that gives way when its slice is over.
+    /// The same for work that yields when its slice is over.
     #[must_use]
     pub fn submit_sliced(&self, share: &QuotaClass, task: PoolTask) -> bool {
         self.sliced.add(|schedule| schedule.push(share, task))
     }
 
-    /// Work that was submitted before, and waited for something else than a thread.
+    /// Resumes work that was submitted before and waited for something other than a thread.
     pub fn resume_sliced(&self, share: &QuotaClass, task: PoolTask) {
         let put_back = |schedule: &mut Scheduler<PoolTask>| {
             schedule.put_back(share, task);
             Ok(())
         };
-        // Where no thread can be started at all, the job waits for one of those that are at work.
+        // Where no thread can be started, the job waits for a running one.
         let _ = self.sliced.add(put_back);
     }
 }
@@ -139,25 +143,25 @@ impl Pool {
         Arc::new(Self { name, state, changed, threads_max: limits.running, began })
     }
 
-    /// A panicking task holds no lock of ours: the state is whole even then.
+    /// A panicking task holds none of these locks: the state is consistent even then.
     fn lock(&self) -> MutexGuard<'_, PoolState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn add(self: &Arc<Self>, push: impl FnOnce(&mut Scheduler<PoolTask>) -> Result<(), PoolTask>) -> bool {
         let mut state = self.lock();
-        // Without a thread nobody would ever take it.
+        // Without a thread nothing would ever run it.
         if state.threads == 0 && !self.start_thread(&mut state) {
             return false;
         }
         let taken = push(&mut state.schedule);
         self.call_another(&mut state);
         drop(state);
-        // What is dropped with a task that was not taken may take its time.
+        // Dropping the contents of a rejected task may take time.
         taken.is_ok()
     }
 
-    /// Sees to it that a thread looks at what waits: it runs it, or waits until it may.
+    /// Makes sure that a thread checks the queue: it runs the job, or waits until the job may run.
     fn call_another(self: &Arc<Self>, state: &mut PoolState) {
         if state.schedule.waiting() == 0 {
             return;
@@ -206,7 +210,7 @@ impl Pool {
         let mut state = self.lock();
         state.schedule.on_end(ticket, self.began.elapsed(), again);
         if state.closed {
-            // The others may have waited for this one alone.
+            // The others may have been waiting for this job alone.
             self.changed.notify_all();
         }
         state
@@ -223,7 +227,8 @@ impl Pool {
     }
 }
 
-/// Runs a task for a slice; it comes back where there is more to do. One that panics takes its answer with it, not the pool.
+/// Runs a task for one slice and returns it if work is left. If it panics, its reply is lost, but
+/// the pool is not.
 fn run(mut task: PoolTask) -> Option<PoolTask> {
     let slice = Slice::start();
     match catch_unwind(AssertUnwindSafe(|| task(&slice))) {
@@ -242,7 +247,7 @@ mod tests {
         QuotaClass { user: user.into(), export }
     }
 
-    /// Waits for what never comes, until the returned sender goes.
+    /// Blocks until the returned sender is dropped.
     fn hang() -> (std::sync::mpsc::SyncSender<()>, impl Fn() + Clone + Send) {
         let (release, hung) = sync_channel::<()>(0);
         let hung = Arc::new(Mutex::new(hung));

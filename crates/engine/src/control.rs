@@ -1,5 +1,5 @@
-//! Records without a block as every driver of a session seals and opens them: head and payload in memory, the keys changed
-//! behind REKEY.
+//! Sealing and opening of records without a block, for every driver of a session: head and payload
+//! in memory, with the key changed after REKEY.
 
 use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_proto::wire::{Event, Head};
@@ -9,7 +9,7 @@ use xdfs_xio::dispatch::{Body, HEAD_BYTES};
 /// Bytes of a head without its tag.
 const BARE_BYTES: usize = 32;
 
-/// Head with tag, and payload, as they go out.
+/// Seals a record: returns the head with its tag, and the payload, as they are sent.
 pub fn seal(sealer: &mut Sealer, head: &Head, payload: &[u8]) -> Result<([u8; HEAD_BYTES], Body), Error> {
     let mut headed = Vec::with_capacity(BARE_BYTES + payload.len());
     headed.extend_from_slice(&head.encode());
@@ -23,7 +23,8 @@ pub fn seal(sealer: &mut Sealer, head: &Head, payload: &[u8]) -> Result<([u8; HE
     Ok((sealed, body))
 }
 
-/// The payload of the record whose head and tag came as `raw`. Behind REKEY whoever reads it changes the key.
+/// Opens the payload of the record whose head and tag arrived as `raw`. After REKEY the reader
+/// changes the key.
 pub fn open(opener: &mut Opener, head: &Head, raw: &[u8; HEAD_BYTES], payload: &[u8]) -> Result<Vec<u8>, Error> {
     let mut headed = Vec::with_capacity(BARE_BYTES + payload.len());
     headed.extend_from_slice(&raw[..BARE_BYTES]);
@@ -34,7 +35,7 @@ pub fn open(opener: &mut Opener, head: &Head, raw: &[u8; HEAD_BYTES], payload: &
     Ok(headed.split_off(BARE_BYTES))
 }
 
-/// The first bytes of `headed`, which are a head, and its tag.
+/// The head, which is the first bytes of `headed`, and its tag.
 pub(crate) fn with_tag(headed: &[u8], tag: &[u8; HEAD_BYTES - BARE_BYTES]) -> [u8; HEAD_BYTES] {
     let mut bytes = [0; HEAD_BYTES];
     bytes[..BARE_BYTES].copy_from_slice(&headed[..BARE_BYTES]);
@@ -42,7 +43,7 @@ pub(crate) fn with_tag(headed: &[u8], tag: &[u8; HEAD_BYTES - BARE_BYTES]) -> [u
     bytes
 }
 
-/// A record that did not open.
+/// The error for a record that did not open.
 pub(crate) fn wrong_tag(error: xdfs_secure::Error) -> Error {
     let text = format!("a record's tag is wrong ({error}): bytes were altered or lost on the way");
     Error::new(ErrorKind::ConnectionLost, text)

@@ -1,4 +1,5 @@
-//! What a pump asks of the side it runs on: the server resolves exports, the client knows its own files.
+//! The interface between a pump and the side it runs on: the server resolves exports, the client
+//! knows its own files.
 
 use crate::blocking::Slice;
 use crate::pipeline::Pipeline;
@@ -17,26 +18,26 @@ use xdfs_xio::store::{Source, Stage};
 /// A storage call that may block; it runs in the pool.
 pub type StorageJob<T> = Box<dyn FnOnce() -> Result<T, Error> + Send>;
 
-/// Work that is cut in slices: called again until it is ready, each time for so long.
+/// Work that is cut into slices: called again until it is ready, for one slice each time.
 pub type SlicedJob<T> = Box<dyn FnMut(&Slice) -> Poll<Result<T, Error>> + Send>;
 
 /// A source that was opened for a download.
 #[derive(Debug)]
 pub struct Opened {
-    /// What is read.
+    /// The source that is read.
     pub source: Source,
     /// Byte of the source that is byte 0 of the transfer.
     pub offset: u64,
-    /// What the peer is told about it.
+    /// Facts about the source that are sent to the peer.
     pub facts: SourceFacts,
     /// It may be a copy of what the peer's earlier attempt read.
     pub resembles: bool,
 }
 
-/// A stage that was prepared, and what the finished file gets.
+/// A prepared stage and the metadata of the finished file.
 #[derive(Debug)]
 pub struct Staged {
-    /// Where the bytes go.
+    /// Where the bytes are written.
     pub stage: Stage,
     /// Permission bits.
     pub mode: u32,
@@ -46,15 +47,17 @@ pub struct Staged {
 
 /// The side that a pump runs on: the server resolves exports, the client its own files.
 pub trait Host: Send {
-    /// The peer asks for a file.
+    /// The peer requests a file.
     fn open(&mut self, operation: OperationId, request: &Request) -> StorageJob<Opened>;
 
-    /// The target of a transfer: an upload that the peer asked for, or a download of ours, which has a `grant`.
+    /// The target of a transfer: an upload that the peer requested, or a download of this side,
+    /// which has a `grant`.
     fn stage(&mut self, operation: OperationId, request: Option<&Request>, grant: Option<&Grant>)
     -> StorageJob<Staged>;
 
-    /// A batch of calls came: what does them, and answers with the payload of the reply, in `memory` and within the room that the
-    /// batch names. It runs under the share of what it is about; from the moment on that `stop` is set it begins no further call.
+    /// A batch of calls arrived: returns the job that runs them and replies with the payload, in
+    /// `memory` and within the room that the batch names. It runs under the share of the export it
+    /// is about; once `stop` is set it starts no further call.
     fn execute(
         &mut self,
         _operation: OperationId,
@@ -66,44 +69,44 @@ pub trait Host: Send {
         (QuotaClass::default(), Box::new(refused))
     }
 
-    /// How long operations that come now wait before they are begun: whoever has much done waits, and nobody else does. Asked
-    /// again when that time is over.
+    /// How long newly arriving operations wait before they start: a user with much completed work
+    /// waits, and no other user does. Queried again when that time is over.
     fn pause(&self) -> Duration {
         Duration::ZERO
     }
 
-    /// The reply to a batch of ours; [`Host::settled`] follows.
+    /// The reply to a batch of this side; [`Host::settled`] follows.
     fn replied(&mut self, _operation: OperationId, _reply: &[u8]) {}
 
-    /// Whose work the operation is and on which export, asked after [`Host::open`] or [`Host::stage`].
+    /// The user and export of the operation, queried after [`Host::open`] or [`Host::stage`].
     fn share(&self, _operation: OperationId) -> QuotaClass {
         QuotaClass::default()
     }
 
-    /// The lowest level at which the operation may run, asked after [`Host::open`] or [`Host::stage`]: an export may
-    /// demand more than the client does.
+    /// The lowest level at which the operation may run, queried after [`Host::open`] or
+    /// [`Host::stage`]: an export may require more than the client does.
     fn floor(&self, _operation: OperationId) -> Level {
         Level::Clear
     }
 
-    /// The number that a command's operation got, or why it got none.
+    /// The number that a command's operation got, or the error if it got none.
     fn numbered(&mut self, ticket: u64, operation: Result<OperationId, Error>);
 
-    /// An operation's outcome, and what it moved.
+    /// An operation's outcome, and the bytes it moved.
     fn settled(&mut self, operation: OperationId, outcome: Result<Committed, Error>, tally: TransferStats);
 
     /// Bytes of a block passed; for progress and rates. Called once per block.
     fn moved(&mut self, operation: OperationId, bytes: u64);
 
-    /// Anything else that the session tells.
+    /// Any other event of the session.
     fn event(&mut self, event: SessionEvent);
 }
 
-/// Why a pump came to its end.
+/// Why a pump ended.
 #[derive(Debug)]
 pub enum Ending<L> {
-    /// The session is over, in order or not.
+    /// The session is over, cleanly or with an error.
     Over(Option<Error>),
-    /// No operation for a while: the pipeline as a value, to be watched by somebody else.
+    /// No operation for a while: the pipeline as a value, for its next owner to watch.
     Idle(Box<Pipeline<L>>),
 }

@@ -1,4 +1,5 @@
-//! The journals of one export, or of a client's downloads, under a key of `secure`: `xio` names no cipher.
+//! The journals of one export, or of a client's downloads, under a key of `secure`: `xio` names no
+//! cipher.
 
 use std::sync::Arc;
 use xdfs_proto::base::Digest;
@@ -13,7 +14,7 @@ pub struct ExportJournals {
 }
 
 impl ExportJournals {
-    /// Those of `export`, for a store.
+    /// The journal tags of `export`, for a store.
     pub fn tags(key: &Arc<JournalKey>, export: &str) -> Arc<dyn JournalTags> {
         Arc::new(Self { key: Arc::clone(key), export: export.as_bytes().to_vec() })
     }

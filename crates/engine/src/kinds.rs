@@ -1,9 +1,10 @@
-//! Kinds of things, as a store has them and as the wire does: the store knows nothing of the wire, and both ends need both.
+//! File types of a store and of the wire, converted into each other: the store knows nothing of the
+//! wire, and both ends need both.
 
 use xdfs_proto::wire::path::FileType;
 use xdfs_xio::store::tree::NodeKind;
 
-/// The kind that is told of something.
+/// The type that is reported for a node.
 pub const fn told(kind: NodeKind) -> FileType {
     match kind {
         NodeKind::Regular => FileType::Regular,
@@ -16,7 +17,8 @@ pub const fn told(kind: NodeKind) -> FileType {
     }
 }
 
-/// The kind of special file that a told one means; none for files, directories, links and what has no number.
+/// The kind of special file for a reported type; none for files, directories, links and types
+/// without a number.
 pub const fn special(kind: FileType) -> Option<NodeKind> {
     match kind {
         FileType::Fifo => Some(NodeKind::Fifo),

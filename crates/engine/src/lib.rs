@@ -1,14 +1,16 @@
-//! Where protocol and kernel meet: the pump drives a session machine over a dispatcher and stores, one thread per
-//! pipeline (the papers' MTEDP model).
+//! The engine connects protocol and kernel: the pump drives a session machine over a dispatcher and
+//! stores, with one thread per pipeline (the papers' MTEDP model).
 //!
-//! - [`pump`]: one pipeline's loop: one input, then every output, then wait;
-//! - [`transfer`]: what an operation reads from or writes to, and the threads that help with it;
-//! - [`schedule`]: which storage call or slice of long work is next, as a plain value; [`blocking`]: the threads that run them;
+//! - [`pump`]: the loop of one pipeline: one input, then every output, then wait;
+//! - [`transfer`]: what an operation reads from or writes to, and its helper threads;
+//! - [`schedule`]: chooses the next storage call or slice of long work, as a plain value;
+//!   [`blocking`]: the threads that run them;
 //! - [`opening`]: the handshake and JOIN of both sides, without input or output;
-//! - [`control`]: the sealing and opening of records without a block;
+//! - [`control`]: sealing and opening of records without a block;
 //! - [`pipeline`]: a pipeline's channels and machine as a plain value that moves between threads.
 //!
-//! Nothing here opens a socket or a file by name: links come from `client` and `server`, files from their hosts.
+//! This crate opens no socket and no file by name: links come from `client` and `server`, files
+//! from their hosts.
 #![forbid(unsafe_code)]
 
 pub mod blocking;

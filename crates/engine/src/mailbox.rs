@@ -1,4 +1,4 @@
-//! Letters to a pump from other threads: the application, storage, other pipelines, the listener.
+//! Messages to a pump from other threads: the application, storage, other pipelines, the listener.
 
 use crate::host::{Opened, Staged};
 use crate::pipeline::PipelineChannel;
@@ -12,73 +12,74 @@ use xdfs_proto::wire::request::Request;
 use xdfs_xio::buf::Buffer;
 use xdfs_xio::dispatch::Wake;
 
-/// What an application wants of a pump.
+/// A command of the application to a pump.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "a few commands per transfer, never one per block")]
 #[allow(missing_docs, reason = "the line above each variant explains its fields")]
 pub enum Command {
-    /// Open an upload from `source`, or a download (its target comes from the host). `ticket` names it until it has a
-    /// number.
+    /// Open an upload from `source`, or a download (its target comes from the host). `ticket`
+    /// identifies it until it has a number.
     Open { ticket: u64, request: Request, source: Option<SourceSide> },
-    /// Make the calls of this batch.
+    /// Execute the calls of this batch.
     Calls { ticket: u64, batch: Vec<u8> },
     /// The session's first download was opened inside the handshake, as this operation.
     Opened { ticket: u64, operation: OperationId },
-    /// Give an operation up.
+    /// Cancel an operation.
     Cancel { ticket: u64 },
-    /// Ask for more channels.
+    /// Request more channels.
     WantChannels(u16),
     /// Grant more channels.
     GiveChannels(ChannelGrant),
-    /// The server goes down.
+    /// The server is shutting down.
     Drain { retry_after_ms: u32 },
-    /// End the session when its operations are over.
+    /// End the session when its operations are complete.
     Close,
     /// End it now, for this reason.
     Abandon(Error),
 }
 
-/// A letter.
+/// A message to a pump.
 #[derive(Debug)]
 #[allow(missing_docs, reason = "the line above each variant explains its fields")]
 pub enum Message<L> {
     /// From the application.
     Command(Command),
-    /// A channel that is connected and proved.
+    /// A channel that is connected and authenticated.
     Attach(Box<PipelineChannel<L>>),
     /// A source was opened.
     Opened(OperationId, Result<Opened, Error>),
     /// A stage was prepared.
     Staged(OperationId, Result<Staged, Error>),
-    /// A source was looked at again.
+    /// A source was checked again.
     Checked(OperationId, Result<(), Error>),
-    /// A target got its name.
+    /// A target was renamed to its final name.
     Committed(OperationId, Result<CommittedFile, Error>),
-    /// The calls of a batch that came on this channel were done.
+    /// The calls of a batch that arrived on this channel were executed.
     Answered { operation: OperationId, channel: ChannelId, result: Result<Vec<u8>, Error> },
     /// The writer thread wrote a block.
     Written(Written),
-    /// The writer thread holds nothing of the operation any more.
+    /// The writer thread has released the operation.
     Detached(OperationId),
-    /// A marker was made, or could not be.
+    /// A checkpoint was written, or failed.
     Marked(OperationId, Result<(), Error>),
-    /// What was written of a transfer that ended early is kept, where it could be.
+    /// What was written of a transfer that ended early was kept, if possible.
     Kept(OperationId),
-    /// A thread beside the pipeline has hashed what it was given.
+    /// A parallel hash job has finished its ranges.
     Hashed(OperationId, Result<(), Error>),
-    /// What arrived was compared with what was sent.
+    /// The received content was compared with what was sent.
     Verified(OperationId, Result<Comparison, Error>),
-    /// The hash that was asked for.
+    /// The requested hash.
     Summed(OperationId, Box<Result<(SourceFacts, Digest), Error>>),
-    /// A stage that was given up is gone.
+    /// A dropped stage was removed.
     Dropped,
-    /// The reader thread of a stream filled a buffer with `length` bytes; `ended` when the stream did.
+    /// The reader thread of a stream filled a buffer with `length` bytes; `ended` is set at the end
+    /// of the stream.
     Read { operation: OperationId, buffer: Buffer, length: usize, ended: bool, error: Option<Error> },
-    /// Another pipeline of this side.
+    /// A message from another pipeline of this side.
     Group { from: PipelineId, message: PipelineMessage, shared: Option<SharedFile> },
 }
 
-/// Sends letters to one pump and wakes it.
+/// Sends messages to one pump and wakes it.
 pub struct MailboxSender<L, W> {
     letters: SyncSender<Message<L>>,
     waker: W,
@@ -103,7 +104,7 @@ impl<L, W: Wake> MailboxSender<L, W> {
         (Self { letters, waker }, mailbox)
     }
 
-    /// Sends a letter; waits while the mailbox is full. It comes back when the pump is gone.
+    /// Sends a message; waits while the mailbox is full. Returns the message when the pump is gone.
     #[allow(clippy::result_large_err, reason = "the letter itself comes back")]
     pub fn send(&self, mail: Message<L>) -> Result<(), Message<L>> {
         let sent = self.letters.send(mail).map_err(|refused| refused.0);
@@ -111,7 +112,7 @@ impl<L, W: Wake> MailboxSender<L, W> {
         sent
     }
 
-    /// Sends a letter if there is room, without ever waiting; for threads that serve others too.
+    /// Sends a message if there is room, without ever waiting; for threads that serve others too.
     #[allow(clippy::result_large_err, reason = "the letter itself comes back")]
     pub fn try_send(&self, mail: Message<L>) -> Result<(), Message<L>> {
         let sent = self.letters.try_send(mail).map_err(|refused| match refused {
@@ -121,7 +122,8 @@ impl<L, W: Wake> MailboxSender<L, W> {
         sent
     }
 
-    /// The same for a letter that must arrive while there is somebody to read it: it comes back where there is no room now.
+    /// The same for a message that must arrive as long as the pump exists: it is returned if there
+    /// is no room now.
     #[allow(clippy::result_large_err, reason = "the letter itself comes back")]
     pub fn try_tell(&self, mail: Message<L>) -> Result<(), Message<L>> {
         let sent = match self.letters.try_send(mail) {

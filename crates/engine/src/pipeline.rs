@@ -1,27 +1,28 @@
-//! A pipeline as a plain value: its machine and its channels, which can move to another thread at a record boundary
-//! (design rules 4 and 19).
+//! A pipeline as a plain value: its machine and its channels, which can move to another thread at a
+//! record boundary.
 
 use xdfs_proto::base::ChannelId;
 use xdfs_proto::session::Session;
 use xdfs_secure::handshake::tls::Farewell;
 use xdfs_secure::record::{Opener, Sealer};
 
-/// A channel that is connected and proved.
+/// A channel that is connected and authenticated.
 #[derive(Debug)]
 pub struct PipelineChannel<L> {
     /// Its number.
     pub channel: ChannelId,
     /// The socket.
     pub link: L,
-    /// Bytes that were read from it already: part of a head, at most.
+    /// Bytes that were read from it already: at most part of a head.
     pub unread: Vec<u8>,
-    /// Seals what goes out.
+    /// Seals outgoing records.
     pub sealer: Sealer,
-    /// Opens what comes in.
+    /// Opens incoming records.
     pub opener: Opener,
-    /// The machine has been told that it is up.
+    /// The machine was notified that the channel is up.
     pub known: bool,
-    /// Channel 1: the peer's leave of the handshake has still to come, in front of its first record.
+    /// Channel 1: the peer's close_notify of the handshake is still to arrive, before its first
+    /// record.
     pub farewell: Option<Farewell>,
 }
 

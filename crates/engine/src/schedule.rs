@@ -1,5 +1,6 @@
-//! Which job of a pool runs next: fair by the time that was spent on each user, bounded for each export. It knows no thread, no
-//! clock and no file; whoever runs the jobs tells it the time (docs/decisions/0010-scheduler.md).
+//! Chooses the next job of a pool: fair by the time that was spent on each user, bounded for each
+//! export. It knows no thread, no clock and no file; its caller passes in the time
+//! (docs/decisions/0010-scheduler.md).
 
 #[cfg(test)]
 mod tests;
@@ -8,52 +9,55 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a job runs before it gives way to another, if it can be cut.
+/// How long a job runs before it yields to another, if it can be sliced.
 pub const SLICE: Duration = Duration::from_millis(10);
-/// A user who was served more or less than the others is that far from them at most: what was not asked for, or could not be done,
-/// cannot be asked for later at once, and a call that took a minute does not keep its user waiting for one.
+/// The most by which a user's served time may differ from the others': a user cannot save up time
+/// that was not requested or could not be served, and a call that took a minute does not block its
+/// user for a minute.
 pub const LAG_MAX: Duration = Duration::from_millis(250);
-/// Users who have nothing here and are remembered because they were served more than others. More come only from very many
-/// addresses; each of those gets a quarter of a second before its turn.
+/// Users without jobs here who are remembered because they were served more than others. More occur
+/// only with very many addresses; each of those gets a quarter of a second before its turn.
 const REMEMBERED_MAX: usize = 256;
 
-/// Whose job it is, and on which storage: an export of the server, or the local side of a client.
+/// The user of a job and its storage: an export of the server, or the local side of a client.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct QuotaClass {
-    /// The user as the server names him; nobody in particular on a client.
+    /// The user as the server names it; empty on a client.
     pub user: Arc<str>,
-    /// The export's number; 0 is everything else.
+    /// The export's number; 0 for everything else.
     pub export: u32,
 }
 
-/// What a pool may have.
+/// The limits of a pool.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Limits {
-    /// Jobs that run at a time, those included that wait for storage.
+    /// Jobs that run at a time, including those that wait for storage.
     pub running: usize,
-    /// Those of them that use a core. Where there are several, one is not for a user who has all the others.
+    /// The number of them that use a core. If there are several, one is reserved from a user who
+    /// has all the others.
     pub active: usize,
-    /// A job that has run so long waits for storage, and uses no core.
+    /// A job that has run this long is waiting for storage and uses no core.
     pub active_for: Duration,
-    /// Whether an export takes no more than half of what is left, so that one which hangs leaves places to the others, and a user
-    /// whose jobs wait for storage leaves places to those of others on the same export.
+    /// Whether an export takes no more than half of the remaining places, so that an export that
+    /// hangs leaves places to the others, and a user whose jobs wait for storage leaves places to
+    /// other users of the same export.
     pub divided: bool,
     /// Jobs of one user that may wait.
     pub waiting: usize,
 }
 
-/// What is to be done now.
+/// What the pool must do now.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum ScheduleStep<T> {
     /// Run this job.
     Run(Ticket, T),
-    /// Nothing before this time, if no job ends and none comes.
+    /// Nothing before this time, unless a job ends or arrives.
     At(Duration),
-    /// Nothing, until a job ends or comes.
+    /// Nothing, until a job ends or arrives.
     Nothing,
 }
 
-/// Names a job that runs.
+/// Identifies a running job.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Ticket(u64);
 
@@ -61,10 +65,10 @@ pub struct Ticket(u64);
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Scheduler<T> {
     limits: Limits,
-    /// Those who have something to do here, or were served more than the others.
+    /// Users who have jobs here, or were served more than the others.
     users: BTreeMap<Arc<str>, UserQueue<T>>,
     running: Vec<Running>,
-    /// Time that the user had been served who was chosen last.
+    /// Served time of the user who was chosen last.
     clock: Duration,
     /// Jobs that were started.
     started: u64,
@@ -99,12 +103,13 @@ impl<T> UserQueue<T> {
 }
 
 impl<T> Scheduler<T> {
-    /// Nothing runs and nothing waits.
+    /// A scheduler without jobs.
     pub fn new(limits: Limits) -> Self {
         Self { limits, users: BTreeMap::new(), running: Vec::new(), clock: Duration::ZERO, started: 0 }
     }
 
-    /// Takes a job, behind the others of its share. It comes back where too many of its user wait.
+    /// Queues a job behind the others of its share. Returns the job if too many of its user are
+    /// waiting.
     pub fn push(&mut self, share: &QuotaClass, job: T) -> Result<(), T> {
         if self.users.get(&share.user).is_some_and(|user| user.waiting() >= self.limits.waiting) {
             return Err(job);
@@ -113,7 +118,7 @@ impl<T> Scheduler<T> {
         Ok(())
     }
 
-    /// The same for a job that was taken once and is not done: it has its place.
+    /// The same for a job that was accepted before and is not complete: it always has a place.
     pub fn put_back(&mut self, share: &QuotaClass, job: T) {
         let (clock, last) = (self.clock, self.started);
         let newcomer = || UserQueue { served: clock, last, queues: BTreeMap::new() };
@@ -122,7 +127,7 @@ impl<T> Scheduler<T> {
         queue.jobs.push_back(job);
     }
 
-    /// What is to be done at the time `now`, which never goes back.
+    /// The next step at the time `now`, which never goes back.
     pub fn next(&mut self, now: Duration) -> ScheduleStep<T> {
         if self.running.len() >= self.limits.running {
             return ScheduleStep::Nothing;
@@ -139,7 +144,7 @@ impl<T> Scheduler<T> {
         }
     }
 
-    /// A job gave way, or is done; `again` where something of it is left.
+    /// A job yielded, or is complete; `again` holds what is left of it.
     pub fn on_end(&mut self, ticket: Ticket, now: Duration, again: Option<T>) {
         let Some(index) = self.running.iter().position(|one| one.ticket == ticket) else { return };
         let Running { share, since, .. } = self.running.swap_remove(index);
@@ -154,17 +159,18 @@ impl<T> Scheduler<T> {
         self.forget_idle();
     }
 
-    /// Jobs that wait.
+    /// Number of waiting jobs.
     pub fn waiting(&self) -> usize {
         self.users.values().map(UserQueue::waiting).sum()
     }
 
-    /// Jobs that run.
+    /// Number of running jobs.
     pub fn running(&self) -> usize {
         self.running.len()
     }
 
-    /// Of the users who have a job that may run the one who was served least, and of his exports the one whose turn is longest ago.
+    /// Of the users with a job that may run, the one who was served least; of that user's exports,
+    /// the one served least recently.
     fn choose(&self, now: Duration) -> Option<QuotaClass> {
         let floor = self.clock.saturating_sub(LAG_MAX);
         let least = |(name, user): (&Arc<str>, &UserQueue<T>)| {
@@ -189,7 +195,7 @@ impl<T> Scheduler<T> {
         let here = self.running.iter().filter(|one| one.share.export == share.export).count();
         let waiting = his().filter(|one| one.share.export == share.export && waits(one)).count();
         let free = self.limits.running - self.running.len();
-        // Where there is one place, it is for whoever comes first.
+        // A single free place goes to the first job.
         here < free && here + waiting < self.limits.running.div_ceil(2)
     }
 
@@ -210,7 +216,8 @@ impl<T> Scheduler<T> {
         Some((ticket, job))
     }
 
-    /// Whoever has nothing here and was served no more than others is a newcomer when he comes again.
+    /// A user without jobs here who was served no more than others is forgotten, and is a newcomer
+    /// on return.
     fn forget_idle(&mut self) {
         let (clock, running) = (self.clock, &self.running);
         if running.is_empty() && self.users.values().all(|user| user.queues.is_empty()) {

@@ -1,6 +1,7 @@
 //! The client's side of channel 1.
 //!
-//! It must not send a word about the user before the server's key was judged and the prefaces were confirmed.
+//! It must not send anything about the user before the server's key was checked and the prefaces
+//! were confirmed.
 
 use super::{joined, next_message, out_of_turn, protocol, read_server_preface, unexpected};
 use xdfs_proto::base::{Error, ErrorKind};
@@ -16,54 +17,55 @@ use xdfs_secure::keys::JoinSecret;
 use xdfs_secure::login::{Binding, ClientLogin, LoginStep, NONCE_BYTES, Offered, Stretched, Stretching};
 use xdfs_secure::policy::{Method, PublicKey};
 
-/// What a client asks for.
+/// A client's request for a session.
 #[derive(Debug)]
 pub struct SessionRequest {
-    /// Its prefaces and login are filled in here.
+    /// The OPEN message; its prefaces and login are filled in here.
     pub open: Open,
     /// Name under which the server is known.
     pub host: String,
-    /// In which form the server's key is wanted.
+    /// The form in which the server's key is requested.
     pub certificates: Certificates,
     /// Name of the user.
     pub user: String,
-    /// What to log in with, in this order.
+    /// Login methods to offer, in this order.
     pub offers: Vec<Offered>,
     /// Random.
     pub nonce: [u8; NONCE_BYTES],
 }
 
-/// What the driver does next.
+/// The driver's next step.
 #[derive(Debug)]
 #[allow(missing_docs, reason = "the line above each variant explains its fields")]
 pub enum ClientStep {
     /// Send these bytes (if any), then read `want` bytes.
     Go { send: Vec<u8>, want: usize },
-    /// Judge the server by what it has shown, then [`ClientOpening::on_judged`].
+    /// Check the server by the key it has shown, then call [`ClientOpening::on_judged`].
     Judge(Shown),
-    /// Sign `message` with offer number `offer`, then [`ClientOpening::on_signature`].
+    /// Sign `message` with offer number `offer`, then call [`ClientOpening::on_signature`].
     Sign { offer: usize, message: Vec<u8> },
-    /// A challenge has come: salt and stretch the password, then [`ClientOpening::on_stretched`]. Whoever has begun
+    /// A challenge arrived: salt and stretch the password, then call
+    /// [`ClientOpening::on_stretched`]. A driver that has started
     /// [ahead](ClientOpening::take_ahead) may be done already.
     Stretch(Stretching),
-    /// Send these bytes; the opening is done.
+    /// Send these bytes; the opening is complete.
     Done { send: Vec<u8>, opened: Box<ClientOpened> },
 }
 
-/// What a client has after the opening.
+/// The result of the opening for a client.
 #[derive(Debug)]
 pub struct ClientOpened {
-    /// What was granted.
+    /// The grant.
     pub accept: Accept,
-    /// From which every channel's keys come.
+    /// The secret from which the keys of all channels are derived.
     pub join_secret: JoinSecret,
     /// What the server has shown.
     pub shown: Shown,
-    /// How the client got in.
+    /// How the client logged in.
     pub method: Method,
-    /// The key that it got in with.
+    /// The key that it logged in with.
     pub key: Option<PublicKey>,
-    /// The server's leave of TLS stands before its first record.
+    /// The server's close_notify of TLS, which precedes its first record.
     pub farewell: Farewell,
 }
 
@@ -79,12 +81,13 @@ pub struct ClientOpening {
     logins: u64,
     salts: Option<Salts>,
     ahead: Option<Stretching>,
-    /// What TLS has ready and goes out with what is said next.
+    /// Pending output of TLS, which is sent with the next message.
     held: Vec<u8>,
     state: ClientState,
 }
 
-/// A record that means nothing and that old middle boxes like to see in front of a sealed one (RFC 8446, section D.4).
+/// A record without meaning that old middleboxes expect before a sealed one (RFC 8446, section
+/// D.4).
 const CHANGE_OF_CIPHERS_BYTES: usize = 6;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -100,7 +103,7 @@ enum ClientState {
 }
 
 impl ClientOpening {
-    /// Asks for what `wishes` says.
+    /// Starts the opening that `wishes` requests.
     pub fn start(wishes: SessionRequest) -> Result<(Self, ClientStep), Error> {
         let SessionRequest { open, host, certificates, user, offers, nonce } = wishes;
         let (tls, mut stream) = ClientTls::start(&host, &certificates)?;
@@ -122,7 +125,7 @@ impl ClientOpening {
         Ok((opening, ClientStep::Go { send, want: PREFACE_BYTES }))
     }
 
-    /// What was offered so far.
+    /// The offers made so far.
     pub fn tried(&self) -> &[(Method, Option<PublicKey>)] {
         self.login.tried()
     }
@@ -131,7 +134,7 @@ impl ClientOpening {
         self.stream.as_mut().ok_or_else(out_of_turn)
     }
 
-    /// Sends what TLS has ready and reads on.
+    /// Sends the pending output of TLS and reads on.
     fn go(&mut self) -> Result<ClientStep, Error> {
         let mut send = std::mem::take(&mut self.held);
         let stream = self.stream()?;
@@ -140,7 +143,7 @@ impl ClientOpening {
         Ok(ClientStep::Go { send, want })
     }
 
-    /// Reads on; what TLS has ready waits, unless the server waits for it.
+    /// Reads on; pending output of TLS is held back, unless the server waits for it.
     fn read_on(&mut self) -> Result<ClientStep, Error> {
         let output = self.stream()?.output();
         self.held.extend(output);
@@ -151,7 +154,7 @@ impl ClientOpening {
         Ok(ClientStep::Go { send: Vec::new(), want: self.stream()?.want() })
     }
 
-    /// The wanted bytes have come.
+    /// The wanted bytes have arrived.
     pub fn on_bytes(&mut self, bytes: &[u8]) -> Result<ClientStep, Error> {
         match self.state {
             ClientState::Preface => {
@@ -187,7 +190,7 @@ impl ClientOpening {
         }
     }
 
-    /// The server is the one that was meant. (Where it is not, the driver drops the opening.)
+    /// The server is the intended one. (If it is not, the driver drops the opening.)
     pub fn on_judged(&mut self) -> Result<ClientStep, Error> {
         if self.state != ClientState::Judging {
             return Err(out_of_turn());
@@ -202,7 +205,8 @@ impl ClientOpening {
         };
         self.binding = Some(binding);
         self.state = ClientState::Hello;
-        // The end of our handshake goes out with the first OPEN, not before HELLO has confirmed the prefaces.
+        // The end of the client's handshake is sent with the first OPEN, not before HELLO has
+        // confirmed the prefaces.
         self.read_on()
     }
 
@@ -228,7 +232,8 @@ impl ClientOpening {
         }
     }
 
-    /// The signature that was asked for; none where its holder gave none, then the next offer has its turn.
+    /// The requested signature; none if its holder provided none, in which case the next offer is
+    /// tried.
     pub fn on_signature(&mut self, signature: Option<[u8; SIGNATURE_BYTES]>) -> Result<ClientStep, Error> {
         if self.state != ClientState::Signing {
             return Err(out_of_turn());
@@ -242,12 +247,13 @@ impl ClientOpening {
         }
     }
 
-    /// Work that the server's next message will most likely ask for: it may begin while that is on its way.
+    /// Work that the server's next message will most likely require: it may start while that
+    /// message is in flight.
     pub fn take_ahead(&mut self) -> Option<Stretching> {
         self.ahead.take()
     }
 
-    /// The password that was challenged is salted and stretched.
+    /// The password of the challenge is salted and stretched.
     pub fn on_stretched(&mut self, stretched: &Stretched) -> Result<ClientStep, Error> {
         if self.state != ClientState::Stretching {
             return Err(out_of_turn());

@@ -26,7 +26,7 @@ impl ClientJoining {
         (Self { join, key, server: None }, OpeningStep::Go { send, want: PREFACE_BYTES })
     }
 
-    /// The wanted bytes have come.
+    /// The wanted bytes have arrived.
     pub fn on_bytes(&mut self, bytes: &[u8]) -> Result<OpeningStep<()>, Error> {
         let Some(server) = self.server else {
             self.server = Some(read_server_preface(bytes)?);
@@ -39,29 +39,29 @@ impl ClientJoining {
     }
 }
 
-/// A JOIN that waits for the session's judgement.
+/// A JOIN that waits for the session's decision.
 #[derive(Debug)]
 pub struct JoinRequest {
-    /// What was said.
+    /// The received JOIN.
     pub join: Join,
     pub(super) client: [u8; PREFACE_BYTES],
     pub(super) server: [u8; PREFACE_BYTES],
 }
 
 impl JoinRequest {
-    /// Whether the channel holds `key`.
+    /// Verifies that the channel holds `key`.
     pub fn verify(&self, key: &JoinKey) -> Result<(), Error> {
         Ok(key.verify(Role::Client, &self.join.transcript(self.client, None), &self.join.mac)?)
     }
 
-    /// The answer to a channel that may join.
+    /// The answer to an accepted channel.
     pub fn accept(&self, key: &JoinKey) -> Vec<u8> {
         let mut send = self.server.to_vec();
         send.extend(key.prove(Role::Server, &self.join.transcript(self.client, Some(self.server))));
         send
     }
 
-    /// The answer to one that may not. It does not say why: a stranger learns nothing.
+    /// The answer to a refused channel. It gives no reason: a stranger learns nothing.
     pub fn refuse() -> Vec<u8> {
         ServerPreface { status: Status::JoinRefused, version: 0, start: Continuation::Join as u8 }.encode().to_vec()
     }

@@ -1,8 +1,9 @@
-//! The opening of a connection on both sides, without input or output: prefaces, TLS, login, OPEN and its answer, JOIN.
+//! The opening of a connection on both sides, without input or output: prefaces, TLS, login, OPEN
+//! and its answer, JOIN.
 //!
-//! A driver sends what it is given, reads exactly as many bytes as are wanted, and hands them in: nothing is ever read
-//! that belongs to the records behind. Signatures and the judgement of a server's key are asked of the driver too, since
-//! both may take time.
+//! A driver sends the bytes it is given, reads exactly as many bytes as are wanted, and hands them
+//! in: no byte of the records that follow is ever read. The driver also signs and checks the
+//! server's key, since both may take time.
 
 mod client;
 mod join;
@@ -18,13 +19,13 @@ use xdfs_proto::wire::preface::{PREFACE_BYTES, ServerPreface, Status};
 use xdfs_proto::wire::{Reader, WireError};
 use xdfs_secure::handshake::tls::Stream;
 
-/// What the driver does next.
+/// The driver's next step.
 #[derive(Debug)]
 #[allow(missing_docs, reason = "the line above each variant explains its fields")]
 pub enum OpeningStep<T> {
     /// Send these bytes (if any), then read `want` bytes.
     Go { send: Vec<u8>, want: usize },
-    /// The opening is done.
+    /// The opening is complete.
     Done(T),
 }
 
@@ -61,7 +62,7 @@ fn read_server_preface(bytes: &[u8]) -> Result<[u8; PREFACE_BYTES], Error> {
     }
 }
 
-/// The next whole message among what has come inside TLS.
+/// The next whole message among the bytes received inside TLS.
 fn next_message(stream: &mut Stream) -> Result<Option<(MessageType, Vec<u8>)>, Error> {
     let received = stream.received();
     let Some(head) = received.first_chunk::<FRAME_BYTES>() else { return Ok(None) };
@@ -69,7 +70,7 @@ fn next_message(stream: &mut Stream) -> Result<Option<(MessageType, Vec<u8>)>, E
     if received.len() < FRAME_BYTES + length {
         return Ok(None);
     }
-    // Its memory goes along: somebody who waits to prove who he is keeps no empty buffer.
+    // Its memory is released too: an unauthenticated client keeps no empty buffer.
     let rest = received.split_off(FRAME_BYTES + length);
     let mut payload = std::mem::replace(received, rest);
     payload.drain(..FRAME_BYTES);

@@ -1,6 +1,7 @@
 //! The server's side of any connection.
 //!
-//! It must not grant anything: who asks is known when it is done, what he gets the driver says.
+//! It must not grant anything: it authenticates the client, and the driver decides what the client
+//! gets.
 
 use super::{JoinRequest, OpeningStep, joined, next_message, out_of_turn, protocol, unexpected};
 use std::sync::Arc;
@@ -16,12 +17,12 @@ use xdfs_secure::keys::JoinSecret;
 use xdfs_secure::login::{Binding, FailedLogin, LoginDecision, NONCE_BYTES, ServerLogin};
 use xdfs_secure::policy::{Directory, Principal};
 
-/// What every opening of a server needs; shared by all.
+/// What every opening of a server needs; shared by all of them.
 #[derive(Clone)]
 pub struct OpeningContext {
-    /// Who the server is.
+    /// The server's identity.
     pub identity: Arc<ServerIdentity>,
-    /// Who may log in.
+    /// The accounts that may log in.
     pub directory: Arc<dyn Directory>,
 }
 
@@ -35,19 +36,19 @@ impl std::fmt::Debug for OpeningContext {
 #[derive(Debug)]
 pub struct ServerOpening {
     gate: OpeningContext,
-    /// The client's address, as visitors are named.
+    /// The client's address, as anonymous users are named.
     visitor: String,
     nonce: [u8; NONCE_BYTES],
     client: [u8; PREFACE_BYTES],
     server: [u8; PREFACE_BYTES],
-    /// The server's preface has not gone out yet: it goes in front of whatever is said first.
+    /// The server's preface has not been sent yet: it precedes the first output.
     owed: bool,
-    /// Logins that failed, of which nothing has been made yet.
+    /// Failed logins that have not been collected yet.
     failed: Vec<FailedLogin>,
     state: ServerState,
 }
 
-/// What is large is apart: a connection that has said nothing costs nothing of it.
+/// Large states are boxed: a connection that has sent nothing costs none of them.
 #[derive(Debug)]
 enum ServerState {
     Preface,
@@ -63,20 +64,20 @@ enum ServerState {
 #[derive(Debug)]
 #[allow(missing_docs, reason = "the line above each variant explains its fields")]
 pub enum ServerOpened {
-    /// Somebody who is known asks for a session.
+    /// An authenticated client requests a session.
     Open { open: Box<Open>, welcome: Box<PendingAccept> },
-    /// A channel wants to join one.
+    /// A channel wants to join a session.
     Join(JoinRequest),
-    /// It cannot go on: send these bytes and close.
+    /// It cannot continue: send these bytes and close.
     Refused { send: Vec<u8>, error: Error },
 }
 
-/// A client that has logged in and waits for what it is granted.
+/// A client that has logged in and waits for its grant.
 #[derive(Debug)]
 pub struct PendingAccept {
-    /// Who it is.
+    /// The authenticated user.
     pub principal: Principal,
-    /// What both sides said in clear, for ACCEPT.
+    /// What both sides sent in clear, for ACCEPT.
     pub prefaces: Prefaces,
     /// The server's proof for ACCEPT.
     pub proof: Vec<u8>,
@@ -89,7 +90,8 @@ impl PendingAccept {
         self.stream.join_secret(session, suite)
     }
 
-    /// ACCEPT and the leave of TLS: records follow. The client's own leave stands before its first record.
+    /// ACCEPT and the close_notify of TLS: records follow. The client's own close_notify precedes
+    /// its first record.
     pub fn accept(mut self, accept: &Accept) -> Result<(Vec<u8>, Farewell), Error> {
         self.stream.send(&frame(MessageType::Accept, &accept.encode()))?;
         let mut send = self.stream.output();
@@ -105,7 +107,7 @@ impl PendingAccept {
 }
 
 fn refusal(stream: &mut Stream, error: &Error) -> Vec<u8> {
-    // Where it does not fit any more nothing is said.
+    // If it does not fit any more, nothing is sent.
     let _ = stream.send(&frame(MessageType::Refuse, &encode_refusal(error)));
     stream.output()
 }
@@ -119,12 +121,12 @@ impl ServerOpening {
         (Self { gate, visitor, nonce, client: none, server: none, owed: true, failed, state }, PREFACE_BYTES)
     }
 
-    /// Logins that failed since it was asked last, whatever became of the connection.
+    /// Logins that failed since the last call, whatever became of the connection.
     pub fn take_failed(&mut self) -> Vec<FailedLogin> {
         std::mem::take(&mut self.failed)
     }
 
-    /// What is waited for, in the words of a log.
+    /// What the opening waits for, for the log.
     pub fn phase(&self) -> &'static str {
         match self.state {
             ServerState::Preface => "opening bytes",
@@ -135,7 +137,7 @@ impl ServerOpening {
         }
     }
 
-    /// The wanted bytes have come. An error is told to the client in the form that it waits for.
+    /// The wanted bytes have arrived. An error is sent to the client in the form that it expects.
     pub fn on_bytes(&mut self, bytes: &[u8]) -> OpeningStep<ServerOpened> {
         let mut step = match std::mem::replace(&mut self.state, ServerState::Done) {
             ServerState::Preface => self.on_preface(bytes),
@@ -148,7 +150,7 @@ impl ServerOpening {
         };
         match &mut step {
             OpeningStep::Go { send, .. } if !send.is_empty() => self.put_preface_in_front(send),
-            // Even where there is nothing else to say: the client learns that it has met a server of its kind.
+            // Sent even without other output: the client learns that it has reached an xdfs server.
             OpeningStep::Done(ServerOpened::Refused { send, .. }) => self.put_preface_in_front(send),
             _ => {}
         }
@@ -177,7 +179,7 @@ impl ServerOpening {
             return refused(self.server.to_vec(), Error::new(ErrorKind::Unsupported, answer.status.text()));
         }
         if answer.start == Continuation::Join as u8 {
-            // The preface goes out with the answer.
+            // The preface is sent with the answer.
             self.owed = false;
             self.state = ServerState::Join;
             return OpeningStep::Go { send: Vec::new(), want: JOIN_BYTES };
@@ -211,7 +213,7 @@ impl ServerOpening {
         }
     }
 
-    /// The server's first words inside TLS go with its part of the handshake.
+    /// The server's first message inside TLS is sent with its part of the handshake.
     fn greet(&mut self, mut stream: Box<Stream>) -> OpeningStep<ServerOpened> {
         let prefaces = joined(self.client, self.server);
         let OpeningContext { identity, directory } = &self.gate;
@@ -231,7 +233,7 @@ impl ServerOpening {
 
     fn on_handshake(&mut self, mut stream: Box<Stream>, bytes: &[u8]) -> OpeningStep<ServerOpened> {
         if let Err(error) = stream.on_bytes(bytes) {
-            // What TLS has to say, an alert, is its own.
+            // Only TLS itself has output here: an alert.
             return refused(stream.output(), error);
         }
         let (send, want) = (stream.output(), stream.want());
@@ -358,7 +360,7 @@ impl ServerOpening {
     }
 }
 
-/// A client waits for the answer to what it said before it says more.
+/// A client must wait for the answer to its message before it sends more.
 fn nothing_behind(stream: &mut Stream) -> Result<(), Error> {
     match stream.received().is_empty() {
         true => Ok(()),

@@ -1,5 +1,5 @@
-//! Batches of calls: held from their first word to their last, done by the pool one after the other per channel (P-70). What a
-//! call means is the host's affair.
+//! Batches of calls: held from their first byte to the last byte of the reply, and executed by the
+//! pool one after the other per channel (P-70). The host defines what a call means.
 
 use super::{Host, Pump};
 use crate::mailbox::Message;
@@ -15,33 +15,33 @@ use xdfs_xio::dispatch::Dispatch;
 use super::channel_io::BufferOrigin;
 use super::pacing::QueuedStart;
 
-/// What is held of one operation of calls.
+/// What is held for one operation of calls.
 struct HeldBatch {
-    /// The batch; at the server, once it was done, the reply.
+    /// The batch; at the server, the reply once the batch was executed.
     payload: Vec<u8>,
-    /// Longest reply that its client takes. (Server.)
+    /// Longest reply that the client accepts. (Server.)
     room: usize,
     /// Bytes that count against the session's share.
     counted: usize,
-    /// Nothing more of it is to be begun.
+    /// Set when no further call of it may start.
     stop: Arc<AtomicBool>,
 }
 
-/// Replies whose memory is kept: as many as are made and sent at a time.
+/// Reply buffers that are kept for reuse: as many as are made and sent at a time.
 const SPARE_MAX: usize = 4;
 
-/// Memory of shorter ones is quicker to get anew.
+/// Allocating shorter buffers anew is faster than keeping them.
 const SPARE_BYTES_MIN: usize = 16 << 10;
 
 /// Batches of calls, executed by the pool one after the other per channel (P-70).
 #[derive(Default)]
 pub(super) struct Batches {
     held: BTreeMap<OperationId, HeldBatch>,
-    /// Batches of each channel that are not done; the first one is being done.
+    /// Pending batches of each channel; the first one is being executed.
     queues: BTreeMap<ChannelId, VecDeque<OperationId>>,
-    /// What `held` counts.
+    /// Bytes that `held` counts.
     bytes: usize,
-    /// Memory of replies that were sent: fresh pages cost more than what is written into them.
+    /// Buffers of replies that were sent: fresh pages cost more than writing their content.
     spare: Vec<Vec<u8>>,
 }
 
@@ -65,7 +65,7 @@ impl Batches {
         }
     }
 
-    /// The batch is done: its reply takes its place.
+    /// The batch was executed: its reply replaces it.
     fn answered(&mut self, operation: OperationId, payload: Vec<u8>) {
         if let Some(held) = self.held.get_mut(&operation) {
             self.bytes = self.bytes - held.counted + payload.len();
@@ -80,7 +80,7 @@ where
     D::Link: Send + 'static,
     H: Host,
 {
-    /// The application makes calls. (Client.)
+    /// The application submits calls. (Client.)
     pub(super) fn open_calls(&mut self, ticket: u64, payload: Vec<u8>) {
         let bytes = u32::try_from(payload.len()).unwrap_or(u32::MAX);
         let result = self.session.open_calls(bytes);
@@ -91,7 +91,7 @@ where
         self.host.numbered(ticket, result);
     }
 
-    /// A batch, or a reply, is whole and proved.
+    /// A batch, or a reply, is complete and verified.
     pub(super) fn on_calls_filled(&mut self, channel: ChannelId, head: &Head, buffer: Buffer) {
         let now = self.dispatch.now();
         let taken = self.session.on_calls(channel, now);
@@ -100,7 +100,8 @@ where
             let payload = &buffer.payload()[..head.length as usize];
             self.host.moved(head.operation, head.length.into());
             if head.flags.has(Flags::REQUEST) {
-                // A batch that cannot be read that far asks for nothing, and fails when it is read in full.
+                // A batch whose head cannot be parsed requests no room, and fails when it is parsed
+                // in full.
                 let room = Batch::head_of(payload).map_or(0, |batch| batch.room as usize);
                 self.batches.hold(head.operation, payload.to_vec(), room);
             } else {
@@ -117,9 +118,10 @@ where
         }
     }
 
-    /// A batch has its place behind those of its channel.
+    /// Queues a batch behind those of its channel.
     pub(super) fn on_execute(&mut self, operation: OperationId, channel: ChannelId) {
-        // Twice what a client may have under way: it may know of an outcome before this end knows that it does.
+        // Twice what a client may have in flight: the client may learn of an outcome before the
+        // server knows that it has.
         let most = 2 * xdfs_proto::limits::CALL_ROOM_MAX / usize::from(self.session.limits().pipelines.max(1));
         if self.batches.bytes > most {
             let text = "too many calls at a time in this session";
@@ -140,7 +142,7 @@ where
         self.call_sliced(&share, job, move |result| Message::Answered { operation, channel, result });
     }
 
-    /// The calls of a batch were done, or it cannot be done at all.
+    /// The calls of a batch were executed, or the batch failed as a whole.
     pub(super) fn on_answered(&mut self, operation: OperationId, channel: ChannelId, result: Result<Vec<u8>, Error>) {
         self.pending_storage -= 1;
         let room = self.batches.held.get(&operation).map_or(0, |held| held.room);
@@ -165,7 +167,7 @@ where
         }
     }
 
-    /// Nothing more of the batch is to be begun; whether there is one of this number.
+    /// No further call of the batch may start; returns whether a batch of this number exists.
     pub(super) fn stop_calls(&mut self, operation: OperationId) -> bool {
         let Some(held) = self.batches.held.get(&operation) else { return false };
         held.stop.store(true, Ordering::Relaxed);
@@ -182,7 +184,8 @@ where
         true
     }
 
-    /// A batch has no reply: nothing is held of it while its client may not have heard so.
+    /// Ends a batch without a reply: its memory is released although its client may not know of the
+    /// error yet.
     fn refuse_calls(&mut self, operation: OperationId, error: Error) {
         self.batches.forget(operation);
         self.session.on_answered(operation, Err(error));
@@ -192,7 +195,7 @@ where
         self.batches.forget(operation);
     }
 
-    /// A batch or reply leaves in a buffer, as a block does.
+    /// A batch or reply is sent from a buffer, as a block is.
     pub(super) fn send_calls(&mut self, channel: ChannelId, head: Head) {
         let Ok(extent) = Extent::new(0, head.length.into()) else { return };
         match self.want_send.is_empty().then(|| self.send_pool.take()).flatten() {
@@ -208,7 +211,8 @@ where
                 buffer.payload_mut()[..length].copy_from_slice(&held.payload);
                 self.send_buffer(channel, head, extent, BufferOrigin::Pool, buffer);
             }
-            // Forgotten while it waited for a buffer: the record was counted, so the channel cannot go on without it.
+            // It was dropped while it waited for a buffer: the record was counted, so the channel
+            // cannot continue without it.
             _ => {
                 self.send_pool.give(buffer);
                 self.abandon_send(channel);

@@ -1,4 +1,4 @@
-//! One channel as the pump sees it: its socket, its keys, and what is arriving on it.
+//! One channel as the pump sees it: its socket, its keys, and the record that is arriving.
 
 use xdfs_proto::base::{Extent, OperationId};
 use xdfs_proto::wire::Head;
@@ -9,7 +9,7 @@ use xdfs_xio::dispatch::{HEAD_BYTES, SocketId};
 /// What is arriving.
 #[derive(Debug)]
 pub(super) enum Arriving {
-    /// The peer's leave of the handshake.
+    /// The peer's close_notify of the handshake.
     Farewell(Farewell),
     /// The next head.
     Head,
@@ -19,23 +19,24 @@ pub(super) enum Arriving {
     Control(Record),
     /// A block that waits for a buffer.
     Waiting { record: Record, wanted: bool },
-    /// A block into a buffer. `wanted` is false for a record that is only read to be forgotten.
+    /// A block that is read into a buffer. `wanted` is false for a record that is read only to be
+    /// discarded.
     Filling { record: Record, wanted: bool },
-    /// A block at level clear that is written, or forgotten, as it comes. `carry` holds the bytes behind the last whole
-    /// page.
+    /// A block at level clear that is written, or discarded, as it arrives. `carry` holds the bytes
+    /// after the last whole page.
     Pieces { record: Record, done: u32, wanted: bool, carry: Vec<u8> },
-    /// Nothing any more.
+    /// Nothing more arrives.
     Nothing,
 }
 
-/// A record whose head has come.
+/// A record whose head has arrived.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Record {
-    /// Head and tag as they came.
+    /// Head and tag as they arrived.
     pub raw: [u8; HEAD_BYTES],
     /// The head, decoded.
     pub head: Head,
-    /// The tag is known to be right already (level clear).
+    /// The tag was already verified (level clear).
     pub proved: bool,
 }
 
@@ -55,12 +56,12 @@ impl Record {
     }
 }
 
-/// Where the buffer of a block that is with the transport belongs.
+/// Where the buffer of a block goes when the transport is done with it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum BufferOrigin {
-    /// It has none: the kernel moves the bytes.
+    /// There is no buffer: the kernel moves the bytes.
     Nowhere,
-    /// The pool of sending buffers.
+    /// The pool of send buffers.
     Pool,
     /// The reader thread of a stream.
     Stream,
@@ -83,7 +84,7 @@ pub(super) struct ChannelIo {
     pub arriving: Arriving,
     /// The block that is with the transport.
     pub sending: Option<SendingBlock>,
-    /// A record is with the transport, or waits for a buffer on its way there.
+    /// A record is with the transport, or waits for a buffer before that.
     pub busy: bool,
 }
 
@@ -92,7 +93,7 @@ impl ChannelIo {
         Self { socket, sealer, opener, arriving: Arriving::Nothing, sending: None, busy: false }
     }
 
-    /// Between two records in both directions.
+    /// Whether the channel is between two records in both directions.
     pub(super) fn at_boundary(&self) -> bool {
         !self.busy && matches!(self.arriving, Arriving::Head)
     }

@@ -1,5 +1,6 @@
-//! Markers: what of a transfer survives the end of this program (design rules 5 and 11). The sync and the note run in the
-//! blocking pool; a marker covers what had been written when it was asked for, which the stage itself counts.
+//! Checkpoints: what of a transfer survives the end of this process. The sync and the journal write
+//! run in the blocking pool; a checkpoint covers what had been written when it was requested, which
+//! the stage itself counts.
 
 use super::{Host, Pump};
 use crate::bounds;
@@ -15,13 +16,13 @@ where
     D::Link: Send + 'static,
     H: Host,
 {
-    /// Asks for a marker of every transfer that is due for one.
+    /// Requests a checkpoint of every transfer that is due for one.
     pub(super) fn mark_all(&mut self, now: Instant) {
         let operations: Vec<_> = self.transfers.keys().copied().collect();
         operations.into_iter().for_each(|operation| self.mark_when_due(operation, now));
     }
 
-    /// Asks for a marker where enough was written, or long enough ago.
+    /// Requests a checkpoint if enough bytes were written or enough time has passed.
     pub(super) fn mark_when_due(&mut self, operation: OperationId, now: Instant) {
         let Some(transfer) = self.transfers.get_mut(&operation) else { return };
         let Some(stage) = transfer.writing.as_ref().map(WriteMode::stage) else { return };
@@ -44,7 +45,7 @@ where
             transfer.marking = false;
         }
         if let Err(error) = result {
-            // What could not be synced is lost, whatever a later sync says (rule D5).
+            // Data that could not be synced is lost, whatever a later sync reports.
             self.session.fail(operation, error);
         }
         if self.after_marker.remove(&operation) {

@@ -1,4 +1,4 @@
-//! What the application asks of a pump.
+//! Commands of the application to a pump.
 
 use super::{Host, Pump};
 use crate::mailbox::Command;

@@ -1,6 +1,7 @@
-//! Hashes of what passes: who computes them, what waits for them, what is compared (P-62 to P-67).
+//! Hashes of transferred content: how they are computed, what waits for them, what is compared
+//! (P-62 to P-67).
 //!
-//! Nothing of it is done for a transfer without a hash: there a block meets one comparison with nothing.
+//! A transfer without a hash costs nothing here except one comparison per block.
 
 use super::storage::busy;
 use super::{Host, Pump};
@@ -24,15 +25,15 @@ use xdfs_secure::content::Leaf;
 use xdfs_xio::dispatch::Dispatch;
 use xdfs_xio::store::Source;
 
-/// What the machine says about an operation whose content is hashed.
+/// The machine's request to hash the content of an operation.
 pub(super) struct HashRequest {
     pub(super) operation: OperationId,
     pub(super) length: Option<u64>,
-    /// What this pipeline moves; none for a stream.
+    /// The range that this pipeline moves; none for a stream.
     pub(super) range: Option<Extent>,
     pub(super) kept: Vec<Extent>,
     pub(super) doubt: bool,
-    /// What is in doubt is told blinded.
+    /// Hashes of unverified ranges are sent blinded.
     pub(super) blinded: bool,
     pub(super) level: Level,
 }
@@ -52,7 +53,8 @@ where
         let shared = transfer.hashed.take().map(|hashed| hashed.hashing);
         let coordinates = shared.is_none();
         let own = wish.range.map_or_else(Vec::new, |range| plan::within(&wish.kept, range));
-        // Who uploads believes no claim (P-63); who asks for a download made it himself.
+        // An uploading side trusts no claim of the peer (P-63); a side that requests a download
+        // made the claim itself.
         let apart = self.session.is_client();
         let hashing = shared.unwrap_or_else(|| {
             let fresh = Hashing::new(piece_bytes(wish.length, block));
@@ -71,9 +73,10 @@ where
                 if coordinates {
                     writing.stage().hashed_by(Arc::<Hashing>::clone(&hashing));
                 }
-                // What an earlier attempt left and did not hash is hashed from there.
+                // Data of an earlier attempt that was not hashed is read back and hashed.
                 let unread = hashing.unread(&own);
-                // Opened only where there is something to read: most transfers have nothing from before.
+                // Opened only if there is something to read: most transfers have no earlier
+                // attempt.
                 match (!unread.is_empty()).then(|| writing.stage().read_back(false)).transpose() {
                     Ok(back) => (back.map(From::Stage), unread, false),
                     Err(error) => return self.session.fail(wish.operation, error),
@@ -88,7 +91,7 @@ where
         }
     }
 
-    /// Has these ranges of an operation hashed, if there are any.
+    /// Hashes these ranges of an operation in parallel, if there are any.
     fn hash_beside(&mut self, operation: OperationId, from: From, ranges: Vec<Extent>, paced: bool) {
         let (post, share) = (self.post.clone(), self.share_of(operation));
         let hashed = self.transfers.get_mut(&operation).and_then(|transfer| transfer.hashed.as_mut());
@@ -102,7 +105,7 @@ where
         self.pending_storage += 1;
     }
 
-    /// The job beside has hashed everything, or could not.
+    /// The parallel job has hashed everything, or failed.
     pub(super) fn on_hashed(&mut self, operation: OperationId, result: Result<(), Error>) {
         self.pending_storage -= 1;
         let hashed = self.transfers.get_mut(&operation).and_then(|transfer| transfer.hashed.as_mut());
@@ -119,12 +122,12 @@ where
         }
     }
 
-    /// Puts off what needs all hashes until the job beside has them. Whether it did.
+    /// Defers a step that needs all hashes until the parallel job has them. Returns whether it did.
     fn waits(&mut self, operation: OperationId, waiting: Waiting) -> bool {
         let hashed = self.transfers.get_mut(&operation).and_then(|transfer| transfer.hashed.as_mut());
         let Some(hashed) = hashed.filter(|hashed| hashed.beside.is_some()) else { return false };
         if let Some(beside) = &hashed.beside {
-            // Nothing is sent any more that it could stay close to.
+            // Nothing more will be sent, so the job need not keep pace.
             beside.sent(u64::MAX);
         }
         hashed.waiting = Some(waiting);
@@ -139,7 +142,8 @@ where
         }
     }
 
-    /// Tells the machine what was sent. False where that has to wait, or failed.
+    /// Reports the digest of what was sent to the machine. Returns false if that has to wait, or
+    /// failed.
     pub(super) fn prove(&mut self, operation: OperationId) -> bool {
         if self.waits(operation, Waiting::Check) {
             return false;
@@ -151,7 +155,7 @@ where
             (_, length) => length.unwrap_or(0),
         };
         let proof = hashed.hashing.proof(length);
-        // What the server commits is compared with it (P-66).
+        // The server compares the committed content with it (P-66).
         let unknown = self.session.is_client() && proof.as_ref().is_ok_and(|proof| proof.root.is_none());
         let proof =
             if unknown { Err(Error::new(ErrorKind::Protocol, "a source was not hashed as a whole")) } else { proof };
@@ -193,7 +197,8 @@ where
                 }
             }
             if !found.agrees_with(&sent) {
-                // What comes again is written over what was noted: the journal must not go on telling of that.
+                // Retransmitted ranges overwrite data recorded in the journal: the journal must not
+                // list them any more.
                 hashing.forget_differing(&found, length);
                 stage.checkpoint()?;
             }
@@ -210,7 +215,8 @@ where
         self.session.on_verified(operation, result);
     }
 
-    /// Some of it comes again: what was hashed of that is void, and from now on the bytes that leave are hashed, not the file's.
+    /// Some ranges are sent again: their hashes are void, and from now on the bytes that leave are
+    /// hashed, not the file's.
     pub(super) fn on_again(&mut self, operation: OperationId, ranges: &[Extent]) {
         let Some(transfer) = self.transfers.get_mut(&operation) else { return };
         transfer.buffered = true;
@@ -223,7 +229,7 @@ where
         }
     }
 
-    /// The hash of a file is asked for instead of its bytes.
+    /// The peer requests the hash of a file instead of its bytes.
     pub(super) fn on_open_sum(&mut self, operation: OperationId, request: &Request) {
         let job = self.host.open(operation, request);
         self.session.raise_level(operation, self.host.floor(operation));
@@ -233,7 +239,7 @@ where
         self.call_sliced(&self.host.share(operation), job, move |result| Message::Summed(operation, Box::new(result)));
     }
 
-    /// Reading from end to end begins for an operation; it ends when the value says so.
+    /// A read from end to end begins for an operation; it stops when the returned flag is set.
     fn long_read(&mut self, operation: OperationId) -> Arc<AtomicBool> {
         let stop = Arc::<AtomicBool>::default();
         self.long_reads.insert(operation, Arc::clone(&stop));
@@ -251,7 +257,7 @@ where
     }
 }
 
-/// Hashes a block that leaves from a buffer, unless it left before.
+/// Hashes a block that leaves from a buffer, unless it was sent before.
 pub(super) fn hash_leaving(transfer: &Transfer, extent: Extent, bytes: &[u8]) -> Result<(), Error> {
     match &transfer.hashed {
         Some(hashed) if hashed.inline && !hashed.hashing.touches(extent) => {
@@ -262,21 +268,21 @@ pub(super) fn hash_leaving(transfer: &Transfer, extent: Extent, bytes: &[u8]) ->
     }
 }
 
-/// A block is with the kernel, which shows us nothing of it: it is hashed beside that.
+/// A block is with the kernel, which does not expose its bytes: it is hashed in parallel.
 pub(super) fn passed(transfer: &Transfer, extent: Extent) {
     if let Some(beside) = transfer.hashed.as_ref().and_then(|hashed| hashed.beside.as_ref()) {
         beside.sent(extent.end());
     }
 }
 
-/// Hashes a block that arrived, where its content is hashed.
+/// Hashes a block that arrived, if its content is hashed.
 pub(super) fn hash_arriving(transfer: &Transfer, extent: Extent, bytes: &[u8]) -> Result<Option<Leaf>, Error> {
     transfer.hashed.as_ref().map(|_| leaf(bytes, extent.offset())).transpose()
 }
 
-/// The hash of a file that is asked for.
+/// The hash of a file that the peer requests.
 enum FileDigest {
-    /// The file is not open yet: so many bytes of it, or all.
+    /// The file is not open yet: this many bytes of it, or all.
     Asked(StorageJob<Opened>, Option<u64>),
     Hashing(SourceFacts, Box<RangeHash>),
     Told,
@@ -303,7 +309,7 @@ fn must_go_on(stop: &AtomicBool) -> Result<(), Error> {
     if stop.load(Ordering::Relaxed) { Err(cancelled()) } else { Ok(()) }
 }
 
-/// An error ends a job, too.
+/// Makes an error end a job, too.
 fn flat<T>(step: Result<Poll<T>, Error>) -> Poll<Result<T, Error>> {
     match step {
         Ok(Poll::Pending) => Poll::Pending,
@@ -312,8 +318,9 @@ fn flat<T>(step: Result<Poll<T>, Error>) -> Poll<Result<T, Error>> {
     }
 }
 
-/// What is hashed beside the sending, and whether it keeps close to it. Where the kernel moves the bytes that is what is
-/// sent, unless it is too little to be worth it: then it is sent from buffers, where it can be hashed.
+/// What is hashed in parallel to sending, and whether the job keeps pace with it. If the kernel
+/// moves the bytes, that is what is sent, unless it is too small for that: then it is sent from
+/// buffers, where it can be hashed.
 fn beside_sending(
     transfer: &mut Transfer,
     wish: &HashRequest,
@@ -336,7 +343,7 @@ fn beside_sending(
     (from, if wish.doubt || apart { kept.to_vec() } else { Vec::new() }, false)
 }
 
-/// Where a thread beside the sending reads what is sent.
+/// Where a thread reads what is being sent, to hash it in parallel.
 fn readable(transfer: &Transfer) -> Option<From> {
     let (source, offset) = match &transfer.reading {
         Some(ReadMode::Direct { source, offset, .. } | ReadMode::Buffered { source, offset }) => {

@@ -1,8 +1,9 @@
-//! The end of a session as its peer sees it: the reason reaches it and is not overtaken by a reset.
+//! The end of a session: the close reason reaches the peer before a reset can.
 //!
-//! A connection that is closed while bytes of the peer are unread is reset, and a peer that is sending then hears of the reset
-//! and never of the reason behind it. So the reason goes out on a channel that is between two records, nothing follows it,
-//! and what still arrives is read and forgotten until the peer has closed: within bounds, since the peer may be anybody.
+//! A connection that is closed while bytes of the peer are unread is reset, and a peer that is
+//! sending then sees the reset but never the reason. So the reason is sent on a channel that is
+//! between two records, nothing follows it, and whatever still arrives is read and discarded until
+//! the peer has closed: within bounds, since the peer is not trusted.
 
 use super::channel_io::{Arriving, ChannelIo};
 use super::{Host, Pump};
@@ -14,7 +15,7 @@ use xdfs_xio::dispatch::{Completion, Dispatch, HEAD_BYTES, Op, Side, SocketId};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lingering {
     until: Instant,
-    /// Bytes that were read and forgotten.
+    /// Bytes that were read and discarded.
     drained: usize,
 }
 
@@ -24,8 +25,8 @@ where
     D::Link: Send + 'static,
     H: Host,
 {
-    /// Ends the session for a reason of this side's. Where every channel is in the middle of a record, the first one that
-    /// has finished its own says so.
+    /// Ends the session for a reason of this side. If every channel is in the middle of a record,
+    /// the first one that has finished its record sends the reason.
     pub(super) fn abandon(&mut self, error: Error) {
         if self.session.can_tell() || !self.lines.values().any(|line| line.busy) {
             return self.session.end_telling(error);
@@ -35,24 +36,24 @@ where
         self.abandoned.get_or_insert((error, until));
     }
 
-    /// The channel's last record, with the reason, is with the transport.
+    /// The channel's last record, which carries the reason, is with the transport.
     pub(super) fn let_leave(&mut self, line: &ChannelIo) {
         let until = self.dispatch.now().after(bounds::LAST_WORDS);
         self.next_tick = self.next_tick.min(until);
         self.lingering.insert(line.socket, Lingering { until, drained: 0 });
-        // An operation that is outstanding is waited for; it may be a part of a block.
+        // An outstanding operation is waited for; it may be part of a block.
         if matches!(line.arriving, Arriving::Parked(_) | Arriving::Waiting { .. } | Arriving::Nothing) {
             self.drain_leaving(line.socket, 0);
         }
     }
 
-    /// When the first socket or reason has to go.
+    /// The earliest deadline of a lingering socket or a pending reason.
     pub(super) fn leaving_until(&self) -> Option<Instant> {
         let abandoned = self.abandoned.as_ref().map(|(_, until)| *until);
         self.lingering.values().map(|leaving| leaving.until).chain(abandoned).min()
     }
 
-    /// What waits for too long waits no more.
+    /// Ends everything whose deadline has passed.
     pub(super) fn end_late_leaving(&mut self, now: Instant) {
         if let Some((error, _)) = self.abandoned.take_if(|(_, until)| now >= *until) {
             self.session.end_telling(error);
@@ -62,7 +63,7 @@ where
         late.into_iter().for_each(|socket| self.drop_leaving(socket));
     }
 
-    /// Takes the completions of sockets that are leaving; the others come back.
+    /// Takes the completions of lingering sockets; returns the others.
     pub(super) fn on_leaving(&mut self, completion: Completion<D::Link>) -> Option<Completion<D::Link>> {
         let is_leaving = |socket: &SocketId| self.lingering.contains_key(socket);
         match &completion {

@@ -1,4 +1,5 @@
-//! Several pipelines that move one file: what they tell each other, and what they need to take part.
+//! Several pipelines that move one file: the messages between them, and what they need to take
+//! part.
 
 use super::{AfterDetach, Host, Pump};
 use crate::mailbox::Message;
@@ -15,7 +16,7 @@ where
 {
     pub(super) fn on_group_output(&mut self, to: PipelineId, message: PipelineMessage) {
         if let PipelineMessage::Covered(operation) = &message {
-            // This pipeline's hold on the stage ends before the coordinator may commit it.
+            // This pipeline must release the stage before the coordinator may commit it.
             return self.let_go(*operation, AfterDetach::Forward { to, message: message.clone() });
         }
         if !self.group_waits(to, &message) {

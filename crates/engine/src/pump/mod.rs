@@ -1,14 +1,16 @@
-//! The pump: one pipeline's loop. It hands completions to the session machine and does what the machine asks for.
+//! The pump: one pipeline's loop. It passes completions to the session machine and does what the
+//! machine requests.
 //!
 //! ```text
 //! loop {
-//!     one completion or letter  ->  session.on_...
-//!     while let Some(output) = session.poll()  ->  submit, write, tell
+//!     one completion or message  ->  session.on_...
+//!     while let Some(output) = session.poll()  ->  submit, write, report
 //! }
 //! ```
 //!
-//! Two frames of ours lie above a system call that moves bytes: the pump's turn and the dispatcher. Per block there is
-//! no allocation, no lock and no log. What a record means is never decided here.
+//! A system call that moves bytes is called through two frames of xdfs: the pump's turn and the
+//! dispatcher. A block costs no allocation, no lock and no log. The pump never decides what a
+//! record means.
 
 mod calls;
 mod channel_io;
@@ -44,40 +46,40 @@ use xdfs_proto::wire::Head;
 use xdfs_xio::buf::{Buffer, Pool};
 use xdfs_xio::dispatch::{Completion, Dispatch, End, Side, SocketId};
 
-/// How files are written (SRV-64, SRV-65). The default is what was measured to be better, see
+/// How files are written (SRV-64, SRV-65). The default is the faster one in measurements, see
 /// `docs/decisions/0001-writer-thread.md`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum DiskMode {
-    /// Beside receiving where the file lives in memory (tmpfs), else inline.
+    /// In parallel to receiving if the file lives in memory (tmpfs), else inline.
     #[default]
     Automatic,
     /// By the pipeline's own thread, between two receives.
     Inline,
-    /// By a writer thread, beside receiving.
+    /// By a writer thread, in parallel to receiving.
     Beside,
 }
 
-/// What a pump is made of besides its group.
+/// The parts of a pump other than its pipeline.
 pub struct Parts<D: Dispatch, H> {
     /// The event mechanism.
     pub dispatch: D,
     /// The side it runs on.
     pub host: H,
-    /// Letters to it.
+    /// Messages to it.
     pub mailbox: Receiver<Message<D::Link>>,
-    /// Where its helpers send letters.
+    /// Where its helper threads send messages.
     pub post: MailboxSender<D::Link, D::Waker>,
-    /// The other pipelines of the session, by number; none at its own.
+    /// The other pipelines of the session, by number; none at its own index.
     pub peers: Vec<Option<MailboxSender<D::Link, D::Waker>>>,
-    /// Which pipeline it is.
+    /// The number of this pipeline.
     pub pipeline: PipelineId,
     /// Storage calls that may block.
     pub blocking: Blocking,
-    /// Under which share those run that are about no operation in particular.
+    /// The share under which those calls run that belong to no operation.
     pub share: QuotaClass,
     /// How files are written.
     pub disk: DiskMode,
-    /// Give the thread back when there was no operation for a while.
+    /// Give the thread back after a while without an operation.
     pub retire: bool,
 }
 
@@ -98,7 +100,7 @@ pub struct Pump<D: Dispatch, H: Host> {
     /// Channel of each socket.
     sockets: Vec<Option<ChannelId>>,
     transfers: BTreeMap<OperationId, Transfer>,
-    /// What operations moved that were given up and whose outcome is still to be told.
+    /// Stats of aborted operations whose outcome is still to be reported.
     tallies: BTreeMap<OperationId, TransferStats>,
     tickets: BTreeMap<u64, OperationId>,
     receive_pool: Pool,
@@ -110,29 +112,31 @@ pub struct Pump<D: Dispatch, H: Host> {
     writer: Option<Writer>,
     /// Buffers that are with the writer thread.
     at_writer: usize,
-    /// What follows when the writer has let go of an operation.
+    /// The step to take when the writer has released an operation.
     after_detach: BTreeMap<OperationId, AfterDetach>,
     returned: Vec<Buffer>,
     next_tick: Instant,
     idle_since: Option<Instant>,
     ended: Option<Option<Error>>,
-    /// Storage calls that have not answered yet.
+    /// Storage calls that have not completed yet.
     pending_storage: usize,
-    /// Operations that let go of their stage when its marker is made.
+    /// Operations that release their stage when its checkpoint is complete.
     after_marker: BTreeSet<OperationId>,
-    /// Operations whose part is being kept; the outcome is told when it is, since a program may end on hearing it.
+    /// Operations whose partial data is being kept; the outcome is reported after that, since a
+    /// program may exit when it receives it.
     keeping: BTreeMap<OperationId, Option<OperationOutcome>>,
     /// Transfers that ended while a record of theirs was with the transport.
     closing: Vec<OperationId>,
-    /// The session ends for this reason when a channel is free to say it, and at this time without.
+    /// The session ends for this reason when a channel is free to send it, and at this time in any
+    /// case.
     abandoned: Option<(Error, Instant)>,
     /// Operations of calls.
     batches: Batches,
-    /// Operations that are not begun yet.
+    /// Operations that have not started yet.
     starts: StartQueue,
-    /// Reading from end to end that is under way for an operation, and how to stop it.
+    /// Reads from end to end that are running for an operation, and their stop flags.
     long_reads: BTreeMap<OperationId, Arc<AtomicBool>>,
-    /// Sockets of an ended session on which the reason still leaves.
+    /// Sockets of an ended session on which the reason is still being sent.
     lingering: BTreeMap<SocketId, Lingering>,
 }
 
@@ -214,7 +218,8 @@ where
             let owed = self.session.deadline();
             let deadline = self.deadline(owed);
             if owed.is_some_and(|due| due <= now) {
-                // A busy dispatcher never reports a deadline: acknowledgements do not wait for a quiet moment.
+                // A busy dispatcher never reports a deadline: acknowledgements must not wait for it
+                // to become idle.
                 self.session.on_time(now);
                 self.drain();
             }
@@ -228,7 +233,7 @@ where
         }
     }
 
-    /// Does everything that the machine asks for.
+    /// Does everything that the machine requests.
     fn drain(&mut self) {
         let now = self.dispatch.now();
         while let Some(output) = self.session.poll(now) {
@@ -236,26 +241,27 @@ where
         }
     }
 
-    /// When something is to be done though nothing happens: what the session owes at a time, and the pump's own affairs.
+    /// The time of the next step that no event triggers: the session's own deadline and those of
+    /// the pump.
     fn deadline(&mut self, owed: Option<Instant>) -> Option<Instant> {
         let now = self.dispatch.now();
         let busy = self.session.is_at_work();
         self.idle_since = if busy || self.pending_storage > 0 { None } else { self.idle_since.or(Some(now)) };
         let boundary = self.idle_since.is_none() || self.lines.values().all(ChannelIo::at_boundary);
-        // A reply that may have to be told again goes with the thread that holds it.
+        // A reply that may have to be sent again would be lost with the thread that holds it.
         let may_retire = self.retire && boundary && self.batches.is_empty() && !self.session.is_closing();
         let retire = self.idle_since.filter(|_| may_retire).map(|since| since.after(bounds::IDLE_BEFORE_RETIRING));
-        // Nothing is owed on an idle session: no tick wakes it.
+        // An idle session has no deadlines: no tick wakes it.
         let tick =
             (busy || self.session.is_closing() || self.pending_storage > 0 || !boundary).then_some(self.next_tick);
         [owed, tick, retire, self.leaving_until(), self.starts.deadline()].into_iter().flatten().min()
     }
 
-    /// Looks at every channel's progress, for stalls.
+    /// Checks every channel's progress, for stalls.
     fn tick(&mut self, now: Instant) {
         for (channel, line) in &self.lines {
             let progress = self.dispatch.progress(line.socket);
-            // What is not read because this side has no buffer for it is not the peer's silence.
+            // Data that is not read because this side lacks a buffer is not a stall of the peer.
             let ours = matches!(line.arriving, Arriving::Waiting { .. });
             let heard_at = if ours { now } else { progress.received_at };
             self.session.on_progress(*channel, heard_at, progress.sent_at);
@@ -271,7 +277,7 @@ where
 
     fn ending(&mut self) -> Option<Ending<D::Link>> {
         if let Some(error) = self.ended.clone() {
-            // A commit that is under way runs to its end, and what the session decides because of it is heard.
+            // A running commit completes, and the session's reaction to it is processed.
             let done = self.pending_storage == 0 && !self.session.is_at_work() && self.lingering.is_empty();
             return done.then(|| Ending::Over(error));
         }

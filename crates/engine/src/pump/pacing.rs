@@ -1,8 +1,9 @@
-//! Operations that are not begun yet: their user has had so much done that the host lets him wait. Nobody else waits with him,
-//! and no thread does.
+//! Operations that have not started yet: the host delays them because of their user.s usage.
+//! No other user waits, and no thread does.
 //!
-//! As many wait as a session may have operations; what is held of them is what their requests hold anyway. One that is cancelled
-//! meanwhile is not begun at all: nobody judges it, and no log tells of it, or cancelling would be a way past the pace.
+//! As many wait as a session may have operations; they hold only what their requests hold anyway.
+//! An operation that is cancelled meanwhile never starts: it is not authorised and not logged, or
+//! cancelling would be a way past the pace.
 
 use super::{Host, Pump};
 use std::collections::VecDeque;
@@ -11,7 +12,7 @@ use xdfs_proto::wire::control::Grant;
 use xdfs_proto::wire::request::Request;
 use xdfs_xio::dispatch::Dispatch;
 
-/// An operation that can be begun.
+/// An operation that can start.
 pub(super) enum QueuedStart {
     Open(OperationId, Request),
     Stage(OperationId, Option<Request>, Option<Grant>),
@@ -26,12 +27,13 @@ pub(super) struct StartQueue {
 }
 
 impl StartQueue {
-    /// When to look again; none while nothing waits.
+    /// The time of the next check; none while nothing waits.
     pub(super) fn deadline(&self) -> Option<Instant> {
         (!self.waiting.is_empty()).then_some(self.until)
     }
 
-    /// The operation has its outcome: it is not begun any more. Calls have none before they were begun.
+    /// The operation has its outcome: it is not started any more. Calls have none before they
+    /// start.
     pub(super) fn forget(&mut self, operation: OperationId) {
         self.waiting.retain(|start| match start {
             QueuedStart::Open(waiting, _) | QueuedStart::Stage(waiting, ..) => *waiting != operation,
@@ -46,7 +48,7 @@ where
     D::Link: Send + 'static,
     H: Host,
 {
-    /// Begins an operation as soon as the host lets it, behind those that wait.
+    /// Starts an operation as soon as the host permits, after those that already wait.
     pub(super) fn begin(&mut self, start: QueuedStart) {
         if self.starts.waiting.is_empty() {
             let pause = self.host.pause();
@@ -58,7 +60,8 @@ where
         self.starts.waiting.push_back(start);
     }
 
-    /// Begins those that have waited long enough; all of them where the session is over, since each has to come to its end.
+    /// Starts the operations that have waited long enough; all of them if the session is over,
+    /// since each must complete.
     pub(super) fn begin_waiting(&mut self, now: Instant) {
         let over = self.ended.is_some();
         if !over && self.starts.deadline().is_none_or(|until| now < until) {

@@ -1,4 +1,4 @@
-//! Records that arrive: into a control message, a buffer, or piece by piece into the file.
+//! Arriving records: read into a control message, a buffer, or piece by piece into the file.
 
 use super::channel_io::{Arriving, Record};
 use super::hashing::{hash_arriving, is_hashed};
@@ -26,7 +26,7 @@ where
         self.dispatch.submit(Op::Head { socket: line.socket });
     }
 
-    /// Waits for the peer's leave of the handshake; its records follow behind it.
+    /// Waits for the peer's close_notify of the handshake; its records follow.
     pub(super) fn await_farewell(&mut self, channel: ChannelId, farewell: Farewell) {
         let Some(line) = self.lines.get_mut(&channel) else { return };
         line.arriving = Arriving::Farewell(farewell);
@@ -52,7 +52,7 @@ where
         self.judge(channel, record);
     }
 
-    /// A head that was parked is judged again.
+    /// A parked head is evaluated again.
     pub(super) fn on_resume(&mut self, channel: ChannelId) {
         let Some(line) = self.lines.get_mut(&channel) else { return };
         if let Arriving::Parked(record) = std::mem::replace(&mut line.arriving, Arriving::Nothing) {
@@ -74,7 +74,8 @@ where
             Ok(HeadVerdict::Block { .. } | HeadVerdict::Calls { .. }) => self.start_block(channel, record, true),
             Ok(HeadVerdict::Skip) => self.start_block(channel, record, false),
             Ok(HeadVerdict::Park) => line.arriving = Arriving::Parked(record),
-            // Before the tag was checked nobody knows who wrote this: the channel goes, the session stays.
+            // Before the tag is verified the author is unknown: the channel is closed, the session
+            // stays.
             Err(fault) if !record.proved => self.lose(channel, Error::from(fault)),
             Err(fault) => self.session.on_fault(fault),
         }
@@ -110,14 +111,14 @@ where
         }
         match heard {
             Ok(()) if self.session.awaits(channel) => self.next_head(channel),
-            // Its last record: that the peer then closes the connection is no loss.
+            // Its last record: the peer then closes the connection, which is no loss.
             Ok(()) => {}
             Err(fault) => self.session.on_fault(fault),
         }
     }
 
-    /// Chooses how a block arrives: whole in a buffer where its tag covers it or the file wants whole pages, piece by
-    /// piece where nobody needs it whole.
+    /// Chooses how a block arrives: whole in a buffer if its tag covers it or the file needs whole
+    /// pages, else piece by piece.
     fn start_block(&mut self, channel: ChannelId, record: Record, wanted: bool) {
         let hashed = wanted && is_hashed(self.transfers.get(&record.head.operation));
         let whole = record.head.level != Level::Clear || hashed;
@@ -138,8 +139,9 @@ where
             let to = record.head.length as usize;
             return self.dispatch.submit(Op::Fill { socket, buffer, from: 0, to });
         }
-        // A writer that lags gives buffers back soon, and waiting for it is what slows the sender down. Buffers that other
-        // channels fill may take long: then this block is written as it comes.
+        // A lagging writer returns buffers soon, and waiting for it is what slows the sender down.
+        // Buffers that other channels are filling may take long: then this block is written as it
+        // arrives.
         let soon = self.at_writer > 0;
         if whole || (!discard && (ordered || soon)) {
             line.arriving = Arriving::Waiting { record, wanted };
@@ -169,7 +171,7 @@ where
         }
     }
 
-    /// Buffers came back: the channels that wait longest get them.
+    /// Buffers were returned: the channels that have waited longest get them.
     pub(super) fn serve_waiting(&mut self) {
         while let Some(channel) = self.want_receive.front().copied() {
             let Some(line) = self.lines.get_mut(&channel) else {
@@ -228,7 +230,7 @@ where
         }
     }
 
-    /// A block passed, wanted or not.
+    /// Counts a block, wanted or not.
     fn count(&mut self, channel: ChannelId, head: &Head) {
         if let Some(transfer) = self.transfers.get_mut(&head.operation) {
             transfer.tally.add(channel, head.length.into());
@@ -236,7 +238,7 @@ where
         }
     }
 
-    /// A block is whole and proved: on to the file.
+    /// A block is complete and verified: it is written to the file.
     fn place(&mut self, head: &Head, buffer: Buffer) {
         let Ok(extent) = Extent::new(head.offset, head.length.into()) else { return };
         let now = self.dispatch.now();
@@ -263,7 +265,7 @@ where
                 self.receive_pool.give(buffer);
                 self.mark_when_due(operation, now);
             }
-            // A second copy of a block that came when all was written: nobody needs it.
+            // A second copy of a block that arrived after everything was written: it is discarded.
             Some(WriteMode::Beside(_)) if self.after_detach.contains_key(&operation) => self.receive_pool.give(buffer),
             Some(WriteMode::Beside(stage)) => {
                 let block = Block { operation, stage: Arc::clone(stage), extent, buffer, leaf };
@@ -337,8 +339,9 @@ where
     }
 }
 
-/// Writes carried and new bytes up to the last whole page, all of them at the end of a block; what is left is carried.
-/// Pieces that do not end at a page were measured to cost a fifth of the rate on ext4.
+/// Writes carried and new bytes up to the last whole page, or all of them at the end of a block;
+/// the rest is carried. Pieces that do not end at a page were measured to cost a fifth of the rate
+/// on ext4.
 fn write_pages(
     stage: &xdfs_xio::store::Stage,
     offset: u64,

@@ -1,4 +1,5 @@
-//! Records that leave: sealed, then handed to the dispatcher by the route that was chosen when the source was opened.
+//! Outgoing records: sealed, then passed to the dispatcher by the route that was chosen when the
+//! source was opened.
 
 use super::channel_io::{Arriving, BufferOrigin, SendingBlock};
 use super::hashing::{hash_leaving, passed};
@@ -62,7 +63,7 @@ where
                         }
                         self.send_buffer(channel, &head, extent, BufferOrigin::Stream, buffer);
                     }
-                    // Its other copy is still with a transport: this one would say the same.
+                    // Its other copy is still with a transport: this one would be identical.
                     None => self.lose(channel, Error::new(ErrorKind::ConnectionLost, "a block went twice")),
                 }
             }
@@ -75,8 +76,8 @@ where
         }
     }
 
-    /// A block whose transfer ended between the machine's decision and now: the record was counted, so the channel cannot
-    /// go on without it.
+    /// A block whose transfer ended after the machine scheduled it: the record was counted, so the
+    /// channel cannot continue without it.
     pub(super) fn abandon_send(&mut self, channel: ChannelId) {
         self.lose(channel, Error::new(ErrorKind::Cancelled, "the transfer ended while a record was prepared"));
     }
@@ -112,7 +113,8 @@ where
         self.submit_sealed(channel, &bytes, sending, sealed, Body::Buffer { buffer, from: 0, to: length });
     }
 
-    /// Hands a record to the transport. One that could not be sealed takes its channel along: it was counted.
+    /// Passes a record to the transport. If it cannot be sealed, its channel is closed: the record
+    /// was counted.
     fn submit_sealed(
         &mut self,
         channel: ChannelId,
@@ -158,14 +160,15 @@ where
             None => Ok(()),
         });
         if let Err(error) = result {
-            // The record was announced to the machine: zeros take its place, and the operation fails (design rule 7).
+            // The record was announced to the machine: zeros are sent instead, and the operation
+            // fails.
             buffer.payload_mut()[..length].fill(0);
             self.session.on_checked(head.operation, Err(error));
         }
         self.send_buffer(channel, head, extent, BufferOrigin::Pool, buffer);
     }
 
-    /// Buffers came back: blocks that wait for one are read.
+    /// Buffers were returned: blocks that wait for one are read.
     pub(super) fn serve_waiting_sends(&mut self) {
         while !self.want_send.is_empty() {
             let Some(buffer) = self.send_pool.take() else { return };
@@ -201,7 +204,7 @@ where
         self.serve_waiting_sends();
     }
 
-    /// A buffer comes back from the transport: to the stream that still needs its bytes, or to the pool.
+    /// The transport returns a buffer: to the stream that still needs its bytes, or to the pool.
     pub(super) fn return_sent(&mut self, sending: SendingBlock, buffer: Buffer) {
         match sending.origin {
             BufferOrigin::Pool => self.send_pool.give(buffer),
@@ -216,17 +219,17 @@ where
         let Some(ReadMode::Stream(stream)) = reading else { return };
         match stream.held.get_mut(&extent.offset()) {
             Some((place, _)) => *place = Some(buffer),
-            // Acknowledged while the transport still had it.
+            // It was acknowledged while the transport still held it.
             None => stream.recycle(buffer),
         }
     }
 
-    /// A buffer that a socket's operation held when the socket ended.
+    /// Returns a buffer that a socket's operation held when the socket ended.
     pub(super) fn give_back(&mut self, channel: ChannelId, side: Side, buffer: Option<Buffer>) {
         let line = self.lines.get_mut(&channel);
         match side {
             Side::Receive => {
-                // The completion took the operation with it: nothing is arriving any more.
+                // The completion ended the operation too: nothing is arriving any more.
                 if let Some(line) = line {
                     line.arriving = Arriving::Nothing;
                 }

@@ -1,4 +1,5 @@
-//! Storage calls and their answers; which route a source takes and how a stage is written, chosen once.
+//! Storage calls and their results; the route of a source and the write mode of a stage, each
+//! chosen once.
 
 use super::channel_io::SendingBlock;
 use super::{AfterDetach, DiskMode, Host, Pump};
@@ -37,7 +38,7 @@ where
     D::Link: Send + 'static,
     H: Host,
 {
-    /// Runs a storage call in the pool; its answer comes as a letter.
+    /// Runs a storage call in the pool; its result arrives as a message.
     pub(super) fn call<T: Send + 'static>(
         &mut self,
         share: &QuotaClass,
@@ -48,7 +49,7 @@ where
         let letter = Arc::new(letter);
         let (post, later) = (self.post.clone(), Arc::clone(&letter));
         let task = move || {
-            // A call that panics answers too: its pump waits for it.
+            // A call that panics returns a result too: its pump waits for it.
             let result = catch_unwind(AssertUnwindSafe(job)).unwrap_or_else(|_| Err(panicked()));
             let _ = post.send(later(result));
         };
@@ -57,7 +58,7 @@ where
         }
     }
 
-    /// The same for work that is cut in slices.
+    /// The same for work that is cut into slices.
     pub(super) fn call_sliced<T: Send + 'static>(
         &mut self,
         share: &QuotaClass,
@@ -73,7 +74,7 @@ where
             let Poll::Ready(result) = done.unwrap_or_else(|_| Poll::Ready(Err(panicked()))) else {
                 return Poll::Pending;
             };
-            // Before the letter: who hears of it may want for itself what the job holds.
+            // Before the message is sent: its receiver may need what the job holds.
             job = None;
             let _ = post.send(later(result));
             Poll::Ready(())
@@ -83,7 +84,7 @@ where
         }
     }
 
-    /// Under which share the storage calls of an operation run.
+    /// The share under which the storage calls of an operation run.
     pub(super) fn share_of(&self, operation: OperationId) -> QuotaClass {
         let share = self.transfers.get(&operation).and_then(|transfer| transfer.share.as_ref());
         share.unwrap_or(&self.share).clone()
@@ -109,7 +110,7 @@ where
         self.session.on_opened(operation, facts);
     }
 
-    /// The source of an upload of ours.
+    /// The source of an upload of this side.
     pub(super) fn adopt_source(&mut self, operation: OperationId, source: SourceSide) {
         let transfer = self.transfers.entry(operation).or_default();
         match source {
@@ -175,7 +176,8 @@ where
                 let (source, share) = (Arc::clone(source), self.share_of(operation));
                 self.call(&share, move || source.revalidate(), move |result| Message::Checked(operation, result));
             }
-            // Zeros do not change, a stream cannot be looked at again, and an empty answer has no source.
+            // Zeros do not change, a stream cannot be checked again, and an empty reply has no
+            // source.
             Some(ReadMode::Zero | ReadMode::Stream(_)) | None => self.session.on_checked(operation, Ok(())),
         }
     }
@@ -195,7 +197,8 @@ where
                 let kept = verified_range::ranges(staged.stage.kept());
                 let reread = staged.stage.can_read_back();
                 let replaces = staged.stage.replaces().to_vec();
-                // Bytes that are known, and known to be the source's, are hashed by nobody again.
+                // Ranges with a known hash that is verified to be the source's are not hashed
+                // again.
                 let doubt = staged.stage.kept().iter().any(|one| !one.proved || one.value.is_none());
                 let writing = self.writing(Arc::new(staged.stage));
                 let ordered = matches!(writing, Ok(WriteMode::Ordered { .. }));
@@ -228,8 +231,8 @@ where
             return Ok(WriteMode::Inline(stage));
         }
         if self.writer.is_none() {
-            // A place for every buffer, and for operations that end before their blocks are written: the pump never waits for its
-            // writer, which may wait for the pump's mailbox.
+            // Room for every buffer, and for operations that end before their blocks are written:
+            // the pump never waits for its writer, which may wait for the pump's mailbox.
             let places = bounds::RECEIVE_BUFFERS + 2 * self.session.limits().operations_max;
             let writer = Writer::start(places, self.post.clone())
                 .map_err(|error| Error::new(ErrorKind::Resources, format!("cannot start a writer thread: {error}")))?;
@@ -245,7 +248,7 @@ where
         Ok(WriteMode::Beside(stage))
     }
 
-    /// Hands the blocks whose turn it is to the writer.
+    /// Passes the blocks whose turn it is to the writer.
     pub(super) fn write_in_order(&mut self, operation: OperationId) {
         let Some(transfer) = self.transfers.get_mut(&operation) else { return };
         let Some(WriteMode::Ordered { next, waiting, stage }) = &mut transfer.writing else { return };
@@ -258,7 +261,7 @@ where
         blocks.into_iter().for_each(|block| self.write_beside(block));
     }
 
-    /// Hands a block to the writer thread.
+    /// Passes a block to the writer thread.
     pub(super) fn write_beside(&mut self, block: Block) {
         let Some(writer) = &self.writer else { return };
         if let Some(transfer) = self.transfers.get_mut(&block.operation) {
@@ -288,7 +291,7 @@ where
         self.let_go(operation, AfterDetach::Commit { length, durable });
     }
 
-    /// Takes the stage back from the writer thread, where that has a block of it, then goes on.
+    /// Takes the stage back from the writer thread if that has a block of it, then continues.
     pub(super) fn let_go(&mut self, operation: OperationId, then: AfterDetach) {
         let at_writer = self.transfers.get(&operation).is_some_and(|transfer| transfer.at_writer > 0);
         self.after_detach.insert(operation, then);
@@ -308,7 +311,7 @@ where
 
     pub(super) fn continue_after_detach(&mut self, operation: OperationId) {
         if self.transfers.get(&operation).is_some_and(|transfer| transfer.marking) {
-            // The marker has the stage.
+            // The checkpoint holds the stage.
             self.after_marker.insert(operation);
             return;
         }
@@ -342,7 +345,7 @@ where
         self.call(&self.share_of(operation), job, move |result| Message::Committed(operation, result));
     }
 
-    /// A target got its name, or could not.
+    /// A target was committed, or failed to be.
     pub(super) fn made(&mut self, operation: OperationId, result: Result<CommittedFile, Error>) {
         if let (Ok(made), Some(transfer)) = (&result, self.transfers.get_mut(&operation)) {
             transfer.tally.unchanged = made.unchanged;
@@ -350,7 +353,7 @@ where
         self.session.on_committed(operation, result.map(|made| made.facts));
     }
 
-    /// An operation is given up: what it moved is told with its outcome, which comes later.
+    /// Aborts an operation: what it moved is reported with its outcome, which follows later.
     pub(super) fn abort_transfer(&mut self, operation: OperationId, keep: bool) {
         if self.stop_calls(operation) {
             return;
@@ -358,14 +361,14 @@ where
         if let Some(transfer) = self.transfers.get_mut(&operation) {
             self.tallies.insert(operation, std::mem::take(&mut transfer.tally));
         }
-        // A member's outcome is told by its coordinator: nobody comes for its tally.
+        // A member's outcome is reported by its coordinator: its stats are never collected.
         while self.tallies.len() > 2 * self.session.limits().operations_max {
             self.tallies.pop_first();
         }
         self.end_transfer(operation, keep);
     }
 
-    /// What this side holds for an operation goes; a stage that was not committed is removed by that.
+    /// Drops what this side holds for an operation; this removes a stage that was not committed.
     pub(super) fn drop_transfer(&mut self, operation: OperationId) {
         self.end_transfer(operation, false);
     }
@@ -380,7 +383,7 @@ where
             let is_its = |sending: SendingBlock| sending.operation == operation;
             let in_use = self.lines.values().any(|line| line.sending.is_some_and(is_its));
             if in_use {
-                // A record is with the transport: the file is closed when it is out.
+                // A record is with the transport: the file is closed when the record was sent.
                 self.transfers.insert(operation, transfer);
                 return self.closing.push(operation);
             }
@@ -415,7 +418,7 @@ where
         self.call(&share, keep, move |_: Result<(), Error>| Message::Kept(operation));
     }
 
-    /// Letting go of a stage may mean removing a file; the pump does not end before that is done.
+    /// Dropping a stage may remove a file; the pump does not end before that is complete.
     fn drop_stage(&mut self, share: &QuotaClass, stage: Arc<Stage>) {
         self.call(
             share,
@@ -474,8 +477,8 @@ where
     }
 }
 
-/// The route of a source: zeros from one hot block, the kernel's own way where there is a descriptor, a buffer else. At
-/// levels that need the bytes the buffer is used in any case.
+/// The route of a source: zeros from one cached block, the kernel's route if there is a descriptor,
+/// else a buffer. At levels that need the bytes the buffer is always used.
 fn route<D: Dispatch>(dispatch: &mut D, source: Arc<Source>, offset: u64) -> ReadMode {
     if source.is_zero() {
         return ReadMode::Zero;

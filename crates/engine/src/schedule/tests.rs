@@ -1,4 +1,4 @@
-//! The fairness of the schedule as properties, and its bounds case by case. Nothing here runs a thread.
+//! The fairness of the scheduler as properties, and its bounds case by case. No test runs a thread.
 
 use super::*;
 use proptest::prelude::*;
@@ -13,7 +13,7 @@ fn limits(running: usize, active: usize) -> Limits {
     Limits { running, active, active_for: 100 * MS, divided: true, waiting: 100 }
 }
 
-/// Starts all that may run now.
+/// Starts all jobs that may run now.
 fn start_all<T>(scheduler: &mut Scheduler<T>, now: Duration) -> Vec<(Ticket, T)> {
     let next = || match scheduler.next(now) {
         ScheduleStep::Run(ticket, job) => Some((ticket, job)),
@@ -116,7 +116,8 @@ fn whoever_is_gone_is_forgotten() {
     assert!(scheduler.users.is_empty());
 }
 
-/// One user in a drawn world: how many jobs he always has, and how long one runs before it gives way.
+/// One user of a generated scenario: how many jobs the user always has, and how long one runs
+/// before it yields.
 #[derive(Clone, Debug)]
 struct Greed {
     jobs: usize,
@@ -154,7 +155,7 @@ proptest! {
             scheduler.on_end(ticket, now, Some(index));
         }
         let (least, most) = (served.iter().min().unwrap(), served.iter().max().unwrap());
-        // A slice that is longer than it should be counts when it has run, on every core.
+        // A slice that overruns is counted when it has run, on every core.
         prop_assert!(*most - *least <= 2 * LAG_MAX + 60 * MS * active as u32, "{served:?}");
     }
 

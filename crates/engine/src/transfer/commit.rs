@@ -1,21 +1,24 @@
-//! Carries a commit out: the plan of `proto::base::commit` with a single member, call by call, on the stage. Runs in the blocking pool.
+//! Executes a commit: the plan of `proto::base::commit` with a single member, call by call, on the
+//! stage. Runs in the blocking pool.
 
 use xdfs_proto::base::commit::{Commit, CommitStep};
 use xdfs_proto::base::{Error, ErrorKind, Safety};
 use xdfs_proto::session::{Bugs, TargetFacts};
 use xdfs_xio::store::{CommitRequest, Stage};
 
-/// What a commit made.
+/// The result of a commit.
 #[derive(Debug)]
 pub struct CommittedFile {
-    /// What the session is told.
+    /// Facts that are reported to the session.
     pub facts: TargetFacts,
-    /// It was there already: see [`Existing::ReplaceOther`](xdfs_xio::store::Existing::ReplaceOther).
+    /// The target existed already: see
+    /// [`Existing::ReplaceOther`](xdfs_xio::store::Existing::ReplaceOther).
     pub unchanged: bool,
 }
 
-/// Makes `stage` the target, durably where that is asked for and the storage can promise it. The first error ends it; the
-/// stage goes with it, and what it had written, unless it has its name already.
+/// Makes `stage` the target, durably if that is requested and the storage can guarantee it. The
+/// first error ends the commit; the stage is dropped together with what it had written, unless it
+/// was renamed already.
 pub fn carry_out(mut stage: Stage, request: &CommitRequest, durable: bool) -> Result<CommittedFile, Error> {
     let durable = durable && stage.promises() == Safety::Durable;
     let mut version = Vec::new();
@@ -91,7 +94,7 @@ mod tests {
     fn only_a_durable_commit_is_called_durable_and_only_it_syncs() {
         for durable in [true, false] {
             let folder = scene(if durable { "durable" } else { "written" });
-            // A sync fails, so who needs it notices.
+            // A sync fails, which shows whether one is made.
             let failing = Plan::none().at(Call::Sync, 1, Fault::Errno(EIO));
             assert_eq!(commit(&folder, failing, durable).is_ok(), !durable);
             let facts = commit(&folder, Plan::none(), durable).unwrap();

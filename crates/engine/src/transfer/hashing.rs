@@ -1,8 +1,8 @@
-//! The hashes of one operation on one side: what was hashed so far, shared by the pipelines that move it, and what this side is
-//! to do about them (design rules 5 and 7).
+//! The hashes of one operation on one side: what was hashed so far, shared by the pipelines that
+//! move it, and what this side has to do about them.
 //!
-//! A block is hashed where its bytes pass: from the buffer that is sent, or that arrived. Where the kernel moves them, a job of the
-//! pool hashes the page cache beside that ([`super::parallel`]).
+//! A block is hashed where its bytes pass: from the buffer that is sent, or that arrived. If the
+//! kernel moves them, a job of the pool hashes the page cache in parallel ([`super::parallel`]).
 
 use super::parallel::ParallelHash;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,14 +13,17 @@ use xdfs_secure::content::{Leaf, Tree, blinded, differences};
 use xdfs_xio::buf::Buffer;
 use xdfs_xio::store::{Hashes, VerifiedRange};
 
-/// Subtrees that a transfer is told apart by, at most: a fault costs so small a share of it, or [`PIECE_BYTES_MIN`].
+/// The most subtrees into which a transfer is divided: a fault costs at most this share of it, or
+/// [`PIECE_BYTES_MIN`].
 const PIECES: u64 = 512;
-/// The smallest piece that is told apart.
+/// The smallest piece that is compared on its own.
 const PIECE_BYTES_MIN: u64 = 1 << 20;
-/// Bytes that are read back at a time: a multiple of every page, and small enough to stay in the core's cache.
+/// Bytes that are read back at a time: a multiple of every page, and small enough to stay in the
+/// core's cache.
 pub(super) const BACK_BYTES: usize = 256 << 10;
 
-/// Neighbours are merged up to this length: as many subtrees stay as FINISH can list. A stream's need not be told apart.
+/// Neighbours are merged up to this length, so that FINISH can list the remaining subtrees. A
+/// stream's subtrees need not be compared separately.
 pub fn piece_bytes(length: Option<u64>, block: u32) -> u64 {
     match length {
         Some(length) => length.div_ceil(PIECES).next_power_of_two().max(PIECE_BYTES_MIN).max(block.into()),
@@ -33,28 +36,30 @@ pub fn piece_bytes(length: Option<u64>, block: u32) -> u64 {
 pub struct Hashing {
     state: Mutex<HashState>,
     piece: u64,
-    /// Receiving: what is there from an earlier attempt.
+    /// Receiving: the ranges that an earlier attempt left.
     granted: Vec<Extent>,
-    /// What the receiver of an upload claims to have: it is hashed apart from what is sent.
+    /// The ranges that the receiver of an upload claims to have: they are hashed separately from
+    /// what is sent.
     claimed: Vec<Extent>,
-    /// Values of [`Hashing::claimed`] are told blinded; else they are hashed for the root alone.
+    /// Values of [`Hashing::claimed`] are sent blinded; else they are hashed for the root alone.
     blinded: bool,
-    /// What arrived is what was sent: whoever goes on after this attempt need not compare it again.
+    /// The received content is what was sent: an attempt that resumes this one need not compare it
+    /// again.
     proved: bool,
 }
 
 #[derive(Debug)]
 struct HashState {
-    /// What both sides hash.
+    /// The hashes that both sides compute.
     tree: Tree,
-    /// What an earlier attempt hashed and nobody hashes again.
+    /// Hashes of an earlier attempt, which are not computed again.
     kept: Vec<Subtree>,
-    /// What was hashed of [`Hashing::claimed`].
+    /// The hashes of [`Hashing::claimed`].
     apart: Tree,
 }
 
 impl Hashing {
-    /// Nothing is hashed yet.
+    /// The state before anything was hashed.
     pub fn new(piece: u64) -> Self {
         let state = HashState { tree: Tree::new(piece), kept: Vec::new(), apart: Tree::new(piece) };
         Self {
@@ -67,20 +72,23 @@ impl Hashing {
         }
     }
 
-    /// What the receiver has and doubts is compared, and neither side tells a value that the other one does not know (P-63).
+    /// The receiver's unverified data is compared, and neither side reveals a value that the other
+    /// one does not know (P-63).
     pub fn blinding(mut self) -> Self {
         self.blinded = true;
         self
     }
 
-    /// The same at the sender, whose receiver claims to have `claimed` and has to know its hash without being told.
+    /// The same at the sender, whose receiver claims to have `claimed` and must know its hash
+    /// without receiving it.
     pub fn sending(mut self, claimed: &[Extent]) -> Self {
         self.claimed = claimed.to_vec();
         self
     }
 
-    /// The same at the receiver, where `granted` is there from an earlier attempt that noted `kept`. In `doubt` the sender hashes
-    /// that, too, and it is compared. At levels that are `protected` what arrives is what was sent.
+    /// The same at the receiver, where `granted` is present from an earlier attempt that recorded
+    /// `kept`. In `doubt` the sender hashes it too, and it is compared. At levels that are
+    /// `protected` the received content is what was sent.
     pub fn receiving(
         mut self,
         kept: &[VerifiedRange],
@@ -91,7 +99,7 @@ impl Hashing {
     ) -> Self {
         let HashState { tree, kept: known, apart } = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         let counts = |extent: Extent| granted.iter().any(|range| range.contains(extent));
-        // The root of a transfer cannot be made of the value of all of it.
+        // The root of a transfer cannot be computed from a value of the whole transfer.
         let whole = |extent: Extent| extent.offset() == 0 && Some(extent.length()) == length;
         for one in kept.iter().filter(|one| counts(one.extent) && !whole(one.extent)) {
             match one.subtree() {
@@ -115,17 +123,17 @@ impl Hashing {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether some of it was hashed.
+    /// Whether a part of `extent` was hashed.
     pub fn touches(&self, extent: Extent) -> bool {
         self.lock().tree.touches(extent)
     }
 
-    /// A piece was hashed; where it arrived, it is written, too.
+    /// Adds the hash of a piece; if the piece was received, it is written, too.
     pub fn add(&self, leaf: Leaf) {
         self.lock().tree.add(leaf);
     }
 
-    /// A piece was read and hashed beside the moving.
+    /// Adds the hash of a piece that was read in parallel to the transfer.
     pub fn add_read(&self, leaf: Leaf) {
         let apart = self.claimed.iter().any(|range| range.contains(leaf.extent()));
         let mut state = self.lock();
@@ -136,7 +144,8 @@ impl Hashing {
         };
     }
 
-    /// The parts of what the receiver claims to have that are not hashed and not sent `again`, ascending, either.
+    /// The parts of the receiver's claimed ranges, ascending, that are neither hashed nor sent
+    /// `again`.
     pub fn unread_claims(&self, again: &[Extent]) -> Vec<Extent> {
         let mut known: Vec<Extent> = self.lock().apart.subtrees().map(|one| one.extent).collect();
         known.extend(again);
@@ -144,12 +153,12 @@ impl Hashing {
         self.claimed.iter().flat_map(|range| between(&plan::within(&known, *range), *range)).collect()
     }
 
-    /// The parts of `kept`, which is there, that nobody has hashed yet.
+    /// The parts of `kept`, which is present, that have not been hashed yet.
     pub fn unread(&self, kept: &[Extent]) -> Vec<Extent> {
         self.lock().unread(kept)
     }
 
-    /// These ranges come again.
+    /// Forgets the hashes of ranges that are sent again.
     pub fn forget(&self, ranges: &[Extent]) {
         let mut state = self.lock();
         for range in ranges {
@@ -159,27 +168,27 @@ impl Hashing {
         }
     }
 
-    /// What differs from what was sent is not told of any more; where nobody knows what that is, nothing.
+    /// Forgets the ranges that differ from what was sent, or all if they are unknown.
     pub fn forget_differing(&self, found: &Comparison, length: u64) {
         let whole: Vec<Extent> = Extent::new(0, length).into_iter().collect();
         self.forget(if found.bad.is_empty() { &whole } else { &found.bad });
     }
 
-    /// What the sender can say. `length` is that of the transfer.
+    /// The digest that the sender can send. `length` is that of the transfer.
     pub fn proof(&self, length: u64) -> Result<ContentDigest, Error> {
         let state = self.lock();
         let (root, subtrees) = (state.root(length), state.told(self.blinded));
         if subtrees.len() <= limits::SUBTREES_MAX {
             return Ok(ContentDigest { root, subtrees });
         }
-        // Only with gaps by the hundred: then the root alone has to do, where it is told.
+        // Only with hundreds of gaps: then the root alone must suffice, if it is sent.
         let many = || Error::new(ErrorKind::LimitExceeded, "the parts of an earlier attempt are too many to be hashed");
         root.filter(|_| state.apart.is_empty())
             .map(|root| ContentDigest { root: Some(root), subtrees: Vec::new() })
             .ok_or_else(many)
     }
 
-    /// What arrived against what was sent.
+    /// Compares what arrived with what was sent.
     pub fn compare(&self, length: u64, sent: &ContentDigest) -> Comparison {
         let state = self.lock();
         let root = state.root(length);
@@ -190,19 +199,19 @@ impl Hashing {
         Comparison { root, bad: differences(&mine, &sent.subtrees), place: Mismatch::OnTheWay }
     }
 
-    /// Where `found` is not what arrived.
+    /// The ranges in which `found` differs from what arrived.
     pub(super) fn differing(&self, found: &[Subtree]) -> Vec<Extent> {
         differences(found, &self.lock().subtrees())
     }
 
-    /// For what is hashed a second time.
+    /// An empty tree, for a second pass of hashing.
     pub(super) fn empty_tree(&self) -> Tree {
         Tree::new(self.piece)
     }
 }
 
 impl HashState {
-    /// The hash of the whole transfer, where all of it was hashed.
+    /// The hash of the whole transfer, if all of it was hashed.
     fn root(&self, length: u64) -> Option<Digest> {
         if self.tree.is_empty() && self.kept.is_empty() {
             return self.apart.root(length, &[]);
@@ -211,7 +220,8 @@ impl HashState {
         self.tree.root(length, &others)
     }
 
-    /// What is compared, ascending: what was hashed, and of what is apart nothing, or blinded values.
+    /// The hashes to compare, ascending: those of the tree, and the separate ones only as blinded
+    /// values.
     fn told(&self, blinding: bool) -> Vec<Subtree> {
         let mut all: Vec<Subtree> = self.tree.subtrees().collect();
         if blinding {
@@ -241,7 +251,7 @@ impl Hashes for Hashing {
         let hashed = |one: Subtree, proved| VerifiedRange { extent: one.extent, value: Some(one.value), proved };
         let mut all: Vec<VerifiedRange> = state.kept.iter().map(|one| hashed(*one, true)).collect();
         all.extend(state.tree.subtrees().chain(state.apart.subtrees()).map(|one| hashed(one, self.proved)));
-        // It is still there, and still to be read.
+        // It is still present, and still to be read.
         let unread = state.unread(&self.granted).into_iter();
         all.extend(unread.map(|extent| VerifiedRange { extent, value: None, proved: false }));
         all.sort_unstable_by_key(|one| one.extent.offset());
@@ -260,7 +270,7 @@ pub fn between(known: &[Extent], range: Extent) -> Vec<Extent> {
     rest
 }
 
-/// A buffer for reading beside the pipeline.
+/// A buffer for reading in parallel to the pipeline.
 pub(super) fn buffer() -> Result<Buffer, Error> {
     Buffer::new(BACK_BYTES).map_err(|error| Error::new(ErrorKind::Resources, format!("no memory to hash: {error}")))
 }
@@ -268,7 +278,7 @@ pub(super) fn buffer() -> Result<Buffer, Error> {
 /// Bytes of a chunk of BLAKE3.
 const CHUNK_BYTES: u64 = 1024;
 
-/// A range in pieces that fit such a buffer and the tree. The range begins at a multiple of a block.
+/// A range in pieces that fit that buffer and the tree. The range begins at a multiple of a block.
 #[derive(Clone, Debug)]
 pub(super) struct Pieces {
     at: u64,
@@ -287,7 +297,8 @@ impl Iterator for Pieces {
     fn next(&mut self) -> Option<Extent> {
         let (at, step) = (self.at, BACK_BYTES as u64);
         let rest = (at + step - at % step).min(self.end).saturating_sub(at);
-        // A piece is a subtree: a power of two of whole chunks at a multiple of its length, or what is left of the last chunk.
+        // A piece is a subtree: a power of two of whole chunks at a multiple of its length, or the
+        // rest of the last chunk.
         let mut length = if rest < CHUNK_BYTES { rest } else { 1 << rest.ilog2() };
         while length > CHUNK_BYTES && !at.is_multiple_of(length) {
             length /= 2;
@@ -299,25 +310,25 @@ impl Iterator for Pieces {
     }
 }
 
-/// A piece's hash; one that fits no tree is a mistake of ours, and fails the transfer.
+/// A piece's hash; a piece that fits no tree is a bug, and fails the transfer.
 pub fn leaf(bytes: &[u8], offset: u64) -> Result<Leaf, Error> {
     Leaf::of(bytes, offset).map_err(|misplaced| Error::new(ErrorKind::Protocol, misplaced.to_string()))
 }
 
-/// What waits until everything is hashed.
+/// A step that waits until everything is hashed.
 #[derive(Debug)]
 pub enum Waiting {
-    /// The source is looked at again.
+    /// Check the source again.
     Check,
-    /// The coordinator hears that this pipeline's range is done.
+    /// Report to the coordinator that this pipeline's range is complete.
     Group(PipelineId, PipelineMessage),
-    /// What arrived is compared.
+    /// Compare what arrived.
     Verify {
         /// Bytes of the transfer.
         length: u64,
-        /// From what storage gives back.
+        /// Compare what storage returns.
         reread: bool,
-        /// What the sender says.
+        /// The sender's digest.
         sent: ContentDigest,
     },
 }
@@ -327,13 +338,13 @@ pub enum Waiting {
 pub struct Hashed {
     /// Shared with the other pipelines.
     pub hashing: std::sync::Arc<Hashing>,
-    /// Bytes of the transfer, where known; a pipeline that only takes part need not know.
+    /// Bytes of the transfer, if known; a pipeline that only takes part need not know.
     pub length: Option<u64>,
-    /// The job that hashes what passes no buffer here.
+    /// The job that hashes what passes through no buffer here.
     pub beside: Option<ParallelHash>,
     /// Blocks are hashed as they leave.
     pub inline: bool,
-    /// What follows when that is done.
+    /// The step that follows when that is complete.
     pub waiting: Option<Waiting>,
 }
 

@@ -1,4 +1,4 @@
-//! What an operation reads from or writes to on this side.
+//! The local source or target of an operation.
 
 pub mod commit;
 pub mod hashing;
@@ -19,49 +19,49 @@ use xdfs_xio::buf::Buffer;
 use xdfs_xio::dispatch::FileId;
 use xdfs_xio::store::{Source, Stage};
 
-/// What is read for an upload, handed to a pump.
+/// The source of an upload, passed to a pump.
 #[derive(Debug)]
 #[allow(missing_docs, reason = "the line above each variant explains its fields")]
 pub enum SourceSide {
     /// Any range at any time; byte 0 of the transfer is byte `offset` of the source.
     Ranges { source: Source, offset: u64 },
-    /// In order only, from a source whose reads may block; exactly `limit` bytes where it is given.
+    /// In order only, from a source whose reads may block; exactly `limit` bytes if it is given.
     Stream { source: Source, limit: Option<u64> },
 }
 
 /// A source or stage that several pipelines use.
 #[derive(Clone, Debug)]
 pub struct SharedFile {
-    /// What is read, and where byte 0 of the transfer lies in it.
+    /// The source, and the offset of byte 0 of the transfer in it.
     pub source: Option<(Arc<Source>, u64)>,
-    /// What is written.
+    /// The stage that is written.
     pub stage: Option<Arc<Stage>>,
-    /// What was hashed.
+    /// The hashes so far.
     pub hashing: Option<Arc<hashing::Hashing>>,
-    /// Whose work it is, and on which export.
+    /// The user and export of the work.
     pub share: QuotaClass,
 }
 
 /// What an operation moved on this side.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct TransferStats {
-    /// Bytes of blocks, repeated ones included.
+    /// Bytes of blocks, including repeated ones.
     pub bytes: u64,
     /// The same per channel.
     pub channel_bytes: BTreeMap<ChannelId, u64>,
-    /// What it was to make here was there already.
+    /// The target existed here already.
     pub unchanged: bool,
 }
 
 impl TransferStats {
-    /// `bytes` more passed on `channel`.
+    /// Counts `bytes` more on `channel`.
     pub fn add(&mut self, channel: ChannelId, bytes: u64) {
         self.bytes += bytes;
         *self.channel_bytes.entry(channel).or_default() += bytes;
     }
 }
 
-/// How a source gives its bytes.
+/// How a source delivers its bytes.
 #[derive(Debug)]
 #[allow(missing_docs, reason = "the line above each variant explains its fields")]
 pub enum ReadMode {
@@ -79,11 +79,11 @@ pub enum ReadMode {
 #[derive(Debug)]
 #[allow(missing_docs, reason = "the line above each variant explains its fields")]
 pub enum WriteMode {
-    /// Nobody wants them.
+    /// They are discarded.
     Discard(Arc<Stage>),
     /// Written by the pipeline's thread (SRV-64).
     Inline(Arc<Stage>),
-    /// Written by the writer thread beside receiving (SRV-65).
+    /// Written by the writer thread in parallel to receiving (SRV-65).
     Beside(Arc<Stage>),
     /// In order only, by the writer thread; blocks wait here for their turn.
     Ordered { stage: Arc<Stage>, next: u64, waiting: BTreeMap<u64, (Buffer, usize, Option<Leaf>)> },
@@ -97,7 +97,7 @@ impl WriteMode {
         }
     }
 
-    /// The stage, and this side's hold on it given up.
+    /// The stage, with this side's hold on it released.
     pub fn into_stage(self) -> Arc<Stage> {
         match self {
             Self::Discard(stage) | Self::Inline(stage) | Self::Beside(stage) | Self::Ordered { stage, .. } => stage,
@@ -108,27 +108,27 @@ impl WriteMode {
 /// Everything this side holds for an operation.
 #[derive(Debug, Default)]
 pub struct Transfer {
-    /// Under which its storage calls run; none until it has a source or a stage.
+    /// The share under which its storage calls run; none until it has a source or a stage.
     pub share: Option<QuotaClass>,
     /// Sending half.
     pub reading: Option<ReadMode>,
     /// Receiving half.
     pub writing: Option<WriteMode>,
-    /// What the finished file gets.
+    /// Mode of the finished file.
     pub mode: u32,
-    /// What the finished file gets.
+    /// Modification time of the finished file.
     pub modified: Option<(i64, u32)>,
-    /// What passed.
+    /// Bytes that were moved.
     pub tally: TransferStats,
-    /// When the last marker was asked for, and whether it is under way.
+    /// When the last checkpoint was requested.
     pub marked_at: Option<Instant>,
-    /// See `marked_at`.
+    /// Whether a checkpoint is in progress.
     pub marking: bool,
     /// Blocks that are with the writer thread.
     pub at_writer: usize,
     /// Its content is hashed.
     pub hashed: Option<hashing::Hashed>,
-    /// Blocks leave from buffers, whatever the source offers.
+    /// Blocks are sent from buffers, whatever the source offers.
     pub buffered: bool,
 }
 

@@ -1,8 +1,8 @@
-//! A job of the pool that hashes ranges of a file beside the pipeline that moves it: what the kernel sends without showing it to
-//! us, and what is there from an earlier attempt.
+//! A job of the pool that hashes ranges of a file in parallel to the pipeline that moves it: what
+//! the kernel sends without exposing it, and what an earlier attempt left.
 //!
-//! It reads the page cache, at most a little ahead of what was sent, so that a file is read from its disk once. While it is that
-//! far ahead it has no thread.
+//! It reads the page cache, at most a little ahead of what was sent, so that a file is read from
+//! its disk once. While it is that far ahead it occupies no thread.
 
 use super::hashing::{Hashing, Pieces, buffer, leaf};
 use crate::blocking::{Blocking, Slice};
@@ -17,21 +17,21 @@ use xdfs_proto::base::{Error, ErrorKind, Extent};
 use xdfs_xio::buf::Buffer;
 use xdfs_xio::store::{ReadBack, Source};
 
-/// Bytes that are hashed ahead of what was sent: they are in the cache when their turn to be sent comes.
+/// Bytes that are hashed ahead of sending: they are in the cache when they are sent.
 const AHEAD_BYTES: u64 = 32 << 20;
-/// Bytes that are sent before it is worth a thread again.
+/// Bytes that must be sent before the job gets a thread again.
 const RESUME_BYTES: u64 = AHEAD_BYTES / 2;
-/// In place of a position: the job waits for none.
+/// Used instead of a position: the job waits for none.
 const NOT_PARKED: u64 = u64::MAX;
 
 /// Where the bytes are read.
 #[derive(Debug)]
 pub enum From {
-    /// What is sent; byte 0 of the transfer is byte `offset` of it.
+    /// The source of the transfer; byte 0 of the transfer is byte `offset` of it.
     Source {
         /// The source.
         source: Arc<Source>,
-        /// Where the transfer begins in it.
+        /// The offset of the transfer in it.
         offset: u64,
     },
     /// What was written by an earlier attempt.
@@ -58,19 +58,19 @@ pub struct Ranges {
     pub from: From,
     /// The ranges, ascending.
     pub ranges: Vec<Extent>,
-    /// Where the hashes go.
+    /// Where the hashes are added.
     pub into: Arc<Hashing>,
-    /// Whether it waits for [`ParallelHash::sent`].
+    /// Whether the job waits for [`ParallelHash::sent`].
     pub paced: bool,
 }
 
-/// Says once how it ended.
+/// Called once with the result.
 type DoneFn = Box<dyn FnOnce(Result<(), Error>) + Send>;
 
-/// The pieces of all ranges, in their order.
+/// The pieces of all ranges, in order.
 type AllPieces = Peekable<FlatMap<IntoIter<Extent>, Pieces, fn(Extent) -> Pieces>>;
 
-/// What one slice has and the next one needs.
+/// The state that one slice passes to the next.
 struct SliceState {
     from: From,
     pieces: AllPieces,
@@ -82,9 +82,9 @@ struct HashJob {
     blocking: Blocking,
     share: QuotaClass,
     work: Mutex<SliceState>,
-    /// Hash up to here; no further than a little ahead of what was sent.
+    /// Hash up to here, which is only a little ahead of what was sent.
     upto: AtomicU64,
-    /// The job has no thread until `upto` is here.
+    /// The job has no thread until `upto` reaches this position.
     parked: AtomicU64,
     stop: AtomicBool,
 }
@@ -100,7 +100,8 @@ impl std::fmt::Debug for ParallelHash {
 }
 
 impl ParallelHash {
-    /// Has `what` hashed; then, or when that fails, `tell` is called. None where the pool takes no more of this user.
+    /// Starts a job that hashes `what`; when it ends or fails, `tell` is called. None if the pool
+    /// accepts no more jobs of this user.
     pub fn start(blocking: &Blocking, share: QuotaClass, what: Ranges, tell: DoneFn) -> Option<Self> {
         let first = what.ranges.first().map_or(0, |range| range.offset());
         let upto = if what.paced { first.saturating_add(AHEAD_BYTES) } else { u64::MAX };
@@ -117,7 +118,7 @@ impl ParallelHash {
         blocking.submit_sliced(&job.share, job.task()).then_some(Self(job))
     }
 
-    /// A block that ends here was handed to the transport.
+    /// A block that ends here was passed to the transport.
     pub fn sent(&self, end: u64) {
         let upto = end.saturating_add(AHEAD_BYTES);
         let before = self.0.upto.fetch_max(upto, Ordering::SeqCst);
@@ -140,14 +141,14 @@ impl HashJob {
         Box::new(move |slice| job.run(slice))
     }
 
-    /// Gives the job a thread again where it waits.
+    /// Gives the job a thread again if it waits.
     fn resume(self: &Arc<Self>) {
         if self.parked.swap(NOT_PARKED, Ordering::SeqCst) != NOT_PARKED {
             self.blocking.resume_sliced(&self.share, self.task());
         }
     }
 
-    /// Ready when it is done, and also when it waits: then another task of it follows.
+    /// Ready when it is complete, and also when it waits: then another task resumes it.
     fn run(&self, slice: &Slice) -> Poll<()> {
         let mut work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
         let result = match catch_unwind(AssertUnwindSafe(|| self.hash(&mut work, slice))) {
@@ -182,12 +183,13 @@ impl HashJob {
         Ok(HashStep::Done)
     }
 
-    /// Gives up the thread until half of what is hashed ahead was sent. False where that is so already.
+    /// Releases the thread until half of what is hashed ahead was sent. Returns false if that is
+    /// the case already.
     fn park(&self, end: u64) -> bool {
         let at = end.saturating_add(RESUME_BYTES).min(NOT_PARKED - 1);
         self.parked.store(at, Ordering::SeqCst);
         let goes_on = self.upto.load(Ordering::SeqCst) >= at || self.stop.load(Ordering::SeqCst);
-        // Whoever takes the mark back has the job.
+        // The side that takes the mark back owns the job.
         !(goes_on && self.parked.swap(NOT_PARKED, Ordering::SeqCst) != NOT_PARKED)
     }
 }
@@ -195,7 +197,7 @@ impl HashJob {
 enum HashStep {
     /// There is more to do, and the slice is over.
     GiveWay,
-    /// What comes next is not sent yet.
+    /// The next piece is not sent yet.
     Wait,
     Done,
 }

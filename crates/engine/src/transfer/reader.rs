@@ -1,4 +1,5 @@
-//! The reader thread of a stream (standard input, a pipe): it waits for bytes so that the pipeline's thread need not.
+//! The reader thread of a stream (standard input, a pipe): it waits for bytes so that the
+//! pipeline's thread does not have to.
 
 use crate::mailbox::{MailboxSender, Message};
 use std::collections::BTreeMap;
@@ -9,18 +10,20 @@ use xdfs_xio::buf::Buffer;
 use xdfs_xio::dispatch::Wake;
 use xdfs_xio::store::Source;
 
-/// A stream on its way out: blocks are kept until the receiver has them, since the stream cannot be read twice.
+/// A stream being sent: blocks are kept until the receiver has them, since the stream cannot be
+/// read twice.
 #[derive(Debug)]
 pub struct Stream {
     empty: SyncSender<Buffer>,
-    /// Blocks that were read and are not acknowledged, by offset. None while a copy is with the transport.
+    /// Blocks that were read and are not acknowledged, by offset. None while the transport holds a
+    /// copy.
     pub held: BTreeMap<u64, (Option<Buffer>, usize)>,
     /// Bytes read so far.
     pub available: u64,
 }
 
 impl Stream {
-    /// Starts reading `source` into `buffers`, each filled whole but for the last.
+    /// Starts reading `source` into `buffers`; each is filled completely except the last.
     pub fn start<L: Send + 'static, W: Wake>(
         operation: OperationId,
         source: Source,
@@ -41,12 +44,13 @@ impl Stream {
         Ok(Self { empty, held: BTreeMap::new(), available: 0 })
     }
 
-    /// A buffer is free again.
+    /// Returns a free buffer to the reader.
     pub fn recycle(&self, buffer: Buffer) {
         let _ = self.empty.send(buffer);
     }
 
-    /// Everything below is acknowledged: its buffers go back to the reader, those with the transport when they return.
+    /// Everything below is acknowledged: its buffers return to the reader, those with the transport
+    /// when they come back.
     pub fn forget_below(&mut self, below: u64) {
         while let Some(entry) = self.held.first_entry() {
             let (_, length) = entry.get();

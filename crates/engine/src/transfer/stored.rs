@@ -1,4 +1,5 @@
-//! What storage gives back of a transfer, compared with what arrived: read from end to end, slice by slice.
+//! Compares what storage returns of a transfer with what arrived: read from end to end, slice by
+//! slice.
 
 use super::hashing::{Hashing, Pieces, buffer, leaf};
 use crate::blocking::Slice;
@@ -26,12 +27,12 @@ struct StoredRead {
 }
 
 impl StoredCheck {
-    /// Nothing is read yet.
+    /// A check that has read nothing yet.
     pub fn new(hashing: Arc<Hashing>, stage: Arc<Stage>, length: u64) -> Self {
         Self { hashing, stage, length, reading: None }
     }
 
-    /// Reads on until the slice is over.
+    /// Continues reading until the slice is over.
     pub fn advance(&mut self, slice: &Slice) -> Result<Poll<Comparison>, Error> {
         let reading = match &mut self.reading {
             Some(reading) => reading,

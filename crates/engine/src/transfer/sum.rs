@@ -1,4 +1,4 @@
-//! The hash of a source that is not moved.
+//! The hash of a source that is not transferred.
 
 use super::hashing::{BACK_BYTES, buffer};
 use crate::blocking::Slice;
@@ -18,12 +18,13 @@ pub struct RangeHash {
 }
 
 impl RangeHash {
-    /// The `length` bytes from `offset` on.
+    /// The `length` bytes starting at `offset`.
     pub fn new(source: Source, offset: u64, length: u64) -> Self {
         Self { source, offset, length, hashed: 0, running: Running::default() }
     }
 
-    /// The bytes of a file that a peer asks for: `wanted` of them from `offset` on, or all up to the end.
+    /// The bytes of a file that a peer requests: `wanted` of them starting at `offset`, or all up
+    /// to the end.
     pub fn asked_for(source: Source, offset: u64, wanted: Option<u64>) -> Result<Self, Error> {
         let Some(size) = source.attributes().size else {
             let text = format!("'{}' has no end, and so no hash; copy a part of it and hash that", source.shown());
@@ -39,14 +40,15 @@ impl RangeHash {
         Ok(Self::new(source, offset, wanted.unwrap_or(rest)))
     }
 
-    /// Bytes that are hashed in all.
+    /// Total number of bytes to hash.
     pub fn length(&self) -> u64 {
         self.length
     }
 
-    /// Hashes on until the slice is over. The source must be what it was when it was opened.
+    /// Continues hashing until the slice is over. The source must not have changed since it was
+    /// opened.
     pub fn advance(&mut self, slice: &Slice) -> Result<Poll<Digest>, Error> {
-        // Not kept from slice to slice: many hashes may wait.
+        // Not kept between slices: many hashes may be waiting.
         let mut buffer = buffer()?;
         while self.hashed < self.length {
             let count = (self.length - self.hashed).min(BACK_BYTES as u64) as usize;
@@ -63,7 +65,7 @@ impl RangeHash {
     }
 }
 
-/// Reads a range of a source without giving way to anybody.
+/// Reads a range of a source without yielding.
 pub fn of_range(source: Source, offset: u64, length: u64) -> Result<Digest, Error> {
     let mut hash = RangeHash::new(source, offset, length);
     loop {
@@ -73,7 +75,7 @@ pub fn of_range(source: Source, offset: u64, length: u64) -> Result<Digest, Erro
     }
 }
 
-/// Reads a source that gives its bytes in order, to its end or so many bytes of it.
+/// Reads a source that delivers its bytes in order, to its end or up to `limit` bytes.
 pub fn of_stream(mut source: Source, limit: Option<u64>) -> Result<Digest, Error> {
     let mut running = Running::default();
     let mut buffer = buffer()?;

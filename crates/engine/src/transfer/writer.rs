@@ -1,5 +1,6 @@
-//! The writer thread of a pipeline: it writes one block while the next one is received (SRV-65, SRV-66). The kernel holds
-//! a lock per file during a buffered write, so a second writer would gain nothing; what is gained is the receiving.
+//! The writer thread of a pipeline: it writes one block while the next one is received (SRV-65,
+//! SRV-66). The kernel holds a lock per file during a buffered write, so a second writer would gain
+//! nothing; the gain is the parallel receiving.
 
 use crate::mailbox::{MailboxSender, Message};
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use xdfs_xio::buf::Buffer;
 use xdfs_xio::dispatch::Wake;
 use xdfs_xio::store::Stage;
 
-/// A block that was written, or could not be; the buffer comes back.
+/// A block that was written, or failed to be; the buffer is returned.
 #[derive(Debug)]
 pub struct Written {
     /// The operation.
@@ -22,16 +23,16 @@ pub struct Written {
     pub buffer: Buffer,
     /// Its hash, where it is hashed.
     pub leaf: Option<Leaf>,
-    /// How it went.
+    /// The result.
     pub result: Result<(), Error>,
 }
 
-/// A block on its way to its stage.
+/// A block to be written to its stage.
 #[derive(Debug)]
 pub struct Block {
     /// The operation.
     pub operation: OperationId,
-    /// Where it goes.
+    /// Its stage.
     pub stage: Arc<Stage>,
     /// Range of the transfer; its bytes are the first of the buffer.
     pub extent: Extent,
@@ -54,27 +55,27 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Starts the thread; it answers to `post`.
+    /// Starts the thread; it sends its results to `post`.
     pub fn start<L: Send + 'static, W: Wake>(capacity: usize, post: MailboxSender<L, W>) -> std::io::Result<Self> {
         let (tasks, queue) = sync_channel(capacity);
         let thread = thread::Builder::new().name("xdfs-writer".into()).spawn(move || work(&queue, &post))?;
         Ok(Self { tasks: Some(tasks), thread: Some(thread) })
     }
 
-    /// Writes a block. When its [`Written`] comes this thread has let go of the stage. There are fewer buffers than places in the
-    /// queue, so this never waits.
+    /// Writes a block. When its [`Written`] arrives the writer thread has released the stage. There
+    /// are fewer buffers than places in the queue, so this never waits.
     pub fn write(&self, block: Block) {
         self.give(WriteTask::Write(block));
     }
 
-    /// `Message::Detached` comes when every block that was given before is written.
+    /// Sends `Message::Detached` when every block submitted before was written.
     pub fn let_go(&self, operation: OperationId) {
         self.give(WriteTask::LetGo(operation));
     }
 
     fn give(&self, task: WriteTask) {
         if let Some(tasks) = &self.tasks {
-            // Only refused when the thread has died of a panic; its pipeline then ends at its stall deadline.
+            // Fails only if the thread has panicked; its pipeline then ends at its stall deadline.
             let _ = tasks.send(task);
         }
     }
@@ -96,7 +97,8 @@ fn work<L, W: Wake>(queue: &Receiver<WriteTask>, post: &MailboxSender<L, W>) {
             WriteTask::Write(Block { operation, stage, extent, buffer, leaf }) => {
                 // A buffer's capacity is a block: the length fits.
                 let result = stage.write(&buffer.payload()[..extent.length() as usize], extent.offset());
-                // Before the letter: who hears that all is written may want the stage for itself.
+                // Before the message: its receiver may need exclusive access to the stage once
+                // everything is written.
                 drop(stage);
                 Message::Written(Written { operation, extent, buffer, leaf, result })
             }

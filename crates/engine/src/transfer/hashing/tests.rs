@@ -1,4 +1,4 @@
-//! What is hashed, told and compared, on either side.
+//! Tests of what is hashed, sent and compared, on either side.
 
 use super::*;
 use crate::blocking::Slice;
@@ -50,7 +50,8 @@ fn what_is_asked_for_again_is_hashed_again() {
     assert_eq!((found.bad, found.root), (vec![], Some(xdfs_secure::content::hash(&[2; 4096]))));
 }
 
-/// Four pieces, all different, and the proof of whoever sends the last two of them, or hashes all.
+/// Four pieces, all different, and the digest of a sender that sends the last two of them, or
+/// hashes all.
 fn four(all: bool) -> (Vec<u8>, ContentDigest) {
     let content: Vec<u8> = (0..4 << 20).map(|at: usize| (at / 1000 % 251) as u8).collect();
     let sent = Hashing::new(1 << 20);
@@ -60,7 +61,7 @@ fn four(all: bool) -> (Vec<u8>, ContentDigest) {
     (content, sent.proof(4 << 20).unwrap())
 }
 
-/// What an attempt noted of the first two pieces.
+/// What an attempt recorded of the first two pieces.
 fn noted(content: &[u8], proved: bool) -> Vec<VerifiedRange> {
     let earlier = Hashing::new(1 << 20);
     for piece in Pieces::of(Extent::new(0, 2 << 20).unwrap()) {
@@ -106,7 +107,7 @@ fn what_is_in_doubt_is_compared_and_what_nobody_hashed_is_read() {
     assert!(hashing.noted().iter().all(|one| !one.proved), "nothing counts without a comparison");
     hashing.forget_differing(&found, 4 << 20);
     assert_eq!(hashing.unread(&granted), [known[1].extent], "the journal does not tell of it what was wrong");
-    // Another value than the source's is found although nobody read the bytes.
+    // A value that differs from the source's is found although the bytes were not read.
     known[0].value = Some([1; 32]);
     let hashing = Hashing::new(1 << 20).receiving(&known, &granted, true, true, Some(4 << 20));
     arrive(&hashing, &content, 1 << 20);
@@ -125,7 +126,7 @@ fn what_a_receiver_claims_is_hashed_for_the_root_alone_and_again_around_what_com
     let told = |proof: ContentDigest| (proof.root, proof.subtrees.iter().map(|one| one.extent).collect::<Vec<_>>());
     assert_eq!(told(hashing.proof(4 << 20).unwrap()), (root, vec![extent(2, 3), extent(3, 4)]));
     assert_eq!(hashing.unread_claims(&[]), []);
-    // Half of a piece comes again: its other half has to be read once more.
+    // Half of a piece is sent again: its other half has to be read once more.
     let (half, other) = (Extent::new(0, 1 << 19).unwrap(), Extent::new(1 << 19, 1 << 19).unwrap());
     hashing.forget(&[half]);
     assert_eq!(hashing.unread_claims(&[half]), [other]);
@@ -138,7 +139,7 @@ fn what_a_receiver_claims_is_hashed_for_the_root_alone_and_again_around_what_com
 #[test]
 fn what_is_told_blinded_is_compared_and_shows_nobody_a_value() {
     let (content, _) = four(true);
-    // What was kept ends in the middle of a piece, where both sides go on.
+    // The kept range ends in the middle of a piece, where both sides resume.
     let kept = [Extent::new(0, 5 << 19).unwrap()];
     let (at, end) = (kept[0].length() as usize, content.len());
     let add = |hashing: &Hashing, content: &[u8], from: usize, to: usize, read: bool| {
@@ -155,14 +156,14 @@ fn what_is_told_blinded_is_compared_and_shows_nobody_a_value() {
     add(&plain, &content, 0, at, false);
     let values: Vec<_> = plain.proof(4 << 20).unwrap().subtrees;
     assert!(proof.subtrees.iter().all(|one| values.iter().all(|plain| plain.value != one.value)));
-    // What FINISH says: the root stays here.
+    // The content of FINISH: the root is not sent.
     let sent = ContentDigest { root: None, ..proof.clone() };
     let mut there = content.clone();
     for (flipped, bad) in [(None, vec![]), (Some(1 << 20), vec![Extent::new(1 << 20, 1 << 20).unwrap()])] {
         if let Some(flipped) = flipped {
             there[flipped] ^= 1;
         }
-        // One value is known, another one only of more than a piece: that is read.
+        // One value is known, another one only of more than a piece: the latter is read.
         let known = [
             VerifiedRange { proved: false, ..noted(&there, false)[0] },
             VerifiedRange { extent: Extent::new(1 << 20, 3 << 19).unwrap(), value: Some([7; 32]), proved: false },
@@ -177,7 +178,7 @@ fn what_is_told_blinded_is_compared_and_shows_nobody_a_value() {
         assert_eq!(receiving.unread(&kept), []);
         let noted: u64 = receiving.noted().iter().map(|one| one.extent.length()).sum();
         assert_eq!(noted, 4 << 20, "the journal tells of all");
-        // What differs comes again, in plain.
+        // What differs is sent again, unblinded.
         receiving.forget(&found.bad);
         let again = Hashing::new(1 << 20).blinding().sending(&kept);
         add(&again, &content, 0, at, true);
