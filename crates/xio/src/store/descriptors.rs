@@ -1,7 +1,8 @@
-//! How many files this process may have open, and who may have how many of them.
+//! How many files this process may have open, and how they are shared.
 //!
-//! The number of a new descriptor is the lowest that is free: so many are open at least. What a transfer holds for as long as it
-//! lasts is refused above a line, below the limit: calls and groups of small files hold theirs for a moment, and are to find some.
+//! A new descriptor gets the lowest free number, so at least that many are open. Descriptors that a
+//! transfer holds for its whole duration are refused above a threshold below the limit: calls and
+//! groups of small files hold theirs only briefly, and need some to be free.
 
 use super::errors::{self, Verb};
 use super::{Error, Result};
@@ -11,35 +12,38 @@ use std::os::fd::{AsFd, AsRawFd};
 use xdfs_proto::base::ErrorKind;
 use xdfs_proto::base::commit::MEMBERS_MAX;
 
-/// Descriptors above the line, at most; a file of a group takes two, since each may be in a directory of its own.
+/// Maximum number of descriptors above the threshold; a file of a group takes two, since each may
+/// be in its own directory.
 const ABOVE_MAX: u64 = 64;
 
 /// EMFILE and ENFILE, as errors carry them.
 const SCARCE: [u16; 2] = [24, 23];
 
-/// Files that this process may have open.
+/// Maximum number of files that this process may have open.
 pub fn limit() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// Whether an error says that too many files are open, here or at the peer: it passes when others are closed.
+/// Whether an error reports that too many files are open, here or at the peer: it is temporary.
 pub fn are_scarce(error: &Error) -> bool {
     error.kind == ErrorKind::Resources && SCARCE.contains(&error.errno)
 }
 
-/// Files of a group that are open at a time: the groups of several threads together take a part of the limit.
+/// How many files of a group may be open at a time: the groups of several threads together use a
+/// part of the limit.
 pub(super) fn members_max() -> usize {
     usize::try_from(limit() / 16).unwrap_or(usize::MAX).clamp(1, MEMBERS_MAX)
 }
 
-/// Refuses `file`, which was just opened for a transfer, where that leaves too few for all else.
+/// Refuses `file`, which was just opened for a transfer, if that leaves too few descriptors for
+/// everything else.
 pub(super) fn must_be_below_line(file: impl AsFd, verb: Verb, shown: &str) -> Result<()> {
     let limit = limit();
     let number = u64::try_from(file.as_fd().as_raw_fd()).unwrap_or(0);
     if number < line(limit) { Ok(()) } else { Err(errors::failed(verb, shown, Errno::MFILE)) }
 }
 
-/// The first descriptor that no transfer may have.
+/// The lowest descriptor number that no transfer may use.
 fn line(limit: u64) -> u64 {
     limit - (limit / 3).min(ABOVE_MAX).max(limit / 8)
 }

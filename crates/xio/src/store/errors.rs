@@ -1,6 +1,6 @@
-//! Errors of stores in words: every message says what was tried, on which name, and why it failed.
+//! Error messages of stores: every message states what was tried, on which name, and why it failed.
 //!
-//! Names reach a message only here, escaped and bounded. Nothing here makes a system call.
+//! Names get into messages only here, escaped and bounded. Nothing here makes a system call.
 
 use super::FileKind;
 use super::resolve::{Blocked, Cause};
@@ -8,14 +8,14 @@ use rustix::fs::FileType;
 use rustix::io::Errno;
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
 
-/// Longest name shown in a message, in bytes, so that two of them and the words fit into
-/// [`Error::MESSAGE_BYTES_MAX`]. Of a longer one the end is shown: it tells most.
+/// Maximum length of a name in a message, in bytes, so that two of them and the text fit into
+/// [`Error::MESSAGE_BYTES_MAX`]. A longer name is cut to its end, the most informative part.
 const SHOWN_BYTES_MAX: usize = 440;
 
-/// What was tried.
+/// The operation that was attempted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Verb {
-    /// Ask for attributes.
+    /// Read attributes.
     Look,
     /// Open for reading.
     Open,
@@ -25,7 +25,7 @@ pub(super) enum Verb {
     Read,
     /// Write a range.
     Write,
-    /// Find what a person typed.
+    /// Resolve a path that the user typed.
     Find,
     /// Make durable.
     Sync,
@@ -33,9 +33,9 @@ pub(super) enum Verb {
     List,
     /// Remove a name.
     Remove,
-    /// Give another name.
+    /// Rename.
     Rename,
-    /// Give one more name.
+    /// Create a hard link.
     Link,
     /// Change attributes.
     Change,
@@ -60,7 +60,7 @@ impl Verb {
     }
 }
 
-/// `path` as a message shows it; `label` is what a person typed in front of it (empty in an export).
+/// `path` as shown in a message; `label` is the prefix that the user typed (empty in an export).
 pub(super) fn shown(label: &str, path: &RelPath) -> String {
     match (label.is_empty(), path.is_root()) {
         (true, true) => ".".to_owned(),
@@ -69,7 +69,7 @@ pub(super) fn shown(label: &str, path: &RelPath) -> String {
     }
 }
 
-/// Any bytes as a message shows them.
+/// Arbitrary bytes as shown in a message.
 pub(super) fn shown_bytes(bytes: &[u8]) -> String {
     shorten(bytes.escape_ascii().to_string())
 }
@@ -78,16 +78,18 @@ fn shorten(text: String) -> String {
     if text.len() <= SHOWN_BYTES_MAX {
         return text;
     }
-    // Escaped text is ASCII, so any cut is between characters; `get` keeps this total all the same.
+    // Escaped text is ASCII, so any cut is at a character boundary; `get` avoids a panic
+    // regardless.
     let tail = text.get(text.len() - SHOWN_BYTES_MAX..).unwrap_or_default();
     format!("...{tail}")
 }
 
-/// The error of an operating system's number: `cannot open 'a/b': permission denied`.
+/// The error for an errno: `cannot open 'a/b': permission denied`.
 pub(super) fn failed(verb: Verb, name: &str, errno: Errno) -> Error {
     let kind = kind_of(errno);
     let cause = match kind {
-        // These kinds stand for many numbers, or say more than was asked: the system's own words are better.
+        // These kinds cover many numbers, or say more than was requested: the system's own text is
+        // better.
         ErrorKind::Storage | ErrorKind::Resources | ErrorKind::Busy => std::io::Error::from(errno).to_string(),
         ErrorKind::NotRegular => "a symbolic link or special file is in the way".to_owned(),
         _ => kind.text().to_owned(),
@@ -95,19 +97,20 @@ pub(super) fn failed(verb: Verb, name: &str, errno: Errno) -> Error {
     refused(kind, verb, name, &cause).with_errno(number(errno))
 }
 
-/// An error that we found ourselves: `cannot create 'a': the export is read-only`.
+/// An error detected by this program: `cannot create 'a': the export is read-only`.
 pub(super) fn refused(kind: ErrorKind, verb: Verb, name: &str, because: &str) -> Error {
     Error::new(kind, format!("{} '{name}': {because}", verb.text()))
 }
 
-/// A copy that is tried again finds something else than what it began with.
+/// A retried copy finds another target than the one it began with.
 pub(super) fn target_changed(shown: &str) -> Error {
     let because =
         "somebody else replaced or removed it after this copy began; copy it again to replace what is there now";
     refused(ErrorKind::TargetChanged, Verb::Create, shown, because)
 }
 
-/// The error of a path on whose way something stood: the component is named when it is not the last one.
+/// The error for a path that could not be resolved: the blocking component is named when it is not
+/// the last one.
 pub(super) fn blocked(verb: Verb, label: &str, path: &RelPath, blocked: &Blocked) -> Error {
     let name = shown(label, path);
     let whole = blocked.depth >= path.depth();
@@ -138,7 +141,7 @@ pub(super) fn blocked(verb: Verb, label: &str, path: &RelPath, blocked: &Blocked
                 &format!("'{part}' is a name that xdfs reserves for part files"),
             )
         }
-        // As if it were not there.
+        // Reported as if it did not exist.
         Cause::Errno(Errno::NOENT) | Cause::Reserved => {
             let because = match (whole, verb) {
                 (true, Verb::Create) | (false, _) => format!("no such directory '{part}'"),
@@ -154,7 +157,7 @@ pub(super) fn blocked(verb: Verb, label: &str, path: &RelPath, blocked: &Blocked
     }
 }
 
-/// The error kind and the noun of a file type that stands where a regular file is needed.
+/// The error kind and the noun for a file type found where a regular file is required.
 pub(super) fn kind_words(kind: FileType) -> (ErrorKind, &'static str) {
     match kind {
         FileType::Directory => (ErrorKind::IsDirectory, "a directory"),
@@ -167,7 +170,7 @@ pub(super) fn kind_words(kind: FileType) -> (ErrorKind, &'static str) {
     }
 }
 
-/// The room's kind of a file type.
+/// The [`FileKind`] of a file type.
 pub(super) fn file_kind(kind: FileType) -> FileKind {
     match kind {
         FileType::RegularFile => FileKind::Regular,
@@ -176,7 +179,7 @@ pub(super) fn file_kind(kind: FileType) -> FileKind {
     }
 }
 
-/// What an operating system's number means to a user.
+/// The error kind of an errno.
 pub(super) fn kind_of(errno: Errno) -> ErrorKind {
     match errno {
         Errno::NOENT | Errno::NODATA => ErrorKind::NotFound,
@@ -184,7 +187,8 @@ pub(super) fn kind_of(errno: Errno) -> ErrorKind {
         Errno::EXIST | Errno::NOTEMPTY => ErrorKind::AlreadyExists,
         Errno::ISDIR => ErrorKind::IsDirectory,
         Errno::NOTDIR => ErrorKind::NotDirectory,
-        // ELOOP is a symbolic link where none is followed, ENXIO a socket or a FIFO without a reader.
+        // ELOOP is a symbolic link where none is followed, ENXIO a socket or a FIFO without a
+        // reader.
         Errno::LOOP | Errno::NXIO => ErrorKind::NotRegular,
         // EXDEV is a path that would leave the export.
         Errno::XDEV => ErrorKind::Refused,
@@ -201,18 +205,18 @@ pub(super) fn kind_of(errno: Errno) -> ErrorKind {
     }
 }
 
-/// The number as the wire carries it. Linux numbers end below 4096.
+/// The errno as sent on the wire. Linux errnos are below 4096.
 pub(super) fn number(errno: Errno) -> u16 {
     u16::try_from(errno.raw_os_error()).unwrap_or(0)
 }
 
-/// A byte count for a person: `512 B`, `1.5 MiB`. Whole units lose their `.0`.
+/// A human-readable byte count: `512 B`, `1.5 MiB`. Whole units omit `.0`.
 pub(super) fn amount(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if bytes < 1024 {
         return format!("{bytes} B");
     }
-    // The largest unit that leaves at least 1; u64 ends in EiB.
+    // The largest unit in which the value is at least 1; u64 ends in EiB.
     let power = (bytes.ilog2() / 10) as usize;
     let unit = UNITS.get(power - 1).copied().unwrap_or("EiB");
     let tenths = (u128::from(bytes) * 10) >> (10 * power);

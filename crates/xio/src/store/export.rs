@@ -1,5 +1,5 @@
-//! The export `memory:`: three files that are no files, for runs from memory to memory. `zero` and `random` are read without end,
-//! `null` swallows what is written to it.
+//! The export `memory:`: three virtual files for transfers from memory to memory. `zero` and
+//! `random` are endless sources, `null` discards what is written to it.
 
 use super::errors::{self, Verb};
 use super::random::random_attributes;
@@ -11,7 +11,7 @@ use xdfs_proto::base::{Error, ErrorKind, RelPath};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MemoryExport;
 
-/// What a name stands for.
+/// The file that a name refers to.
 enum ExportName {
     Root,
     Zero,
@@ -59,13 +59,13 @@ impl Store for MemoryExport {
             ExportName::Root => Err(refused(ErrorKind::IsDirectory, Verb::Open, path, "is a directory")),
             ExportName::Zero => Ok(Source::zero(None)),
             ExportName::Random => Source::random(None),
-            // What was swallowed is not there to be read.
+            // Discarded data cannot be read.
             ExportName::Null => Ok(Source::zero(Some(0))),
             ExportName::Absent => Err(absent(Verb::Open, path)),
         }
     }
 
-    /// `null` takes anything at any time, so [`super::Existing::Keep`] has nothing to keep.
+    /// `null` always accepts data, so [`super::Existing::Keep`] has nothing to keep.
     fn stage(&self, request: &StageRequest) -> Result<Stage> {
         match meaning(&request.target) {
             ExportName::Root => Err(refused(ErrorKind::IsDirectory, Verb::Create, &request.target, "is a directory")),

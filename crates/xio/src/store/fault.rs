@@ -1,8 +1,8 @@
-//! Wraps any store and makes calls fail as a [`Plan`] says. Without a plan it changes nothing, which the conformance
-//! suite checks.
+//! Wraps any store and makes calls fail according to a [`Plan`]. Without a plan it changes nothing,
+//! which the conformance suite checks.
 //!
-//! Short and interrupted calls happen below the loops of `exact`, where the kernel would cause them; so what is tested
-//! with this member is what runs over a disk.
+//! Short and interrupted calls happen below the loops of `io_loops`, where the kernel would cause
+//! them; so tests with this member run the same code as transfers to a disk.
 
 mod plan;
 mod small;
@@ -21,14 +21,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
 
-/// A store whose calls fail by plan. Clones share the plan and its count of calls.
+/// A store whose calls fail according to a plan. Clones share the plan and its call count.
 #[derive(Clone, Debug)]
 pub struct FaultStore {
     inner: Arc<dyn Store>,
     plan: SharedPlan,
 }
 
-/// The plan, shared with everything the store gave out.
+/// The plan, shared with everything that the store returned.
 #[derive(Clone, Debug)]
 struct SharedPlan(Arc<Mutex<Plan>>);
 
@@ -37,7 +37,7 @@ impl SharedPlan {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Decides about a call that moves no bytes.
+    /// Applies the plan to a call that transfers no bytes.
     fn check(&self, call: Call, verb: Verb, shown: &str) -> Result<()> {
         match self.lock().decide(call, 0) {
             Some(Fault::Errno(number)) => Err(errors::failed(verb, shown, Errno::from_raw_os_error(number))),
@@ -45,7 +45,7 @@ impl SharedPlan {
                 let message = format!("source '{shown}' changed while it was read: its plan says so");
                 Err(Error::new(ErrorKind::SourceChanged, message))
             }
-            // The others are about bytes.
+            // The other faults concern bytes.
             _ => Ok(()),
         }
     }
@@ -57,12 +57,13 @@ impl FaultStore {
         Self { inner, plan: SharedPlan(Arc::new(Mutex::new(plan))) }
     }
 
-    /// How long the last call on this store, or on anything it gave out, is meant to have taken. Nothing here waits.
+    /// The simulated duration of the last call on this store or on anything it returned. Nothing
+    /// here actually waits.
     pub fn delay(&self) -> Duration {
         self.plan.lock().delay()
     }
 
-    /// The faults so far: call, kind of fault, how often.
+    /// The faults so far: call, kind of fault, count.
     pub fn injected(&self) -> Vec<(Call, &'static str, u64)> {
         self.plan.lock().injected().iter().map(|(&(call, name), &count)| (call, name, count)).collect()
     }
@@ -75,7 +76,7 @@ impl FaultStore {
 
 impl Store for FaultStore {
     fn capability(&self) -> Capability {
-        // A descriptor would lead past the plan.
+        // A descriptor would bypass the plan.
         Capability { descriptor: false, ..self.inner.capability() }
     }
 
@@ -151,7 +152,7 @@ fn planned_read(
 pub struct FaultStage {
     inner: Stage,
     plan: SharedPlan,
-    /// A write failed above `inner`, which knows nothing of it.
+    /// A write failed above `inner`, which does not know of it.
     failed: AtomicBool,
 }
 
@@ -209,7 +210,7 @@ impl FaultStage {
         self.inner.sync_directory()
     }
 
-    /// As the local member has it: what a call that failed has spoilt stays so.
+    /// As in the local member: after a failed call the stage stays failed.
     fn must_be_sound(&self) -> Result<()> {
         if self.failed.load(Ordering::Relaxed) {
             let because = "an earlier write failed";
@@ -231,7 +232,7 @@ impl FaultStage {
     }
 }
 
-/// What a storage keeps that keeps something else.
+/// The data stored by a storage that corrupts it.
 fn flipped(bytes: &[u8]) -> Vec<u8> {
     let mut other = bytes.to_vec();
     if let Some(first) = other.first_mut() {
@@ -240,7 +241,7 @@ fn flipped(bytes: &[u8]) -> Vec<u8> {
     other
 }
 
-/// How many of `length` bytes a fault lets through.
+/// How many of `length` bytes a fault allows.
 fn allowed(fault: Option<Fault>, length: usize) -> std::result::Result<usize, Errno> {
     match fault {
         None | Some(Fault::Changed | Fault::Lost | Fault::Flipped) => Ok(length),
@@ -251,7 +252,8 @@ fn allowed(fault: Option<Fault>, length: usize) -> std::result::Result<usize, Er
     }
 }
 
-/// Carries an error of the wrapped store out of a loop that knows numbers alone. Not EINTR, which the loop would eat.
+/// Carries an error of the wrapped store out of a loop that handles only errnos. Never EINTR, which
+/// the loop would retry.
 fn keep(place: &mut Option<Error>, error: Error) -> Errno {
     *place = Some(error);
     Errno::IO

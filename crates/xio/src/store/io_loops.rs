@@ -1,23 +1,25 @@
-//! Loops that turn "some bytes" into "all bytes": the system calls of a store may be short or interrupted at any time.
+//! Loops that turn partial reads and writes into complete ones: the system calls of a store may be
+//! short or interrupted at any time.
 //!
-//! Shared by every member, so that the fault and sim members exercise the very loops that serve the disk.
+//! Shared by every member, so that the fault and sim members exercise the same loops as the disk.
 
 use rustix::io::Errno;
 
-/// Interrupted calls in a row before the error is believed. A signal storm is a fault of its own; without a bound it
-/// would be an endless loop.
+/// Consecutive interrupted calls before the error is reported. A signal storm is a fault in itself;
+/// without a bound the loop would be endless.
 const INTERRUPTS_MAX: u32 = 10_000;
 
-/// Why a loop could not go on.
+/// Why a loop failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Stuck {
     /// The operating system's error.
     Errno(Errno),
-    /// A write took nothing and gave no reason.
+    /// A write transferred nothing and returned no error.
     NoProgress,
 }
 
-/// Fills `buf` from `offset` on by calls of `some`; fewer bytes come back at the end of the source alone.
+/// Fills `buf` from `offset` by calls of `some`; fewer bytes are returned only at the end of the
+/// source.
 pub(super) fn read_full(
     buf: &mut [u8],
     offset: u64,

@@ -1,5 +1,5 @@
-//! Which ranges of a staged file are there: a set of ranges, neighbours merged at once, so that it stays as small as the file
-//! has gaps.
+//! The written ranges of a staged file: a set of ranges that merges neighbours at once, so that its
+//! size is bounded by the number of gaps in the file.
 
 use std::collections::BTreeMap;
 use xdfs_proto::base::Extent;
@@ -19,13 +19,13 @@ impl Ledger {
         ledger
     }
 
-    /// `range` is there, too.
+    /// Adds `range`.
     pub(super) fn add(&mut self, range: Extent) {
         if range.is_empty() {
             return;
         }
         let (mut start, mut end) = (range.offset(), range.end());
-        // The usual case, blocks in order: the range before it grows, and nothing is allocated.
+        // The usual case, blocks in order: the preceding range grows, and nothing is allocated.
         if let Some((&before, last)) = self.ranges.range_mut(..=start).next_back()
             && *last >= start
         {
@@ -44,7 +44,7 @@ impl Ledger {
         self.ranges.insert(start, end);
     }
 
-    /// Takes everything from `offset` on out again.
+    /// Removes everything from `offset` on.
     pub(super) fn cut(&mut self, offset: u64) {
         self.ranges.split_off(&offset);
         if let Some((_, end)) = self.ranges.iter_mut().next_back() {

@@ -1,28 +1,34 @@
-//! The storage room (the papers' CLIFSI and DSI): sources that are read and stages that become files.
+//! Storage (the papers' CLIFSI and DSI): sources that are read and stages that become files.
 //!
 //! # Contract
 //!
-//! The protocol knows the verbs of a store, not those of a file system: attributes, open, read a range, stage, write a
-//! range, finish, sync, name, sync the name, abort. A version is opaque bytes, compared for equality alone.
+//! The protocol uses the operations of a store, not those of a file system: attributes, open, read
+//! a range, stage, write a range, finish, sync, name, sync the name, abort. A version is opaque
+//! bytes, compared for equality only.
 //!
 //! A member must provide:
-//! - `stage` touches nothing under the target's name; only `name` makes it appear, complete, at once;
+//! - `stage` does not touch the target; only `name` makes it appear, complete and atomically;
 //! - after `abort`, or when a stage is dropped without a name, nothing is left behind;
-//! - where `resume` was asked for, `keep` leaves what was written for the next stage with the same id, source and owner, and
-//!   `checkpoint` makes that survive the end of the program; a stage that is taken over is refused from then on;
-//! - a stage on which `write` or `sync` failed cannot get a name, whatever later calls would say;
-//! - `write` writes everything or fails: a short write is continued, zero progress is an error, EINTR is retried;
-//! - of a group of small files what fails for one of them ends that one alone, unless the call was about several;
-//! - every error names the path (escaped) and the cause, in the words of [`xdfs_proto::base::Error`].
+//! - where `resume` was requested, `keep` leaves the written data for the next stage with the same
+//!   id, source and owner, and `checkpoint` makes it survive the end of the program; a stage that
+//!   was taken over is refused from then on;
+//! - a stage on which `write` or `sync` failed cannot be named, whatever later calls return;
+//! - `write` writes everything or fails: a short write is continued, zero progress is an error,
+//!   EINTR is retried;
+//! - a failure of one small file in a group ends that file only, unless the call covered several
+//!   files;
+//! - every error names the path (escaped) and the cause, in the form of
+//!   [`xdfs_proto::base::Error`].
 //!
-//! A caller may not assume: that `open`, `attributes`, `stage` and `commit` are quick (the engine runs them in its
-//! blocking pool); that a stage accepts ranges in any order (see [`Capability::order`]); that a source has a descriptor.
+//! A caller must not assume that `open`, `attributes`, `stage` and `commit` are quick (the engine
+//! runs them in its blocking pool), that a stage accepts ranges in any order (see
+//! [`Capability::order`]), or that a source has a descriptor.
 //!
-//! What a store does with names besides is said in [`tree`].
+//! The other operations of a store on names are described in [`tree`].
 //!
-//! Members: `local` (directories, through the one resolver), `memory`, `export` (the sources and stages `zero`, `random`
-//! and `null`), `stream` (pipes and standard input or output; a source or a stage, never a store), `fault` and `sim` (test
-//! drivers).
+//! Members: `local` (directories, through the one resolver), `memory`, `export` (the sources and
+//! stages `zero`, `random` and `null`), `stream` (pipes and standard input or output; a source or a
+//! stage, never a store), `fault` and `sim` (test drivers).
 
 pub mod descriptors;
 mod errors;
@@ -62,45 +68,46 @@ pub use verified_range::{Hashes, JournalTags, VerifiedRange};
 
 use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety};
 
-/// Result of a store's verb.
+/// Result of a store operation.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What kind of thing a name stands for.
+/// The kind of file that a name refers to.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum FileKind {
     /// A regular file.
     Regular,
     /// A directory.
     Directory,
-    /// Anything else: it is never opened.
+    /// Anything else; never opened.
     Other,
 }
 
-/// An opaque name of one state of a file: equal versions mean equal content as far as the store can tell.
+/// An opaque identifier of one state of a file: equal versions mean equal content as far as the
+/// store can determine.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Version(pub Vec<u8>);
 
 impl Version {
-    /// Longest version, in bytes.
+    /// Maximum length of a version, in bytes.
     pub const BYTES_MAX: usize = 64;
 }
 
-/// What `stat` tells.
+/// What `stat` returns.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Attributes {
     /// File, directory or other.
     pub kind: FileKind,
-    /// Size in bytes; none where the source has no end or does not know it (pipes).
+    /// Size in bytes; none where the source is endless or does not know its size (pipes).
     pub size: Option<u64>,
     /// Permission bits, at most 0o7777.
     pub mode: u32,
     /// Modification time: seconds and nanoseconds since 1970.
     pub modified: (i64, u32),
-    /// This state's version.
+    /// Version of this state.
     pub version: Version,
 }
 
-/// In which order a stage takes its ranges.
+/// The order in which a stage accepts ranges.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Order {
     /// Any range at any time.
@@ -109,7 +116,7 @@ pub enum Order {
     Ascending,
 }
 
-/// What a store can do.
+/// Capabilities of a store.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Capability {
     /// Order in which `Stage::write` takes ranges.
@@ -127,27 +134,29 @@ pub struct Capability {
 pub enum Existing {
     /// Replace it in one step.
     Replace,
-    /// Replace it in one step, unless it came, or changed, at `since` (as [`Attributes::modified`]) or later and is the very file that would take its
-    /// place: then it stays, as far as the store can tell, and is as safe as it would have been. For whoever could not know of it.
+    /// Replace it atomically, unless it was created or changed at `since` (as
+    /// [`Attributes::modified`]) or later and is the same file that would replace it: then, as far
+    /// as the store can determine, it is kept and is as safe as the replacement would have been.
+    /// For callers that could not know of the existing file.
     ReplaceOther {
-        /// Whoever looked then saw what there was.
+        /// A check of the target at this time saw its current state.
         since: (i64, u32),
     },
     /// Fail with `AlreadyExists`, checked at `stage` and again, without a race, at `commit`.
     Keep,
 }
 
-/// What became of a whole file.
+/// The outcome of putting a whole file.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Placed {
-    /// How safe it is.
+    /// Its durability.
     pub safety: Safety,
-    /// It was there already: see [`Existing::ReplaceOther`].
+    /// It already existed: see [`Existing::ReplaceOther`].
     pub unchanged: bool,
 }
 
 impl Existing {
-    /// What is replaced by itself is left as it is where it came at `since` or later.
+    /// Leaves an identical existing file alone if it was created or changed at `since` or later.
     pub fn unless_same(self, since: (i64, u32)) -> Self {
         match self {
             Self::Replace | Self::ReplaceOther { .. } => Self::ReplaceOther { since },
@@ -156,32 +165,34 @@ impl Existing {
     }
 }
 
-/// What a new file should become.
+/// Describes a new file.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct StageRequest {
-    /// Where the file gets its name.
+    /// The name that the file gets.
     pub target: RelPath,
-    /// Its size, where known: room is reserved, so a full disk shows before data flows.
+    /// Its size, where known: space is reserved, so that a full disk is detected before data flows.
     pub size: Option<u64>,
     /// What to do with an existing file.
     pub existing: Existing,
-    /// Names the staged file beside the target, so that two writers of one target never meet.
+    /// Names the staged file next to the target, so that two writers of one target never collide.
     pub transfer: [u8; 16],
-    /// The transfer may go on where an earlier attempt with its id ended, and leave what the next one can go on with. Needs a
-    /// known size.
+    /// The transfer may resume an earlier attempt with its id, and leave data that the next attempt
+    /// can resume. Requires a known size.
     pub resume: Option<Resume>,
-    /// The copy is tried again: what it may replace, besides itself. Without it, whatever is there.
+    /// The copy is a retry: the version that it may replace, apart from its own result. Without it,
+    /// any existing file may be replaced.
     pub base: Option<Base>,
-    /// Runs of zeros take no room, as far as the storage can do that; none is taken ahead.
+    /// Runs of zeros take no space, as far as the storage supports that; no space is preallocated.
     pub holes: bool,
 }
 
-/// What a copy found under its target's name when it began, and what it makes of it.
+/// What a copy found at its target when it began, and what it writes there.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Base {
-    /// Version of what was there; empty for nothing.
+    /// Version of the existing file; empty if there was none.
     pub version: Vec<u8>,
-    /// Modification time of the copy, by which it is taken for itself. It is compared before it counts.
+    /// Modification time of the copy, used to recognize its own result. The content is compared
+    /// before it counts.
     pub modified: Option<(i64, u32)>,
 }
 
@@ -190,20 +201,22 @@ pub struct Base {
 pub struct Resume {
     /// Version of the source.
     pub source: Vec<u8>,
-    /// Who sends it.
+    /// Owner of the sender's session.
     pub owner: Vec<u8>,
-    /// Whoever goes on compares what is in doubt with the source: then what came from another version of it (a copy), or lay there
-    /// during a power cut, counts as well.
+    /// The resuming peer compares unverified ranges with the source: then data from another version
+    /// of the source (a copy), or data that was there during a power cut, counts as well.
     pub hashed: bool,
-    /// When the session began that asks (as [`Attributes::modified`]). Of two that are after one part file the later has it: what
-    /// the other had asked for before it was lost may be carried out behind that.
+    /// When the requesting session began (as [`Attributes::modified`]). If two sessions want one
+    /// part file, the later one gets it: requests that the earlier one sent before it was lost may
+    /// still be executed afterwards.
     pub since: (i64, u32),
-    /// Markers are on stable storage before they count. Without, they are worth as much as what the transfer promises then:
-    /// they outlive the program, and after a power cut they are compared or void.
+    /// Checkpoints must be on stable storage before they count. Without it, they are worth what the
+    /// transfer then promises: they survive the program, and after a power cut they are compared or
+    /// discarded.
     pub synced: bool,
 }
 
-/// What the finished file gets besides its bytes.
+/// What the finished file gets in addition to its bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct CommitRequest {
     /// Final length: the file is cut or extended to exactly this.
@@ -214,10 +227,11 @@ pub struct CommitRequest {
     pub modified: Option<(i64, u32)>,
 }
 
-/// How long a part file waits for somebody who goes on with it.
+/// How long a part file is kept for a transfer that resumes it.
 pub const PARTS_KEPT: std::time::Duration = std::time::Duration::from_secs(7 * 24 * 3600);
 
-/// Who was last written before this moment has waited for too long; `now` and the answer count from 1970, the answer in seconds.
+/// Files last written before the returned time have expired; `now` and the result count from 1970,
+/// the result in seconds.
 pub fn expired_before(now: std::time::Duration) -> i64 {
     i64::try_from(now.saturating_sub(PARTS_KEPT).as_secs()).unwrap_or(0)
 }
@@ -225,13 +239,13 @@ pub fn expired_before(now: std::time::Duration) -> i64 {
 /// What earlier attempts left in a store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Recovered {
-    /// Part files that can be gone on with.
+    /// Part files that can be resumed.
     pub parts: u64,
     /// Bytes in them that need not be sent again.
     pub bytes: u64,
-    /// Part files that cannot: without a journal, or with one that says nothing.
+    /// Part files that cannot be resumed: without a journal, or with an empty one.
     pub others: u64,
-    /// Removed, since nobody came for them in time.
+    /// Removed because no transfer resumed them in time.
     pub expired: u64,
 }
 
@@ -244,56 +258,60 @@ impl std::ops::AddAssign for Recovered {
     }
 }
 
-/// A place that holds files.
+/// A store of files.
 pub trait Store: Send + Sync + std::fmt::Debug {
-    /// What this store can do.
+    /// The capabilities of this store.
     fn capability(&self) -> Capability;
 
-    /// What a name stands for.
+    /// The attributes of the file at `path`.
     fn attributes(&self, path: &RelPath) -> Result<Attributes>;
 
     /// Opens a regular file for reading.
     fn open(&self, path: &RelPath) -> Result<Source>;
 
-    /// Prepares a new file without touching the target's name.
+    /// Prepares a new file without touching the target.
     fn stage(&self, request: &StageRequest) -> Result<Stage>;
 
-    /// The verbs of its tree.
+    /// The operations on its directory tree.
     fn tree(&self) -> Result<&dyn Tree> {
         Err(Error::new(ErrorKind::Unsupported, "this store has no directories"))
     }
 
-    /// Makes the place in which a tree is made that is to appear at a target as a whole, or finds it. Nothing may be at the target.
+    /// Creates, or finds, the staging directory of a tree that is published at its target
+    /// atomically. The target must not exist.
     fn stage_tree(&self, _key: &tree::TreeKey<'_>) -> Result<tree::TreePlace> {
         Err(Error::new(ErrorKind::Unsupported, "this store has no trees that appear as a whole"))
     }
 
-    /// The store of the files in the place of such a tree, of which `holder` is what [`tree::TreePlace`] says. No other path leads
-    /// there, and none of its paths leads anywhere else.
+    /// The store of the files in the staging directory of such a tree, whose `holder` is
+    /// [`tree::TreePlace::holder`]. No other path leads there, and none of its paths leads anywhere
+    /// else.
     fn within_tree(&self, _holder: &RelPath) -> Result<std::sync::Arc<dyn Store>> {
         Err(Error::new(ErrorKind::Unsupported, "this store has no trees that appear as a whole"))
     }
 
-    /// Gives such a tree the target's name, in one step and only where that is free.
+    /// Renames such a tree to its target, atomically and only if the target does not exist.
     fn publish_tree(&self, _key: &tree::TreeKey<'_>) -> Result<()> {
         Err(Error::new(ErrorKind::Unsupported, "this store has no trees that appear as a whole"))
     }
 
-    /// Begins a group of small files: what [`Self::put_small`] is made of. `durable` says what is asked for, not what can be
-    /// promised.
+    /// Begins a group of small files, on which [`Self::put_small`] is built. `durable` is what is
+    /// requested, not what can be promised.
     fn stage_small(&self, files: &[SmallFile<'_>], durable: bool) -> Box<dyn SmallGroup + '_> {
         Box::new(small::StageGroup::new(files, durable, |request| self.stage(request)))
     }
 
-    /// Puts whole files, and says of each in turn what became of it. Groups of at most
-    /// [`MEMBERS_MAX`](xdfs_proto::base::commit::MEMBERS_MAX) share the syncs that make them `durable`; without it none is made.
+    /// Puts whole files, and returns the result of each in order. Groups of at most
+    /// [`MEMBERS_MAX`](xdfs_proto::base::commit::MEMBERS_MAX) share the syncs that make them
+    /// `durable`; without `durable` nothing is synced.
     fn put_small(&self, files: &[SmallFile<'_>], durable: bool) -> Vec<Result<Placed>> {
         small::put(files, durable, |files| self.stage_small(files, durable))
     }
 
-    /// Reads a whole regular file of at most `bytes_max` bytes, and tells what it was before the first byte was read, and still
-    /// was behind the last; a larger one is refused with [`TooLarge`](xdfs_proto::base::ErrorKind::TooLarge). Where it was `seen`
-    /// just now it is not looked at again before it is opened.
+    /// Reads a whole regular file of at most `bytes_max` bytes, and returns its attributes from
+    /// before the first read, which were still the same after the last one; a larger file is
+    /// refused with [`TooLarge`](xdfs_proto::base::ErrorKind::TooLarge). If it was just `seen`, it
+    /// is not checked again before it is opened.
     fn get_small(
         &self,
         path: &RelPath,
@@ -304,13 +322,13 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         small::whole(&self.open(path)?, bytes_max, into)
     }
 
-    /// What whoever runs the program should hear about this store; each is said once.
+    /// Notices about this store for the operator; each is returned once.
     fn notice(&self) -> Option<String> {
         None
     }
 
-    /// Looks for what earlier attempts left, and removes what was last written before `expired` (seconds since 1970). May
-    /// take long.
+    /// Finds what earlier attempts left, and removes what was last written before `expired`
+    /// (seconds since 1970). May take long.
     fn recover(&self, _expired: i64) -> Recovered {
         Recovered::default()
     }

@@ -1,22 +1,22 @@
-//! Names of users and groups, as /etc/passwd and /etc/group have them, and their numbers.
+//! Names of users and groups from /etc/passwd and /etc/group, and their numbers.
 //!
-//! Read once, the first time that somebody asks: a server does that before it shuts itself out of the rest of the file system. Must not:
-//! ask a directory service; who is only there is known by number.
+//! Read once, on first use: a server does that before it restricts its own access to the file
+//! system. Must not: query a directory service; users known only there are identified by number.
 
 use super::resolve::folder::{Secrecy, read_named};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// Where users are, and where groups.
+/// The files with users and with groups.
 pub const FILES: [&str; 2] = ["/etc/passwd", "/etc/group"];
 
-/// More is read of neither file: tens of thousands of lines. What has more is as if it were not there.
+/// Maximum size of either file: tens of thousands of lines. A larger file is treated as missing.
 const BYTES_MAX: usize = 4 << 20;
-/// Longest name that is passed on; the protocol has no longer ones.
+/// Maximum length of a name that is passed on; the protocol allows no longer ones.
 const NAME_BYTES_MAX: usize = 128;
 
-/// Who has which number here.
+/// Names and numbers of the users and groups of this machine.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Owners {
     /// Users.
@@ -32,12 +32,13 @@ pub struct Names {
     names: BTreeMap<u32, Vec<u8>>,
 }
 
-/// Those of this machine, as they were when this was called first.
+/// The owners of this machine, as of the first call.
 pub fn known() -> &'static Owners {
     static KNOWN: OnceLock<Owners> = OnceLock::new();
     KNOWN.get_or_init(|| {
         let [users, groups] = FILES.map(|path| {
-            // A machine without the file, or with one that anybody may write, has no names: numbers do.
+            // Without the file, or if anybody may write to it, there are no names: numbers are
+            // used.
             let text = read_named(Path::new(path), BYTES_MAX, Secrecy::Public).ok().flatten();
             Names::read(&text.unwrap_or_default())
         });
@@ -56,16 +57,17 @@ impl Names {
         self.names.get(&number).map_or(&[], Vec::as_slice)
     }
 
-    /// The lines `name:password:number:...`. Of two with one name, or one number, the first counts, as in the C library.
+    /// Parses lines `name:password:number:...`. Of several with the same name or number the first
+    /// counts, as in the C library.
     fn read(text: &[u8]) -> Self {
         let mut read = Self::default();
         for line in text.split(|byte| *byte == b'\n') {
             let mut fields = line.split(|byte| *byte == b':');
             let (name, number) = (fields.next().unwrap_or_default(), fields.nth(1).unwrap_or_default());
             let number = std::str::from_utf8(number).ok().and_then(|number| number.parse::<u32>().ok());
-            // A line that begins with '+' or '-' is about a directory service.
+            // A line that begins with '+' or '-' refers to a directory service.
             let odd = name.is_empty() || name.len() > NAME_BYTES_MAX || b"+-#".contains(&name[0]);
-            // The last number means "as it is" to the kernel.
+            // The highest number means "unchanged" to the kernel.
             if let Some(number) = number.filter(|number| !odd && *number != u32::MAX) {
                 read.numbers.entry(name.to_vec()).or_insert(number);
                 read.names.entry(number).or_insert_with(|| name.to_vec());

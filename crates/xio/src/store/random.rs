@@ -1,15 +1,15 @@
-//! A source of random bytes, for runs that measure everything but storage with bytes that nothing makes easier.
+//! A source of incompressible random bytes, for benchmarks of everything but storage.
 
 use super::errors::{self, Verb};
 use super::{Attributes, FileKind, Result, Version};
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::sync::OnceLock;
 
-/// Bytes of the block that is repeated: more than a processor's second-level cache, and little to make.
+/// Size of the repeated block: larger than a processor's second-level cache, and quick to generate.
 const BLOCK_BYTES: usize = 4 << 20;
 
-/// Random bytes, endless or of a size. They are made once in a process and repeated, so that making them takes no time beside
-/// the transfer.
+/// Random bytes, endless or of a given size. They are generated once per process and repeated, so
+/// that generating them takes no time during the transfer.
 #[derive(Debug)]
 pub struct RandomSource {
     block: &'static [u8],
@@ -17,7 +17,7 @@ pub struct RandomSource {
 }
 
 impl RandomSource {
-    /// `size` random bytes, or no end.
+    /// `size` random bytes, or endless ones.
     pub fn new(size: Option<u64>) -> Result<Self> {
         Ok(Self { block: block()?, attributes: random_attributes(size) })
     }
@@ -45,12 +45,13 @@ impl RandomSource {
     }
 }
 
-/// What is told about random bytes. Each process has others, so no two of them are versions of one file.
+/// Attributes of random bytes. Each process has different ones, so no two of them are versions of
+/// one file.
 pub(super) fn random_attributes(size: Option<u64>) -> Attributes {
     Attributes { kind: FileKind::Regular, size, mode: 0o644, modified: (0, 0), version: Version(b"random".to_vec()) }
 }
 
-/// The bytes of this process.
+/// The random block of this process.
 fn block() -> Result<&'static [u8]> {
     static BLOCK: OnceLock<Vec<u8>> = OnceLock::new();
     if let Some(block) = BLOCK.get() {

@@ -1,13 +1,15 @@
-//! The one place where a path becomes a descriptor. Nothing else in this crate hands a path to the kernel.
+//! The only place where a path becomes a descriptor. Nothing else in this crate passes a path to
+//! the kernel.
 //!
-//! A [`Root`] is a held directory. Everything below it is opened with `openat2`, beneath the root and without following
-//! any symbolic link; everything that changes a directory is a call on a held [`Parent`] and one single component
-//! (security rule T3: protecting `open` alone was not enough for anybody). A path that was looked at is never trusted
-//! later: what counts is `fstat` of the descriptor that was opened.
+//! A [`Root`] is an open directory. Everything below it is opened with `openat2`, beneath the root
+//! and without following any symbolic link; everything that changes a directory is a call on an
+//! open [`Parent`] and one single component (security rule T3: protecting only `open` has never
+//! been enough). The result of an earlier check of a path is never trusted: what counts is `fstat`
+//! of the opened descriptor.
 //!
-//! Must not: follow a link inside a root, take a path that is not a [`RelPath`], open a file that is not regular. What a
-//! person typed at the command line is resolved in `typed`, with the kernel's usual rules, and so is the `folder` of a
-//! person's own settings.
+//! Must not: follow a link inside a root, accept a path that is not a [`RelPath`], open a file that
+//! is not regular. Paths typed on the command line are resolved in `typed`, with the kernel's usual
+//! rules, and so is the `folder` of a user's own settings.
 
 pub(super) mod append;
 pub(super) mod folder;
@@ -28,61 +30,66 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use xdfs_proto::base::RelPath;
 
-/// `openat2` answers EAGAIN when a rename raced with the walk; so often it is tried before the path counts as busy.
+/// Maximum number of tries: `openat2` returns EAGAIN when a rename raced with the walk; after that
+/// the path is reported as busy.
 const RACE_TRIES_MAX: usize = 64;
 
-/// The kernel takes paths of at most this many bytes (PATH_MAX less the NUL); a longer one is opened in steps.
+/// Longest path that the kernel accepts, in bytes (PATH_MAX less the NUL); a longer one is opened
+/// in steps.
 const KERNEL_PATH_BYTES_MAX: usize = 4095;
 
-/// Magic number of sysfs, which the system call wrapper does not name; see [`is_generated`].
+/// Magic number of sysfs, which the system call wrapper does not define; see [`is_generated`].
 const SYSFS_MAGIC: u64 = 0x6265_6572;
 
 /// Why a path could not be resolved.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Blocked {
-    /// How many components lead to the cause; all of them when it is the last one.
+    /// Number of components up to and including the cause; all of them when it is the last one.
     pub(super) depth: usize,
-    /// What stands there.
+    /// The cause.
     pub(super) cause: Cause,
 }
 
-/// What stands in the way.
+/// Why a component could not be resolved.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Cause {
     /// An error of the operating system.
     Errno(Errno),
-    /// Something of this type.
+    /// A file of this type.
     Kind(FileType),
-    /// A file that the kernel generates when it is read: its size says nothing.
+    /// A file that the kernel generates when it is read: its size is meaningless.
     KernelFile,
     /// A name that no path may contain.
     Reserved,
 }
 
-/// A directory that is held open; the top of an export, or the directory that a person named.
+/// A directory that is held open: the top of an export, or the directory that the user named.
 #[derive(Debug)]
 pub(super) struct Root {
     top: Arc<Parent>,
-    /// The one staged tree that paths of this root may lead into, by the directory that holds it.
+    /// The only staged tree that paths of this root may lead into, given by the directory that
+    /// holds it.
     inside: Option<RelPath>,
 }
 
 impl Root {
-    /// Opens the directory `path`, following links: whoever configures or types it means what it leads to.
+    /// Opens the directory `path`, following links: the user who configures or types it means the
+    /// link's target.
     pub(super) fn open(path: &[u8]) -> Result<Self, Errno> {
-        // O_PATH: a directory that may be searched but not listed is a fine root.
+        // O_PATH: a directory that may be searched but not listed is a valid root.
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let top = Arc::new(Parent::new(rustix::fs::open(path, flags, Mode::empty())?));
         Ok(Self { top, inside: None })
     }
 
-    /// The same directory, for paths in `holder` alone: a directory of [`Parent::hold_staged_tree`].
+    /// The same directory, for paths in `holder` only: a directory of [`Parent::hold_staged_tree`].
     pub(super) fn inside(&self, holder: RelPath) -> Self {
         Self { top: Arc::clone(&self.top), inside: Some(holder) }
     }
 
-    /// Refuses a path that contains a reserved name, but for the ones that lead to the tree that this root is for; and where it is for
-    /// one every path that is neither in it nor on the way there, which is there to be synced.
+    /// Refuses a path that contains a reserved name, except for paths to the tree that this root is
+    /// restricted to. A restricted root also refuses every path that is neither in that tree nor
+    /// one of its parent directories, which are allowed because they are synced.
     fn must_not_be_reserved(&self, path: &RelPath) -> Result<(), Blocked> {
         let Some(holder) = &self.inside else { return staging::must_not_be_reserved(path, 0) };
         match path.is_within(holder) {
@@ -97,7 +104,7 @@ impl Root {
         &self.top
     }
 
-    /// What stands at `path`; a link is reported as a link.
+    /// The attributes of `path`; a link is reported as a link.
     pub(super) fn look(&self, path: &RelPath) -> Result<Stat, Blocked> {
         let held = self.beneath(path, OFlags::PATH | OFlags::NOFOLLOW)?;
         rustix::fs::fstat(held).map_err(|errno| Blocked::at(path, errno))
@@ -105,8 +112,9 @@ impl Root {
 
     /// Opens the regular file at `path` for reading.
     pub(super) fn open_regular(&self, path: &RelPath) -> Result<(OwnedFd, Stat), Blocked> {
-        // Opening a device or a FIFO can have effects of its own (it wakes a waiting writer, arms a watchdog), so the
-        // type is looked at before, and once more on the descriptor that counts.
+        // Opening a device or a FIFO can have side effects (it wakes a waiting writer, arms a
+        // watchdog), so the type is checked before, and once more on the opened descriptor, which
+        // counts.
         must_be_regular(path, &self.look(path)?)?;
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW;
         let file = self.beneath(path, flags)?;
@@ -116,12 +124,14 @@ impl Root {
         if stat.st_size == 0 && is_generated(&file).map_err(at)? {
             return Err(Blocked { depth: path.depth(), cause: Cause::KernelFile });
         }
-        // It was there for the open alone; some file systems would answer a later read with EAGAIN.
+        // The flag was needed only for the open; some file systems would return EAGAIN for a later
+        // read.
         rustix::fs::fcntl_setfl(&file, OFlags::empty()).map_err(at)?;
         Ok((file, stat))
     }
 
-    /// Holds the directory that contains `path`, and gives the last component. `path` is not the root.
+    /// Opens the directory that contains `path`, and returns the last component. `path` is not the
+    /// root.
     pub(super) fn parent_of<'a>(&self, path: &'a RelPath) -> Result<(Parent, &'a [u8]), Blocked> {
         let (Some(above), Some(name)) = (path.parent(), path.name()) else {
             return Err(Blocked { depth: 0, cause: Cause::Kind(FileType::Directory) });
@@ -131,16 +141,17 @@ impl Root {
         Ok((Parent::new(directory), name))
     }
 
-    /// Opens `path` below the root; on failure tells which component stood in the way.
+    /// Opens `path` below the root; on failure reports the blocking component.
     fn beneath(&self, path: &RelPath, flags: OFlags) -> Result<OwnedFd, Blocked> {
         self.must_not_be_reserved(path)?;
         match self.beneath_at_once(path, flags) {
             Ok(held) => Ok(held),
-            // Kernels before 5.6 and some sandboxes lack openat2. Single components without links resolve alike: a
-            // relative path has no "..", so a walk cannot leave the root.
+            // Kernels before 5.6 and some sandboxes lack openat2. Single components without links
+            // resolve the same way: a relative path has no "..", so a walk cannot leave the root.
             Err(Errno::NOSYS) => self.walk(path, flags),
             Err(errno @ (Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ACCESS)) => {
-                // Only to name the component in the message. If it has appeared meanwhile, the first answer stands.
+                // Only to name the component in the message. If it has appeared meanwhile, the
+                // first error is reported.
                 Err(self.walk(path, flags).err().unwrap_or_else(|| Blocked::at(path, errno)))
             }
             Err(errno) => Err(Blocked::at(path, errno)),
@@ -165,7 +176,7 @@ impl Root {
         open_beneath(at, if part.is_empty() { b"." } else { &part }, flags)
     }
 
-    /// The same one component at a time.
+    /// The same, one component at a time.
     fn walk(&self, path: &RelPath, flags: OFlags) -> Result<OwnedFd, Blocked> {
         let mut above = path.components();
         let Some(last) = above.next_back() else {
@@ -185,7 +196,7 @@ impl Root {
 }
 
 impl Blocked {
-    /// `errno` about the whole path.
+    /// `errno` for the whole path.
     fn at(path: &RelPath, errno: Errno) -> Self {
         Self { depth: path.depth(), cause: Cause::Errno(errno) }
     }
@@ -210,12 +221,14 @@ fn open_beneath(at: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> Result<OwnedF
     Err(Errno::AGAIN)
 }
 
-/// One component, never through a link. `component` holds no slash: it comes out of a [`RelPath`].
+/// Opens one component, never through a link. `component` contains no slash: it comes from a
+/// [`RelPath`].
 fn open_component(at: BorrowedFd<'_>, component: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
     rustix::fs::openat(at, component, flags | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// ENOTDIR and ELOOP say that something else stands there; what it is makes the better message.
+/// ENOTDIR and ELOOP mean that the component has another type; reporting that type makes the better
+/// message.
 fn why(at: BorrowedFd<'_>, component: &[u8], depth: usize, errno: Errno) -> Blocked {
     if matches!(errno, Errno::NOTDIR | Errno::LOOP)
         && let Ok(stat) = rustix::fs::statat(at, component, AtFlags::SYMLINK_NOFOLLOW)
@@ -225,8 +238,8 @@ fn why(at: BorrowedFd<'_>, component: &[u8], depth: usize, errno: Errno) -> Bloc
     Blocked { depth, cause: Cause::Errno(errno) }
 }
 
-/// Whether a file of size 0 is one of the kernel's (procfs, sysfs): it has content when it is read, so taking its size
-/// as it stands would make an empty copy and call it a success.
+/// Whether a file of size 0 is generated by the kernel (procfs, sysfs): it has content when it is
+/// read, so trusting its size would produce an empty copy and report success.
 fn is_generated(file: &OwnedFd) -> Result<bool, Errno> {
     let kind = rustix::fs::fstatfs(file)?.f_type as u64;
     Ok(kind == rustix::fs::PROC_SUPER_MAGIC as u64 || kind == SYSFS_MAGIC)
@@ -236,10 +249,11 @@ fn is_generated(file: &OwnedFd) -> Result<bool, Errno> {
 mod tests {
     use super::*;
 
-    /// The walk serves kernels without openat2, which no test machine has: it must answer as openat2 does.
+    /// The walk serves kernels without openat2, which no test machine has: it must return the same
+    /// as openat2.
     #[test]
     fn walking_and_openat2_agree() {
-        // A tree that every Linux has, with links, files and directories; it is only looked at.
+        // A tree that every Linux has, with links, files and directories; it is only read.
         let root = Root::open(b"/proc/self").unwrap();
         let mut found = [0; 2];
         for text in [

@@ -1,5 +1,6 @@
-//! The disk of a simulation: files in memory, with the faults and delays of a seed. A run depends on the seed and the
-//! calls alone; delays are numbers that a virtual clock adds up, and an oracle reads the files back.
+//! The disk of a simulation: files in memory, with the faults and delays of a seed. A run depends
+//! only on the seed and the calls; delays are numbers that a virtual clock adds up, and an oracle
+//! reads the files back.
 
 use super::fault::{Call, FaultStore, Plan, Rates};
 use super::memory::MemoryStore;
@@ -8,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use xdfs_proto::base::RelPath;
 
-/// A simulated disk. Clones are the same disk.
+/// A simulated disk. Clones share it.
 #[derive(Clone, Debug)]
 pub struct SimStore {
     memory: MemoryStore,
@@ -16,28 +17,28 @@ pub struct SimStore {
 }
 
 impl SimStore {
-    /// An empty disk of `limit` bytes that misbehaves as `seed` and `rates` say.
+    /// An empty disk of `limit` bytes with the faults that `seed` and `rates` define.
     pub fn new(seed: u64, rates: Rates, limit: u64) -> Self {
         Self::with_plan(Plan::seeded(seed, rates), limit)
     }
 
-    /// The same with a plan of any form.
+    /// The same with an arbitrary plan.
     pub fn with_plan(plan: Plan, limit: u64) -> Self {
         let memory = MemoryStore::new(limit);
         Self { faults: FaultStore::new(Arc::new(memory.clone()), plan), memory }
     }
 
-    /// What is really on the disk; nothing asked here goes wrong or counts as a call.
+    /// The actual content of the disk; calls on it never fail and are not counted.
     pub fn truth(&self) -> &MemoryStore {
         &self.memory
     }
 
-    /// How long the last call on the disk, or on anything it gave out, took.
+    /// The duration of the last call on the disk or on anything it returned.
     pub fn delay(&self) -> Duration {
         self.faults.delay()
     }
 
-    /// What went wrong so far: call, kind of fault, how often.
+    /// The faults so far: call, kind of fault, count.
     pub fn injected(&self) -> Vec<(Call, &'static str, u64)> {
         self.faults.injected()
     }

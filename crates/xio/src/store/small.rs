@@ -1,8 +1,10 @@
-//! Small files in groups: their content is in memory, and a group shares the syncs that make it durable.
+//! Small files in groups: their content is in memory, and a group shares the syncs that make it
+//! durable.
 //!
-//! A store offers the calls of one group ([`SmallGroup`]); which of them is made when is decided by the plan of
-//! [`xdfs_proto::base::commit`]. So nothing appears under its name before it is whole, and where that is asked for on stable
-//! storage; what fails for one file ends that file alone, unless it was done for several at once.
+//! A store provides the calls of one group ([`SmallGroup`]); the plan of
+//! [`xdfs_proto::base::commit`] decides which call is made when. So no file appears under its name
+//! before it is complete and, where requested, on stable storage. A failure of one file ends that
+//! file only, unless the failed call covered several.
 //!
 //! Must not: decide about an order, touch a name.
 
@@ -18,9 +20,9 @@ use xdfs_proto::base::{Bugs, Error, ErrorKind, RelPath, Safety};
 /// A file that is put as a whole.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct SmallFile<'a> {
-    /// Where it gets its name.
+    /// The name that it gets.
     pub target: RelPath,
-    /// Every byte of it.
+    /// Its whole content.
     pub content: &'a [u8],
     /// Permission bits; only 0o777 count, less the process's umask.
     pub mode: u32,
@@ -28,23 +30,24 @@ pub struct SmallFile<'a> {
     pub modified: Option<(i64, u32)>,
     /// What to do with an existing file.
     pub existing: Existing,
-    /// What it may replace, besides a file with this very content, which is told as put. Without it, whatever is there.
+    /// The version that it may replace, apart from a file with this same content, which is reported
+    /// as put. Without it, any existing file may be replaced.
     pub base: Option<Base>,
-    /// Directories above it that are missing are made. They stay, whatever becomes of the file.
+    /// Missing parent directories are created. They remain, whatever the result for the file.
     pub parents: bool,
-    /// Runs of zeros take no room, as far as the storage can do that.
+    /// Runs of zeros take no space, as far as the storage supports that.
     pub holes: bool,
 }
 
-/// Where small files are read into, one after the other. It holds the directory of the last one, so that its neighbours are
-/// found without resolving it again.
+/// Buffer into which small files are read, one after the other. It keeps the directory of the last
+/// one open, so that files next to it are found without resolving it again.
 #[derive(Debug, Default)]
 pub struct SmallReader {
     content: Vec<u8>,
     pub(super) held: Option<HeldDirectory>,
 }
 
-/// A directory that is held for the files in it.
+/// A directory that is held open for the files in it.
 #[derive(Debug)]
 pub(super) struct HeldDirectory {
     pub(super) root: Arc<Root>,
@@ -54,51 +57,52 @@ pub(super) struct HeldDirectory {
 }
 
 impl SmallReader {
-    /// Every byte of the file that was read last.
+    /// The content of the file that was read last.
     pub fn content(&self) -> &[u8] {
         &self.content
     }
 
-    /// Resolves the next directory anew: names were changed.
+    /// Forces the next directory to be resolved again, because names were changed.
     pub fn forget(&mut self) {
         self.held = None;
     }
 
-    /// So much room for the content of one file.
+    /// Buffer space for the content of one file of `size` bytes.
     pub(super) fn room(&mut self, size: u64) -> &mut [u8] {
         self.content.resize(usize::try_from(size).unwrap_or(usize::MAX), 0);
         &mut self.content
     }
 }
 
-/// Files of one group on their way, by their numbers, and the calls of a plan. Dropped, it leaves nothing but what has its name,
-/// and directories that were made.
+/// Unfinished files of one group, by their numbers, and the calls of a plan. Dropping it leaves
+/// only files that have been named, and created directories.
 ///
-/// A file that could not be staged says so when it is finished.
+/// A file that could not be staged reports its error when it is finished.
 pub trait SmallGroup {
-    /// What the plan has to know of each file.
+    /// What the plan needs to know about each file.
     fn members(&self) -> Vec<Member>;
 
-    /// Whether one sync of the file system serves all of them, and is quicker than one for each.
+    /// Whether one sync of the file system covers all of them, and is quicker than one for each.
     fn at_once(&self) -> bool {
         false
     }
 
-    /// Gives the file its bytes, mode and time; `file` is what it was staged with.
+    /// Sets content, mode and time of the file; `file` is what it was staged with.
     fn finish(&mut self, member: usize, file: &SmallFile<'_>) -> Result<()>;
 
     /// Waits until bytes and attributes are on stable storage. An error is final.
     fn sync(&mut self, member: usize) -> Result<()>;
 
-    /// The same for everything that was written to the file system; asked for where [`Self::at_once`] says so.
+    /// The same for everything that was written to the file system; called only where
+    /// [`Self::at_once`] is true.
     fn sync_system(&mut self) -> Result<()> {
         Err(Error::new(ErrorKind::Unsupported, "this store cannot sync everything at once"))
     }
 
-    /// Gives the file its name, in one step. On failure what had the name keeps it.
+    /// Renames the file to its target, atomically. On failure the existing file stays.
     fn name(&mut self, member: usize, file: &SmallFile<'_>) -> Result<()>;
 
-    /// Whether the file that has the name had it before: see [`Existing::ReplaceOther`].
+    /// Whether the existing file was kept: see [`Existing::ReplaceOther`].
     fn unchanged(&self, _member: usize) -> bool {
         false
     }
@@ -125,13 +129,14 @@ impl SmallFile<'_> {
     }
 }
 
-/// An id that no other file of any process has: it names a part file that nobody goes on with.
+/// An id that no other file of any process has: it names a part file that is never resumed.
 pub(super) fn fresh_id() -> [u8; 16] {
     let word = || RandomState::new().build_hasher().finish();
     (u128::from(word()) << 64 | u128::from(word())).to_be_bytes()
 }
 
-/// Puts files in groups of at most [`MEMBERS_MAX`](xdfs_proto::base::commit::MEMBERS_MAX), fewer where few files may be open; `stage` makes a group of those that it is given.
+/// Puts files in groups of at most [`MEMBERS_MAX`](xdfs_proto::base::commit::MEMBERS_MAX), fewer
+/// where few files may be open; `stage` makes a group of the files passed to it.
 pub(super) fn put<'s>(
     files: &[SmallFile<'_>],
     durable: bool,
@@ -157,7 +162,7 @@ fn carry_out(mut group: Box<dyn SmallGroup + '_>, files: &[SmallFile<'_>], durab
     outcomes.into_iter().enumerate().map(placed).collect()
 }
 
-/// A group of any store: a stage for each file.
+/// A group for any store: a stage for each file.
 pub(super) struct StageGroup {
     stages: Vec<Result<Stage>>,
     /// Directory of each file.
@@ -224,7 +229,7 @@ impl SmallGroup for StageGroup {
     }
 }
 
-/// Reads all of `source`, which must have at most `bytes_max` bytes and stay what it is.
+/// Reads all of `source`, which must have at most `bytes_max` bytes and must not change meanwhile.
 pub(super) fn whole(source: &Source, bytes_max: u64, into: &mut SmallReader) -> Result<Attributes> {
     let attributes = source.attributes().clone();
     let because = match attributes.size {
@@ -290,7 +295,7 @@ mod tests {
         }
     }
 
-    /// The calls of a group, and what was told of each file.
+    /// The calls of a group, and the result of each file.
     fn calls(durable: bool, failing: &'static str) -> (String, Vec<Option<Safety>>) {
         let target = RelPath::parse(b"x").unwrap();
         let (existing, base, parents) = (Existing::Replace, None, false);

@@ -1,4 +1,4 @@
-//! What is read: one enum, so that a read costs a match and no call through a table.
+//! Data sources: one enum, so that a read costs a match and no call through a table.
 
 use super::errors::{self, Verb};
 use super::fault::FaultSource;
@@ -24,22 +24,22 @@ pub enum Source {
     Memory(MemorySource),
     /// A pipe or device: read in order, once.
     Stream(StreamSource),
-    /// A source whose calls fail by plan.
+    /// A source whose calls fail according to a plan.
     Fault(Box<FaultSource>),
 }
 
 impl Source {
-    /// Zero bytes: `size` of them, or without end.
+    /// Zero bytes: `size` of them, or endless.
     pub fn zero(size: Option<u64>) -> Self {
         Self::Zero(ZeroSource::new(size))
     }
 
-    /// Random bytes, the same for the whole life of the process: `size` of them, or without end.
+    /// Random bytes, the same for the whole life of the process: `size` of them, or endless.
     pub fn random(size: Option<u64>) -> Result<Self> {
         RandomSource::new(size).map(Self::Random)
     }
 
-    /// What comes in on standard input.
+    /// Standard input.
     pub fn standard_input() -> Result<Self> {
         let file = rustix::io::fcntl_dupfd_cloexec(std::io::stdin(), 0);
         let file = file.map_err(|errno| errors::failed(Verb::Open, "standard input", errno))?;
@@ -64,8 +64,9 @@ impl Source {
         }
     }
 
-    /// Reads on where the last call ended, until `buf` is full or the source ends; the count is short at the end alone.
-    /// Blocks as long as whoever writes the pipe takes. For sequential sources.
+    /// Continues reading where the last call ended, until `buf` is full or the source ends; the
+    /// count is short only at the end. Blocks until the writer of the pipe provides data. For
+    /// sequential sources.
     pub fn read(&mut self, buf: &mut [u8]) -> Result<usize> {
         match self {
             Self::Stream(source) => source.read(buf),
@@ -76,9 +77,11 @@ impl Source {
         }
     }
 
-    /// Reads the bytes at `offset` until `buf` is full or the source ends; the count is short at the end alone.
+    /// Reads the bytes at `offset` until `buf` is full or the source ends; the count is short only
+    /// at the end.
     pub fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
-        // Checked here for every member: an offset that the kernel would take for a negative number goes no further.
+        // Checked here for every member: an offset that the kernel would treat as negative is
+        // rejected.
         Extent::new(offset, buf.len() as u64).map_err(|_| self.out_of_range(offset, buf.len()))?;
         match self {
             Self::Local(source) => source.read_at(buf, offset),
@@ -93,8 +96,8 @@ impl Source {
         }
     }
 
-    /// Fills `buf` from `offset` on. A source that ends before has changed since its size was told (rule D20: never
-    /// filled up with zeros).
+    /// Fills `buf` from `offset`. A source that ends earlier has changed since its size was
+    /// reported (rule D20: never padded with zeros).
     pub fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<()> {
         let count = self.read_at(buf, offset)?;
         if count == buf.len() {
@@ -108,7 +111,7 @@ impl Source {
         Err(Error::new(ErrorKind::SourceChanged, message))
     }
 
-    /// What the source was when it was opened.
+    /// The attributes of the source when it was opened.
     pub fn attributes(&self) -> &Attributes {
         match self {
             Self::Local(source) => source.attributes(),
@@ -120,8 +123,8 @@ impl Source {
         }
     }
 
-    /// What names these very bytes among all others, across processes: of a file of this machine, device, inode, size and
-    /// times. None where a version means something within this process only.
+    /// Identifies this exact content across processes: for a file of this machine, device, inode,
+    /// size and times. None where a version is meaningful only within this process.
     pub fn identity(&self) -> Option<&[u8]> {
         match self {
             Self::Local(source) => Some(&source.attributes().version.0),
@@ -130,17 +133,19 @@ impl Source {
         }
     }
 
-    /// What a copy of it has in common with it, of files of this machine: size and modification time.
+    /// What the source shares with a copy of it, for files of this machine: size and modification
+    /// time.
     pub fn weak_version(&self) -> Option<&[u8]> {
         self.identity().and_then(local::source::likeness)
     }
 
-    /// Whether `version` may be that of a copy of it: only a comparison of the bytes can tell.
+    /// Whether `version` may belong to a copy of it: only a comparison of the bytes can decide.
     pub fn may_match(&self, version: &[u8]) -> bool {
         self.weak_version().is_some_and(|own| local::source::likeness(version) == Some(own))
     }
 
-    /// The modification time a copy should get; none where the bytes have no date (zero bytes, random ones, pipes).
+    /// The modification time that a copy should get; none where the bytes have no date (zero bytes,
+    /// random ones, pipes).
     pub fn modified(&self) -> Option<(i64, u32)> {
         match self {
             Self::Local(_) | Self::Memory(_) => Some(self.attributes().modified),
@@ -149,18 +154,19 @@ impl Source {
         }
     }
 
-    /// A descriptor of its own that the kernel can splice from; none where the member has none, or none is left. The
-    /// buffered route works in either case.
+    /// A duplicated descriptor that the kernel can splice from; none where the member has none, or
+    /// no descriptor is free. The buffered path works in either case.
     pub fn descriptor(&self) -> Option<OwnedFd> {
         match self {
             Self::Local(source) => source.descriptor(),
-            // A pipe has no offsets to splice from; a fault's descriptor would lead past its plan.
+            // A pipe has no offsets to splice from; a descriptor of the fault member would bypass
+            // its plan.
             Self::Zero(_) | Self::Random(_) | Self::Memory(_) | Self::Stream(_) | Self::Fault(_) => None,
         }
     }
 
-    /// Fails with `SourceChanged` unless the source is what it was at the open (rule D18). To be asked after the last
-    /// byte was read and before the receiver may commit.
+    /// Fails with `SourceChanged` if the source has changed since it was opened (rule D18). Call it
+    /// after the last byte was read and before the receiver may commit.
     pub fn revalidate(&self) -> Result<()> {
         match self {
             Self::Local(source) => source.revalidate(),
@@ -169,7 +175,7 @@ impl Source {
         }
     }
 
-    /// Whether every byte is zero, so that nobody needs to read it.
+    /// Whether every byte is zero, so that it need not be read.
     pub fn is_zero(&self) -> bool {
         matches!(self, Self::Zero(_))
     }

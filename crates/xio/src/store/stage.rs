@@ -1,4 +1,4 @@
-//! What is written: one enum, so that a write costs a match and no call through a table.
+//! Write targets: one enum, so that a write costs a match and no call through a table.
 
 use super::errors::{self, Verb};
 use super::fault::FaultStage;
@@ -12,33 +12,35 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use xdfs_proto::base::{ErrorKind, Extent, Safety};
 
-/// A file on its way to its name. Ranges may be written from several threads at once. Dropping it is `abort`.
+/// A file that is being written and has no name yet. Ranges may be written from several threads at
+/// once. Dropping it is `abort`.
 #[derive(Debug)]
 #[must_use = "a stage that is dropped takes what was written with it"]
 pub enum Stage {
-    /// A part file beside its target.
+    /// A part file next to its target.
     Local(LocalStage),
-    /// What has the target's name already, where it may be what is being copied.
+    /// The existing target, which may be identical to what is being copied.
     Named(ExistingTarget),
-    /// Takes every byte and keeps none.
+    /// Accepts every byte and discards it.
     Null,
     /// A file of a [`super::MemoryStore`].
     Memory(MemoryStage),
-    /// A pipe or device: bytes leave at once and in order.
+    /// A pipe or device: bytes are written immediately and in order.
     Stream(StreamStage),
-    /// A stage whose calls fail by plan.
+    /// A stage whose calls fail according to a plan.
     Fault(Box<FaultStage>),
 }
 
 impl Stage {
-    /// What goes out on standard output.
+    /// Standard output.
     pub fn standard_output() -> Result<Self> {
         let file = rustix::io::fcntl_dupfd_cloexec(std::io::stdout(), 0);
         let file = file.map_err(|errno| errors::failed(Verb::Open, "standard output", errno))?;
         Ok(Self::Stream(StreamStage::new(file, "standard output")))
     }
 
-    /// Whether the file lives in memory alone (tmpfs), where a write costs the more time, and all of it the processor's.
+    /// Whether the file is only in memory (tmpfs), where a write takes longer, all of it processor
+    /// time.
     pub fn in_memory(&self) -> bool {
         match self {
             Self::Local(stage) => stage.in_memory(),
@@ -47,7 +49,7 @@ impl Stage {
         }
     }
 
-    /// In which order `write` takes ranges.
+    /// The order in which `write` accepts ranges.
     pub fn order(&self) -> Order {
         match self {
             Self::Local(_) | Self::Named(_) | Self::Null | Self::Memory(_) => Order::Any,
@@ -73,7 +75,8 @@ impl Stage {
         }
     }
 
-    /// A descriptor of its own that the kernel can splice into; none where the member has none, or none is left.
+    /// A duplicated descriptor that the kernel can splice into; none where the member has none, or
+    /// no descriptor is free.
     pub fn descriptor(&self) -> Option<OwnedFd> {
         match self {
             Self::Local(stage) => stage.descriptor(),
@@ -81,7 +84,7 @@ impl Stage {
         }
     }
 
-    /// What an earlier attempt left of it, ascending.
+    /// The ranges that an earlier attempt left, ascending.
     pub fn kept(&self) -> &[VerifiedRange] {
         match self {
             Self::Local(stage) => stage.kept(),
@@ -91,7 +94,7 @@ impl Stage {
         }
     }
 
-    /// Version of what has the target's name; empty for nothing.
+    /// Version of the existing target; empty if there is none.
     pub fn replaces(&self) -> &[u8] {
         match self {
             Self::Local(stage) => stage.replaces(),
@@ -101,8 +104,8 @@ impl Stage {
         }
     }
 
-    /// What is written from now on is hashed by somebody, who is asked with every marker what can be noted. Told before the
-    /// first write.
+    /// Everything written from now on is hashed by `hashes`, which is queried at every checkpoint
+    /// for the ranges to record. Call it before the first write.
     pub fn hashed_by(&self, hashes: Arc<dyn Hashes>) {
         match self {
             Self::Local(stage) => stage.hashed_by(hashes),
@@ -111,7 +114,7 @@ impl Stage {
         }
     }
 
-    /// Bytes written since the last [`Self::checkpoint`]; none where nothing could be gone on with.
+    /// Bytes written since the last [`Self::checkpoint`]; none where nothing could be resumed.
     pub fn unmarked(&self) -> u64 {
         match self {
             Self::Local(stage) => stage.unmarked(),
@@ -120,7 +123,8 @@ impl Stage {
         }
     }
 
-    /// Makes what has been written by now survive the end of the program: synced, then noted. An error is final.
+    /// Makes the data written so far survive the end of the program: synced, then recorded in the
+    /// journal. An error is final.
     pub fn checkpoint(&self) -> Result<()> {
         match self {
             Self::Local(stage) => stage.checkpoint(),
@@ -129,8 +133,8 @@ impl Stage {
         }
     }
 
-    /// Leaves what was written for the next attempt when the stage is dropped. Whether it does: not everything can be gone
-    /// on with, or is worth it.
+    /// Leaves the written data for the next attempt when the stage is dropped. Returns whether it
+    /// does: not every stage can be resumed, or is worth it.
     pub fn keep(&self) -> bool {
         match self {
             Self::Local(stage) => stage.keep(),
@@ -139,7 +143,7 @@ impl Stage {
         }
     }
 
-    /// The best that can be promised about bytes behind [`Self::sync`] and [`Self::sync_directory`].
+    /// The best durability that can be promised after [`Self::sync`] and [`Self::sync_directory`].
     pub fn promises(&self) -> Safety {
         match self {
             Self::Local(_) | Self::Named(_) if self.in_memory() => Safety::Written,
@@ -149,8 +153,9 @@ impl Stage {
         }
     }
 
-    /// Gives the file length, mode and time: the first step of a commit. A commit is these calls in the order in which they
-    /// stand here, the syncs where they are asked for; after one that failed no other is made.
+    /// Sets length, mode and time of the file: the first step of a commit. A commit consists of
+    /// these calls in the order of their declaration, the syncs only where requested; after a
+    /// failed call no other is made.
     pub fn finish(&self, request: &CommitRequest) -> Result<()> {
         if request.length > i64::MAX as u64 {
             let because = format!("no file has {} bytes", request.length);
@@ -165,7 +170,8 @@ impl Stage {
         }
     }
 
-    /// Waits until the bytes are on stable storage. An error is final: the stage cannot be named any more.
+    /// Waits until the bytes are on stable storage. An error is final: the stage can no longer be
+    /// named.
     pub fn sync(&self) -> Result<()> {
         match self {
             Self::Local(stage) => stage.sync(),
@@ -184,7 +190,7 @@ impl Stage {
         }
     }
 
-    /// A reader of what was written; where it is to be `fresh`, of what the storage has of it by now.
+    /// A reader of the written data; with `fresh`, it reads what the storage now has.
     pub fn read_back(&self, fresh: bool) -> Result<ReadBack> {
         match self {
             Self::Local(stage) => stage.read_back(fresh),
@@ -196,7 +202,7 @@ impl Stage {
         }
     }
 
-    /// Gives the file its name, in one step. On failure what had the name keeps it.
+    /// Renames the file to its target, atomically. On failure the existing file stays.
     pub fn name(&mut self, request: &CommitRequest) -> Result<Attributes> {
         match self {
             Self::Local(stage) => stage.name(request.length),
@@ -208,7 +214,7 @@ impl Stage {
         }
     }
 
-    /// Whether the file that has the name had it before: see [`Existing::ReplaceOther`].
+    /// Whether the existing file was kept: see [`Existing::ReplaceOther`].
     ///
     /// [`Existing::ReplaceOther`]: super::Existing::ReplaceOther
     pub fn unchanged(&self) -> bool {
@@ -230,20 +236,21 @@ impl Stage {
         }
     }
 
-    /// The commit without the syncs, for what need not be durable. On failure nothing is left behind.
+    /// The commit without the syncs, for data that need not be durable. On failure nothing is left
+    /// behind.
     pub fn commit(mut self, request: &CommitRequest) -> Result<Attributes> {
         self.finish(request)?;
         self.name(request)
     }
 
-    /// Lets go without removing anything, as a program that is killed does.
+    /// Drops the stage without removing anything, as if the program were killed.
     pub fn leave(self) {
         if let Self::Local(stage) = &self {
             stage.leave();
         }
     }
 
-    /// Leaves nothing behind; but what went into a stream is gone.
+    /// Leaves nothing behind, except that bytes written to a stream cannot be taken back.
     pub fn abort(self) {}
 
     /// The target's name in messages, escaped.
@@ -259,7 +266,7 @@ impl Stage {
     }
 }
 
-/// What is told about a file that went nowhere.
+/// The attributes reported for a discarded file.
 pub(super) fn swallowed(request: &CommitRequest) -> Attributes {
     Attributes {
         kind: FileKind::Other,

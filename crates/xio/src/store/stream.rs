@@ -1,6 +1,8 @@
-//! Pipes, standard input and output, and what a person names that is no regular file: bytes in their order, once.
+//! Pipes, standard input and output, and non-regular files that the user names: bytes in order,
+//! once.
 //!
-//! A stream has no size, no second read and no way back: a stage that is aborted has written what it has written.
+//! A stream has no size, cannot be read twice or rewound: an aborted stage does not undo what it
+//! has written.
 
 use super::errors::{self, Verb};
 use super::io_loops::{read_full, write_full};
@@ -27,7 +29,7 @@ impl StreamSource {
         Self { file, shown: shown.into(), attributes: attributes() }
     }
 
-    /// Opens what stands at `path`; a FIFO waits for its writer, as it does for everybody.
+    /// Opens `path`; opening a FIFO waits for a writer, as usual.
     pub(super) fn open(path: &[u8]) -> Result<Self> {
         let shown = errors::shown_bytes(path);
         let file = open(path, OFlags::RDONLY).map_err(|errno| errors::failed(Verb::Open, &shown, errno))?;
@@ -49,12 +51,12 @@ impl StreamSource {
     }
 }
 
-/// A stage whose bytes leave at once, in ascending order.
+/// A stage whose bytes are written immediately, in ascending order.
 #[derive(Debug)]
 pub struct StreamStage {
     file: OwnedFd,
     shown: String,
-    /// Where the next range starts; none after a failure, when nobody knows.
+    /// Start of the next range; none after a failure, when it is unknown.
     position: Mutex<Option<u64>>,
 }
 
@@ -64,7 +66,7 @@ impl StreamStage {
         Self { file, shown: shown.into(), position: Mutex::new(Some(0)) }
     }
 
-    /// Opens what stands at `path`; a FIFO waits for its reader.
+    /// Opens `path`; opening a FIFO waits for a reader.
     pub(super) fn open(path: &[u8]) -> Result<Self> {
         let shown = errors::shown_bytes(path);
         let file = open(path, OFlags::WRONLY).map_err(|errno| errors::failed(Verb::Open, &shown, errno))?;
@@ -96,12 +98,12 @@ impl StreamStage {
         Ok(())
     }
 
-    /// Length is all that a stream can be asked for: mode and time belong to files.
+    /// A stream supports only a length: mode and time belong to files.
     pub(super) fn finish(&self, request: &CommitRequest) -> Result<()> {
         self.name(request).map(drop)
     }
 
-    /// A stream has no name to get.
+    /// A stream is not named.
     pub(super) fn name(&self, request: &CommitRequest) -> Result<Attributes> {
         let position = *self.position.lock().unwrap_or_else(PoisonError::into_inner);
         match position {
@@ -123,7 +125,8 @@ fn open(path: &[u8], mode: OFlags) -> std::result::Result<OwnedFd, Errno> {
     rustix::io::retry_on_intr(|| rustix::fs::open(path, mode | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty()))
 }
 
-/// Runs `call`; where the descriptor came to us non-blocking, waits until it is ready and runs it again.
+/// Runs `call`; if the descriptor was passed to us non-blocking, waits until it is ready and runs
+/// it again.
 fn when_ready(
     file: &OwnedFd,
     events: PollFlags,

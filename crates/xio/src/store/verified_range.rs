@@ -1,4 +1,5 @@
-//! What an attempt leaves to the next one: which ranges of a part file are there, and how far each of them can be trusted.
+//! What an attempt leaves to the next one: the ranges of a part file that are written, and how far
+//! each of them can be trusted.
 
 use super::local;
 use xdfs_proto::base::{Digest, Extent, Subtree};
@@ -8,9 +9,11 @@ use xdfs_proto::base::{Digest, Extent, Subtree};
 pub struct VerifiedRange {
     /// The bytes, counted from byte 0 of the transfer.
     pub extent: Extent,
-    /// Their chaining value; none where nobody has hashed them, so that they have to be read before they are compared.
+    /// Their chaining value; none if they were not hashed, so that they must be read before they
+    /// are compared.
     pub value: Option<Digest>,
-    /// They are bytes of the source that the journal names. Else whoever goes on has to compare them with it.
+    /// They are bytes of the source that the journal names. Otherwise the resuming peer must
+    /// compare them with it.
     pub proved: bool,
 }
 
@@ -26,13 +29,14 @@ impl VerifiedRange {
     }
 }
 
-/// Who hashes a stage's bytes and knows, whenever it is asked, what can be noted of them. Only what was written may be told.
+/// Hashes the bytes of a stage and reports on request which ranges can be recorded. It must report
+/// only ranges that were written.
 pub trait Hashes: Send + Sync + std::fmt::Debug {
-    /// What is there, ascending and apart.
+    /// The written ranges, ascending and disjoint.
     fn noted(&self) -> Vec<VerifiedRange>;
 }
 
-/// Authenticates what journals say, under a key that nobody else has.
+/// Authenticates journals, under a key that nobody else has.
 pub trait JournalTags: Send + Sync + std::fmt::Debug {
     /// The authentication code of `parts`.
     fn tag(&self, parts: &[&[u8]]) -> Digest;
@@ -50,8 +54,9 @@ pub fn ranges(noted: &[VerifiedRange]) -> Vec<Extent> {
     ranges
 }
 
-/// What of `noted` an attempt can go on with. With `hashed` the sender hashes what is in doubt, too; without, only what needs no
-/// comparison counts. What is from before a power cut has to be read.
+/// The ranges of `noted` that an attempt can resume from. With `hashed` the sender also hashes
+/// unverified ranges; without, only ranges that need no comparison count. Data from before a power
+/// cut must be read.
 pub(super) fn usable(noted: &[VerifiedRange], hashed: bool, same: local::ResumeMatch) -> Vec<VerifiedRange> {
     let trusted = same.boot && same.source;
     let seen = noted.iter().map(|one| VerifiedRange {
@@ -62,7 +67,7 @@ pub(super) fn usable(noted: &[VerifiedRange], hashed: bool, same: local::ResumeM
     seen.filter(|one| hashed || one.proved).collect()
 }
 
-/// `ranges` with what is known of parts of them from `base`; both ascending and apart.
+/// `ranges` with what is known about parts of them from `base`; both ascending and disjoint.
 pub(super) fn filled(base: &[VerifiedRange], ranges: &[Extent]) -> Vec<VerifiedRange> {
     let mut all = Vec::with_capacity(base.len() + ranges.len());
     for range in ranges {

@@ -1,15 +1,15 @@
-//! A source of zero bytes, for runs that measure everything but storage.
+//! A source of zero bytes, for benchmarks of everything but storage.
 
 use super::{Attributes, FileKind, Version};
 
-/// Zero bytes, endless or of a size.
+/// Zero bytes, endless or of a given size.
 #[derive(Debug)]
 pub struct ZeroSource {
     attributes: Attributes,
 }
 
 impl ZeroSource {
-    /// `size` zero bytes, or no end.
+    /// `size` zero bytes, or endless ones.
     pub fn new(size: Option<u64>) -> Self {
         Self { attributes: zero_attributes(size) }
     }
@@ -31,7 +31,7 @@ impl ZeroSource {
     }
 }
 
-/// What is told about zero bytes: they never change, so there is one version of them.
+/// Attributes of zero bytes: they never change, so they have only one version.
 pub(super) fn zero_attributes(size: Option<u64>) -> Attributes {
     Attributes { kind: FileKind::Regular, size, mode: 0o644, modified: (0, 0), version: Version(b"zero".to_vec()) }
 }
