@@ -1,4 +1,4 @@
-//! Operations that have not started yet: the host delays them because of their user.s usage.
+//! Operations that have not started yet: the host delays them because their user has used too much.
 //! No other user waits, and no thread does.
 //!
 //! As many wait as a session may have operations; they hold only what their requests hold anyway.
