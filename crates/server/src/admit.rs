@@ -1,5 +1,5 @@
-//! Who is let in to the handshake: the table is [`xdfs_proto::admit`], which knows neither sockets nor addresses; here are
-//! both, and what an administrator may set.
+//! Admission of connections to the handshake: the table is [`xdfs_proto::admit`], which knows
+//! neither sockets nor addresses; this module adds both, and the settings of an administrator.
 
 mod limits;
 mod source;
@@ -10,5 +10,5 @@ pub(crate) use xdfs_proto::admit::{AdmissionVerdict, Drop};
 
 use xdfs_xio::dispatch::SocketId;
 
-/// The connections of this server that have not proved anything yet.
+/// The connections of this server that have not authenticated yet.
 pub(crate) type Admission = xdfs_proto::admit::Admission<SocketId, SourceNetwork>;

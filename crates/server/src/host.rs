@@ -1,6 +1,7 @@
-//! What a pipeline asks of the server: files of exports for its operations, and a place for what it reports.
+//! The server's side of a pipeline: files of exports for its operations, and the receiver of its
+//! reports.
 //!
-//! It must not open a file but through an [`Authorized`] operation.
+//! It must open files only through an [`Authorized`] operation.
 
 use crate::audit::Pace;
 use crate::authorise::{Authorized, CurrentAuthority, Want};
@@ -30,41 +31,42 @@ use xdfs_xio::store::{Attributes, Base, Resume, StageRequest};
 /// The server's side of a pump: files of exports, and reports to the listener.
 pub(crate) struct ServerHost {
     pub session: SessionId,
-    /// When it was opened: seconds and nanoseconds since 1970.
+    /// When the session was opened: seconds and nanoseconds since 1970.
     pub since: (i64, u32),
-    /// Who may do what: the one way to a file.
+    /// The access rules: the only way to a file.
     pub authority: CurrentAuthority,
-    /// Whose session it is.
+    /// The user of the session.
     pub principal: Arc<Principal>,
-    /// Against whose bounds it counts what the session does: the name of its [`Budget`](xdfs_secure::policy::Budget).
+    /// The user whose limits the session counts against: the name of its
+    /// [`Budget`](xdfs_secure::policy::Budget).
     pub budget: Arc<str>,
     pub log: Log,
     pub metrics: Arc<Metrics>,
     pub letters: SyncSender<ServerMessage>,
-    /// Channels that the client wants and the listener has not been told of.
+    /// Channels that the client wants and that were not reported to the listener yet.
     pub wanted: Arc<AtomicU64>,
     pub waker: DescriptorWaker,
     pub pipeline: u8,
     /// The lowest level of every transfer of the session.
     pub session_floor: Level,
-    /// Batches that may come again in another session.
+    /// Batches that may be repeated in another session.
     pub repeats: Arc<ReplyCache>,
-    /// What users have had written to the audit log, and how much that may be in a second.
+    /// What users have added to the audit log, and the permitted rate per second.
     pub pace: Arc<Pace>,
     pub audit_rate: u64,
-    /// The present operations.
+    /// The current operations.
     pub operations: BTreeMap<OperationId, Operation>,
 }
 
-/// What is kept of a present operation, for its protection and for the log.
+/// What is kept of a current operation, for its protection and for the log.
 #[derive(Clone, Debug)]
 pub(crate) struct Operation {
     name: LoggedName,
     upload: bool,
     level: Level,
-    /// It is one of calls, which are logged when they are done.
+    /// It is an operation of calls, which are logged when they are complete.
     calls: bool,
-    /// Under which its storage calls run.
+    /// The share under which its storage calls run.
     share: QuotaClass,
 }
 
@@ -85,7 +87,8 @@ fn open(file: &Authorized, offset: u64, before: Option<&[u8]>) -> Result<Opened,
     Ok(Opened { source, offset, facts, resembles })
 }
 
-/// Seconds and nanoseconds since 1970, never less than before: whatever is done to the clock, a later session began later.
+/// Seconds and nanoseconds since 1970, never less than before: even if the clock is set back, a
+/// later session has a later start.
 pub(crate) fn moment_now() -> (i64, u32) {
     static LAST: Mutex<(i64, u32)> = Mutex::new((0, 0));
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -94,13 +97,14 @@ pub(crate) fn moment_now() -> (i64, u32) {
     *last
 }
 
-/// Seconds since 1970; a clock before that is as good as none, and no token is good then.
+/// Seconds since 1970; a clock before that is invalid, and no token is valid then.
 fn seconds_now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(u64::MAX, |since| since.as_secs())
 }
 
 impl ServerHost {
-    /// Judges an operation and remembers it, whatever the judgement: a refusal is logged like any other end.
+    /// Authorises an operation and records it, whatever the result: a refusal is logged like any
+    /// other end.
     fn begin(&mut self, operation: OperationId, request: &Request, upload: bool) -> Result<Authorized, Error> {
         let want = if upload { Want::Write { keep: request.keep_existing } } else { Want::Read };
         let judged = self.authority.now().authorise(&self.principal, &request.name, want, seconds_now());
@@ -113,14 +117,15 @@ impl ServerHost {
         judged
     }
 
-    /// Who shares threads with whom: the user's work on one export, by its number.
+    /// The share of threads: the user's work on one export, by its number.
     fn share_on(&self, export: Option<u32>) -> QuotaClass {
-        // The exports' numbers begin behind the one of everything else.
+        // The exports' numbers follow the one of everything else.
         QuotaClass { user: Arc::clone(&self.budget), export: export.map_or(0, |number| number + 1) }
     }
 
-    /// Tells the listener that the client wants `count` more channels. One letter of a pipeline is on its way at a time, and
-    /// takes along what is wanted meanwhile: a client that wants without end fills nobody's queue.
+    /// Reports to the listener that the client wants `count` more channels. Each pipeline has one
+    /// message in flight, which includes what is requested meanwhile: a client that requests
+    /// without end fills no queue.
     fn want(&self, count: u16) {
         if count == 0 || self.wanted.fetch_add(count.into(), Ordering::Relaxed) > 0 {
             return;
@@ -128,7 +133,7 @@ impl ServerHost {
         let wanted = Arc::clone(&self.wanted);
         let letter = ServerMessage::WantChannels { session: self.session, pipeline: self.pipeline, wanted };
         if self.letters.try_send(letter).is_err() {
-            // Never waited for here: the client asks again when it finds that it got none.
+            // Never waits here: the client requests again when it got none.
             self.wanted.store(0, Ordering::Relaxed);
         }
         self.waker.wake();
@@ -154,11 +159,11 @@ impl Host for ServerHost {
         };
         let judged = self.begin(operation, &request, true);
         let since = self.since;
-        // What one user left no other goes on with.
+        // A user's partial file is never resumed by another user.
         let owner = self.principal.part_owner();
         Box::new(move || {
             let file = judged?;
-            // A client's ids are no secret: nobody meets another user's part file.
+            // A client's ids are not secret: they never lead to another user's part file.
             let transfer = naming::transfer_id(&[b"of", &owner, &request.transfer]);
             let (hashed, synced) = (request.hash, request.durable);
             let stage = file.store().stage(&StageRequest {

@@ -1,20 +1,22 @@
-//! The xdfs server: one listener thread that never waits for a peer, and one thread per pipeline that moves data.
+//! The xdfs server: one listener thread that never waits for a peer, and one thread per pipeline
+//! that moves data.
 //!
-//! - `audit`: lines of JSON for every event, and how fast a user may fill it;
+//! - `audit`: lines of JSON for every event, and the limit on how fast a user may fill the log;
 //! - `listen`: the listener's loop: connections, handshakes, idle sessions;
 //! - `config`: the configuration file;
-//! - `guest`: a connection that has not proved anything yet;
-//! - `privilege`: what the process gives up before it serves;
-//! - `sessions`: the sessions that have begun, and their pipelines (who may join is [`xdfs_proto::registry`]'s to say);
-//! - `admit`: what bounds strangers (the table is [`xdfs_proto::admit`]);
-//! - `authorise`: from a name on the wire and a proved principal to a file of an export;
-//! - `calls`: what batches of calls do;
-//! - `host`: what a pipeline asks of the server;
-//! - `repeats`: batches of calls that come again;
-//! - `log`: what an administrator hears;
-//! - [`users`]: the state folder: the host's key and who may log in.
+//! - `pending_login`: a connection that has not authenticated yet;
+//! - `privilege`: the privileges that the process gives up before it serves;
+//! - `sessions`: the running sessions and their pipelines ([`xdfs_proto::registry`] decides which
+//!   connections may join);
+//! - `admit`: limits for unauthenticated connections (the table is [`xdfs_proto::admit`]);
+//! - `authorise`: from a name on the wire and an authenticated principal to a file of an export;
+//! - `calls`: the execution of batches of calls;
+//! - `host`: the server's side of a pipeline;
+//! - `reply_cache`: batches of calls that are repeated;
+//! - `log`: the events for an administrator;
+//! - [`users`]: the state folder: the host's key and the accounts.
 //!
-//! The library binds wherever it is told.
+//! The library binds to whatever address it is given.
 #![forbid(unsafe_code)]
 
 mod admit;

@@ -1,5 +1,5 @@
-//! The listener: one thread that accepts, carries every handshake a step further when its bytes are there, watches idle
-//! sessions, and starts and takes back pipeline threads. It never waits for a peer (SRV-49).
+//! The listener: one thread that accepts, advances every handshake when its bytes arrive, watches
+//! idle sessions, and starts and takes back pipeline threads. It never waits for a peer (SRV-49).
 
 mod close;
 mod handle;
@@ -41,29 +41,29 @@ use xdfs_secure::random;
 use xdfs_xio::dispatch::{Completion, Dispatch, Dispatcher, Op, SocketId, Wake};
 use xdfs_xio::transport::{self, Address, Link, TransportOptions};
 
-/// What a server is told.
+/// The configuration of a server.
 pub struct Config {
-    /// Where to listen; port 0 takes a free one.
+    /// The address to listen on; port 0 takes a free one.
     pub listen: Address,
-    /// A socket that listens there already, handed on by another process.
+    /// A socket that is already listening, passed on by another process.
     pub inherited: Option<std::os::fd::OwnedFd>,
     /// Socket options of the listener and of every channel.
     pub transport: TransportOptions,
-    /// What is shown.
+    /// The exports.
     pub exports: Vec<Export>,
-    /// Who the server is.
+    /// The server's identity.
     pub identity: Arc<HostIdentity>,
-    /// Who may log in.
+    /// The accounts that may log in.
     pub directory: Arc<dyn Directory>,
-    /// What sessions get.
+    /// The policy for sessions.
     pub policy: Policy,
-    /// Bounds.
+    /// Bounds of the server.
     pub limits: ServerLimits,
-    /// How much one key of a channel may protect; the clients' must be the same.
+    /// How much one key of a channel may protect; the clients' limits must be the same.
     pub key_limits: KeyLimits,
     /// How files are written.
     pub disk: DiskMode,
-    /// Who hears what happens.
+    /// The receiver of log events.
     pub log: Log,
 }
 
@@ -80,19 +80,20 @@ pub struct Server {
     mailbox: Receiver<ServerMessage>,
     listener: Option<SocketId>,
     address: Address,
-    /// Connections are accepted again from then on: descriptors ran out.
+    /// Connections are accepted again from then on: no descriptors were left.
     accept_at: Option<Instant>,
     guests: BTreeMap<SocketId, PendingLogin>,
-    /// Their places and deadlines.
+    /// Their slots and deadlines.
     pub(crate) admission: Admission,
-    /// Refusals that were told since the last sweep, and those that were only counted: a flood must not fill the log.
+    /// Refusals that were logged since the last sweep, and those that were only counted: a flood
+    /// must not fill the log.
     refusals: u32,
     pub(crate) refusals_untold: u64,
-    /// Who is in, and who may join whom.
+    /// The granted sessions, and who may join them.
     pub(crate) roster: Registry<Arc<Principal>>,
-    /// What of them has begun.
+    /// The sessions that have started.
     pub(crate) sessions: BTreeMap<SessionId, SessionEntry>,
-    /// Pipelines that are to end and could not be told yet.
+    /// Pipelines that must end and could not be notified yet.
     pub(crate) untold: PendingShutdowns,
     /// Idle channels by their socket.
     pub(crate) idle: BTreeMap<SocketId, (SessionId, ChannelId)>,
@@ -100,16 +101,16 @@ pub struct Server {
     pub(crate) late_commands: Vec<(SessionId, usize, xdfs_engine::mailbox::Command)>,
     next_sweep: Instant,
     pub(crate) draining: Option<Instant>,
-    /// Another process has the listener.
+    /// Another process has taken over the listener.
     retired: bool,
 }
 
-/// Letters to the listener that may wait: one per pipeline that ends, and a few commands.
+/// Messages to the listener that may wait: one per pipeline that ends, and a few commands.
 const LETTERS: usize = 8192;
-/// Letters that are read in a row before connections have their turn again.
+/// Messages that are read in a row before connections are served again.
 const LETTERS_AT_ONCE: usize = 256;
 
-/// A session that was granted and whose answer is on its way to the client.
+/// A granted session whose answer is being sent to the client.
 pub(crate) struct Opening {
     id: SessionId,
     principal: Arc<Principal>,
@@ -167,29 +168,29 @@ impl Server {
         })
     }
 
-    /// Another descriptor of the listening socket, for a process that is to take it over.
+    /// A duplicate descriptor of the listening socket, for a process that is to take it over.
     pub fn listening_socket(&self) -> std::io::Result<std::os::fd::OwnedFd> {
         use std::os::fd::AsFd;
         let socket = self.listener.ok_or(std::io::ErrorKind::NotConnected)?;
         self.dispatch.link(socket).as_fd().try_clone_to_owned()
     }
 
-    /// Where it listens, with the real port.
+    /// The address that it listens on, with the real port.
     pub fn address(&self) -> &Address {
         &self.address
     }
 
-    /// What clients pin.
+    /// The key that clients pin.
     pub fn host_key(&self) -> Fingerprint {
         self.gate.identity.fingerprint()
     }
 
-    /// Steers it from elsewhere.
+    /// A handle to control it from other threads.
     pub fn handle(&self) -> Handle {
         Handle::new(self.authority.clone(), self.letters.clone(), self.dispatch.waker())
     }
 
-    /// Serves until it is told to end.
+    /// Serves until it is stopped.
     pub fn run(mut self) -> Result<(), Error> {
         recovery::start(self.config.exports.clone(), self.config.log.clone());
         if let Some(socket) = self.listener {
@@ -345,7 +346,7 @@ impl Server {
             AfterSend::Close => {
                 guest.then = AfterSend::Close;
                 let link = self.dispatch.link(socket);
-                // Lets the client read the answer before the connection goes.
+                // Lets the client read the answer before the connection is closed.
                 let _ = link.finish_sending();
                 self.disconnect(socket, "refused");
             }
@@ -390,7 +391,7 @@ impl Server {
                 }
             }
         }
-        // Those who connect have their turn in between.
+        // Connections are served in between.
         self.dispatch.waker().wake();
     }
 
@@ -414,7 +415,7 @@ impl Server {
         (self.config.log)(&LogEvent::Draining { sessions: self.sessions.len() });
     }
 
-    /// Deadlines: guests, idle sessions, accepting again.
+    /// Checks deadlines: pending logins, idle sessions, accepting again.
     fn sweep(&mut self, now: Instant) {
         while let Some((socket, time)) = self.admission.overdue(now) {
             let phase = self.guests.get(&socket).map_or("opening", PendingLogin::phase);

@@ -1,4 +1,4 @@
-//! What an administrator hears of a server. Names from the wire are escaped before they get here.
+//! Events for an administrator. Names from the wire are escaped before they get here.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,18 +6,20 @@ use xdfs_proto::base::{Error, Safety, SessionId};
 use xdfs_proto::wire::path::{Call, Code};
 use xdfs_secure::policy::{Fingerprint, Method};
 
-/// Takes log events; called from several threads, must not block for long. It tells by how many bytes a log grew whose growth
-/// is to be bounded: the user whose event it is waits before the next calls where these are many.
+/// Receives log events; called from several threads, must not block for long. Returns by how many
+/// bytes the log grew if that growth is limited: the user of the event then waits before the next
+/// calls if these are many.
 pub type Log = Arc<dyn Fn(&LogEvent) -> usize + Send + Sync>;
 
-/// Longest name in a line for people; the audit log tells more of it.
+/// Longest name in a line for people; the audit log has more of it.
 const NAME_CHARACTERS_MAX: usize = 256;
 
 /// One event.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the line above each variant explains its fields")]
 pub enum LogEvent {
-    /// `user` opened a session from `peer`, with so many channels granted of those asked for; `key` proved who it is.
+    /// `user` opened a session from `peer`, with the channels that were granted and requested;
+    /// `key` authenticated the user.
     SessionOpened {
         session: SessionId,
         peer: String,
@@ -28,15 +30,15 @@ pub enum LogEvent {
         asked: u16,
         pipelines: u8,
     },
-    /// A session ended, in order or with an error.
+    /// A session ended, cleanly or with an error.
     SessionEnded { session: SessionId, user: String, error: Option<String> },
-    /// Somebody did not get in: who he said that he was, how he tried, and why not.
+    /// A login failed: the claimed user, the method, and the reason.
     LoginFailed { peer: String, user: String, method: Option<Method>, key: Option<Fingerprint>, error: String },
-    /// A connection was refused or cut before it belonged to a session.
+    /// A connection was refused or disconnected before it belonged to a session.
     GuestRefused { peer: String, error: String },
-    /// A channel was lost; its session goes on.
+    /// A channel was lost; its session continues.
     ChannelLost { session: SessionId, channel: u16, error: String },
-    /// A transfer ended. Of an upload: how safe it is, and whether it was there already.
+    /// A transfer ended. For an upload: how durable it is, and whether the target existed already.
     Transfer {
         session: SessionId,
         user: String,
@@ -49,7 +51,8 @@ pub enum LogEvent {
         unchanged: bool,
         error: Option<String>,
     },
-    /// A batch of calls ended: those that changed something or read a file and how safe the changes are, or why none was done.
+    /// A batch of calls ended: the calls that changed something or read a file and how durable the
+    /// changes are, or why none was executed.
     Calls {
         session: SessionId,
         user: String,
@@ -59,45 +62,46 @@ pub enum LogEvent {
         safety: Option<Safety>,
         error: Option<String>,
     },
-    /// Limits that have bitten since the last time this was told, and refusals that were not told one by one.
+    /// Limits that took effect since the last report, and refusals that were not logged one by one.
     Limits { drops: Vec<(&'static str, u64)>, untold: u64 },
     /// State of the server, one line each, on request.
     Status { lines: Vec<String> },
     /// The server listens at `address`.
     Started { address: String },
-    /// Another process has the listener; this one ends when so many sessions are over.
+    /// Another process has taken over the listener; this one ends when this many sessions are over.
     Retired { sessions: usize },
-    /// The configuration was read again and holds now, or why it does not.
+    /// The configuration was reloaded and is in effect, or the error if it is not.
     Reloaded { error: Option<String> },
-    /// What earlier servers left: part files that can be gone on with, their bytes, others, and those that were removed
-    /// because they were too old.
+    /// What earlier servers left: part files that can be resumed, their bytes, others, and those
+    /// that were removed because they were too old.
     Recovered { parts: u64, bytes: u64, others: u64, expired: u64 },
-    /// Something about the directory of an export that whoever runs the server should hear.
+    /// Something about the directory of an export that an administrator should know.
     Notice { export: String, text: String },
-    /// The site's certificate runs out soon at `until` (UTC), or has run `out` and is shown on: who checks it refuses.
+    /// The site's certificate expires soon at `until` (UTC), or has expired (`out`) and is still
+    /// presented: clients that verify it refuse.
     Certificate { until: String, out: bool },
-    /// The server takes no new connections and waits for so many sessions.
+    /// The server takes no new connections and waits for this many sessions.
     Draining { sessions: usize },
 }
 
-/// One call, as the log tells it.
+/// One call, as it is logged.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CallLine {
-    /// Its word.
+    /// The name of the call.
     pub call: &'static str,
     /// Its path below the base.
     pub path: LoggedName,
-    /// Where a second name is meant: that one.
+    /// The second path, for calls that have one.
     pub to: Option<LoggedName>,
     /// Bytes of a small file.
     pub bytes: Option<u64>,
-    /// That file was there already.
+    /// The file existed already.
     pub unchanged: bool,
-    /// Why it failed.
+    /// The error if it failed.
     pub error: Option<Error>,
 }
 
-/// A name as it was sent: most are never shown, and what is shown is escaped.
+/// A name as it was sent: most are never displayed, and those that are get escaped.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LoggedName(Vec<u8>);
 
@@ -113,7 +117,7 @@ impl LoggedName {
         &self.0
     }
 
-    /// For a line that people read: a path may have 32 KiB, and what is said of it comes after it.
+    /// For a line for people: a path may have 32 KiB, and the message follows it.
     pub(crate) fn short(&self) -> String {
         let start = self.0.get(..NAME_CHARACTERS_MAX);
         start.map_or_else(|| self.to_string(), |start| format!("{}...", start.escape_ascii()))
@@ -127,7 +131,7 @@ impl fmt::Display for LoggedName {
 }
 
 impl CallLine {
-    /// Of a call and what became of it: whether what it would have made was there already.
+    /// A call and its outcome: on success, whether the target existed already.
     pub(crate) fn of(call: &Call<'_>, outcome: Result<&bool, &Error>) -> Self {
         Self {
             call: Code::from_number(call.code()).map_or("unknown", Code::name),

@@ -1,4 +1,4 @@
-//! A connection that has not proved anything yet. It costs a small value and a deadline, nothing else.
+//! A connection that has not authenticated yet. It costs only a small value and a deadline.
 
 use crate::admit::SourceNetwork;
 use xdfs_engine::opening::{OpeningContext, OpeningStep, ServerOpened, ServerOpening};
@@ -7,11 +7,11 @@ use xdfs_secure::keys::RoleKeys;
 use xdfs_secure::login::{FailedLogin, NONCE_BYTES};
 use xdfs_xio::dispatch::{Body, Dispatch, Op, SocketId};
 
-/// What to do with a guest after its bytes were looked at.
+/// What to do with a pending login after its bytes were processed.
 pub(crate) enum LoginProgress {
-    /// It goes on.
+    /// It continues.
     Waiting,
-    /// It said what it is.
+    /// It has identified itself.
     Opened(ServerOpened),
 }
 
@@ -20,19 +20,19 @@ pub(crate) struct PendingLogin {
     pub socket: SocketId,
     pub peer: String,
     opening: ServerOpening,
-    /// Bytes to read once what is being sent is out.
+    /// Bytes to read once the pending output was sent.
     want: Option<usize>,
-    /// What follows when the last bytes are out.
+    /// What follows when the last bytes were sent.
     pub then: AfterSend,
 }
 
-/// What follows when a guest's last bytes are out.
+/// What follows when the last bytes of a pending login were sent.
 pub(crate) enum AfterSend {
-    /// The opening goes on.
+    /// The opening continues.
     Opening,
     /// The connection becomes channel 1 of a session.
     Session(Box<crate::listen::Opening>),
-    /// It becomes another channel of one.
+    /// It becomes another channel of a session.
     Join(SessionId, ChannelId, Box<RoleKeys>),
     /// It is closed.
     Close,
@@ -53,17 +53,17 @@ impl PendingLogin {
         Self { socket, peer, opening, want: None, then: AfterSend::Opening }
     }
 
-    /// Logins of it that failed and are not counted yet.
+    /// Its failed logins that are not counted yet.
     pub fn take_failed(&mut self) -> Vec<FailedLogin> {
         self.opening.take_failed()
     }
 
-    /// What it was waited for when its deadline came.
+    /// What it was waiting for when its deadline expired.
     pub fn phase(&self) -> &'static str {
         self.opening.phase()
     }
 
-    /// Bytes have come.
+    /// Bytes have arrived.
     pub fn on_bytes<D: Dispatch>(&mut self, dispatch: &mut D, bytes: &[u8]) -> LoginProgress {
         match self.opening.on_bytes(bytes) {
             OpeningStep::Done(opened) => LoginProgress::Opened(opened),
@@ -79,12 +79,12 @@ impl PendingLogin {
         }
     }
 
-    /// Sends bytes; `Completion::Sent` tells when they are out.
+    /// Sends bytes; `Completion::Sent` reports when they were sent.
     pub fn send<D: Dispatch>(&mut self, dispatch: &mut D, bytes: Vec<u8>) {
         dispatch.submit(Op::Send { socket: self.socket, head: None, body: Body::Bytes(bytes) });
     }
 
-    /// The bytes are out: reads on where the opening goes on.
+    /// The bytes were sent: reads on if the opening continues.
     pub fn on_sent<D: Dispatch>(&mut self, dispatch: &mut D) -> bool {
         match self.want.take() {
             Some(length) => {

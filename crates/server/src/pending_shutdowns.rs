@@ -1,13 +1,15 @@
-//! Pipelines that have to end and whose mailbox was full: what ends a session, a revocation above all, must arrive.
+//! Pipelines that must end and whose mailbox was full: the end of a session, a revocation above
+//! all, must arrive.
 //!
-//! It must not wait: the listener serves others. It tries again until the pipeline has heard or is gone.
+//! It must not wait: the listener serves others. It retries until the pipeline was notified or is
+//! gone.
 
 use crate::sessions::PumpSender;
 use std::time::Duration;
 use xdfs_engine::mailbox::{Command, Message};
 use xdfs_proto::base::{Error, Instant};
 
-/// Time between two tries: a pipeline reads its mailbox many times in it.
+/// Time between two attempts: a pipeline reads its mailbox many times in it.
 const AGAIN: Duration = Duration::from_millis(10);
 
 /// Shutdowns that did not fit into a pipeline's mailbox yet: at most one per pipeline.
@@ -18,18 +20,18 @@ pub(crate) struct PendingShutdowns {
 }
 
 impl PendingShutdowns {
-    /// Tells a pipeline to end.
+    /// Notifies a pipeline to end.
     pub fn tell(&mut self, post: PumpSender, why: Error, now: Instant) {
         self.waiting.extend(told(post, why));
         self.again_at = now.after(AGAIN);
     }
 
-    /// When to try again; none when everybody was told.
+    /// When to try again; none when all were notified.
     pub fn again_at(&self) -> Option<Instant> {
         (!self.waiting.is_empty()).then_some(self.again_at)
     }
 
-    /// Tries again where it is time.
+    /// Tries again if it is time.
     pub fn tell_again(&mut self, now: Instant) {
         if self.again_at().is_some_and(|at| at <= now) {
             let waiting = std::mem::take(&mut self.waiting);
@@ -39,7 +41,7 @@ impl PendingShutdowns {
     }
 }
 
-/// None when the pipeline was told, or is gone.
+/// None when the pipeline was notified, or is gone.
 fn told(post: PumpSender, why: Error) -> Option<(PumpSender, Error)> {
     let full = post.try_tell(Message::Command(Command::Abandon(why.clone()))).is_err();
     full.then_some((post, why))

@@ -1,11 +1,12 @@
-//! What earlier servers left, looked for once when a server starts: counted, told, and removed when it is too old.
+//! What earlier servers left, searched for once when a server starts: counted, logged, and removed
+//! if it is too old.
 
 use crate::authorise::Export;
 use crate::log::{Log, LogEvent};
 use std::time::{SystemTime, UNIX_EPOCH};
 use xdfs_xio::store::{Recovered, expired_before};
 
-/// Looks through every export, on a thread of its own: nobody waits for a large tree.
+/// Searches every export, on a thread of its own, so that a large tree delays nothing.
 pub(crate) fn start(exports: Vec<Export>, log: Log) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let expired = expired_before(now);
@@ -19,6 +20,6 @@ pub(crate) fn start(exports: Vec<Export>, log: Log) {
             expired: found.expired,
         });
     };
-    // Without it nothing is lost: the next start looks again.
+    // If the thread cannot start nothing is lost: the next start searches again.
     let _ = std::thread::Builder::new().name("xdfs-recovery".into()).spawn(work);
 }

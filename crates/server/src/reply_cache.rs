@@ -1,22 +1,24 @@
-//! Batches that may be sent again in another session (P-74): what was answered, for a while and within bounds, per user.
+//! Batches that may be sent again in another session (P-74): their replies, for a while and within
+//! bounds, per user.
 //!
-//! Whoever repeats says how long ago the first attempt was at most. As long as nothing of that age was forgotten, a batch that is
-//! not known did not come, and may be done; else nobody knows.
+//! A client that repeats a batch sends the maximum age of its first attempt. As long as nothing of
+//! that age was evicted, an unknown batch never arrived, and may be executed; otherwise its outcome
+//! is unknown.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use xdfs_proto::base::{Error, ErrorKind};
 
-/// Replies of one user that are remembered: more than a session can have under way, several times over.
+/// Replies of one user that are cached: several times more than a session can have in flight.
 const REPLIES_MAX: usize = 1024;
-/// Bytes of them. A reply to calls that change something has a few bytes for each.
+/// Bytes of these replies. A reply to calls that change something has a few bytes for each.
 const BYTES_MAX: usize = 128 * 1024;
 /// Users that are remembered.
 const USERS_MAX: usize = 512;
-/// How long: a client that tries again does so at once, or for minutes.
+/// Lifetime: a client retries at once, or for minutes.
 const LIFE: Duration = Duration::from_secs(15 * 60);
-/// Clocks of two machines count the same time a little differently.
+/// Clocks of two machines run at slightly different rates.
 const DOUBT: Duration = Duration::from_secs(2);
 
 type Id = [u8; 16];
@@ -24,37 +26,37 @@ type Id = [u8; 16];
 enum CachedReply {
     Doing,
     Told(Vec<u8>),
-    /// Its reply was too long to be kept, or nobody saw its end.
+    /// Its reply was too long to be kept, or its outcome was never recorded.
     Lost,
 }
 
 struct UserReplies {
-    /// Nothing that came behind this moment was forgotten.
+    /// Nothing that arrived after this moment was evicted.
     complete_since: Instant,
     batches: BTreeMap<Id, CachedReply>,
-    /// When each came, oldest first.
+    /// When each arrived, oldest first.
     order: VecDeque<(Instant, Id)>,
     bytes: usize,
 }
 
 struct CacheState {
     users: BTreeMap<String, UserReplies>,
-    /// A user who is not known was not here since then.
+    /// An unknown user has sent nothing since then.
     complete_since: Instant,
 }
 
 /// Replies of batches that may be repeated in another session (P-74), bounded per user.
 pub(crate) struct ReplyCache(Mutex<CacheState>);
 
-/// What is to be done with a batch.
+/// What to do with a batch.
 pub(crate) enum CacheLookup {
-    /// Do its calls, and say how it ended.
+    /// Execute its calls, and report the outcome.
     Do(RunningBatch),
-    /// This was the reply.
+    /// The batch was executed before with this reply.
     Told(Vec<u8>),
 }
 
-/// A batch that is being done. Dropped without a word, its outcome is unknown.
+/// A batch that is being executed. If it is dropped without a result, its outcome is unknown.
 pub(crate) struct RunningBatch {
     repeats: Arc<ReplyCache>,
     user: String,
@@ -82,7 +84,7 @@ impl UserReplies {
 }
 
 impl ReplyCache {
-    /// Knows nothing of what came before `now`.
+    /// An empty cache, which knows nothing from before `now`.
     pub(crate) fn new(now: Instant) -> Self {
         Self(Mutex::new(CacheState { users: BTreeMap::new(), complete_since: now }))
     }
@@ -91,7 +93,7 @@ impl ReplyCache {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A batch with an id came; `age` where it was sent before.
+    /// A batch with an id arrived; `age` is set if it was sent before.
     pub(crate) fn begin(
         self: &Arc<Self>,
         user: &str,
@@ -127,7 +129,7 @@ impl ReplyCache {
     fn end(&self, user: &str, id: Id, known: Option<CachedReply>) {
         let mut state = self.lock();
         let Some(user) = state.users.get_mut(user) else { return };
-        // Forgotten meanwhile: it stays so.
+        // Evicted meanwhile: it stays evicted.
         if !user.batches.contains_key(&id) {
             return;
         }
@@ -147,7 +149,7 @@ impl ReplyCache {
 }
 
 impl CacheState {
-    /// Where there are too many users, the one goes whose last batch is the oldest.
+    /// If there are too many users, evicts the one whose last batch is the oldest.
     fn make_room(&mut self, now: Instant) {
         if self.users.len() < USERS_MAX {
             return;
@@ -161,7 +163,8 @@ impl CacheState {
 }
 
 impl RunningBatch {
-    /// It was done, and this is its reply; or nothing of it was done, and it may come again.
+    /// The batch was executed with this reply; or nothing of it was executed, and it may be sent
+    /// again.
     pub(crate) fn end(self, reply: Option<&[u8]>) {
         let known = match reply {
             Some(reply) if reply.len() <= BYTES_MAX / 8 => Some(CachedReply::Told(reply.to_vec())),

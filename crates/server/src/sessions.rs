@@ -1,5 +1,6 @@
-//! The table of sessions that have begun: their secrets, and where each pipeline is (with the listener while it is idle, on
-//! a thread of its own while it moves data). Who may join them is [`xdfs_proto::registry`]'s to say.
+//! The table of running sessions: their secrets, and where each pipeline is (with the listener
+//! while it is idle, on a thread of its own while it moves data). [`xdfs_proto::registry`] decides
+//! which connections may join them.
 
 use crate::admit::ServerLimits;
 use crate::host::moment_now;
@@ -24,23 +25,23 @@ use xdfs_xio::transport::Link;
 pub(crate) type PumpSender = MailboxSender<Link, DescriptorWaker>;
 pub(crate) type PumpMessage = Receiver<Message<Link>>;
 
-/// From pipelines to the listener.
+/// A message to the listener, from a pipeline or a handle.
 pub(crate) enum ServerMessage {
     /// A pipeline's thread has ended.
     Ended { session: SessionId, pipeline: u8, ending: Ending<Link>, mailbox: PumpMessage },
-    /// A client wants more channels: as many as `wanted` says when this is read.
+    /// A client wants more channels: the number in `wanted` when this is read.
     WantChannels { session: SessionId, pipeline: u8, wanted: Arc<AtomicU64> },
-    /// Other bounds hold from now on.
+    /// Other limits apply from now on.
     Reload(Box<(ServerLimits, Policy)>),
-    /// The server shows itself in another way.
+    /// The server presents another identity.
     Present(Arc<ServerIdentity>),
-    /// Logins were taken away: the sessions of whoever it says so of end.
+    /// Credentials were revoked: sessions for which this returns true end.
     Revoke(Box<dyn Fn(&Principal) -> bool + Send>),
-    /// The administrator wants to see the state.
+    /// The administrator requests the state.
     Status,
-    /// Take nothing new, end when the present is over.
+    /// Take no new sessions, end when the current ones are over.
     Drain,
-    /// Take nothing new and let the present go on.
+    /// Take no new sessions and let the current ones continue.
     Retire,
     /// End now.
     Stop,
@@ -51,9 +52,9 @@ pub(crate) enum ServerMessage {
 pub(crate) struct Metrics {
     pub bytes: AtomicU64,
     pub operations: AtomicU64,
-    /// Operations under way.
+    /// Operations in progress.
     pub live: AtomicU64,
-    /// Channels that are up, as far as is known.
+    /// Channels that are up, as far as known.
     pub channels: AtomicU64,
 }
 
@@ -68,7 +69,7 @@ pub(crate) enum PipelineState {
 }
 
 impl PipelineState {
-    /// Whether it is idle with nothing on the way, so that a thread can take it over.
+    /// Whether it is idle with nothing in flight, so that a thread can take it over.
     pub fn may_move(&self) -> bool {
         matches!(self, Self::Idle { channels, .. } if channels.values().all(|idle| !idle.sending))
     }
@@ -87,20 +88,20 @@ pub(crate) struct IdleChannel {
 
 /// What comes next on a channel that the listener watches.
 pub(crate) enum Arriving {
-    /// Channel 1: the client's leave of the handshake.
+    /// Channel 1: the client's close_notify of the handshake.
     Farewell(Farewell),
     /// The next head.
     Head,
     /// The payload of the EOFT with this head.
     End([u8; HEAD_BYTES]),
-    /// Nothing: this head has come, and a thread of the pipeline reads what belongs to it.
+    /// Nothing: this head has arrived, and a thread of the pipeline reads its record.
     Work([u8; HEAD_BYTES]),
-    /// Nothing more: the client's last record has come.
+    /// Nothing more: the client's last record has arrived.
     Nothing,
 }
 
 impl IdleChannel {
-    /// A channel whose next head is waited for.
+    /// A channel that waits for its next head.
     pub fn new(socket: SocketId, sealer: Sealer, opener: Opener, known: bool, farewell: Option<Farewell>) -> Self {
         let arriving = farewell.map_or(Arriving::Head, Arriving::Farewell);
         Self { socket, sealer, opener, known, arriving, sending: false }
@@ -114,7 +115,7 @@ impl IdleChannel {
         }
     }
 
-    /// The channel for a thread, with `unread` behind the head that has come already.
+    /// The channel for a thread, with `unread` after the head that has arrived already.
     pub fn into_group(self, channel: ChannelId, detached: Detached<Link>) -> PipelineChannel<Link> {
         let Self { sealer, opener, known, arriving, .. } = self;
         let (farewell, mut unread) = match arriving {
@@ -130,18 +131,18 @@ impl IdleChannel {
 /// One session.
 pub(crate) struct SessionEntry {
     pub peer: String,
-    /// Whose session it is.
+    /// The user of the session.
     pub principal: Arc<Principal>,
     pub opened: Instant,
-    /// The same by the clock of files, however often its pipelines begin anew.
+    /// The same by the clock of files, however often its pipelines restart.
     pub since: (i64, u32),
     pub quiet_since: Instant,
-    /// Its client ends it, and has so long to take the last words.
+    /// Its client is closing it, and must take the close reason by then.
     pub leaving_until: Option<Instant>,
     pub channels: u16,
     /// Socket window that was granted, 0 for none.
     pub window: u32,
-    /// Operations done when the session was last looked at.
+    /// Operations completed when the session was last checked.
     pub seen: u64,
     pub pipes: Vec<PipelineState>,
     pub metrics: Arc<Metrics>,
@@ -149,7 +150,7 @@ pub(crate) struct SessionEntry {
 }
 
 impl SessionEntry {
-    /// A session of which nothing has happened yet.
+    /// A new session.
     pub fn new(
         peer: String,
         principal: Arc<Principal>,
@@ -179,7 +180,7 @@ impl SessionEntry {
         usize::from(channel.0.saturating_sub(1)) % self.pipes.len().max(1)
     }
 
-    /// Keys of a channel that is of this grant.
+    /// Keys of a channel from this grant.
     pub fn keys(&self, session: SessionId, channel: ChannelId, grant: &ChannelGrant) -> Result<RoleKeys, Error> {
         let grant = Grant::new(&grant.secret);
         Ok(ChannelKeys::derive(&self.secret, &grant, session, channel)?.for_role(Role::Server))

@@ -1,49 +1,56 @@
-//! Bounds of a server, each with its reason. What the protocol bounds is in `proto::limits`.
+//! Bounds of a server and the reason for each. The protocol's bounds are in `proto::limits`.
 
 use std::time::Duration;
 use xdfs_proto::admit::Limits;
 use xdfs_xio::store::KeptLimits;
 
-/// What a server holds at most, and for how long. The defaults are what is shipped.
+/// The most that a server holds, and for how long. The defaults are the shipped values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ServerLimits {
-    /// Connections that have not said what they are, and channels that are about to join. Each costs a descriptor and
-    /// some hundred bytes; as many as a session may have channels.
+    /// Connections that have not identified themselves, and channels that are about to join. Each
+    /// costs a descriptor and some hundred bytes; as many as a session may have channels.
     pub silent: usize,
-    /// Time for the first eight bytes, from the acceptance: three round trips on the longest path, with a segment lost.
+    /// Time for the first eight bytes, from acceptance: three round trips on the longest path, with
+    /// a segment lost.
     pub first_bytes: Duration,
-    /// Logins at a time from which on newcomers displace those of the most numerous source.
+    /// Number of concurrent logins from which on new ones displace those of the source with the
+    /// most.
     pub guests_soft: usize,
-    /// Logins at a time: with some 25 KiB each for TLS, and at most 64 KiB for what they have said of OPEN, they stay below
-    /// 24 MiB.
+    /// Concurrent logins: with some 25 KiB each for TLS, and at most 64 KiB for the received part
+    /// of OPEN, they stay below 24 MiB.
     pub guests: usize,
-    /// Logins at a time from one source (an IPv4 address, a /56 of IPv6).
+    /// Concurrent logins from one source (an IPv4 address, a /56 of IPv6).
     pub guests_per_source: usize,
-    /// Time that a connection has to become a channel, from its acceptance, whatever it sends.
+    /// Time for a connection to become a channel, from acceptance, whatever it sends.
     pub opening: Duration,
     /// Sources whose failed logins are remembered.
     pub penalty_sources: usize,
-    /// Sessions at a time.
+    /// Concurrent sessions.
     pub sessions: usize,
-    /// Sessions at a time of one user; of one source, for visitors.
+    /// Concurrent sessions of one user; of one source, for anonymous users.
     pub sessions_per_user: usize,
-    /// Channels of all sessions. Each costs a descriptor, and there have to be some left for files and newcomers.
+    /// Channels of all sessions. Each costs a descriptor, and some must be left for files and new
+    /// connections.
     pub channels: usize,
-    /// Channels of all sessions of one user; of one source, for visitors. As many as one session may ever have.
+    /// Channels of all sessions of one user; of one source, for anonymous users. As many as one
+    /// session may ever have.
     pub channels_per_user: usize,
-    /// Pipelines of all sessions of one user beyond which each of them has one. Those of a session with several keep
-    /// their threads while nothing moves.
+    /// Pipelines of all sessions of one user, beyond which each session has one. The pipelines of a
+    /// session with several keep their threads while nothing moves.
     pub pipelines_per_user: usize,
-    /// How much of the sessions and of the channels all visitors together may have, in percent: users find room.
+    /// Share of the sessions and of the channels that all anonymous users together may have, in
+    /// percent: this leaves room for users.
     pub visitors_percent: usize,
     /// A session without any operation is ended after this long.
     pub idle: Duration,
-    /// Time that running sessions get when the server goes down.
+    /// Time that running sessions get when the server shuts down.
     pub drain: Duration,
-    /// Bytes a second of the audit log that one user (for visitors: one source) may have written; whoever has more written
-    /// waits. Some 80,000 changed names, more than any copy makes in a second, and a disk of 1 TB for a day.
+    /// Bytes per second that one user (for anonymous users: one source) may add to the audit log; a
+    /// user who adds more waits. Some 80,000 changed names, more than any copy makes in a second,
+    /// and a disk of 1 TB for a day.
     pub audit_rate: u64,
-    /// What each export keeps of the interrupted transfers of one user; of one source, for visitors.
+    /// What each export keeps of the interrupted transfers of one user; of one source, for
+    /// anonymous users.
     pub kept: KeptLimits,
 }
 
@@ -72,7 +79,7 @@ impl Default for ServerLimits {
 }
 
 impl ServerLimits {
-    /// Those of connections that have not proved anything.
+    /// The limits of connections that have not authenticated.
     pub(crate) fn admission(&self) -> Limits {
         Limits {
             silent: self.silent,

@@ -1,5 +1,5 @@
-//! Where a connection comes from, as far as limits care: an IPv4 address, or the /56 that one customer of a provider has
-//! of IPv6. A visitor is named by it, so that visitors do not share limits (rule 25).
+//! The source of a connection, as limits define it: an IPv4 address, or the IPv6 /56 that one
+//! customer of a provider has. Anonymous users are named by it, so that they do not share limits.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -12,12 +12,12 @@ pub(crate) enum SourceNetwork {
     V4(Ipv4Addr),
     /// The first seven bytes of an address; the others are zero.
     V6(Ipv6Addr),
-    /// A process of this host, over a Unix socket: the permissions of its name say who may.
+    /// A process of this host, over a Unix socket: the permissions of its name control access.
     Local,
 }
 
 impl SourceNetwork {
-    /// The source of a peer; somebody whose address cannot be told is one source with all such.
+    /// The source of a peer; all peers without a known address are one source.
     pub fn of(peer: Option<&Peer>) -> Self {
         match peer {
             Some(Peer::Tcp(address)) => Self::of_address(address.ip()),
@@ -26,7 +26,7 @@ impl SourceNetwork {
         }
     }
 
-    /// The source of an address; an IPv4 address inside of an IPv6 one is what it is.
+    /// The source of an address; an IPv4-mapped IPv6 address counts as IPv4.
     pub fn of_address(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V4(address) => Self::V4(address),

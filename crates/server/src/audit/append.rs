@@ -1,25 +1,27 @@
-//! Lines at the end of a log, each in one call, and what is owed to a log that could not take one.
+//! Appends lines to a log, each in one call, and keeps track of what the log could not take.
 
 use std::io::{ErrorKind, Result, Write};
 
-/// What a log still has to get. Lines that it could not take are counted, not kept: it may be full for long.
+/// What is still to be written to a log. Lines that it could not take are counted, not kept: it may
+/// stay full for long.
 #[derive(Debug, Default)]
 pub(super) struct PendingLines {
-    /// The end of a line whose start is written.
+    /// The end of a line whose start was written.
     rest: Vec<u8>,
-    /// Lines of which nothing is written.
+    /// Number of lines of which nothing was written.
     lost: u64,
 }
 
 impl PendingLines {
-    /// Writes a line, which ends with its line break, in one call; before it, what is owed, and the line of `told` with the
-    /// number of lines that were lost. False where the log took the line in parts: whoever follows it may have seen half of it.
+    /// Writes a line, which ends with its line break, in one call; before it, the pending part, and
+    /// the line of `told` with the number of lines that were lost. Returns false if the log took
+    /// the line in parts: a reader that follows the log may have seen half of it.
     pub(super) fn write(&mut self, log: &mut impl Write, line: &[u8], told: impl Fn(u64) -> String) -> Result<bool> {
         self.catch_up(log, told).inspect_err(|_| self.lost += 1)?;
         self.append(log, line).inspect_err(|_| self.lost += u64::from(self.rest.is_empty()))
     }
 
-    /// The log is another file from now on: half a line stays in the old one.
+    /// The log is another file from now on: a partial line stays in the old one.
     pub(super) fn reopened(&mut self) {
         if !std::mem::take(&mut self.rest).is_empty() {
             self.lost += 1;
@@ -43,7 +45,8 @@ impl PendingLines {
         Ok(())
     }
 
-    /// Writes all of it, and tells whether that took one call. Where it fails half way, the rest is owed.
+    /// Writes all of it, and returns whether that took one call. If it fails half way, the rest
+    /// stays pending.
     fn append(&mut self, log: &mut impl Write, line: &[u8]) -> Result<bool> {
         let mut left = line;
         let mut calls = 0;

@@ -1,18 +1,19 @@
-//! Texts of a line within their bounds, in ASCII.
+//! Texts of a line, bounded and in ASCII.
 
 use crate::log::LoggedName;
 use serde_json::{Map, Value};
 use std::fmt::Write;
 use xdfs_secure::content;
 
-/// Longest text that is no path: messages, users, addresses.
+/// Longest text other than a path: messages, users, addresses.
 const TEXT_BYTES_MAX: usize = 256;
-/// Longest path that is told whole. Two of them, a base and the rest of a line fit into one line.
+/// Longest path that is logged whole. Two of them, a base and the rest of a line fit into one line.
 const PATH_BYTES_MAX: usize = 768;
-/// What is told of a longer one.
+/// Length of the start that is logged of a longer path.
 const START_BYTES: usize = 192;
 
-/// The same JSON without a byte above 126: what is left is escaped as JSON does, inside of strings, where alone it can be.
+/// The same JSON without a byte above 126: other characters get JSON escapes, inside strings, the
+/// only place where they occur.
 pub(super) fn ascii(json: &str) -> String {
     let mut plain = String::with_capacity(json.len());
     let mut units = [0; 2];
@@ -22,14 +23,14 @@ pub(super) fn ascii(json: &str) -> String {
             continue;
         }
         for unit in character.encode_utf16(&mut units) {
-            // A String takes everything.
+            // Writing to a String cannot fail.
             let _ = write!(plain, "\\u{unit:04x}");
         }
     }
     plain
 }
 
-/// Bytes that a character takes in a line, at most.
+/// The most bytes that a character takes in a line.
 fn bytes_of(character: char) -> usize {
     match character {
         '"' | '\\' => 2,
@@ -38,7 +39,7 @@ fn bytes_of(character: char) -> usize {
     }
 }
 
-/// The start of `text` that takes at most so many bytes in a line, and whether that is all of it.
+/// The start of `text` that takes at most `most` bytes in a line, and whether that is all of it.
 fn start(text: &str, most: usize) -> (&str, bool) {
     let mut bytes = 0;
     for (at, character) in text.char_indices() {
@@ -50,7 +51,7 @@ fn start(text: &str, most: usize) -> (&str, bool) {
     (text, true)
 }
 
-/// `text`, or its start with "..." where it takes more than so many bytes in a line.
+/// `text`, or its start with "..." if it takes more than `most` bytes in a line.
 pub(super) fn cut(text: &str, most: usize) -> String {
     match start(text, most) {
         (whole, true) => whole.to_owned(),
@@ -58,12 +59,12 @@ pub(super) fn cut(text: &str, most: usize) -> String {
     }
 }
 
-/// A text that is no path.
+/// A text other than a path.
 pub(super) fn text(text: &str) -> String {
     cut(text, TEXT_BYTES_MAX)
 }
 
-/// Adds a path as `field`; of a long one its start, its length and the hash by which it can be recognised.
+/// Adds a path as `field`; of a long one its start, its length and a hash that identifies it.
 pub(super) fn put_path(fields: &mut Map<String, Value>, field: &str, name: &LoggedName) {
     let shown = name.to_string();
     if start(&shown, PATH_BYTES_MAX).1 {
@@ -71,7 +72,7 @@ pub(super) fn put_path(fields: &mut Map<String, Value>, field: &str, name: &Logg
         return;
     }
     let hash = content::hash(name.as_bytes()).iter().fold(String::new(), |mut hash, byte| {
-        // A String takes everything.
+        // Writing to a String cannot fail.
         let _ = write!(hash, "{byte:02x}");
         hash
     });

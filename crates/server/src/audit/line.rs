@@ -1,7 +1,8 @@
-//! From an event to its lines.
+//! Converts an event into its lines.
 //!
-//! A line has at most [`LINE_BYTES_MAX`] bytes whatever a peer calls its files: texts are cut, a long path is told by its
-//! start, its length and its hash, and a long batch takes several lines. No call that changed something is left out.
+//! A line has at most [`LINE_BYTES_MAX`] bytes whatever names a peer uses: texts are truncated, a
+//! long path is logged as its start, its length and its hash, and a long batch takes several lines.
+//! No call that changed something is left out.
 
 use super::clip::{self, ascii, put_path, text};
 use super::time::rfc3339;
@@ -12,17 +13,19 @@ use std::time::SystemTime;
 use xdfs_proto::base::Safety;
 use xdfs_secure::policy::Method;
 
-/// Longest line with its line break: what a pipe takes in one piece (PIPE_BUF), so that lines of several writers never mix.
+/// Longest line with its line break: what a pipe takes atomically (PIPE_BUF), so that lines of
+/// several writers never mix.
 pub const LINE_BYTES_MAX: usize = 4096;
 
-/// Calls of one batch that failed and are told one by one. They changed nothing, and cost whoever makes them nothing; the others
-/// are counted.
+/// Failed calls of one batch that are logged one by one. They changed nothing, and cost the client
+/// nothing; the others are counted.
 const FAILED_TOLD_MAX: usize = 8;
 
-/// Longest reason that is told of one of them: a call that fails is short, and its line must not be much longer.
+/// Longest reason that is logged for one of them: a failing call is short, and its line must not be
+/// much longer.
 const REASON_BYTES_MAX: usize = 64;
 
-/// The lines of an event, without line breaks; none for what is no event but an answer to somebody.
+/// The lines of an event, without line breaks; none for replies to requests, which are not events.
 pub fn lines(event: &LogEvent, at: SystemTime) -> Vec<String> {
     let Some((name, fields)) = describe(event) else { return Vec::new() };
     let mut all = Map::new();
@@ -35,12 +38,12 @@ pub fn lines(event: &LogEvent, at: SystemTime) -> Vec<String> {
     }
 }
 
-/// The line that tells how many others are missing before it.
+/// The line that reports how many lines are missing before it.
 pub(super) fn lost(lines: u64, at: SystemTime) -> String {
     format!("{}\n", json!({"time": rfc3339(at), "event": "audit_lost", "lines": lines}))
 }
 
-/// The lines of a batch: as many calls in each as fit, and in each what is true of all.
+/// The lines of a batch: as many calls in each as fit, and in each the fields common to all.
 fn batch(mut head: Map<String, Value>, calls: &[CallLine]) -> Vec<String> {
     let (mut told, mut failed, mut more) = (Vec::with_capacity(calls.len()), 0, BTreeMap::<&str, u64>::new());
     for one in calls {
@@ -84,12 +87,12 @@ fn outcome<E>(error: &Option<E>) -> &'static str {
     if error.is_none() { "ok" } else { "failed" }
 }
 
-/// An error, none where there is none.
+/// An error, or null.
 fn why(error: &Option<String>) -> Value {
     error.as_deref().map_or(Value::Null, |error| text(error).into())
 }
 
-/// One call of a batch; one without an error was done.
+/// One call of a batch; a call without an error succeeded.
 fn call(call: &CallLine) -> Map<String, Value> {
     let mut fields = Map::new();
     fields.insert("call".into(), call.call.into());
@@ -148,7 +151,7 @@ fn operation(event: &LogEvent) -> Option<(&'static str, Map<String, Value>)> {
     }
 }
 
-/// The same for a login, whatever became of it.
+/// The same for a login, whatever its outcome.
 fn login(event: &LogEvent) -> Option<(&'static str, Map<String, Value>)> {
     let (name, value) = match event {
         LogEvent::SessionOpened { session, peer, user, method, key, channels, asked, pipelines } => (
@@ -179,7 +182,7 @@ fn login(event: &LogEvent) -> Option<(&'static str, Map<String, Value>)> {
     Some((name, fields(value)))
 }
 
-/// Name and fields of an event; none for what somebody asked to see.
+/// Name and fields of an event; none for replies to requests.
 fn describe(event: &LogEvent) -> Option<(&'static str, Map<String, Value>)> {
     let (name, value) = match event {
         LogEvent::Transfer { .. } | LogEvent::Calls { .. } => return operation(event),
@@ -201,7 +204,7 @@ fn describe(event: &LogEvent) -> Option<(&'static str, Map<String, Value>)> {
             let counts: Map<String, Value> = drops.iter().map(|(name, count)| ((*name).into(), json!(count))).collect();
             ("limits", json!({"dropped": counts, "refusals_not_told": untold}))
         }
-        // What the administrator's own files say may be long, and is no peer's.
+        // Messages about the administrator's own files may be long, and do not come from a peer.
         LogEvent::Reloaded { error } => {
             let cut = error.as_deref().map(|error| clip::cut(error, LINE_BYTES_MAX / 2));
             ("reloaded", json!({"outcome": outcome(error), "error": cut}))

@@ -1,9 +1,11 @@
-//! The audit log: one JSON object a line for every event, to a file at whose end it is written or to standard error.
+//! The audit log: one JSON object per line and event, appended to a file or written to standard
+//! error.
 //!
-//! Its schema is in docs/operations.md. It holds no secrets: events never carry any. A line is ASCII whatever names and
-//! messages hold: control characters, bidirectional marks and bytes that are no text are escaped (B07), so that neither a
-//! terminal nor a parser of lines can be fooled. A file that cannot be written is told on standard error; what the server does
-//! then is for its administrator to say ([`OnFailure`]).
+//! Its schema is in docs/operations.md. It holds no secrets: events never carry any. A line is
+//! ASCII whatever names and messages contain: control characters, bidirectional marks and bytes
+//! that are not text are escaped (B07), so that neither a terminal nor a line parser can be fooled.
+//! A write failure is reported on standard error; what the server does then is configurable
+//! ([`OnFailure`]).
 
 mod append;
 mod clip;
@@ -28,14 +30,14 @@ use std::time::SystemTime;
 use xdfs_proto::base::Error;
 use xdfs_xio::store::append_named;
 
-/// What a server does that cannot write its audit log.
+/// What a server does when it cannot write its audit log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum OnFailure {
-    /// It goes on, and tells in the log how many lines are missing once it can be written again. The default: whoever can
-    /// fill the disk of the log must not be able to stop the server by it.
+    /// It continues, and logs how many lines are missing once the log can be written again. The
+    /// default: filling the disk of the log must not be a way to stop the server.
     #[default]
     GoOn,
-    /// It stops: nothing is to happen that is not told.
+    /// It stops: nothing may happen that is not logged.
     Stop,
 }
 
@@ -51,23 +53,24 @@ struct LogTarget {
     /// None writes to standard error.
     file: Option<File>,
     owed: PendingLines,
-    /// It failed, and that was told.
+    /// A write failed, and that was reported.
     failed: bool,
-    /// It took a line in parts, and that was told.
+    /// The log took a line in parts, and that was reported.
     torn: bool,
 }
 
-/// What became of an event.
+/// The outcome of logging an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct WriteOutcome {
     /// Bytes that the log grew by.
     pub bytes: usize,
-    /// Some line of it could not be written.
+    /// A line of it could not be written.
     pub failed: bool,
 }
 
 impl AuditLog {
-    /// Writes at the end of the file `path`, which is made where it is missing, for its owner alone.
+    /// Appends to the file `path`, which is created if it is missing, with access for its owner
+    /// only.
     pub fn file(path: &Path) -> Result<Self, Error> {
         let file = Some(append_named(path)?);
         Ok(Self { path: Some(path.to_owned()), target: Mutex::new(LogTarget { file, ..LogTarget::default() }) })
@@ -78,13 +81,13 @@ impl AuditLog {
         Self { path: None, target: Mutex::default() }
     }
 
-    /// The folder in which its file is made again.
+    /// The folder in which its file is created again.
     pub fn folder(&self) -> Option<PathBuf> {
         let folder = self.path.as_deref()?.parent()?;
         Some(if folder.as_os_str().is_empty() { PathBuf::from(".") } else { folder.to_owned() })
     }
 
-    /// Opens the file again: somebody moved it away. Where that fails the old one is kept.
+    /// Opens the file again after it was moved away. If that fails, the old one is kept.
     pub fn reopen(&self) -> Result<(), Error> {
         let Some(path) = &self.path else { return Ok(()) };
         let file = append_named(path)?;
@@ -94,7 +97,8 @@ impl AuditLog {
         Ok(())
     }
 
-    /// Writes the lines of an event, each in one call, so that lines of several processes do not mix.
+    /// Writes the lines of an event, each in one call, so that lines of several processes do not
+    /// mix.
     pub fn write(&self, event: &LogEvent) -> WriteOutcome {
         let lines = lines(event, SystemTime::now());
         let mut target = self.target.lock().unwrap_or_else(PoisonError::into_inner);
@@ -109,7 +113,8 @@ impl AuditLog {
 }
 
 impl LogTarget {
-    /// Writes a line; what goes wrong is told once on standard error. Nothing can be done where that fails as well.
+    /// Writes a line; a failure is reported once on standard error. If that fails as well, nothing
+    /// can be done.
     fn write(&mut self, line: &[u8]) -> bool {
         let lost = |lines| line::lost(lines, SystemTime::now());
         let written: IoResult<bool> = match &mut self.file {

@@ -1,28 +1,30 @@
-//! How fast a user's calls may fill the audit log: whoever makes it grow faster waits, and nobody else does.
+//! Limits how fast a user's calls may fill the audit log: a user who exceeds the rate waits, and no
+//! other user does.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Bytes of the log that a user may have written ahead: a burst of this many seconds' worth.
+/// Time by which a user may exceed the rate: a burst of this many seconds' worth of log bytes.
 const BURST: Duration = Duration::from_secs(2);
 
-/// Longest wait that is asked for at a time: a user who is told to wait for long looks like a server that hangs.
+/// Longest wait that is requested at a time: to a user, a long wait looks like a server that hangs.
 const WAIT_MAX: Duration = Duration::from_secs(1);
 
-/// The most that a user ever owes. More than one user can cause at once with the rate that is shipped (384 s: the batches of 32
-/// sessions, 8 MiB each, 12 bytes of log for a byte), so that the rate holds; and where the rate is set far lower nobody is kept
-/// waiting for days for what was written in a moment.
+/// The longest debt of a user. It is more than one user can cause at once at the shipped rate (384
+/// s: the batches of 32 sessions, 8 MiB each, 12 bytes of log for a byte), so that the rate holds;
+/// and if the rate is set far lower, no user waits for days for what was written in a moment.
 const DEBT_MAX: Duration = Duration::from_secs(10 * 60);
 
-/// What users owe: the time that the log takes for what they had written, by user. Those who owe nothing are forgotten.
+/// The debt of each user: the time that the log takes for what the user had written. Users without
+/// debt are forgotten.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
     paid_at: Mutex<BTreeMap<String, Instant>>,
 }
 
 impl Pace {
-    /// `user` had so many bytes written to a log that takes `rate` bytes a second of each.
+    /// Charges `user` for `bytes` written to a log that takes `rate` bytes per second of each user.
     pub(crate) fn charge(&self, user: &str, bytes: usize, rate: u64, now: Instant) {
         if bytes == 0 {
             return;
@@ -33,7 +35,7 @@ impl Pace {
         match paid_at.get_mut(user) {
             Some(at) => *at = ((*at).max(now) + cost).min(now + DEBT_MAX),
             None => {
-                // As many as had something written within the last moments, and those who wait.
+                // The users left are those with log lines of the last moments, and those who wait.
                 paid_at.retain(|_, at| *at > now);
                 paid_at.insert(user.to_owned(), now + cost);
             }

@@ -1,5 +1,5 @@
-//! Lines that parsers read, terminals survive, and files that are moved away; what batches and broken logs come to is in
-//! `tests/`.
+//! Tests of lines that parsers read and terminals display safely, and of files that are moved away;
+//! batches and broken logs are tested in `tests/`.
 #![allow(clippy::disallowed_methods, reason = "the files of a test")]
 
 mod batches;
@@ -50,7 +50,8 @@ fn a_transfer_tells_what_moved_and_how_it_ended() {
 
 #[test]
 fn no_byte_of_a_line_moves_a_terminal_or_ends_the_line() {
-    // Control characters of ASCII and Latin-1, a bidirectional override, a line separator, an emoji, quotes.
+    // Control characters of ASCII and Latin-1, a bidirectional override, a line separator, an
+    // emoji, quotes.
     let nasty: String =
         (0..0xa0).filter_map(char::from_u32).chain("\u{202e}\u{2028}\u{1f4a5}\u{feff}".chars()).collect();
     let event = transfer(&nasty, Some(&nasty));

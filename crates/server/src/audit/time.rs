@@ -1,10 +1,10 @@
-//! A moment as RFC 3339 writes it, in UTC, to the millisecond.
+//! Formats a time as RFC 3339, in UTC, to the millisecond.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 const DAY: u64 = 86_400;
 
-/// `2026-11-20T17:50:00.123Z`; a clock that stands before 1970 is shown as 1970.
+/// `2026-11-20T17:50:00.123Z`; a clock before 1970 is shown as 1970.
 pub(super) fn rfc3339(at: SystemTime) -> String {
     let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
     let (days, seconds) = (since.as_secs() / DAY, since.as_secs() % DAY);
@@ -13,8 +13,8 @@ pub(super) fn rfc3339(at: SystemTime) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z", since.subsec_millis())
 }
 
-/// Year, month and day of a day counted from 1970-01-01. Years are taken to begin in March, so that the leap day is the
-/// last of a year and a month's first day follows from its number alone.
+/// Year, month and day of a day counted from 1970-01-01. Years start in March here, so that the
+/// leap day is the last of a year and a month's first day follows from its number alone.
 fn date(days: u64) -> (u64, u64, u64) {
     // 400 years have 146,097 days; day 0 of this count is 0000-03-01.
     let shifted = days + 719_468;

@@ -1,38 +1,39 @@
-//! Who may use an export, and how. Plain values that the configuration fills in; nothing here knows paths.
+//! The users of an export and their rights. Plain values that the configuration fills in; nothing
+//! here knows paths.
 
 use std::collections::BTreeSet;
 use xdfs_proto::base::Level;
 use xdfs_secure::policy::{Method, Principal};
 
-/// Which of those who logged in an export is for.
+/// The authenticated users that an export is for.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Users {
-    /// Everybody who logged in.
+    /// Every authenticated user.
     #[default]
     All,
-    /// These.
+    /// Only these.
     Only(BTreeSet<String>),
 }
 
-/// What an export gives those who did not log in (rule 25).
+/// The rights of anonymous users on an export.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum Anonymous {
-    /// Nothing: they do not even learn that it is there.
+    /// None: the export is hidden from them.
     #[default]
     Nothing,
     /// Reading.
     Read,
-    /// Reading, and new files: nothing that is there is ever replaced.
+    /// Reading, and new files: no existing file is ever replaced.
     Create,
-    /// Reading and writing, as a user has it.
+    /// Reading and writing, as for a user.
     Write,
 }
 
-/// What copies may bring along besides bytes, plain permissions (0o777) and times: nothing, where an administrator says nothing
-/// (T4, T5).
+/// What copies may preserve beyond bytes, plain permissions (0o777) and times: nothing, unless an
+/// administrator configures it (T4, T5).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Keep {
-    /// The bits that run a program as its owner or group, and the sticky bit.
+    /// The set-user-ID and set-group-ID bits, and the sticky bit.
     pub modes: bool,
     /// Owner and group.
     pub owner: bool,
@@ -45,7 +46,7 @@ pub struct Keep {
 }
 
 impl Keep {
-    /// What either of them takes.
+    /// The union of both.
     pub const fn or(self, other: Self) -> Self {
         Self {
             modes: self.modes || other.modes,
@@ -57,29 +58,29 @@ impl Keep {
     }
 }
 
-/// Who may use an export, and how.
+/// The users of an export and their rights.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Access {
-    /// Whether anybody may write at all.
+    /// Whether any user may write at all.
     pub writable: bool,
-    /// Who it is for.
+    /// The users that it is for.
     pub users: Users,
-    /// What visitors may.
+    /// The rights of anonymous users.
     pub anonymous: Anonymous,
     /// The lowest protection level of its transfers.
     pub floor: Level,
-    /// What copies may bring along.
+    /// What copies may preserve.
     pub keep: Keep,
 }
 
-/// What somebody may do with an export.
+/// The rights of a user on an export.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Rights {
-    /// Read files and their attributes. Without it the export is not there at all.
+    /// Read files and their attributes. Without it the export is hidden.
     pub read: bool,
-    /// Make files under names that are free.
+    /// Create files under unused names.
     pub create: bool,
-    /// Put files in the place of others.
+    /// Replace existing files.
     pub replace: bool,
 }
 
@@ -88,12 +89,12 @@ impl Rights {
     pub const NONE: Self = Self { read: false, create: false, replace: false };
     /// Reading.
     pub const READ: Self = Self { read: true, create: false, replace: false };
-    /// Reading and making files.
+    /// Reading and creating files.
     pub const CREATE: Self = Self { read: true, create: true, replace: false };
     /// Everything.
     pub const ALL: Self = Self { read: true, create: true, replace: true };
 
-    /// What both allow.
+    /// The intersection of both.
     pub const fn and(self, other: Self) -> Self {
         Self {
             read: self.read && other.read,
@@ -103,7 +104,7 @@ impl Rights {
     }
 }
 
-/// What `who` may do with an export of this `access`, before the limits of a token.
+/// The rights of `who` on an export with this `access`, before the limits of a token.
 pub(crate) fn rights_of(access: &Access, who: &Principal) -> Rights {
     let given = match (who.method, &access.users) {
         (Method::Anonymous, _) => match access.anonymous {

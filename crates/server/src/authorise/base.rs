@@ -1,6 +1,8 @@
-//! Calls: what a batch is about, judged once, and every name in it, judged each (PATHM-10).
+//! Authorisation of calls: the base of a batch is checked once, and every name in it separately
+//! (PATHM-10).
 //!
-//! A name of a call is read, joined to the base and compared here; what comes out is an [`Authorized`] for that very path.
+//! The name in a call is parsed, joined to the base and checked here; the result is an
+//! [`Authorized`] for exactly that path.
 
 use super::{Authority, Authorized, Keep, Want, judge, rights_of, scope_of, split, wire_path, within};
 use super::{Export, Rights, Stages};
@@ -11,20 +13,20 @@ use xdfs_proto::base::{Bugs, Error, ErrorKind, Level, RelPath, Safety};
 use xdfs_secure::policy::{Method, Principal, Scope};
 use xdfs_xio::store::tree::TreeKey;
 
-/// The base of a batch for whom it was judged.
+/// The base of a batch, authorised for one user.
 #[derive(Clone, Debug)]
 pub(crate) struct Base {
     export: Export,
-    /// Which of the server's exports it is.
+    /// The index of the export on the server.
     index: u32,
     rights: Rights,
     scope: Option<Scope>,
     /// The base, below the export.
     path: RelPath,
-    /// The name that the base will have, where it is in a tree that is on its way to one.
+    /// The final name of the base, if it is inside a staged tree.
     target: Option<RelPath>,
     stages: Stages,
-    /// Whose session it is about; none where nobody said.
+    /// The session; none if it was not given.
     session: Option<Arc<Principal>>,
     user: String,
     visitor: bool,
@@ -33,13 +35,14 @@ pub(crate) struct Base {
 }
 
 impl Authority {
-    /// Judges whether a batch may be about `name` at all: an export that is not for them is not there.
+    /// Checks whether a batch may have the base `name` at all: an export that the user may not use
+    /// is reported as not found.
     pub fn base(&self, who: &Principal, name: &[u8], now: u64) -> Result<Base, Error> {
         let (first, path) = split(name)?;
         let (index, export, rights) = self.find(who, &first)?;
         let scope = scope_of(who)?.cloned();
         if let Some(scope) = scope.as_ref().filter(|scope| now >= scope.until) {
-            // Whatever its path: nothing below this base can be meant.
+            // Checked whatever the path: an expired token permits nothing below this base.
             within(scope, export, &path, now, self.bugs)?;
         }
         self.stages.tidy();
@@ -52,7 +55,7 @@ impl Authority {
         Ok(Base { export, index, rights, scope, path, target, stages, session, user, visitor, now, bugs })
     }
 
-    /// Names of the exports that show themselves to `who`.
+    /// Names of the exports that are visible to `who`.
     pub fn shown(&self, who: &Principal, now: u64) -> Result<Vec<&str>, Error> {
         let scope = scope_of(who)?;
         let open = |export: &&Export| {
@@ -64,7 +67,7 @@ impl Authority {
 }
 
 impl Base {
-    /// Judges one call: `below` the base, and what it does there.
+    /// Authorises one call: `below` the base, with what it does there.
     pub fn authorise(&self, below: &[u8], want: Want) -> Result<Authorized, Error> {
         let invalid =
             |error| Error::new(ErrorKind::InvalidPath, format!("'{}': {error}", LoggedName::from(below).short()));
@@ -88,12 +91,13 @@ impl Base {
         })
     }
 
-    /// The same of a batch of this session: what it stages is there as long as the session lives.
+    /// The same for a batch of this session: the trees that it stages last as long as the session.
     pub fn of_session(self, session: &Arc<Principal>) -> Self {
         Self { session: Some(Arc::clone(session)), ..self }
     }
 
-    /// Makes the place of a tree that is to appear `below` the base as a whole, and tells its path below the export.
+    /// Creates the staging directory of a tree that is to appear `below` the base as a whole, and
+    /// returns its path below the export.
     pub fn stage_tree(&self, below: &[u8], client: &[u8; 16]) -> Result<Vec<u8>, Error> {
         let at = self.tree_at(below)?;
         let session = self.session.as_ref().ok_or_else(|| Error::new(ErrorKind::Unsupported, "no session"))?;
@@ -103,7 +107,7 @@ impl Base {
         Ok(path)
     }
 
-    /// Gives such a tree its name.
+    /// Publishes such a tree under its name.
     pub fn publish_tree(&self, below: &[u8], client: &[u8; 16]) -> Result<(), Error> {
         let at = self.tree_at(below)?;
         at.store().publish_tree(&self.key(&at, client))?;
@@ -123,27 +127,29 @@ impl Base {
         TreeKey { target: at.path(), user: self.user.as_bytes(), client }
     }
 
-    /// Waits until the names in a directory are on stable storage, which some [`Authorized`] of this base was about.
+    /// Waits until the names in a directory that an [`Authorized`] of this base referred to are on
+    /// stable storage.
     pub fn sync(&self, directory: &RelPath) -> Result<(), Error> {
         self.export.store().tree()?.sync(directory)
     }
 
-    /// Waits until regular files are on stable storage, which some [`Authorized`] of this base was about, and says whether they are.
+    /// Waits until regular files that an [`Authorized`] of this base referred to are on stable
+    /// storage, and returns whether they are.
     pub fn sync_files(&self, paths: &BTreeSet<RelPath>) -> Result<Safety, Error> {
         self.export.store().tree()?.sync_files(paths)
     }
 
-    /// Whether it is for somebody who has not logged in.
+    /// Whether it is for an anonymous user.
     pub fn is_visitor(&self) -> bool {
         self.visitor
     }
 
-    /// Which of the server's exports it is.
+    /// The index of the export on the server.
     pub fn export(&self) -> u32 {
         self.index
     }
 
-    /// What of a file besides its bytes, kind, time and plain permissions may be set here.
+    /// What may be set here of a file beyond its bytes, kind, time and plain permissions.
     pub fn keep(&self) -> Keep {
         self.export.access().keep
     }

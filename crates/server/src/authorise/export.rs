@@ -1,15 +1,16 @@
-//! One export: a name, who may use it, and a store that only this module's authority hands out.
+//! One export: a name, its access rules, and a store that is reachable only through this module's
+//! authority.
 
 use super::{Access, Anonymous};
 use std::sync::Arc;
 use xdfs_xio::store::{Recovered, Store};
 
-/// What a server shows under one name.
+/// What a server serves under one name.
 #[derive(Clone, Debug)]
 pub struct Export {
     name: String,
     access: Access,
-    /// Private: whoever wants a file of it has to be authorised.
+    /// Private: a file can be reached only with authorisation.
     store: Arc<dyn Store>,
 }
 
@@ -19,7 +20,8 @@ impl Export {
         Self { name: name.into(), access, store }
     }
 
-    /// An export that everybody may use, with or without a login; for tests and for servers within one machine.
+    /// An export that every client may use, with or without a login; for tests and for servers
+    /// within one machine.
     pub fn open_to_all(name: impl Into<String>, store: Arc<dyn Store>, writable: bool) -> Self {
         let anonymous = if writable { Anonymous::Write } else { Anonymous::Read };
         Self::new(name, store, Access { writable, anonymous, ..Access::default() })
@@ -30,22 +32,23 @@ impl Export {
         &self.name
     }
 
-    /// Who may use it.
+    /// Its access rules.
     pub fn access(&self) -> &Access {
         &self.access
     }
 
-    /// Looks for what earlier servers left here, and removes what is older than `expired`. No file's content is touched.
+    /// Searches for what earlier servers left here, and removes what is older than `expired`. No
+    /// file's content is touched.
     pub(crate) fn recover(&self, expired: i64) -> Recovered {
         self.store.recover(expired)
     }
 
-    /// What is to be logged about it; each is said once.
+    /// A notice for the log; each is returned once.
     pub(crate) fn notice(&self) -> Option<String> {
         self.store.notice()
     }
 
-    /// The same with another store: of a tree that is on its way to a name here.
+    /// The same export with another store: that of a staged tree.
     pub(super) fn with_store(&self, store: Arc<dyn Store>) -> Self {
         Self { store, ..self.clone() }
     }

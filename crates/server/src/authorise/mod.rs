@@ -1,10 +1,11 @@
-//! Who may do what (SEC-20): the one place where a name on the wire and a proved principal become an [`Authorized`]
-//! operation.
+//! Authorisation (SEC-20): the only place where a name on the wire and an authenticated principal
+//! become an [`Authorized`] operation.
 //!
-//! Deny by default: an export shows itself to nobody whom its [`Access`] does not name, and every error refuses. A name
-//! is read once into components; what is compared here is the very path that the store opens, component by component,
-//! so that `/a` never matches `/ab`. A store can be reached through an [`Authorized`] alone, and nothing outside of this
-//! module can make one.
+//! Deny by default: an export is hidden from every user whom its [`Access`] does not name, and
+//! every error refuses. A name is parsed once into components; the path that is checked here is
+//! exactly the path that the store opens, component by component, so that `/a` never matches `/ab`.
+//! A store can be reached only through an [`Authorized`], and nothing outside this module can make
+//! one.
 
 mod access;
 mod base;
@@ -29,18 +30,20 @@ use xdfs_xio::store::{Existing, Store};
 /// What an operation does to a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Want {
-    /// Read it or look at it.
+    /// Read its content or attributes.
     Read,
-    /// Make a file; replace one only where the client asks for it and the rights allow it.
+    /// Create a file; replace an existing one only if the client requests it and the rights allow
+    /// it.
     Write {
-        /// The client wants an existing file to stay.
+        /// The client wants to keep an existing file.
         keep: bool,
     },
-    /// Change or remove something that is there, or make what is no file or directory.
+    /// Change or remove something that exists, or create what is neither a file nor a directory.
     Change,
 }
 
-/// An operation that may happen: on this export, at this path, to this extent. Only [`Authority::authorise`] makes one.
+/// An authorised operation: on this export, at this path, to this extent. Only
+/// [`Authority::authorise`] makes one.
 #[derive(Clone, Debug)]
 pub(crate) struct Authorized {
     #[cfg(test)]
@@ -59,7 +62,7 @@ impl Authorized {
         &self.export_name
     }
 
-    /// Which of the server's exports it is.
+    /// The index of the export on the server.
     pub fn export(&self) -> u32 {
         self.export
     }
@@ -69,45 +72,45 @@ impl Authorized {
         &*self.store
     }
 
-    /// The path below the export that was judged, and that is to be opened.
+    /// The path below the export that was authorised, and that is to be opened.
     pub fn path(&self) -> &RelPath {
         &self.path
     }
 
-    /// What becomes of a file that is there already: who may only create never replaces.
+    /// How an existing file is treated: a user who may only create never replaces.
     pub fn existing(&self) -> Existing {
         self.existing
     }
 
-    /// The lowest level at which the bytes may travel.
+    /// The lowest level at which the bytes may be sent.
     pub fn floor(&self) -> Level {
         self.floor
     }
 }
 
-/// The exports of a server and who may use them, as one value that a reload replaces.
+/// The exports of a server and their access rules, as one value that a reload replaces.
 #[derive(Debug)]
 pub(crate) struct Authority {
     exports: Vec<Export>,
     /// The lowest level of every export.
     floor: Level,
-    /// Trees on their way to their names.
+    /// The staged trees.
     stages: Stages,
     bugs: Bugs,
 }
 
 impl Authority {
-    /// The authority over `exports`, none of which goes below `floor`.
+    /// The authority over `exports`; `floor` is the lowest level of each.
     pub fn new(exports: Vec<Export>, floor: Level) -> Self {
         Self { exports, floor, stages: Stages::default(), bugs: Bugs::default() }
     }
 
-    /// Judges one operation. `now` is in seconds since 1970, for the end of a token.
+    /// Authorises one operation. `now` is in seconds since 1970, for the expiry of a token.
     pub fn authorise(&self, who: &Principal, name: &[u8], want: Want, now: u64) -> Result<Authorized, Error> {
         let (first, path) = split(name)?;
         let (index, export, rights) = self.find(who, &first)?;
         let place = self.place(who, export, &path)?;
-        // What is on its way to a name is judged as what will have it.
+        // A path in a staged tree is authorised as its final path.
         let judged = place.as_ref().map_or(&path, |place| &place.target);
         let rights = match scope_of(who)? {
             Some(scope) => rights.and(within(scope, export, judged, now, self.bugs)?),
@@ -127,17 +130,17 @@ impl Authority {
     }
 }
 
-/// Where a path into a tree that is on its way to its name leads.
+/// The location of a path in a staged tree.
 struct Place {
-    /// The name that it will have.
+    /// Its final name.
     target: RelPath,
     store: Arc<dyn Store>,
     path: RelPath,
 }
 
 impl Authority {
-    /// Where `path` leads, if it names a tree of `who` that is on its way. Whatever else looks like one is refused by the store, as
-    /// every reserved name.
+    /// The location of `path`, if it is in a staged tree of `who`. The store refuses any other path
+    /// of this form, as it does every reserved name.
     fn place(&self, who: &Principal, export: &Export, path: &RelPath) -> Result<Option<Place>, Error> {
         let Some((id, rest)) = stages::read(path) else { return Ok(None) };
         let Some(stage) = self.stages.of(&who.user, export.name(), id) else { return Ok(None) };
@@ -149,9 +152,9 @@ impl Authority {
         Ok(Some(Place { target: stage.target, store, path }))
     }
 
-    /// The export of this name, which of the server's it is, and what `who` may do there by its list.
+    /// The export of this name, its index, and the rights of `who` there according to its list.
     fn find(&self, who: &Principal, name: &[u8]) -> Result<(u32, &Export, Rights), Error> {
-        // Whether there is another one its bearer does not learn.
+        // The bearer of a token does not learn whether there is another one.
         if let Some(scope) = scope_of(who)?.filter(|scope| scope.export.as_bytes() != name) {
             return Err(outside(scope));
         }
@@ -161,7 +164,8 @@ impl Authority {
     }
 }
 
-/// One answer for an export that is not there and one that is not for them: a stranger learns no names.
+/// The same error for an export that does not exist and one that the user may not use: a stranger
+/// learns no names.
 fn hidden(who: &Principal, name: &[u8]) -> Error {
     let shown = LoggedName::from(name).short();
     let text = match who.method {
@@ -171,7 +175,7 @@ fn hidden(who: &Principal, name: &[u8]) -> Error {
     Error::new(ErrorKind::NotFound, text)
 }
 
-/// Reads a wire name: the export's name and the path below it.
+/// Parses a wire name: the export's name and the path below it.
 fn split(name: &[u8]) -> Result<(Vec<u8>, RelPath), Error> {
     let invalid =
         |error| Error::new(ErrorKind::InvalidPath, format!("'{}' is no path: {error}", LoggedName::from(name).short()));
@@ -187,7 +191,7 @@ fn split(name: &[u8]) -> Result<(Vec<u8>, RelPath), Error> {
     Ok((first.to_vec(), path))
 }
 
-/// The limits of a token. A token without limits is none: it opens nothing.
+/// The limits of a token. A token without limits is invalid: it gives access to nothing.
 fn scope_of(who: &Principal) -> Result<Option<&Scope>, Error> {
     match (&who.scope, who.method) {
         (None, Method::Token) => Err(Error::new(ErrorKind::Refused, "the token says nothing about what it opens")),
@@ -201,7 +205,7 @@ fn outside(scope: &Scope) -> Error {
     Error::new(ErrorKind::Refused, text)
 }
 
-/// What a token lets its bearer do at `path`.
+/// The rights of a token's bearer at `path`.
 fn within(scope: &Scope, export: &Export, path: &RelPath, now: u64, bugs: Bugs) -> Result<Rights, Error> {
     if now >= scope.until {
         return Err(Error::new(ErrorKind::Refused, "the token has run out; ask for a new one"));
@@ -216,7 +220,7 @@ fn within(scope: &Scope, export: &Export, path: &RelPath, now: u64, bugs: Bugs) 
     Ok(if scope.write { Rights::ALL } else { Rights::READ })
 }
 
-/// Whether `rights` allow it, and what they make of a file that exists.
+/// Checks whether `rights` allow it, and how an existing file is treated.
 fn judge(rights: Rights, want: Want, export: &Export, user: &str) -> Result<Existing, Error> {
     let name = export.name();
     match want {
@@ -239,8 +243,8 @@ fn judge(rights: Rights, want: Want, export: &Export, user: &str) -> Result<Exis
     }
 }
 
-/// The present authority. A reload puts another one in its place at once: every operation that starts later is judged
-/// by it, those that run keep what they were given.
+/// The current authority. A reload replaces it at once: every operation that starts later is
+/// checked against the new one, running operations keep what they were granted.
 #[derive(Clone, Debug)]
 pub(crate) struct CurrentAuthority(Arc<RwLock<Arc<Authority>>>);
 
@@ -250,13 +254,13 @@ impl CurrentAuthority {
         Self(Arc::new(RwLock::new(Arc::new(authority))))
     }
 
-    /// The one that holds now.
+    /// The authority in effect now.
     pub fn now(&self) -> Arc<Authority> {
-        // A panic while the lock is held cannot be: only pointers are copied under it.
+        // A panic while the lock is held is impossible: only pointers are copied under it.
         Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Puts another in its place.
+    /// Replaces the authority.
     pub fn replace(&self, mut authority: Authority) {
         let mut present = self.0.write().unwrap_or_else(PoisonError::into_inner);
         authority.stages = present.stages.clone();

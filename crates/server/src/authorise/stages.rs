@@ -1,18 +1,21 @@
-//! Trees on their way to their name: which path of an export is the place of which, and for whom (P-79).
+//! Staged trees: which path of an export is the staging directory of which tree, and for which user
+//! (P-79).
 //!
-//! `EXPORT/.xdfs-staging/tree-<32 digits>` leads there as long as a session lives that asked for it, for its user alone, and with the
-//! rights that the user has at the target. What is not noted here is not there.
+//! `EXPORT/.xdfs-staging/tree-<32 digits>` refers to it as long as the session that requested it
+//! lives, only for its user, and with the rights that the user has at the target. A tree that is
+//! not listed here is reported as not found.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use xdfs_proto::base::RelPath;
 use xdfs_secure::policy::Principal;
 use xdfs_xio::store::tree::TreePlace;
 
-/// The name on the wire below which such trees are, as the first component of a path in an export.
+/// The name on the wire below which staged trees appear, as the first component of a path in an
+/// export.
 const TOP: &[u8] = b".xdfs-staging";
 const PREFIX: &[u8] = b"tree-";
 
-/// Trees that one session may have on their way; of more the oldest is no longer there for it.
+/// Staged trees of one session; beyond that the session loses access to the oldest.
 const TREES_MAX: usize = 64;
 
 /// The wire path of the tree with this id, below its export.
@@ -28,7 +31,7 @@ pub(super) fn read(path: &RelPath) -> Option<([u8; 16], RelPath)> {
         return None;
     }
     let digits = components.next()?.strip_prefix(PREFIX)?;
-    // One spelling for one tree.
+    // Each tree has exactly one spelling.
     let plain = digits.len() == 32 && digits.iter().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'));
     let id = u128::from_str_radix(std::str::from_utf8(digits).ok().filter(|_| plain)?, 16).ok()?;
     let mut rest = RelPath::default();
@@ -41,7 +44,7 @@ pub(super) fn read(path: &RelPath) -> Option<([u8; 16], RelPath)> {
 /// One tree.
 #[derive(Clone, Debug)]
 pub(super) struct Stage {
-    /// Whose session it is; over when this is gone.
+    /// The session that owns it; the tree is dropped when this is gone.
     session: Weak<Principal>,
     user: String,
     export: String,
@@ -49,24 +52,25 @@ pub(super) struct Stage {
     pub(super) place: TreePlace,
 }
 
-/// See the module. Clones are the same list.
+/// The list of staged trees. Clones share the list.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stages(Arc<Mutex<Vec<Stage>>>);
 
 impl Stages {
-    /// The list, without what is over: who held it may not be in anybody's way.
+    /// The list, without trees of ended sessions: a panicked holder of the lock must not block
+    /// others.
     fn present(&self) -> MutexGuard<'_, Vec<Stage>> {
         let mut list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         list.retain(|stage| stage.session.strong_count() > 0);
         list
     }
 
-    /// Forgets the trees of sessions that are over.
+    /// Forgets the trees of ended sessions.
     pub(super) fn tidy(&self) {
         drop(self.present());
     }
 
-    /// The tree of this id at `target` is there for `session`.
+    /// Registers the tree of this id at `target` for `session`.
     pub(super) fn note(&self, session: &Arc<Principal>, export: &str, target: &RelPath, place: TreePlace) {
         let session = Arc::downgrade(session);
         let mut list = self.present();
@@ -87,7 +91,7 @@ impl Stages {
         list.iter().find(|stage| stage.place.id == id && stage.user == user && stage.export == export).cloned()
     }
 
-    /// The tree has its name.
+    /// The tree was published under its name.
     pub(super) fn forget(&self, user: &str, export: &str, target: &RelPath) {
         self.present().retain(|stage| stage.user != user || stage.export != export || stage.target != *target);
     }

@@ -1,4 +1,5 @@
-//! Every right against every operation (B23), the borders of paths and names (B02), and a second opinion.
+//! Every right against every operation (B23), the edge cases of paths and names (B02), and an
+//! independent check.
 
 use super::*;
 use crate::calls::Execution;
@@ -33,7 +34,7 @@ const READ: Want = Want::Read;
 const CREATE: Want = Want::Write { keep: true };
 const REPLACE: Want = Want::Write { keep: false };
 
-/// What becomes of the operation: an error's kind, or what happens to an existing file.
+/// The outcome of the operation: an error's kind, or how an existing file is treated.
 fn outcome(access: &Access, who: &Principal, want: Want) -> Result<Existing, ErrorKind> {
     let judged = authority(access.clone()).authorise(who, b"data/a/b", want, NOW);
     judged.map(|authorized| authorized.existing()).map_err(|error| error.kind)
@@ -158,7 +159,7 @@ fn a_reload_binds_what_starts_later() {
     assert!(present.now().authorise(&alice, b"data/x", READ, NOW).is_err());
 }
 
-/// The same judgement in other words: on text, where the authority works on components.
+/// The same check written differently: on text, where the authority works on components.
 fn second_opinion(access: &Access, who: &Principal, path: &str, want: Want) -> bool {
     let logged_in = who.method != Method::Anonymous;
     let listed = match &access.users {
@@ -213,7 +214,8 @@ fn cases() -> ProptestConfig {
     ProptestConfig { cases: 20_000, failure_persistence: None, ..ProptestConfig::default() }
 }
 
-/// Looks at 20,000 cases in which the authority, with this mistake, and the second opinion might differ.
+/// Compares 20,000 cases in which the authority, with this bug, and the second opinion might
+/// differ.
 fn compare_opinions(bugs: Bugs) -> Result<(), String> {
     let wants = prop::sample::select(vec![READ, CREATE, REPLACE]);
     let compared = TestRunner::new(cases()).run(&(any_access(), any_principal(), any_path(), wants), |case| {
@@ -254,7 +256,8 @@ proptest! {
     }
 }
 
-/// Kinds of the failures of one call of every kind, below `data/a`, in the order of their numbers; none for what may happen.
+/// Error kinds of one call of every kind, below `data/a`, in the order of their numbers; none for
+/// permitted calls.
 fn calls(access: &Access, who: &Principal) -> Vec<(Code, Option<ErrorKind>)> {
     let path = b"b".as_slice();
     let times = Some(NewTime::Now);
@@ -296,7 +299,7 @@ fn calls(access: &Access, who: &Principal) -> Vec<(Code, Option<ErrorKind>)> {
     ];
     let codes: Vec<u64> = all.iter().map(Call::code).collect();
     let batch = Batch { room: 60_000, base: b"data/a", calls: all, ..Batch::default() };
-    // Nothing is there: whatever is let through finds that, or that a store of zeros has no directories.
+    // Nothing exists: a permitted call finds that, or that a store of zeros has no directories.
     let let_through = |kind| matches!(kind, ErrorKind::NotFound | ErrorKind::Unsupported);
     let base = match authority(access.clone()).base(who, batch.base, NOW) {
         Ok(base) => base,
@@ -317,8 +320,8 @@ fn calls(access: &Access, who: &Principal) -> Vec<(Code, Option<ErrorKind>)> {
     judged.collect()
 }
 
-/// B23: every call against every right. What nobody granted is refused, and what it is refused with says whether there is an
-/// export at all.
+/// B23: every call against every right. What was not granted is refused, and the error kind shows
+/// whether there is an export at all.
 #[test]
 fn every_right_meets_every_call_as_the_table_says() {
     use ErrorKind::{NotFound, ReadOnly, Refused};
@@ -332,7 +335,7 @@ fn every_right_meets_every_call_as_the_table_says() {
     let visitor = who("anonymous@192.0.2.1", Method::Anonymous);
     let (writing, reading) = (bearer("data", "a", true, NOW + 1), bearer("data", "", false, NOW + 1));
     let (beside, late) = (bearer("data", "b", true, NOW + 1), bearer("data", "", true, NOW));
-    // What reading, adding, changing and what an export grants by name end in.
+    // The expected results of reading, adding, changing and of what an export grants by name.
     type Row<'a> = (Access, &'a Principal, [Option<ErrorKind>; 4]);
     let rows: Vec<Row<'_>> = vec![
         (access(true, named(), Anonymous::Nothing, none), &key, [None, None, None, Some(Refused)]),

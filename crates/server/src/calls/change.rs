@@ -10,14 +10,15 @@ use xdfs_xio::store::Existing;
 use xdfs_xio::store::owners::{self, Names};
 use xdfs_xio::store::tree::{AttributeChange, Special};
 
-/// Directories above one that was made whose paths are gathered, so that each is synced once for a batch.
+/// Levels of parent directories of a new directory that are collected, so that each is synced once
+/// per batch.
 const TOUCHED_DEPTH_MAX: usize = 64;
 
-/// Permission bits that anybody may set.
+/// Permission bits that every user may set.
 const PLAIN: u32 = 0o777;
 
 impl CallContext {
-    /// Does a call that changes something and is no small file.
+    /// Executes a call that changes something and is not a small file.
     pub(super) fn change(&mut self, call: &Call<'_>) -> Result<(), Error> {
         match *call {
             Call::MakeDirectory { path, parents, mode } => {
@@ -59,7 +60,8 @@ impl CallContext {
                 Ok(())
             }
             Call::PublishTree { path, client } => {
-                // Also where it has its name already: who hears that may have asked before, and is to have it safe.
+                // Synced even if the tree is already published: a client that retries must find it
+                // on stable storage.
                 let at = self.at(path, Want::Write { keep: true })?;
                 self.touched(at.path());
                 self.base.publish_tree(path, &client)
@@ -69,7 +71,7 @@ impl CallContext {
         }
     }
 
-    /// Does a call that changes what something is like.
+    /// Executes a call that changes attributes.
     fn attribute(&mut self, call: &Call<'_>) -> Result<(), Error> {
         let at = self.at(call.path(), Want::Change)?;
         self.granted(call)?;
@@ -111,7 +113,7 @@ impl CallContext {
         Ok(())
     }
 
-    /// Whether the export takes what the call brings along.
+    /// Whether the export accepts the attributes in the call.
     fn granted(&self, call: &Call<'_>) -> Result<(), Error> {
         let keep = self.base.keep();
         match *call {
@@ -136,17 +138,17 @@ impl CallContext {
         Ok(())
     }
 
-    /// The mode that something new may have.
+    /// The permitted mode of a new file.
     pub(super) fn mode(&self, mode: u32) -> u32 {
         if self.base.keep().modes { mode } else { mode & PLAIN }
     }
 
-    /// A directory was made, and perhaps those above it: each has its name in the next.
+    /// A directory was created, perhaps with its parents: each is an entry of its parent.
     pub(super) fn made(&mut self, path: &RelPath, parents: bool) {
         self.touched(path);
         let mut above = path.parent().filter(|_| parents && self.durable);
         if path.depth() > TOUCHED_DEPTH_MAX {
-            // The paths of all of them are far longer together than the path.
+            // The paths of all of them together are far longer than the path itself.
             self.climb = above;
             return;
         }
@@ -156,14 +158,16 @@ impl CallContext {
         }
     }
 
-    /// Which extended attributes are extended attributes to a copy; an access control list is one only to the kernel.
+    /// Whether the extended attribute may be set; to the kernel an access control list is an
+    /// extended attribute, to a copy it is not.
     fn xattr_may(&self, name: &[u8]) -> Result<(), Error> {
         let keep = self.base.keep();
         match name {
             b"system.posix_acl_access" | b"system.posix_acl_default" if keep.acl => Ok(()),
             b"system.posix_acl_access" | b"system.posix_acl_default" => Err(refused("access control lists", "acl")),
             _ if name.starts_with(b"user.") && keep.xattr => Ok(()),
-            // What the kernel acts on (capabilities, labels) is worth as much as an owner.
+            // Attributes that the kernel acts on (capabilities, labels) require the same grants as
+            // an owner.
             _ if keep.xattr && keep.owner && keep.modes => Ok(()),
             _ if name.starts_with(b"user.") => Err(refused("extended attributes", "xattr")),
             _ => Err(refused("extended attributes that are not 'user.'", "xattr, owner and modes")),
@@ -179,7 +183,7 @@ fn not_empty(error: Error) -> Error {
     if error.kind == ErrorKind::AlreadyExists { Error { kind: ErrorKind::NotEmpty, ..error } } else { error }
 }
 
-/// The number of an owner, none where the present one stays.
+/// The number of an owner; none keeps the current one.
 fn number(owner: Option<Owner<'_>>, names: &Names) -> Result<Option<u32>, Error> {
     let Some(owner) = owner else { return Ok(None) };
     let number = match owner {

@@ -1,6 +1,8 @@
-//! A batch from its payload to its reply and its line in the log, as work that is cut in slices.
+//! The execution of a batch, from its payload to its reply and its line in the log, cut into
+//! slices.
 //!
-//! The payload is read again for each slice: that takes a small part of one, and nothing borrows from it in between.
+//! The payload is parsed again for each slice: that takes a small part of one, and avoids borrowing
+//! across slices.
 
 use super::{Done, Execution, exports};
 use crate::audit::Pace;
@@ -17,7 +19,7 @@ use xdfs_proto::wire::WireError;
 use xdfs_proto::wire::path::Batch;
 use xdfs_secure::policy::Principal;
 
-/// For whom a batch is done.
+/// The session and user for which a batch is executed.
 pub(crate) struct BatchOwner {
     pub authority: Arc<Authority>,
     pub principal: Arc<Principal>,
@@ -27,14 +29,14 @@ pub(crate) struct BatchOwner {
     pub operation: OperationId,
     pub repeats: Arc<ReplyCache>,
     pub log: Log,
-    /// Against whose bounds it counts.
+    /// The user whose limits it counts against.
     pub budget: Arc<str>,
-    /// What the log grows by is charged here, at this rate.
+    /// The growth of the log is charged here, at this rate.
     pub pace: Arc<Pace>,
     pub audit_rate: u64,
-    /// Nobody waits for the rest any more.
+    /// Set when the rest is no longer wanted.
     pub stop: Arc<AtomicBool>,
-    /// Seconds since 1970 when the batch came.
+    /// Seconds since 1970 when the batch arrived.
     pub now: u64,
 }
 
@@ -46,24 +48,24 @@ pub(crate) struct BatchJob {
 }
 
 enum BatchState {
-    /// What it is about was judged; the reply is made in the memory.
+    /// The base was authorised; the reply is built in the memory.
     Judged(Box<Result<Option<Base>, Error>>, Vec<u8>),
     Doing(Option<RunningBatch>, Box<Execution>),
     Over,
 }
 
-/// A batch that breaks its form costs its operation, and nothing was done.
+/// A malformed batch fails as an operation, and nothing of it is executed.
 pub(crate) fn malformed(error: &WireError) -> Error {
     Error::new(ErrorKind::Protocol, format!("malformed batch: {error}"))
 }
 
 impl BatchJob {
-    /// Nothing of it is done; `base` is what it is about, none for the list of exports.
+    /// A batch that has not started; `base` is its authorised base, none for the list of exports.
     pub(crate) fn new(payload: Vec<u8>, base: Result<Option<Base>, Error>, memory: Vec<u8>, whom: BatchOwner) -> Self {
         Self { payload, whom, state: BatchState::Judged(Box::new(base), memory) }
     }
 
-    /// Goes on until the slice is over.
+    /// Continues until the slice is over.
     pub(crate) fn advance(&mut self, slice: &Slice) -> Poll<Result<Vec<u8>, Error>> {
         let payload = std::mem::take(&mut self.payload);
         let reply = match Batch::decode(&payload) {
@@ -111,7 +113,7 @@ impl BatchJob {
         Poll::Ready(self.end(batch, once, done))
     }
 
-    /// Whether a batch that may come again was done before.
+    /// Whether a batch that may be repeated was executed before.
     fn once(&self, batch: &Batch<'_>) -> Result<Option<CacheLookup>, Error> {
         if batch.request == [0; 16] {
             return Ok(None);
@@ -120,7 +122,7 @@ impl BatchJob {
         self.whom.repeats.begin(&self.whom.budget, batch.request, age, Instant::now()).map(Some)
     }
 
-    /// Remembers and logs what became of it.
+    /// Caches and logs the outcome.
     fn end(&self, batch: &Batch<'_>, once: Option<RunningBatch>, done: Result<Done, Error>) -> Result<Vec<u8>, Error> {
         if let Some(doing) = once {
             doing.end(done.as_ref().ok().map(|done| done.reply.as_slice()));

@@ -1,4 +1,4 @@
-//! Calls that look: attributes, pages of directories, hashes, room.
+//! Calls that only read: attributes, pages of directories, hashes, free space.
 
 use super::{CallContext, failure};
 use crate::authorise::{Authorized, Want};
@@ -14,12 +14,12 @@ use xdfs_xio::store::owners;
 use xdfs_xio::store::tree::{ListControl, Node, NodeKind, is_reserved};
 use xdfs_xio::store::{self, FileKind};
 
-/// How long a page is gathered: the first entries of a large directory come soon (P-72).
+/// How long a page is collected: the first entries of a large directory arrive soon (P-72).
 const PAGE_TIME: Duration = Duration::from_millis(20);
-/// Entries between two looks at the clock.
+/// Entries between two checks of the clock.
 const PAGE_STEP: u32 = 64;
 
-/// What is told of a name.
+/// The attributes that are reported for a name.
 pub(super) fn attributes_of<'a>(node: &'a Node, wanted: Wanted, target: Option<&'a [u8]>) -> Attributes<'a> {
     fn told<T>(wanted: bool, value: T) -> Option<T> {
         wanted.then_some(value)
@@ -29,7 +29,8 @@ pub(super) fn attributes_of<'a>(node: &'a Node, wanted: Wanted, target: Option<&
     let mut inode = [0; 16];
     inode[..8].copy_from_slice(&node.identity.0.to_be_bytes());
     inode[8..].copy_from_slice(&node.identity.1.to_be_bytes());
-    // Every change moves the time of change on; what the file system's clock cannot tell apart, nobody can.
+    // Every change advances the change time; changes within one tick of the file system's clock
+    // cannot be told apart.
     let change = (node.changed.0 as u64).wrapping_mul(1_000_000_000).wrapping_add(node.changed.1.into());
     Attributes {
         mode: told(wanted.has(Wanted::MODE), node.mode & 0o7777),
@@ -53,7 +54,7 @@ fn names_of((user, group): (u32, u32)) -> (&'static [u8], &'static [u8]) {
     (owners::known().users.name(user), owners::known().groups.name(group))
 }
 
-/// The same of a store that has no tree.
+/// The same for a store that has no tree.
 pub(super) fn plain(attributes: &store::Attributes, wanted: Wanted) -> Attributes<'_> {
     let kind = match attributes.kind {
         FileKind::Regular => FileType::Regular,
@@ -85,7 +86,8 @@ impl CallContext {
         told.inspect_err(|error| writer.fail(failure(error)))
     }
 
-    /// The text of a link, where it was asked for; it may be another by now, and is not told then.
+    /// The target of a symlink, if it was requested; it may have changed meanwhile, and is not
+    /// reported then.
     fn target(&self, at: &Authorized, node: &Node, wanted: Wanted) -> Option<Vec<u8>> {
         if node.kind != NodeKind::Symlink || !wanted.has(Wanted::TARGET) {
             return None;
@@ -110,7 +112,7 @@ impl CallContext {
         let mut page = writer.listing();
         let until = Instant::now() + PAGE_TIME;
         let mut take = |name: &[u8], node: &Node| {
-            // Whatever has a reserved name is not there for anybody.
+            // Reserved names are hidden from every user.
             if is_reserved(name) {
                 return ListControl::More;
             }

@@ -1,6 +1,7 @@
-//! Batches of calls (PATHM-01 to PATHM-07): read, judged call by call, done in their order on a thread of the pool.
+//! Batches of calls (PATHM-01 to PATHM-07): parsed, authorised call by call, executed in order on a
+//! thread of the pool.
 //!
-//! It must not reach a file but through an [`Authorized`]: every name goes through [`Base::authorise`].
+//! It must reach files only through an [`Authorized`]: every name goes through [`Base::authorise`].
 
 mod change;
 pub(crate) mod job;
@@ -19,59 +20,59 @@ use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety};
 use xdfs_proto::wire::path::{Answer, Attributes, Batch, Call, Failure, FileType, ListEntry, ReplyWriter, Wanted};
 use xdfs_xio::store::SmallReader;
 
-/// What became of a batch.
+/// The outcome of a batch.
 #[derive(Debug)]
 pub(crate) struct Done {
     /// The payload of the reply.
     pub reply: Vec<u8>,
     /// For the log: the calls that changed something or read a file.
     pub lines: Vec<CallLine>,
-    /// How safe what they changed is; none where they were to change nothing.
+    /// How durable the changes are; none if the batch was to change nothing.
     pub safety: Option<Safety>,
 }
 
-/// What a batch does its calls with.
+/// The state that the calls of a batch share.
 struct CallContext {
     base: Base,
-    /// Nobody waits for the rest any more.
+    /// Set when the rest is no longer wanted.
     stop: Arc<AtomicBool>,
     durable: bool,
-    /// What came since then nobody of the session may have seen.
+    /// Start of the session: no one in it may have seen later changes.
     since: (i64, u32),
-    /// Directories whose names changed, and bytes of their paths.
+    /// Directories whose names changed, and the total length of their paths.
     touched: BTreeSet<RelPath>,
     touched_bytes: usize,
-    /// A directory far down: this one and all above it are to be synced, too.
+    /// A deeply nested directory: this one and all its parents must be synced, too.
     climb: Option<RelPath>,
-    /// What got other attributes, or another length.
+    /// Files whose attributes or length changed.
     changed: BTreeSet<RelPath>,
-    /// Something that was changed is not on stable storage.
+    /// A change is not on stable storage.
     loose: bool,
-    /// Where small files are read into.
+    /// Buffer for reading small files.
     reading: SmallReader,
-    /// The hash that the present call asks for.
+    /// The hash that the current call requests.
     hash: Option<RangeHash>,
 }
 
-/// A batch that is being done, slice by slice.
+/// A batch that is being executed, slice by slice.
 pub(crate) struct Execution {
     work: CallContext,
     writer: ReplyWriter,
     lines: Vec<CallLine>,
-    /// Calls that are done, or not to be done.
+    /// Number of calls that are complete, or will not be executed.
     done: usize,
 }
 
-/// Paths of directories that are still to be synced.
+/// Total length of the paths of directories that are still to be synced.
 const TOUCHED_BYTES_MAX: usize = 1 << 20;
 
-/// Why a call failed, as the reply tells it.
+/// The failure of a call as the reply reports it.
 fn failure(error: &Error) -> Failure {
     Failure { kind: error.kind, errno: error.errno }
 }
 
 impl Execution {
-    /// Nothing is done yet of `batch`, for a session that was opened at `since`; the reply is made in `memory`.
+    /// Prepares `batch` for a session that was opened at `since`; the reply is built in `memory`.
     pub(crate) fn new(
         batch: &Batch<'_>,
         base: Base,
@@ -95,7 +96,8 @@ impl Execution {
         Ok(Self { work, writer: room(batch, memory)?, lines: Vec::new(), done: 0 })
     }
 
-    /// Does the calls of `batch` in order, until the slice is over, none after `stop` is set. Whether all is done that is to be.
+    /// Executes the calls of `batch` in order, until the slice is over, and none after `stop` is
+    /// set. Ready when all of it is complete.
     pub(crate) fn advance(&mut self, batch: &Batch<'_>, slice: &Slice) -> Result<Poll<()>, Error> {
         while let Some(left) = batch.calls.get(self.done..).filter(|left| !left.is_empty()) {
             let many = self.work.touched_bytes > TOUCHED_BYTES_MAX || self.work.climb.is_some();
@@ -121,7 +123,8 @@ impl Execution {
         Ok(self.work.settle(slice))
     }
 
-    /// Does the call at the front, or the small files there; whether they all succeeded.
+    /// Executes the first call, or the small files at the front; returns whether they all
+    /// succeeded.
     fn some(&mut self, left: &[Call<'_>], stop_at_failure: bool, slice: &Slice) -> Poll<Result<(), Error>> {
         let puts = small::group(left, stop_at_failure);
         let [call, behind @ ..] = left else { return Poll::Ready(Ok(())) };
@@ -156,7 +159,7 @@ impl Execution {
         }
     }
 
-    /// What became of `batch`, when all is done.
+    /// The outcome of `batch`, when all of it is complete.
     pub(crate) fn finish(self, batch: &Batch<'_>) -> Done {
         let safety = if self.work.durable && !self.work.loose { Safety::Durable } else { Safety::Written };
         let changed = batch.calls.iter().any(Call::changes);
@@ -164,7 +167,7 @@ impl Execution {
     }
 }
 
-/// What the list of exports answers: it can be looked at, and nothing else.
+/// Executes a batch on the list of exports: it can be read, and nothing else.
 pub(crate) fn exports(batch: &Batch<'_>, shown: &[&str]) -> Result<Done, Error> {
     let mut writer = room(batch, Vec::new())?;
     let root = Attributes::of(FileType::Directory);
@@ -174,7 +177,8 @@ pub(crate) fn exports(batch: &Batch<'_>, shown: &[&str]) -> Result<Done, Error> 
             Call::List { path: b"", cursor: b"", .. } => {
                 let mut page = writer.listing();
                 let all = shown.iter().all(|name| page.push(&ListEntry { name: name.as_bytes(), attributes: root }));
-                // A page of 256 KiB has room for more exports than a configuration has; a smaller one says that it is not all.
+                // A page of 256 KiB has room for more exports than a configuration has; a smaller
+                // one reports that it is incomplete.
                 page.finish(all, b"");
             }
             Call::Unknown { .. } => writer.fail(Failure { kind: ErrorKind::Unsupported, errno: 0 }),
@@ -184,7 +188,7 @@ pub(crate) fn exports(batch: &Batch<'_>, shown: &[&str]) -> Result<Done, Error> 
     Ok(Done { reply: writer.finish(Safety::Written), lines: Vec::new(), safety: None })
 }
 
-/// The reply's writer, where the room is enough for any outcome.
+/// The reply's writer, if the room suffices for any outcome.
 pub(crate) fn room(batch: &Batch<'_>, memory: Vec<u8>) -> Result<ReplyWriter, Error> {
     ReplyWriter::within(memory, batch.calls.len(), batch.room as usize).ok_or_else(|| {
         let text = format!("{} bytes are too little room for the reply to {} calls", batch.room, batch.calls.len());
@@ -193,7 +197,7 @@ pub(crate) fn room(batch: &Batch<'_>, memory: Vec<u8>) -> Result<ReplyWriter, Er
 }
 
 impl CallContext {
-    /// Does one call and writes its result. Pending is only a hash.
+    /// Executes one call and writes its result. Only a hash can be pending.
     fn call(&mut self, call: &Call<'_>, writer: &mut ReplyWriter, slice: &Slice) -> Poll<Result<(), Error>> {
         let result = match call {
             Call::Hash { path, offset, length } => match self.hash(path, *offset, *length, slice) {
@@ -234,7 +238,7 @@ impl CallContext {
         answer(result, writer)
     }
 
-    /// A call that tells bytes.
+    /// A call that returns bytes.
     fn tell(
         &mut self,
         writer: &mut ReplyWriter,
@@ -252,7 +256,8 @@ impl CallContext {
         }
     }
 
-    /// What may be told of what is wanted: who has accounts here is no visitor's business.
+    /// The requested attributes that may be reported: account names are hidden from anonymous
+    /// users.
     fn told(&self, wanted: Wanted) -> Wanted {
         if self.base.is_visitor() { wanted.without(Wanted::NAMES) } else { wanted }
     }
@@ -261,7 +266,7 @@ impl CallContext {
         self.base.authorise(path, want)
     }
 
-    /// A name came or went in the directory that holds `path`.
+    /// A name was added to or removed from the directory that holds `path`.
     fn touched(&mut self, path: &RelPath) {
         let Some(parent) = path.parent().filter(|_| self.durable) else { return };
         let bytes = parent.as_bytes().len();
@@ -270,7 +275,7 @@ impl CallContext {
         }
     }
 
-    /// Waits until the names in the directories are safe.
+    /// Waits until the names in the directories are on stable storage.
     fn sync_touched(&mut self, slice: &Slice) -> Poll<()> {
         while let Some(path) = self.touched.pop_first() {
             self.touched_bytes -= path.as_bytes().len();
@@ -289,7 +294,7 @@ impl CallContext {
         Poll::Ready(())
     }
 
-    /// Waits for what changed where that was asked for, and notes whether it is safe.
+    /// Waits for the changes to be durable if that was requested, and records whether they are.
     fn settle(&mut self, slice: &Slice) -> Poll<()> {
         if !self.changed.is_empty() {
             let files = std::mem::take(&mut self.changed);

@@ -1,5 +1,5 @@
-//! Small files: their bytes travel in the call (PATHM-05, PATHM-06). Neighbours in a batch go to storage together, so that they
-//! share what makes them durable (rule 22).
+//! Small files: their bytes are part of the call (PATHM-05, PATHM-06). Adjacent ones in a batch are
+//! passed to storage together, so that they share the sync that makes them durable.
 
 use super::look::{attributes_of, plain};
 use super::{CallContext, failure};
@@ -8,12 +8,12 @@ use xdfs_proto::base::{Error, ErrorKind, Safety};
 use xdfs_proto::wire::path::{Answer, Call, Put, ReplyWriter, Wanted};
 use xdfs_xio::store::SmallFile;
 
-/// Files that go to storage together: as many as share one commit.
+/// Files that are passed to storage together: as many as share one commit.
 const GROUP_MAX: usize = 64;
 
-/// The small files at the front of `calls` that go together.
+/// The small files at the front of `calls` that are processed together.
 pub(super) fn group<'c, 'b>(calls: &'c [Call<'b>], stop_at_failure: bool) -> Vec<&'c Put<'b>> {
-    // Where a failure stops the rest, the rest must not have been begun.
+    // If a failure stops the rest, the rest must not have started.
     let most = if stop_at_failure { 1 } else { GROUP_MAX };
     let put = |call: &'c Call<'b>| match call {
         Call::Put(put) => Some(put),
@@ -23,7 +23,7 @@ pub(super) fn group<'c, 'b>(calls: &'c [Call<'b>], stop_at_failure: bool) -> Vec
 }
 
 impl CallContext {
-    /// Puts files; one outcome each: whether it was there already.
+    /// Writes files; returns for each whether it existed already.
     pub(super) fn put(&mut self, puts: &[&Put<'_>]) -> Vec<Result<bool, Error>> {
         let judged: Vec<Result<Authorized, Error>> = puts.iter().map(|put| self.judge(put)).collect();
         let files: Vec<SmallFile<'_>> = judged
@@ -43,7 +43,7 @@ impl CallContext {
                 })
             })
             .collect();
-        // All of a batch are below one base, and so in one store.
+        // All files of a batch are below one base, and so in one store.
         let store = judged.iter().find_map(|at| at.as_ref().ok().map(Authorized::store));
         let mut placed = store.map_or(Vec::new(), |store| store.put_small(&files, self.durable)).into_iter();
         let lost = || Error::new(ErrorKind::Storage, "storage told no outcome");
@@ -76,13 +76,14 @@ impl CallContext {
         let told = self.at(path, Want::Read).and_then(|at| {
             let most = writer.room().min(most as usize) as u64;
             let read = at.store().get_small(at.path(), None, most, &mut self.reading)?;
-            // Most files are asked for with what their own descriptor tells; what only a name has is looked up.
+            // Most requests need only what the file's own descriptor provides; the rest is looked
+            // up by name.
             let told = Wanted::MODE.and(Wanted::SIZE).and(Wanted::MODIFIED).and(Wanted::VERSION);
             let node = match told.has(wanted) {
                 true => None,
                 false => at.store().tree().and_then(|tree| tree.node(at.path())).ok(),
             };
-            // What has the name now may be another file.
+            // The name may refer to another file now.
             let node = node.filter(|node| node.version == read.version);
             let attributes = match &node {
                 Some(node) => attributes_of(node, wanted, None),

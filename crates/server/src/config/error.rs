@@ -1,4 +1,4 @@
-//! What is wrong with a configuration, where, and what to do about it.
+//! Errors of a configuration: what is wrong, where, and the remedy.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ConfigError {
     file: PathBuf,
-    /// Counted from one; none where it is about the whole file.
+    /// Counted from one; none if the error is about the whole file.
     line: Option<usize>,
     message: String,
 }
@@ -30,7 +30,7 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
-/// A file whose lines can be named later, when its text is gone.
+/// A file whose line numbers can be reported later, when its text was dropped.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct ConfigFile(PathBuf);
 

@@ -1,4 +1,4 @@
-//! From the text of a configuration file to [`Settings`].
+//! Converts the text of a configuration file to [`Settings`].
 
 use super::error::{ConfigError, ConfigFile, line_of};
 use super::limits::{LimitsTable, within};
@@ -13,10 +13,10 @@ use toml::Spanned;
 use xdfs_proto::base::{Level, RelPath};
 use xdfs_proto::limits::CHANNELS_HARD_MAX;
 
-/// Cipher suites that are known.
+/// The known cipher suites.
 const SUITES: [&str; 2] = ["aes-256-gcm", "chacha20-poly1305"];
 
-/// A word, and where it stands.
+/// A word with its position.
 type Word = Spanned<String>;
 
 #[derive(Deserialize, Debug)]
@@ -57,7 +57,7 @@ struct ExportTable {
     keep: Option<Vec<Word>>,
 }
 
-/// What an error needs: the file and its text.
+/// The file and its text, for errors.
 struct Text<'a> {
     path: &'a Path,
     origin: ConfigFile,
@@ -83,7 +83,7 @@ impl Text<'_> {
         })
     }
 
-    /// A path; a relative one starts at the file's folder.
+    /// A path; a relative one is resolved from the file's folder.
     fn path_of(&self, word: &Word) -> Result<PathBuf, ConfigError> {
         if word.get_ref().is_empty() || word.get_ref().contains('\0') {
             return Err(self.at(word.span().start, "this names no file; write a path".into()));
@@ -162,7 +162,7 @@ fn suites(file: &Text<'_>, words: &Spanned<Vec<Word>>) -> Result<Vec<String>, Co
     words.get_ref().iter().map(|word| Ok(file.choose("suites", word, &known)?.to_owned())).collect()
 }
 
-/// What copies may bring along.
+/// What copies may preserve.
 fn keep(file: &Text<'_>, words: &[Word]) -> Result<Keep, ConfigError> {
     let mut keep = Keep::default();
     for word in words {

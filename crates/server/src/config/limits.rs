@@ -1,4 +1,4 @@
-//! The table `[limits]`: each key, what it bounds, and between which values. No limit can be switched off.
+//! The table `[limits]`: each key, what it bounds, and its range. No limit can be switched off.
 
 use super::error::ConfigError;
 use crate::admit::ServerLimits;
@@ -7,10 +7,10 @@ use std::time::Duration;
 use toml::Spanned;
 use xdfs_xio::store::KeptLimits;
 
-/// A limit as the file has it.
+/// A limit as given in the file.
 type Number = Option<Spanned<u64>>;
 
-/// The table as the file has it.
+/// The table as given in the file.
 #[derive(Deserialize, Debug, Default)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct LimitsTable {
@@ -55,7 +55,7 @@ pub(super) fn within(
 }
 
 impl LimitsTable {
-    /// The limits, each within its own bounds and all of them with each other.
+    /// The limits, each within its own bounds and all of them consistent.
     pub fn resolve(self, at: Complain<'_>) -> Result<ServerLimits, ConfigError> {
         let shipped = ServerLimits::default();
         let count = |name, number, most, default: usize| {
@@ -90,7 +90,7 @@ impl LimitsTable {
             audit_rate: within("audit-bytes-per-second", self.audit_bytes_per_second, 64 << 10, 1 << 30, at)?
                 .unwrap_or(shipped.audit_rate),
             kept: KeptLimits {
-                // Below the names of a staging directory that are looked at.
+                // Below the number of names that are read of a staging directory.
                 parts: count("parts-per-user", self.parts_per_user, 4096, shipped.kept.parts)?,
                 bytes: within("part-bytes-per-user", self.part_bytes_per_user, 1 << 20, 1 << 60, at)?
                     .unwrap_or(shipped.kept.bytes),

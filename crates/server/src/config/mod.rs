@@ -1,8 +1,8 @@
 //! The configuration file of a server (TOML): read whole, checked whole, and only then used.
 //!
-//! A key that is not known and a name that does not resolve (a directory, a user, a cipher suite) are errors that say
-//! file, line and remedy: a setting that is misspelt must never mean "no limit" (T23). What a file does not say has the
-//! default that is shipped. It holds no secrets.
+//! An unknown key and a name that does not resolve (a directory, a user, a cipher suite) are errors
+//! that report file, line and remedy: a misspelt setting must never mean "no limit" (T23). Anything
+//! the file leaves out has the shipped default. It holds no secrets.
 
 mod error;
 mod file;
@@ -27,41 +27,41 @@ use xdfs_xio::store::{LocalStore, MemoryExport};
 /// Largest configuration file: thousands of exports.
 const FILE_BYTES_MAX: usize = 4 << 20;
 
-/// Everything a configuration file says.
+/// The content of a configuration file.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Settings {
-    /// Where to listen.
+    /// The address to listen on.
     pub listen: Option<SocketAddr>,
     /// The folder of host key and users.
     pub state: Option<PathBuf>,
-    /// What is shown, by name.
+    /// The exports.
     pub exports: Vec<ExportSettings>,
     /// The lowest protection of every transfer.
     pub min_protection: Level,
-    /// Names of the cipher suites that records may have; all that are known where it is empty (SEC-13).
+    /// Names of the cipher suites that records may use; all known ones if it is empty (SEC-13).
     pub suites: Vec<String>,
     /// Channels of a session at most.
     pub channels: Option<u16>,
     /// The site's certificate, and its private key.
     pub certificate: Option<(PathBuf, PathBuf)>,
-    /// Bounds.
+    /// Bounds of the server.
     pub limits: ServerLimits,
-    /// What binds the process itself.
+    /// The confinement of the process.
     pub confinement: Confinement,
     /// Where events go.
     pub log: LogSettings,
-    /// The file, for messages about what is found later.
+    /// The file, for errors that are found later.
     origin: error::ConfigFile,
 }
 
-/// One export, as the file has it.
+/// One export, as given in the file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ExportSettings {
     /// Its name.
     pub name: String,
-    /// Where its files are; none for the memory pair.
+    /// The directory of its files; none for the memory pair.
     pub directory: Option<PathBuf>,
-    /// Who may use it, and how.
+    /// Its access rules.
     pub access: Access,
     /// Line of its directory.
     line: usize,
@@ -69,10 +69,10 @@ pub struct ExportSettings {
     users_lines: Vec<(String, usize)>,
 }
 
-/// Whether the server gives up rights that it does not need (Landlock, seccomp).
+/// Whether the server gives up privileges that it does not need (Landlock, seccomp).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Confinement {
-    /// As far as the kernel can; what it cannot is said once.
+    /// As far as the kernel supports it; what it does not is reported once.
     #[default]
     Automatic,
     /// Completely, or the server does not start.
@@ -86,7 +86,7 @@ pub enum Confinement {
 pub struct LogSettings {
     /// The file of the audit log; it is opened again on SIGHUP, so that it can be rotated.
     pub audit: Audit,
-    /// What happens where it cannot be written.
+    /// What the server does if it cannot be written.
     pub audit_failure: OnFailure,
     /// Only problems on standard error.
     pub quiet: bool,
@@ -98,14 +98,15 @@ pub enum Audit {
     /// Nowhere.
     #[default]
     Off,
-    /// To standard error, in place of the lines for people; the journal takes it from there.
+    /// To standard error, instead of the lines for people; the journal takes it from there.
     StandardError,
-    /// To this file, at its end.
+    /// Appended to this file.
     File(PathBuf),
 }
 
 impl Settings {
-    /// Reads and checks the file `path`. Relative names in it start at the file's own folder.
+    /// Reads and checks the file `path`. Relative names in it are resolved from the file's own
+    /// folder.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         use xdfs_xio::store::{Secrecy, read_named};
         let whole = |message: String| ConfigError::whole(path, message);
@@ -120,7 +121,7 @@ impl Settings {
         file::parse(path, text)
     }
 
-    /// Checks that every user that is named exists, as `exists` tells.
+    /// Checks with `exists` that every named user exists.
     pub fn check_users(&self, exists: impl Fn(&str) -> bool) -> Result<(), ConfigError> {
         for export in &self.exports {
             if let Some((user, line)) = export.users_lines.iter().find(|(user, _)| !exists(user)) {
@@ -154,7 +155,8 @@ impl Settings {
     }
 }
 
-/// `store` as the export `name` has it: its journals are authenticated under `key`, and what is kept is bounded.
+/// `store` configured for the export `name`: its journals are authenticated under `key`, and what
+/// is kept is bounded.
 pub fn with_journals(store: LocalStore, name: &str, key: &Arc<JournalKey>, limits: &ServerLimits) -> LocalStore {
     store.with_journal_tags(ExportJournals::tags(key, name)).with_kept_limits(limits.kept)
 }

@@ -1,4 +1,4 @@
-//! What a file may say, and that every mistake in it is an error with its line (B24).
+//! What a file may contain, and that every mistake in it is an error with its line (B24).
 
 use super::*;
 use crate::authorise::{Anonymous, Users};
@@ -142,7 +142,7 @@ fn users_and_directories_that_are_not_there_are_errors_with_their_line() {
     );
 }
 
-/// What somebody who did not log in, and a user who is named nowhere, may do: the sum over all exports.
+/// The rights of an anonymous user, and of a user who is named nowhere: the sum over all exports.
 fn openness(settings: &Settings) -> usize {
     let of_one = |export: &ExportSettings| {
         let visitors = export.access.anonymous as usize;
@@ -152,7 +152,8 @@ fn openness(settings: &Settings) -> usize {
     settings.exports.iter().map(of_one).sum()
 }
 
-/// B24: a byte that is lost or doubled makes an error, or settings that give strangers no more than before.
+/// B24: a lost or doubled byte causes an error, or settings that give strangers no more than
+/// before.
 #[test]
 fn a_damaged_file_never_opens_more_than_the_whole_one() {
     let whole = openness(&parse(FULL).unwrap());
@@ -161,13 +162,15 @@ fn a_damaged_file_never_opens_more_than_the_whole_one() {
         let (before, after) = FULL.split_at(at);
         let mutants =
             [format!("{before}{}", &after[1..]), format!("{before}{}{after}", &after[..1]), before.to_owned()];
-        // A cut between two exports leaves whole ones, a lost line end behind a key is an error of the syntax.
+        // A cut between two exports leaves whole ones, a lost line break after a key is a syntax
+        // error.
         for mutant in mutants {
             if let Ok(settings) = parse(&mutant) {
                 accepted += 1;
                 let lost_users = !mutant.contains("users = ") && mutant.contains("[exports.data]");
                 let lost_ro = !mutant.contains("access = \"ro\"") && mutant.contains("[exports.pub]");
-                // A file that ends early is seen by its missing end, not by us: only cuts inside a table are excused.
+                // A truncated file is recognised only by its missing end: only cuts inside a table
+                // are excused.
                 assert!(openness(&settings) <= whole || lost_users || lost_ro, "{mutant}");
             }
         }

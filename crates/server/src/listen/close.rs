@@ -1,7 +1,8 @@
-//! What arrives on idle channels. A client that ends its session is answered right here (P-46, P-47): EOFT asks for nothing
-//! that would need a thread. Every other record does.
+//! Data on idle channels. A client that ends its session is answered right here (P-46, P-47): EOFT
+//! requires nothing that would need a thread. Every other record does.
 //!
-//! It must not open a file or hear a request, and never waits: what a client does not take in time goes with its session.
+//! It must not open a file or process a request, and never waits: what a client does not take in
+//! time is dropped with its session.
 
 use super::Server;
 use crate::log::LogEvent;
@@ -42,7 +43,8 @@ impl Server {
             }
             None => {
                 idle.arriving = Arriving::Work(raw);
-                // Where last words are on their way the thread waits for them, and they have a deadline.
+                // If close reasons are being sent, the thread waits for them, and they have a
+                // deadline.
                 self.start_pipelines(id);
             }
         }
@@ -53,7 +55,7 @@ impl Server {
         let Some((id, channel)) = self.idle.get(&socket).copied() else { return };
         let Some((_, idle)) = self.idle_channel(id, channel) else { return };
         match std::mem::replace(&mut idle.arriving, Arriving::Nothing) {
-            // The client has left the handshake too: records follow.
+            // The client has sent close_notify for the handshake too: records follow.
             Arriving::Farewell(farewell) => match farewell.check(bytes) {
                 Ok(()) => {
                     idle.arriving = Arriving::Head;
@@ -84,7 +86,7 @@ impl Server {
         introduce(session, channels, now);
         let Some(idle) = channels.get_mut(&channel) else { return };
         let opened = read(raw).ok_or(Fault::Channel).and_then(|head| {
-            // Nothing of it counts before its tag has been checked.
+            // Nothing of it is used before its tag was verified.
             session.on_head(channel, &head, now).map(|_| head)
         });
         let opened = opened.map_err(Error::from).and_then(|head| control::open(&mut idle.opener, &head, raw, payload));
@@ -93,7 +95,7 @@ impl Server {
             Err(error) => return self.idle_ended(socket, error),
         };
         if let Err(fault) = heard {
-            // A thread says so, and this is why the session has ended.
+            // A thread sends the reason, and the session ends for it.
             self.start_pipelines(id);
             return self.drop_session(id, Some(Error::from(fault)));
         }
@@ -120,7 +122,7 @@ impl Server {
         }
     }
 
-    /// Does what the machine of a pipeline asks for whose client is leaving.
+    /// Does what the machine of a pipeline requests whose client is leaving.
     pub(super) fn say_last_words(&mut self, id: SessionId, pipeline: usize) {
         let now = self.dispatch.now();
         loop {
@@ -138,7 +140,7 @@ impl Server {
                     }
                 }
                 Some(Output::Close { channel, .. }) => {
-                    // With EOFT both ways on one channel the others get no more than a moment (P-48).
+                    // After EOFT both ways on one channel the others get only a moment (P-48).
                     let soon = now.after(limits::LAST_WORDS);
                     entry.leaving_until = Some(entry.leaving_until.map_or(soon, |until| until.min(soon)));
                     if let Some(idle) = channels.remove(&channel) {
@@ -152,15 +154,16 @@ impl Server {
                     (self.config.log)(&LogEvent::ChannelLost { session: id, channel: channel.0, error });
                 }
                 Some(Output::Event(SessionEvent::Over { error })) => return self.drop_session(id, error),
-                // The rest is about operations, of which an idle session has none, and about heads that are never parked here.
+                // The remaining outputs concern operations, which an idle session does not have,
+                // and parked heads, which do not occur here.
                 Some(_) => {}
                 None => return,
             }
         }
     }
 
-    /// A client that does not finish what it began to end is waited for no longer. Once it has said so on some channel all is
-    /// said, and nothing is lost with the rest (P-46).
+    /// Stops waiting for a client that does not complete the close it started. Once it has sent its
+    /// EOFT on some channel, everything was sent, and nothing is lost with the rest (P-46).
     pub(super) fn end_leaving_sessions(&mut self, now: Instant) {
         let late = self.sessions.iter().filter(|(_, entry)| entry.leaving_until.is_some_and(|until| now >= until));
         let late: Vec<SessionId> = late.map(|(id, _)| *id).collect();
@@ -169,7 +172,7 @@ impl Server {
             entry.leaving_until = None;
             let mut said = false;
             for pipe in &entry.pipes {
-                // One that got a thread after all has its deadlines there.
+                // A pipeline that got a thread after all has its deadlines there.
                 let PipelineState::Idle { session, .. } = pipe else { continue 'late };
                 said |= session.is_closing();
             }
@@ -179,7 +182,7 @@ impl Server {
     }
 }
 
-/// Tells the machine of channels that joined while it was idle.
+/// Notifies the machine of channels that joined while it was idle.
 fn introduce(session: &mut Session, channels: &mut BTreeMap<ChannelId, IdleChannel>, now: Instant) {
     for (channel, idle) in channels.iter_mut().filter(|(_, idle)| !idle.known) {
         idle.known = true;

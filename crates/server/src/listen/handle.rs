@@ -1,4 +1,4 @@
-//! What other threads tell a running server.
+//! Commands of other threads to a running server.
 
 use crate::admit::ServerLimits;
 use crate::authorise::{Authority, CurrentAuthority, Export};
@@ -10,7 +10,7 @@ use xdfs_secure::handshake::tls::ServerIdentity;
 use xdfs_secure::policy::Principal;
 use xdfs_xio::dispatch::{DescriptorWaker, Wake};
 
-/// Steers a running server from another thread.
+/// Controls a running server from another thread.
 #[derive(Clone)]
 pub struct Handle {
     authority: CurrentAuthority,
@@ -23,13 +23,13 @@ impl Handle {
         Self { authority, letters, waker }
     }
 
-    /// Takes no new sessions and ends when the present ones are over, or at the drain deadline.
+    /// Takes no new sessions and ends when the current ones are over, or at the drain deadline.
     pub fn drain(&self) {
         self.tell(ServerMessage::Drain);
     }
 
-    /// Takes no new sessions, lets the present ones go on for as long as they like, and ends when they are over: another
-    /// process has taken the listener over.
+    /// Takes no new sessions, lets the current ones continue as long as they like, and ends when
+    /// they are over: another process has taken over the listener.
     pub fn retire(&self) {
         self.tell(ServerMessage::Retire);
     }
@@ -44,25 +44,27 @@ impl Handle {
         self.tell(ServerMessage::Status);
     }
 
-    /// Offers other exports, within other bounds and with another floor for all of them, from now on. Operations that run keep what
-    /// they were given, and whoever is in stays in.
+    /// Serves other exports, with other limits and another minimum level for all of them, from now
+    /// on. Running operations keep what they were granted, and current sessions continue.
     pub fn reload(&self, exports: Vec<Export>, limits: ServerLimits, policy: Policy) {
         self.authority.replace(Authority::new(exports, policy.floor));
         self.tell(ServerMessage::Reload(Box::new((limits, policy))));
     }
 
-    /// Shows this identity to everybody who connects from now on; its key is the one that it was.
+    /// Presents this identity to new connections from now on; its key is unchanged.
     pub fn present(&self, identity: ServerIdentity) {
         self.tell(ServerMessage::Present(Arc::new(identity)));
     }
 
-    /// Ends the sessions of everybody of whom `ends` says so: what they logged in with was taken away.
+    /// Ends the sessions of every principal for which `ends` returns true: their credentials were
+    /// revoked.
     pub fn revoke(&self, ends: impl Fn(&Principal) -> bool + Send + 'static) {
         self.tell(ServerMessage::Revoke(Box::new(ends)));
     }
 
     fn tell(&self, letter: ServerMessage) {
-        // Waits for room rather than be lost: the listener never waits for us. It is an error where nobody listens any more.
+        // Waits for room so that the message is not lost: the listener never waits for this thread.
+        // Fails only if the listener has ended.
         let _ = self.letters.send(letter);
         self.waker.wake();
     }

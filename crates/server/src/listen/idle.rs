@@ -16,7 +16,7 @@ use xdfs_xio::dispatch::{Dispatch, SocketId};
 use xdfs_xio::transport::Link;
 
 impl Server {
-    /// A pipeline's thread has ended: its session is over, or it is watched here from now on.
+    /// A pipeline's thread has ended: its session is over, or the listener watches it from now on.
     pub(super) fn on_pipeline_ended(
         &mut self,
         id: SessionId,
@@ -29,7 +29,7 @@ impl Server {
             Ending::Over(error) => {
                 let Some(entry) = self.sessions.get_mut(&id) else { return };
                 entry.pipes[index] = PipelineState::Over;
-                // What one pipeline lost no other can bring (P-42).
+                // Data that one pipeline has lost cannot be recovered by another (P-42).
                 if error.is_some() || entry.pipes.iter().all(|pipe| matches!(pipe, PipelineState::Over)) {
                     self.drop_session(id, error);
                 }
@@ -49,7 +49,7 @@ impl Server {
         for mail in late {
             match mail {
                 Message::Attach(channel) => attach.push(*channel),
-                // Written for a thread that was about to end: a new one reads it.
+                // Sent to a thread that was about to end: a new one reads it.
                 Message::Command(command) => {
                     again = true;
                     self.late_commands.push((id, index, command));
@@ -86,7 +86,7 @@ impl Server {
         }
     }
 
-    /// An idle channel ended without its last word.
+    /// An idle channel ended without a clean close.
     pub(super) fn idle_ended(&mut self, socket: SocketId, error: Error) {
         let Some((id, channel)) = self.idle.remove(&socket) else { return };
         self.dispatch.detach(socket, &mut Vec::new());
@@ -95,7 +95,7 @@ impl Server {
         let Some(PipelineState::Idle { session, channels }) = entry.pipes.get_mut(pipeline) else { return };
         let known = channels.remove(&channel).is_some_and(|idle| idle.known);
         if !known {
-            // Of the others the machine tells.
+            // For the others the machine reports it.
             entry.metrics.channels.fetch_sub(1, Ordering::Relaxed);
         }
         let leaving = session.is_closing();
@@ -103,7 +103,7 @@ impl Server {
             return self.drop_session(id, Some(error));
         }
         if known {
-            // The machine owes a fence: it is told when the pipeline has work again.
+            // The machine must send a fence: it does when the pipeline has work again.
             session.on_lost(channel, error);
         }
         if leaving {
@@ -111,7 +111,7 @@ impl Server {
         }
     }
 
-    /// Ends a session: every idle channel is closed, every thread told.
+    /// Ends a session: every idle channel is closed, every thread notified.
     pub(super) fn drop_session(&mut self, id: SessionId, error: Option<Error>) {
         self.roster.end(id);
         let Some(entry) = self.sessions.remove(&id) else { return };
@@ -152,7 +152,8 @@ impl Server {
     pub(super) fn end_idle_sessions(&mut self, now: Instant) {
         let idle_for = self.config.limits.idle;
         for entry in self.sessions.values_mut() {
-            // Pipelines that stay on their threads are quiet when no operation ran since the last look.
+            // Pipelines that stay on their threads are idle if no operation ran since the last
+            // check.
             let done = entry.metrics.operations.load(Ordering::Relaxed);
             if entry.metrics.live.load(Ordering::Relaxed) > 0 || std::mem::replace(&mut entry.seen, done) != done {
                 entry.quiet_since = now;

@@ -1,4 +1,4 @@
-//! From a guest to a channel: sessions begin, channels join, pipelines get threads.
+//! From a pending login to a channel: sessions start, channels join, pipelines get threads.
 
 use super::{Opening, Server};
 use crate::host::ServerHost;
@@ -22,10 +22,10 @@ use xdfs_xio::dispatch::{Dispatch, Dispatcher, SocketId, Wake};
 use xdfs_xio::transport::{self, Link};
 
 impl Server {
-    /// The answer to OPEN is out: channel 1 speaks records from now on.
+    /// The answer to OPEN was sent: channel 1 carries records from now on.
     pub(super) fn start_session(&mut self, socket: SocketId, opening: Opening) {
         let now = self.dispatch.now();
-        // The directory may know of it before the letter has come that says so.
+        // The directory may know of a revocation before the message about it arrives.
         if !admits(&*self.config.directory, &opening.principal) {
             self.roster.end(opening.id);
         }
@@ -76,7 +76,8 @@ impl Server {
             if let Some((event, payload)) = &open.first {
                 first_failed = session.on_first_operation(*event, payload).err();
             }
-            // Behind our leave of TLS records may go out at once; the client's leave stands before its first record.
+            // Records may follow the server's close_notify of TLS at once; the client's precedes
+            // its first record.
             let idle = IdleChannel::new(socket, sealer, opener, true, Some(farewell));
             self.dispatch.submit(idle.read_on());
             channels.insert(ChannelId(1), idle);
@@ -91,8 +92,9 @@ impl Server {
         }
     }
 
-    /// The granted window, or what suits many channels within one host. A window that the kernel refuses is no reason to
-    /// refuse the channel: the client sees in its own figures what it got.
+    /// Applies the granted window, or the one that suits many channels within one host. A window
+    /// that the kernel refuses is no reason to refuse the channel: the client sees the effective
+    /// one in its own figures.
     fn apply_window(&self, socket: SocketId, entry: &SessionEntry) {
         let link = self.dispatch.link(socket);
         let asked = (entry.window > 0).then_some(entry.window);
@@ -102,9 +104,10 @@ impl Server {
         }
     }
 
-    /// A channel has proved that it belongs to a session, and its answer is out.
+    /// A channel was authenticated for a session, and its answer was sent.
     pub(super) fn admit(&mut self, socket: SocketId, id: SessionId, channel: ChannelId, keys: RoleKeys) {
-        // Ended, or taken away, while the answer was on its way.
+        // The session may have ended, or the channel may have been removed, while the answer was in
+        // flight.
         let keys = if self.roster.attach(id, channel) { record_keys(keys, self.config.key_limits).ok() } else { None };
         let (Some(entry), Some((sealer, opener))) = (self.sessions.get(&id), keys) else {
             return self.disconnect(socket, "JOIN of a session that has ended");
@@ -135,7 +138,7 @@ impl Server {
                     farewell: None,
                 };
                 if post.try_send(Message::Attach(Box::new(joined))).is_err() {
-                    // Closed with the letter: the client asks for another.
+                    // The link is dropped with the message: the client requests another channel.
                     metrics.channels.fetch_sub(1, Ordering::Relaxed);
                 }
             }
@@ -143,13 +146,14 @@ impl Server {
         }
     }
 
-    /// A guest has become a channel.
+    /// A pending login has become a channel.
     fn leave(&mut self, socket: SocketId) {
         self.admission.leave(socket);
         self.guests.remove(&socket);
     }
 
-    /// Starts a thread for every idle pipeline of the session. One whose last words are on their way goes on without.
+    /// Starts a thread for every idle pipeline of the session. A pipeline that is sending its close
+    /// reason continues without one.
     pub(super) fn start_pipelines(&mut self, id: SessionId) {
         let Some(count) = self.sessions.get(&id).map(|entry| entry.pipes.len()) else { return };
         let idle = |entry: &SessionEntry, index: usize| entry.pipes[index].may_move();
@@ -254,7 +258,7 @@ impl Server {
     }
 }
 
-/// What a pipeline's thread starts with.
+/// What a pipeline's thread needs to start.
 struct Prepared {
     index: usize,
     dispatch: Dispatcher,

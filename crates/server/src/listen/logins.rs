@@ -1,4 +1,5 @@
-//! Connections that have not proved anything: accepted, classified, refused, cut. What bounds them is `admit`.
+//! Connections that have not authenticated: accepted, classified, refused, disconnected. Their
+//! limits are in `admit`.
 
 use super::Server;
 use crate::admit::{AdmissionVerdict, SourceNetwork};
@@ -24,7 +25,7 @@ impl Server {
         };
         let error = format!("{text}; accepting again in 100 ms");
         self.tell_refusal("somebody".into(), error);
-        // Out of descriptors: asking again at once would spin.
+        // Out of descriptors: retrying at once would spin.
         self.accept_at = Some(self.dispatch.now().after(Duration::from_millis(100)));
     }
 
@@ -49,7 +50,7 @@ impl Server {
         self.tell(LogEvent::GuestRefused { peer, error });
     }
 
-    /// Logs a refusal, unless there are more of them than anybody reads: those are counted.
+    /// Logs a refusal, unless there are too many to be useful: those are counted.
     fn tell(&mut self, refusal: LogEvent) {
         if self.refusals >= REFUSALS_TOLD {
             self.refusals_untold += 1;
@@ -59,7 +60,7 @@ impl Server {
         (self.config.log)(&refusal);
     }
 
-    /// The first eight bytes say what a connection is; false when it may not go on.
+    /// The first eight bytes identify a connection; returns false if it may not continue.
     pub(super) fn classify(&mut self, socket: SocketId, bytes: &[u8]) -> bool {
         let preface = bytes.try_into().ok().and_then(|raw| ClientPreface::decode(raw).ok());
         let start = preface.map_or(0, |preface| preface.start);
@@ -82,8 +83,9 @@ impl Server {
         }
     }
 
-    /// Failed logins make their source wait: every wrong password, and one for a connection on which nothing was right. Who
-    /// is `let_in` in the end has offered keys that were not the right ones, as agents do, for nothing. How many were told.
+    /// Failed logins delay their source: every wrong password, and one for a connection without a
+    /// successful login. A client that is `let_in` in the end is not charged for the wrong keys it
+    /// offered first, as agents do. Returns how many were logged.
     pub(super) fn count_failed(&mut self, socket: SocketId, let_in: bool) -> usize {
         let Some(guest) = self.guests.get_mut(&socket) else { return 0 };
         let mut failed = guest.take_failed();
@@ -101,7 +103,7 @@ impl Server {
         failed.len()
     }
 
-    /// Ends a guest, with the reason in the log.
+    /// Disconnects a pending login, with the reason in the log.
     pub(super) fn disconnect(&mut self, socket: SocketId, error: &str) {
         self.count_failed(socket, false);
         if let Some(guest) = self.forget(socket).filter(|guest| !matches!(guest.then, AfterSend::Close)) {
@@ -109,7 +111,8 @@ impl Server {
         }
     }
 
-    /// The guest's connection ended. Who had nothing more to offer just goes, and that was told.
+    /// The connection of a pending login ended. If the client had nothing more to offer, its failed
+    /// logins were logged already.
     pub(super) fn guest_ended(&mut self, socket: SocketId) {
         if self.count_failed(socket, false) > 0 {
             self.forget(socket);
@@ -130,7 +133,7 @@ impl Server {
         Some(guest)
     }
 
-    /// Says why not, and closes when that is out.
+    /// Sends the reason, and closes the connection when it was sent.
     pub(super) fn refuse(&mut self, socket: SocketId, send: Vec<u8>, error: &Error) {
         let Some(guest) = self.guests.get_mut(&socket) else { return };
         let peer = guest.peer.clone();

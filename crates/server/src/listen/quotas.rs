@@ -1,6 +1,7 @@
-//! How much one user, all visitors, and everybody may have: sessions, channels, pipelines.
+//! Quotas of one user, of all anonymous users, and of the server: sessions, channels, pipelines.
 //!
-//! Sessions are refused where there is no room; channels and pipelines are granted in part, as every client expects.
+//! Sessions are refused if there is no room; channels and pipelines are granted in part, which
+//! every client expects.
 
 use super::Server;
 use crate::admit::{Drop, ServerLimits};
@@ -10,7 +11,7 @@ use xdfs_proto::base::{Error, ErrorKind, SessionId};
 use xdfs_proto::negotiate::Policy;
 use xdfs_secure::policy::{Method, Principal};
 
-/// Sessions and their channels.
+/// Number of sessions and of their channels.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 struct Usage {
     sessions: usize,
@@ -23,13 +24,13 @@ impl Usage {
         self.channels += usize::from(channels);
     }
 
-    /// What is left of this much for whoever it is that has `self` of it.
+    /// What is left of these quotas after the usage `self`.
     fn left(self, sessions: usize, channels: usize) -> Self {
         Self { sessions: sessions.saturating_sub(self.sessions), channels: channels.saturating_sub(self.channels) }
     }
 }
 
-/// Who holds how much.
+/// The usage by class.
 #[derive(Clone, Copy, Default, Debug)]
 struct UsageTable {
     all: Usage,
@@ -38,7 +39,7 @@ struct UsageTable {
 }
 
 impl UsageTable {
-    /// What is left for `principal`, or why there is nothing.
+    /// The channels left for `principal`, or why there are none.
     fn room(&self, principal: &Principal, limits: &ServerLimits) -> Result<usize, (Drop, String)> {
         let share = |whole: usize| whole.saturating_mul(limits.visitors_percent) / 100;
         let visitor = principal.method == Method::Anonymous;
@@ -70,8 +71,8 @@ impl UsageTable {
 }
 
 impl Server {
-    /// What is granted to one more session of `principal`: the policy, cut to what is left. Refused where nothing is. Only
-    /// for `several` pipelines does it look at those of the other sessions.
+    /// The grant for one more session of `principal`: the policy, reduced to what is left. Refused
+    /// if nothing is. Counts the pipelines of the other sessions only if `several` is set.
     pub(super) fn policy_for(&mut self, principal: &Principal, several: bool) -> Result<Cow<'_, Policy>, Error> {
         let mut tally = UsageTable::default();
         let mut pipelines = 0;
@@ -102,8 +103,8 @@ impl Server {
         Ok(Cow::Owned(Policy { channels_max: channels, pipelines_max: pipelines, ..policy.clone() }))
     }
 
-    /// How many of `wanted` more channels this session may have: those that it was granted and does not have, and what
-    /// nobody was granted.
+    /// How many of `wanted` more channels this session may have: those that it was granted and does
+    /// not have, and those not granted to any session.
     pub(super) fn room_for_channels(&self, id: SessionId, wanted: u16) -> u16 {
         let held = |(id, _, granted): (SessionId, _, u16)| {
             let up = self.sessions.get(&id).map_or(0, |entry| entry.metrics.channels.load(Ordering::Relaxed));
@@ -149,7 +150,7 @@ mod tests {
         assert_eq!(room(none, Method::Key), Ok(30), "a user's share");
         assert_eq!(room(UsageTable { all: held(3, 70), ..none }, Method::Key), Ok(10), "what there is");
         assert_eq!(room(UsageTable { user: held(3, 29), ..none }, Method::Key), Ok(1));
-        // Half of it is for visitors, however many addresses they have.
+        // Half of it is for anonymous users, however many addresses they have.
         let visited = UsageTable { all: held(3, 35), anonymous: held(3, 35), user: held(0, 0) };
         assert_eq!(room(visited, Method::Anonymous), Ok(5));
         assert_eq!(room(visited, Method::Key), Ok(30));

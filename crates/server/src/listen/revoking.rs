@@ -1,5 +1,5 @@
-//! Logins that do not hold any more: keys, passwords and tokens that somebody took away, tokens that ran out, users that
-//! are gone. Their sessions end with the reason, idle ones too (SEC-21).
+//! Logins that are no longer valid: keys, passwords and tokens that were revoked, tokens that
+//! expired, users that were removed. Their sessions end with the reason, idle ones too (SEC-21).
 
 use super::Server;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -7,14 +7,14 @@ use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_secure::policy::Principal;
 
 impl Server {
-    /// What some logged in with was taken away: their sessions end now, whatever they are doing.
+    /// Credentials were revoked: sessions that used them end now, whatever they are doing.
     pub(super) fn end_revoked(&mut self, ends: &dyn Fn(&Principal) -> bool) {
         self.end_where(ends, "what this session logged in with was revoked");
     }
 
-    /// Ends the sessions of tokens that have run out.
+    /// Ends the sessions of expired tokens.
     pub(super) fn end_expired_sessions(&mut self) {
-        // A clock before 1970 is broken; then no token counts.
+        // A clock before 1970 is broken; then no token is valid.
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(u64::MAX, |since| since.as_secs());
         let over = |principal: &Principal| principal.scope.as_ref().is_some_and(|scope| now >= scope.until);
         self.end_where(&over, "the token that this session logged in with has run out");
@@ -22,8 +22,8 @@ impl Server {
 
     fn end_where(&mut self, ends: &dyn Fn(&Principal) -> bool, why: &str) {
         for id in self.roster.revoke(|principal| ends(principal)) {
-            // A pipeline that runs tells its client why; one that waited here is started to say it. Where the answer to OPEN
-            // is still on its way, the connection is cut when it is out.
+            // A running pipeline sends the reason to its client; an idle one is started to send it.
+            // If the answer to OPEN is still being sent, the connection is closed after that.
             self.start_pipelines(id);
             self.drop_session(id, Some(Error::new(ErrorKind::Refused, why)));
         }

@@ -1,18 +1,19 @@
-//! What root gives up: all capabilities but those with which root reads and writes other users' files, which is what
-//! somebody who serves their files as root wants of it.
+//! The capabilities that root gives up: all except those with which root reads and writes other
+//! users' files, which is the purpose of serving their files as root.
 
 use crate::authorise::Keep;
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 use xdfs_proto::base::{Error, ErrorKind};
 
-/// Keeps the capabilities that concern files of others, drops the rest for good.
+/// Keeps the capabilities that concern files of others, drops the rest permanently.
 pub(super) fn drop_most(keep: Keep) -> Result<(), Error> {
     let failed = |error: rustix::io::Errno| {
         Error::new(ErrorKind::Resources, format!("capabilities could not be dropped: {error}"))
     };
     let present = rustix::thread::capabilities(None).map_err(failed)?;
     let mut kept = CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH | CapabilitySet::FOWNER;
-    // Each for what an export grants: without it they would only serve somebody who takes the process over.
+    // Each only if an export grants it: otherwise it would only serve an attacker who takes over
+    // the process.
     if keep.owner {
         kept |= CapabilitySet::CHOWN;
     }
@@ -25,7 +26,7 @@ pub(super) fn drop_most(keep: Keep) -> Result<(), Error> {
     if keep.xattr && keep.owner && keep.modes {
         kept |= CapabilitySet::SETFCAP;
     }
-    // Only what is there can be kept: a container may have taken some away.
+    // Only existing capabilities can be kept: a container may have removed some.
     let kept = kept & present.permitted;
     let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
     set_capabilities(None, sets).map_err(failed)

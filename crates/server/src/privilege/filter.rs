@@ -1,9 +1,9 @@
-//! The system calls that a server never makes are refused with EPERM (seccomp).
+//! Refuses the system calls that a server never makes with EPERM (seccomp).
 //!
-//! A list of denials, not of permissions: a C library or a Rust release that starts to use another harmless call must
-//! not break a server at night. What is listed either leaves the process (exec, sockets of its own), reaches into others
-//! (ptrace), changes the machine (mount, modules, clocks), or goes around this very filter (io_uring, whose operations
-//! seccomp never sees).
+//! A list of denials, not of permissions: a C library or a Rust release that starts to use another
+//! harmless call must not break a server at night. The listed calls either leave the process (exec,
+//! sockets of its own), reach into other processes (ptrace), change the machine (mount, modules,
+//! clocks), or bypass this filter (io_uring, whose operations seccomp never sees).
 
 use crate::authorise::Keep;
 use seccompiler::{
@@ -22,22 +22,22 @@ const DENIED: &[libc::c_long] = &[
     libc::SYS_process_madvise,
     libc::SYS_kcmp,
     libc::SYS_pidfd_getfd,
-    // Sockets of its own, of whatever kind: it has the one that it listens on, and those that it accepts.
+    // New sockets, of any kind: it has the one that it listens on, and those that it accepts.
     libc::SYS_socket,
-    // Around this filter and around Landlock.
+    // Ways around this filter and around Landlock.
     libc::SYS_io_uring_setup,
     libc::SYS_io_uring_enter,
     libc::SYS_io_uring_register,
     libc::SYS_open_by_handle_at,
     libc::SYS_name_to_handle_at,
-    // Large parts of the kernel that a file server has no use for.
+    // Large parts of the kernel that a file server does not need.
     libc::SYS_bpf,
     libc::SYS_perf_event_open,
     libc::SYS_userfaultfd,
     libc::SYS_add_key,
     libc::SYS_request_key,
     libc::SYS_keyctl,
-    // What the file system and the name spaces look like.
+    // The layout of the file system and the namespaces.
     libc::SYS_mount,
     libc::SYS_umount2,
     libc::SYS_mount_setattr,
@@ -99,7 +99,7 @@ const DENIED_HERE: &[libc::c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const DENIED_HERE: &[libc::c_long] = &[];
 
-/// Denied where no export takes special files.
+/// Denied if no export accepts special files.
 const SPECIAL: &[libc::c_long] = &[
     libc::SYS_mknodat,
     #[cfg(target_arch = "x86_64")]
@@ -112,7 +112,8 @@ const OTHER_FORM: Option<libc::c_long> = Some(0x4000_0000);
 #[cfg(not(target_arch = "x86_64"))]
 const OTHER_FORM: Option<libc::c_long> = None;
 
-/// What makes a clone a new name space: user name spaces open large parts of the kernel to whoever has none of root's rights.
+/// Flags with which a clone creates a namespace: user namespaces open large parts of the kernel to
+/// processes without any of root's rights.
 const NAME_SPACES: &[libc::c_int] = &[
     libc::CLONE_NEWNS,
     libc::CLONE_NEWCGROUP,
@@ -123,7 +124,7 @@ const NAME_SPACES: &[libc::c_int] = &[
     libc::CLONE_NEWNET,
 ];
 
-/// When `clone` is refused: with any name space of its own, and where it makes a process, not a thread.
+/// When `clone` is refused: with any new namespace, and if it creates a process, not a thread.
 fn clones() -> Result<Vec<SeccompRule>, Error> {
     let flag = |flag: libc::c_int, set: bool| {
         let flag = flag as u64;
@@ -147,8 +148,9 @@ fn forms(number: libc::c_long) -> impl Iterator<Item = libc::c_long> {
     [Some(number), OTHER_FORM.map(|bit| number | bit)].into_iter().flatten()
 }
 
-/// What is refused, and `clone3`: what it is to do lies in memory, where no filter looks. It is answered as by a kernel that does
-/// not have it, so that the C library takes `clone`, whose flags can be looked at.
+/// The refused calls, and `clone3`: its arguments lie in memory, which a filter cannot read. It
+/// gets the answer of a kernel without it, so that the C library uses `clone`, whose flags can be
+/// checked.
 fn programs(keep: Keep) -> Result<[BpfProgram; 2], String> {
     let always: Vec<SeccompRule> = Vec::new();
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
@@ -162,7 +164,7 @@ fn programs(keep: Keep) -> Result<[BpfProgram; 2], String> {
     Ok([refusing(rules, libc::EPERM)?, refusing(missing, libc::ENOSYS)?])
 }
 
-/// Binds this thread and those that it starts; sets `no_new_privs`.
+/// Confines this thread and those that it starts; sets `no_new_privs`.
 pub(super) fn install(keep: Keep) -> Result<(), String> {
     let apply = |program: &BpfProgram| seccompiler::apply_filter(program).map_err(|error| error.to_string());
     programs(keep)?.iter().try_for_each(apply)
@@ -173,8 +175,9 @@ mod tests {
     use super::*;
     use seccompiler::sock_filter;
 
-    /// Runs a filter as the kernel does, over a call with this first argument; none where it is let through. What seccompiler uses of
-    /// BPF: words of the call's data, comparisons, a mask, and an answer.
+    /// Runs a filter as the kernel does, over a call with this first argument; none if it is
+    /// permitted. It supports the BPF that seccompiler uses: words of the call's data, comparisons,
+    /// a mask, and an answer.
     fn answer(program: &[sock_filter], number: libc::c_long, argument: u64) -> Option<libc::c_int> {
         let architecture: u32 = if cfg!(target_arch = "x86_64") { 0xc000_003e } else { 0xc000_00b7 };
         let mut data = Vec::from((number as u32).to_ne_bytes());
@@ -208,7 +211,7 @@ mod tests {
     fn a_clone_makes_threads_and_neither_processes_nor_name_spaces() {
         let [refused, missing] = programs(Keep::default()).unwrap();
         let judge = |number, argument| answer(&missing, number, argument).or(answer(&refused, number, argument));
-        // What the C library asks for when it starts a thread.
+        // The flags that the C library uses when it starts a thread.
         let thread = libc::CLONE_VM | libc::CLONE_FS | libc::CLONE_FILES | libc::CLONE_SIGHAND | libc::CLONE_THREAD;
         assert_eq!(judge(libc::SYS_clone, thread as u64), None);
         for space in NAME_SPACES {

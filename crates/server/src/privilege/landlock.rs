@@ -1,4 +1,5 @@
-//! The files that the process may reach from now on, and no connection of its own (Landlock).
+//! Restricts the files that the process may reach from now on, and forbids new connections
+//! (Landlock).
 
 use super::Needs;
 use crate::authorise::Keep;
@@ -7,10 +8,11 @@ use landlock::{
     RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
 };
 
-/// The newest interface that this was written for; an older kernel binds what it knows.
+/// The newest interface that this was written for; an older kernel enforces what it supports.
 const INTERFACE: ABI = ABI::V6;
 
-/// What the program itself reads of the kernel: its memory and threads, and the system's congestion control.
+/// The kernel files that the program itself reads: its memory and threads, and the system's
+/// congestion control.
 const OF_THE_KERNEL: [&str; 2] = ["/proc/self", "/proc/sys/net/ipv4"];
 
 fn reading() -> BitFlags<AccessFs> {
@@ -21,8 +23,9 @@ fn extending() -> BitFlags<AccessFs> {
     AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::MakeReg
 }
 
-/// Files, directories and links; no programs, and devices, pipes and sockets only where an export takes them. (A link can be made to
-/// lead anywhere: nobody here follows it, and it reaches no further than what may be reached without it.)
+/// Files, directories and links; no programs, and devices, pipes and sockets only if an export
+/// accepts them. (A link can point anywhere: this program does not follow it, and it reaches no
+/// further than what may be reached without it.)
 fn writing(keep: Keep) -> BitFlags<AccessFs> {
     let names = AccessFs::MakeDir | AccessFs::RemoveFile | AccessFs::RemoveDir | AccessFs::MakeSym | AccessFs::Refer;
     let usual = reading() | extending() | AccessFs::Truncate | names;
@@ -32,12 +35,14 @@ fn writing(keep: Keep) -> BitFlags<AccessFs> {
     usual | AccessFs::MakeFifo | AccessFs::MakeSock | AccessFs::MakeChar | AccessFs::MakeBlock
 }
 
-/// Whether the service manager is told through a name that the scope of abstract sockets would close.
+/// Whether the service manager is notified through an abstract socket, which the scope of abstract
+/// sockets would block.
 fn tells_abstract_socket() -> bool {
     std::env::var_os("NOTIFY_SOCKET").is_some_and(|name| name.as_encoded_bytes().starts_with(b"@"))
 }
 
-/// Restricts this thread and those that it starts. Returns what an administrator should know, none where all holds.
+/// Restricts this thread and those that it starts. Returns what an administrator should know, none
+/// if all restrictions are in effect.
 pub(super) fn restrict(needs: &Needs) -> Result<Option<String>, String> {
     let status = restrict_to(needs).map_err(|error| error.to_string())?;
     Ok(match (status.ruleset, status.landlock) {
@@ -63,7 +68,7 @@ fn restrict_to(needs: &Needs) -> Result<RestrictionStatus, String> {
             rules.push(PathBeneath::new(held, access));
         }
     }
-    // A container may hide them; what is told from them is then not told.
+    // A container may hide them; what depends on them is then not reported.
     let kernel = OF_THE_KERNEL.iter().filter_map(|path| PathFd::new(path).ok());
     rules.extend(kernel.map(|held| PathBeneath::new(held, reading())));
     restrict_by(rules).map_err(|error| error.to_string())
@@ -74,7 +79,7 @@ fn restrict_by(rules: Vec<PathBeneath<PathFd>>) -> Result<RestrictionStatus, Rul
     if tells_abstract_socket() {
         scope.remove(Scope::AbstractUnixSocket);
     }
-    // Everything that is known is handled, and so denied but for the rules: no bind, no connect, no signal.
+    // Everything known is handled, and so denied except by rule: no bind, no connect, no signal.
     let ruleset = Ruleset::default()
         .handle_access(AccessFs::from_all(INTERFACE))?
         .handle_access(AccessNet::from_all(INTERFACE))?

@@ -1,10 +1,11 @@
-//! What the process gives up before it serves: rights that a server does not need are rights that an attacker who takes
-//! it over does not get.
+//! The privileges that the process gives up before it serves: an attacker who takes over the server
+//! does not get rights that it does not have.
 //!
-//! The order is the rule (rule 19): configuration and keys are read, the directories of exports and the listener are
-//! opened, and then, before the first thread starts (Landlock and seccomp bind the calling thread and those that it
-//! starts): capabilities, `no_new_privs`, Landlock, seccomp. None of it can be taken back; what needs more than this is a
-//! new process. What is denied, and why by a list of denials, is in docs/decisions/0003-confinement.md.
+//! The order matters: configuration and keys are read, the directories of exports and the listener
+//! are opened, and then, before the first thread starts (Landlock and seccomp bind the calling
+//! thread and those that it starts): capabilities, `no_new_privs`, Landlock, seccomp. None of it
+//! can be undone; anything that needs more requires a new process. What is denied, and why by a
+//! list of denials, is in docs/decisions/0003-confinement.md.
 
 mod capabilities;
 mod filter;
@@ -22,28 +23,30 @@ use xdfs_xio::store::owners;
 /// What a server needs of the file system once it serves.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Needs {
-    /// Directories that are read, with everything below: read-only exports, the state, the folder of the configuration.
+    /// Directories that are read, with everything below: read-only exports, the state, the folder
+    /// of the configuration.
     pub readable: Vec<PathBuf>,
-    /// Directories in which files are made, written, renamed and removed: writable exports.
+    /// Directories in which files are created, written, renamed and removed: writable exports.
     pub writable: Vec<PathBuf>,
-    /// Directories in which files are made and extended: the folder of the audit log.
+    /// Directories in which files are created and extended: the folder of the audit log.
     pub appendable: Vec<PathBuf>,
-    /// What any of the exports takes besides content: owners and special files need more of the system.
+    /// What any of the exports accepts beyond content: owners and special files need more of the
+    /// system.
     pub keep: Keep,
 }
 
-/// What binds the process now.
+/// The confinement that is in effect.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Confined {
-    /// Landlock binds it.
+    /// Landlock is in effect.
     pub files: bool,
-    /// Seccomp binds it.
+    /// Seccomp is in effect.
     pub calls: bool,
     /// What an administrator should know, a sentence each.
     pub notes: Vec<String>,
 }
 
-/// Gives up what is not needed. To be called before the first thread starts.
+/// Gives up unneeded privileges. Must be called before the first thread starts.
 pub fn confine(needs: &Needs, how: Confinement) -> Result<Confined, Error> {
     // The files are out of reach afterwards.
     owners::known();
@@ -78,7 +81,7 @@ pub fn confine(needs: &Needs, how: Confinement) -> Result<Confined, Error> {
     Ok(confined)
 }
 
-/// A core file would hold keys.
+/// A core file would contain keys.
 fn forbid_cores() {
     use rustix::process::{Resource, Rlimit, setrlimit};
     // Lowering a limit is always allowed.

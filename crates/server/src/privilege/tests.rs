@@ -1,5 +1,5 @@
-//! From inside of a confined thread: what was granted works, everything else fails. Confinement binds a thread and those
-//! that it starts, so each test confines one of its own.
+//! Tests from inside a confined thread: what was granted works, everything else fails. Confinement
+//! binds a thread and those that it starts, so each test confines a thread of its own.
 #![allow(clippy::disallowed_methods, reason = "the probes are what a taken-over process would try")]
 
 use super::*;
@@ -10,7 +10,7 @@ use std::os::unix::fs::symlink;
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::path::Path;
 
-/// A directory of its own that goes away.
+/// A temporary directory that is removed on drop.
 struct Scene(PathBuf);
 
 impl Scene {
@@ -97,7 +97,7 @@ fn exports_are_within_reach_and_nothing_else_is() {
         fs::hard_link(scene.at("write/moved"), scene.at("write/below/second")).unwrap();
         denied(fs::hard_link(scene.at("read/file"), scene.at("write/stolen")), "linking a read-only file");
         denied(make_fifo(&scene.at("write/fifo")), "making a pipe");
-        // What runs later is bound as well.
+        // Threads started later are bound as well.
         std::thread::scope(|threads| {
             threads.spawn(|| denied(File::open("/etc/passwd"), "reading on a later thread"));
         });

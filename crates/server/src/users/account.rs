@@ -1,4 +1,4 @@
-//! Accounts as plain values, and the rules that every table of them keeps, whoever filled it.
+//! Accounts as plain values, and the rules that every table of them must meet, whatever its source.
 
 use std::collections::BTreeMap;
 use xdfs_proto::base::{Error, ErrorKind};
@@ -6,7 +6,7 @@ use xdfs_secure::identity::openssh::NamedKey;
 use xdfs_secure::identity::password::Salts;
 use xdfs_secure::policy::{Fingerprint, PasswordVerifier, PublicKey, Scope};
 
-/// Longest name, in bytes: it stands in URLs, log lines and limits.
+/// Longest name, in bytes: it is used in URLs, log lines and limits.
 const NAME_BYTES_MAX: usize = 64;
 
 /// Accounts of one server; each costs the listener's memory.
@@ -18,16 +18,16 @@ const KEYS_MAX: usize = 64;
 /// Tokens of one account.
 const TOKENS_MAX: usize = 1024;
 
-/// Somebody who may log in.
+/// A user who may log in.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Account {
-    /// Revoked: nothing logs them in until they are restored.
+    /// Revoked: no login succeeds until the account is restored.
     pub revoked: bool,
-    /// Their public keys.
+    /// The user's public keys.
     pub keys: Vec<NamedKey>,
-    /// What is kept of their password.
+    /// Verifier of the user's password.
     pub password: Option<PasswordVerifier>,
-    /// Their tokens.
+    /// The user's tokens.
     pub tokens: Vec<AccountToken>,
 }
 
@@ -36,7 +36,7 @@ pub struct Account {
 pub struct AccountToken {
     /// Its public half.
     pub key: PublicKey,
-    /// What it opens.
+    /// What it gives access to.
     pub scope: Scope,
 }
 
@@ -44,7 +44,7 @@ pub struct AccountToken {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Accounts {
     by_name: BTreeMap<String, Account>,
-    /// From which the salts of passwords are made; drawn with the first one.
+    /// The source of the salts of passwords; generated with the first one.
     pub(super) salts: Option<Salts>,
 }
 
@@ -59,7 +59,7 @@ impl Accounts {
         self.by_name.get(name)
     }
 
-    /// The account of `name`, to be changed; an error says which names there are to choose from.
+    /// The account of `name`, to be changed; an error lists the available names.
     pub fn named(&mut self, name: &str) -> Result<&mut Account, Error> {
         let missing = Error::new(ErrorKind::NotFound, format!("there is no user '{}'", name.escape_default()));
         self.by_name.get_mut(name).ok_or(missing)
@@ -78,14 +78,14 @@ impl Accounts {
         Ok(())
     }
 
-    /// What must hold of all accounts together before they are kept or used.
+    /// Checks what must hold for all accounts together before they are stored or used.
     pub(super) fn check(&self) -> Result<(), Error> {
         let mut tokens = BTreeMap::new();
         for (name, account) in self.iter() {
             check_name(name)?;
             account.check(name)?;
             for token in &account.tokens {
-                // One token, one meaning: whose it is must not depend on an order.
+                // A token belongs to one account: its owner must not depend on an order.
                 if let Some(other) = tokens.insert(token.key, name) {
                     let shown = token.key.fingerprint();
                     let text = format!("the token {shown} is given twice, to '{other}' and '{name}'");
@@ -98,7 +98,7 @@ impl Accounts {
 }
 
 impl Account {
-    /// Adds a key; one that is there keeps its comment.
+    /// Adds a key; an existing one keeps its comment.
     pub fn add_key(&mut self, key: NamedKey) -> bool {
         let new = !self.keys.iter().any(|known| known.key == key.key);
         if new {
@@ -107,7 +107,7 @@ impl Account {
         new
     }
 
-    /// Takes the key or token of this fingerprint away. False where there is none.
+    /// Removes the key or token with this fingerprint. Returns false if there is none.
     pub fn remove(&mut self, fingerprint: &Fingerprint) -> bool {
         let before = self.keys.len() + self.tokens.len();
         self.keys.retain(|known| known.key.fingerprint() != *fingerprint);
@@ -126,7 +126,7 @@ impl Account {
     }
 }
 
-/// Whether `name` may be a user's: what a URL can hold in front of its `@`, and no name that says something else.
+/// Whether `name` may be a user's: it fits in front of the `@` of a URL, and has no other meaning.
 pub fn check_name(name: &str) -> Result<(), Error> {
     let refused = |because: &str| {
         let text = format!("'{}' cannot be a user's name: {because}", name.escape_default());

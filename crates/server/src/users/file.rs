@@ -16,8 +16,9 @@
 //! until = 1790000000
 //! ```
 //!
-//! One file for all, so that a change is one rename and a running server sees a change with one look. Whatever it does not
-//! know is an error: a line that is not understood might have been the one that takes a right away.
+//! One file for all, so that a change is one rename and a running server detects a change with one
+//! check. Anything unknown is an error: a line that is not understood might have been the one that
+//! takes a right away.
 
 use super::{Account, AccountToken, Accounts};
 use serde::{Deserialize, Serialize};
@@ -27,7 +28,7 @@ use xdfs_secure::identity::openssh::{NamedKey, read_public, write_public};
 use xdfs_secure::identity::password::{read_salts, read_verifier, write_salts, write_verifier};
 use xdfs_secure::policy::Scope;
 
-/// The form that this version writes and reads.
+/// The format version that this program reads and writes.
 const VERSION: u32 = 1;
 
 #[derive(Serialize, Deserialize)]
@@ -90,7 +91,7 @@ pub(super) fn write(accounts: &Accounts) -> Result<String, Error> {
     Ok(format!("# Who may log in. Written by 'xdfs user'; nothing in it logs anybody in.\n{text}"))
 }
 
-/// Feeds what reads a file of users: what it takes it writes in a form that reads to the same.
+/// Fuzzes the parser of the file: what it accepts is written in a form that parses to the same.
 #[cfg(feature = "fuzzing")]
 pub fn feed(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
@@ -146,7 +147,7 @@ impl StoredToken {
     }
 }
 
-/// A path as text: what is no printable ASCII, and `%`, as %XX, since names are bytes.
+/// A path as text: non-printable bytes, non-ASCII bytes and `%` become %XX, since names are bytes.
 fn encoded(path: &RelPath) -> String {
     let mut text = String::new();
     for &byte in path.as_bytes() {
@@ -176,7 +177,8 @@ fn decoded(text: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Where the fault is, and not what stands there: that may be what a log must not hold.
+/// Reports the position of the error, not the text there: that may be something a log must not
+/// contain.
 fn not_understood(text: &str, error: &toml::de::Error) -> Error {
     let above = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
     let line = above.bytes().filter(|&byte| byte == b'\n').count() + 1;

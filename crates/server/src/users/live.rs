@@ -1,8 +1,9 @@
-//! The accounts of a running server: answered from memory, read again when their file changed.
+//! The accounts of a running server: served from memory, read again when their file has changed.
 //!
-//! A file that cannot be read keeps what was known before (whoever broke it meant neither to let everybody in nor to lock
-//! everybody out), says so once for each reason, and is tried again at every look: a revocation must not be lost to a
-//! moment without descriptors. A file that is gone means that nobody may log in.
+//! If the file cannot be read, the previous accounts stay (a broken file is meant neither to let
+//! everybody in nor to lock everybody out); each reason is reported once, and every refresh tries
+//! again: a revocation must not be lost to a temporary lack of descriptors. If the file is gone,
+//! nobody may log in.
 
 use super::{Account, Accounts, FILE, FILE_BYTES_MAX, file};
 use std::collections::BTreeMap;
@@ -14,7 +15,7 @@ use xdfs_secure::identity::password::Salts;
 use xdfs_secure::policy::{Directory, Method, PasswordVerifier, Principal, PublicKey, TokenRecord};
 use xdfs_xio::store::{Folder, Secrecy, Stamp};
 
-/// Accounts and what is looked up in them, as one value that a refresh replaces.
+/// Accounts and their indexes, as one value that a refresh replaces.
 #[derive(Debug, Default)]
 struct AccountIndex {
     accounts: Accounts,
@@ -31,12 +32,12 @@ pub struct LiveAccounts {
     anonymous: AtomicBool,
 }
 
-/// What came of the looks so far.
+/// The result of the refreshes so far.
 #[derive(Debug)]
 struct RefreshState {
-    /// The state of the file that the accounts are from.
+    /// The state of the file that the accounts were read from.
     seen: Option<Stamp>,
-    /// Why the last look failed, which was told.
+    /// Why the last refresh failed, which was reported.
     told: Option<String>,
 }
 
@@ -48,17 +49,18 @@ pub struct RefreshChange {
 }
 
 impl LiveAccounts {
-    /// Reads the accounts in `folder`; `anonymous` says whether anybody may come in without a login.
+    /// Reads the accounts in `folder`; `anonymous` permits sessions without a login.
     pub(super) fn open(folder: Arc<Folder>, anonymous: bool) -> Result<Self, Error> {
-        // The stamp first: what changes in between is then seen by the next refresh.
+        // The stamp first: a change in between is then detected by the next refresh.
         let seen = folder.stamp(FILE)?;
         let known = Arc::new(AccountIndex::of(read(&folder)?));
         let looked = Mutex::new(RefreshState { seen, told: None });
         Ok(Self { folder, known: RwLock::new(known), looked, anonymous: AtomicBool::new(anonymous) })
     }
 
-    /// Looks whether the file changed, which is one system call where it did not, and reads it again if so. An error is
-    /// told once as long as it stays the same; what was known before stays.
+    /// Checks whether the file changed, which takes one system call if it did not, and reads it
+    /// again if so. An error is reported once as long as it stays the same; the previous accounts
+    /// stay.
     pub fn refresh(&self) -> Result<Option<RefreshChange>, Error> {
         let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
         match self.look(&mut looked.seen) {
@@ -75,7 +77,7 @@ impl LiveAccounts {
     }
 
     fn look(&self, seen: &mut Option<Stamp>) -> Result<Option<RefreshChange>, Error> {
-        // The stamp first: what changes in between is then seen by the next look.
+        // The stamp first: a change in between is then detected by the next refresh.
         let stamp = self.folder.stamp(FILE)?;
         if *seen == stamp {
             return Ok(None);
@@ -92,7 +94,7 @@ impl LiveAccounts {
         self.known().accounts.iter().next().is_none()
     }
 
-    /// Whether anybody may come in without a login, from now on.
+    /// Sets whether sessions without a login are permitted from now on.
     pub fn allow_anonymous(&self, anonymous: bool) {
         self.anonymous.store(anonymous, Ordering::Relaxed);
     }
@@ -102,8 +104,8 @@ impl LiveAccounts {
     }
 }
 
-/// Whether what `principal` logged in with would log them in now. A password that was replaced is a change, which
-/// [`RefreshChange::ends`] tells; here it counts that there is one.
+/// Whether the credentials of `principal` would still log in now. A replaced password is a change,
+/// which [`RefreshChange::ends`] reports; here any password counts.
 pub(crate) fn admits(directory: &dyn Directory, principal: &Principal) -> bool {
     match principal.method {
         Method::Anonymous => directory.anonymous(),
@@ -171,7 +173,7 @@ impl Directory for LiveAccounts {
 
     fn token(&self, key: &PublicKey) -> Option<TokenRecord> {
         let record = self.known().tokens.get(key).cloned()?;
-        // A clock before 1970 is broken; then no token counts.
+        // A clock before 1970 is broken; then no token is valid.
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(u64::MAX, |time| time.as_secs());
         (now < record.scope.until).then_some(record)
     }
@@ -181,7 +183,7 @@ impl Directory for LiveAccounts {
     }
 }
 
-/// The accounts in the folder's file; none where there is no file yet.
+/// The accounts in the folder's file; none if there is no file yet.
 pub(super) fn read(folder: &Folder) -> Result<Accounts, Error> {
     let Some(bytes) = folder.read(FILE, FILE_BYTES_MAX, Secrecy::Secret)? else { return Ok(Accounts::default()) };
     let named = |error: Error| Error::new(error.kind, format!("'{}': {}", folder.shown_file(FILE), error.message));

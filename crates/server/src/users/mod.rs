@@ -1,11 +1,11 @@
-//! A server's state folder: its host key and who may log in (SEC-20).
+//! A server's state folder: its host key and its accounts (SEC-20).
 //!
 //! - [`StateFolder`]: the folder, its host key, and changes to the accounts, one writer at a time;
 //! - [`Accounts`]: the accounts as plain values (`account`), and their file (`file`);
-//! - [`LiveAccounts`]: what a running server asks while others change the file.
+//! - [`LiveAccounts`]: the accounts that a running server uses while the file may change.
 //!
-//! It must not hold anything that logs somebody in: of keys and tokens it has public halves, of passwords verifiers. The
-//! one secret here is the host key.
+//! It must not hold anything that suffices to log in: it has public halves of keys and tokens, and
+//! verifiers of passwords. The only secret here is the host key.
 
 mod account;
 mod file;
@@ -33,7 +33,8 @@ use xdfs_xio::store::{Folder, Secrecy};
 /// The file of users.
 const FILE: &str = "users.toml";
 
-/// Its largest size: room for the most accounts with a few keys each, and little enough to read at once.
+/// Its largest size: room for the maximum number of accounts with a few keys each, and small enough
+/// to read at once.
 const FILE_BYTES_MAX: usize = 64 << 20;
 
 /// The host's private key, and the public half for people.
@@ -43,10 +44,10 @@ const HOST_KEY_PUBLIC: &str = "host_key.pub";
 /// The key of journals: 32 random bytes.
 const JOURNAL_KEY: &str = "journal_key";
 
-/// Largest file of a key.
+/// Largest size of a key file.
 const KEY_BYTES_MAX: usize = 16 << 10;
 
-/// Held by whoever changes something.
+/// The lock that a writer holds.
 const LOCK: &str = "lock";
 
 /// A server's state folder: its host key and its accounts.
@@ -56,12 +57,12 @@ pub struct StateFolder {
 }
 
 impl StateFolder {
-    /// The state in the folder `path`, which is made where it is missing.
+    /// The state in the folder `path`, which is created if it is missing.
     pub fn create(path: &Path) -> Result<Self, Error> {
         Ok(Self { folder: Arc::new(Folder::create(path)?) })
     }
 
-    /// The state in the folder `path`; none where there is no such folder.
+    /// The state in the folder `path`; none if there is no such folder.
     pub fn open(path: &Path) -> Result<Option<Self>, Error> {
         Ok(Folder::open(path)?.map(|folder| Self { folder: Arc::new(folder) }))
     }
@@ -71,13 +72,13 @@ impl StateFolder {
         self.folder.shown()
     }
 
-    /// The host's key. The first call makes it.
+    /// The host's key. The first call creates it.
     pub fn host_key(&self) -> Result<KeyPair, Error> {
         if let Some(key) = self.present_host_key()? {
             return Ok(key);
         }
         let _lock = self.folder.lock(LOCK)?;
-        // Another start may have been quicker.
+        // Another process may have created it first.
         if let Some(key) = self.present_host_key()? {
             return Ok(key);
         }
@@ -86,14 +87,14 @@ impl StateFolder {
         let public = write_public(&key.public(), "xdfs-host").map_err(damaged)?;
         self.folder.create_file(HOST_KEY, write_private(&key, "xdfs-host").map_err(damaged)?.as_bytes(), 0o600)?;
         match self.folder.create_file(HOST_KEY_PUBLIC, format!("{public}\n").as_bytes(), 0o644) {
-            // Left by a key that somebody took away; the private half is what counts.
+            // Left over from a key that was removed; the private half is what counts.
             Err(error) if error.kind == ErrorKind::AlreadyExists => {}
             other => other?,
         }
         Ok(key)
     }
 
-    /// The host's key, where a server was started here before.
+    /// The host's key, if a server was started here before.
     pub fn present_host_key(&self) -> Result<Option<KeyPair>, Error> {
         let Some(bytes) = self.folder.read(HOST_KEY, KEY_BYTES_MAX, Secrecy::Secret)? else { return Ok(None) };
         let bytes = xdfs_secure::Zeroizing::new(bytes);
@@ -110,8 +111,8 @@ impl StateFolder {
         }
     }
 
-    /// The key under which journals of interrupted transfers are authenticated. The first call makes it; where the folder cannot be
-    /// written, each call makes another.
+    /// The key under which journals of interrupted transfers are authenticated. The first call
+    /// creates it; if the folder cannot be written, each call creates another.
     pub fn journal_key(&self) -> Result<Arc<JournalKey>, Error> {
         if let Some(key) = self.present_journal_key()? {
             return Ok(key);
@@ -128,7 +129,7 @@ impl StateFolder {
 
     fn make_journal_key(&self) -> Result<Arc<JournalKey>, Error> {
         let _lock = self.folder.lock(LOCK)?;
-        // Another start may have been quicker.
+        // Another process may have created it first.
         if let Some(key) = self.present_journal_key()? {
             return Ok(key);
         }
@@ -158,12 +159,12 @@ impl StateFolder {
         live::read(&self.folder)
     }
 
-    /// The accounts for a running server; `anonymous` says whether anybody may come in without a login.
+    /// The accounts for a running server; `anonymous` permits sessions without a login.
     pub fn live(&self, anonymous: bool) -> Result<LiveAccounts, Error> {
         LiveAccounts::open(Arc::clone(&self.folder), anonymous)
     }
 
-    /// From which the salts of passwords are made here; drawn when it is asked for the first time.
+    /// The source of the salts of passwords; generated on first use.
     pub fn salts(&self) -> Result<Salts, Error> {
         match self.accounts()?.salts {
             Some(salts) => Ok(salts),
@@ -174,7 +175,8 @@ impl StateFolder {
         }
     }
 
-    /// Changes the accounts in one step: what `change` leaves is checked and written, or nothing is.
+    /// Changes the accounts in one step: the result of `change` is checked and written, or nothing
+    /// is.
     pub fn edit<T>(&self, change: impl FnOnce(&mut Accounts) -> Result<T, Error>) -> Result<T, Error> {
         let _lock = self.folder.lock(LOCK)?;
         let mut accounts = self.accounts()?;

@@ -1,4 +1,5 @@
-//! Accounts on a real folder: the file and its faults, changes under a running server, the host key.
+//! Accounts in a real folder: the file and its errors, changes under a running server, the host
+//! key.
 #![allow(clippy::disallowed_methods, reason = "the tests look at the files that the state made")]
 
 use super::*;
@@ -11,7 +12,7 @@ use xdfs_secure::identity::openssh::NamedKey;
 use xdfs_secure::identity::password;
 use xdfs_secure::policy::{Directory, Method, Principal, PublicKey, Scope};
 
-/// Beyond every clock that runs a test.
+/// Later than the clock of any machine that runs the tests.
 const LATER: u64 = 1 << 40;
 
 /// A state folder of the test's own, removed with this value.
@@ -163,12 +164,12 @@ fn a_running_server_sees_a_change_when_it_looks() {
     assert_eq!(live.token(&key(3)).unwrap().user, "anna");
     assert!(live.token(&key(1)).is_none());
     assert!(live.refresh().unwrap().is_none());
-    // Broken by hand: what was known stays, and it is said once.
+    // Broken by hand: the previous accounts stay, and the error is reported once.
     place.write(FILE, "broken");
     assert!(live.refresh().is_err());
     assert!(live.refresh().unwrap().is_none());
     assert!(live.has_key("anna", &key(1)));
-    // Not to be read for a moment, which changes nothing in the file: the next look finds what it says.
+    // Temporarily unreadable, with the file unchanged: the next refresh reads it.
     place.write(FILE, "version = 1\n");
     let aside = place.file("aside");
     std::fs::rename(place.file(FILE), &aside).unwrap();
@@ -181,7 +182,7 @@ fn a_running_server_sees_a_change_when_it_looks() {
     assert!(!live.has_key("anna", &key(1)));
     state.edit(|accounts| accounts.add("anna", anna())).unwrap();
     assert!(live.refresh().unwrap().is_some() && live.has_key("anna", &key(1)));
-    // Gone: nobody.
+    // The file is gone: nobody may log in.
     std::fs::remove_file(place.file(FILE)).unwrap();
     assert!(live.refresh().unwrap().is_some());
     assert!(!live.has_key("anna", &key(1)));
@@ -253,7 +254,7 @@ fn the_host_key_is_made_once_and_a_bad_one_is_refused() {
     let text = std::fs::read_to_string(place.file(HOST_KEY)).unwrap();
     for damaged in [&text[..text.len() / 2], "", "hello"] {
         place.write(HOST_KEY, damaged);
-        // Never replaced by a new one: every client would see a stranger.
+        // Never replaced by a new one: every client would see an unknown server.
         assert!(state.host_key().is_err());
         assert_eq!(std::fs::read_to_string(place.file(HOST_KEY)).unwrap(), damaged);
     }
@@ -284,7 +285,7 @@ fn root_gives_a_service_what_it_makes_and_nothing_that_it_finds() {
     const SERVICE: u32 = 4711;
     let (place, _) = Place::new();
     std::os::unix::fs::chown(&place.0, Some(SERVICE), Some(SERVICE)).unwrap();
-    // Another name of a file of root's, left there by whoever may write into the folder.
+    // A hard link to a file of root's, placed there by a user who may write into the folder.
     place.write("victim", "root's own");
     std::fs::hard_link(place.file("victim"), place.file("lock")).unwrap();
     let state = StateFolder::open(&place.0).unwrap().unwrap();

@@ -1,5 +1,5 @@
-//! Batches that are made to flood the log: their lines stay short, no change is left out, and the log grows by a bounded multiple
-//! of what was sent.
+//! Batches made to flood the log: their lines stay short, no change is left out, and the log grows
+//! by a bounded multiple of what was sent.
 
 use crate::audit::{LINE_BYTES_MAX, lines};
 use crate::log::{CallLine, LogEvent};
@@ -11,13 +11,13 @@ use xdfs_proto::limits::{CALL_BYTES_MAX, CALLS_MAX};
 use xdfs_proto::wire::path::{Batch, Call};
 use xdfs_secure::content;
 
-/// Bytes of a record's head and tag, in which a batch comes.
+/// Bytes of the head and tag of the record that carries a batch.
 const RECORD_BYTES: usize = 48;
 
-/// Bytes of the log for each that is sent, at most; docs/security.md promises it.
+/// The most bytes of the log per byte sent; docs/security.md guarantees it.
 const GROWTH_MAX: usize = 12;
 
-/// What the log gets of a batch with this base, and how many bytes the client sends for it.
+/// The log lines of a batch with this base, and how many bytes the client sends for it.
 fn told(base: &[u8], calls: &[(Call<'_>, Option<Error>)]) -> (Vec<String>, usize) {
     let batch = Batch {
         base,

@@ -1,4 +1,4 @@
-//! Logs that take a line in parts, or not at all, and those who follow them.
+//! Logs that take a line in parts, or not at all, and readers that follow them.
 #![allow(clippy::disallowed_methods, reason = "the files of a test")]
 
 use super::transfer;
@@ -9,10 +9,10 @@ use std::collections::VecDeque;
 use std::io::{Error, ErrorKind, Result, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A log that does with each call what it is told to.
+/// A log with a scripted result for each call.
 #[derive(Default)]
 struct Moody {
-    /// How many bytes it takes of the next ones; none fails.
+    /// How many bytes it takes in each of the next calls; none fails.
     takes: VecDeque<Option<usize>>,
     calls: Vec<usize>,
     content: Vec<u8>,
