@@ -1,4 +1,4 @@
-//! What is known of the names of a directory that is there on both sides, in some bytes a name.
+//! What is known of the names of a directory that exists on both sides, in a few bytes per name.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
@@ -6,22 +6,23 @@ use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
 /// What the target has under a name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum TargetState {
-    /// What the source has: nothing is to be done.
+    /// Equal to the source: nothing to do.
     Same,
-    /// What the source has, but for mode or owner, where they are kept, or for the time of a link or special file: they come by
-    /// calls of their own, which a copy that was killed had not made yet.
+    /// Equal to the source, except for mode or owner, if they are kept, or for the time of a link
+    /// or special file: these are set by calls of their own, which a copy that was killed had not
+    /// made yet.
     OtherAttributes,
-    /// What the source has, as far as size, time and attributes tell; whether the content is the same is to be found out.
+    /// Equal to the source in size, time and attributes; the content is still to be compared.
     Unhashed,
-    /// Another state of the same kind of thing.
+    /// Another state of the same type of file.
     Older,
-    /// Something of another kind, and no directory.
+    /// Something of another type, not a directory.
     OtherKind,
-    /// A directory; the second one has another time.
+    /// A directory; `OlderDirectory` has another time.
     Directory,
     /// See `Directory`.
     OlderDirectory,
-    /// The same two, of a directory whose owner may not change what is in it.
+    /// The same two, for a directory whose owner may not change its entries.
     LockedDirectory,
     /// See `LockedDirectory`.
     OlderLockedDirectory,
@@ -40,7 +41,7 @@ impl TargetState {
         Self::OlderLockedDirectory,
     ];
 
-    /// A directory of this mode; `same` has time and attributes of the source's.
+    /// A directory with this mode; `same` if it has time and attributes of the source's.
     pub(super) fn directory(same: bool, mode: Option<u32>) -> Self {
         match (same, mode.is_some_and(|mode| mode & 0o700 != 0o700)) {
             (true, false) => Self::Directory,
@@ -55,7 +56,7 @@ impl TargetState {
         matches!(self, Self::Directory | Self::OlderDirectory) || self.is_locked()
     }
 
-    /// Whether it is a directory whose owner may not change what is in it.
+    /// Whether it is a directory whose owner may not change its entries.
     pub(super) fn is_locked(self) -> bool {
         matches!(self, Self::LockedDirectory | Self::OlderLockedDirectory)
     }
@@ -69,18 +70,18 @@ impl TargetState {
 /// File system and number of a file at the target: equal for two names of one file.
 pub(super) type Inode = [u8; 16];
 
-/// Names by their keyed hash: eight bytes each. Two names of one directory meet in it with a chance of 2^-60 for each pair, and
-/// nobody can choose names that do.
+/// Names by their keyed hash: eight bytes each. Two names of one directory collide with a chance of
+/// 2^-60 for each pair, and an attacker cannot choose names that do.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Names {
     slots: HashSet<Slot, BuildHasherDefault<IdentityHasher>>,
     key: RandomState,
-    /// Of files with several names, which file it is. These are few.
+    /// For names of files with several names, which file it is. These are few.
     inodes: HashMap<Vec<u8>, Inode>,
 }
 
 impl Names {
-    /// Adds a name. False where it was there.
+    /// Adds a name. False if it was already present.
     pub(super) fn insert(&mut self, name: &[u8], there: TargetState) -> bool {
         self.slots.insert(self.slot(name, there))
     }
@@ -89,7 +90,7 @@ impl Names {
         self.slots.get(&self.slot(name, TargetState::Same)).map(|slot| slot.there())
     }
 
-    /// The target tells that the file of this name has others, too.
+    /// The target reports that the file of this name has other names, too.
     pub(super) fn insert_inode(&mut self, name: &[u8], inode: Inode) {
         self.inodes.insert(name.to_vec(), inode);
     }
@@ -104,10 +105,11 @@ impl Names {
     }
 }
 
-/// Bits of a slot that say what is there.
+/// Bits of a slot that hold the target's state.
 const THERE: u64 = 0b1111;
 
-/// The hash of a name, and in its lowest bits what is there, which does not count where names are compared.
+/// The hash of a name, with the target's state in its lowest bits, which are ignored when names are
+/// compared.
 #[derive(Clone, Copy, Debug)]
 struct Slot(u64);
 
@@ -127,12 +129,12 @@ impl Eq for Slot {}
 
 impl Hash for Slot {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        // A table looks at the bits of both ends.
+        // A hash table uses the bits of both ends.
         state.write_u64((self.0 & !THERE).rotate_right(THERE.count_ones()));
     }
 }
 
-/// Of what is a hash already.
+/// A hasher for values that are already hashes.
 #[derive(Clone, Debug, Default)]
 struct IdentityHasher(u64);
 

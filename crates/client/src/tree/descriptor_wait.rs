@@ -1,4 +1,5 @@
-//! Waiting for descriptors that others have: other clients of the server, or other parts of this process.
+//! Waiting for descriptors that are in use by other clients of the server, or by other parts of
+//! this process.
 
 use super::Summary;
 use std::time::{Duration, Instant};
@@ -6,21 +7,21 @@ use std::time::{Duration, Instant};
 /// The first wait; each further one takes twice as long, up to the second of these.
 const FIRST_WAIT: Duration = Duration::from_millis(50);
 const WAIT_MAX: Duration = Duration::from_secs(2);
-/// So long a copy waits in which no name is settled.
+/// How long a copy waits without settling a name.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// See the module.
+/// The backoff of a copy that ran out of descriptors.
 #[derive(Debug, Default)]
 pub(super) struct DescriptorWait {
-    /// When it began, and what the copy had come to by then.
+    /// When the wait began, and the summary at that time.
     began: Option<(Instant, Summary)>,
     wait: Duration,
     until: Option<Instant>,
 }
 
 impl DescriptorWait {
-    /// A descriptor was refused, and nothing of this copy is under way that could give one back. False where it has waited long
-    /// enough.
+    /// A descriptor was refused, and nothing of this copy is in flight that could release one.
+    /// False if it has waited long enough.
     pub(super) fn refused(&mut self, now: Instant, summary: Summary) -> bool {
         match self.began {
             Some((began, before)) if before == summary => {

@@ -1,17 +1,18 @@
-//! Directories between the walk and what is still under way: each gets its mode and time when nothing in it is missing any more.
+//! Directories between the walk and the requests in flight: each gets its mode and time when
+//! nothing in it is missing any more.
 
 use std::collections::BTreeMap;
 
 /// Number of a directory in this copy.
 pub(super) type DirectoryId = u64;
 
-/// Of a name that comes behind everything else: its directory is finished.
+/// The directory of a name that is handled after everything else: its directory is finished.
 pub(super) const FINISHED: DirectoryId = DirectoryId::MAX;
 
 /// A directory of the target that is not complete.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Directory {
-    /// Below the top of the tree.
+    /// Path below the top of the tree.
     pub(super) path: Vec<u8>,
     pub(super) parent: Option<DirectoryId>,
     /// Permission bits and modification time that it is to have.
@@ -19,23 +20,24 @@ pub(super) struct Directory {
     pub(super) modified: Option<(i64, u32)>,
     /// Owner and group, where they are to be kept.
     pub(super) owner: Option<(u32, u32)>,
-    /// It was not there before: nothing in it has to be compared.
+    /// It did not exist before: nothing in it has to be compared.
     pub(super) fresh: bool,
-    /// Something else has its name on the other side, and goes before it is made.
+    /// Something else has its name on the other side and is removed before it is made.
     pub(super) in_its_way: bool,
-    /// It is there, and its owner may not change what is in it: it is unlocked before that, and gets its mode at the end.
+    /// It exists, and its owner may not change its entries: it is unlocked first and gets its mode
+    /// at the end.
     pub(super) locked: bool,
     /// Its owner may not even list it.
     pub(super) unlisted: bool,
-    /// The other side has said that it is there.
+    /// The other side has confirmed that it exists.
     pub(super) made: bool,
-    /// What of it is still on its way: its own walk, files, directories in it.
+    /// How many parts of it are unfinished: its own walk, its files and its subdirectories.
     open: u64,
-    /// It takes no new name.
+    /// It accepts no new names.
     pub(super) closed: bool,
-    /// It could not be made: nothing in it can be.
+    /// It could not be made, so nothing in it can be.
     pub(super) lost: bool,
-    /// Something in it failed or was changed, so its time is not that of the source by itself.
+    /// Something in it failed or was changed, so its time is not automatically that of the source.
     pub(super) touched: bool,
 }
 
@@ -47,7 +49,7 @@ pub(super) struct Directories {
 }
 
 impl Directories {
-    /// A directory that is about to be walked.
+    /// Adds a directory that is about to be walked.
     pub(super) fn enter(&mut self, directory: Directory) -> DirectoryId {
         if let Some(parent) = directory.parent {
             self.hold(parent);
@@ -66,34 +68,36 @@ impl Directories {
         self.all.get_mut(&id)
     }
 
-    /// A locked directory turned out not to let its owner list it, either. False where that is no news, or no reason.
+    /// Records that the owner of a locked directory cannot list it, either. False if that was known
+    /// already or the directory is not locked.
     pub(super) fn is_unlisted(&mut self, id: DirectoryId) -> bool {
         let locked = self.all.get_mut(&id).filter(|directory| directory.locked && !directory.made);
         locked.is_some_and(|directory| !std::mem::replace(&mut directory.unlisted, true))
     }
 
-    /// One thing more is on its way.
+    /// Adds one unfinished part.
     pub(super) fn hold(&mut self, id: DirectoryId) {
         if let Some(directory) = self.all.get_mut(&id) {
             directory.open += 1;
         }
     }
 
-    /// One thing less is on its way; the directory, where that was the last, which then holds its parent no longer than until it
-    /// got its attributes ([`Self::leave`]).
+    /// Removes one unfinished part. Returns the directory if that was the last; it then holds its
+    /// parent only until it got its attributes ([`Self::leave`]).
     pub(super) fn settle(&mut self, id: DirectoryId) -> Option<DirectoryId> {
         let directory = self.all.get_mut(&id)?;
         directory.open = directory.open.saturating_sub(1);
         (directory.open == 0).then_some(id)
     }
 
-    /// Forgets a complete directory; its parent, where that is complete now.
+    /// Forgets a complete directory; returns its parent if that is complete now.
     pub(super) fn leave(&mut self, id: DirectoryId) -> Option<DirectoryId> {
         let parent = self.all.remove(&id)?.parent?;
         self.settle(parent)
     }
 
-    /// What of a directory and of those above it has not been said to be there, or is locked, outermost first.
+    /// The directory and its ancestors that are not confirmed to exist, or are locked, outermost
+    /// first.
     pub(super) fn missing(&self, id: DirectoryId) -> Vec<DirectoryId> {
         let mut chain = Vec::new();
         let mut at = Some(id);
@@ -102,19 +106,19 @@ impl Directories {
                 break;
             }
             chain.push(id);
-            // It is there, and so is what is above it.
+            // It exists, and so do its ancestors.
             at = directory.parent.filter(|_| !directory.locked);
         }
         chain.reverse();
         chain
     }
 
-    /// Whether no name can be made in it, which has been told.
+    /// Whether no name can be made in it; this has been reported.
     pub(super) fn takes_nothing(&self, id: DirectoryId) -> bool {
         self.get(id).is_some_and(|directory| directory.closed) || self.is_lost(id)
     }
 
-    /// Whether it, or one above it, could not be made.
+    /// Whether it or an ancestor could not be made.
     pub(super) fn is_lost(&self, id: DirectoryId) -> bool {
         let mut chain = std::iter::successors(self.get(id), |directory| self.get(directory.parent?));
         chain.any(|directory| directory.lost)

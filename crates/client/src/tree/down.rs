@@ -1,8 +1,9 @@
-//! A tree on its way from a server.
+//! The download of a tree from a server.
 //!
-//! What the server lists is looked at with suspicion (T2): a name is one component, checked when it is read; it comes once; what it
-//! stands for is made below the held directory of the target through no link; and in a directory that this copy made, nothing is
-//! there before it, so that two names which the file system takes for one (T7) are found out.
+//! The listing of the server is not trusted (T2): a name is one component, checked when it is read;
+//! it occurs once; its entry is made below the open directory of the target and never through a
+//! link; and a directory that this copy made contains nothing beforehand, so that two names which
+//! the file system treats as one (T7) are detected.
 
 mod answers;
 mod links;
@@ -35,45 +36,47 @@ use xdfs_proto::limits;
 use xdfs_proto::wire::path::{Attributes, Call, FileType, Wanted};
 use xdfs_xio::store::{Existing, LocalStore, StageRequest, Store, owners};
 
-/// Bytes of an extended attribute, or of the names of all, that a result has room for at first; nearly all are shorter.
+/// Initial bytes of a result for an extended attribute, or for the names of all; nearly all are
+/// shorter.
 const XATTR_ROOM: usize = 4 << 10;
-/// The same when that was too little: the longest value, or all names that the kernel tells, each with its length.
+/// The same if that was too little: the longest value, or all names that the kernel reports, each
+/// with its length.
 const XATTR_ROOM_MAX: usize = limits::XATTR_BYTES_MAX + (4 << 10);
 
-/// Something to be done, or under way.
+/// A task that is pending or in flight.
 #[derive(Clone, Debug)]
 pub(super) enum DownloadTask {
-    /// A directory comes next.
+    /// Enter the next directory.
     Enter { parent: Option<DirectoryId>, path: Vec<u8>, source: Box<SourceEntry> },
     /// The next page of a directory of the source.
     List { id: DirectoryId, cursor: Vec<u8> },
     /// A file, symbolic link or special file.
     Entry(DownloadEntry),
-    /// Its content is compared first. Where that is equal, time and attributes are set, unless they are `same`.
+    /// Compare the content first. If it is equal, set time and attributes, unless they are `same`.
     Check { entry: DownloadEntry, same: bool },
-    /// Names of the extended attributes of something that is there, in so much room.
+    /// Fetch the names of the extended attributes of an existing entry, with this much room.
     Xattrs { path: Vec<u8>, room: usize },
-    /// One of them, in so much room.
+    /// Fetch one of them, with this much room.
     Xattr { path: Vec<u8>, name: Vec<u8>, room: usize },
-    /// A directory has all its entries: its mode and time come last.
+    /// All entries of a directory are done: set its mode and time last.
     Finish(DirectoryId),
 }
 
-/// A name that is no directory.
+/// A name that is not a directory.
 #[derive(Clone, Debug)]
 pub(super) struct DownloadEntry {
     directory: DirectoryId,
     path: Vec<u8>,
     source: Box<SourceEntry>,
-    /// Nothing may be there: it is found out where something is.
+    /// The name must not exist; an existing one is detected.
     alone: bool,
-    /// What makes way for it, once it is at hand.
+    /// The existing entry to remove once the new one has arrived.
     clears: Option<TargetState>,
-    /// How often another copy wrote it, too. A transfer is joined with no other one then.
+    /// How often another copy wrote it, too. If so, a transfer does not join another one.
     tries: u8,
 }
 
-/// What the server tells of something.
+/// The attributes that the server reports for an entry.
 #[derive(Clone, Debug)]
 pub(super) struct SourceEntry {
     kind: FileType,
@@ -82,7 +85,7 @@ pub(super) struct SourceEntry {
     modified: Option<(i64, u32)>,
     owner: Option<(u32, u32)>,
     device: (u32, u32),
-    /// It takes less room than its size says.
+    /// It occupies less space than its size.
     holes: bool,
     text: Vec<u8>,
 }
@@ -102,7 +105,8 @@ impl SourceEntry {
     }
 }
 
-/// The numbers that owner and group have here: those of their names, where they were told and are known.
+/// The local numbers of owner and group: those of their names if the names were sent and are known
+/// here.
 fn known_here((user, group): (u32, u32), names: Option<(&[u8], &[u8])>) -> (u32, u32) {
     let Some((users_name, groups_name)) = names else { return (user, group) };
     let known = owners::known();
@@ -134,18 +138,19 @@ pub struct Download {
     options: TreeOptions,
     scheduler: Scheduler<DownloadTask, DownloadEntry>,
     state: TreeState,
-    /// The names that were listed, of directories that are not listed to their end.
+    /// The listed names of directories whose listing is not complete.
     listed: BTreeMap<DirectoryId, Names>,
     partners: HardLinks<Inode, (u64, u64)>,
     late: Deferred,
     /// Names to delete.
     surplus: TempList,
-    /// Threads that write small files, while this one asks for more.
+    /// Threads that write small files while this one requests more.
     writers: Blocking,
 }
 
 impl Download {
-    /// The tree at `base` (`EXPORT/path`) into the directory of `store`, which is there. With `fresh` it was made for this copy.
+    /// Downloads the tree at `base` (`EXPORT/path`) into the existing directory of `store`. With
+    /// `fresh` it was made for this copy.
     pub fn new(store: LocalStore, base: impl Into<Vec<u8>>, fresh: bool, options: TreeOptions) -> Self {
         let source = SourceEntry {
             kind: FileType::Directory,
@@ -179,7 +184,8 @@ impl Download {
         }
     }
 
-    /// The top gets mode, time and owner as the others do; they are what the server told of it.
+    /// Sets mode, time and owner of the top, as the server reported them, like those of all other
+    /// directories.
     #[must_use]
     pub fn with_top(mut self, told: &Facts) -> Self {
         let keep = self.options.keep;
@@ -197,7 +203,8 @@ impl Download {
         self
     }
 
-    /// Goes on over this session until everything was tried, the application stops it, or the session is lost.
+    /// Runs over this session until everything was tried, the application stops it, or the session
+    /// is lost.
     pub fn run(&mut self, session: &Session, observer: &mut dyn Observer) -> Ended {
         scheduler::run(self, session, observer)
     }
@@ -220,12 +227,12 @@ impl TreeCopy for Download {
     }
 
     fn again(&self, task: DownloadTask) -> DownloadTask {
-        // Nothing was done at home before the answer came.
+        // Nothing was done locally before the answer arrived.
         task
     }
 
     fn large_again(&self, large: DownloadEntry) -> DownloadTask {
-        // It may have got its name at the very end of its session.
+        // It may have been renamed to its final name at the very end of its session.
         DownloadTask::Entry(DownloadEntry { alone: false, ..large })
     }
 
@@ -273,7 +280,7 @@ impl TreeCopy for Download {
                 self.tell_cleared(observer, &entry);
                 self.placed(observer, entry, Ok(report.safety));
             }
-            // The server may have said so of its file.
+            // The server may have reported this for its own file.
             Err(error)
                 if error.kind == ErrorKind::NotFound
                     || (closes(&error) || error.kind == ErrorKind::PermissionDenied)
@@ -359,7 +366,7 @@ impl TreeCopy for Download {
         );
         let options = GetOptions {
             durable: self.options.durable,
-            // Of a shorter one nothing was left.
+            // Nothing was left of a shorter one.
             resume: entry.source.size >= RESUME_BYTES_MIN && entry.tries == 0,
             verify: self.options.verify,
             ..GetOptions::default()
@@ -380,7 +387,7 @@ impl TreeCopy for Download {
 }
 
 impl Download {
-    /// What is asked about every entry.
+    /// The attributes that are requested for every entry.
     fn wanted(&self) -> Wanted {
         let keep = self.options.keep;
         let wish = |wished: bool, wanted: Wanted| if wished { wanted } else { Wanted::NOTHING };
@@ -393,7 +400,7 @@ impl Download {
             .and(wish(keep.holes, Wanted::ALLOCATED))
     }
 
-    /// Whether a directory of the target may get new names.
+    /// Whether new names may be made in a directory of the target.
     fn may_hold(&self, path: &[u8]) -> bool {
         parse(path).is_ok_and(|path| self.store.may_hold_new(&path))
     }
@@ -402,7 +409,7 @@ impl Download {
         if entry.alone || self.options.keep_existing { Existing::Keep } else { Existing::Replace }
     }
 
-    /// Makes a directory, or goes into the one that is there.
+    /// Makes a directory, or enters the existing one.
     fn enter(&mut self, observer: &mut dyn Observer, parent: Option<DirectoryId>, path: Vec<u8>, source: &SourceEntry) {
         let alone = parent.and_then(|id| self.state.directories.get(id)).is_some_and(|above| above.fresh);
         let made = self.make_directory(&path, source, alone);
@@ -422,7 +429,7 @@ impl Download {
             self.state.summary.directories += 1;
             observer.done(&path, EntryAction::Made);
         } else if let (Ok(at), false) = (parse(&path), self.options.dry_run) {
-            // Where the top cannot hold what is on its way, each directory does.
+            // If the top cannot hold the files in progress, each directory does.
             self.store.remove_useless(&at);
         }
         let bits = if self.options.keep.modes { 0o7777 } else { 0o777 };
@@ -431,10 +438,10 @@ impl Download {
         directory.made = true;
         directory.locked = !fresh && !self.options.dry_run && parse(&path).is_ok_and(|at| self.store.unlock(&at));
         directory.owner = source.owner.filter(|_| self.options.keep.owners);
-        // One that is there already gets the time of its source, too.
+        // An existing directory gets the time of its source, too.
         directory.touched = true;
         let id = self.state.directories.enter(directory);
-        // It holds its parent itself now.
+        // It now holds its parent itself.
         settled(self);
         self.ask_xattrs(path);
         self.scheduler.tasks.push(DownloadTask::List { id, cursor: Vec::new() });

@@ -1,4 +1,4 @@
-//! What comes back to the manager, and what it tells the application.
+//! Events that reach the manager, and what it reports to the application.
 
 use super::Summary;
 use crate::transfer::Report;
@@ -8,17 +8,17 @@ use std::time::Duration;
 use xdfs_proto::base::{Error, Safety};
 use xdfs_proto::limits;
 
-/// What became of a name.
+/// The result of a name.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum EntryAction {
-    /// A file was copied, so many bytes.
+    /// A file of this many bytes was copied.
     Copied {
         /// Its length.
         bytes: u64,
         /// How safe it is.
         safety: Safety,
     },
-    /// A directory, symbolic link, second name or special file was made.
+    /// A directory, symbolic link, further name or special file was made.
     Made,
     /// It was left alone: it is the same, or was to be kept.
     Skipped,
@@ -26,33 +26,33 @@ pub enum EntryAction {
     Deleted,
 }
 
-/// Told what happens, from the thread that runs the copy.
+/// Receives the events of a copy, on the thread that runs it.
 pub trait Observer {
-    /// A name is settled. In a dry run: would be.
+    /// A name is settled; in a dry run, would be.
     fn done(&mut self, path: &[u8], deed: EntryAction);
 
-    /// A name failed; the others go on.
+    /// A name failed; the copy continues.
     fn failed(&mut self, path: &[u8], error: &Error);
 
-    /// Something that concerns no single file.
+    /// A message that concerns no single file.
     fn note(&mut self, text: &str);
 
-    /// Asked now and then: how far it is. False to stop.
+    /// Called now and then with the progress. False to stop.
     fn should_continue(&mut self, summary: &Summary, bytes_moving: u64) -> bool;
 }
 
-/// An answer to something that was under way.
+/// An answer to a request in flight.
 #[derive(Debug)]
 pub(super) enum Event {
     /// To a batch of calls: the payload of its reply.
     Reply(u64, Result<Bytes, Error>),
-    /// A transfer.
+    /// The result of a transfer.
     Report(u64, Result<Report, Error>),
-    /// Small files that were written here: one outcome for each.
+    /// Small files that were written locally: one outcome for each.
     Placed(u64, Result<Vec<Result<Safety, Error>>, Error>),
 }
 
-/// Time between two looks at whether to go on.
+/// Interval between checks whether to continue.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// The queue of answers.
@@ -64,7 +64,7 @@ pub(super) struct Events {
 
 impl Events {
     pub(super) fn new() -> Self {
-        // As many answers come as operations are under way: there is always room.
+        // There are at most as many answers as operations in flight: there is always room.
         let (sender, receiver) = sync_channel(limits::OPERATIONS_MAX);
         Self { sender, receiver }
     }
@@ -73,17 +73,17 @@ impl Events {
         self.sender.clone()
     }
 
-    /// An answer that is there already.
+    /// An answer that has already arrived.
     pub(super) fn ready(&self) -> Option<Event> {
         self.receiver.try_recv().ok()
     }
 
-    /// The same, and none after this time either.
+    /// The next answer; none after this time.
     pub(super) fn next_within(&self, most: Duration) -> Option<Event> {
         self.receiver.recv_timeout(most.min(LOOK_EVERY)).ok()
     }
 
-    /// The next answer; none when it is time to look at whether to go on.
+    /// The next answer; none when it is time to check whether to continue.
     pub(super) fn next(&self) -> Option<Event> {
         self.next_within(LOOK_EVERY)
     }

@@ -1,4 +1,5 @@
-//! Hard links: which names of the source are one file, and whether they are one file at the target, too.
+//! Hard links: which names of the source are one file, and whether they are one file at the target,
+//! too.
 
 use super::join;
 use super::temp_list::TempList;
@@ -6,36 +7,39 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, RandomState};
 use xdfs_proto::base::{Error, ErrorKind};
 
-/// Files of several names that were met. `S` tells files of the source apart, `T` those of the target.
+/// Files with several names seen so far. `S` identifies files of the source, `T` those of the
+/// target.
 #[derive(Debug)]
 pub(super) struct HardLinks<S, T> {
-    /// Where the path of the first name is, and the file of the target that it stands for where it stays.
+    /// Where the path of the first name is stored, and the file of the target that it refers to if
+    /// it stays.
     firsts: HashMap<S, (u64, Option<T>)>,
-    /// Which file of the source a file of the target is: no two are the same one.
+    /// Maps each file of the target to its file of the source: no two map to the same one.
     taken: HashMap<T, S>,
     paths: TempList,
 }
 
-/// EPERM, EXDEV, EMLINK, EOPNOTSUPP and ENOSYS: what file systems say that give no file one more name, or not this one there.
+/// EPERM, EXDEV, EMLINK, EOPNOTSUPP and ENOSYS: the errors of file systems that cannot give a file
+/// one more name, or not this one there.
 const IMPOSSIBLE: [u16; 5] = [1, 18, 31, 95, 38];
 
-/// Whether an error about a hard link says that it cannot be made at all.
+/// Whether an error about a hard link means that it cannot be made at all.
 pub(super) fn are_impossible(error: &Error) -> bool {
     IMPOSSIBLE.contains(&error.errno) || (error.kind == ErrorKind::Unsupported && error.errno == 0)
 }
 
-/// A temporary name in the directory of `path`. Nobody else has it where `key` is random.
+/// A temporary name in the directory of `path`. It is unique if `key` is random.
 pub(super) fn temporary(path: &[u8], key: &RandomState) -> Vec<u8> {
     let above = path.iter().rposition(|&byte| byte == b'/').and_then(|at| path.get(..at)).unwrap_or_default();
     join(above, format!(".xdfs-link-{:016x}", key.hash_one(path)).as_bytes())
 }
 
-/// What becomes of a name.
+/// What to do with a name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum LinkDecision {
     /// The first name of its file. It stays as it is, or is to be copied.
     First { stays: bool },
-    /// Another name of the same file at the target, too.
+    /// It is another name of the same file at the target, too.
     Joined,
     /// It becomes another name of this path.
     Link(Vec<u8>),
@@ -48,7 +52,8 @@ impl<S, T> Default for HardLinks<S, T> {
 }
 
 impl<S: Copy + Eq + Hash, T: Copy + Eq + Hash> HardLinks<S, T> {
-    /// Meets one name of the file `source`. `there` is the file of the target under this name, where that is equal.
+    /// Records one name of the file `source`. `there` is the file of the target under this name, if
+    /// that is equal.
     pub(super) fn meet(&mut self, source: S, path: &[u8], there: Option<T>) -> Result<LinkDecision, Error> {
         if let Some((place, first)) = self.firsts.get(&source) {
             if there.is_some() && *first == there {

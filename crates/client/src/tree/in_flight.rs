@@ -1,5 +1,5 @@
-//! What is under way: batches of calls, transfers, and small files that are being written here, within the bounds that a session
-//! has; and the batch that is being filled.
+//! Requests in flight: batches of calls, transfers, and small files that are being written locally,
+//! within the bounds of a session; and the batch that is being filled.
 
 use super::events::Event;
 use crate::callback::Callback;
@@ -12,20 +12,22 @@ use xdfs_proto::base::Error;
 use xdfs_proto::limits;
 use xdfs_proto::wire::path::{Batch, BatchWriter, Call, REPLY_BYTES, REPLY_CALL_BYTES};
 
-/// Operations of one copy at a time: others of the session have their share (P-20).
+/// Concurrent operations of one copy: other users of the session get their share (P-20).
 const OPERATIONS_MAX: usize = 120;
-/// Transfers of one copy at a time: what hides the round trips of files that take less than one.
+/// Concurrent transfers of one copy: enough to hide the round trips of files that take less than
+/// one.
 const TRANSFERS_FAR: usize = 96;
-/// The same where there is next to no round trip to hide: every operation of a session costs both ends a look at each turn.
+/// The same if there is next to no round trip to hide: both ends check every operation of a session
+/// at each turn.
 const TRANSFERS_NEAR: usize = 16;
-/// The quickest answer says which of them it is.
+/// The fastest answer decides between the two.
 const NEAR: Duration = Duration::from_millis(4);
-/// Batches at a time.
+/// Concurrent batches.
 const BATCHES_MAX: usize = 32;
 /// Calls in a batch: files that become durable together.
 pub(super) const CALLS_MAX: usize = 64;
 
-/// One thing under way.
+/// One request in flight.
 #[derive(Debug)]
 struct Request<J> {
     job: J,
@@ -36,11 +38,11 @@ struct Request<J> {
 
 #[derive(Debug)]
 enum RequestKind {
-    /// A batch that went at this time.
+    /// A batch that was sent at this time.
     Calls(Instant),
     /// A transfer that began at this time.
     Transfer(Instant, Transfer),
-    /// Files that are being written here.
+    /// Files that are being written locally.
     Place,
 }
 
@@ -53,11 +55,11 @@ pub(super) struct InFlight<J> {
     content: usize,
     transfers: usize,
     places: usize,
-    /// How long the quickest answer took.
+    /// How long the fastest answer took.
     quickest: Duration,
-    /// Things under way at a time, as far as both sides may open files.
+    /// Concurrent requests, limited by the files that both sides may open.
     most: usize,
-    /// What has come to its end since `most` was changed.
+    /// Requests that ended since `most` was changed.
     ended: usize,
 }
 
@@ -82,43 +84,43 @@ impl<J> InFlight<J> {
         self.all.is_empty()
     }
 
-    /// Whether a batch with such a reply may go.
+    /// Whether a batch with a reply of this size may be sent.
     pub(super) fn has_room(&self, room: usize) -> bool {
         self.all.len() < self.most
             && self.all.len() - self.transfers < BATCHES_MAX
-            // Else the session would have this thread wait (P-71).
+            // Otherwise the session would block this thread (P-71).
             && self.rooms + room + self.content + limits::CALL_BYTES_MAX <= limits::CALL_ROOM_MAX
     }
 
-    /// Whether a batch is under way.
+    /// Whether a batch is in flight.
     pub(super) fn has_calls(&self) -> bool {
         self.all.len() > self.transfers + self.places
     }
 
-    /// Whether files are being written here.
+    /// Whether files are being written locally.
     pub(super) fn places(&self) -> bool {
         self.places > 0
     }
 
-    /// Whether transfers are under way.
+    /// Whether transfers are in flight.
     pub(super) fn transfers_are_under_way(&self) -> bool {
         self.transfers > 0
     }
 
-    /// Whether a transfer may go.
+    /// Whether a transfer may begin.
     pub(super) fn has_transfer(&self) -> bool {
         let most = if self.quickest < NEAR { TRANSFERS_NEAR } else { TRANSFERS_FAR };
         self.all.len() < self.most && self.transfers < most
     }
 
-    /// Something was refused since too many files are open: less goes on at a time from now on. False where nothing else is under
-    /// way that could close some.
+    /// Lowers the number of concurrent requests because one was refused with too many open files.
+    /// False if nothing else is in flight that could close some.
     pub(super) fn descriptors_are_scarce(&mut self) -> bool {
         (self.most, self.ended) = ((self.all.len() / 2).max(1), 0);
         !self.all.is_empty()
     }
 
-    /// One more may go each time that as many as may have ended without a refusal.
+    /// Allows one more request each time that as many as allowed have ended without a refusal.
     fn ended_well(&mut self) {
         self.ended += 1;
         if self.ended >= self.most && self.most < OPERATIONS_MAX {
@@ -144,7 +146,7 @@ impl<J> InFlight<J> {
         Ok(())
     }
 
-    /// The number under which a transfer, or what is written here, is to answer.
+    /// The number under which the next transfer or local write answers.
     pub(super) fn number(&self) -> u64 {
         self.next
     }
@@ -155,7 +157,8 @@ impl<J> InFlight<J> {
         self.enter(Request { job, kind: RequestKind::Transfer(Instant::now(), transfer), room: 0, content: 0 });
     }
 
-    /// Files of a reply of `room` bytes are being written here, to answer under [`Self::number`]: the reply keeps its room.
+    /// Files of a reply of `room` bytes are being written locally, to answer under
+    /// [`Self::number`]: the reply keeps its room.
     pub(super) fn place(&mut self, room: usize, job: J) {
         self.places += 1;
         self.enter(Request { job, kind: RequestKind::Place, room, content: 0 });
@@ -168,7 +171,7 @@ impl<J> InFlight<J> {
         self.next += 1;
     }
 
-    /// What an answer belongs to.
+    /// Takes the job that an answer belongs to.
     pub(super) fn take(&mut self, number: u64) -> Option<J> {
         let flying = self.all.remove(&number)?;
         self.ended_well();
@@ -185,18 +188,18 @@ impl<J> InFlight<J> {
         Some(flying.job)
     }
 
-    /// Everything that was not answered; nothing is under way then.
+    /// Takes all unanswered jobs; nothing is in flight afterwards.
     pub(super) fn give_up(&mut self) -> Vec<J> {
         (self.rooms, self.content, self.transfers, self.places) = (0, 0, 0, 0);
         std::mem::take(&mut self.all).into_values().map(|flying| flying.job).collect()
     }
 
-    /// Has every transfer cancelled.
+    /// Cancels every transfer.
     pub(super) fn cancel(&self) {
         self.transfers().for_each(Transfer::cancel);
     }
 
-    /// Bytes that the transfers under way have moved.
+    /// Bytes that the transfers in flight have moved.
     pub(super) fn moving(&self) -> u64 {
         self.transfers().map(Transfer::moved).sum()
     }
@@ -209,19 +212,21 @@ impl<J> InFlight<J> {
     }
 }
 
-/// A batch that is being filled, with what has to be known about each of its calls.
+/// A batch that is being filled, with an item for each of its calls.
 #[derive(Debug)]
 pub(super) struct BatchBuilder<I> {
     calls: BatchWriter,
     items: Vec<I>,
     /// Bytes that the results may take, besides what every result takes.
     room: usize,
-    /// The result of the last call takes what room there is: a server fills a page to the end of the reply but for
-    /// [`REPLY_CALL_BYTES`] of each later call, and those would find no room.
+    /// The result of the last call takes all remaining room: a server fills a page to the end of
+    /// the reply except for [`REPLY_CALL_BYTES`] for each later call, and other results would find
+    /// no room.
     closed: bool,
 }
 
-/// Bytes of a call's numbers beside its paths and content, and of a batch's head: more than they ever are.
+/// Upper bound for the bytes of a call's numbers, besides its paths and content, and of a batch's
+/// head.
 const CALL_OVERHEAD: usize = 128;
 
 impl<I> Default for BatchBuilder<I> {
@@ -230,7 +235,7 @@ impl<I> Default for BatchBuilder<I> {
     }
 }
 
-/// A batch that is ready to go.
+/// A batch that is ready to be sent.
 #[derive(Debug)]
 pub(super) struct PendingBatch<I> {
     pub(super) payload: Vec<u8>,
@@ -244,7 +249,8 @@ impl<I> BatchBuilder<I> {
         self.items.is_empty()
     }
 
-    /// Whether calls with so many bytes of paths and content, and so many bytes of results, still fit.
+    /// Whether calls with this many bytes of paths and content, and this many bytes of results,
+    /// still fit.
     pub(super) fn fits(&self, calls: usize, bytes: usize, room: usize, most: usize) -> bool {
         let count = self.items.len() + calls;
         !self.closed
@@ -253,30 +259,30 @@ impl<I> BatchBuilder<I> {
             && REPLY_BYTES + count * REPLY_CALL_BYTES + self.room + room <= most
     }
 
-    /// Appends a call, with the room of its longest result.
+    /// Appends a call, reserving the room of its longest result.
     pub(super) fn push(&mut self, call: &Call<'_>, item: I) {
         self.calls.push(call);
         self.room += call.room();
         self.items.push(item);
     }
 
-    /// Appends a call whose result has no bound of its own, with `room` bytes for it: nothing else joins the batch.
+    /// Appends a call whose result is bounded only by `room`: nothing else joins the batch.
     pub(super) fn push_last(&mut self, call: &Call<'_>, room: usize, item: I) {
         self.push(call, item);
         self.room += room;
         self.closed = true;
     }
 
-    /// Longest reply that it asks for.
+    /// The longest reply that it requests.
     pub(super) fn room(&self) -> usize {
         REPLY_BYTES + self.items.len() * REPLY_CALL_BYTES + self.room
     }
 
-    /// The batch as it is, and an empty one in its place.
+    /// Takes the batch and leaves an empty one.
     pub(super) fn take(&mut self, base: &[u8], durable: bool) -> PendingBatch<I> {
         let room = self.room();
         let Self { calls, items, .. } = std::mem::take(self);
-        // A repetition in another session does no harm: every call here says how things are to be in the end.
+        // Repeating it in another session does no harm: every call here describes the final state.
         let batch = Batch { durable, room: u32::try_from(room).unwrap_or(u32::MAX), base, ..Batch::default() };
         PendingBatch { payload: calls.finish(&batch), codes: calls.codes().to_vec(), items, room }
     }
@@ -290,7 +296,7 @@ mod tests {
 
     const MOST: usize = limits::CALL_BYTES_MAX;
 
-    /// A server may fill a page up to what every later call has by right, and nothing more.
+    /// A server may fill a page except for what is reserved for every later call, and no more.
     #[test]
     fn nothing_joins_a_batch_behind_a_page_and_what_is_before_it_keeps_its_room() {
         let wanted = Wanted::MODE.and(Wanted::SIZE).and(Wanted::MODIFIED);

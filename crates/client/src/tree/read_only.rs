@@ -1,25 +1,26 @@
-//! Directories of the target that take nothing: that is told once, and not once for each name in them.
+//! Directories of the target that accept no new names: reported once, not for each name in them.
 
 use super::directories::{DirectoryId, FINISHED};
 use super::events::Observer;
 use super::state::{TreeState, is_in_the_way};
 use xdfs_proto::base::{Error, ErrorKind};
 
-/// Linux's numbers of "permission denied" and "read-only file system". The system says of a single name that may not be changed
-/// EPERM.
+/// Linux's numbers of "permission denied" and "read-only file system". For a single name that may
+/// not be changed the system reports EPERM.
 pub(super) const EACCES: u16 = 13;
 const EROFS: u16 = 30;
 
-/// Whether an error about a new name says that its directory takes none.
+/// Whether an error about a new name means that its directory accepts none.
 pub(super) fn closes(error: &Error) -> bool {
     matches!((error.kind, error.errno), (ErrorKind::PermissionDenied, EACCES) | (ErrorKind::ReadOnly, EROFS))
 }
 
 impl TreeState {
-    /// A name could not be made in a directory of the target. Where the top takes nothing the copy is over.
+    /// A name could not be made in a directory of the target. If the top accepts nothing the copy
+    /// is over.
     pub(super) fn refused(&mut self, observer: &mut dyn Observer, id: DirectoryId, path: &[u8], error: &Error) {
         self.summary.failed += 1;
-        // A read-only file system says no more of the source than a name that is taken.
+        // A read-only file system implies no more about the source than a name that is taken.
         self.in_the_way += u64::from(is_in_the_way(error.kind) || closes(error));
         if id == FINISHED {
             return observer.failed(path, error);
@@ -28,7 +29,8 @@ impl TreeState {
         if !closes(error) {
             return observer.failed(path, error);
         }
-        // A file system may be mounted read-only below a target that takes names: then something has been made before, as a rule.
+        // A file system may be mounted read-only below a writable target: then something has
+        // usually been made before.
         let all_read_only = error.errno == EROFS && self.summary.has_made_nothing();
         if directory.parent.is_none() || all_read_only {
             self.hopeless.get_or_insert_with(|| error.clone());
@@ -89,14 +91,15 @@ mod tests {
         let below = books.directories.enter(directory("a/b", Some(inner)));
         let innermost = books.directories.enter(directory("a/b/c", Some(below)));
         let (denied, read_only) = (error(ErrorKind::PermissionDenied, EACCES), error(ErrorKind::ReadOnly, EROFS));
-        // One name that may not be changed says nothing of the others.
+        // One name that may not be changed implies nothing about the others.
         books.refused(&mut heard, inner, b"a/immutable", &error(ErrorKind::PermissionDenied, 1));
         for name in ["a/f", "a/g", "a/h"] {
             books.refused(&mut heard, inner, name.as_bytes(), &denied);
         }
         assert_eq!(heard.0, ["a/immutable", "a"]);
         assert!(books.directories.takes_nothing(inner) && !books.directories.takes_nothing(below));
-        // What is there may take names all the same; where it could not be made nothing below it is tried.
+        // An existing directory may still accept names; if it could not be made nothing below it is
+        // tried.
         books.not_made(&mut heard, below, &denied);
         books.refused(&mut heard, innermost, b"a/b/c/f", &error(ErrorKind::NotFound, 2));
         assert_eq!(heard.0.len(), 2);

@@ -1,4 +1,5 @@
-//! What becomes of answers: to batches, of transfers, of small files that were written here.
+//! Handles answers: replies to batches, results of transfers, and results of small files that were
+//! written locally.
 
 use super::events::{Event, Observer};
 use super::scheduler::{CallResult, Flow, Named, PendingJob, StopReason, TreeCopy};
@@ -20,7 +21,7 @@ pub(super) fn on_event<C: TreeCopy>(course: &mut C, observer: &mut dyn Observer,
             Ok(())
         }
         Event::Report(number, report) => match (course.scheduler().in_flight.take(number), report) {
-            // Another copy sends or writes the same file: then each does for itself.
+            // Another copy sends or writes the same file: each then writes its own.
             (Some(PendingJob::Transfer(large)), Err(error)) if is_contended(&error) && large.tries() == 0 => {
                 let task = course.contended(large.tried());
                 course.scheduler().tasks.push(task);
@@ -106,7 +107,8 @@ fn replied<C: TreeCopy>(
     Err(StopReason::Lost(lost))
 }
 
-/// Takes what failed since the server had too many files open out of a reply, and has it done again.
+/// Takes the calls out of a reply that failed because the server had too many open files, and
+/// repeats them.
 fn without_scarce<'a, C: TreeCopy>(
     course: &mut C,
     tasks: Vec<C::Task>,
@@ -118,7 +120,7 @@ fn without_scarce<'a, C: TreeCopy>(
     let why = why.clone();
     let (mut again, mut kept, mut answers) = (Vec::new(), Vec::new(), Vec::new());
     for (task, told) in tasks.into_iter().zip(told) {
-        // What failed behind it in the batch may have failed by that.
+        // Later calls of the batch may have failed because of it.
         if told.outcome.is_err() && course.stands_alone(&task) {
             again.push(course.again(task));
         } else {
@@ -131,8 +133,9 @@ fn without_scarce<'a, C: TreeCopy>(
     Ok((kept, answers))
 }
 
-/// Too many files are open: what was refused is tried again when something else has ended. Where nothing else is under way others have
-/// them, and are waited for, but not for ever: the limit may be too low for anything.
+/// Too many files are open: what was refused is tried again when something else has ended. If
+/// nothing else is in flight others hold the descriptors; the copy waits for them, but not forever,
+/// since the limit may be too low for anything.
 pub(super) fn wait_for_descriptors<C: TreeCopy>(course: &mut C, error: Error) -> Flow<()> {
     let summary = course.state().summary;
     let scheduler = course.scheduler();
@@ -142,22 +145,24 @@ pub(super) fn wait_for_descriptors<C: TreeCopy>(course: &mut C, error: Error) ->
     Err(StopReason::Hopeless(error))
 }
 
-/// What a transfer says that met another one of the same file.
+/// Whether the error is that of a transfer that met another one of the same file.
 fn is_contended(error: &Error) -> bool {
     error.kind == ErrorKind::Superseded || is_busy(error)
 }
 
-/// What passes by itself: another session takes it up.
+/// Whether the error is temporary: another session resumes the copy.
 fn passes(error: &Error) -> bool {
     matches!(error.kind, ErrorKind::ConnectionLost | ErrorKind::TimedOut | ErrorKind::Draining) || is_busy(error)
 }
 
-/// What xdfs has no room for now, or another copy has. What the system says of a file in use is about that name.
+/// Whether xdfs has no room for it now, or another copy has it. An error of the system about a file
+/// in use concerns that name.
 fn is_busy(error: &Error) -> bool {
     error.kind == ErrorKind::Busy && error.errno == 0
 }
 
-/// What an export says of itself, and no file system of a part of it: it holds for every name.
+/// Whether the error is about the export itself, and not about a file system of a part of it: it
+/// holds for every name.
 fn is_for_all(kind: ErrorKind, errno: u16) -> bool {
     kind == ErrorKind::ReadOnly && errno == 0
 }
@@ -166,7 +171,7 @@ fn refuses_all(outcome: &CallOutcome<'_>) -> bool {
     outcome.as_ref().is_err_and(|failure| is_for_all(failure.kind, failure.errno))
 }
 
-/// A result with words: on the wire it has none.
+/// A result with an error text: it has none on the wire.
 fn in_words(outcome: CallOutcome<'_>) -> Result<Answer<'_>, Error> {
     outcome.map_err(|Failure { kind, errno }| Error::new(kind, in_full(kind).to_owned()).with_errno(errno))
 }

@@ -1,4 +1,5 @@
-//! What both directions of a tree have in common: tasks, the batch that is being filled, what is under way, and the loop around them.
+//! What uploads and downloads of trees share: tasks, the batch that is being filled, the requests
+//! in flight, and the main loop.
 
 use super::descriptor_wait::DescriptorWait;
 use super::directories::DirectoryId;
@@ -14,21 +15,23 @@ use std::time::{Duration, Instant};
 use xdfs_proto::base::{Error, ErrorKind, Safety};
 use xdfs_proto::wire::path::{Answer, Call};
 
-/// Large files that wait for their turn, while small ones go on.
+/// Large files that are queued while small ones continue.
 const LARGE_WAITING_MAX: usize = 512;
 
-/// So long a copy that is stopped waits for its transfers to end in order.
+/// How long a stopped copy waits for its transfers to end in order.
 const CANCEL_WAIT: Duration = Duration::from_secs(5);
-/// So long a copy that ends early waits for what is being written here.
+/// How long a copy that ends early waits for local writes.
 const PLACE_WAIT: Duration = Duration::from_secs(30);
 
-/// Larger files are transfers of their own. Up to here the copies that a call makes of its content cost less than a transfer does.
+/// Larger files are transfers of their own. Up to this size, copying the content into a call costs
+/// less than a transfer does.
 const SMALL_BYTES_MAX: usize = 96 << 10;
 
-/// Bytes of a page of a listing, beside those of its names: enough for thousands of entries.
+/// Bytes of a page of a listing, besides those of its names: enough for thousands of entries.
 pub(super) const LIST_ROOM: usize = 128 << 10;
 
-/// Bytes of calls for extended attributes and the like that go in the batch of their file; more of them follow it.
+/// Bytes of calls for extended attributes and the like that go in the batch of their file; if there
+/// are more they follow it.
 pub(super) const EXTRAS_BYTES_MAX: usize = 8 << 10;
 
 /// Why a name that is longer than a session's records can carry is not copied.
@@ -40,11 +43,11 @@ pub(super) fn too_long() -> Error {
 /// Whether a task could be taken on.
 pub(super) enum Turn<T> {
     Taken,
-    /// Something has to be answered first.
+    /// Something else has to be answered first.
     Later(T),
 }
 
-/// Why a run stops before its end.
+/// Why a run stops early.
 pub(super) enum StopReason {
     Stopped,
     Lost(Error),
@@ -54,7 +57,8 @@ pub(super) enum StopReason {
 
 pub(super) type Flow<T> = Result<T, StopReason>;
 
-/// What an answer belongs to: tasks, one for each call of a batch, a large file, or small files that are being written here.
+/// What an answer belongs to: tasks, one for each call of a batch; a large file; or small files
+/// that are being written locally.
 #[derive(Debug)]
 pub(super) enum PendingJob<T, L> {
     Batch { codes: Vec<u64>, tasks: Vec<T> },
@@ -68,41 +72,41 @@ pub(super) struct Scheduler<T, L> {
     /// `EXPORT/path` of the top.
     pub(super) base: Vec<u8>,
     durable: bool,
-    /// The next one is the last.
+    /// A stack: the last task is the next one.
     pub(super) tasks: Vec<T>,
-    /// Large files that wait for a place among the transfers.
+    /// Large files that wait for a free transfer.
     pub(super) large: VecDeque<L>,
     pub(super) batch: BatchBuilder<T>,
     pub(super) in_flight: InFlight<PendingJob<T, L>>,
     pub(super) events: Events,
     /// Batches that were sent.
     pub(super) sent: u64,
-    /// Why nothing more can be sent over this session. It is kept here, so that who asks for something never loses the task over
-    /// it: it is told as something that comes later.
+    /// Why nothing more can be sent over this session. It is kept here so that a caller never loses
+    /// its task because of it: the task is returned as [`Turn::Later`].
     lost: Option<Error>,
-    /// Descriptors that others have.
+    /// Waits for descriptors that others hold.
     pub(super) descriptors: DescriptorWait,
 }
 
-/// A name that is no directory.
+/// A name that is not a directory.
 pub(super) trait Named {
-    /// In which it lies.
+    /// The directory that contains it.
     fn directory(&self) -> DirectoryId;
 
-    /// Below the top of the tree.
+    /// Its path below the top of the tree.
     fn path(&self) -> &[u8];
 
     /// How often it met another copy of the same name.
     fn tries(&self) -> u8;
 
-    /// The same, once more.
+    /// The same name with one more try counted.
     fn tried(self) -> Self;
 }
 
-/// So often a name is tried that others make and remove at the same time.
+/// How often a name is tried that others make and remove at the same time.
 pub(super) const TRIES_MAX: u8 = 8;
 
-/// One direction.
+/// One direction of a tree copy.
 pub(super) trait TreeCopy {
     type Task;
     type Large: Named;
@@ -132,7 +136,8 @@ pub(super) trait TreeCopy {
         self.settle(entry.directory());
     }
 
-    /// Counts a name whose directory takes nothing, and does not try it. False where it is to be tried.
+    /// Counts a name whose directory accepts no new names, without trying it. False if it is to be
+    /// tried.
     fn passes_over(&mut self, entry: &Self::Large) -> bool {
         let over = self.state().directories.takes_nothing(entry.directory());
         if over {
@@ -143,14 +148,14 @@ pub(super) trait TreeCopy {
         over
     }
 
-    /// One thing less is on its way in a directory, which may be complete by that.
+    /// Releases one hold on a directory, which may complete it.
     fn settle(&mut self, id: DirectoryId) {
         if let Some(complete) = self.state().directories.settle(id) {
             self.scheduler().tasks.push(Self::finish_of(complete));
         }
     }
 
-    /// Nothing is left to be done about a directory.
+    /// Nothing is left to do for a directory.
     fn left(&mut self, id: DirectoryId) {
         if let Some(parent) = self.state().directories.leave(id) {
             self.scheduler().tasks.push(Self::finish_of(parent));
@@ -159,10 +164,10 @@ pub(super) trait TreeCopy {
 
     fn scheduler(&mut self) -> &mut Scheduler<Self::Task, Self::Large>;
 
-    /// Takes on a task, or says that something has to be answered first.
+    /// Takes on a task, or returns it if something has to be answered first.
     fn take(&mut self, session: &Session, observer: &mut dyn Observer, task: Self::Task) -> Flow<Turn<Self::Task>>;
 
-    /// Begins the transfer of a large file; it comes back where its turn has not come.
+    /// Begins the transfer of a large file; returns it if it cannot begin yet.
     fn begin(
         &mut self,
         session: &Session,
@@ -170,7 +175,8 @@ pub(super) trait TreeCopy {
         large: Self::Large,
     ) -> Flow<Option<Self::Large>>;
 
-    /// An answer to each call of a batch, in words where it failed. All of them are slices of `reply`.
+    /// Handles the answer to each call of a batch, with an error text if it failed. All of them are
+    /// slices of `reply`.
     fn answered(
         &mut self,
         observer: &mut dyn Observer,
@@ -179,7 +185,7 @@ pub(super) trait TreeCopy {
         answers: Vec<CallResult<'_>>,
     );
 
-    /// What became of a small file that was to be written here. Nothing is, where the server gets the files.
+    /// Handles the result of a small file that was to be written locally. An upload writes none.
     fn placed(&mut self, _observer: &mut dyn Observer, _file: Self::Large, _outcome: Result<Safety, Error>) {}
 
     /// The end of a transfer.
@@ -190,28 +196,28 @@ pub(super) trait TreeCopy {
         report: Result<crate::transfer::Report, Error>,
     );
 
-    /// Takes up what waits behind everything else; false when nothing is left.
+    /// Starts the tasks that wait for everything else; false if none are left.
     fn next_phase(&mut self, observer: &mut dyn Observer) -> bool;
 
-    /// What becomes of a task that was under way when the session was lost: it may have been done.
+    /// Maps a task that was in flight when the session was lost, and may have been done.
     fn again(&self, task: Self::Task) -> Self::Task;
 
     /// The same for a large file.
     fn large_again(&self, large: Self::Large) -> Self::Task;
 
-    /// Whether a call that failed can be made again for itself, by [`Self::again`].
+    /// Whether a failed call can be repeated on its own, by [`Self::again`].
     fn stands_alone(&self, _task: &Self::Task) -> bool {
         true
     }
 
-    /// What becomes of a large file that another copy sends or writes, too.
+    /// Maps a large file that another copy sends or writes, too.
     fn contended(&self, large: Self::Large) -> Self::Task;
 }
 
-/// What a call came to.
+/// The result of a call.
 pub(super) struct CallResult<'a> {
     pub(super) outcome: Result<Answer<'a>, Error>,
-    /// How safe what it changed is.
+    /// How safe the change is.
     pub(super) safety: Safety,
 }
 
@@ -231,7 +237,7 @@ impl<T, L> Scheduler<T, L> {
         }
     }
 
-    /// Whether calls wait for their turn or their answer.
+    /// Whether calls are pending or in flight.
     pub(super) fn has_calls(&self) -> bool {
         self.in_flight.has_calls() || !self.batch.is_empty()
     }
@@ -240,23 +246,24 @@ impl<T, L> Scheduler<T, L> {
         self.in_flight.is_empty() && self.tasks.is_empty() && self.large.is_empty() && self.batch.is_empty()
     }
 
-    /// Whether one more large file may wait.
+    /// Whether one more large file may be queued.
     pub(super) fn takes_large(&self) -> bool {
         self.large.len() < LARGE_WAITING_MAX
     }
 
-    /// Whether calls about a name of this length fit into an empty batch, several times and with some attributes.
+    /// Whether calls about a name of this length fit into an empty batch, several times and with
+    /// some attributes.
     pub(super) fn takes_path(&self, session: &Session, length: usize) -> bool {
         self.rest(length) <= session.batch_bytes_max()
     }
 
-    /// Bytes of a file that goes in a call: it fits into an empty batch with a path of `length` bytes, attributes, and calls of
-    /// `others` bytes in front of it.
+    /// Bytes of a file that fit into a call in an empty batch with a path of `length` bytes,
+    /// attributes, and preceding calls of `others` bytes.
     pub(super) fn content_max(&self, session: &Session, length: usize, others: usize) -> u64 {
         SMALL_BYTES_MAX.min(session.batch_bytes_max().saturating_sub(self.rest(length) + others)) as u64
     }
 
-    /// What a batch about a name of this length may take besides content.
+    /// Bytes that a batch about a name of this length may need besides content.
     fn rest(&self, length: usize) -> usize {
         4 * length + self.base.len() + EXTRAS_BYTES_MAX + 8192
     }
@@ -270,7 +277,8 @@ impl<T, L> Scheduler<T, L> {
         Turn::Taken
     }
 
-    /// The same for a call whose result has no bound of its own but `room`, and that somebody waits for: it goes at once.
+    /// The same for a call whose result is bounded only by `room` and that is waited for: it is
+    /// sent at once.
     pub(super) fn ask_last(&mut self, session: &Session, call: &Call<'_>, room: usize, task: T) -> Turn<T> {
         let room = room.min(session.batch_bytes_max() / 2);
         if !self.make_room(session, 1, call.path().len(), room) {
@@ -281,7 +289,7 @@ impl<T, L> Scheduler<T, L> {
         Turn::Taken
     }
 
-    /// Whether calls of this size fit into the batch, which is sent first where they would not.
+    /// Whether calls of this size fit into the batch, which is sent first if they would not.
     pub(super) fn make_room(&mut self, session: &Session, calls: usize, bytes: usize, room: usize) -> bool {
         let most = session.batch_bytes_max().saturating_sub(self.base.len() + 64);
         if self.batch.fits(calls, bytes, room, most) {
@@ -291,7 +299,7 @@ impl<T, L> Scheduler<T, L> {
         self.batch.is_empty() && self.lost.is_none()
     }
 
-    /// Sends the batch, where there is one and it may go.
+    /// Sends the batch, if there is one and it may be sent.
     pub(super) fn flush(&mut self, session: &Session) {
         if self.batch.is_empty() || self.lost.is_some() || !self.in_flight.has_room(self.batch.room()) {
             return;
@@ -308,13 +316,14 @@ impl<T, L> Scheduler<T, L> {
         }
     }
 
-    /// Says once that the session is lost, where something could not be sent over it.
+    /// Reports once that the session is lost, if something could not be sent over it.
     fn must_be_connected(&mut self) -> Flow<()> {
         self.lost.take().map_or(Ok(()), |error| Err(StopReason::Lost(error)))
     }
 }
 
-/// Goes on over this session until everything was tried, the application stops it, or the session is lost.
+/// Runs over this session until everything was tried, the application stops it, or the session is
+/// lost.
 pub(super) fn run<C: TreeCopy>(course: &mut C, session: &Session, observer: &mut dyn Observer) -> Ended {
     let halt = match work(course, session, observer) {
         Ok(()) => return Ended::Complete(complete(course, observer)),
@@ -322,7 +331,7 @@ pub(super) fn run<C: TreeCopy>(course: &mut C, session: &Session, observer: &mut
     };
     if matches!(halt, StopReason::Stopped | StopReason::Hopeless(_)) {
         course.scheduler().in_flight.cancel();
-        // What is cancelled removes what it has staged, or notes how far it is, before it answers.
+        // A cancelled transfer removes its staging file, or writes a checkpoint, before it answers.
         let until = Instant::now() + CANCEL_WAIT;
         while course.scheduler().in_flight.transfers_are_under_way() && Instant::now() < until {
             match course.scheduler().events.next() {
@@ -332,14 +341,14 @@ pub(super) fn run<C: TreeCopy>(course: &mut C, session: &Session, observer: &mut
             }
         }
     }
-    // What is being written here is not done twice, unless its disk does not answer.
+    // Local writes in progress are not repeated, unless their disk does not respond.
     let until = Instant::now() + PLACE_WAIT;
     while course.scheduler().in_flight.places() && Instant::now() < until {
         if let Some(Event::Placed(number, outcomes)) = course.scheduler().events.next() {
             placed(course, observer, number, outcomes);
         }
     }
-    // In the order in which it was begun. What was sent may have been done.
+    // In the order in which they began. What was sent may have been done.
     for job in course.scheduler().in_flight.give_up().into_iter().rev() {
         let tasks: Vec<_> = match job {
             PendingJob::Batch { tasks, .. } => tasks.into_iter().rev().map(|task| course.again(task)).collect(),
@@ -348,7 +357,7 @@ pub(super) fn run<C: TreeCopy>(course: &mut C, session: &Session, observer: &mut
         };
         course.scheduler().tasks.extend(tasks);
     }
-    // What still answers belongs to nobody.
+    // Nothing handles the answers that still arrive.
     course.scheduler().events = Events::new();
     match halt {
         StopReason::Stopped => Ended::Stopped(course.state().summary),
@@ -357,8 +366,8 @@ pub(super) fn run<C: TreeCopy>(course: &mut C, session: &Session, observer: &mut
     }
 }
 
-/// What a copy came to of which nothing is left to be done. A directory that still waits for something is a mistake of this program:
-/// then a name is missing at the target, and the copy must not end well.
+/// The summary of a copy with nothing left to do. A directory that still waits for something is a
+/// bug of this program: a name is then missing at the target, and the copy must not succeed.
 fn complete<C: TreeCopy>(course: &mut C, observer: &mut dyn Observer) -> Summary {
     let books = course.state();
     let open = books.directories.len() as u64;
@@ -380,7 +389,7 @@ fn work<C: TreeCopy>(course: &mut C, session: &Session, observer: &mut dyn Obser
             }
             course.scheduler().must_be_connected()?;
             must_be_hopeful(course)?;
-            // What was answered meanwhile makes room, and tells of losses.
+            // Answers that arrived meanwhile free capacity and report losses.
             while let Some(event) = course.scheduler().events.ready() {
                 on_event(course, observer, event)?;
             }
@@ -406,7 +415,7 @@ fn work<C: TreeCopy>(course: &mut C, session: &Session, observer: &mut dyn Obser
     }
 }
 
-/// What comes next; nothing while others have the descriptors that it needs.
+/// The next task; none while others hold the descriptors that it needs.
 fn next_task<C: TreeCopy>(course: &mut C) -> Option<C::Task> {
     let scheduler = course.scheduler();
     if scheduler.descriptors.pause(Instant::now()).is_some() { None } else { scheduler.tasks.pop() }
@@ -416,7 +425,7 @@ fn must_be_hopeful<C: TreeCopy>(course: &mut C) -> Flow<()> {
     course.state().hopeless.take().map_or(Ok(()), |error| Err(StopReason::Hopeless(error)))
 }
 
-/// Begins transfers of large files, as many as may be.
+/// Begins transfers of large files, as many as allowed.
 fn begin_transfers<C: TreeCopy>(course: &mut C, session: &Session, observer: &mut dyn Observer) -> Flow<()> {
     if course.scheduler().descriptors.pause(Instant::now()).is_some() {
         return Ok(());

@@ -1,32 +1,34 @@
-//! What a copy has done so far, and what follows from it for names that the source does not have.
+//! What a copy has done so far, and whether names that the source does not have may be removed.
 
 use super::directories::Directories;
 use super::events::Observer;
 use super::{Summary, noted};
 use xdfs_proto::base::{Error, ErrorKind};
 
-/// What a copy has done so far, and the directories that are not complete.
+/// The progress of a copy and its incomplete directories.
 #[derive(Debug, Default)]
 pub(super) struct TreeState {
     pub(super) directories: Directories,
     pub(super) summary: Summary,
-    /// Part of the source could not be read: nothing may be concluded from what is missing.
+    /// Part of the source could not be read: missing names prove nothing.
     pub(super) incomplete: bool,
-    /// Names that failed for what stands at the target: no reason to leave anything else there.
+    /// Names that failed because of an existing entry at the target: no reason to keep anything
+    /// else there.
     pub(super) in_the_way: u64,
-    /// Directories that made room for something else.
+    /// Directories that were removed to make room for something else.
     pub(super) cleared: u64,
-    /// It was told that the target takes no hard links.
+    /// It was reported that the target does not support hard links.
     linkless: bool,
-    /// Why the target takes nothing at all.
+    /// Why the target accepts nothing at all.
     pub(super) hopeless: Option<Error>,
 }
 
 impl TreeState {
-    /// Why the names that the source does not have, so many, stay; none where they go. At most `most` may.
+    /// Why the `count` names that the source does not have are kept; `None` if they are removed. At
+    /// most `most` may be removed.
     pub(super) fn keeps_surplus(&mut self, count: u64, most: u64) -> Option<String> {
         if self.incomplete || self.summary.failed > self.in_the_way {
-            // Of what could not be read at the target nobody has been told that it failed.
+            // A name that could not be read at the target has not been reported as failed.
             self.summary.failed += u64::from(self.summary.failed == 0);
             let text = "names that the source does not have were not removed: part of the copy failed";
             return Some(format!("{count} {text}"));
@@ -39,7 +41,7 @@ impl TreeState {
         None
     }
 
-    /// Something of a list that waited for the end. Where it cannot be read back names are missing.
+    /// Reads back part of a list that waited for the end. If that fails, names are missing.
     pub(super) fn read_back<T>(&mut self, observer: &mut dyn Observer, read: Result<T, Error>) -> Option<T> {
         read.map_err(|error| {
             self.incomplete = true;
@@ -49,7 +51,8 @@ impl TreeState {
         .ok()
     }
 
-    /// The target cannot give a file one more name: it becomes a file of its own. That is told once.
+    /// The target cannot give a file one more name: the name becomes a separate file. This is
+    /// reported once.
     pub(super) fn no_links(&mut self, observer: &mut dyn Observer, path: &[u8], error: &Error) {
         if !std::mem::replace(&mut self.linkless, true) {
             let text = "names of one file become files of their own where no hard link can be made";
@@ -57,7 +60,8 @@ impl TreeState {
         }
     }
 
-    /// Whether one more directory may make room for something else, where at most `most` names may be removed.
+    /// Whether one more directory may be removed for another entry, if at most `most` names may be
+    /// removed.
     pub(super) fn may_clear(&mut self, most: u64) -> Result<(), Error> {
         if self.cleared >= most {
             let text =
@@ -69,13 +73,13 @@ impl TreeState {
     }
 }
 
-/// Why a directory stays where something else is to be.
+/// Why a directory is kept where something else should be.
 pub(super) fn full_directory() -> Error {
     let text = "a directory with something in it is in the way; sync --delete replaces it";
     Error::new(ErrorKind::IsDirectory, text)
 }
 
-/// Whether an error says what stands in the way at the target: nothing about the source follows from it.
+/// Whether an error reports an obstacle at the target: it implies nothing about the source.
 pub(super) fn is_in_the_way(kind: ErrorKind) -> bool {
     matches!(
         kind,

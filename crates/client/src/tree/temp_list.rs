@@ -1,10 +1,11 @@
-//! Lists that have to wait for the end of a copy, in a temporary file without a name: memory does not grow with the tree.
+//! Lists that have to wait for the end of a copy, in an unnamed temporary file: memory does not
+//! grow with the tree.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use xdfs_proto::base::{Error, ErrorKind};
 
-/// Pairs of byte strings in the order in which they came.
+/// Pairs of byte strings in insertion order.
 #[derive(Debug, Default)]
 pub(super) struct TempList {
     file: Option<BufWriter<File>>,
@@ -22,7 +23,7 @@ impl TempList {
         self.count
     }
 
-    /// Appends a pair; where it begins.
+    /// Appends a pair and returns its offset.
     pub(super) fn push(&mut self, one: &[u8], other: &[u8]) -> Result<u64, Error> {
         let file = match &mut self.file {
             Some(file) => file,
@@ -41,7 +42,7 @@ impl TempList {
         Ok(at)
     }
 
-    /// The pair that begins at `at`.
+    /// The pair at offset `at`.
     pub(super) fn at(&mut self, at: u64) -> Result<(Vec<u8>, Vec<u8>), Error> {
         let read = |file: &mut BufWriter<File>| {
             file.flush()?;
@@ -55,7 +56,7 @@ impl TempList {
         read(file).map_err(|error| failed(&error))
     }
 
-    /// Every pair, from the first on; the list is empty then.
+    /// All pairs from the first on; the list is empty afterwards.
     pub(super) fn drain(&mut self) -> Result<Drain, Error> {
         let count = std::mem::take(&mut self.count);
         self.end = 0;
@@ -77,7 +78,7 @@ fn read_pair(file: &mut impl Read) -> io::Result<(Vec<u8>, Vec<u8>)> {
     Ok((part()?, part()?))
 }
 
-/// See [`TempList::drain`].
+/// The iterator of [`TempList::drain`].
 #[derive(Debug, Default)]
 pub(super) struct Drain {
     file: Option<BufReader<File>>,

@@ -1,4 +1,4 @@
-//! A tree on its way to a server.
+//! The upload of a tree to a server.
 
 mod answers;
 mod clearing;
@@ -32,7 +32,8 @@ use xdfs_xio::store::descriptors::are_scarce;
 use xdfs_xio::store::tree::{Node, NodeKind};
 use xdfs_xio::store::{LocalStore, SmallReader, Store, Tree};
 
-/// Directories that are made in front of something in one batch; of a deeper one the outermost are made first.
+/// Directories that are made in one batch ahead of an entry; for a deeper one the outermost are
+/// made first.
 const ABOVE_MAX: usize = 16;
 
 /// The upload of a tree. It outlives sessions: a new session continues where a lost one ended.
@@ -42,16 +43,16 @@ pub struct Upload {
     scheduler: Scheduler<UploadTask, UploadEntry>,
     options: TreeOptions,
     state: TreeState,
-    /// Directories that the batch of this number makes.
+    /// Directories that the batch with this number makes.
     making: (u64, BTreeSet<DirectoryId>),
-    /// Where small files are read into.
+    /// Reads small files.
     reading: SmallReader,
-    /// What the target has, of directories that are not walked yet.
+    /// What the target has in directories that are not walked yet.
     there: BTreeMap<DirectoryId, Names>,
     partners: HardLinks<(u64, u64), Inode>,
-    /// Which file the first name of the link that is looked at is.
+    /// The file that the first name of the link being compared refers to.
     first: Option<Inode>,
-    /// Why a link could not be made under a temporary name, of the link that is answered next.
+    /// Why a link could not be made under a temporary name, for the link that is answered next.
     temp: Option<Error>,
     late: Deferred,
     /// Names to delete.
@@ -59,13 +60,15 @@ pub struct Upload {
 }
 
 impl Upload {
-    /// The tree below `store` to `base` (`EXPORT/path`). With `fresh` there is nothing at `base` yet, and nothing is compared.
+    /// Uploads the tree below `store` to `base` (`EXPORT/path`). With `fresh`, `base` does not
+    /// exist yet and nothing is compared.
     pub fn new(store: LocalStore, base: impl Into<Vec<u8>>, fresh: bool, options: TreeOptions) -> Result<Self, Error> {
         let node = Box::new(store.node(&RelPath::default())?);
         if node.kind != NodeKind::Directory {
             return Err(Error::new(ErrorKind::NotDirectory, "the top of a tree has to be a directory"));
         }
-        // The mode of one that is there is not known; where that of its source locks it, it may be locked.
+        // The mode of an existing directory is unknown; it may be locked if the mode of its source
+        // locks it.
         let there = (!fresh).then(|| TargetState::directory(false, Some(node.mode)));
         let first = UploadTask::Enter { parent: None, path: Vec::new(), node, there };
         Ok(Self {
@@ -84,7 +87,8 @@ impl Upload {
         })
     }
 
-    /// Goes on over this session until everything was tried, the application stops it, or the session is lost.
+    /// Runs over this session until everything was tried, the application stops it, or the session
+    /// is lost.
     pub fn run(&mut self, session: &Session, observer: &mut dyn Observer) -> Ended {
         scheduler::run(self, session, observer)
     }
@@ -111,7 +115,7 @@ impl TreeCopy for Upload {
     }
 
     fn large_again(&self, large: UploadEntry) -> UploadTask {
-        // What was there before may have had the size and time, too: where these do not count they do not count here.
+        // The previous file may have had the same size and time: ignore these if the options do.
         match large.node.kind {
             NodeKind::Regular if self.options.checksum => UploadTask::Check { entry: large, same: false },
             NodeKind::Regular if !self.options.skip_same => UploadTask::Entry(large),
@@ -158,7 +162,7 @@ impl TreeCopy for Upload {
         self.take_up_late(observer)
     }
 
-    /// Takes on a task, or says that something has to be answered first.
+    /// Takes on a task, or returns it if something has to be answered first.
     fn take(&mut self, session: &Session, observer: &mut dyn Observer, task: UploadTask) -> Flow<Turn<UploadTask>> {
         match task {
             UploadTask::Enter { parent, path, node, there } => {
@@ -199,7 +203,7 @@ impl TreeCopy for Upload {
             }
             UploadTask::Look(ref entry) => {
                 let path = entry.path.clone();
-                // The longest text of a link is longer than all else that is told together.
+                // The longest text of a link is longer than all other attributes together.
                 let wanted = match entry.node.kind {
                     NodeKind::Symlink => Wanted::TARGET,
                     _ => Wanted::SIZE.and(Wanted::MODIFIED).and(Wanted::DEVICE),
@@ -218,7 +222,7 @@ impl TreeCopy for Upload {
         }
     }
 
-    /// Begins the transfer of a large file, once its directory is there.
+    /// Begins the transfer of a large file once its directory exists.
     fn begin(
         &mut self,
         session: &Session,
@@ -257,7 +261,7 @@ impl Upload {
         directory.made = !fresh && !directory.locked;
         directory.touched = !matches!(there, Some(TargetState::Directory | TargetState::LockedDirectory));
         let id = self.state.directories.enter(directory);
-        // It holds its parent itself now.
+        // It now holds its parent itself.
         if let Some(parent) = parent {
             self.settle(parent);
         }
@@ -267,7 +271,8 @@ impl Upload {
         });
     }
 
-    /// Directories above something that nobody has said to be there, as calls of this batch in front of it.
+    /// Adds calls that make the ancestors that are not known to exist, ahead of an entry in the
+    /// same batch.
     fn make_above(&mut self, id: DirectoryId) {
         for missing in self.state.directories.missing(id) {
             self.make_one(missing);
@@ -282,21 +287,22 @@ impl Upload {
         if !self.making.1.insert(id) {
             return;
         }
-        // Its owner has to get in until it is finished.
+        // The owner needs access until the directory is finished.
         let mode = directory.mode & 0o777 | 0o700;
         let path = directory.path.clone();
         if directory.locked {
             return self.scheduler.batch.push(&Call::SetMode { path: &path, mode }, UploadTask::Make(id));
         }
         if directory.in_its_way {
-            // In the same batch, so that nothing comes between; said again, it finds a directory and fails.
+            // In the same batch, so that nothing comes in between; if repeated, it finds a
+            // directory and fails.
             self.scheduler.batch.push(&Call::Unlink { path: &path }, UploadTask::Step);
         }
         self.scheduler.batch.push(&Call::MakeDirectory { path: &path, parents: true, mode }, UploadTask::Make(id));
     }
 
-    /// Calls and bytes of what [`Self::make_above`] would add; none where that is more than fits in front of something else: then
-    /// the outermost ones are on their way, and have to be there first.
+    /// Calls and bytes that [`Self::make_above`] would add; `None` if that is more than fits ahead
+    /// of an entry: the outermost ones are then sent first and have to exist before it continues.
     fn above(&mut self, session: &Session, id: DirectoryId) -> Option<(usize, usize)> {
         let missing = self.state.directories.missing(id);
         let of = |this: &Self, id: &DirectoryId| this.state.directories.get(*id).map_or((0, 0), Directory::making);
@@ -376,7 +382,7 @@ impl Upload {
             mode: Some(entry.node.mode & 0o777),
             label: Vec::new(),
             durable: self.options.durable,
-            // Beside another copy of the same file: each for itself.
+            // If another copy of the same file is running, each writes its own.
             resume: entry.tries == 0,
             verify: self.options.verify,
             base: None,
@@ -397,19 +403,20 @@ impl Upload {
         }
     }
 
-    /// Whether the copy of a file is to have holes. What is full keeps its room, and nobody looks for zeros in it.
+    /// Whether the copy of a file is to have holes. Zeros in a file without holes are not searched
+    /// for, and keep their space.
     fn has_holes(&self, node: &Node) -> bool {
         self.options.keep.holes && node.allocated < node.size
     }
 
-    /// The last calls about a directory.
+    /// Makes the last calls about a directory.
     fn finish(&mut self, session: &Session, id: DirectoryId) -> Flow<Turn<UploadTask>> {
         let Some(directory) = self.state.directories.get(id).cloned() else { return Ok(Turn::Taken) };
         if !directory.touched || self.options.dry_run || self.state.directories.is_lost(id) {
             self.left(id);
             return Ok(Turn::Taken);
         }
-        // What was locked all the time had nothing put into it.
+        // Nothing was put into a directory that was locked all the time.
         let unlocked = directory.locked && directory.made;
         let above = if directory.locked { Some((0, 0)) } else { self.above(session, id) };
         let Some((calls, bytes)) = above else { return Ok(Turn::Later(UploadTask::Finish(id))) };

@@ -1,4 +1,4 @@
-//! What the server answered, and what is made of it at home.
+//! Handles the answers of the server and their local effects.
 
 use super::small_writes::SmallWrites;
 use super::{Download, DownloadEntry, DownloadTask, SourceEntry, XATTR_ROOM, XATTR_ROOM_MAX, parse};
@@ -15,7 +15,8 @@ use xdfs_xio::store::tree::{ListControl, is_reserved};
 use xdfs_xio::store::{Store, Tree};
 
 impl Download {
-    /// Acts on the answer to one call; a small file joins those that `arrived` with the same `reply`.
+    /// Handles the answer to one call; a small file joins those that `arrived` with the same
+    /// `reply`.
     pub(super) fn answer(
         &mut self,
         observer: &mut dyn Observer,
@@ -45,7 +46,8 @@ impl Download {
                 },
                 Err(error) => self.failed(observer, &entry, &error),
             },
-            // It grew since it was listed, or the reply had no room for it. A transfer needs none, and is not asked again.
+            // It grew since it was listed, or the reply had no room for it. A transfer needs none,
+            // and is not requested again.
             (DownloadTask::Entry(entry), Err(error))
                 if matches!(error.kind, ErrorKind::TooLarge | ErrorKind::LimitExceeded) =>
             {
@@ -83,7 +85,7 @@ impl Download {
         }
     }
 
-    /// Asks for each extended attribute that may be kept.
+    /// Requests each extended attribute that may be kept.
     fn ask_each_xattr(&mut self, observer: &mut dyn Observer, path: &[u8], names: StringList<'_>) {
         for name in names {
             if self.options.keep.takes_xattr(name) {
@@ -128,7 +130,7 @@ impl Download {
         }
     }
 
-    /// Decides what becomes of one entry.
+    /// Decides what to do with one entry.
     fn sort(
         &mut self,
         observer: &mut dyn Observer,
@@ -156,7 +158,7 @@ impl Download {
             Ok(there) => there,
             Err(error) => return fail(self, &error),
         };
-        // For a listing in which a name comes twice nobody can say what it stands for.
+        // If a name occurs twice in a listing it is ambiguous.
         let seen = match self.listed.entry(id) {
             btree_map::Entry::Vacant(none) => none.insert(Names::default()),
             btree_map::Entry::Occupied(some) => some.into_mut(),
@@ -199,21 +201,22 @@ impl Download {
         }
     }
 
-    /// What is in the place of an entry could not be removed.
+    /// The entry that has the name of a new one could not be removed.
     pub(super) fn not_made_way(&mut self, observer: &mut dyn Observer, entry: &DownloadEntry, error: &Error) {
-        // It may be about a name in the directory that was to go: nothing follows for the names beside it.
+        // The error may be about a name in the directory that was to be removed: it implies nothing
+        // about its siblings.
         let inner = entry.clears.is_some_and(TargetState::is_directory);
         let tell = if inner { Self::not_cleared } else { Self::refused };
         tell(self, observer, entry, error);
     }
 
-    /// A directory in the place of an entry could not be removed.
+    /// A directory that has the name of an entry could not be removed.
     pub(super) fn not_cleared(&mut self, observer: &mut dyn Observer, entry: &DownloadEntry, error: &Error) {
         self.state.in_the_way += 1;
         self.failed(observer, entry, error);
     }
 
-    /// It is there, as far as a listing tells.
+    /// Skips an entry that exists, as far as a listing shows.
     fn leave(&mut self, observer: &mut dyn Observer, path: Vec<u8>) {
         self.skip(observer, &path);
         self.ask_xattrs(path);
@@ -224,7 +227,7 @@ impl Download {
         observer.done(path, EntryAction::Skipped);
     }
 
-    /// Both sides have hashed what may be the same.
+    /// Both sides have hashed a file that may be the same.
     fn checked(
         &mut self,
         observer: &mut dyn Observer,
@@ -247,7 +250,7 @@ impl Download {
         self.scheduler.tasks.push(DownloadTask::Entry(entry));
     }
 
-    /// What the target has and the source does not.
+    /// Finds names that the target has and the source does not.
     fn find_surplus(&mut self, observer: &mut dyn Observer, id: DirectoryId, above: &[u8], names: &Names) {
         if self.options.delete.is_none() || self.state.incomplete {
             return;

@@ -1,4 +1,4 @@
-//! Second names of files, and names that the source does not have: they wait for everything else.
+//! Further names of files, and names that the source does not have: they wait for everything else.
 
 use super::local::{clear_for, unless_gone};
 use super::{Download, DownloadEntry, DownloadTask, SourceEntry, parse};
@@ -20,23 +20,25 @@ use xdfs_xio::store::{Existing, LocalStore, Tree};
 /// Names of a directory that are removed at a time.
 const TAKEN: usize = 1024;
 
-/// What comes behind everything else.
+/// Tasks that are done after everything else.
 #[derive(Debug, Default)]
 pub(super) struct Deferred {
     links: TempList,
-    /// Directories in which names are made or removed behind everything else, each with the time that it is to have.
+    /// Directories in which names are made or removed after everything else, each with the time
+    /// that it is to have.
     touched: TempList,
     /// The last one of them.
     last: Option<DirectoryId>,
-    /// Of temporary names.
+    /// The key of temporary names.
     key: RandomState,
-    /// Directories that were unlocked for files that come behind everything else, each with the mode that it had.
+    /// Directories that were unlocked for files that come after everything else, each with the mode
+    /// that it had.
     locked: TempList,
 }
 
 impl Download {
-    /// What is to be done about a name of a file that has several: none where that waits for the first one. `there` is what is
-    /// known without its partners.
+    /// What to do with a name of a file that has several; `None` if it waits for the first one.
+    /// `there` is the state that is known without its other names.
     pub(super) fn partner(
         &mut self,
         observer: &mut dyn Observer,
@@ -67,15 +69,16 @@ impl Download {
             Ok(LinkDecision::First { stays: false }) if stays => Some(Some(TargetState::Older)),
             Ok(LinkDecision::First { .. } | LinkDecision::Joined) => Some(there),
             Err(error) => {
-                // Then it becomes a file of its own: no byte is missing.
+                // Then the name becomes a separate file: no byte is missing.
                 observer.note(&error.message);
                 Some(there)
             }
         }
     }
 
-    /// Something in a directory is made or removed when it is finished: it gets its time again behind that. Not the time that it
-    /// has by then, which is another one where other copies of the tree do the same.
+    /// Names in a directory are made or removed after it is finished: its time is set again
+    /// afterwards. Its current time is not used, since it differs if other copies of the tree do
+    /// the same.
     pub(super) fn touch_late(&mut self, id: DirectoryId) {
         if self.late.last.replace(id) == Some(id) {
             return;
@@ -89,7 +92,7 @@ impl Download {
         }
     }
 
-    /// What waited for everything else; false when nothing is left.
+    /// Starts the tasks that wait for everything else; false when none are left.
     pub(super) fn take_up_late(&mut self, observer: &mut dyn Observer) -> bool {
         self.make_links(observer);
         if !self.scheduler.tasks.is_empty() {
@@ -102,7 +105,7 @@ impl Download {
         for pair in drained(&mut self.late.locked, &mut self.state, observer) {
             let Some((path, mode)) = self.state.read_back(observer, pair) else { continue };
             let (Ok(at), Ok(mode)) = (parse(&path), mode.try_into().map(u32::from_be_bytes)) else { continue };
-            // Somebody else may have given it another one meanwhile.
+            // Another process may have changed it meanwhile.
             if self.store.node(&at).is_ok_and(|node| node.mode & 0o7777 == mode & 0o7777 | 0o700) {
                 self.change(observer, &path, None, Some(mode));
             }
@@ -134,7 +137,7 @@ impl Download {
         }
     }
 
-    /// No link can be made there: the name becomes a file of its own, as without links.
+    /// No link can be made there: the name becomes a separate file, as without links.
     fn copy_of_its_own(&mut self, observer: &mut dyn Observer, first: &[u8], path: &[u8]) -> Result<(), Error> {
         let (of, at) = (parse(first)?, parse(path)?);
         let node = self.store.node(&of)?;
@@ -196,7 +199,7 @@ impl Download {
             };
             match removed {
                 Ok(false) => observer.note(&format!("{}: kept, with what is left out in it", noted(&path))),
-                // Somebody else was faster.
+                // Another process was faster.
                 Err(error) if error.kind == ErrorKind::NotFound => {}
                 removed => self.tell(observer, &path, EntryAction::Deleted, removed.map(drop)),
             }
@@ -225,7 +228,7 @@ impl Download {
                     Err(error) if error.kind == ErrorKind::AlreadyExists && !this.options.keep_existing => {}
                     other => return other,
                 }
-                // The name stands for something of its own here, or another copy of the tree was faster.
+                // The name refers to a separate file here, or another copy of the tree was faster.
                 match this.store.node(&name) {
                     Ok(node) if node.identity == this.store.node(&of)?.identity => return Ok(()),
                     Ok(node) => return this.link_over(observer, &of, &name, node.kind == NodeKind::Directory),
@@ -237,7 +240,8 @@ impl Download {
         })
     }
 
-    /// Makes a link where something has its name, which goes when there is a link to take its place.
+    /// Makes a link where its name is taken; the existing entry is removed once there is a link to
+    /// replace it.
     fn link_over(
         &mut self,
         observer: &mut dyn Observer,
@@ -249,7 +253,7 @@ impl Download {
         self.store.link(of, &temp)?;
         let cleared = if directory { self.clear_directory(observer, name) } else { Ok(()) };
         let made = cleared.and_then(|()| self.store.rename(&temp, name, Existing::Replace));
-        // Of two names of one file a rename leaves both.
+        // A rename between two names of one file leaves both.
         let _ = self.store.remove(&temp);
         made
     }
@@ -264,7 +268,7 @@ impl Download {
         Ok(())
     }
 
-    /// Changes a directory that is finished; where it had to be unlocked for that it gets its mode again.
+    /// Changes a finished directory; if it had to be unlocked for that, its mode is restored.
     fn unlocked<T>(&mut self, path: &[u8], act: impl FnOnce(&mut Self) -> Result<T, Error>) -> Result<T, Error> {
         let above = parse(path)?.parent().unwrap_or_default();
         let before = self.store.node(&above)?;
@@ -284,15 +288,16 @@ fn drained(list: &mut TempList, books: &mut TreeState, observer: &mut dyn Observ
     books.read_back(observer, list.drain()).unwrap_or_default()
 }
 
-/// A directory that is being emptied: where its listing goes on, none behind its end; and whether something in it stays.
+/// A directory that is being emptied: where its listing continues (`None` at its end), and whether
+/// an entry stays.
 struct Emptied {
     path: RelPath,
     cursor: Option<Cursor>,
     kept: bool,
 }
 
-/// Removes a name, and of a directory all that is in it first, as far as that is not left out. False where something stays. It
-/// goes as deep as a path may be.
+/// Removes a name; for a directory, all its entries first, except those that are filtered out.
+/// False if something stays. It recurses as deep as a path may be.
 pub(super) fn remove_all(tree: &LocalStore, path: &RelPath, options: &TreeOptions) -> Result<bool, Error> {
     if tree.node(path)?.kind != NodeKind::Directory {
         return tree.remove(path).map(|()| true);
@@ -319,7 +324,8 @@ pub(super) fn remove_all(tree: &LocalStore, path: &RelPath, options: &TreeOption
             if inner.is_some() || files.len() == TAKEN {
                 return ListControl::Stop;
             }
-            // A staging directory is never removed by name; its directory goes only where it is nobody else's.
+            // A staging directory is never removed by name; its parent is removed only if no other
+            // process uses it.
             if is_reserved(name) {
                 return ListControl::More;
             }

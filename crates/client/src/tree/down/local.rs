@@ -1,4 +1,4 @@
-//! What is done at home: directories, links, attributes, and what is there already.
+//! Local operations: directories, links, attributes, and existing entries.
 
 use super::links::remove_all;
 use super::{Download, DownloadEntry, DownloadTask, SourceEntry, XATTR_ROOM, known_here, parse};
@@ -15,7 +15,7 @@ use xdfs_xio::store::tree::{AttributeChange, ListControl, Node, NodeKind, Specia
 use xdfs_xio::store::{Existing, LocalStore, Tree};
 
 impl Download {
-    /// Whether it had to be made.
+    /// Makes a directory. Returns whether it had to be made.
     pub(super) fn make_directory(&mut self, path: &[u8], source: &SourceEntry, alone: bool) -> Result<bool, Error> {
         let at = parse(path)?;
         if !alone {
@@ -44,7 +44,8 @@ impl Download {
         self.store.node(at).is_ok_and(|node| node.kind == NodeKind::Directory) && self.store.has_name(at)
     }
 
-    /// Whether what a name stands for is what the source has, and is called so: a file system may take two names for one.
+    /// Whether a name refers to what the source has, and is spelled so: a file system may treat two
+    /// names as one.
     pub(super) fn is_there(&self, entry: &DownloadEntry) -> bool {
         let (Ok(at), source) = (parse(&entry.path), &entry.source) else { return false };
         let equal = |node: Node| {
@@ -61,7 +62,8 @@ impl Download {
         self.store.node(&at).is_ok_and(equal) && self.store.has_name(&at)
     }
 
-    /// Whether what is in the place of something that is no directory may be removed, as far as can be told before that is at hand.
+    /// Whether the entry that has the name of a non-directory may be removed, as far as that is
+    /// known before the new one has arrived.
     pub(super) fn may_make_way(
         &mut self,
         observer: &mut dyn Observer,
@@ -89,11 +91,11 @@ impl Download {
             empty &= is_reserved(name);
             if empty { ListControl::More } else { ListControl::Stop }
         });
-        // Where it cannot be read its removal says why.
+        // If it cannot be read its removal reports why.
         empty || listed.is_err()
     }
 
-    /// Removes what is in the place of an entry that is at hand.
+    /// Removes the entry that has the name of one that has arrived.
     pub(super) fn make_way(&mut self, observer: &mut dyn Observer, entry: &DownloadEntry) -> Result<(), Error> {
         if clear_for(&self.store, &parse(&entry.path)?, (entry.clears, entry.source.kind), &self.options)? {
             self.tell_cleared(observer, entry);
@@ -101,7 +103,7 @@ impl Download {
         Ok(())
     }
 
-    /// A directory made way for an entry.
+    /// A directory was removed for an entry.
     pub(super) fn tell_cleared(&mut self, observer: &mut dyn Observer, entry: &DownloadEntry) {
         if entry.clears.is_some_and(TargetState::is_directory) {
             self.state.summary.deleted += 1;
@@ -142,7 +144,8 @@ impl Download {
         make().and_then(|()| self.store.change(&at, &time))
     }
 
-    /// What else a name gets, as far as it was asked for: owner and mode at once, extended attributes when they have come.
+    /// Sets the other metadata of a name, as far as requested: owner and mode at once, extended
+    /// attributes when they have arrived.
     pub(super) fn add_extras(&mut self, observer: &mut dyn Observer, entry: &DownloadEntry) {
         let keep = self.options.keep;
         let mode = (keep.modes && entry.source.kind != FileType::Symlink).then_some(entry.source.mode);
@@ -151,14 +154,15 @@ impl Download {
         self.ask_xattrs(entry.path.clone());
     }
 
-    /// A listing does not tell extended attributes: whoever wants them asks for those of every name.
+    /// A listing does not report extended attributes: if they are wanted, those of every name are
+    /// requested.
     pub(super) fn ask_xattrs(&mut self, path: Vec<u8>) {
         if self.options.keep.xattrs && !self.options.dry_run {
             self.scheduler.tasks.push(DownloadTask::Xattrs { path, room: XATTR_ROOM });
         }
     }
 
-    /// What is there gets all of its source but the content.
+    /// Sets all metadata of the source on an existing entry, but not the content.
     pub(super) fn give_attributes(&mut self, observer: &mut dyn Observer, entry: &DownloadEntry) {
         if self.options.dry_run {
             return;
@@ -190,7 +194,7 @@ impl Download {
         }
     }
 
-    /// The last that happens to a directory.
+    /// The last step of a directory.
     pub(super) fn finish(&mut self, observer: &mut dyn Observer, id: DirectoryId) {
         let Some(directory) = self.state.directories.get(id).cloned() else { return };
         if !self.options.dry_run && directory.touched {
@@ -220,7 +224,7 @@ impl Download {
     }
 
     pub(super) fn reduced(&mut self, observer: &mut dyn Observer, path: &[u8], error: &Error) {
-        // A file system that is read-only takes nothing else of the tree, and that is told once.
+        // A read-only file system accepts nothing else of the tree; this is reported once.
         if error.kind == ErrorKind::ReadOnly && self.state.summary.has_made_nothing() {
             self.state.hopeless.get_or_insert_with(|| error.clone());
             return;
@@ -231,7 +235,7 @@ impl Download {
         }
     }
 
-    /// Compares what is here under a name with what the server has there; none where nothing is.
+    /// Compares the local entry under a name with that of the server; `None` if there is none.
     pub(super) fn judge(&mut self, path: &RelPath, told: &Attributes<'_>) -> Result<Option<TargetState>, Error> {
         let node = match self.store.node(path) {
             Ok(node) => node,
@@ -253,14 +257,15 @@ impl Download {
         }))
     }
 
-    /// Whether time, mode and owner are those of the source, as far as they are kept. A regular file of another time is another.
+    /// Whether time, mode and owner are those of the source, as far as they are kept. A regular
+    /// file with another time is another file.
     fn has_attributes(&self, node: &Node, told: &Attributes<'_>) -> bool {
         let keep = self.options.keep;
         let owner = || told.owner.is_none_or(|numbers| known_here(numbers, told.names) == node.owner);
         has_time(node, told) && (!keep.modes || has_mode(node, told)) && (!keep.owners || owner())
     }
 
-    /// Whether a file is the same as far as can be told without its content.
+    /// Whether a file is the same as far as is known without its content.
     fn is_unhashed(&self, node: &Node, told: &Attributes<'_>) -> bool {
         let time = told.modified.is_some_and(|time| same_time(time, node.modified));
         let regular = node.kind == NodeKind::Regular && told.kind == FileType::Regular;
@@ -271,7 +276,8 @@ impl Download {
             && !self.is_joined(node, told)
     }
 
-    /// Whether a file with one name at the source has several here. Of several which ones are one file is compared later.
+    /// Whether a file with one name at the source has several here. Which of several names are one
+    /// file is compared later.
     fn is_joined(&self, node: &Node, told: &Attributes<'_>) -> bool {
         self.options.keep.links && told.links == Some(1) && node.links > 1
     }
@@ -291,12 +297,13 @@ impl Download {
     }
 }
 
-/// Somebody else removed it.
+/// Ignores that another process removed it.
 pub(super) fn unless_gone(error: Error) -> Result<(), Error> {
     if error.kind == ErrorKind::NotFound { Ok(()) } else { Err(error) }
 }
 
-/// Removes what is in the place of something of this kind, where that is what was found there. Whether it was a directory.
+/// Removes the entry that has the name of something of this kind, if it is still the one that was
+/// found. Returns whether it was a directory.
 pub(super) fn clear_for(
     store: &LocalStore,
     at: &RelPath,
@@ -309,7 +316,7 @@ pub(super) fn clear_for(
         node => node?,
     };
     if node.kind != NodeKind::Directory {
-        // It may have arrived before a session was lost.
+        // The new one may have arrived before a session was lost.
         return if kinds::told(node.kind) == kind {
             Ok(false)
         } else {

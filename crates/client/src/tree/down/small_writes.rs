@@ -1,6 +1,7 @@
-//! Small files that have come, and the threads that write them: making and naming files takes longer than receiving them, and all
-//! else would wait for it. There are half as many as cores, since who names files in one directory waits for the others who do,
-//! and receiving wants a core, too.
+//! Small files that have arrived, and the threads that write them: making and naming files takes
+//! longer than receiving them, and would delay everything else. There are half as many threads as
+//! cores, since threads that name files in one directory wait for each other, and receiving needs a
+//! core, too.
 
 use super::{Download, DownloadEntry};
 use crate::callback::Callback;
@@ -13,10 +14,10 @@ use xdfs_proto::base::{Error, RelPath, Safety};
 use xdfs_proto::wire::path::Attributes;
 use xdfs_xio::store::{Existing, LocalStore, SmallFile, Store};
 
-/// Most threads that write small files: a file system behind a network takes several at a time.
+/// Most threads that write small files: a network file system handles several at a time.
 const WRITERS_MAX: usize = 4;
 
-/// The threads, started when they are needed.
+/// The threads, started when needed.
 pub(super) fn writers() -> Blocking {
     Blocking::undivided((blocking::cores() / 2).clamp(1, WRITERS_MAX))
 }
@@ -28,7 +29,7 @@ pub(super) struct SmallWrites {
     files: Vec<SmallWrite>,
 }
 
-/// What is written of one of them. The content is a slice of the reply.
+/// What has to be written for one of them. The content is a slice of the reply.
 struct SmallWrite {
     target: RelPath,
     mode: u32,
@@ -81,7 +82,7 @@ fn put(store: &LocalStore, files: &[SmallWrite], durable: bool) -> Vec<Result<Sa
 }
 
 impl Download {
-    /// Has the small files of a reply of so many bytes written, together.
+    /// Writes the small files of a reply of this many bytes together, on another thread.
     pub(super) fn place(&mut self, reply: usize, arrived: SmallWrites) {
         let SmallWrites { entries, files } = arrived;
         if entries.is_empty() {
@@ -92,7 +93,7 @@ impl Download {
         let answer = Callback::new(move |outcomes| drop(events.try_send(Event::Placed(number, outcomes))));
         let task = move || answer.complete(Ok(put(&store, &files, durable)));
         self.scheduler.in_flight.place(reply, PendingJob::Place(entries));
-        // A task that is not taken says so by its answer, which it drops.
+        // A task that is not accepted drops its answer, which reports that.
         let _ = self.writers.submit(&QuotaClass::default(), task);
     }
 }

@@ -1,4 +1,4 @@
-//! What becomes of calls and transfers.
+//! Handles the answers to calls and transfers.
 
 use super::Upload;
 use super::links::inode_of;
@@ -31,7 +31,7 @@ impl Upload {
                 self.scheduler.tasks.push(UploadTask::Compare { id, cursor });
             }
             (UploadTask::Compare { id, .. }, outcome) => {
-                // What is there is not known: everything is sent, nothing is removed.
+                // The contents of the target are unknown: everything is sent, nothing is removed.
                 self.state.incomplete = true;
                 if let Some(error) = outcome.err() {
                     let path =
@@ -76,7 +76,7 @@ impl Upload {
         }
     }
 
-    /// What became of a file, symbolic link or special file that went as a call.
+    /// Handles the result of a file, symbolic link or special file that was sent as a call.
     fn entry_answered(
         &mut self,
         observer: &mut dyn Observer,
@@ -109,8 +109,8 @@ impl Upload {
         }
     }
 
-    /// Its content is there; the time of a directory is a nicety, but one that is told. What was not granted is counted, as
-    /// for attributes.
+    /// The content is complete; a failure to set the time of a directory is minor, but is reported.
+    /// What was not granted is counted, as for attributes.
     fn finished(&mut self, observer: &mut dyn Observer, id: DirectoryId, error: Option<Error>) {
         if let Some(error) = error {
             self.state.summary.reduced += 1;
@@ -128,7 +128,7 @@ impl Upload {
             return;
         }
         if directory.locked {
-            // Where it is another user's it stays as it is: what goes into it says so.
+            // A directory of another user stays as it is: entries made in it report the error.
             directory.locked = error.is_none();
             return;
         }
@@ -165,7 +165,7 @@ impl Upload {
         });
     }
 
-    /// Both sides have hashed what may be the same.
+    /// Both sides have hashed a file that may be the same.
     fn checked(
         &mut self,
         observer: &mut dyn Observer,
@@ -194,7 +194,7 @@ impl Upload {
         }
     }
 
-    /// Whether what was under way when a session was lost has arrived.
+    /// Whether an entry that was in flight when a session was lost has arrived.
     fn looked(
         &mut self,
         observer: &mut dyn Observer,
@@ -208,14 +208,14 @@ impl Upload {
                 NodeKind::Regular => {
                     told.size == Some(node.size) && told.modified.is_some_and(|time| same_time(time, node.modified))
                 }
-                // Made anew where its text is another one.
+                // Made anew if its text differs.
                 NodeKind::Symlink => self.has_text(&entry, told.target),
                 _ => told.device.unwrap_or(node.device) == node.device,
             },
             _ => false,
         };
         if !arrived {
-            // What is neither file nor directory is not written over but made anew.
+            // What is neither file nor directory is not overwritten but made anew.
             let taken = outcome.is_ok() && node.kind != NodeKind::Regular;
             return self.scheduler.tasks.push(if taken { UploadTask::Clear(entry) } else { UploadTask::Entry(entry) });
         }
@@ -226,7 +226,7 @@ impl Upload {
         if self.extras(&entry.path, &entry.node).count() > 0 {
             self.scheduler.tasks.push(UploadTask::Extras(entry.clone()));
         }
-        // The call behind the one that made it may not have been done.
+        // The call that follows the one that made it may not have been done.
         if node.kind != NodeKind::Regular {
             self.scheduler.tasks.push(UploadTask::Time(entry.path.clone(), node.modified));
         }

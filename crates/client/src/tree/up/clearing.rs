@@ -1,7 +1,9 @@
-//! What stands at the target where something else is to be, and directories there that may not be changed: both make way.
+//! Removes entries at the target that have the name of something else, and unlocks directories
+//! there that may not be changed.
 //!
-//! A name is removed right before what takes its place is sent. Of a directory what is in it goes first, as far as names may be
-//! removed at all, and once its successor is known to be readable; what a copy that ends early has left of it, the next one removes.
+//! A name is removed right before its successor is sent. The entries of a directory are removed
+//! first, if names may be removed at all, and once its successor is known to be readable; what a
+//! copy that ends early leaves of it, the next one removes.
 
 use super::Upload;
 use super::links::is_locked;
@@ -20,7 +22,7 @@ use xdfs_xio::store::tree::NodeKind;
 use xdfs_xio::store::{Store, Tree};
 
 impl Upload {
-    /// Removes what is in the place of an entry.
+    /// Removes what has the name of an entry.
     pub(super) fn clear(
         &mut self,
         session: &Session,
@@ -42,7 +44,8 @@ impl Upload {
         self.make_way(session, entry, &Call::Unlink { path: &path }, UploadTask::Clear)
     }
 
-    /// Empties the directory that is in the place of an entry, where names may be removed, and what takes its place can be read.
+    /// Empties the directory that has the name of an entry, if names may be removed and its
+    /// successor can be read.
     pub(super) fn clear_directory(
         &mut self,
         observer: &mut dyn Observer,
@@ -84,7 +87,8 @@ impl Upload {
         self.scheduler.tasks.push(UploadTask::ClearEmpty(entry));
     }
 
-    /// Removes the directory that is in the place of an entry, once nothing is on its way that empties it.
+    /// Removes the directory that has the name of an entry, once all requests that empty it are
+    /// answered.
     pub(super) fn clear_empty(&mut self, session: &Session, entry: UploadEntry) -> Flow<Turn<UploadTask>> {
         self.scheduler.flush(session);
         if self.scheduler.has_calls() {
@@ -110,7 +114,7 @@ impl Upload {
         Ok(Turn::Taken)
     }
 
-    /// What was in the place of an entry is gone, or is not.
+    /// Handles the removal of what had the name of an entry, or its failure.
     pub(super) fn cleared(&mut self, observer: &mut dyn Observer, entry: UploadEntry, error: Option<Error>) {
         match error {
             Some(error) if error.kind == ErrorKind::NotEmpty => {
@@ -137,14 +141,15 @@ impl Upload {
         Ok(Turn::Taken)
     }
 
-    /// Has a directory that is finished, or is to go, unlocked, and then does what needs that.
+    /// Unlocks a directory that is finished or to be removed, and then continues with the task that
+    /// needs it.
     pub(super) fn unlock(&mut self, path: &[u8], then: UploadTask) {
         let (path, then) = (path.to_vec(), Box::new(then));
         self.scheduler.tasks.push(UploadTask::Unlock { path, mode: None, then });
     }
 
-    /// The mode of a directory that is to be unlocked is known, or it has another one now. Only a mode that is known is changed, since
-    /// it is put back.
+    /// The mode of a directory that is to be unlocked is known, or has been changed now. Only a
+    /// known mode is changed, since it is restored later.
     pub(super) fn unlocking(
         &mut self,
         path: Vec<u8>,
@@ -159,14 +164,14 @@ impl Upload {
         let locked = told.map(|told| told & 0o7777).filter(|told| told & 0o700 != 0o700);
         let Some(before) = locked else { return self.scheduler.tasks.push(*then) };
         let set = before | 0o700;
-        // Where that cannot be noted down the mode stays as it is.
+        // If that cannot be recorded the mode stays as it is.
         match self.unlocked_late(&path, Unlocked { before, set }) {
             Ok(()) => self.scheduler.tasks.push(UploadTask::Unlock { path, mode: Some(set), then }),
             Err(_) => self.scheduler.tasks.push(*then),
         }
     }
 
-    /// Takes on what removes names that the source does not have.
+    /// Takes on tasks that remove names that the source does not have.
     pub(super) fn take_removal(&mut self, session: &Session, task: UploadTask) -> Flow<Turn<UploadTask>> {
         match &task {
             UploadTask::Remove { path, .. } => {
@@ -174,7 +179,7 @@ impl Upload {
                 Ok(self.scheduler.ask(session, &Call::Unlink { path: &path }, task))
             }
             UploadTask::RemoveEmpty { path, .. } => {
-                // What was in it has to be gone.
+                // Its entries have to be removed first.
                 self.scheduler.flush(session);
                 if self.scheduler.has_calls() {
                     return Ok(Turn::Later(task));
@@ -191,7 +196,7 @@ impl Upload {
         }
     }
 
-    /// What became of a removal. Where its directory is locked it is tried once more.
+    /// Handles the result of a removal. If its directory is locked it is tried once more.
     pub(super) fn removal_answered(
         &mut self,
         observer: &mut dyn Observer,
@@ -225,7 +230,7 @@ impl Upload {
         }
     }
 
-    /// A name is removed, or is not.
+    /// Handles a removed name, or the failure to remove it.
     pub(super) fn removed(&mut self, observer: &mut dyn Observer, path: &[u8], error: Option<Error>) {
         match error {
             None => {
@@ -233,7 +238,7 @@ impl Upload {
                 self.touch_late(path);
                 observer.done(path, EntryAction::Deleted);
             }
-            // Somebody else was faster.
+            // Another process was faster.
             Some(error) if error.kind == ErrorKind::NotFound => {}
             Some(error) => {
                 self.state.summary.failed += 1;
@@ -243,17 +248,17 @@ impl Upload {
         }
     }
 
-    /// What is in a directory that is to go: it goes first.
+    /// Handles the listing of a directory that is to be removed: its entries are removed first.
     pub(super) fn emptied(&mut self, observer: &mut dyn Observer, path: Vec<u8>, outcome: Result<Answer<'_>, Error>) {
         let listing = match outcome {
             Ok(Answer::Listing(listing)) => listing,
             Ok(_) => return,
             Err(error) => return self.removed(observer, &path, Some(error)),
         };
-        // The last that is pushed comes first.
+        // The last task that is pushed comes first.
         self.scheduler.tasks.push(match listing.complete {
             true => UploadTask::RemoveEmpty { path: path.clone(), unlock: false },
-            // Going on would be waiting for nothing, for ever (P-72).
+            // Continuing would make no progress, forever (P-72).
             false if is_stuck(&listing) => {
                 let error = Error::new(ErrorKind::Protocol, STUCK);
                 return self.removed(observer, &path, Some(error));
@@ -273,7 +278,7 @@ impl Upload {
     }
 }
 
-/// The directory of a name.
+/// The parent directory of a name.
 pub(super) fn above(path: &[u8]) -> &[u8] {
     let slash = path.iter().rposition(|&byte| byte == b'/');
     slash.and_then(|at| path.get(..at)).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Second names of files, and what else has to wait for everything else.
+//! Further names of files, and other tasks that have to wait for everything else.
 
 use super::Upload;
 use super::clearing::above;
@@ -23,22 +23,22 @@ use xdfs_xio::store::tree::Node;
 /// Tasks that are taken from a list at a time.
 const TAKEN: usize = 256;
 
-/// What comes behind everything else, in this order.
+/// Tasks that are done after everything else, in this order.
 #[derive(Debug, Default)]
 pub(super) struct Deferred {
     links: TempList,
     linking: Option<Drain>,
-    /// Of temporary names.
+    /// The key of temporary names.
     key: RandomState,
-    /// Directories that got a second name, and such as were unlocked, with their modes.
+    /// Directories that got a further name, and directories that were unlocked, with their modes.
     touched: TempList,
     touching: Option<Drain>,
     removing: Option<Drain>,
 }
 
 impl Upload {
-    /// What is to be done about a name of a file that has several: none where that waits for the first one. `there` is what is
-    /// known without its partners.
+    /// What to do with a name of a file that has several; `None` if it waits for the first one.
+    /// `there` is the state that is known without its other names.
     pub(super) fn partner(
         &mut self,
         observer: &mut dyn Observer,
@@ -69,14 +69,14 @@ impl Upload {
             Ok(LinkDecision::First { stays: false }) if stays => Some(Some(TargetState::Older)),
             Ok(LinkDecision::First { .. } | LinkDecision::Joined) => Some(there),
             Err(error) => {
-                // Then it becomes a file of its own: no byte is missing.
+                // Then the name becomes a separate file: no byte is missing.
                 observer.note(&error.message);
                 Some(there)
             }
         }
     }
 
-    /// Takes up what waits behind everything else; false when nothing is left.
+    /// Starts the tasks that wait for everything else; false when none are left.
     pub(super) fn take_up_late(&mut self, observer: &mut dyn Observer) -> bool {
         if self.options.dry_run {
             return self.tell_late(observer);
@@ -102,7 +102,7 @@ impl Upload {
         let surplus: Vec<_> = self.late.removing.iter_mut().flatten().take(TAKEN).collect();
         for pair in surplus {
             let Some((path, kind)) = self.state.read_back(observer, pair) else { continue };
-            // The source may have got it since the target was looked at, and then it has been sent.
+            // The source may have got it since the target was listed, and then it has been sent.
             if self.is_absent(&path, observer) {
                 self.scheduler.tasks.push(if kind == b"d" {
                     UploadTask::RemoveAll { path, cursor: Vec::new(), unlock: false }
@@ -125,7 +125,7 @@ impl Upload {
         !self.scheduler.tasks.is_empty()
     }
 
-    /// Takes on what comes behind everything else.
+    /// Takes on tasks that are done after everything else.
     pub(super) fn take_late(
         &mut self,
         session: &Session,
@@ -158,7 +158,7 @@ impl Upload {
                 let (first, path) = (link.first.clone(), link.path.clone());
                 let wanted = Wanted::INODE.and(Wanted::SIZE).and(Wanted::MODIFIED).and(Wanted::MODE);
                 let (one, other) = (Call::Stat { path: &first, wanted }, Call::Stat { path: &path, wanted });
-                // In one batch, so that both answers come one after the other.
+                // In one batch, so that both answers arrive one after the other.
                 if !self.scheduler.make_room(session, 2, first.len() + path.len(), one.room() + other.room()) {
                     return Ok(Turn::Later(task));
                 }
@@ -189,7 +189,7 @@ impl Upload {
             return Ok(Turn::Taken);
         }
         if link.staged {
-            // The directory in its place has to be gone.
+            // The directory that has its name has to be removed first.
             self.scheduler.flush(session);
             if self.scheduler.has_calls() {
                 return Ok(Turn::Later(UploadTask::Link(link)));
@@ -204,13 +204,13 @@ impl Upload {
             batch.push(&Call::Link { path: &first, to: &path }, UploadTask::Link(link));
             return Ok(Turn::Taken);
         }
-        // What has the name keeps it until there is a link to take its place.
+        // The existing entry keeps the name until there is a link to replace it.
         if !link.staged {
             batch.push(&Call::Link { path: &first, to: &temp }, UploadTask::LinkTemp);
         }
         let rename = Call::Rename { path: &temp, to: &path, keep_existing: false };
         batch.push(&rename, UploadTask::Link(link));
-        // Of two names of one file a rename leaves both.
+        // A rename between two names of one file leaves both.
         batch.push(&Call::Unlink { path: &temp }, UploadTask::Step);
         Ok(Turn::Taken)
     }
@@ -227,7 +227,7 @@ impl Upload {
                 self.link_done(observer, &link.path, EntryAction::Skipped);
             }
             ErrorKind::AlreadyExists if link.tries < TRIES_MAX => self.look_at(link),
-            // It was renamed before a session was lost, or somebody else removed it.
+            // It was renamed before a session was lost, or another process removed it.
             ErrorKind::NotFound if link.staged && link.tries < TRIES_MAX => self.look_at(link),
             ErrorKind::IsDirectory if link.staged => self.link_failed(observer, &link.path, &full_directory()),
             _ if is_locked(&error) && !link.unlock => {
@@ -246,16 +246,17 @@ impl Upload {
         self.scheduler.tasks.push(UploadTask::LinkLook(link));
     }
 
-    /// A link is there under a temporary name: the directory that has its own may go. Or there is none, and it stays.
+    /// A link exists under a temporary name, so the directory that has its own may be removed; or
+    /// there is none, and the directory stays.
     pub(super) fn link_staged(&mut self, observer: &mut dyn Observer, link: Link, error: Option<Error>) {
         match error {
-            // Nobody else has that name: it was made before a session was lost.
+            // The name is unique to this copy: it was made before a session was lost.
             Some(error) if error.kind != ErrorKind::AlreadyExists => {
                 if is_locked(&error) && !link.unlock {
                     let at = above(&link.path).to_vec();
                     return self.unlock(&at, UploadTask::LinkStage(Link { unlock: true, ..link }));
                 }
-                // It is counted again where a copy takes its place.
+                // It is counted again if a copy replaces it.
                 self.state.cleared = self.state.cleared.saturating_sub(1);
                 self.temp = None;
                 self.linked(observer, link, Some(error));
@@ -268,7 +269,7 @@ impl Upload {
         }
     }
 
-    /// No link can be made there: the name becomes a file of its own, as without links.
+    /// No link can be made there: the name becomes a separate file, as without links.
     fn copy_of_its_own(&mut self, observer: &mut dyn Observer, link: Link, error: &Error) {
         self.state.no_links(observer, &link.path, error);
         if link.there == Some(TargetState::Same) {
@@ -286,7 +287,7 @@ impl Upload {
         }
     }
 
-    /// The name of a link is taken: perhaps by the same file, of which another copy made it.
+    /// The name of a link is taken, perhaps by the same file if another copy made it.
     pub(super) fn link_looked(&mut self, observer: &mut dyn Observer, link: Link, outcome: Result<Answer<'_>, Error>) {
         match outcome {
             Ok(Answer::Attributes(told)) if told.kind == FileType::Directory => {
@@ -328,18 +329,18 @@ impl Upload {
         node.is_some_and(|node| is_special(node.kind))
     }
 
-    /// The directory of `path` has to get its time again.
+    /// The time of the parent directory of `path` has to be restored.
     pub(super) fn touch_late(&mut self, path: &[u8]) {
         // A time that is not kept is no loss of data.
         let _ = self.late.touched.push(above(path), b"");
     }
 
-    /// A directory is to get its mode again.
+    /// The mode of a directory has to be restored.
     pub(super) fn unlocked_late(&mut self, path: &[u8], modes: Unlocked) -> Result<(), Error> {
         self.late.touched.push(path, &modes.to_bytes()).map(drop)
     }
 
-    /// Puts the mode of a directory back, unless somebody else gave it another one meanwhile.
+    /// Restores the mode of a directory, unless another process changed it meanwhile.
     pub(super) fn retouched(&mut self, path: Vec<u8>, modes: Unlocked, outcome: Result<Answer<'_>, Error>) {
         let Ok(Answer::Attributes(told)) = outcome else { return };
         self.scheduler.tasks.push(UploadTask::Retouch { path: path.clone(), mode: None });
@@ -361,7 +362,7 @@ impl Upload {
         }
     }
 
-    /// Deleting needs a source that was read to its end, and keeps to its bound (T8).
+    /// Deleting requires that the source was read completely, and is bounded (T8).
     fn may_delete(&mut self, observer: &mut dyn Observer) -> bool {
         let (Some(most), count) = (self.options.delete, self.surplus.count()) else { return false };
         if count == 0 {
@@ -374,7 +375,7 @@ impl Upload {
         true
     }
 
-    /// What a dry run has to tell at its end.
+    /// Reports what a dry run reports at its end.
     fn tell_late(&mut self, observer: &mut dyn Observer) -> bool {
         for pair in drained(&mut self.late.links, &mut self.state, observer) {
             let Some((_, path)) = self.state.read_back(observer, pair) else { continue };
@@ -401,7 +402,7 @@ pub(super) fn is_locked(error: &Error) -> bool {
     error.kind == ErrorKind::PermissionDenied && error.errno == EACCES
 }
 
-/// Which file an answer is about.
+/// The file that an answer is about.
 pub(super) fn inode_of(outcome: Result<Answer<'_>, Error>) -> Option<Inode> {
     match outcome {
         Ok(Answer::Attributes(told)) => told.inode,

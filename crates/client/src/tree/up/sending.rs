@@ -1,4 +1,4 @@
-//! Entries as calls of a batch.
+//! Sends entries as calls of a batch.
 
 use super::Upload;
 use super::task::{UploadEntry, UploadTask};
@@ -38,7 +38,7 @@ impl Upload {
             Ok(read) => read,
             // It grew since it was listed.
             Err(error) if error.kind == ErrorKind::TooLarge => return Ok(self.large(entry)),
-            // What is under way holds them; it is read when something of that has ended.
+            // Requests in flight hold the descriptors; the file is read when one of them has ended.
             Err(error) if are_scarce(&error) => {
                 wait_for_descriptors(self, error)?;
                 return Ok(Turn::Later(UploadTask::Entry(entry)));
@@ -70,7 +70,7 @@ impl Upload {
         Ok(Turn::Taken)
     }
 
-    /// A file that becomes a transfer of its own.
+    /// Makes a file a transfer of its own.
     fn large(&mut self, entry: UploadEntry) -> Turn<UploadTask> {
         if !self.scheduler.takes_large() {
             return Turn::Later(UploadTask::Entry(entry));
@@ -82,7 +82,7 @@ impl Upload {
         Turn::Taken
     }
 
-    /// A file that was changed while it was read, as it is now.
+    /// A file that changed while it was read, in its present state.
     fn anew(&self, entry: UploadEntry) -> UploadEntry {
         let node = RelPath::parse(&entry.path).ok().and_then(|at| self.store.node(&at).ok());
         let node = node.map_or_else(|| entry.node.clone(), Box::new);
@@ -141,14 +141,14 @@ impl Upload {
 }
 
 impl Upload {
-    /// What is set besides in the batch of the entry: nothing where that is too long, which follows then.
+    /// The extras in the batch of the entry: none if they are too long; then they follow it.
     fn few(&self, entry: &mut UploadEntry) -> Extras {
         let extras = self.extras(&entry.path, &entry.node);
         entry.follows = extras.bytes(entry.path.len()) > EXTRAS_BYTES_MAX;
         if entry.follows { Extras::default() } else { extras }
     }
 
-    /// What is set besides of something that is there.
+    /// Sets the extras of an existing entry.
     pub(super) fn extras_alone(&mut self, session: &Session, entry: UploadEntry) -> Flow<Turn<UploadTask>> {
         let Extras { owner, mode, xattrs } = self.extras(&entry.path, &entry.node);
         let first = Extras { owner, mode, xattrs: Vec::new() };
@@ -160,11 +160,12 @@ impl Upload {
                 self.state.summary.reduced += 1;
                 continue;
             }
-            // From the beginning again: to set twice does no harm.
+            // Starts from the beginning again: setting twice does no harm.
             if !self.scheduler.make_room(session, extras.count(), bytes, 0) {
                 return Ok(Turn::Later(UploadTask::Extras(entry)));
             }
-            // Where a session is lost nobody knows which of them was done: each is a reason to do all again.
+            // If a session is lost it is unknown which of them were done: each is a reason to
+            // repeat all.
             extras.push(&mut self.scheduler.batch, &entry.path, || UploadTask::Extras(entry.clone()));
         }
         Ok(Turn::Taken)
@@ -175,7 +176,7 @@ impl Upload {
 #[derive(Debug)]
 pub(super) struct Owned {
     numbers: (u32, u32),
-    /// Empty where a number has none, or is to count alone.
+    /// Empty if a number has no name, or if only numbers count.
     names: (&'static [u8], &'static [u8]),
 }
 
@@ -185,7 +186,7 @@ impl Owned {
         Self { numbers, names: if numeric { Default::default() } else { names() } }
     }
 
-    /// Whether a server that tells these has them: by name where both sides have one.
+    /// Whether the owner that a server reports is this one: by name if both sides have one.
     pub(super) fn is_told(&self, told: &Attributes<'_>) -> bool {
         let Some((user, group)) = told.owner else { return true };
         let (users_name, groups_name) = told.names.unwrap_or_default();
@@ -205,7 +206,8 @@ impl Owned {
     }
 }
 
-/// What is set besides of one name, in the order in which it has to be: a new owner takes bits of the mode away.
+/// Metadata set besides the content of one name, in the required order: a new owner clears bits of
+/// the mode.
 #[derive(Debug, Default)]
 pub(super) struct Extras {
     pub(super) owner: Option<Owned>,
@@ -222,7 +224,7 @@ impl Extras {
         usize::from(self.owner.is_some()) + usize::from(self.mode.is_some()) + self.xattrs.len()
     }
 
-    /// Of their calls about a path of so many bytes.
+    /// Bytes of their calls about a path of this length.
     pub(super) fn bytes(&self, path: usize) -> usize {
         let owner = self.owner.as_ref().map_or(0, |owned| owned.names.0.len() + owned.names.1.len());
         self.count() * path + owner + self.xattrs.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>()

@@ -1,69 +1,72 @@
-//! What a tree on its way to a server consists of: steps, each of which waits for its turn, or for its answer.
+//! The steps of an upload of a tree; each is pending or waits for its answer.
 
 use crate::tree::compare::TargetState;
 use crate::tree::directories::DirectoryId;
 use crate::tree::scheduler::Named;
 use xdfs_xio::store::tree::Node;
 
-/// Something to be done, or under way.
+/// A task that is pending or in flight.
 #[derive(Clone, Debug)]
 pub(in crate::tree) enum UploadTask {
-    /// A directory comes next.
+    /// Enter the next directory.
     Enter { parent: Option<DirectoryId>, path: Vec<u8>, node: Box<Node>, there: Option<TargetState> },
-    /// The next page of what the target has of a directory.
+    /// Fetch the next page of the target's listing of a directory.
     Compare { id: DirectoryId, cursor: Vec<u8> },
-    /// The next page of a directory of the source.
+    /// Read the next page of a directory of the source.
     Walk { id: DirectoryId, cursor: Vec<u8> },
-    /// A directory is to be made at the target.
+    /// Make a directory at the target.
     Make(DirectoryId),
-    /// A file, symbolic link or special file.
+    /// Send a file, symbolic link or special file.
     Entry(UploadEntry),
-    /// The same, once what is in its place is removed.
+    /// The same, once the entry that has its name is removed.
     Clear(UploadEntry),
-    /// The same, where that is a directory: what is in it goes first.
+    /// The same if that is a directory: its entries are removed first.
     ClearDirectory(UploadEntry),
-    /// The same, now that it is to be empty.
+    /// The same, now that it should be empty.
     ClearEmpty(UploadEntry),
-    /// Its content is compared first. Where that is equal, time and attributes are set, unless they are `same`.
+    /// Compare the content first. If it is equal, set time and attributes, unless they are `same`.
     Check { entry: UploadEntry, same: bool },
-    /// It was under way when a session was lost: it may be there.
+    /// Check an entry that was in flight when a session was lost: it may have arrived.
     Look(UploadEntry),
-    /// What is set besides, of a file that is there: nobody waits for it.
+    /// Set other metadata of an existing file: nothing waits for it.
     Extra,
-    /// The same, of a file that was there before or went as a transfer: it is done again after a lost session.
+    /// The same for a file that existed before or was sent as a transfer: it is repeated after a
+    /// lost session.
     Extras(UploadEntry),
-    /// A step of several that belong to one entry; the last one tells.
+    /// One of several steps of one entry; the last one reports the result.
     Step,
-    /// A directory has all its entries: its mode and time come last.
+    /// All entries of a directory are done: set its mode and time last.
     Finish(DirectoryId),
-    /// A second name of a file.
+    /// Make a further name of a file.
     Link(Link),
-    /// The same under a temporary name, which takes the place of a directory once that is gone.
+    /// The same under a temporary name, which replaces a directory once that is removed.
     LinkStage(Link),
-    /// The same, in the same batch as the rename that puts it in the place of what has the name.
+    /// The same, in the same batch as the rename that replaces the existing entry.
     LinkTemp,
-    /// Which file the first name of a link is.
+    /// Find out which file the first name of a link refers to.
     LinkFirst,
-    /// The name is taken: perhaps by the same file.
+    /// Check a name that is taken, perhaps by the same file.
     LinkLook(Link),
-    /// A directory that is finished, or is to go, lets its owner change what is in it: first its mode is asked for, then it gets this
-    /// one. Then comes what needs that.
+    /// Let the owner change the entries of a directory that is finished or to be removed: first
+    /// request its mode, then set this one. Then continue with the task that needs it.
     Unlock { path: Vec<u8>, mode: Option<u32>, then: Box<UploadTask> },
-    /// The time of a directory that got a second name after it was finished, and its mode where it was unlocked for that.
+    /// Restore the time of a directory that got a further name after it was finished, and its mode
+    /// if it was unlocked for that.
     Retouch { path: Vec<u8>, mode: Option<Unlocked> },
-    /// A directory that was unlocked for a moment gets its mode again.
+    /// Restore the mode of a directory that was temporarily unlocked.
     Relock(Vec<u8>, u32),
-    /// What is there gets the time of its source, and nothing else.
+    /// Set the time of an existing entry to that of its source, and nothing else.
     Time(Vec<u8>, (i64, u32)),
-    /// A name that the source does not have. Its directory was unlocked.
+    /// Remove a name that the source does not have. `unlock`: its directory was unlocked.
     Remove { path: Vec<u8>, unlock: bool },
-    /// A directory that the source does not have, from this place in it on: what is in it goes first.
+    /// Remove a directory that the source does not have, from this position of its listing on: its
+    /// entries are removed first.
     RemoveAll { path: Vec<u8>, cursor: Vec<u8>, unlock: bool },
-    /// The same, now empty.
+    /// The same, now that it is empty.
     RemoveEmpty { path: Vec<u8>, unlock: bool },
 }
 
-/// Modes of a directory that was unlocked for a moment: the one that it had, and the one that it was given.
+/// Modes of a directory that was temporarily unlocked: the original one and the one that was set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::tree) struct Unlocked {
     pub(super) before: u32,
@@ -81,12 +84,12 @@ impl Unlocked {
     }
 }
 
-/// A second name of a file.
+/// A further name of a file.
 #[derive(Clone, Debug)]
 pub(in crate::tree) struct Link {
     pub(super) first: Vec<u8>,
     pub(super) path: Vec<u8>,
-    /// What has the name, and makes way once the link is made under a temporary one.
+    /// The existing entry, which is removed once the link is made under a temporary name.
     pub(super) there: Option<TargetState>,
     /// It is made under a temporary name.
     pub(super) staged: bool,
@@ -96,15 +99,16 @@ pub(in crate::tree) struct Link {
     pub(super) tries: u8,
 }
 
-/// A name that is no directory.
+/// A name that is not a directory.
 #[derive(Clone, Debug)]
 pub(in crate::tree) struct UploadEntry {
     pub(super) directory: DirectoryId,
     pub(super) path: Vec<u8>,
     pub(super) node: Box<Node>,
-    /// Its attributes were too long to go along: they follow it.
+    /// Its attributes were too long for its call: they follow it.
     pub(super) follows: bool,
-    /// How often it met another copy of the same name, or changed while it was read. A transfer is joined with no other one then.
+    /// How often it met another copy of the same name, or changed while it was read. If so, a
+    /// transfer does not join another one.
     pub(super) tries: u8,
 }
 

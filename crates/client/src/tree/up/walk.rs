@@ -1,4 +1,4 @@
-//! The source, page by page, beside what the target has.
+//! Walks the source page by page and compares it with the target.
 
 use super::Upload;
 use super::sending::{Extras, Owned};
@@ -14,11 +14,12 @@ use xdfs_proto::wire::path::{Attributes, FileType};
 use xdfs_xio::store::Tree;
 use xdfs_xio::store::tree::{ListControl, Node, NodeKind};
 
-/// Entries of a directory that are looked at together: what is remembered of a tree is so many for each level of it.
+/// Entries of a directory that are processed together: this many are held in memory for each level
+/// of the tree.
 const PAGE_ENTRIES: usize = 256;
 
 impl Upload {
-    /// Takes up the next page of a directory of the source.
+    /// Processes the next page of a directory of the source.
     pub(super) fn walk(&mut self, observer: &mut dyn Observer, id: DirectoryId, cursor: &[u8]) {
         let Some(path) = self.state.directories.get(id).map(|directory| directory.path.clone()) else { return };
         if self.state.directories.is_lost(id) {
@@ -51,7 +52,7 @@ impl Upload {
         for (name, node) in page {
             self.sort(observer, id, join(&path, &name), &name, node, &mut files);
         }
-        // Files before what is below: their directory is complete sooner.
+        // Files before subdirectories: their directory is complete sooner.
         self.scheduler.tasks.append(&mut files);
         if !more {
             self.there.remove(&id);
@@ -59,7 +60,7 @@ impl Upload {
         }
     }
 
-    /// Decides what becomes of one entry.
+    /// Decides what to do with one entry.
     fn sort(
         &mut self,
         observer: &mut dyn Observer,
@@ -130,7 +131,7 @@ impl Upload {
             _ if self.options.dry_run => UploadTask::Entry(entry),
             Some(there) if there.is_directory() => UploadTask::ClearDirectory(entry),
             Some(TargetState::OtherKind) => UploadTask::Clear(entry),
-            // A symbolic link or special file is not written over but made anew.
+            // A symbolic link or special file is not overwritten but made anew.
             Some(TargetState::Older) if !regular => UploadTask::Clear(entry),
             _ => UploadTask::Entry(entry),
         }
@@ -141,7 +142,7 @@ impl Upload {
         observer.done(path, EntryAction::Skipped);
     }
 
-    /// Compares what the target has under a name with what the source has there.
+    /// Compares the entry of the target under a name with that of the source.
     pub(super) fn judge(&mut self, directory: &[u8], name: &[u8], told: &Attributes<'_>) -> Option<TargetState> {
         let path = join(directory, name);
         let at = RelPath::parse(&path).ok()?;
@@ -170,7 +171,7 @@ impl Upload {
         if told.kind != kinds::told(node.kind) {
             return Some(TargetState::OtherKind);
         }
-        // Of several names which ones are one file is compared later.
+        // Which of several names are one file is compared later.
         let joined = self.options.keep.links && node.links == 1 && told.links.is_some_and(|links| links > 1);
         let same = !joined
             && match node.kind {
@@ -193,8 +194,9 @@ impl Upload {
         })
     }
 
-    /// Whether the target has time, mode and owner of the source, as far as they are kept. Extended attributes are not told: where
-    /// there are some they are sent again. A regular file of another time is another.
+    /// Whether the target has time, mode and owner of the source, as far as they are kept. Extended
+    /// attributes are not reported: if there are any they are sent again. A regular file with
+    /// another time is another file.
     fn has_attributes(&self, at: &RelPath, node: &Node, told: &Attributes<'_>) -> bool {
         let keep = self.options.keep;
         let owner = || Owned::of(node.owner, keep.numeric).is_told(told);
@@ -205,7 +207,7 @@ impl Upload {
             && (!keep.xattrs || none())
     }
 
-    /// What else the target is to get, as far as it was asked for.
+    /// The other metadata that the target is to get, as far as requested.
     pub(super) fn extras(&self, path: &[u8], node: &Node) -> Extras {
         let keep = self.options.keep;
         let mut extras =
@@ -217,7 +219,7 @@ impl Upload {
             && let Ok(at) = RelPath::parse(path)
         {
             for name in self.store.xattrs(&at).unwrap_or_default() {
-                // Gone meanwhile, or nobody's to read.
+                // Removed meanwhile, or not readable.
                 if let Ok(value) = self.store.xattr(&at, &name) {
                     extras.xattrs.push((name, value));
                 }
