@@ -21,6 +21,7 @@ mod lingering;
 mod members;
 mod pacing;
 mod receive;
+mod retire;
 mod send;
 mod storage;
 
@@ -120,6 +121,8 @@ pub struct Pump<D: Dispatch, H: Host> {
     ended: Option<Option<Error>>,
     /// Storage calls that have not completed yet.
     pending_storage: usize,
+    /// Answers of refused storage calls, left to the loop: acting on one may make the next call.
+    refused: VecDeque<Message<D::Link>>,
     /// Operations that release their stage when its checkpoint is complete.
     after_marker: BTreeSet<OperationId>,
     /// Operations whose partial data is being kept; the outcome is reported after that, since a
@@ -187,6 +190,7 @@ where
             idle_since: None,
             ended: None,
             pending_storage: 0,
+            refused: VecDeque::new(),
             after_marker: BTreeSet::new(),
             keeping: BTreeMap::new(),
             closing: Vec::new(),
@@ -236,8 +240,12 @@ where
     /// Does everything that the machine requests.
     fn drain(&mut self) {
         let now = self.dispatch.now();
-        while let Some(output) = self.session.poll(now) {
-            self.on_output(output);
+        loop {
+            while let Some(output) = self.session.poll(now) {
+                self.on_output(output);
+            }
+            let Some(answer) = self.refused.pop_front() else { return };
+            self.on_mail(answer);
         }
     }
 
@@ -273,43 +281,6 @@ where
         let interval = if self.session.is_closing() { usual.min(bounds::TICK_CLOSING) } else { usual };
         self.next_tick = now.after(interval);
         self.drain();
-    }
-
-    fn ending(&mut self) -> Option<Ending<D::Link>> {
-        if let Some(error) = self.ended.clone() {
-            // A running commit completes, and the session's reaction to it is processed.
-            let done = self.pending_storage == 0 && !self.session.is_at_work() && self.lingering.is_empty();
-            return done.then(|| Ending::Over(error));
-        }
-        let now = self.dispatch.now();
-        let due = self.idle_since.is_some_and(|since| now >= since.after(bounds::IDLE_BEFORE_RETIRING));
-        if !self.retire || !due || self.session.is_closing() {
-            return None;
-        }
-        if self.session.is_at_work() || self.pending_storage > 0 || !self.batches.is_empty() {
-            return None;
-        }
-        self.lines.values().all(ChannelIo::at_boundary).then(|| Ending::Idle(Box::new(self.take_group())))
-    }
-
-    /// The pipeline as a value: every channel is between two records.
-    fn take_group(&mut self) -> Pipeline<D::Link> {
-        let mut channels = Vec::with_capacity(self.lines.len());
-        for (channel, line) in std::mem::take(&mut self.lines) {
-            let detached = self.dispatch.detach(line.socket, &mut self.returned);
-            channels.push(PipelineChannel {
-                channel,
-                link: detached.link,
-                unread: detached.unread,
-                sealer: line.sealer,
-                opener: line.opener,
-                known: true,
-                farewell: None,
-            });
-        }
-        let limits = self.session.limits().clone();
-        let empty = Session::new(xdfs_proto::session::Role::Server, self.pipeline, limits, Default::default());
-        Pipeline { session: std::mem::replace(&mut self.session, empty), channels }
     }
 
     fn attach(&mut self, channel: PipelineChannel<D::Link>) -> std::io::Result<()> {

@@ -54,7 +54,7 @@ where
             let _ = post.send(later(result));
         };
         if !self.blocking.submit(share, task) {
-            self.on_mail(letter(Err(busy())));
+            self.refused.push_back(letter(Err(busy())));
         }
     }
 
@@ -80,7 +80,7 @@ where
             Poll::Ready(())
         };
         if !self.blocking.submit_sliced(share, Box::new(task)) {
-            self.on_mail(letter(Err(busy())));
+            self.refused.push_back(letter(Err(busy())));
         }
     }
 
