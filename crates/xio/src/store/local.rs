@@ -1,7 +1,8 @@
-//! Directories of this machine: what an export serves, and where `cp` reads and writes at home.
+//! Directories of this machine: what an export serves, and what `cp` reads and writes locally.
 //!
-//! A name is resolved by `resolve` alone. A file is written into a part file in a staging directory and gets its name in one
-//! step (rules D1, D3, D7). Must not: touch the target's name before commit, follow a link, copy.
+//! Names are resolved only by `resolve`. A file is written to a part file in a staging directory
+//! and renamed to its target atomically (rules D1, D3, D7). Must not: touch the target before
+//! commit, follow a link, copy.
 
 mod boot;
 mod claims;
@@ -48,45 +49,46 @@ use std::sync::atomic::Ordering;
 use unsynced_dirs::{DirPath, UnsyncedDirs};
 use xdfs_proto::base::{Bugs, ErrorKind, RelPath};
 
-/// A directory tree. Cheap to clone: clones share the held directory.
+/// A directory tree. Cheap to clone: clones share the open directory.
 #[derive(Clone, Debug)]
 pub struct LocalStore {
     root: Arc<Root>,
     /// Whether `stage` is allowed.
     writable: bool,
-    /// Escaped, put in front of names in messages: what a person typed. Empty for an export, whose own place in the
-    /// server's file system is nobody's business.
+    /// Escaped prefix of names in messages: what the user typed. Empty for an export, whose
+    /// location in the server's file system is not disclosed.
     label: Arc<str>,
-    /// Bits that a new file's mode loses.
+    /// The umask applied to a new file's mode.
     umask: u32,
     /// Part files that are being written here.
     parts: Parts,
-    /// Directories that were made here, and not synced.
+    /// Directories that were created here and are not synced yet.
     fresh: UnsyncedDirs,
 }
 
-/// What an earlier attempt left beside a target.
+/// What an earlier attempt left next to a target.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Kept {
     /// Version of the source that it came from.
     pub source: Vec<u8>,
     /// Length of the transfer.
     pub length: u64,
-    /// What is there, ascending. Nothing of what is not `proved` counts where it is not compared.
+    /// The written ranges, ascending. A range that is not `proved` counts only if it is compared.
     pub noted: Vec<VerifiedRange>,
 }
 
-/// What an attempt has in common with the one that left something.
+/// What an attempt has in common with the earlier one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ResumeMatch {
-    /// The version of the source; else it is a copy at best.
+    /// The version of the source; otherwise it is at best a copy.
     pub(super) source: bool,
-    /// The boot of this machine and the key of the journal; else a power cut may lie between, or somebody else wrote it.
+    /// The boot of this machine and the key of the journal; otherwise there may have been a power
+    /// cut in between, or the journal was not written by this program.
     pub(super) boot: bool,
 }
 
 impl LocalStore {
-    /// Holds the directory `path`; links on the way to it are followed, below it none ever is.
+    /// Opens the directory `path`; links in `path` are followed, links below it never.
     pub fn open_root(path: &Path, writable: bool) -> Result<Self> {
         use std::os::unix::ffi::OsStrExt;
         let bytes = path.as_os_str().as_bytes();
@@ -95,7 +97,7 @@ impl LocalStore {
     }
 
     pub(super) fn of_root(root: Root, writable: bool, label: &str) -> Self {
-        // Read now: a server shuts itself out of the rest of the file system once its exports are open.
+        // Read now: a server restricts its access to the file system once its exports are open.
         boot::id();
         syncfs_policy::prepare();
         let root = Arc::new(root);
@@ -103,31 +105,32 @@ impl LocalStore {
         Self { root, writable, label: label.into(), umask: umask::of_process(), parts, fresh: UnsyncedDirs::default() }
     }
 
-    /// The same with a deliberate mistake, for the tests that have to find it.
+    /// The same with a deliberate bug, for the tests that have to find it.
     pub fn seeded(mut self, bugs: Bugs) -> Self {
         self.parts.bugs = bugs;
         self
     }
 
-    /// The same with a key for its journals. What was noted under another one, or without, is in doubt.
+    /// The same with a key for its journals. Ranges recorded under another key, or without one, are
+    /// unverified.
     pub fn with_journal_tags(mut self, tags: Arc<dyn JournalTags>) -> Self {
         self.parts.tags = Some(tags);
         self
     }
 
-    /// The same with other bounds of what is kept of interrupted transfers.
+    /// The same with other limits on what is kept of interrupted transfers.
     pub fn with_kept_limits(mut self, limits: KeptLimits) -> Self {
         self.parts.kept_limits = limits;
         self
     }
 
-    /// The same as on a file system where every file has a name, for the tests of what is done there.
+    /// Behaves as on a file system without unnamed files, to test that path.
     pub fn without_unnamed(mut self) -> Self {
         self.parts.staging.unnamed = false;
         self
     }
 
-    /// What an earlier attempt with this id left for `target`; none where there is nothing to go on with.
+    /// What an earlier attempt with this id left for `target`; none if there is nothing to resume.
     pub fn kept(&self, target: &RelPath, transfer: &[u8; 16], owner: &[u8]) -> Option<Kept> {
         let (parent, _) = self.root.parent_of(target).ok()?;
         let sealer = self.parts.sealer(target);
@@ -135,14 +138,15 @@ impl LocalStore {
         directories.find_map(|directory| parts::look(&directory, target, transfer, owner, &sealer))
     }
 
-    /// Removes what killed programs left in the staging directory of the directory `path`, as far as nothing can go on with it.
+    /// Removes what killed programs left in the staging directory of the directory `path`, unless
+    /// it can be resumed.
     pub fn remove_useless(&self, path: &RelPath) {
         if let Ok(directory) = self.root.hold_directory(path) {
             directory.recover_staging(i64::MIN, &mut Recovered::default());
         }
     }
 
-    /// Looks for what earlier attempts left in this directory, not below it; see [`Store::recover`].
+    /// Finds what earlier attempts left in this directory, not below it; see [`Store::recover`].
     pub fn recover_here(&self, expired: i64) -> Recovered {
         if self.writable { self.root.recover_here(expired) } else { Recovered::default() }
     }
@@ -155,12 +159,13 @@ impl LocalStore {
         errors::blocked(verb, &self.label, path, blocked)
     }
 
-    /// Whether names can be made in the directory `path`, as far as its permissions and its file system say.
+    /// Whether names can be created in the directory `path`, according to its permissions and its
+    /// file system.
     pub fn may_hold_new(&self, path: &RelPath) -> bool {
         self.root.hold_directory(path).is_ok_and(|directory| directory.may_change())
     }
 
-    /// Holds the target's directory.
+    /// Opens the target's directory.
     fn place(&self, request: &StageRequest) -> Result<TargetPlace> {
         let target = &request.target;
         let shown = self.shown(target);
@@ -224,13 +229,13 @@ impl Store for LocalStore {
     ) -> Result<Attributes> {
         match get::quickly(self, path, seen, bytes_max, into) {
             Some(attributes) => Ok(attributes),
-            // Whatever is in the way has its own words.
+            // Opening it reports the error for any other cause.
             None => crate::store::small::whole(&self.open(path)?, bytes_max, into),
         }
     }
 
     fn recover(&self, expired: i64) -> Recovered {
-        // What may not be written is not cleaned up either.
+        // A store that may not be written is not cleaned up either.
         if self.writable { self.root.recover(expired) } else { Recovered::default() }
     }
 
@@ -251,8 +256,9 @@ impl Store for LocalStore {
     }
 }
 
-/// Refuses what a rename would not replace, and what it would but a person would not expect. Used when a file is staged
-/// and again before it is named: what appeared in between is no less in the way. What a rename would replace comes back.
+/// Refuses what a rename would not replace, and what it would replace but the user would not
+/// expect. Called when a file is staged and again before it is named, to detect changes in between.
+/// Returns what a rename would replace.
 fn must_admit(parent: &Parent, name: &[u8], existing: Existing, shown: &str) -> Result<Option<Stat>> {
     let found = parent.look(name).map_err(|errno| errors::failed(Verb::Create, shown, errno))?;
     match (found.map(|stat| FileType::from_raw_mode(stat.st_mode)), existing) {

@@ -1,7 +1,8 @@
-//! Which part files are written here, and which are being opened just now.
+//! The part files that are being written here, and those that are just being opened.
 //!
-//! Opening one reads, syncs and waits for whoever writes it, for as long as a slow disk takes. So the table is locked for looks alone,
-//! and who opens a part file has its name claimed meanwhile: two sessions with one transfer meet there, and nobody else.
+//! Opening one reads, syncs and waits for its writer, for as long as a slow disk takes. So the
+//! table is locked only for lookups, and the name of the part file is claimed while it is being
+//! opened: only two sessions with one transfer wait for each other there.
 
 use super::progress::Progress;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,7 +24,7 @@ struct ClaimTable {
     claimed: BTreeSet<Vec<u8>>,
 }
 
-/// The right to open, take over or give up the part file of one name; given back when this goes.
+/// The right to open, take over or remove the part file of one name; released on drop.
 #[derive(Debug)]
 pub(super) struct Claim<'c> {
     claims: &'c Claims,
@@ -31,7 +32,8 @@ pub(super) struct Claim<'c> {
 }
 
 impl Claims {
-    /// Waits until nobody else opens the part file `name`. Nobody may wait who has a claim.
+    /// Waits until no other session is opening the part file `name`. A thread that has a claim must
+    /// not wait.
     pub(super) fn claim(&self, name: &[u8]) -> Claim<'_> {
         let mut table = self.lock();
         while !table.claimed.insert(name.to_vec()) {
@@ -40,18 +42,18 @@ impl Claims {
         Claim { claims: self, name: name.to_vec() }
     }
 
-    /// The same without waiting; none where somebody opens it.
+    /// The same without waiting; none if another session is opening it.
     pub(super) fn try_claim(&self, name: &[u8]) -> Option<Claim<'_>> {
         let mine = self.lock().claimed.insert(name.to_vec());
         mine.then(|| Claim { claims: self, name: name.to_vec() })
     }
 
-    /// Whoever writes the part file with this identity here.
+    /// The progress of the part file with this identity, if it is being written here.
     pub(super) fn live(&self, part: &Identity) -> Option<Arc<Progress>> {
         self.lock().live.get(part).and_then(Weak::upgrade)
     }
 
-    /// From now on it is written here.
+    /// Registers it as being written here.
     pub(super) fn add(&self, part: Identity, progress: &Arc<Progress>) {
         let mut table = self.lock();
         table.live.retain(|_, progress| progress.strong_count() > 0);
@@ -106,7 +108,7 @@ mod tests {
             self.store.parts.open(&self.store.place(request)?, request)
         }
 
-        /// Whoever writes the part file of `request`.
+        /// The progress of the part file of `request`.
         fn live(&self, request: &StageRequest) -> Arc<Progress> {
             let (file, _) = self.part(request);
             let stat = rustix::fs::fstat(&file).unwrap();
@@ -156,7 +158,7 @@ mod tests {
         let scene = Scene::new();
         let slow = request("slow", b"1");
         let first = scene.open(&slow).unwrap();
-        // A write that the disk does not take.
+        // A write that does not finish.
         let write = first.progress.reign();
         std::thread::scope(|scope| {
             let taking = scope.spawn(|| scene.open(&slow).unwrap().generation);
@@ -187,7 +189,7 @@ mod tests {
         assert_eq!(first.progress.reign().generation, 200);
     }
 
-    /// Is asked what is there, and does not answer at once.
+    /// Does not answer at once when queried for the written ranges.
     #[derive(Debug)]
     struct Asked {
         first: AtomicBool,

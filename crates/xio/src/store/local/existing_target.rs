@@ -1,5 +1,5 @@
-//! A target that was looked at before: what a copy that is tried again may still replace, and the copy itself where it has been
-//! committed already and only its outcome was lost.
+//! An existing target: what a retried copy may still replace, and the copy itself where it was
+//! committed already and only the result was lost.
 
 use super::part::TargetPlace;
 use super::read_back::ReadBack;
@@ -15,15 +15,15 @@ use xdfs_proto::base::Extent;
 /// File systems round times; the coarsest to two seconds.
 const ROUNDED_SECONDS: i64 = 2;
 
-/// What stands at the target's name when a copy is tried again.
+/// What a retried copy finds at its target.
 enum TargetMatch {
-    /// What stood there when the first attempt began.
+    /// The file that existed when the first attempt began.
     Base,
-    /// What may be this very copy: its length and its modification time.
+    /// A file that may be this same copy: its length and modification time match.
     Copy(Stat),
 }
 
-/// Fails where somebody else has put something there, or taken it away.
+/// Fails if another program has created, changed or removed the target.
 fn judge(place: &TargetPlace, base: &Base, size: Option<u64>) -> Result<TargetMatch> {
     let failed = |errno| errors::failed(Verb::Create, &place.shown, errno);
     let stat = place.parent.look(&place.name).map_err(failed)?;
@@ -41,12 +41,13 @@ fn judge(place: &TargetPlace, base: &Base, size: Option<u64>) -> Result<TargetMa
     }
 }
 
-/// Refuses to replace what came to have the name while a copy was tried again.
+/// Refuses to replace a target that changed before a retry.
 pub(super) fn must_be_base(place: &TargetPlace, size: u64) -> Result<()> {
     place.base.as_ref().map_or(Ok(()), |base| judge(place, base, Some(size)).map(drop))
 }
 
-/// What has the name, where it may be the copy of `size` bytes itself; none where it is what may be replaced.
+/// The existing target, if it may be the copy of `size` bytes itself; none if it is what may be
+/// replaced.
 pub(super) fn copy_of(place: &TargetPlace, size: u64) -> Result<Option<Stat>> {
     Ok(match &place.base {
         Some(base) => match judge(place, base, Some(size))? {
@@ -57,7 +58,8 @@ pub(super) fn copy_of(place: &TargetPlace, size: u64) -> Result<Option<Stat>> {
     })
 }
 
-/// A file that has the target's name and may be this very copy. Nothing is written to it: it is compared, and told as committed.
+/// An existing target that may be this same copy. Nothing is written to it: it is compared, and
+/// reported as committed.
 #[derive(Debug)]
 pub struct ExistingTarget {
     place: TargetPlace,
@@ -67,7 +69,8 @@ pub struct ExistingTarget {
 }
 
 impl ExistingTarget {
-    /// The file at `place`, where a copy that is tried again finds what may be its own, and both sides hash what they have.
+    /// The file at `place`, where a retried copy finds what may be its own result, and both sides
+    /// hash their data.
     pub(super) fn of(place: TargetPlace, request: &StageRequest) -> Result<std::result::Result<Self, TargetPlace>> {
         let compared = request.resume.as_ref().is_some_and(|resume| resume.hashed);
         let Some(base) = &place.base else { return Ok(Err(place)) };
@@ -94,7 +97,7 @@ impl ExistingTarget {
         &self.version
     }
 
-    /// It is another file after all.
+    /// It is a different file after all.
     pub(in crate::store) fn write(&self) -> Result<()> {
         Err(errors::target_changed(&self.place.shown))
     }
@@ -110,7 +113,7 @@ impl ExistingTarget {
         synced.map_err(|errno| errors::failed(Verb::Sync, &self.place.shown, errno))
     }
 
-    /// It has its name: nobody else may have taken it meanwhile.
+    /// It has its name already: check that it has not been replaced meanwhile.
     pub(in crate::store) fn name(&self) -> Result<Attributes> {
         let failed = |errno| errors::failed(Verb::Create, &self.place.shown, errno);
         let stat = self.place.parent.look(&self.place.name).map_err(failed)?;

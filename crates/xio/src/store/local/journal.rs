@@ -1,5 +1,5 @@
-//! The journal beside a part file: what of it is on stable storage, from which source, for whom. Bytes only; the calls are in
-//! `progress`.
+//! The journal of a part file: which ranges are on stable storage, from which source, for which
+//! owner. Only the format; the system calls are in `progress`.
 //!
 //! ```text
 //! "xdfsjnl2", then records:   u32 length of the payload || u32 check || u8 kind || payload        (big-endian)
@@ -9,24 +9,25 @@
 //! kind 3   taken over: generation u64
 //! ```
 //!
-//! Entries are ascending and apart. Flag 1: the value of the range as a subtree of the transfer's hash. Flag 2: in doubt, to be
-//! compared with the source.
+//! Entries are ascending and disjoint. Flag 1: the value of the range as a subtree of the transfer's
+//! hash. Flag 2: unverified, to be compared with the source.
 //!
-//! The tag authenticates the target's path, the payload of record 1 and the entries; zeros where there is no key. A record whose
-//! tag does not fit is read all the same: what it tells of is in doubt.
+//! The tag authenticates the target's path, the payload of record 1 and the entries; zeros where
+//! there is no key. A record with a wrong tag is still read: its ranges are unverified.
 //!
-//! A record says everything that is there, so the last one that is whole counts, and a torn tail costs what was told since the
-//! one before.
+//! A record lists all written ranges, so the last complete one counts, and a torn tail loses only
+//! what was recorded since the one before.
 //!
-//! It must not say more than was synced before it was written.
+//! It must not record more than was synced before it was written.
 
 use crate::store::verified_range::{JournalTags, VerifiedRange};
 use std::sync::Arc;
 use xdfs_proto::base::{Digest, Extent};
 
-/// Entries of a record, at most: what does not fit is sent again.
+/// Maximum entries of a record: ranges that do not fit are sent again.
 pub(super) const ENTRIES_MAX: usize = 1024;
-/// Longest file: before it gets longer it is written anew with the last record alone, which has 51 KiB at most.
+/// Maximum length of the file: before it gets longer it is rewritten with only the last record,
+/// which has at most 51 KiB.
 pub(super) const BYTES_MAX: usize = 128 * 1024;
 
 const MAGIC: &[u8; 8] = b"xdfsjnl2";
@@ -36,47 +37,48 @@ const RECORD_HEAD: usize = 9;
 const ENTRY_BYTES: usize = 17;
 /// Flag of an entry: its value follows.
 const VALUE: u8 = 1;
-/// Flag of an entry: to be compared with the source.
+/// Flag of an entry: unverified, to be compared with the source.
 const DOUBT: u8 = 2;
 const ABOUT: u8 = 1;
 const PRESENT: u8 = 2;
 const TAKEN_OVER: u8 = 3;
 
-/// What a journal is about.
+/// The subject of a journal.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct JournalSubject {
     /// The transfer.
     pub(super) transfer: [u8; 16],
     /// Its length.
     pub(super) length: u64,
-    /// The boot in which it was written: another one means a power cut may lie between.
+    /// The boot in which it was written: another one means that there may have been a power cut in
+    /// between.
     pub(super) boot: [u8; 16],
     /// Device and inode of the part file.
     pub(super) part: (u64, u64),
     /// Version of the source.
     pub(super) source: Vec<u8>,
-    /// Who sent it.
+    /// The sender.
     pub(super) owner: Vec<u8>,
 }
 
-/// A journal as it was read.
+/// A parsed journal.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Journal {
     pub(super) about: JournalSubject,
-    /// What is there.
+    /// The written ranges.
     pub(super) noted: Vec<VerifiedRange>,
-    /// How often it was taken over.
+    /// Number of takeovers.
     pub(super) generation: u64,
-    /// Where the next record goes.
+    /// Offset of the next record.
     pub(super) end: u64,
     /// Check of the last record.
     pub(super) check: u32,
-    /// Tag of the last record that tells what is there.
+    /// Tag of the last record of written ranges.
     tag: Digest,
 }
 
 impl Journal {
-    /// Whether `sealer` wrote what it says of what is there. Where it says nothing there is nothing to doubt.
+    /// Whether `sealer` wrote the recorded ranges. A journal without any is authentic.
     pub(super) fn is_authentic(&self, sealer: &Sealer) -> bool {
         self.noted.is_empty() || sealer.tag(&self.about, &entries(&self.noted)).is_some_and(|tag| tag == self.tag)
     }
@@ -97,7 +99,7 @@ impl Sealer {
     }
 }
 
-/// A file's first bytes, and the check of its last record.
+/// The first bytes of a file, and the check of its last record.
 pub(super) fn begin(about: &JournalSubject) -> (Vec<u8>, u32) {
     let (record, check) = record(ABOUT, &payload_of(about), 0);
     ([MAGIC.as_slice(), &record].concat(), check)
@@ -111,7 +113,7 @@ fn payload_of(about: &JournalSubject) -> Vec<u8> {
     payload.extend_from_slice(&about.part.0.to_be_bytes());
     payload.extend_from_slice(&about.part.1.to_be_bytes());
     for bytes in [&about.source, &about.owner] {
-        // Versions have 64 bytes at most, owners what the server's limits say: far below.
+        // Versions have at most 64 bytes, owners what the server's limits allow: far below.
         let length = u16::try_from(bytes.len()).unwrap_or(u16::MAX);
         payload.extend_from_slice(&length.to_be_bytes());
         payload.extend(bytes.iter().take(usize::from(length)));
@@ -119,7 +121,7 @@ fn payload_of(about: &JournalSubject) -> Vec<u8> {
     payload
 }
 
-/// A record that tells what is there now, and its check.
+/// A record of all written ranges, and its check.
 pub(super) fn present(about: &JournalSubject, noted: &[VerifiedRange], sealer: &Sealer, before: u32) -> (Vec<u8>, u32) {
     let entries = entries(noted);
     let tag = sealer.tag(about, &entries).unwrap_or_default();
@@ -138,7 +140,7 @@ fn entries(noted: &[VerifiedRange]) -> Vec<u8> {
     payload
 }
 
-/// A record that tells of a takeover, and its check.
+/// A record of a takeover, and its check.
 pub(super) fn taken_over(generation: u64, before: u32) -> (Vec<u8>, u32) {
     record(TAKEN_OVER, &generation.to_be_bytes(), before)
 }
@@ -154,7 +156,8 @@ fn record(kind: u8, payload: &[u8], before: u32) -> (Vec<u8>, u32) {
     (bytes, check)
 }
 
-/// Reads a file; none where it says not even what it is about. What follows a record that is torn or unknown is not looked at.
+/// Parses a file; none if even its subject is missing. Everything after a torn or unknown record is
+/// ignored.
 pub(super) fn read(bytes: &[u8]) -> Option<Journal> {
     let mut rest = bytes.strip_prefix(MAGIC)?;
     let mut journal = Journal { end: MAGIC.len() as u64, ..Journal::default() };
@@ -214,7 +217,7 @@ fn read_bytes(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(u16::from_be_bytes(*length).into())
 }
 
-/// Ascending and apart, or they are none of ours.
+/// Ascending and disjoint, or they were not written by this program.
 fn read_entries(payload: &[u8]) -> Option<Vec<VerifiedRange>> {
     let (mut noted, mut rest, mut above) = (Vec::new(), payload, 0);
     while !rest.is_empty() {
@@ -244,8 +247,9 @@ fn check(before: u32, kind: u8, payload: &[u8]) -> u32 {
     !crc
 }
 
-/// Feeds the recovery of a journal: what it reads it could have written. With an odd first byte the rest is records whose
-/// checks are right, each with its kind, the length of its payload in two bytes, and the payload.
+/// Fuzzes the recovery of a journal: everything it reads it could have written. With an odd first
+/// byte the rest is records with correct checks, each with its kind, the length of its payload in
+/// two bytes, and the payload.
 #[cfg(any(test, feature = "fuzzing"))]
 pub fn feed(input: &[u8]) {
     let Some((first, mut rest)) = input.split_first() else { return };
@@ -310,7 +314,7 @@ mod tests {
         }
     }
 
-    /// No cipher, but different for whatever is different.
+    /// Not a cipher, but distinct for distinct inputs.
     #[derive(Debug)]
     struct Checksum(u8);
 
@@ -332,10 +336,10 @@ mod tests {
         VerifiedRange { extent: extent(from, to), value: value.map(|byte| [byte; 32]), proved }
     }
 
-    /// Where a record ends, what is there by then, and the generation.
+    /// The end of a record, the ranges written by then, and the generation.
     type LastRecord = (usize, Vec<VerifiedRange>, u64);
 
-    /// A file of four records, and what it says after each.
+    /// A file of four records, and its content after each.
     fn file() -> (Vec<u8>, Vec<LastRecord>) {
         let first = vec![noted(0, 10, None, true)];
         let second = vec![noted(0, 20, Some(7), true), noted(30, 40, Some(8), false), noted(40, 41, None, false)];
@@ -438,7 +442,7 @@ mod tests {
             change(&mut journal);
             assert!(!journal.is_authentic(&sealer()), "{journal:?}");
         }
-        // Nobody who has no key says anything that counts.
+        // Without the key, nothing that is written counts as authentic.
         let (mut bytes, check) = begin(&about());
         bytes.extend(present(&about(), &[noted(0, 10, None, true)], &Sealer::default(), check).0);
         assert!(!read(&bytes).unwrap().is_authentic(&Sealer::default()));

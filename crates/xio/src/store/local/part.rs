@@ -1,8 +1,9 @@
-//! A part file: it holds the bytes in a staging directory until they get the target's name.
+//! A part file: it holds the bytes in a staging directory until it is renamed to its target.
 //!
-//! The calls that make it the target are separate (finish, sync, name, sync of the directory), because which of them are made
-//! and in which order is decided elsewhere, by a plan that is checked by itself. A call that fails spoils the part: no later
-//! one is believed, since the kernel marks pages that it could not write as clean and the next sync would succeed (rule D5).
+//! The calls of a commit are separate (finish, sync, name, sync of the directory), because a plan
+//! that is tested by itself decides which of them are made and in which order. A failed call fails
+//! the part for good: later calls are not trusted, since the kernel marks pages that it could not
+//! write as clean and the next sync would succeed (rule D5).
 
 use super::existing_target::must_be_base;
 use super::kept::KeptLimits;
@@ -27,10 +28,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use xdfs_proto::base::{Error, ErrorKind};
 
-/// Less than this is not worth a part file that stays behind: it is sent again sooner than it is looked for.
+/// Smaller part files are not worth keeping: sending the bytes again is faster than looking for
+/// them.
 const KEEP_BYTES_MIN: u64 = 1 << 20;
 
-/// Where a new file goes, held and checked.
+/// The location of a new file, opened and checked.
 #[derive(Debug)]
 pub(super) struct TargetPlace {
     /// The target's directory.
@@ -39,55 +41,57 @@ pub(super) struct TargetPlace {
     pub(super) name: Vec<u8>,
     /// The target in messages.
     pub(super) shown: String,
-    /// What to do when the name is taken.
+    /// What to do if the target exists.
     pub(super) existing: Existing,
-    /// What may be replaced, where that was said.
+    /// The version that may be replaced, where specified.
     pub(super) base: Option<Base>,
-    /// Bits that the mode loses.
+    /// The umask applied to the mode.
     pub(super) umask: u32,
-    /// How the directory is reached; none where a group sees to that.
+    /// The path to the directory; none where a group syncs it.
     pub(super) way: Option<DirPath>,
 }
 
 impl TargetPlace {
-    /// Waits until the name is on stable storage, and those of directories that were made for it; `file` has the name.
+    /// Waits until the name is on stable storage, and the names of directories that were created
+    /// for it; `file` has the name.
     pub(super) fn sync(&self, file: &OwnedFd) -> std::result::Result<(), Errno> {
         self.parent.sync(file)?;
         self.way.as_ref().map_or(Ok(()), |way| way.sync(file))
     }
 }
 
-/// Where the file of a stage is.
+/// The location of the staged file.
 #[derive(Debug)]
 enum Whereabouts {
     Staged(Staged),
-    /// It has the target's name.
+    /// It has been renamed to its target.
     Named,
 }
 
-/// A file on its way. Dropped without a name it takes the part file with it, unless it is kept.
+/// A file that is being written. Dropping it before it is named removes the part file, unless it is
+/// kept.
 #[derive(Debug)]
 pub struct LocalStage {
     place: TargetPlace,
     progress: Arc<Progress>,
-    /// What this one may write; another one may have taken over.
+    /// The lease generation of this writer; another session may have taken over.
     generation: u64,
     whereabouts: Whereabouts,
-    /// The size that was told.
+    /// The announced size.
     size: Option<u64>,
-    /// Runs of zeros take no room.
+    /// Runs of zeros take no space.
     holes: bool,
-    /// Markers are synced.
+    /// Checkpoints are synced.
     synced: bool,
-    /// What was there at the start.
+    /// The ranges that existed at the start.
     kept: Vec<VerifiedRange>,
-    /// How much of one owner is kept.
+    /// Limits on what is kept for one owner.
     kept_limits: KeptLimits,
-    /// Version of what had the target's name then; empty for nothing.
+    /// Version of the existing target at that time; empty if there was none.
     replaces: Vec<u8>,
-    /// What has the target's name is the same file, and stayed.
+    /// The existing target is identical and was kept.
     unchanged: bool,
-    /// The part file stays when this goes.
+    /// The part file is kept when this is dropped.
     keep_on_drop: AtomicBool,
 }
 
@@ -97,7 +101,7 @@ impl LocalStage {
         super::preallocate::in_memory(&self.progress.file)
     }
 
-    /// Creates the part file, or goes on with the one that an earlier attempt left, and reserves room.
+    /// Creates the part file, or resumes the one that an earlier attempt left, and reserves space.
     pub(super) fn open(place: TargetPlace, request: &StageRequest, parts: &Parts) -> Result<Self> {
         let opened = parts.open(&place, request)?;
         let stood =
@@ -114,12 +118,12 @@ impl LocalStage {
             kept_limits: parts.kept_limits,
             replaces,
             unchanged: false,
-            // Until room is reserved nothing of an earlier attempt may go.
+            // Until space is reserved, nothing of an earlier attempt may be removed.
             keep_on_drop: AtomicBool::new(opened.found),
             progress: opened.progress,
         };
         if let Some(size) = request.size {
-            // On failure `stage` is dropped, and a part file that it made goes.
+            // On failure `stage` is dropped, and with it a part file that it created.
             let (file, shown) = (&stage.progress.file, &stage.place.shown);
             match stage.holes {
                 true => holes::prepare(file, size, &stage.kept).map_err(|errno| stage.words(errno))?,
@@ -130,7 +134,7 @@ impl LocalStage {
         Ok(stage)
     }
 
-    /// Writes all of `buf`; the range was checked by the caller.
+    /// Writes all of `buf`; the caller has checked the range.
     pub(in crate::store) fn write(&self, buf: &[u8], offset: u64) -> Result<()> {
         let reign = self.progress.reign();
         self.check_lease(&reign)?;
@@ -145,7 +149,7 @@ impl LocalStage {
             }
             Err(Stuck::Errno(errno @ (Errno::NOSPC | Errno::DQUOT))) => {
                 self.progress.spoil(Health::Full);
-                // Of what takes room only where it is no zeros nobody knows how much is missing.
+                // With holes, the missing space is unknown: only nonzero data takes any.
                 let size = self.size.filter(|_| !self.holes).unwrap_or(0);
                 let missing = size.saturating_sub(self.progress.ledger().bytes());
                 Err(lacking(&self.progress.file, &self.place.shown, missing, errno))
@@ -158,21 +162,21 @@ impl LocalStage {
     }
 
     pub(in crate::store) fn descriptor(&self) -> Option<OwnedFd> {
-        // What is written past `write` is in no ledger, and has no holes.
+        // Data that bypasses `write` is not in the ledger and cannot be written as holes.
         if self.progress.about.is_some() || self.holes { None } else { self.progress.file.try_clone().ok() }
     }
 
-    /// What an earlier attempt left.
+    /// The ranges that an earlier attempt left.
     pub(in crate::store) fn kept(&self) -> &[VerifiedRange] {
         &self.kept
     }
 
-    /// What had the target's name when the stage was opened; empty for nothing.
+    /// Version of the existing target when the stage was opened; empty if there was none.
     pub(in crate::store) fn replaces(&self) -> &[u8] {
         &self.replaces
     }
 
-    /// What is written from now on is hashed, and noted with its hashes.
+    /// Data written from now on is hashed, and recorded with its hashes.
     pub(in crate::store) fn hashed_by(&self, hashes: Arc<dyn Hashes>) {
         let reign = self.progress.reign();
         if reign.generation == self.generation {
@@ -180,27 +184,29 @@ impl LocalStage {
         }
     }
 
-    /// Bytes that the next marker would cover; none where nothing could be gone on with.
+    /// Number of bytes that the next checkpoint would cover; none where nothing could be resumed.
     pub(in crate::store) fn unmarked(&self) -> u64 {
         if self.progress.about.is_some() { self.progress.unmarked() } else { 0 }
     }
 
-    /// A marker: what has been written by now survives the end of the program.
+    /// A checkpoint: data written so far survives the end of the program.
     pub(in crate::store) fn checkpoint(&self) -> Result<()> {
         self.must_be_sound()?;
-        // Until the journal is written: whoever takes the part over meanwhile would be given that of this session.
+        // Held until the journal is written: a session that took over meanwhile would get the
+        // journal of this one.
         let reign = self.progress.reign();
         self.check_lease(&reign)?;
         let Whereabouts::Staged(staged) = &self.whereabouts else { return Ok(()) };
         self.progress.checkpoint(staged, self.synced).map_err(|errno| {
-            // A journal that found no room says nothing against the data.
+            // A journal that found no space does not invalidate the data.
             let full = matches!(errno, Errno::NOSPC | Errno::DQUOT);
             self.progress.spoil(if full { Health::Full } else { Health::Spoilt });
             errors::failed(Verb::Sync, &self.place.shown, errno)
         })
     }
 
-    /// The transfer ends early: what is there stays for the next attempt, where it is worth it. Whether it does.
+    /// The transfer ends early: its data is kept for the next attempt if it is worth it. Returns
+    /// whether it is kept.
     pub(in crate::store) fn keep(&self) -> bool {
         let Whereabouts::Staged(staged) = &self.whereabouts else { return false };
         let reign = self.progress.reign();
@@ -210,11 +216,11 @@ impl LocalStage {
             && worth
             && self.progress.health() != Health::Spoilt
             && self.progress.last_checkpoint(staged, self.synced).is_ok()
-            // The sync itself may have failed, and succeeded when it was tried again.
+            // The sync itself may have failed, and succeeded when it was retried.
             && self.progress.health() != Health::Spoilt;
         self.keep_on_drop.store(stays, Ordering::Relaxed);
         if stays {
-            // Room that cannot be given back now is given back when the part file expires.
+            // Space that cannot be released now is released when the part file expires.
             let _ = self.progress.release_room();
             if let Some(about) = &self.progress.about {
                 kept::bound(staged, about, self.kept_limits);
@@ -223,7 +229,7 @@ impl LocalStage {
         stays
     }
 
-    /// What is there stays when this goes, whatever it is.
+    /// Keeps the part file on drop, whatever it contains.
     pub(in crate::store) fn leave(&self) {
         self.keep_on_drop.store(true, Ordering::Relaxed);
     }
@@ -236,7 +242,7 @@ impl LocalStage {
         Err(errors::refused(ErrorKind::Superseded, Verb::Write, &self.place.shown, because))
     }
 
-    /// Gives the file its length, mode and time.
+    /// Sets length, mode and time of the file.
     pub(in crate::store) fn finish(&self, request: &CommitRequest) -> Result<()> {
         self.must_be_sound()?;
         self.set_metadata(request)
@@ -245,14 +251,15 @@ impl LocalStage {
     /// Waits until bytes and attributes are on stable storage.
     pub(in crate::store) fn sync(&self) -> Result<()> {
         self.must_be_sound()?;
-        // EINTR is the one answer that says nothing about the pages.
+        // EINTR is the only error that says nothing about the pages.
         rustix::io::retry_on_intr(|| rustix::fs::fsync(&self.progress.file)).map_err(|errno| {
             self.progress.spoil(Health::Spoilt);
             errors::failed(Verb::Sync, &self.place.shown, errno)
         })
     }
 
-    /// A reader of what is there, for a comparison of all of it (`fresh`: from the device), or beside the writing.
+    /// A reader of the written data, for a comparison of all of it (`fresh`: from the device), or
+    /// in parallel with the writes.
     pub(in crate::store) fn read_back(&self, fresh: bool) -> Result<ReadBack> {
         if fresh {
             self.must_be_sound()?;
@@ -272,7 +279,7 @@ impl LocalStage {
             Some((file, stat)) if (stat.st_dev, stat.st_ino) == own => {
                 Ok(ReadBack::new(file, self.place.shown.clone(), fresh, true))
             }
-            // Not known by its name where the file system has no owners.
+            // Cannot be identified by its name where the file system has no owners.
             _ => {
                 let file = self.progress.file.try_clone().map_err(|_| failed(Errno::MFILE))?;
                 Ok(ReadBack::new(file, self.place.shown.clone(), fresh, false))
@@ -280,14 +287,15 @@ impl LocalStage {
         }
     }
 
-    /// Gives the file its name, in one step.
+    /// Renames the file to its target, atomically.
     pub(in crate::store) fn name(&mut self, length: u64) -> Result<Attributes> {
         self.must_be_sound()?;
         self.check_lease(&self.progress.reign())?;
-        // What the rename itself does not refuse: a link, FIFO or device that came to stand there.
+        // The rename itself does not refuse a link, FIFO or device that has appeared at the target.
         let found = must_admit(&self.place.parent, &self.place.name, self.place.existing, &self.place.shown)?;
         if let Err(error) = must_be_base(&self.place, self.size.unwrap_or(length)) {
-            // The bytes are good: whoever copies it again need not send them again, and has to open the file for that.
+            // The bytes are valid: a retry need not send them again, and must be able to open the
+            // file for that.
             let _ = rustix::fs::fchmod(&self.progress.file, Mode::RUSR | Mode::WUSR);
             self.keep();
             return Err(error);
@@ -297,7 +305,7 @@ impl LocalStage {
             self.unchanged = true;
             return Ok(attributes_of(&stat));
         }
-        // From here on nobody takes over: what would be written then would be written to the target.
+        // From here on no session may take over: it would write to the target.
         let mut reign = self.progress.reign_mut();
         self.check_lease(&reign)?;
         if let Whereabouts::Staged(staged) = &self.whereabouts {
@@ -309,15 +317,17 @@ impl LocalStage {
             };
             named.map_err(|errno| self.words(errno))?;
             if self.progress.about.is_some() {
-                // What it told is in the target now; a journal without a part file is found and removed later.
+                // Its ranges are in the target now; a journal without a part file is found and
+                // removed later.
                 let _ = from.remove(&staged.names.journal);
             }
         }
         reign.over = true;
         drop(reign);
-        // With it goes the staging directory, where nobody else uses it.
+        // This drops the staging directory as well, unless it is still in use.
         self.whereabouts = Whereabouts::Named;
-        // Of the descriptor, not of the name: these are the attributes of what was written, whoever comes next.
+        // From the descriptor, not the name: these are the attributes of the written file, even if
+        // the name is replaced.
         let stat = rustix::fs::fstat(&self.progress.file).map_err(|errno| self.words(errno))?;
         Ok(attributes_of(&stat))
     }
@@ -331,7 +341,7 @@ impl LocalStage {
     pub(in crate::store) fn sync_directory(&self) -> Result<()> {
         self.place.sync(&self.progress.file).map_err(|errno| {
             let error = errors::failed(Verb::Sync, &self.place.shown, errno);
-            // The new content is there under its name; nobody may count on it.
+            // The new content is there under its name, but must not be relied on.
             Error {
                 message: format!("{} (it has its new content, which a power cut may take back)", error.message),
                 ..error
@@ -339,7 +349,7 @@ impl LocalStage {
         })
     }
 
-    /// An earlier call failed: nothing that is done now could make up for it.
+    /// An earlier call failed: no later call can make up for it.
     fn must_be_sound(&self) -> Result<()> {
         if self.progress.health() != Health::Sound {
             let because = "an earlier write failed";
@@ -357,7 +367,8 @@ impl LocalStage {
             .map_err(|errno| self.words(errno))
     }
 
-    /// Whether what has the part file's name is the file that was written, and no other that somebody put there.
+    /// Whether the part file's name still refers to the written file, and not to one put there by
+    /// another program.
     fn must_be_own(&self, found: std::result::Result<Option<Stat>, Errno>) -> Result<()> {
         let identity = |stat: &Stat| (stat.st_dev, stat.st_ino);
         let own = rustix::fs::fstat(&self.progress.file).map_err(|errno| self.words(errno))?;
@@ -391,7 +402,7 @@ impl Drop for LocalStage {
     }
 }
 
-/// What a write that got stuck is called.
+/// The error of a write that made no progress.
 pub(in crate::store) fn stuck_words(shown: &str, stuck: Stuck) -> Error {
     match stuck {
         Stuck::Errno(errno) => errors::failed(Verb::Write, shown, errno),
@@ -418,8 +429,9 @@ pub(super) fn give_time(file: &OwnedFd, modified: Option<(i64, u32)>) -> std::re
     unless_unknown(rustix::fs::futimens(file, &times))
 }
 
-/// Some file systems (FAT, SMB) have no modes or times to set and say EPERM to the owner. The file then stays as it
-/// was created, 0600 as far as modes exist: narrower than asked for, never wider.
+/// Some file systems (FAT, SMB) do not support modes or times and return EPERM to the owner. The
+/// file then keeps the mode it was created with, 0600 as far as modes exist: narrower than
+/// requested, never wider.
 fn unless_unknown(result: std::result::Result<(), Errno>) -> std::result::Result<(), Errno> {
     match result {
         Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
@@ -427,8 +439,8 @@ fn unless_unknown(result: std::result::Result<(), Errno>) -> std::result::Result
     }
 }
 
-/// Any second that the file system can tell; the bound keeps the special values of the other field (now, omit) out of a peer's
-/// hands.
+/// Limits the time to what the file system can represent; the bound prevents a peer from setting
+/// the special values of the other field (now, omit).
 fn bounded((seconds, nanoseconds): (i64, u32)) -> Timespec {
     Timespec { tv_sec: seconds, tv_nsec: nanoseconds.min(999_999_999).into() }
 }

@@ -1,9 +1,10 @@
-//! Which part files are being written here, and how one that is there already is gone on with.
+//! The part files that are being written here, and how an existing one is resumed.
 //!
-//! A part file is joined only with the same transfer, length and owner. Where what is in doubt is hashed by both sides, another
-//! version of the source (a copy of it) and what is from before a power cut can be gone on with, too. Anything else that is left is
-//! given up. Whoever writes a part file holds a lock on it, so that another process (a second server on the same directory, a
-//! clean-up) leaves it alone.
+//! A part file is resumed only by the same transfer, with the same length and owner. Where both
+//! sides hash unverified ranges, data of another version of the source (a copy of it) and data from
+//! before a power cut can be resumed, too. Other leftovers are discarded. The writer of a part file
+//! holds a lock on it, so that another process (a second server on the same directory, a clean-up)
+//! leaves it alone.
 
 use super::claims::{Claims, Identity};
 use super::journal::{self, Journal, JournalSubject, Sealer};
@@ -30,26 +31,26 @@ pub(super) struct Parts {
     pub(super) staging: Staging,
     pub(super) claims: Arc<Claims>,
     pub(super) bugs: Bugs,
-    /// Authenticates journals; without it nothing that an earlier process noted is trusted.
+    /// Authenticates journals; without it nothing that an earlier process recorded is trusted.
     pub(super) tags: Option<Arc<dyn JournalTags>>,
-    /// How much of one owner is kept.
+    /// Limits on what is kept for one owner.
     pub(super) kept_limits: KeptLimits,
 }
 
-/// A part file that may be written.
+/// A part file that is open for writing.
 pub(super) struct OpenPart {
     pub(super) progress: Arc<Progress>,
-    /// Who has another one may not write any more.
+    /// A session with another generation may no longer write.
     pub(super) generation: u64,
     pub(super) staged: Staged,
-    /// What is there.
+    /// The ranges that it contains.
     pub(super) kept: Vec<VerifiedRange>,
-    /// It was there before.
+    /// It existed before.
     pub(super) found: bool,
 }
 
 impl OpenPart {
-    /// `kept` is what was there before; none where it was made.
+    /// `kept` are the existing ranges; none if it was created.
     fn new(progress: Arc<Progress>, staged: Staged, kept: Option<Vec<VerifiedRange>>) -> Self {
         let found = kept.is_some();
         Self { progress, generation: 0, staged, kept: kept.unwrap_or_default(), found }
@@ -57,20 +58,22 @@ impl OpenPart {
 }
 
 impl Parts {
-    /// No part file is written here yet.
+    /// No part file is being written here yet.
     pub(super) fn new(staging: Staging) -> Self {
         Self { staging, claims: Arc::default(), bugs: Bugs::default(), tags: None, kept_limits: KeptLimits::default() }
     }
 
-    /// Creates the part file, or takes over the one that is there.
+    /// Creates the part file, or takes over the existing one.
     pub(super) fn open(&self, place: &TargetPlace, request: &StageRequest) -> Result<OpenPart> {
         let names = PartNames::new(&request.target, &request.transfer);
-        // Held until the file is locked and known here: two sessions with one transfer meet in this line.
+        // Held until the file is locked and registered here: two sessions with one transfer are
+        // serialized by this line.
         let _claim = self.claims.claim(&names.part);
         let (Some(about), Some(resume)) = (wanted(request), &request.resume) else {
             let (file, staged) = self.fresh(place, &request.target, &names)?;
             if request.resume.is_none() {
-                // On a server what has an owner is not of whoever runs it, and expires.
+                // On a server, files with an owner do not belong to the user who runs it, and
+                // expire.
                 give_up_others(&self.claims, &request.target, b"", &staged);
             }
             return Ok(OpenPart::new(Arc::new(Progress::new(file, None)), staged, None));
@@ -97,7 +100,8 @@ impl Parts {
         Sealer { tags: self.tags.clone(), target: target.as_bytes().to_vec() }
     }
 
-    /// A new part file that is locked, or where the one is that has its name.
+    /// Creates and locks a new part file, or returns the location of the existing one with its
+    /// name.
     fn create(&self, place: &TargetPlace, target: &RelPath, names: &PartNames) -> Result<(Staged, Option<OwnedFd>)> {
         let made = self.staging.create(&place.parent, &names.part).map_err(|why| no_staging(&place.shown, why))?;
         let staged = |directory| Staged { directory, names: names.clone(), sealer: self.sealer(target) };
@@ -107,7 +111,7 @@ impl Parts {
         })
     }
 
-    /// A transfer that begins at the beginning.
+    /// A transfer that starts from the beginning.
     fn made(
         &self,
         place: &TargetPlace,
@@ -117,7 +121,8 @@ impl Parts {
     ) -> Result<(Identity, OpenPart)> {
         let stat = rustix::fs::fstat(&file).map_err(|errno| errors::failed(Verb::Create, &place.shown, errno))?;
         about.part = identity(&stat);
-        // The journal of a part file that is gone: with its inode this one would be taken for that.
+        // The journal of a part file that is gone: if the new file reuses its inode, it would be
+        // mistaken for the new one's.
         let stale = staged.directory().remove(&staged.names.journal).or_else(unless_gone);
         stale.map_err(|errno| errors::failed(Verb::Create, &place.shown, errno))?;
         give_up_others(&self.claims, &request.target, &about.owner, &staged);
@@ -126,7 +131,8 @@ impl Parts {
         Ok((key, OpenPart::new(progress, staged, None)))
     }
 
-    /// What can be gone on with of the part file that is there; none where there is nothing of use, and its name is free now.
+    /// The resumable data of the existing part file; none if there is nothing useful, and its name
+    /// is free now.
     fn there(
         &self,
         place: &TargetPlace,
@@ -146,7 +152,7 @@ impl Parts {
             },
             None => {
                 lock(&file, place)?;
-                // Whoever held it until now may have removed it, or given it the target's name.
+                // The previous holder may have removed it, or renamed it to the target.
                 if !is_still(staged.directory(), &staged.names.part, &stat) {
                     return Ok(None);
                 }
@@ -154,14 +160,16 @@ impl Parts {
             }
         };
         if opened.is_none() {
-            // Of another source, or from before a power cut and nobody compares it: of no use to anybody. `file` is still locked.
+            // Of another source, or from before a power cut without a comparison: useless to every
+            // attempt. `file` is still locked.
             staged.directory().remove(&staged.names.part).or_else(unless_gone).map_err(failed)?;
             staged.directory().remove(&staged.names.journal).or_else(unless_gone).map_err(failed)?;
         }
         Ok(opened.map(|opened| (about.part, opened)))
     }
 
-    /// A part file that nobody can go on with. One that a killed program left makes room: nobody holds it any more.
+    /// Replaces a part file that cannot be resumed. One that a killed program left is removed: it
+    /// is no longer locked.
     fn fresh(&self, place: &TargetPlace, target: &RelPath, names: &PartNames) -> Result<(OwnedFd, Staged)> {
         let failed = |errno| errors::failed(Verb::Create, &place.shown, errno);
         for _ in 0..TRIES_MAX {
@@ -174,7 +182,7 @@ impl Parts {
                 continue;
             };
             lock(&file, place)?;
-            // Another one may have done the same, and its new file have the name by now.
+            // Another process may have done the same, and its new file may have the name by now.
             if rustix::fs::fstat(&file).map_err(failed)?.st_nlink == 1 {
                 staged.directory().remove(&names.part).or_else(unless_gone).map_err(failed)?;
             }
@@ -183,17 +191,18 @@ impl Parts {
     }
 }
 
-/// So many names of a staging directory are looked at for part files of one target: about a millisecond. What is not found expires.
+/// Maximum number of names in a staging directory checked for part files of one target: about a
+/// millisecond. Files that are not found expire.
 pub(super) const NAMES_MAX: usize = 16_384;
 
-/// A transfer begins at the beginning: what the same user's transfers of other sources to this target have left is of no use any
-/// more. Who is still writing keeps theirs.
+/// The transfer starts from the beginning: what the same user's transfers of other sources left for
+/// this target is useless now. Files that are still being written are kept.
 fn give_up_others(claims: &Claims, target: &RelPath, owner: &[u8], own: &Staged) {
     let (directory, prefix) = (own.directory(), target_prefix(target));
     let names = directory.names(NAMES_MAX).unwrap_or_default();
     let of_target = |name: &Vec<u8>| name.starts_with(prefix.as_bytes()) && *name != own.names.part;
     for names in names.iter().filter(|name| of_target(name)).filter_map(|name| PartNames::of_part(name)) {
-        // Somebody who opens it just now goes on with it.
+        // A session that is just opening it will resume it.
         let Some(_claim) = claims.try_claim(&names.part) else { continue };
         let Ok(Some((file, stat))) = directory.open_own(&names.part) else { continue };
         let live = claims.live(&identity(&stat)).is_some();
@@ -201,21 +210,21 @@ fn give_up_others(claims: &Claims, target: &RelPath, owner: &[u8], own: &Staged)
             continue;
         }
         let noted = directory.open_own(&names.journal).ok().flatten().and_then(|(file, _)| read(&file).ok().flatten());
-        // What cannot be removed now expires, and so does what nobody can tell whose it is.
+        // What cannot be removed now expires, and so does a file whose owner is unknown.
         if noted.is_some_and(|noted| noted.about.owner == owner) && directory.remove(&names.part).is_ok() {
             let _ = directory.remove(&names.journal);
         }
     }
 }
 
-/// A name that keeps coming back is somebody else's.
+/// A name that keeps reappearing belongs to another program.
 const TRIES_MAX: usize = 4;
 
 fn unless_gone(errno: Errno) -> std::result::Result<(), Errno> {
     if errno == Errno::NOENT { Ok(()) } else { Err(errno) }
 }
 
-/// What could not be opened: it is somebody else's unless it has just been given up.
+/// A file that could not be opened belongs to another program, unless it has just been removed.
 fn must_be_gone(place: &TargetPlace, staged: &Staged) -> Result<()> {
     let found = staged.directory().look(&staged.names.part);
     let found = found.map_err(|errno| errors::failed(Verb::Create, &place.shown, errno))?;
@@ -224,7 +233,8 @@ fn must_be_gone(place: &TargetPlace, staged: &Staged) -> Result<()> {
 
 fn taken(place: &TargetPlace) -> xdfs_proto::base::Error {
     let because = "its part file exists, so another transfer has this id";
-    // Not AlreadyExists, which is said of the target alone: whoever asked to keep what is there would take it as done.
+    // Not AlreadyExists, which is used for the target only: a caller that keeps existing files
+    // would report success.
     errors::refused(ErrorKind::Busy, Verb::Create, &place.shown, because)
 }
 
@@ -233,7 +243,7 @@ fn busy(place: &TargetPlace) -> xdfs_proto::base::Error {
     errors::refused(ErrorKind::Busy, Verb::Create, &place.shown, because)
 }
 
-/// What the journal of this request would be about; none where it is not to be gone on with.
+/// The subject of the journal for this request; none if it is not resumable.
 fn wanted(request: &StageRequest) -> Option<JournalSubject> {
     let resume = request.resume.as_ref()?;
     Some(JournalSubject {
@@ -250,7 +260,8 @@ fn identity(stat: &Stat) -> Identity {
     (stat.st_dev, stat.st_ino)
 }
 
-/// Another process that writes the file holds it. Where the file system has no locks nobody is kept away.
+/// Another process that writes the file holds the lock. On a file system without locks nothing is
+/// excluded.
 fn lock(file: &OwnedFd, place: &TargetPlace) -> Result<()> {
     match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
         Err(Errno::WOULDBLOCK) => Err(busy(place)),
@@ -258,7 +269,8 @@ fn lock(file: &OwnedFd, place: &TargetPlace) -> Result<()> {
     }
 }
 
-/// The older session of this process is not done yet: it is refused from now on. None where it has just done it, or given it up.
+/// The older session of this process has not ended: it is refused from now on. None if it has just
+/// committed or removed the file.
 fn take_over(
     progress: Arc<Progress>,
     about: &JournalSubject,
@@ -291,10 +303,11 @@ fn take_over(
         return Ok(Some(OpenPart::new(progress, staged, Some(kept))));
     }
     let failed = |errno| errors::failed(Verb::Create, &place.shown, errno);
-    // The lock goes with the open file, which both have.
+    // The lock belongs to the open file, which both share.
     let file = progress.file.try_clone().map_err(|_| failed(Errno::MFILE))?;
     let fresh = of_other_source(file, about, kept.clone(), &staged).map_err(|errno| {
-        // The sync that failed was of the older session's bytes, too, and its next one would succeed (rule D5).
+        // The failed sync also covered the older session's bytes, and its next one would succeed
+        // (rule D5).
         if !matches!(errno, Errno::NOSPC | Errno::DQUOT) {
             progress.spoil(Health::Spoilt);
         }
@@ -305,8 +318,8 @@ fn take_over(
     Ok(Some(OpenPart::new(Arc::new(fresh), staged, Some(kept))))
 }
 
-/// Goes on with bytes that came from another version of the source, or lay there during a power cut. From here on the journal is
-/// about this source: what it said before would be wrong with the first byte that is written.
+/// Resumes with bytes of another version of the source, or from before a power cut. From here on
+/// the journal is about this source: its old content would be wrong from the first write on.
 fn of_other_source(
     file: OwnedFd,
     about: &JournalSubject,
@@ -319,7 +332,7 @@ fn of_other_source(
     Ok(progress)
 }
 
-/// What an earlier process left, if it can be gone on with. `file` is locked, and so is what comes back.
+/// What an earlier process left, if it can be resumed. `file` is locked, and so is the result.
 fn found(
     file: &OwnedFd,
     about: &JournalSubject,
@@ -344,13 +357,14 @@ fn found(
     Ok(Some(OpenPart::new(Arc::new(progress), staged, Some(kept))))
 }
 
-/// Whether a journal is about the same transfer, owner and part file, and what else it has in common. What this program did not
-/// write under its key counts for as much as what lay there during a power cut.
+/// Whether a journal is about the same transfer, owner and part file, and what else it has in
+/// common. Content not written by this program under its key is trusted no more than data from
+/// before a power cut.
 fn joins(journal: &Journal, about: &JournalSubject, sealer: &Sealer) -> Option<ResumeMatch> {
     let authentic = journal.is_authentic(sealer);
     let journal = &journal.about;
     let boot = journal.boot == about.boot && about.boot != [0; 16];
-    // A device may have another number in another boot; what is in the file is compared then.
+    // A device may get another number in another boot; the content of the file is then compared.
     let part = journal.part.1 == about.part.1 && (journal.part.0 == about.part.0 || !boot);
     let alike = (&journal.transfer, journal.length, &journal.owner) == (&about.transfer, about.length, &about.owner);
     (part && alike).then(|| ResumeMatch { source: journal.source == about.source, boot: boot && authentic })
@@ -365,7 +379,7 @@ pub(super) fn read(file: &OwnedFd) -> std::result::Result<Option<journal::Journa
     Ok(journal::read(bytes.get(..count).unwrap_or_default()))
 }
 
-/// What a part file holds, without touching it.
+/// Reads what a part file contains, without modifying it.
 pub(super) fn look(
     directory: &Parent,
     target: &RelPath,
@@ -385,7 +399,8 @@ pub(super) fn look(
     Some(Kept { source, length, noted: usable(&journal.noted, true, same) })
 }
 
-/// Whether a journal's bytes can be gone on with at all, for whoever counts them; the bytes that they tell of.
+/// Whether a part file can be resumed at all, for statistics; returns the number of bytes in its
+/// journal.
 pub(in crate::store) fn resumable(file: &OwnedFd, part: &Stat) -> Option<u64> {
     let journal = read(file).ok()??;
     let about = JournalSubject { boot: boot::id(), part: identity(part), ..journal.about.clone() };
@@ -393,12 +408,12 @@ pub(in crate::store) fn resumable(file: &OwnedFd, part: &Stat) -> Option<u64> {
     Some(verified_range::ranges(&journal.noted).iter().map(|range| range.length()).sum())
 }
 
-/// Whether a journal is about this very part file.
+/// Whether a journal is about this part file.
 pub(in crate::store) fn is_about(file: &OwnedFd, part: &Stat) -> bool {
     read(file).ok().flatten().is_some_and(|journal| journal.about.part.1 == part.st_ino)
 }
 
-/// A regular file of ours with one name: nobody can have planted it from elsewhere.
+/// A regular file of ours with a single link: it cannot have been planted from elsewhere.
 pub(in crate::store) fn is_own(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
         && stat.st_nlink == 1

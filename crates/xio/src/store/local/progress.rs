@@ -1,8 +1,9 @@
-//! How far a part file is, shared by whoever writes it: several threads of one transfer, and the session that takes the
-//! transfer over from another one.
+//! The progress of a part file, shared by its writers: several threads of one transfer, and the
+//! session that takes the transfer over from another one.
 //!
-//! One session writes a part at a time. A takeover waits for the writes under way and raises the generation; whoever has an
-//! older one is refused from then on, so that no late write meets the file of the newer one, or the finished target.
+//! One session writes a part at a time. A takeover waits for the writes in progress and increments
+//! the generation; sessions with an older generation are refused from then on, so that no late
+//! write reaches the file of the newer one, or the finished target.
 
 use super::journal::{self, JournalSubject, Sealer};
 use super::preallocate::release;
@@ -15,33 +16,33 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use xdfs_proto::base::{Bugs, Extent, Marker, MarkerStep};
 
-/// Cut off the end of what is there, to be sent again, where a full disk has no room for the journal.
+/// Cut off the end of the data, to be sent again, where a full disk has no space for the journal.
 const ROOM_FOR_JOURNAL: u64 = 64 << 10;
 
-/// What became of the bytes so far.
+/// State of the bytes written so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(super) enum Health {
-    /// Everything that was written is there.
+    /// Everything that was written is intact.
     Sound = 0,
-    /// A write found no room; what was written before is there.
+    /// A write found no space; data written before is intact.
     Full = 1,
-    /// Nobody knows what is there (rule D5).
+    /// The content is unknown (rule D5).
     Spoilt = 2,
 }
 
-/// Who may write.
+/// The right to write.
 #[derive(Debug, Default)]
 pub(super) struct Lease {
-    /// Raised by each takeover.
+    /// Incremented by each takeover.
     pub(super) generation: u64,
-    /// When the session of the present writer began.
+    /// When the session of the current writer began.
     pub(super) since: (i64, u32),
-    /// The file has the target's name, or is removed: nobody takes it over any more.
+    /// The file has been renamed to its target, or removed: it can no longer be taken over.
     pub(super) over: bool,
 }
 
-/// The journal's file, once there is one.
+/// The journal's file, once it exists.
 #[derive(Debug)]
 struct Notes {
     file: OwnedFd,
@@ -49,12 +50,12 @@ struct Notes {
     check: u32,
 }
 
-/// What is known of the bytes besides that they are there.
+/// What is known about the written bytes.
 #[derive(Debug, Default)]
 struct KnownBytes {
-    /// Of what was there when the present writer began.
+    /// About the data that existed when the current writer began.
     base: Vec<VerifiedRange>,
-    /// Who hashes what the present writer writes, and `base` where it is in doubt.
+    /// Hashes what the current writer writes, and the unverified ranges of `base`.
     hashes: Option<Arc<dyn Hashes>>,
 }
 
@@ -66,7 +67,7 @@ pub(super) struct Progress {
     reign: RwLock<Lease>,
     ledger: Mutex<Ledger>,
     known: Mutex<KnownBytes>,
-    /// Bytes written since the last marker.
+    /// Bytes written since the last checkpoint.
     unmarked: AtomicU64,
     health: AtomicU8,
     notes: Mutex<Option<Notes>>,
@@ -74,7 +75,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// A part file that nothing is in yet. `about` is none for a transfer that cannot be gone on with.
+    /// An empty part file. `about` is none for a transfer that cannot be resumed.
     pub(super) fn new(file: OwnedFd, about: Option<JournalSubject>) -> Self {
         Self {
             file,
@@ -89,12 +90,12 @@ impl Progress {
         }
     }
 
-    /// The same with a deliberate mistake.
+    /// The same with a deliberate bug.
     pub(super) fn seeded(self, bugs: Bugs) -> Self {
         Self { bugs, ..self }
     }
 
-    /// A part file that an earlier process left, with its journal, of which `base` can be gone on with.
+    /// A part file that an earlier process left, with its journal, of which `base` can be resumed.
     pub(super) fn found(
         file: OwnedFd,
         journal_file: OwnedFd,
@@ -103,7 +104,7 @@ impl Progress {
     ) -> Result<Self, Errno> {
         let generation = journal.generation + 1;
         let (record, check) = journal::taken_over(generation, journal.check);
-        // What a torn record left behind is not to follow ours.
+        // Our records must not follow the rest of a torn record.
         rustix::fs::ftruncate(&journal_file, journal.end)?;
         write_all(&journal_file, &record, journal.end)?;
         let notes = Notes { file: journal_file, end: journal.end + record.len() as u64, check };
@@ -114,7 +115,7 @@ impl Progress {
         Ok(found)
     }
 
-    /// Another writer goes on with `base` and nothing else.
+    /// Another writer resumes with exactly `base`.
     pub(super) fn begin(&self, base: Vec<VerifiedRange>) {
         *self.ledger() = Ledger::of(&verified_range::ranges(&base));
         *lock(&self.known) = KnownBytes { base, hashes: None };
@@ -125,21 +126,21 @@ impl Progress {
         lock(&self.known).hashes = Some(hashes);
     }
 
-    /// What is there, as far as it would be noted now.
+    /// The written ranges, as a checkpoint would record them now.
     pub(super) fn noted(&self) -> Vec<VerifiedRange> {
         let known = lock(&self.known);
         let mut all = match &known.hashes {
             Some(hashes) => hashes.noted(),
             None => verified_range::filled(&known.base, &self.ledger().ranges(journal::ENTRIES_MAX)),
         };
-        // Behind the end there is nothing any more where a full disk was made room on.
+        // Data behind the end was cut off to make space on a full disk.
         let end = self.ledger().end();
         all.retain(|one| one.extent.end() <= end);
         all.truncate(journal::ENTRIES_MAX);
         all
     }
 
-    /// Held while a write is under way: nobody takes over meanwhile.
+    /// Held during a write: prevents a takeover meanwhile.
     pub(super) fn reign(&self) -> RwLockReadGuard<'_, Lease> {
         self.reign.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -149,7 +150,7 @@ impl Progress {
         self.reign.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Somebody waits to take over, to name or to remove.
+    /// Whether a thread waits to take over, to name or to remove.
     #[cfg(test)]
     pub(super) fn is_waited_for(&self) -> bool {
         self.reign.try_read().is_err()
@@ -159,7 +160,7 @@ impl Progress {
         lock(&self.ledger)
     }
 
-    /// A write has returned.
+    /// Called when a write has returned.
     pub(super) fn on_written(&self, offset: u64, length: usize) {
         if let Ok(range) = Extent::new(offset, length as u64) {
             self.ledger().add(range);
@@ -179,17 +180,18 @@ impl Progress {
         }
     }
 
-    /// It only gets worse.
+    /// The state can only get worse.
     pub(super) fn spoil(&self, health: Health) {
         self.health.fetch_max(health as u8, Ordering::Relaxed);
     }
 
-    /// A marker: what has been written by now is synced, if that was asked for, and then noted. One at a time. A sync that
-    /// failed spoils the part for everybody, whoever asked for it: the next one would succeed and prove nothing (rule D5).
+    /// A checkpoint: data written so far is synced, if requested, and then recorded. One at a time.
+    /// A failed sync fails the part for all sessions: the next sync would succeed and prove nothing
+    /// (rule D5).
     pub(super) fn checkpoint(&self, staged: &Staged, synced: bool) -> Result<(), Errno> {
         let Some(about) = &self.about else { return Ok(()) };
         let mut notes = lock(&self.notes);
-        // Before the sync: what is written during it may not be covered by it.
+        // Before the sync: it may not cover what is written during it.
         self.unmarked.store(0, Ordering::Relaxed);
         let noted = self.noted();
         let mut marker = Marker::new(synced, self.bugs);
@@ -215,7 +217,8 @@ impl Progress {
         Ok(())
     }
 
-    /// The last marker of a transfer that ends early. Where the disk is full, the end of what is there makes room for it.
+    /// The last checkpoint of a transfer that ends early. On a full disk, the end of the data makes
+    /// space for it.
     pub(super) fn last_checkpoint(&self, staged: &Staged, synced: bool) -> Result<(), Errno> {
         match self.checkpoint(staged, synced) {
             Err(Errno::NOSPC | Errno::DQUOT) => {
@@ -228,7 +231,7 @@ impl Progress {
         }
     }
 
-    /// Gives back the room that was reserved for what has not come.
+    /// Releases the space that was reserved for data that has not arrived.
     pub(super) fn release_room(&self) -> Result<(), Errno> {
         let written = self.ledger().ranges(usize::MAX);
         release(&self.file, &written)
@@ -236,8 +239,8 @@ impl Progress {
 }
 
 impl Notes {
-    /// Writes a journal that says this alone, and gives it its name in one step; the sync that makes part and journal
-    /// findable after a power cut is the caller's.
+    /// Writes a journal with only this content, and names it atomically; the caller makes the sync
+    /// after which part and journal can be found after a power cut.
     fn create(staged: &Staged, about: &JournalSubject, noted: &[VerifiedRange], synced: bool) -> Result<Self, Errno> {
         let (parent, name) = (staged.directory(), staged.names.journal.as_slice());
         let fresh = [name, b".new"].concat();
@@ -256,7 +259,7 @@ impl Notes {
         Ok(Self { file, end: bytes.len() as u64, check })
     }
 
-    /// False, and nothing was written, where the file would become too long.
+    /// Returns false, and writes nothing, if the file would become too long.
     fn append(
         &mut self,
         (about, noted): (&JournalSubject, &[VerifiedRange]),
@@ -277,7 +280,7 @@ impl Notes {
     }
 }
 
-/// EINTR is the one answer that says nothing about the pages.
+/// EINTR is the only error that says nothing about the pages.
 fn sync(file: &OwnedFd) -> Result<(), Errno> {
     rustix::io::retry_on_intr(|| rustix::fs::fdatasync(file))
 }

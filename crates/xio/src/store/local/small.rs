@@ -1,7 +1,9 @@
-//! Small files of this machine in groups: each has no name until it gets its own, so that a program that is killed leaves nothing
-//! behind. Where the file system has no such files it is a part file as any other.
+//! Small files of this machine in groups: each is unnamed until it gets its final name, so that a
+//! killed program leaves nothing behind. On a file system without unnamed files it is an ordinary
+//! part file.
 //!
-//! Directories are held for as long as the group lives, and resolved once. Must not: decide about an order, retry a sync.
+//! Directories are resolved once and held open as long as the group lives. Must not: decide about
+//! an order, retry a sync.
 
 use super::existing_target::{copy_of, must_be_base};
 use super::journal::Sealer;
@@ -25,31 +27,33 @@ use std::sync::Arc;
 use xdfs_proto::base::commit::Member;
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
 
-/// A directory in which names are given.
+/// A directory in which files are named.
 #[derive(Debug)]
 struct Directory {
     path: RelPath,
     parent: Arc<Parent>,
-    /// What its sync makes durable besides names of files.
+    /// What its sync makes durable in addition to names of files.
     made: Vec<Made>,
-    /// It lives in memory alone.
+    /// It is only in memory.
     in_memory: bool,
-    /// A mode that new files here were seen to get as it is asked for: a default access control list may give another.
+    /// A mode that new files here were observed to get as requested: a default access control list
+    /// may change it.
     kept_mode: Option<u32>,
 }
 
-/// Where a file is until it has its name.
+/// The location of a file until it is named.
 #[derive(Debug)]
 enum SmallFileState {
-    /// Nowhere.
+    /// No name.
     Unnamed,
     /// In a staging directory.
     Part(Staged),
-    /// It has been put by an attempt whose outcome was lost: what has the name is of this version, and the same bytes.
+    /// An earlier attempt whose result was lost has put it: the existing target has this version,
+    /// and the same bytes.
     There(Vec<u8>),
-    /// It has its name.
+    /// It has its final name.
     Named,
-    /// What has the name is the same, and stayed.
+    /// The existing target is identical, and was kept.
     Unchanged,
 }
 
@@ -59,11 +63,11 @@ struct LocalMember {
     parent: Arc<Parent>,
     file: OwnedFd,
     kind: SmallFileState,
-    /// Why nothing that is done now can make up for it.
+    /// The error after which no later call can succeed.
     spoilt: Option<Error>,
-    /// Directories whose names have to be durable, its own first.
+    /// Directories whose names must be durable, its own first.
     directories: Vec<usize>,
-    /// It can be made durable, and is to be.
+    /// It can be made durable, and that was requested.
     durable: bool,
 }
 
@@ -74,14 +78,14 @@ pub(in crate::store) struct LocalGroup<'s> {
     durable: bool,
     directories: Vec<Directory>,
     members: Vec<Result<LocalMember>>,
-    /// Somebody has begun to write what the syncs of single files will wait for.
+    /// Writeback of what the syncs of single files will wait for has begun.
     begun: bool,
-    /// Held until all of them are done, so that it is not made for each of them.
+    /// Held until all files are done, so that it is not created for each of them.
     staging: Option<Arc<StagingDirectory>>,
 }
 
 impl<'s> LocalGroup<'s> {
-    /// Opens every file of the group; none has a byte yet.
+    /// Opens every file of the group; all are still empty.
     pub(in crate::store) fn open(store: &'s LocalStore, files: &[SmallFile<'_>], durable: bool) -> Self {
         let (directories, members) = (Vec::new(), Vec::with_capacity(files.len()));
         let mut group = Self { store, durable, directories, members, begun: false, staging: None };
@@ -115,9 +119,9 @@ impl<'s> LocalGroup<'s> {
         Ok(LocalMember { target, parent, file, kind, spoilt: None, directories, durable })
     }
 
-    /// The number of the directory `path`, which is held from now on.
+    /// The number of the directory `path`, which is held open from now on.
     fn directory(&mut self, path: &RelPath, file: &SmallFile<'_>) -> Result<usize> {
-        // Neighbours follow each other.
+        // Files of one directory are adjacent.
         if let Some(number) = self.directories.iter().rposition(|directory| directory.path == *path) {
             return Ok(number);
         }
@@ -146,7 +150,7 @@ impl<'s> LocalGroup<'s> {
         }
     }
 
-    /// Has the device begin with all of them before anybody waits for one.
+    /// Starts writeback of all files before waiting for any of them.
     fn begin_writing(&mut self) {
         if std::mem::replace(&mut self.begun, true) || self.members.len() < 2 {
             return;
@@ -163,7 +167,7 @@ fn nobody() -> Error {
     Error::new(ErrorKind::Storage, "a group has no such member")
 }
 
-/// Where the file goes, with the words about it.
+/// The location of the file, with its name for messages.
 fn place(store: &LocalStore, parent: &Arc<Parent>, file: &SmallFile<'_>) -> TargetPlace {
     TargetPlace {
         parent: Arc::clone(parent),
@@ -176,7 +180,7 @@ fn place(store: &LocalStore, parent: &Arc<Parent>, file: &SmallFile<'_>) -> Targ
     }
 }
 
-/// The file that gets the bytes, and where it is until then.
+/// The file that gets the bytes, and its location until it is named.
 fn opened(
     store: &LocalStore,
     parent: &Arc<Parent>,
@@ -190,7 +194,7 @@ fn opened(
     }
     let (name, shown) = (file.target.name().unwrap_or_default(), || store.shown(&file.target));
     let failed = |errno| errors::failed(Verb::Create, &shown(), errno);
-    // Without a sync, what has the name is found out when this gets it.
+    // Without a sync, the existing target is checked when the file is named.
     if durable {
         must_admit(parent, name, file.existing, &shown())?;
     }
@@ -215,11 +219,11 @@ fn mode(store: &LocalStore, file: &SmallFile<'_>) -> u32 {
     file.mode & 0o777 & !store.umask
 }
 
-/// What has the name already, where it is the very file that is put.
+/// The existing target, if it is identical to the file that is put.
 fn there(place: &TargetPlace, content: &[u8]) -> Result<Option<(OwnedFd, SmallFileState)>> {
     let Some(stat) = copy_of(place, content.len() as u64)? else { return Ok(None) };
     let (file, found) = place.parent.open_regular(&place.name).map_err(|errno| {
-        // It went, or became something else, between two calls.
+        // It vanished, or was replaced, between two calls.
         errors::failed(Verb::Create, &place.shown, errno)
     })?;
     let source = Source::Local(LocalSource::new(file, place.shown.clone(), &found));
@@ -267,7 +271,7 @@ impl SmallGroup for LocalGroup<'_> {
         self.begin_writing();
         let store = self.store;
         let member = self.member(member)?;
-        // EINTR is the one answer that says nothing about the pages.
+        // EINTR is the only error that says nothing about the pages.
         rustix::io::retry_on_intr(|| rustix::fs::fsync(&member.file)).map_err(|errno| {
             let error = errors::failed(Verb::Sync, &store.shown(&member.target), errno);
             member.spoilt = Some(error.clone());
@@ -276,7 +280,8 @@ impl SmallGroup for LocalGroup<'_> {
     }
 
     fn sync_system(&mut self) -> Result<()> {
-        // Any of them tells of every write that failed since it was opened, before the first byte of the group.
+        // Any of them reports every failed write since it was opened, before the first byte of the
+        // group.
         let Some(any) = self.live().next() else { return Ok(()) };
         rustix::io::retry_on_intr(|| rustix::fs::syncfs(&any.file))
             .map_err(|errno| errors::failed(Verb::Sync, &self.store.shown(&any.target), errno))
@@ -314,8 +319,8 @@ impl SmallGroup for LocalGroup<'_> {
 }
 
 impl LocalMember {
-    /// Gives it bytes, mode and time; says which mode new files of its directory get as it is asked for, beginning with what
-    /// `kept_mode` says.
+    /// Sets bytes, mode and time; returns which mode new files of its directory get as requested,
+    /// starting from `kept_mode`.
     fn fill(&self, store: &LocalStore, file: &SmallFile<'_>, kept_mode: Option<u32>) -> Result<Option<u32>> {
         let shown = || store.shown(&file.target);
         let written = match file.holes {
@@ -342,7 +347,7 @@ impl LocalMember {
         Ok(if kept { Some(wanted) } else { kept_mode })
     }
 
-    /// Gives it its name, and says through which staging directory it went, if any.
+    /// Names the file, and returns the staging directory that it used, if any.
     fn name(&mut self, store: &LocalStore, file: &SmallFile<'_>) -> Result<Option<Arc<StagingDirectory>>> {
         let failed = |errno| errors::failed(Verb::Create, &store.shown(&file.target), errno);
         let parent = &self.parent;
@@ -355,12 +360,12 @@ impl LocalMember {
         if file.base.is_some() {
             must_be_base(&place(store, parent, file), file.content.len() as u64)?;
         }
-        // Where nothing may be replaced, the kernel sees to it.
+        // Where nothing may be replaced, the kernel enforces that.
         let nothing = file.base.as_ref().is_some_and(|base| base.version.is_empty());
         let only_new = nothing || file.existing == Existing::Keep;
         let named = match &self.kind {
             SmallFileState::Unnamed => parent.link_unnamed(&self.file, name),
-            // A rename would not say that somebody has the name.
+            // A rename would not report that the name exists.
             SmallFileState::Part(_) => Err(Errno::EXIST),
             SmallFileState::There(_) | SmallFileState::Named | SmallFileState::Unchanged => Err(Errno::INVAL),
         };
@@ -388,7 +393,7 @@ impl LocalMember {
         Ok(None)
     }
 
-    /// What has no name cannot replace anything: it gets one for a moment.
+    /// An unnamed file cannot replace anything: it gets a temporary name.
     fn link_and_replace(&mut self, store: &LocalStore, file: &SmallFile<'_>) -> Result<Option<Arc<StagingDirectory>>> {
         let shown = || store.shown(&file.target);
         let names = PartNames::new(&file.target, &fresh_id());
@@ -409,7 +414,7 @@ impl LocalMember {
         Ok(Some(staged.directory))
     }
 
-    /// Removes what it is until it has its name.
+    /// Removes the file unless it has its final name.
     fn let_go(&self) {
         if let SmallFileState::Part(staged) = &self.kind {
             staged.remove(false);

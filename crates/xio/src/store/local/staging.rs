@@ -1,9 +1,11 @@
-//! Where a file is until it has its name: a part file, and its journal, in a staging directory that no path leads into.
+//! Where a file is until it is named: a part file, and its journal, in a staging directory that no
+//! path leads into.
 //!
-//! One staging directory serves everything below a root. A part file is made in its target's directory, without a name, so that it
-//! gets group, access control list and label as any file there does, and is then linked into the staging directory. Where that
-//! cannot be (another file system or project quota, no files without a name) the staging directory is beside the target, and gives
-//! them on. Must not: name anything outside of a staging directory.
+//! One staging directory serves everything below a root. A part file is created in its target's
+//! directory, without a name, so that it gets the same group, access control list and label as any
+//! file there, and is then linked into the staging directory. Where that is impossible (another
+//! file system or project quota, no unnamed files) the staging directory is next to the target, and
+//! passes them on. Must not: name anything outside of a staging directory.
 
 use super::journal::Sealer;
 use crate::store::errors::{self, Verb};
@@ -17,10 +19,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
 
-/// A directory that keeps vanishing between two calls is removed by other programs as fast as it is made.
+/// A directory that keeps vanishing between two calls is being removed by other programs as fast as
+/// it is created.
 const TRIES_MAX: usize = 64;
 
-/// A staging directory in use. Its last user removes it where it is empty.
+/// A staging directory in use. Its last user removes it if it is empty.
 #[derive(Debug)]
 pub(super) struct StagingDirectory {
     directory: Parent,
@@ -28,7 +31,7 @@ pub(super) struct StagingDirectory {
     name: Vec<u8>,
     /// Its own name is not on stable storage yet.
     unsynced: AtomicBool,
-    /// Somebody else removed it.
+    /// Another program removed it.
     removed: AtomicBool,
 }
 
@@ -49,12 +52,13 @@ impl StagingDirectory {
         &self.directory
     }
 
-    /// Its name in the directory above.
+    /// Its name in the parent directory.
     pub(super) fn name(&self) -> &[u8] {
         &self.name
     }
 
-    /// Waits until the names in it are on stable storage, and its own; `file` is one of the same file system.
+    /// Waits until the names in it are on stable storage, and its own; `file` is on the same file
+    /// system.
     pub(super) fn sync(&self, file: &OwnedFd) -> Result<(), Errno> {
         self.directory.sync(file)?;
         if self.unsynced.swap(false, Ordering::Relaxed) {
@@ -66,34 +70,34 @@ impl StagingDirectory {
 
 impl Drop for StagingDirectory {
     fn drop(&mut self) {
-        // It is refused where something is in it, and where another one has removed it there is nothing to do.
+        // This fails if it is not empty, and if another user has removed it there is nothing to do.
         let _ = self.above.remove_directory(&self.name);
     }
 }
 
-/// The staging directory at the top of a root, while it is in use. Clones are the same one.
+/// The staging directory at the top of a root, while it is in use. Clones share it.
 #[derive(Clone, Debug)]
 pub(super) struct Staging {
     root: Arc<Root>,
     top: Arc<Mutex<Weak<StagingDirectory>>>,
-    /// Files are made without a name first, where the file system has such files.
+    /// Files are created without a name first, where the file system supports that.
     pub(super) unnamed: bool,
-    /// Why there is no staging directory at the top, once that was found out.
+    /// Why there is no staging directory at the top, once that is known.
     pub(super) taken: Arc<Taken>,
 }
 
-/// What whoever runs the program should hear once.
+/// A notice for the operator, returned once.
 #[derive(Debug, Default)]
 pub(super) struct Taken {
     pub(super) why: OnceLock<String>,
     pub(super) told: AtomicBool,
 }
 
-/// A part file that was asked for.
+/// A requested part file.
 pub(super) enum PartFile {
-    /// It was made, and is locked.
+    /// It was created, and is locked.
     Made(Arc<StagingDirectory>, OwnedFd),
-    /// Something has its name in this directory.
+    /// Its name exists in this directory.
     Exists(Arc<StagingDirectory>),
 }
 
@@ -102,7 +106,7 @@ impl Staging {
         Self { root: Arc::clone(root), top: Arc::default(), unnamed: true, taken: Arc::default() }
     }
 
-    /// Makes the part file `name` for a target in `parent`.
+    /// Creates the part file `name` for a target in `parent`.
     pub(super) fn create(&self, parent: &Arc<Parent>, name: &[u8]) -> Result<PartFile, NoStaging> {
         let file = match self.unnamed {
             true => parent.create_unnamed(Mode::RUSR | Mode::WUSR)?,
@@ -114,7 +118,8 @@ impl Staging {
         Ok(if linked { PartFile::Made(directory, file) } else { PartFile::Exists(directory) })
     }
 
-    /// Gives `file`, which has no name and is in `parent`, a name in a staging directory; false where something has it there.
+    /// Links `file`, which has no name and is in `parent`, into a staging directory; false if the
+    /// name exists there.
     pub(super) fn link(
         &self,
         parent: &Arc<Parent>,
@@ -127,11 +132,11 @@ impl Staging {
             Err(errno) => Err(errno),
         };
         match within(|| self.top(), link) {
-            // The top cannot be written to, or is on another file system.
+            // The top is not writable, or is on another file system.
             Err(NoStaging::Errno(_)) => within(|| beside(parent), link),
-            // What somebody else put there is not used, and keeps nobody from writing elsewhere.
+            // A directory of another program is not used, and does not prevent staging elsewhere.
             Err(NoStaging::Foreign(why)) => {
-                // The first reason is as good as a later one.
+                // The first reason is kept.
                 let _ = self.taken.why.set(why);
                 within(|| beside(parent), link)
             }
@@ -147,7 +152,7 @@ impl Staging {
 
     fn top(&self) -> Result<Arc<StagingDirectory>, NoStaging> {
         let mut top = self.top.lock().unwrap_or_else(PoisonError::into_inner);
-        // One that was removed by somebody else is of no use any more.
+        // A directory that another program removed is of no use.
         if let Some(directory) = top.upgrade().filter(|directory| !directory.removed.load(Ordering::Relaxed)) {
             return Ok(directory);
         }
@@ -162,14 +167,16 @@ pub(super) fn beside(parent: &Arc<Parent>) -> Result<Arc<StagingDirectory>, NoSt
     Ok(Arc::new(StagingDirectory::new(parent, parent.open_or_make_staging()?)))
 }
 
-/// A file of this name in the staging directory beside its target, which gives it group and access control list.
+/// A file of this name in the staging directory next to its target, which passes on group and
+/// access control list.
 fn create_beside(parent: &Arc<Parent>, name: &[u8]) -> Result<PartFile, NoStaging> {
     let create = |directory: &Parent| match directory.create_new(name) {
         Ok(file) => {
             lock_new(&file);
-            // It is removed under its lock only, so from here on the name is that of this file.
+            // It is removed only under its lock, so from here on the name refers to this file.
             let stat = rustix::fs::fstat(&file).inspect_err(|_| {
-                // Nobody is there to be told; what cannot be removed is found in the staging directory later.
+                // Errors are ignored; what cannot be removed is found in the staging directory
+                // later.
                 let _ = directory.remove(name);
             });
             let links = stat?.st_nlink;
@@ -185,7 +192,8 @@ fn create_beside(parent: &Arc<Parent>, name: &[u8]) -> Result<PartFile, NoStagin
     })
 }
 
-/// Does something in a staging directory, which another user of it may remove at any time as long as it is empty.
+/// Runs an operation in a staging directory, which another user may remove at any time while it is
+/// empty.
 pub(super) fn within<R>(
     open: impl Fn() -> Result<Arc<StagingDirectory>, NoStaging>,
     act: impl Fn(&Parent) -> Result<R, Errno>,
@@ -201,7 +209,8 @@ pub(super) fn within<R>(
     Err(Errno::BUSY.into())
 }
 
-/// Whoever looks for what killed programs left leaves alone what is locked. Where there are no locks its age protects it.
+/// The clean-up of what killed programs left skips locked files. Without locks, their age protects
+/// them.
 pub(super) fn lock_new(file: &OwnedFd) {
     let _ = rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive);
 }
@@ -214,7 +223,7 @@ pub(super) fn no_staging(shown: &str, why: NoStaging) -> Error {
     }
 }
 
-/// Where the bytes of a transfer are: a directory, and the names in it.
+/// The location of a transfer's bytes: a directory, and the names in it.
 #[derive(Clone, Debug)]
 pub(super) struct Staged {
     pub(super) directory: Arc<StagingDirectory>,
@@ -228,8 +237,8 @@ impl Staged {
         self.directory.directory()
     }
 
-    /// Removes the part file, and its journal where it has one. Nobody is there to be told of what cannot be removed: it is found
-    /// by its name later.
+    /// Removes the part file, and its journal if it has one. Errors are ignored: what cannot be
+    /// removed is found by its name later.
     pub(super) fn remove(&self, journal: bool) {
         let _ = self.directory().remove(&self.names.part);
         if journal {
@@ -252,7 +261,7 @@ impl PartNames {
         Self { part: format!("{stem}.part").into_bytes(), journal: format!("{stem}.journal").into_bytes() }
     }
 
-    /// Those of a part file that was found.
+    /// The names for a part file that was found.
     pub(super) fn of_part(part: &[u8]) -> Option<Self> {
         match leftovers::kind_of(part)? {
             (Leftover::Part, stem) => Some(Self { part: part.to_vec(), journal: [stem, b".journal"].concat() }),
@@ -261,13 +270,14 @@ impl PartNames {
     }
 }
 
-/// What the names of all part files of a target begin with. Targets that have the same by chance or by design do not meet: the
-/// transfer tells the user, and a journal its target.
+/// The common prefix of the names of all part files of a target. Targets with the same prefix, by
+/// chance or by design, do not collide: the transfer id identifies the user, and a journal its
+/// target.
 pub(super) fn target_prefix(target: &RelPath) -> String {
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(FNV_PRIME);
     format!("{:016x}-", target.as_bytes().iter().fold(FNV_BASIS, step))
 }
 
-/// Those of FNV-1a with 64 bits.
+/// The constants of FNV-1a with 64 bits.
 const FNV_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
 const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;

@@ -1,5 +1,6 @@
-//! Directories that were made here and whose own name nobody has synced yet: what is put into them durably has to see to that, or
-//! a power cut takes the file with its directory (rule D8). The one who made a directory need not be the one who needs it.
+//! Directories that were created here and whose own names are not synced yet: durable files in them
+//! require these syncs, or a power cut loses the file with its directory (rule D8). The session
+//! that created a directory need not be the one that needs it.
 
 use crate::store::resolve::Root;
 use rustix::io::Errno;
@@ -8,8 +9,9 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use xdfs_proto::base::RelPath;
 
-/// As many are remembered: a tree has many directories, and what is put into it syncs them as it goes. Beyond, every directory
-/// counts as just made, which costs a sync each and is never wrong.
+/// Maximum number remembered: a tree has many directories, and putting files into it syncs them
+/// gradually. Beyond the limit, every directory counts as just created, which costs a sync each and
+/// is never wrong.
 const REMEMBERED_MAX: usize = 1024;
 
 /// New directories whose own names are not synced yet. Clones share one list.
@@ -18,7 +20,8 @@ pub(super) struct UnsyncedDirs {
     list: Arc<Mutex<List>>,
 }
 
-/// What a sync of the directory above takes off the list: nothing that was made again meanwhile.
+/// What a sync of the parent directory removes from the list, unless it was created again
+/// meanwhile.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Made {
     path: RelPath,
@@ -29,17 +32,19 @@ pub(super) struct Made {
 pub(super) struct List {
     made: BTreeMap<RelPath, u64>,
     serial: u64,
-    /// Some were forgotten.
+    /// Some entries were dropped.
     forgetful: bool,
 }
 
 impl UnsyncedDirs {
-    /// The list, held while directories are made: who finds one there also finds it listed.
+    /// The list, locked while directories are created: a directory that can be found is also
+    /// listed.
     pub(super) fn lock(&self) -> MutexGuard<'_, List> {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Which directories on the way to something in `directory` are not synced, innermost first. Asked when `directory` is held.
+    /// The directories on the path to `directory` that are not synced, innermost first. Called
+    /// while `directory` is open.
     pub(super) fn above(&self, directory: &RelPath) -> Vec<Made> {
         let list = self.lock();
         if list.made.is_empty() && !list.forgetful {
@@ -55,7 +60,7 @@ impl UnsyncedDirs {
         found
     }
 
-    /// The directory above was synced, and that began when this was known.
+    /// The parent directory was synced, and that sync began when `made` was known.
     pub(super) fn synced(&self, made: &Made) {
         let mut list = self.lock();
         if list.made.get(&made.path) == Some(&made.serial) {
@@ -65,7 +70,7 @@ impl UnsyncedDirs {
 }
 
 impl List {
-    /// `path` was just made.
+    /// `path` was just created.
     pub(super) fn note(&mut self, path: &RelPath) {
         if self.made.len() >= REMEMBERED_MAX && !self.made.contains_key(path) {
             self.forgetful = true;
@@ -75,7 +80,7 @@ impl List {
         self.made.insert(path.clone(), self.serial);
     }
 
-    /// A directory was renamed and is `to` now; nobody knows which names on the list that were below it.
+    /// A directory was renamed to `to`; which listed names were below it is unknown.
     pub(super) fn moved(&mut self, to: &RelPath) {
         self.forgetful |= !self.made.is_empty();
         self.note(to);
@@ -83,13 +88,13 @@ impl List {
 }
 
 impl Made {
-    /// The directory in which it has its name.
+    /// Its parent directory.
     pub(super) fn place(&self) -> RelPath {
         self.path.parent().unwrap_or_default()
     }
 }
 
-/// The way to a directory, for a file in it that is to be durable.
+/// The path to a directory, for a durable file in it.
 #[derive(Clone, Debug)]
 pub(super) struct DirPath {
     pub(super) root: Arc<Root>,
@@ -98,12 +103,13 @@ pub(super) struct DirPath {
 }
 
 impl DirPath {
-    /// Waits until every directory on the way has its own name on stable storage; `file` is in the last one.
+    /// Waits until every directory on the path has its own name on stable storage; `file` is in the
+    /// last one.
     pub(super) fn sync(&self, file: &OwnedFd) -> Result<(), Errno> {
         for made in self.fresh.above(&self.directory) {
             match self.root.hold_directory(&made.place()) {
                 Ok(above) => above.sync(file)?,
-                // It was renamed meanwhile: wherever it is, it is on the file's own file system.
+                // It was renamed meanwhile: it is still on the file's own file system.
                 Err(_) => rustix::io::retry_on_intr(|| rustix::fs::syncfs(file))?,
             }
             self.fresh.synced(&made);
