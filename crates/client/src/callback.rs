@@ -1,20 +1,20 @@
-//! Who is told an outcome: once, whatever happens.
+//! Callbacks that report an outcome: exactly once, whatever happens.
 
 use std::sync::mpsc::{Receiver, sync_channel};
 use xdfs_proto::base::{Error, ErrorKind};
 
 type CompleteFn<T> = Box<dyn FnOnce(Result<T, Error>) + Send>;
 
-/// Tells an outcome. Dropped, it tells that the session has ended.
+/// Reports an outcome. If dropped, it reports that the session has ended.
 pub(crate) struct Callback<T>(Option<CompleteFn<T>>);
 
 impl<T: Send + 'static> Callback<T> {
-    /// Calls `tell`, from a thread of the session: it must not wait.
+    /// Calls `tell` from a thread of the session: it must not block.
     pub(crate) fn new(tell: impl FnOnce(Result<T, Error>) + Send + 'static) -> Self {
         Self(Some(Box::new(tell)))
     }
 
-    /// For somebody who waits.
+    /// A callback with a receiver to wait on.
     pub(crate) fn waiting() -> (Self, Receiver<Result<T, Error>>) {
         let (sender, receiver) = sync_channel(1);
         (Self::new(move |outcome| drop(sender.try_send(outcome))), receiver)

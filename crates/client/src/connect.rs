@@ -1,6 +1,7 @@
-//! Channel 1: connected, the server's key judged, the client logged in.
+//! Channel 1: connects, checks the server's key and logs the client in.
 //!
-//! It must not choose keys or judge a server: the options say what is offered, and whom to ask.
+//! It must not choose keys or decide about a server: the options contain the offers and the check
+//! to call.
 
 use crate::options::ConnectOptions;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use xdfs_secure::random;
 use xdfs_xio::dispatch::{Body, Completion, Dispatch, Dispatcher, End, Op, SocketId};
 use xdfs_xio::transport::{self, Link, TransportOptions};
 
-/// Something to log in with.
+/// A credential to log in with.
 #[derive(Clone)]
 pub enum Offer {
     /// A key of the user, wherever its private half is.
@@ -25,7 +26,7 @@ pub enum Offer {
     Token(Arc<dyn Signer>),
     /// The user's password.
     Password(Arc<Password>),
-    /// Nothing: as a visitor, where the server lets them in.
+    /// No credential: as a visitor, if the server admits visitors.
     Anonymous,
 }
 
@@ -58,7 +59,7 @@ impl Offer {
     }
 }
 
-/// Knows no server at all.
+/// Trusts no server at all.
 pub(crate) struct TrustsNothing;
 
 impl HostCheck for TrustsNothing {
@@ -74,22 +75,22 @@ pub(crate) struct Connected {
     pub dispatch: Dispatcher,
     /// The connection.
     pub link: Link,
-    /// What was read of it beyond the opening.
+    /// Bytes that were read beyond the opening.
     pub unread: Vec<u8>,
-    /// What was agreed.
+    /// The result of the opening.
     pub opened: Box<ClientOpened>,
 }
 
-/// "Connection reset by peer": the number of a connection that was lost after somebody had answered, which may pass by itself;
-/// a server that was never there has none.
+/// "Connection reset by peer": the errno of a connection that was lost after the peer had answered,
+/// which may be temporary; an unreachable server has none.
 const LOST_IN_OPENING: u16 = 104;
 
-/// Whether the connection was lost after somebody had answered and before there was a session.
+/// Whether the connection was lost after the peer had answered and before there was a session.
 pub fn was_lost_in_opening(error: &Error) -> bool {
     error.kind == ErrorKind::ConnectionLost && error.errno == LOST_IN_OPENING
 }
 
-/// Connects channel 1 and carries its opening to the end. `first` is an operation that OPEN carries.
+/// Connects channel 1 and completes its opening. `first` is an operation that OPEN carries.
 pub(crate) fn open(
     options: &ConnectOptions,
     transport: &TransportOptions,
@@ -137,7 +138,8 @@ fn wishes(options: &ConnectOptions, first: Option<(Event, Vec<u8>)>) -> Result<S
     })
 }
 
-/// AES first where the processor has instructions for it; without them ChaCha20 is several times faster.
+/// AES first if the processor has instructions for it; without them ChaCha20 is several times
+/// faster.
 fn fast_suites() -> Vec<Suite> {
     #[cfg(target_arch = "x86_64")]
     let has_aes = std::arch::is_x86_feature_detected!("aes") && std::arch::is_x86_feature_detected!("pclmulqdq");
@@ -151,16 +153,16 @@ fn fast_suites() -> Vec<Suite> {
     }
 }
 
-/// An opening under way.
+/// An opening in progress.
 struct Connecting<'a> {
     dispatch: &'a mut Dispatcher,
     socket: SocketId,
     opening: ClientOpening,
     options: &'a ConnectOptions,
     until: Instant,
-    /// Somebody answered at the address.
+    /// The peer has answered.
     answered: bool,
-    /// A password that is salted and stretched beside a round trip.
+    /// A password that is salted and stretched in parallel with a round trip.
     ahead: Option<JoinHandle<Stretched>>,
 }
 
@@ -177,7 +179,7 @@ impl Connecting<'_> {
                         self.send(Body::Bytes(send))?;
                     }
                     if let Some(stretching) = self.opening.take_ahead() {
-                        // Where no thread can be had the work is done when it is asked for.
+                        // If no thread can be started the work is done when it is needed.
                         let thread = std::thread::Builder::new().name("xdfs-password".into());
                         self.ahead = thread.spawn(move || stretching.run()).ok();
                     }
@@ -187,13 +189,13 @@ impl Connecting<'_> {
                 }
                 ClientStep::Judge(shown) => {
                     self.options.host_check.check(&self.options.host, self.options.port, &shown)?;
-                    // A person may have been asked: what follows gets its own time.
+                    // A person may have been prompted: what follows gets its own time.
                     self.until = self.dispatch.now().after(self.options.deadline);
                     self.opening.on_judged()?
                 }
                 ClientStep::Sign { offer, message } => {
                     let signer = self.options.offers.get(offer).and_then(Offer::signer);
-                    // An agent that does not sign is no reason not to try the next key.
+                    // If an agent does not sign, the next key can still be tried.
                     let signature = signer.and_then(|signer| signer.sign(&message).ok());
                     self.until = self.dispatch.now().after(self.options.deadline);
                     self.opening.on_signature(signature)?
@@ -218,7 +220,7 @@ impl Connecting<'_> {
         self.wait().map(drop)
     }
 
-    /// The completion of what was submitted last; bytes, where it was a read.
+    /// Waits for the completion of the last submission; returns the bytes of a read.
     fn wait(&mut self) -> Result<Vec<u8>, Error> {
         let address = &self.options.address;
         loop {

@@ -1,4 +1,4 @@
-//! The local ends of a transfer: what is uploaded, and where a download goes.
+//! The local ends of a transfer: the source of an upload and the target of a download.
 
 use crate::journal::authenticated;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use xdfs_proto::base::{Digest, Error, ErrorKind, RelPath};
 use xdfs_proto::wire::control::Grant;
 use xdfs_xio::store::{Existing, Kept, LocalPlace, MemoryStore, Resume, Source, Stage, StageRequest, Store};
 
-/// Largest download that [`Target::memory`] takes.
+/// Largest download that [`Target::memory`] accepts.
 const MEMORY_TARGET_BYTES: u64 = 1 << 30;
 
-/// What is uploaded.
+/// The source of an upload.
 #[derive(Debug)]
 pub struct Payload {
     pub(crate) source: Source,
@@ -28,13 +28,14 @@ impl Payload {
         Self::source(store.open(&path)?, 0, None)
     }
 
-    /// A local file as the user typed it, or whatever else stands there that can be read in order.
+    /// A local file as the user typed it, or anything else under this name that can be read in
+    /// order.
     pub fn file(path: &[u8]) -> Result<Self, Error> {
         Self::source(LocalPlace::of(path)?.open()?, 0, None)
     }
 
-    /// A range of a source: `length` bytes from `offset`, or up to its end. A source that is read in order (a pipe) has
-    /// to start at 0; its length may be unknown.
+    /// A range of a source: `length` bytes from `offset`, or up to its end. A source that is read
+    /// in order (a pipe) has to start at 0; its length may be unknown.
     pub fn source(source: Source, offset: u64, length: Option<u64>) -> Result<Self, Error> {
         if source.is_sequential() {
             if offset > 0 {
@@ -62,7 +63,8 @@ impl Payload {
         Ok(Self { source, offset, length: Some(length) })
     }
 
-    /// The hash of these bytes, as [`crate::Session::sum`] tells it of a server's. Reads them all.
+    /// The hash of these bytes, as [`crate::Session::sum`] reports it for a server's file. Reads
+    /// them all.
     pub fn sum(self) -> Result<Digest, Error> {
         match self.length {
             Some(length) if !self.source.is_sequential() => sum::of_range(self.source, self.offset, length),
@@ -70,7 +72,7 @@ impl Payload {
         }
     }
 
-    /// Bytes of the transfer, where known.
+    /// Bytes of the transfer, if known.
     pub fn length(&self) -> Option<u64> {
         self.length
     }
@@ -83,27 +85,27 @@ impl Payload {
     }
 }
 
-/// What a target is asked for when the server has said what comes.
+/// What a target receives when the server has described the file.
 #[derive(Clone, Debug)]
 pub struct Staging {
-    /// Bytes, where known.
+    /// Bytes, if known.
     pub size: Option<u64>,
-    /// Names the transfer.
+    /// Identifies the transfer.
     pub transfer: [u8; 16],
-    /// It may go on where an earlier attempt ended.
+    /// It may resume an earlier attempt.
     pub resume: Option<Resume>,
 }
 
 type Prepare = Box<dyn FnOnce(Staging) -> StorageJob<Stage> + Send>;
 type Look = Box<dyn FnOnce(&[u8; 16]) -> Option<Kept> + Send>;
 
-/// Shorter transfers are not gone on with: they are sent again sooner than a part file is found.
+/// Shorter transfers are not resumed: sending them again is faster than finding a part file.
 pub(crate) const RESUME_BYTES_MIN: u64 = 1 << 20;
 
-/// Where a download goes.
+/// The target of a download.
 pub struct Target {
     prepare: Prepare,
-    /// Looks for what an earlier attempt left; none where nothing ever is.
+    /// Finds what an earlier attempt left; `None` if nothing ever is left.
     look: Option<Look>,
 }
 
@@ -113,7 +115,7 @@ impl std::fmt::Debug for Target {
     }
 }
 
-/// What a [`Target::memory`] got.
+/// The content that a [`Target::memory`] received.
 #[derive(Clone, Debug)]
 pub struct Content(Arc<MemoryStore>);
 
@@ -125,13 +127,13 @@ impl Content {
 }
 
 impl Target {
-    /// Whatever `stage` gives when the server has said how long the file is.
+    /// The stage that `stage` returns when the server has reported the length of the file.
     pub fn stage(stage: impl FnOnce(Option<u64>, [u8; 16]) -> Result<Stage, Error> + Send + 'static) -> Self {
         Self { prepare: Box::new(move |staging| Box::new(move || stage(staging.size, staging.transfer))), look: None }
     }
 
-    /// The same for a place where an earlier attempt may have left something: `look` finds it by its id, before the server is
-    /// asked.
+    /// The same for a target where an earlier attempt may have left something: `look` finds it by
+    /// its id, before the server is asked.
     pub fn resumable(
         look: impl FnOnce(&[u8; 16]) -> Option<Kept> + Send + 'static,
         stage: impl FnOnce(Staging) -> Result<Stage, Error> + Send + 'static,
@@ -144,7 +146,7 @@ impl Target {
         Ok(Self::place(LocalPlace::of(path)?, existing))
     }
 
-    /// A local file that was looked at already.
+    /// A local file that was already looked up.
     pub fn place(mut place: LocalPlace, existing: Existing) -> Self {
         place.store = authenticated(place.store);
         let looked = place.clone();
@@ -154,7 +156,7 @@ impl Target {
         )
     }
 
-    /// Nobody wants the bytes.
+    /// Discards the bytes.
     pub fn null() -> Self {
         Self::stage(|_, _| Ok(Stage::Null))
     }
@@ -177,7 +179,7 @@ impl Target {
         (stage, content)
     }
 
-    /// Whether an attempt can leave something here.
+    /// Whether an attempt can be resumed here.
     pub(crate) fn is_resumable(&self) -> bool {
         self.look.is_some()
     }
@@ -190,7 +192,7 @@ impl Target {
     pub(crate) fn prepare(self, grant: &Grant, transfer: [u8; 16], resume: bool, synced: bool) -> StorageJob<Staged> {
         let (mode, modified) = (grant.mode, grant.modified);
         let long = grant.length.is_some_and(|length| length >= RESUME_BYTES_MIN);
-        // What is in doubt counts where the server has said that it is compared.
+        // Unverified ranges count if the server has reported that they are compared.
         let hashed = grant.hash && grant.unverified && !grant.kept.is_empty();
         let resume = (resume && long && !grant.version.is_empty()).then(|| Resume {
             source: grant.version.clone(),

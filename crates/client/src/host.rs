@@ -1,4 +1,4 @@
-//! What a pipeline asks of the client: targets of downloads, and somebody who waits for outcomes.
+//! The client's side of a pipeline: targets of downloads, and callbacks for outcomes.
 
 use crate::callback::Callback;
 use crate::calls::Queue;
@@ -22,11 +22,11 @@ use xdfs_proto::wire::request::Request;
 pub(crate) struct Pending {
     pub target: Option<Target>,
     pub transfer: [u8; 16],
-    /// What arrives may be left for another attempt.
+    /// What arrives may be kept for another attempt.
     pub resume: bool,
-    /// Bytes that are not sent since the target has them.
+    /// Bytes that are not sent because the target has them.
     pub resumed: Arc<AtomicU64>,
-    /// Upload: version of what it replaces.
+    /// Upload: version of the file that it replaces.
     pub replaces: Arc<OnceLock<Vec<u8>>>,
     pub outcome: Callback<Report>,
     pub moved: Arc<AtomicU64>,
@@ -38,7 +38,7 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
-    /// Whoever waits, from now on, for what `request` asks for.
+    /// Registers the callback for what `request` requests.
     pub(crate) fn new(request: &Request, target: Option<Target>, resume: bool, outcome: Callback<Report>) -> Self {
         Self {
             target,
@@ -55,19 +55,20 @@ impl Pending {
         }
     }
 
-    /// What the application sees of it: bytes that moved, bytes that need not, and what is replaced.
+    /// The counters that the application sees: bytes moved, bytes resumed, and the replaced
+    /// version.
     pub(crate) fn counters(&self) -> (Arc<AtomicU64>, Arc<AtomicU64>, Arc<OnceLock<Vec<u8>>>) {
         (Arc::clone(&self.moved), Arc::clone(&self.resumed), Arc::clone(&self.replaces))
     }
 }
 
-/// Shared between the application, which registers, and the pipelines, which answer.
+/// Shared between the application, which registers transfers, and the pipelines, which answer.
 #[derive(Default)]
 pub(crate) struct Registry {
     pending: Mutex<BTreeMap<u64, Pending>>,
-    /// Why the session ended, when it did.
+    /// Why the session ended, once it has.
     pub ended: Mutex<Option<Option<Error>>>,
-    /// The server goes down.
+    /// The server is shutting down.
     pub draining: AtomicBool,
 }
 
@@ -76,7 +77,7 @@ impl Registry {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What whoever comes too late hears.
+    /// The error for a request that comes too late.
     pub(crate) fn why_ended(&self) -> Error {
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner).clone();
         ended.flatten().unwrap_or_else(|| match self.draining.load(Ordering::Relaxed) {
@@ -93,8 +94,8 @@ impl Registry {
         }
     }
 
-    /// A pipeline's thread is about to end. With the first one, which coordinates every transfer, whoever still waits
-    /// hears so: a request may have been on its way to it.
+    /// A pipeline's thread is about to end. If it is the first one, which coordinates every
+    /// transfer, all remaining waiters are notified: a request may have been on its way to it.
     pub(crate) fn pipeline_ended(&self, calls: &Queue, pipeline: PipelineId, error: Option<&Error>) {
         self.has_ended(error);
         let error = error.cloned().unwrap_or_else(|| self.why_ended());
@@ -112,11 +113,12 @@ impl Registry {
 pub(crate) struct ClientHost {
     pub registry: Arc<Registry>,
     pub joiner: Arc<Joiner>,
-    /// Ticket of each operation, and its counter.
+    /// Ticket and counter of each operation.
     pub operations: BTreeMap<OperationId, (u64, Arc<AtomicU64>)>,
-    /// Tickets of operations of calls.
+    /// Tickets of the operations that are calls.
     pub calls: BTreeMap<OperationId, u64>,
-    /// Channels that may still be replaced: a path that loses every new channel is left alone in the end.
+    /// Channels that may still be replaced: if a path loses every new channel, replacing stops
+    /// eventually.
     pub replacements: u16,
 }
 
@@ -165,7 +167,7 @@ impl Host for ClientHost {
     }
 
     fn numbered(&mut self, ticket: u64, operation: Result<OperationId, Error>) {
-        // The machine knows that nothing more is to be opened, and the registry why.
+        // The state machine knows that nothing more may be opened, and the registry knows why.
         let operation = operation.map_err(|error| match error.kind {
             ErrorKind::ConnectionLost => self.registry.why_ended(),
             _ => error,
@@ -262,7 +264,8 @@ impl Host for ClientHost {
 }
 
 impl ClientHost {
-    /// The server goes down and no transfer is left: every pipeline may end. (One pipeline alone does so by itself.)
+    /// The server is shutting down and no transfer is left: every pipeline may end. (A single
+    /// pipeline does so by itself.)
     fn close_when_drained(&self) {
         let draining = self.registry.draining.load(Ordering::Relaxed);
         let idle = || self.registry.pending().is_empty() && self.joiner.calls.is_empty();

@@ -1,5 +1,5 @@
-//! Channels 2..n: connected, proved and handed to their pipelines by a thread that lives only so long. Data moves on the
-//! channels that are up; nobody waits for the last one.
+//! Channels 2..n: a temporary thread connects and authenticates them and hands them to their
+//! pipelines. Data moves on the channels that are up; nothing waits for the last one.
 
 use crate::calls::Queue;
 use crate::transfer::PumpSender;
@@ -20,10 +20,11 @@ use xdfs_secure::record::{Limits, Opener, Sealer};
 use xdfs_xio::dispatch::{Body, Completion, Dispatch, Dispatcher, Op, SocketId};
 use xdfs_xio::transport::{self, Address, Link, TransportOptions};
 
-/// Connections that are opened at a time: enough to fill a long path, few enough for any backlog.
+/// Connections that are opened concurrently: enough to fill a long path, few enough for any
+/// backlog.
 const AT_A_TIME: usize = 128;
 
-/// Where a session's channels connect to, and what proves that they belong to it.
+/// The address of a session's channels, and the proof that they belong to it.
 pub(crate) struct Access {
     pub address: Address,
     pub transport: TransportOptions,
@@ -38,7 +39,7 @@ pub(crate) struct Joiner {
     access: Access,
     /// The mailboxes of the pipelines.
     pub posts: Vec<PumpSender>,
-    /// Calls under way: a pipeline takes part in them from its first channel on.
+    /// Calls in flight: a pipeline takes part in them from its first channel on.
     pub calls: Queue,
     pub joined: AtomicUsize,
     pub stopped: AtomicBool,
@@ -46,7 +47,7 @@ pub(crate) struct Joiner {
     pub failure: Mutex<Option<Error>>,
 }
 
-/// A channel on its way.
+/// A channel that is being connected.
 struct PendingChannel {
     channel: ChannelId,
     joining: ClientJoining,
@@ -64,7 +65,8 @@ impl Joiner {
         Self { access, posts, calls, joined, stopped, failure }
     }
 
-    /// A letter to the first pipeline. Sent without waiting: this may run on that pipeline's own thread.
+    /// Sends a message to the first pipeline, without waiting: this may run on that pipeline's own
+    /// thread.
     pub(crate) fn tell(&self, mail: Message<Link>) {
         if let Some(post) = self.posts.first() {
             let _ = post.try_send(mail);
@@ -80,7 +82,7 @@ impl Joiner {
         }
     }
 
-    /// Joins the channels of a grant on a thread of its own.
+    /// Joins the channels of a grant on a separate thread.
     pub(crate) fn start(joiner: &Arc<Self>, grant: ChannelGrant) {
         let worker = Arc::clone(joiner);
         let spawned = thread::Builder::new().name("xdfs-joining".into()).spawn(move || {
@@ -201,9 +203,10 @@ impl Joiner {
             known: false,
             farewell: None,
         };
-        // A pipeline that has ended wants no more channels.
+        // A pipeline that has ended needs no more channels.
         if self.posts[pipeline].send(Message::Attach(Box::new(channel))).is_ok() {
-            // After the letter, so that whoever waits for it cannot close the session in front of it.
+            // After the message, so that a caller that waits for it cannot close the session before
+            // it.
             self.joined.fetch_add(1, Ordering::Relaxed);
             self.calls.opened(pipeline);
         }

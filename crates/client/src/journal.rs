@@ -8,14 +8,15 @@ use xdfs_xio::store::LocalStore;
 
 static KEY: OnceLock<Arc<JournalKey>> = OnceLock::new();
 
-/// Has the journals of all downloads of this process authenticated under `key`, so that a later process with the same key trusts
-/// them. The first call counts; without one the key is one of this process alone.
+/// Authenticates the journals of all downloads of this process under `key`, so that a later process
+/// with the same key trusts them. The first call counts; without one the key is random and private
+/// to this process.
 pub fn use_journal_key(key: Arc<JournalKey>) {
     let _ = KEY.set(key);
 }
 
-/// A store whose journals are authenticated: every download that goes on where an earlier one ended is staged in one. Without
-/// randomness for a key they are in doubt, and nothing else is lost.
+/// A store whose journals are authenticated: every download that resumes an earlier one is staged
+/// in one. Without randomness for a key they are unverified, and nothing else is lost.
 pub fn authenticated(store: LocalStore) -> LocalStore {
     let mut bytes = [0; JournalKey::BYTES];
     match KEY.get() {

@@ -1,6 +1,7 @@
 //! The xdfs client: a session of n channels to one server, and transfers over it (CLI-06..09).
 //!
-//! A session serves any number of transfers, several at a time and in both directions, without a new connection.
+//! A session serves any number of transfers, several concurrently and in both directions, without a
+//! new connection.
 //!
 //! # Upload
 //!
@@ -11,8 +12,8 @@
 //! # };
 //! use std::sync::Arc;
 //! use xdfs_client::{ConnectOptions, Payload, Pinned, PutOptions, Session};
-//!
 //! // The key that the server printed when it started.
+//! The key that the server printed when it started.
 //! let host_check = Arc::new(Pinned(host_key));
 //! let options = ConnectOptions { channels: 4, host_check, ..ConnectOptions::to(address) };
 //! let session = Session::connect(&options)?;

@@ -1,4 +1,4 @@
-//! How to connect, and how one transfer is to be made.
+//! Options of connections and of single transfers.
 
 use crate::connect::{Offer, TrustsNothing};
 use std::sync::Arc;
@@ -15,35 +15,37 @@ use xdfs_xio::transport::Address;
 pub struct ConnectOptions {
     /// The server.
     pub address: Address,
-    /// Name under which the server is known, for [`host_check`](Self::host_check); and the port of that name.
+    /// Name under which the server is known, for [`host_check`](Self::host_check).
     pub host: String,
-    /// See [`host`](Self::host).
+    /// The port of [`host`](Self::host).
     pub port: u16,
-    /// Decides whether the server is the one that was meant. Nobody is where nothing is said here.
+    /// Decides whether the server is the intended one. By default no server is.
     pub host_check: Arc<dyn HostCheck>,
-    /// In which form the server's key is wanted.
+    /// In which form the server's key is requested.
     pub certificates: Certificates,
     /// The user to log in as; may be empty for a token and for visitors.
     pub user: String,
-    /// What to log in with, in this order; the server takes six tries at most.
+    /// Credentials to log in with, in this order; the server accepts at most six tries.
     pub offers: Vec<Offer>,
-    /// Cipher suites of records, best first; none leaves it to what this machine is fast at.
+    /// Cipher suites of records, best first; `None` selects those that are fast on this machine.
     pub suites: Option<Vec<Suite>>,
-    /// How much one key of a channel may protect before the next one follows; the server's must be the same.
+    /// How much one key of a channel may protect before the next one follows; the server's must be
+    /// the same.
     pub key_limits: Limits,
-    /// Channels wanted; the server may grant fewer.
+    /// Channels requested; the server may grant fewer.
     pub channels: u16,
-    /// Pipelines wanted.
+    /// Pipelines requested.
     pub pipelines: u8,
-    /// Socket window in bytes; none leaves it to the kernel.
+    /// Socket window in bytes; `None` leaves it to the kernel.
     pub window: Option<u32>,
-    /// Block size in bytes; none leaves it to the server.
+    /// Block size in bytes; `None` leaves it to the server.
     pub block: Option<u32>,
-    /// Protection of the blocks.
+    /// Protection level of the blocks.
     pub level: Level,
-    /// Congestion control by name; none picks it (see `xio::transport::settle`).
+    /// Congestion control by name; `None` selects it (see `xio::transport::settle`).
     pub congestion: Option<String>,
-    /// A channel on which something is owed is lost after this silence; none leaves it to the server.
+    /// A channel with outstanding data is lost after this time without traffic; `None` leaves it to
+    /// the server.
     pub stall: Option<Duration>,
     /// Time to connect, to open the session, and for the last channel to join.
     pub deadline: Duration,
@@ -52,8 +54,8 @@ pub struct ConnectOptions {
 }
 
 impl ConnectOptions {
-    /// One channel to `address`, as a visitor, everything else by default. Whoever connects has to say by
-    /// [`host_check`](Self::host_check) which server is the right one.
+    /// One channel to `address`, as a visitor, with defaults for everything else. The caller has to
+    /// set [`host_check`](Self::host_check) to decide which server is the right one.
     pub fn to(address: impl Into<Address>) -> Self {
         let address = address.into();
         let (host, port) = match &address {
@@ -92,37 +94,41 @@ impl std::fmt::Debug for ConnectOptions {
     }
 }
 
-/// How a transfer's content is checked, besides the tags of its blocks where their level gives them any.
+/// How a transfer's content is verified, besides the tags of its blocks if their level has any.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum Verify {
     /// Not at all.
     None,
-    /// By its hash: what arrived is what was sent.
+    /// By hash: the received bytes are those that were sent.
     #[default]
     Hash,
-    /// By its hash: what the target's storage gives back, where it can be read back, is what was sent.
+    /// By hash: the bytes read back from the target's storage, if it can be read back, are those
+    /// that were sent.
     Reread,
 }
 
 /// How to upload.
 #[derive(Clone, Debug, Default)]
 pub struct PutOptions {
-    /// Fail where the target exists.
+    /// Fail if the target exists.
     pub keep_existing: bool,
-    /// Permission bits of the new file; none takes those of the source.
+    /// Permission bits of the new file; `None` uses those of the source.
     pub mode: Option<u32>,
     /// The local name, for the server's log.
     pub label: Vec<u8>,
-    /// The outcome comes when the file is on stable storage, not when it is written.
+    /// Report the outcome when the file is on stable storage, not when it is written.
     pub durable: bool,
-    /// Go on where an earlier upload of the same file to the same name ended, and leave something to go on with.
+    /// Resume an earlier upload of the same file to the same name, and keep what is needed to
+    /// resume this one.
     pub resume: bool,
-    /// How the content is checked.
+    /// How the content is verified.
     pub verify: Verify,
-    /// An attempt of this upload was lost before: what [`crate::Transfer::replaces`] said of the first one. Nothing else is replaced then,
-    /// and where the lost one had succeeded it is told so instead of being sent again. Counts for sources with a modification time.
+    /// Set if an attempt of this upload was lost before: the result of
+    /// [`crate::Transfer::replaces`] of the first one. Nothing else is replaced then, and if the
+    /// lost attempt had succeeded this is reported instead of sending again. Applies to sources
+    /// with a modification time.
     pub base: Option<Vec<u8>>,
-    /// Runs of zeros need take no room at the server.
+    /// Runs of zeros need not occupy space at the server.
     pub holes: bool,
 }
 
@@ -131,14 +137,15 @@ pub struct PutOptions {
 pub struct GetOptions {
     /// First byte.
     pub offset: u64,
-    /// Bytes; none means up to the end.
+    /// Number of bytes; `None` means up to the end.
     pub length: Option<u64>,
     /// The local name, for the server's log.
     pub label: Vec<u8>,
-    /// The outcome comes when the file is on stable storage, not when it is written.
+    /// Report the outcome when the file is on stable storage, not when it is written.
     pub durable: bool,
-    /// Go on where an earlier download of the same file to the same place ended, and leave something to go on with.
+    /// Resume an earlier download of the same file to the same place, and keep what is needed to
+    /// resume this one.
     pub resume: bool,
-    /// How the content is checked.
+    /// How the content is verified.
     pub verify: Verify,
 }

@@ -1,5 +1,6 @@
-//! The pipelines of a session and their threads. A session of one channel has no thread before its first operation: whatever
-//! its server says can wait until then, and one that is closed before needs none at all.
+//! The pipelines of a session and their threads. A session of one channel has no thread before its
+//! first operation: messages of its server can wait until then, and a session that is closed before
+//! needs none at all.
 //!
 //! It must not choose what a session gets: that was granted when the channel was opened.
 
@@ -24,9 +25,9 @@ use xdfs_proto::wire::request::Request;
 use xdfs_xio::dispatch::{Dispatch, Dispatcher};
 use xdfs_xio::transport::Link;
 
-/// A session that was opened and is served by nobody yet.
+/// A session that is open but not served by any thread yet.
 pub(crate) struct Opened {
-    /// That of the opening, which the first pipeline goes on with.
+    /// The dispatcher of the opening, which the first pipeline continues to use.
     pub dispatch: Dispatcher,
     /// Channel 1.
     pub channel: PipelineChannel<Link>,
@@ -36,7 +37,8 @@ pub(crate) struct Opened {
     pub access: Access,
 }
 
-/// The download that was asked for while the session was opened: its ticket, its request and its counter.
+/// The download that was requested while the session was opened: its ticket, its request and its
+/// counter.
 pub(crate) type FirstDownload = (u64, Request, Arc<AtomicU64>);
 
 /// The pipelines of a session and their threads.
@@ -60,7 +62,7 @@ impl Pipelines {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whoever joins the channels of a session that is served; none before.
+    /// The joiner of a session that is served; `None` before.
     pub(crate) fn joiner(&self) -> Option<Arc<Joiner>> {
         match &*self.state() {
             PipelinesState::Served { joiner, .. } => Some(Arc::clone(joiner)),
@@ -68,7 +70,7 @@ impl Pipelines {
         }
     }
 
-    /// The same, with the threads started where they have not been.
+    /// The same; starts the threads if necessary.
     pub(crate) fn served(&self) -> Result<Arc<Joiner>, Error> {
         let mut state = self.state();
         if let PipelinesState::Waiting(_) = &*state {
@@ -80,7 +82,7 @@ impl Pipelines {
         }
     }
 
-    /// Starts the threads: of a session with other channels to join, or with a `first` operation.
+    /// Starts the threads of a session with other channels to join, or with a `first` operation.
     pub(crate) fn start(&self, first: Option<FirstDownload>) -> Result<(), Error> {
         self.start_in(&mut self.state(), first)
     }
@@ -93,14 +95,15 @@ impl Pipelines {
         Ok(())
     }
 
-    /// Ends the session in order; returns when it has ended.
+    /// Closes the session in order; returns when it has ended.
     pub(crate) fn close(&self) {
         let state = std::mem::replace(&mut *self.state(), PipelinesState::Closed);
         match state {
             PipelinesState::Waiting(opened) => part(&self.registry, *opened),
             PipelinesState::Served { joiner, threads } => {
                 joiner.stopped.store(true, Ordering::Relaxed);
-                // The first pipeline coordinates every transfer, and the others are needed until it has ended.
+                // The first pipeline coordinates every transfer, and the others are needed until it
+                // has ended.
                 for (post, thread) in joiner.posts.iter().zip(threads) {
                     let _ = post.send(Message::Command(Command::Close));
                     let _ = thread.join();
@@ -112,7 +115,7 @@ impl Pipelines {
 }
 
 impl Drop for Pipelines {
-    /// What was not closed is abandoned: what runs fails at both ends.
+    /// A session that was not closed is abandoned: operations in flight fail at both ends.
     fn drop(&mut self) {
         if let PipelinesState::Served { joiner, .. } = &*self.state() {
             joiner.stopped.store(true, Ordering::Relaxed);
@@ -124,7 +127,7 @@ impl Drop for Pipelines {
     }
 }
 
-/// One thread per pipeline, and one for the channels that are to join.
+/// Starts one thread per pipeline, and one for the channels that are to join.
 fn serve(
     registry: &Arc<Registry>,
     opened: Opened,
@@ -172,7 +175,7 @@ fn serve(
     Ok((joiner, threads))
 }
 
-/// Ends a session that has done nothing, on the caller's thread: EOFT goes out, and the server's is waited for.
+/// Closes an unused session on the caller's thread: sends EOFT and waits for the server's.
 fn part(registry: &Arc<Registry>, opened: Opened) {
     let (post, mailbox) = MailboxSender::new(1, opened.dispatch.waker());
     let joiner = Arc::new(Joiner::new(opened.access, vec![post]));
@@ -211,7 +214,7 @@ fn parts(
     }
 }
 
-/// Serves a pipeline to its end. A mistake of ours ends the session, and nobody waits for it.
+/// Serves a pipeline until it ends. A bug of ours ends the session without blocking a waiter.
 fn run(parts: Parts<Dispatcher, ClientHost>, group: Pipeline<Link>) {
     let (pipeline, registry, others) =
         (parts.pipeline, Arc::clone(&parts.host.registry), Arc::clone(&parts.host.joiner));

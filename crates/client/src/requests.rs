@@ -1,4 +1,4 @@
-//! What a session is asked for: uploads, downloads, hashes, as requests.
+//! Requests to a session: uploads, downloads and hashes.
 
 use crate::callback::Callback;
 use crate::endpoints::{Payload, RESUME_BYTES_MIN, Target};
@@ -18,7 +18,7 @@ impl Session {
         Ok(Transfer { outcome: receiver, ..self.upload(payload, remote.as_ref(), options, outcome)? })
     }
 
-    /// The same; `outcome` is told from a thread of the session.
+    /// The same; `outcome` is called from a thread of the session.
     pub(crate) fn upload(
         &self,
         payload: Payload,
@@ -29,7 +29,7 @@ impl Session {
         let attributes = payload.source.attributes();
         let length = if payload.source.is_sequential() { None } else { payload.length };
         let again = options.base.is_some();
-        // What is tried again may be there already, however short it is.
+        // A repeated upload may be complete already, however short it is.
         let long = length.filter(|length| options.resume && (again || *length >= RESUME_BYTES_MIN));
         let source = &payload.source;
         let identity = source.identity().zip(source.weak_version()).zip(long);
@@ -41,7 +41,7 @@ impl Session {
             durable: options.durable,
             hash: options.verify >= Verify::Hash,
             reread: options.verify >= Verify::Reread,
-            // What a pipe gives is known when it has given it; its reader holds it to the length.
+            // The length of a pipe is known when it has been read; its reader enforces it.
             length,
             mode: options.mode.unwrap_or(attributes.mode & 0o777),
             modified: payload.source.modified(),
@@ -51,7 +51,8 @@ impl Session {
         };
         if let Some((source, like, length)) = identity {
             let range = [payload.offset.to_be_bytes(), length.to_be_bytes()].concat();
-            // Not of the version: another client's copy of the file may go on with what this one leaves.
+            // Without the version: another client's copy of the file may resume what this one
+            // leaves.
             request.transfer = naming::transfer_id(&[b"up", remote, &like, &range]);
             request.resume = Some(Resume { source, kept: Vec::new() });
         }
@@ -64,7 +65,7 @@ impl Session {
         Ok(Transfer { outcome: receiver, ..self.download(remote.as_ref(), target, options, outcome)? })
     }
 
-    /// The same; `outcome` is told from a thread of the session.
+    /// The same; `outcome` is called from a thread of the session.
     pub(crate) fn download(
         &self,
         remote: &[u8],
@@ -91,7 +92,7 @@ impl Session {
     }
 }
 
-/// The request for a download, and whether it goes on where an earlier attempt ended.
+/// The request for a download, and whether it resumes an earlier attempt.
 pub(crate) fn download(fresh: Request, remote: &[u8], target: &mut Target, options: &GetOptions) -> (Request, bool) {
     let resume = options.resume && target.is_resumable();
     let mut request = Request {

@@ -28,28 +28,29 @@ use xdfs_secure::random;
 use xdfs_secure::record::{Limits as KeyLimits, Opener, Sealer};
 use xdfs_xio::transport::{self, TransportOptions};
 
-/// Bytes that a server may send before the first CREDIT: a small file arrives without waiting for it.
+/// Bytes that a server may send before the first CREDIT: a small file arrives without waiting for
+/// it.
 pub(crate) const INITIAL_CREDIT: u64 = 4 << 20;
 
 /// Ticket of a session's first transfer.
 const FIRST_TICKET: u64 = 1;
 
-/// What a session was granted.
+/// The parameters that a session was granted.
 #[derive(Clone, Debug)]
 pub struct SessionFacts {
     /// Channels granted.
     pub channels: u16,
-    /// Channels asked for.
+    /// Channels requested.
     pub asked: u16,
     /// Pipelines granted.
     pub pipelines: u8,
     /// Block size.
     pub block: u32,
-    /// Socket window, 0 where the kernel tunes it.
+    /// Socket window, 0 if the kernel tunes it.
     pub window: u64,
     /// Stall deadline.
     pub stall: Duration,
-    /// Congestion control of channel 1, where the transport has one.
+    /// Congestion control of channel 1, if the transport has one.
     pub congestion: Option<String>,
     /// The server's key.
     pub host_key: Fingerprint,
@@ -59,7 +60,7 @@ pub struct SessionFacts {
     pub key: Option<PublicKey>,
     /// Lowest protection that blocks of this session get.
     pub level: Level,
-    /// What seals records.
+    /// The cipher suite that seals records.
     pub suite: Suite,
 }
 
@@ -80,20 +81,21 @@ impl std::fmt::Debug for Session {
 }
 
 impl Session {
-    /// Connects channel 1, opens the session, and starts the others on their way. A session of one channel is served, and
-    /// hears of its server, from its first operation on.
+    /// Connects channel 1, opens the session, and starts connecting the other channels. A session
+    /// of one channel is served, and receives messages of its server, from its first operation on.
     pub fn connect(options: &ConnectOptions) -> Result<Self, Error> {
         Self::connect_with(options, None)
     }
 
-    /// The same, with a download that is asked for while the session is opened: its first bytes come a round trip earlier.
+    /// The same, with a download that is requested while the session is opened: its first bytes
+    /// arrive a round trip earlier.
     pub fn connect_and_get(
         options: &ConnectOptions,
         remote: impl AsRef<[u8]>,
         target: Target,
         get: &GetOptions,
     ) -> Result<(Self, Transfer), Error> {
-        // Never more than an ordered target can hold, whatever block size will be granted.
+        // Never more than an ordered target can hold, whatever block size is granted.
         let credit = INITIAL_CREDIT.min(bounds::ORDERED_WINDOW_BLOCKS * u64::from(limits::BLOCK_BYTES_MIN));
         let fresh = Request { transfer: random::array()?, level: options.level, credit, ..Request::default() };
         let mut target = target;
@@ -138,7 +140,7 @@ impl Session {
             known: false,
             farewell: Some(farewell),
         };
-        // Channel 1 was connected with what was wished; the others with what was granted.
+        // Channel 1 was connected with the requested window; the others use the granted one.
         let granted = u32::try_from(accept.window).ok().filter(|window| *window > 0);
         let access = Access {
             address: options.address.clone(),
@@ -167,7 +169,7 @@ impl Session {
         Ok(session)
     }
 
-    /// The download that was asked for in OPEN is the session's first transfer.
+    /// The download that was requested in OPEN is the session's first transfer.
     fn adopt_first(&self, (request, pending): (Request, Pending), started: Instant) -> FirstDownload {
         self.tickets.fetch_add(1, Ordering::Relaxed);
         *self.started.lock().unwrap_or_else(PoisonError::into_inner) = None;
@@ -176,7 +178,7 @@ impl Session {
         (FIRST_TICKET, request, moved)
     }
 
-    /// What was granted.
+    /// The granted parameters.
     pub fn facts(&self) -> &SessionFacts {
         &self.facts
     }
@@ -186,12 +188,12 @@ impl Session {
         self.pipelines.joiner().map_or(1, |joiner| joiner.joined.load(Ordering::Relaxed))
     }
 
-    /// Why the last channel that could not join could not.
+    /// Why the last channel that failed to join did.
     pub fn join_failure(&self) -> Option<Error> {
         self.pipelines.joiner()?.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Has a request sent, and registers who waits for its outcome.
+    /// Sends a request and registers the callback for its outcome.
     pub(crate) fn start(
         &self,
         request: Request,
@@ -213,7 +215,7 @@ impl Session {
             self.registry.pending().remove(&ticket);
             return Err(self.why_ended());
         }
-        // Whoever waits puts the right one in its place.
+        // The waiting caller replaces it with the right one.
         let outcome = Callback::waiting().1;
         Ok(Transfer { ticket, post, moved, resumed, replaces, outcome, length })
     }
@@ -222,7 +224,7 @@ impl Session {
         self.tickets.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The threads that serve it, which are started where they have not been.
+    /// The threads that serve the session; starts them if necessary.
     pub(crate) fn served(&self) -> Result<Arc<Joiner>, Error> {
         self.pipelines.served()
     }
@@ -231,11 +233,11 @@ impl Session {
         self.registry.why_ended()
     }
 
-    /// Ends the session in order: transfers under way are finished first.
+    /// Closes the session in order: transfers in progress are finished first.
     ///
-    /// An error is one that ended the session before, or that cost an outcome. Once every outcome is known nothing is owed
-    /// but the server's last word (EOFT): a server that vanishes in its place takes nothing with it, and that is no error
-    /// (P-46).
+    /// An error is one that ended the session before, or that lost an outcome. Once every outcome
+    /// is known only the server's end-of-file message (EOFT) is outstanding: a server that vanishes
+    /// instead of sending it loses nothing, and that is no error (P-46).
     pub fn close(self) -> Result<(), Error> {
         self.pipelines.close();
         let ended = self.registry.ended.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -246,7 +248,7 @@ impl Session {
     }
 }
 
-/// What the machine is held to, as it was granted.
+/// The limits of the state machine, as granted.
 fn session_limits(accept: &Accept, stall: Duration, keys: KeyLimits) -> SessionLimits {
     SessionLimits {
         floor: accept.floor,

@@ -1,4 +1,4 @@
-//! A transfer under way, as the application holds it.
+//! A transfer in progress, as seen by the application.
 
 use crate::options::Verify;
 use std::collections::BTreeMap;
@@ -14,10 +14,10 @@ use xdfs_xio::transport::Link;
 
 pub(crate) type PumpSender = MailboxSender<Link, DescriptorWaker>;
 
-/// What the server said about the file of a transfer.
+/// What the server reported about the file of a transfer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RemoteFile {
-    /// Its size; none where it has no end.
+    /// Its size; `None` if it has no end.
     pub size: Option<u64>,
     /// Permission bits.
     pub mode: u32,
@@ -27,28 +27,30 @@ pub struct RemoteFile {
     pub version: Vec<u8>,
 }
 
-/// What a transfer did.
+/// The result of a transfer.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Report {
     /// Bytes of the target.
     pub length: u64,
-    /// Bytes that did not have to pass: an earlier attempt had left them.
+    /// Bytes that did not have to be sent: an earlier attempt had left them.
     pub resumed: u64,
-    /// Bytes of blocks that passed here, repeated ones included.
+    /// Bytes of blocks that were transferred, including repeated ones.
     pub moved: u64,
     /// The same per channel that carried any, by channel number.
     pub channel_bytes: BTreeMap<u16, u64>,
     /// How safe the bytes are at the target.
     pub safety: Safety,
-    /// Protection that the blocks had.
+    /// Protection level of the blocks.
     pub level: Level,
-    /// How the content was checked: no more than was asked for, and less where the target cannot be read back.
+    /// How the content was verified: no more than requested, and less if the target cannot be read
+    /// back.
     pub verified: Verify,
-    /// Hash of the content, where it was checked by it.
+    /// Hash of the content, if it was verified by hash.
     pub hash: Option<Digest>,
-    /// Seconds from the session's first connect (for its first transfer), else from the request, to the outcome.
+    /// Seconds from the session's first connect (for its first transfer), else from the request, to
+    /// the outcome.
     pub seconds: f64,
-    /// Download: what the source is.
+    /// Download: the attributes of the source.
     pub remote: Option<RemoteFile>,
 }
 
@@ -74,7 +76,7 @@ impl Transfer {
         self.outcome.recv().unwrap_or_else(|_| Err(gone()))
     }
 
-    /// Waits for the outcome at most so long; none when it is not known yet.
+    /// Waits at most this long for the outcome; `None` if it is not known yet.
     pub fn wait_for(&self, time: Duration) -> Option<Result<Report, Error>> {
         match self.outcome.recv_timeout(time) {
             Ok(outcome) => Some(outcome),
@@ -83,7 +85,7 @@ impl Transfer {
         }
     }
 
-    /// Gives it up on both sides. The outcome is still told: the receiver may have been quicker.
+    /// Cancels it on both sides. The outcome is still reported: the receiver may have been faster.
     pub fn cancel(&self) {
         let _ = self.post.send(Message::Command(Command::Cancel { ticket: self.ticket }));
     }
@@ -98,13 +100,14 @@ impl Transfer {
         self.resumed.load(Ordering::Relaxed)
     }
 
-    /// Of an upload, the version of what had the target's name when the server answered, empty for nothing; none until then. An
-    /// attempt that follows on this one may name it as its [`crate::PutOptions::base`].
+    /// For an upload, the version of the existing file when the server answered, empty if there was
+    /// none; `None` until then. A subsequent attempt may pass it as its
+    /// [`crate::PutOptions::base`].
     pub fn replaces(&self) -> Option<Vec<u8>> {
         self.replaces.get().cloned()
     }
 
-    /// Bytes of the transfer, where known at its start.
+    /// Bytes of the transfer, if known at its start.
     pub fn length(&self) -> Option<u64> {
         self.length
     }

@@ -1,19 +1,19 @@
-//! The memory of replies, used again: fresh pages cost more than what is copied into them.
+//! Reuses the memory of replies: fresh pages cost more than the copy into them.
 
 use bytes::Bytes;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Replies that are kept for the next ones: as many as are read and written at a time.
+/// Replies that are kept for reuse: as many as are read and written concurrently.
 const SPARE_MAX: usize = 8;
 
-/// Memory of shorter ones is quicker to get anew.
+/// For shorter replies a new allocation is faster.
 const SPARE_BYTES_MIN: usize = 16 << 10;
 
 /// A pool of reply buffers, since fresh pages cost more than the copy into them. Clones share it.
 #[derive(Clone, Default)]
 pub(super) struct ReplyPool(Arc<Mutex<Vec<Vec<u8>>>>);
 
-/// A reply, whose memory goes back when nobody has a slice of it any more.
+/// A reply, whose memory is returned when the last slice of it is dropped.
 struct PooledReply {
     bytes: Vec<u8>,
     memory: ReplyPool,

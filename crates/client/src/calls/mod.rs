@@ -1,7 +1,9 @@
-//! Calls on remote names (xPathM, PATHM-01 to PATHM-08): many to a batch, many batches at a time, over all channels of a session.
+//! Calls on remote names (xPathM, PATHM-01 to PATHM-08): many per batch, many batches in flight,
+//! over all channels of a session.
 //!
-//! [`Session::call`] sends a [`Batch`] and gives something to wait for; it waits itself only while the session has as much under
-//! way as it may. The methods of `verbs` and `pages` are single calls in ready-made form.
+//! [`Session::call`] sends a [`Batch`] and returns a handle to wait on; it blocks only while the
+//! session has as many operations in flight as allowed. The methods of `verbs` and `pages` are
+//! ready-made single calls.
 
 mod memory;
 mod pages;
@@ -24,7 +26,7 @@ use xdfs_proto::limits;
 use xdfs_proto::wire::path::{self, BatchWriter, Call, Failure, REPLY_BYTES, REPLY_CALL_BYTES};
 use xdfs_secure::random;
 
-/// Calls that go together. They are done in order; `base` is what their paths are below.
+/// Calls that are sent together. They are executed in order; their paths are relative to `base`.
 #[derive(Clone, Debug)]
 pub struct Batch {
     base: Vec<u8>,
@@ -37,7 +39,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// No call yet, below `base` (`EXPORT/path`, nothing encoded).
+    /// An empty batch below `base` (`EXPORT/path`, nothing encoded).
     pub fn new(base: impl Into<Vec<u8>>) -> Self {
         Self {
             base: base.into(),
@@ -55,47 +57,49 @@ impl Batch {
         self.push_with_room(call, 0);
     }
 
-    /// Appends a call whose answer may have so many bytes (attributes, a page, a file's content).
+    /// Appends a call whose answer may have this many bytes (attributes, a page, a file's content).
     pub fn push_with_room(&mut self, call: &Call<'_>, bytes: usize) {
         self.calls.push(call);
         self.room += REPLY_CALL_BYTES + bytes;
     }
 
-    /// After the first call that fails the others are not tried.
+    /// Skips all calls after the first one that fails.
     pub fn stop_at_failure(mut self) -> Self {
         self.stop = true;
         self
     }
 
-    /// The reply comes when what changed is on stable storage, where the server can promise that.
+    /// The reply is sent when the changes are on stable storage, if the server can promise that.
     pub fn durable(mut self) -> Self {
         self.durable = true;
         self
     }
 
-    /// The server does it once, even where it is sent again in another session: [`Batch::again`].
+    /// The server executes it once, even if it is sent again in another session: [`Batch::again`].
     pub fn once(mut self) -> Result<Self, Error> {
         self.request = random::array()?;
         Ok(self)
     }
 
-    /// The same batch for another session, when its first attempt was this long ago at most. The server answers as it did then,
-    /// does it where it cannot have come, and else says that it does not know ([`ErrorKind::UnknownOutcome`]).
+    /// The same batch for another session, if its first attempt was at most this long ago. The
+    /// server repeats its answer, executes the batch if it cannot have arrived before, and
+    /// otherwise reports that it does not know ([`ErrorKind::UnknownOutcome`]).
     pub fn again(&self, since: Duration) -> Self {
         Self { age: Some(since), ..self.clone() }
     }
 
-    /// Calls in it.
+    /// Number of calls.
     pub fn len(&self) -> usize {
         self.calls.codes().len()
     }
 
-    /// Whether it has none.
+    /// Whether it has no calls.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Bytes of its calls so far, and room that their answers may take: neither may pass [`Session::batch_bytes_max`].
+    /// Bytes of its calls so far, and room that their answers may take: neither may exceed
+    /// [`Session::batch_bytes_max`].
     pub fn bytes(&self) -> (usize, usize) {
         (self.calls.bytes() + self.base.len() + 64, self.room)
     }
@@ -128,7 +132,7 @@ impl Batch {
     }
 }
 
-/// What came back.
+/// The reply to a batch.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Reply {
     payload: Bytes,
@@ -143,7 +147,7 @@ impl Reply {
     }
 }
 
-/// A batch under way. Dropping it leaves it running.
+/// A batch in flight. Dropping it leaves it running.
 #[derive(Debug)]
 pub struct PendingReply {
     outcome: Receiver<Result<Bytes, Error>>,
@@ -157,13 +161,14 @@ fn gone() -> Error {
 }
 
 impl PendingReply {
-    /// Waits for the reply. An error is one of the whole batch; those of single calls are in the reply.
+    /// Waits for the reply. An error concerns the whole batch; those of single calls are in the
+    /// reply.
     pub fn wait(self) -> Result<Reply, Error> {
         let payload = self.outcome.recv().unwrap_or_else(|_| Err(gone()))?;
         Ok(Reply { payload, codes: self.codes })
     }
 
-    /// The same for at most so long; none when nothing is known yet.
+    /// The same for at most this long; `None` if the reply has not arrived.
     pub fn wait_for(&self, time: Duration) -> Option<Result<Reply, Error>> {
         let outcome = match self.outcome.recv_timeout(time) {
             Ok(outcome) => outcome,
@@ -173,18 +178,19 @@ impl PendingReply {
         Some(outcome.map(|payload| Reply { payload, codes: self.codes.clone() }))
     }
 
-    /// Asks the server to begin no further call of it; the reply still comes, and says which were not tried.
+    /// Requests that the server begin no further call of it; the reply still arrives and reports
+    /// which were not tried.
     pub fn cancel(&self) {
         let _ = self.post.send(Message::Command(Command::Cancel { ticket: self.ticket }));
     }
 }
 
-/// A failed call as an error of its own.
+/// Converts a failed call to an error.
 pub fn failed(failure: Failure, what: &str) -> Error {
     Error::new(failure.kind, format!("{what}: {}", in_full(failure.kind))).with_errno(failure.errno)
 }
 
-/// What went wrong with a call, in words that help whoever reads them: the wire has none.
+/// A helpful text for the error of a call: the wire carries none.
 pub fn in_full(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::Refused => "refused by policy: your rights do not go so far; the server's log says why",
@@ -198,7 +204,7 @@ impl Session {
         (self.facts().block as usize).min(limits::CALL_BYTES_MAX)
     }
 
-    /// Sends a batch. Waits only while as much is under way as the session may have (P-71).
+    /// Sends a batch. Blocks only while the session has as much in flight as allowed (P-71).
     pub fn call(&self, batch: &Batch) -> Result<PendingReply, Error> {
         let payload = batch.encode(self.batch_bytes_max())?;
         let (teller, outcome) = Callback::waiting();
@@ -206,7 +212,8 @@ impl Session {
         Ok(PendingReply { outcome, codes: batch.calls.codes().to_vec(), ticket, post })
     }
 
-    /// The same for the payload of a batch that names this room; `outcome` is told from a thread of the session.
+    /// The same for the payload of a batch that declares this room; `outcome` is called from a
+    /// thread of the session.
     pub(crate) fn send_calls(
         &self,
         payload: Vec<u8>,

@@ -1,4 +1,5 @@
-//! A remote directory, page by page: the next page is on its way while one is looked at, and no more than two are in memory.
+//! A remote directory, page by page: the next page is fetched while one is processed, and no more
+//! than two are in memory.
 
 use super::{Batch, PendingReply, Reply, failed};
 use crate::session::Session;
@@ -8,7 +9,7 @@ use xdfs_proto::wire::path::{Answer, Call, Entries, Listing, Wanted};
 /// Room of a page: some thousand entries, and less than the longest reply.
 const PAGE_BYTES: usize = 128 * 1024;
 
-/// Pages without an entry in a row that are taken before the server is one that never comes to an end.
+/// Consecutive pages without an entry that are accepted before the listing is considered endless.
 const EMPTY_MAX: u32 = 16;
 
 /// One page of a directory.
@@ -32,7 +33,7 @@ impl Page {
     }
 }
 
-/// The pages of a remote directory, with one read ahead. After an error it is at its end.
+/// The pages of a remote directory, with one read ahead. After an error it ends.
 #[derive(Debug)]
 pub struct Pages<'s> {
     session: &'s Session,
@@ -45,7 +46,8 @@ pub struct Pages<'s> {
 }
 
 impl Pages<'_> {
-    /// Whether the directory was read to its end, without an error: then, and only then, what was not listed is not there.
+    /// Whether the directory was read to its end, without an error: only then does a name that was
+    /// not listed not exist.
     pub fn is_complete(&self) -> bool {
         self.complete
     }
@@ -85,7 +87,8 @@ impl Iterator for Pages<'_> {
 }
 
 impl Session {
-    /// Lists the directory `remote` (`EXPORT/path`; empty: the exports), with these attributes of each entry.
+    /// Lists the directory `remote` (`EXPORT/path`; empty: the exports), with these attributes of
+    /// each entry.
     pub fn list(&self, remote: impl AsRef<[u8]>, wanted: Wanted) -> Result<Pages<'_>, Error> {
         let remote = remote.as_ref().to_vec();
         let mut pages = Pages { session: self, remote, wanted, next: None, complete: false, empty: 0 };

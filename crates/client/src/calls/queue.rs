@@ -1,5 +1,5 @@
-//! Calls under way, and how many there may be: shared between the application, which waits for room, and the pipelines, which
-//! answer.
+//! Calls in flight and their limits: shared between the application, which waits for room, and the
+//! pipelines, which answer.
 
 use super::memory::ReplyPool;
 use crate::callback::Callback;
@@ -9,7 +9,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use xdfs_proto::base::{Error, PipelineId};
 use xdfs_proto::limits;
 
-/// Batches of one pipeline at a time: the rest of what it may have under way is for transfers.
+/// Concurrent batches of one pipeline: the rest of its operations is for transfers.
 const BATCHES_MAX: usize = limits::OPERATIONS_MAX / 2;
 
 struct QueuedBatch {
@@ -23,7 +23,7 @@ struct QueuedBatch {
 struct Load {
     bytes: usize,
     batches: usize,
-    /// A channel of the pipeline is up, and it has not ended.
+    /// A channel of the pipeline is up, and the pipeline has not ended.
     open: bool,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// For a session of so many pipelines; the first one has a channel.
+    /// For a session with this many pipelines; the first one has a channel.
     pub(crate) fn new(pipelines: u8) -> Self {
         let mut loads = vec![Load::default(); usize::from(pipelines.max(1))];
         loads[0].open = true;
@@ -53,8 +53,8 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A place for a batch that takes so many bytes, batch and room together, on the pipeline that has the least to do. Waits for
-    /// one; the teller comes back when the session has ended.
+    /// Reserves a slot for a batch that takes this many bytes, batch and room together, on the
+    /// pipeline with the least load. Waits for one; returns the callback if the session has ended.
     pub(crate) fn enter(&self, ticket: u64, bytes: usize, outcome: Callback<Bytes>) -> Result<usize, Callback<Bytes>> {
         let mut state = self.lock();
         loop {
@@ -72,12 +72,13 @@ impl Queue {
                 state.loads[pipeline].batches += 1;
                 return Ok(pipeline);
             }
-            // Whoever answers or ends wakes us: every operation ends, since channels have deadlines.
+            // Every answer and the end of a pipeline wake this thread: every operation ends, since
+            // channels have deadlines.
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
-    /// The reply is here; its outcome follows.
+    /// The reply has arrived; its outcome follows.
     pub(crate) fn replied(&self, ticket: u64, reply: &[u8]) {
         let reply = self.memory.keep(reply);
         if let Some(entry) = self.lock().entries.get_mut(&ticket) {
@@ -85,7 +86,7 @@ impl Queue {
         }
     }
 
-    /// The outcome of a batch is known; false where the ticket is none of ours.
+    /// The outcome of a batch is known; false if the ticket is unknown.
     pub(crate) fn leave(&self, ticket: u64, outcome: Result<(), Error>) -> bool {
         let mut state = self.lock();
         let Some(entry) = state.entries.remove(&ticket) else { return false };
@@ -114,7 +115,7 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    /// A pipeline has ended, and with it the session: who waits for something of it hears why.
+    /// A pipeline has ended, and with it the session: its waiters receive the reason.
     pub(crate) fn ended(&self, pipeline: PipelineId, error: &Error) {
         let mut state = self.lock();
         state.ended = true;

@@ -1,14 +1,14 @@
-//! Single calls in ready-made form. Each is a batch of one: whoever has many to make puts them together.
+//! Ready-made single calls. Each is a batch of one: many calls are better put into one batch.
 
 use super::{Batch, failed};
 use crate::session::Session;
 use xdfs_proto::base::{Digest, Error, ErrorKind, RelPath};
 use xdfs_proto::wire::path::{Answer, Attributes, Call, FileSystem, FileType, NewTime, Owner, Wanted};
 
-/// Bytes that attributes may have in an answer, the target of a link and all names among them.
+/// Bytes that attributes may occupy in an answer, including the target of a link and all names.
 const ATTRIBUTES_BYTES: usize = 5 * 1024;
 
-/// What the server tells of a name, as a value of its own.
+/// The attributes that the server reports for a name, as an owned value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the fields are those of `Attributes`")]
 pub struct Facts {
@@ -54,7 +54,7 @@ fn unexpected() -> Error {
 }
 
 impl Session {
-    /// One call below `base`; `read` takes what it tells.
+    /// Makes one call below `base`; `read` extracts its answer.
     fn one<T>(
         &self,
         base: &[u8],
@@ -76,7 +76,7 @@ impl Session {
         self.one(base, call, 0, |answer| (*answer == Answer::Done).then_some(()))
     }
 
-    /// What `remote` is; of a link, the link itself.
+    /// The attributes of `remote`; for a link, those of the link itself.
     pub fn look(&self, remote: impl AsRef<[u8]>, wanted: Wanted) -> Result<Facts, Error> {
         let call = Call::Stat { path: b"", wanted };
         self.one(remote.as_ref(), &call, ATTRIBUTES_BYTES, |answer| match answer {
@@ -85,7 +85,8 @@ impl Session {
         })
     }
 
-    /// Makes a directory; with `parents` also what is missing above it, and one that is there is fine.
+    /// Makes a directory; with `parents` also its missing ancestors, and an existing directory is
+    /// no error.
     pub fn make_directory(&self, remote: impl AsRef<[u8]>, mode: u32, parents: bool) -> Result<(), Error> {
         self.done(remote.as_ref(), &Call::MakeDirectory { path: b"", parents, mode })
     }
@@ -95,12 +96,12 @@ impl Session {
         self.done(remote.as_ref(), &Call::RemoveDirectory { path: b"" })
     }
 
-    /// Removes a name that is no directory.
+    /// Removes a name that is not a directory.
     pub fn remove(&self, remote: impl AsRef<[u8]>) -> Result<(), Error> {
         self.done(remote.as_ref(), &Call::Unlink { path: b"" })
     }
 
-    /// Gives what is `from` below `base` the name `to` below it.
+    /// Renames `from` below `base` to `to` below it.
     pub fn rename(
         &self,
         base: impl AsRef<[u8]>,
@@ -117,8 +118,9 @@ impl Session {
         self.done(base.as_ref(), &Call::Link { path: of.as_ref(), to: name.as_ref() })
     }
 
-    /// Makes the place in which a tree is made that is to appear at `remote` as a whole, or finds it: its path below the export.
-    /// `client` is what this client calls the tree, and tells nobody else. The place is there as long as this session lives.
+    /// Makes or finds the staging directory of a tree that is to appear at `remote` as a whole, and
+    /// returns its path below the export. `client` is this client's private id of the tree. The
+    /// staging directory exists as long as this session lives.
     pub fn stage_tree(&self, remote: impl AsRef<[u8]>, client: [u8; 16]) -> Result<RelPath, Error> {
         let call = Call::StageTree { path: b"", client };
         self.one(remote.as_ref(), &call, 0, |answer| match answer {
@@ -127,7 +129,8 @@ impl Session {
         })
     }
 
-    /// Gives such a tree its name, where that is free. With `durable` the name is on stable storage before the answer.
+    /// Renames such a tree to its final name, if that is free. With `durable` the name is on stable
+    /// storage before the answer.
     pub fn publish_tree(&self, remote: impl AsRef<[u8]>, client: [u8; 16], durable: bool) -> Result<(), Error> {
         let mut batch = Batch::new(remote.as_ref());
         batch.push(&Call::PublishTree { path: b"", client });
@@ -143,7 +146,7 @@ impl Session {
         self.done(remote.as_ref(), &Call::Symlink { path: b"", target: target.as_ref() })
     }
 
-    /// Where a symbolic link points.
+    /// The target of a symbolic link.
     pub fn read_link(&self, remote: impl AsRef<[u8]>) -> Result<Vec<u8>, Error> {
         self.one(remote.as_ref(), &Call::ReadLink { path: b"" }, ATTRIBUTES_BYTES, |answer| match answer {
             Answer::Bytes(target) => Some(target.to_vec()),
@@ -156,7 +159,7 @@ impl Session {
         self.done(remote.as_ref(), &Call::SetMode { path: b"", mode })
     }
 
-    /// Sets times; what is none stays.
+    /// Sets times; `None` leaves one unchanged.
     pub fn set_times(
         &self,
         remote: impl AsRef<[u8]>,
@@ -166,12 +169,12 @@ impl Session {
         self.done(remote.as_ref(), &Call::SetTimes { path: b"", modified, accessed })
     }
 
-    /// Cuts or extends a file.
+    /// Truncates or extends a file.
     pub fn truncate(&self, remote: impl AsRef<[u8]>, length: u64) -> Result<(), Error> {
         self.done(remote.as_ref(), &Call::Truncate { path: b"", length })
     }
 
-    /// Sets owner and group; what is none stays.
+    /// Sets owner and group; `None` leaves one unchanged.
     pub fn set_owner(
         &self,
         remote: impl AsRef<[u8]>,
@@ -181,7 +184,7 @@ impl Session {
         self.done(remote.as_ref(), &Call::SetOwner { path: b"", user, group })
     }
 
-    /// Room of the file system that holds `remote`.
+    /// Space of the file system that holds `remote`.
     pub fn space(&self, remote: impl AsRef<[u8]>) -> Result<FileSystem, Error> {
         self.one(remote.as_ref(), &Call::FileSystem { path: b"" }, 0, |answer| match answer {
             Answer::FileSystem(room) => Some(*room),
@@ -189,8 +192,8 @@ impl Session {
         })
     }
 
-    /// The hash of a file or a range of it, as its server reads it, and how long that is. For large files see
-    /// [`Session::sum`]: calls behind this one wait for it.
+    /// The hash of a file or a range of it, as its server reads it, and its length. For large files
+    /// see [`Session::sum`]: later calls wait for this one.
     pub fn hash(&self, remote: impl AsRef<[u8]>, offset: u64, length: Option<u64>) -> Result<(u64, Digest), Error> {
         self.one(remote.as_ref(), &Call::Hash { path: b"", offset, length }, 0, |answer| match answer {
             Answer::Hash { length, digest } => Some((*length, *digest)),

@@ -1,7 +1,8 @@
-//! Keys that an SSH agent holds: which there are, and signatures by them. Two messages of the agent's protocol
-//! (draft-miller-ssh-agent), over its Unix socket.
+//! Keys of an SSH agent: lists them and requests signatures. Uses two messages of the agent's
+//! protocol (draft-miller-ssh-agent), over its Unix socket.
 //!
-//! It must not wait for an agent without a deadline, nor believe it: a signature is checked here before it is used.
+//! It must not wait for an agent without a deadline, nor trust it: a signature is verified here
+//! before it is used.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -12,16 +13,16 @@ use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_secure::identity::{SIGNATURE_BYTES, Signer, verify};
 use xdfs_secure::policy::PublicKey;
 
-/// An agent that lists its keys later than this is stuck.
+/// An agent that takes longer to list its keys is considered stuck.
 const LIST_DEADLINE: Duration = Duration::from_secs(5);
 
-/// Signing may ask a person to confirm; a server waits no longer than this either.
+/// Signing may prompt a person for confirmation; a server waits no longer than this either.
 const SIGN_DEADLINE: Duration = Duration::from_secs(15);
 
 /// Longest message of an agent: OpenSSH's own limit.
 const MESSAGE_BYTES_MAX: usize = 256 << 10;
 
-/// Most keys that are looked at.
+/// Most keys that are examined.
 const KEYS_MAX: usize = 1024;
 
 /// Longest comment that is shown, in bytes.
@@ -39,7 +40,7 @@ const KIND: &[u8] = b"ssh-ed25519";
 pub(super) struct AgentKey {
     socket: PathBuf,
     key: PublicKey,
-    /// What its owner calls it, escaped.
+    /// The comment of its owner, escaped.
     pub(super) comment: String,
 }
 
@@ -49,7 +50,7 @@ pub(super) fn keys(socket: &Path) -> Result<Vec<AgentKey>, Error> {
     keys_of(socket, &answer)
 }
 
-/// The keys that an agent's answer tells of.
+/// The keys in an agent's answer.
 fn keys_of(socket: &Path, answer: &[u8]) -> Result<Vec<AgentKey>, Error> {
     let mut rest = match answer.split_first() {
         Some((&IDENTITIES_ANSWER, rest)) => rest,
@@ -80,7 +81,7 @@ impl Signer for AgentKey {
         let mut request = vec![SIGN_REQUEST];
         put_string(&mut request, &blob_of(&self.key));
         put_string(&mut request, message);
-        // No flags: they choose hashes of RSA.
+        // No flags: they select hashes of RSA.
         request.extend([0; 4]);
         let answer = converse(&self.socket, request, SIGN_DEADLINE).map_err(|_| refused)?;
         let signature = signature_of(&answer).ok_or(refused)?;
@@ -88,8 +89,9 @@ impl Signer for AgentKey {
     }
 }
 
-/// One question and its answer, within `deadline` all in all. A thread asks, since connecting has no deadline of its own;
-/// it ends with its own time limits when nobody waits for it any more.
+/// One request and its answer, within `deadline` in total. A separate thread makes the request,
+/// since connecting has no deadline of its own; it ends by its own time limits when nothing waits
+/// for it any more.
 fn converse(socket: &Path, message: Vec<u8>, deadline: Duration) -> Result<Vec<u8>, Error> {
     let (tell, answered) = sync_channel(1);
     let path = socket.to_owned();
@@ -121,7 +123,7 @@ fn exchange(socket: &Path, message: &[u8], deadline: Duration) -> std::io::Resul
     Ok(answer)
 }
 
-/// Fills `buffer`, however slowly the bytes come, until the deadline.
+/// Fills `buffer` until the deadline, however slowly the bytes arrive.
 fn read_until(stream: &mut UnixStream, buffer: &mut [u8], until: Instant) -> std::io::Result<()> {
     let mut filled = 0;
     while let Some(room) = buffer.get_mut(filled..).filter(|room| !room.is_empty()) {
@@ -149,7 +151,8 @@ fn signature_of(answer: &[u8]) -> Option<[u8; SIGNATURE_BYTES]> {
     take_string(&mut blob)?.try_into().ok()
 }
 
-/// Feeds what reads an agent's answers: keys are few, comments short and printable, and a signature has its length.
+/// Feeds the parser of an agent's answers: keys are few, comments short and printable, and a
+/// signature has its length.
 #[cfg(feature = "fuzzing")]
 pub fn feed(answer: &[u8]) {
     match keys_of(Path::new("agent"), answer) {
@@ -167,7 +170,7 @@ pub fn feed(answer: &[u8]) {
     }
 }
 
-/// An Ed25519 key in SSH's form; none for other kinds.
+/// An Ed25519 key in SSH's format; `None` for other types.
 fn key_of(mut blob: &[u8]) -> Option<PublicKey> {
     if take_string(&mut blob)? != KIND {
         return None;
@@ -184,7 +187,7 @@ pub(super) fn blob_of(key: &PublicKey) -> Vec<u8> {
 }
 
 fn put_string(to: &mut Vec<u8>, bytes: &[u8]) {
-    // What is sent here is some hundred bytes.
+    // The bytes sent here are a few hundred.
     to.extend((bytes.len() as u32).to_be_bytes());
     to.extend(bytes);
 }

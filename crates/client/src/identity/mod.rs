@@ -1,8 +1,9 @@
-//! Which keys a client has to offer, and in which order (SEC-20): the one that was chosen, or else those of the SSH agent,
-//! the client's own in its state folder, and `~/.ssh/id_ed25519`.
+//! The keys that a client can offer, and their order (SEC-20): the chosen one, or else those of the
+//! SSH agent, the client's own in its state folder, and `~/.ssh/id_ed25519`.
 //!
-//! Nothing is signed and no passphrase asked for before a key is about to be used. What it must not do: offer a key to a
-//! server that the user did not ask to log in to, or write a key anywhere but into the state folder.
+//! Nothing is signed and no passphrase is requested before a key is about to be used. It must not
+//! offer a key to a server that the user did not request to log in to, or write a key anywhere but
+//! into the state folder.
 
 mod agent;
 
@@ -17,17 +18,17 @@ use xdfs_secure::identity::{KeyFileError, KeyPair, Signer};
 use xdfs_secure::policy::PublicKey;
 use xdfs_xio::store::{Folder, Secrecy, read_named};
 
-/// The client's own key in its state folder, and the public half for people to hand on.
+/// The client's own key in its state folder, and its public half for distribution.
 const OWN_KEY: &str = "id_ed25519";
 const OWN_KEY_PUBLIC: &str = "id_ed25519.pub";
 
-/// Largest file of a key; an RSA key of 16384 bits, which is told apart, has 12 KiB.
+/// Largest key file; an RSA key of 16384 bits, which gets its own error, has 12 KiB.
 const KEY_BYTES_MAX: usize = 16 << 10;
 
-/// Where a client looks for keys.
+/// Where a client searches for keys.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Places {
-    /// The one to use, and no other: a private key, or a public one whose other half an agent holds.
+    /// The only key to use: a private key, or a public one whose private half an agent holds.
     pub chosen: Option<PathBuf>,
     /// The agent's socket.
     pub agent: Option<PathBuf>,
@@ -39,9 +40,9 @@ pub struct Places {
 
 /// A key that can be offered.
 pub struct Identity {
-    /// Where it is, as a person is told.
+    /// Its origin, as shown to the user.
     pub from: String,
-    /// What its owner calls it; may be empty.
+    /// The comment of its owner; may be empty.
     pub comment: String,
     key: HeldKey,
 }
@@ -51,23 +52,23 @@ enum HeldKey {
     Locked(Box<LockedKey>),
 }
 
-/// What was found.
+/// The keys that were found.
 #[derive(Debug, Default)]
 pub struct Identities {
     /// The keys, in the order in which they are offered.
     pub found: Vec<Identity>,
-    /// What was there and could not be used, in words.
+    /// Keys that were found but cannot be used, as texts.
     pub unusable: Vec<String>,
 }
 
-/// Asks for a passphrase; none where nobody is there to answer.
+/// Prompts for a passphrase; `None` if nobody can answer.
 pub type AskSecret<'a> = &'a dyn Fn(&str) -> Result<Option<Zeroizing<Vec<u8>>>, Error>;
 
-/// Times that a wrong passphrase is asked for again.
+/// How often a wrong passphrase is requested again.
 const PASSPHRASE_TRIES: usize = 3;
 
 impl Identity {
-    /// A key file, with the comment of the public file beside it where that is of the same key.
+    /// A key file, with the comment of its public file if that is of the same key.
     fn of_file(path: &Path, from: String, key: HeldKey) -> Self {
         let mut identity = Self { from, comment: String::new(), key };
         let mut public = path.as_os_str().to_owned();
@@ -89,7 +90,7 @@ impl Identity {
         }
     }
 
-    /// The key, where nobody has to be asked for it.
+    /// The key, if no prompt is needed.
     pub fn ready(&self) -> Option<Arc<dyn Signer>> {
         match &self.key {
             HeldKey::Ready(signer) => Some(Arc::clone(signer)),
@@ -97,7 +98,7 @@ impl Identity {
         }
     }
 
-    /// The key, ready to sign; a passphrase is asked for where it has one.
+    /// The key, ready to sign; prompts for its passphrase if it has one.
     pub fn signer(&self, ask: AskSecret<'_>) -> Result<Arc<dyn Signer>, Error> {
         let locked = match &self.key {
             HeldKey::Ready(signer) => return Ok(Arc::clone(signer)),
@@ -124,7 +125,7 @@ impl std::fmt::Debug for Identity {
     }
 }
 
-/// The keys in `places`. Only a key that was chosen has to be there.
+/// The keys in `places`. Only a chosen key is required to exist.
 pub fn identities(places: &Places) -> Result<Identities, Error> {
     let mut identities = Identities::default();
     let in_agent = match &places.agent {
@@ -143,7 +144,7 @@ pub fn identities(places: &Places) -> Result<Identities, Error> {
         let (key, from) = chosen(path)?;
         let held = in_agent.into_iter().find(|held| held.public() == key.public());
         let identity = match (key, held) {
-            // The agent asks for no passphrase.
+            // The agent needs no passphrase.
             (Chosen::Locked(_) | Chosen::Public(_), Some(held)) => of_agent(held),
             (Chosen::Open(key), _) => Identity::of_file(path, from, HeldKey::Ready(Arc::new(key))),
             (Chosen::Locked(locked), None) => Identity::of_file(path, from, HeldKey::Locked(locked)),
@@ -189,7 +190,8 @@ impl Chosen {
 fn chosen(path: &Path) -> Result<(Chosen, String), Error> {
     let shown = shown(path);
     let missing = || Error::new(ErrorKind::NotFound, format!("{shown}: there is no such key file"));
-    // A public half may be read by everybody; what turns out to be a private one is read again, as a secret.
+    // Everybody may read a public half; if it turns out to be a private key it is read again, as a
+    // secret.
     let bytes = read_named(path, KEY_BYTES_MAX, Secrecy::Open)?.ok_or_else(missing)?;
     let text = Zeroizing::new(bytes);
     if let Some(public) = std::str::from_utf8(&text).ok().and_then(|text| read_public(text).ok()) {
@@ -223,7 +225,8 @@ pub fn own_key(state: &Path) -> PathBuf {
     state.join(OWN_KEY)
 }
 
-/// Keeps `key` as the client's own in `state`, with its public half beside it; an error where there is one already.
+/// Stores `key` as the client's own in `state`, with its public half beside it; an error if there
+/// is one already.
 pub fn keep_own(state: &Path, key: &KeyPair, comment: &str) -> Result<(), Error> {
     let folder = Folder::create(state)?;
     let _lock = folder.lock("lock")?;
@@ -232,7 +235,7 @@ pub fn keep_own(state: &Path, key: &KeyPair, comment: &str) -> Result<(), Error>
     let public = write_public(&key.public(), comment).map_err(unwritable)?;
     folder.create_file(OWN_KEY, write_private(key, comment).map_err(unwritable)?.as_bytes(), 0o600)?;
     match folder.create_file(OWN_KEY_PUBLIC, format!("{public}\n").as_bytes(), 0o644) {
-        // Left by a key that somebody took away; the private half is what counts.
+        // Left over from a key that was removed; the private half is what counts.
         Err(error) if error.kind == ErrorKind::AlreadyExists => Ok(()),
         other => other,
     }

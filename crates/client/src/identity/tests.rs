@@ -1,4 +1,4 @@
-//! The order in which keys are found, on folders and agents of the tests' own.
+//! The order in which keys are found, with folders and agents of the tests' own.
 #![allow(clippy::disallowed_methods, reason = "the tests make the files that are looked for")]
 
 use super::agent::{Agent, blob_of, listing};
@@ -105,7 +105,7 @@ fn a_passphrase_is_asked_for_only_when_the_key_is_used_and_three_times_at_most()
     assert_eq!(asked.get(), 1);
     let nobody = locked.signer(&|_: &str| Ok(None)).err().unwrap();
     assert!(nobody.message.contains("no terminal"), "{nobody}");
-    // Where the agent holds it, nobody is asked.
+    // If the agent holds it, there is no prompt.
     let agent = agent_with(&[locked.public()]);
     let places = Places { agent: Some(agent.0.clone()), ..places };
     assert!(identities(&places).unwrap().found[0].ready().is_some());

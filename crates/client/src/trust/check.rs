@@ -1,6 +1,7 @@
-//! The check of one server's key during the handshake: what is pinned or remembered is right, everything else is in doubt.
+//! Checks one server's key during the handshake: a key that is pinned or remembered is accepted,
+//! every other is rejected.
 //!
-//! It must not ask a person, nor remember anything.
+//! It must not prompt a person, nor remember anything.
 
 use super::{HostName, KnownHosts, Remembered};
 use std::sync::{Mutex, PoisonError};
@@ -8,31 +9,32 @@ use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_secure::handshake::{Chain, HostCheck, Shown};
 use xdfs_secure::policy::Fingerprint;
 
-/// Why a server's key was not taken.
+/// Why a server's key was rejected.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum KeyRejection {
     /// Nothing is known of this server.
     Unknown {
-        /// What it showed.
+        /// The key that it presented.
         shown: Fingerprint,
     },
-    /// The roots do not vouch for it, and nothing else does.
+    /// The roots do not certify it, and nothing else does.
     Uncertified {
-        /// Why its certificate is not good.
+        /// Why its certificate is invalid.
         why: String,
     },
     /// Another key is remembered, or pinned by the URL.
     Changed {
-        /// What it showed.
+        /// The key that it presented.
         shown: Fingerprint,
-        /// What was expected.
+        /// The expected key.
         expected: Fingerprint,
-        /// Since when it is remembered; none where the URL says it.
+        /// Since when it is remembered; `None` if it is pinned by the URL.
         since: Option<u64>,
     },
 }
 
-/// The check of one server's key. Asked during the handshake; [`Trust::doubt`] tells afterwards what was wrong.
+/// The check of one server's key, called during the handshake; [`Trust::doubt`] returns the reason
+/// of a rejection afterwards.
 #[derive(Debug)]
 pub struct Trust {
     host: HostName,
@@ -54,7 +56,7 @@ impl Trust {
         self.doubt.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The key that is the only right one, where there is one.
+    /// The only acceptable key, if there is one.
     pub fn expected(&self) -> Option<Fingerprint> {
         self.pinned.or(self.remembered.map(|remembered| remembered.fingerprint))
     }
@@ -70,7 +72,7 @@ impl Trust {
             Some((expected, _)) if expected == key => None,
             Some((expected, since)) => Some(KeyRejection::Changed { shown: key, expected, since }),
             None => match &shown.chain {
-                // A site's own authority vouches for it.
+                // A site's own authority certifies it.
                 Chain::Good => None,
                 Chain::Bad(why) => Some(KeyRejection::Uncertified { why: why.clone() }),
                 Chain::Unasked => Some(KeyRejection::Unknown { shown: key }),
@@ -91,7 +93,7 @@ impl HostCheck for Trust {
 }
 
 impl KeyRejection {
-    /// What is wrong, in a sentence.
+    /// The reason as a sentence.
     pub fn describe(&self, host: &HostName) -> String {
         match self {
             Self::Unknown { shown } => format!("the server {host} shows the key {shown}, which is not known here"),

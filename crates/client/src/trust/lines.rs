@@ -1,17 +1,18 @@
 //! The lines of the file of known hosts: `HOST:PORT SHA256:KEY SECONDS`.
 //!
-//! A line that is not understood could be the one that holds the right key, so it is an error and never skipped.
+//! A line that cannot be parsed could be the one with the right key, so it is an error and never
+//! skipped.
 
 use super::{HostName, Remembered};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Why a file is not read.
+/// Why a file is rejected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BadLine {
-    /// It is not understood.
+    /// The line cannot be parsed.
     Unknown(usize),
-    /// It names a server again.
+    /// The line names a server again.
     Again(usize),
 }
 
@@ -24,7 +25,7 @@ impl fmt::Display for BadLine {
     }
 }
 
-/// The file's text.
+/// Formats the file.
 pub fn write(hosts: &BTreeMap<HostName, Remembered>) -> String {
     let mut text = String::from("# Servers and their keys: HOST:PORT SHA256:KEY SECONDS. See 'xdfs trust'.\n");
     for (host, remembered) in hosts {
@@ -33,7 +34,7 @@ pub fn write(hosts: &BTreeMap<HostName, Remembered>) -> String {
     text
 }
 
-/// What the file's text says.
+/// Parses the file.
 pub fn read(text: &str) -> Result<BTreeMap<HostName, Remembered>, BadLine> {
     let mut hosts = BTreeMap::new();
     for (number, line) in (1..).zip(text.lines()) {

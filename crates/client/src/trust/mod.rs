@@ -1,9 +1,10 @@
-//! Whose key a client believes: pinned by the URL, remembered in the state folder, or nobody's yet (security.md calls it
-//! trust on first use, and the use is a person's decision).
+//! Which keys a client trusts: pinned by the URL, remembered in the state folder, or none yet
+//! (security.md calls it trust on first use, and the use is a person's decision).
 //!
-//! The check itself asks nobody: a server does not wait while a person compares fingerprints. It says what is in doubt;
-//! whoever connects asks, remembers the answer with [`KnownHosts::pin`], and connects again. A changed key is never taken
-//! without `forget` or a new pin.
+//! The check itself prompts nobody: a server does not wait while a person compares fingerprints. It
+//! reports why a key is rejected; the caller prompts, remembers the answer with
+//! [`KnownHosts::pin`], and connects again. A changed key is never accepted without `forget` or a
+//! new pin.
 
 mod check;
 pub mod lines;
@@ -23,10 +24,11 @@ const FILE: &str = "known_hosts";
 /// Its largest size: some 10,000 hosts.
 const FILE_BYTES_MAX: usize = 1 << 20;
 
-/// Held by whoever changes it.
+/// Held by a process that changes it.
 const LOCK: &str = "lock";
 
-/// A server's place, in the form in which it is remembered: `host:port`, small letters, IPv6 in brackets.
+/// The address of a server, in the form in which it is remembered: `host:port`, lower case, IPv6 in
+/// brackets.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct HostName(String);
 
@@ -44,7 +46,7 @@ impl fmt::Display for HostName {
     }
 }
 
-/// What is remembered of a server.
+/// What is remembered about a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Remembered {
     /// Its key.
@@ -53,7 +55,7 @@ pub struct Remembered {
     pub since: u64,
 }
 
-/// The servers whose keys somebody said yes to.
+/// The servers whose keys a user accepted.
 #[derive(Clone, Debug)]
 pub struct KnownHosts {
     state: PathBuf,
@@ -61,7 +63,7 @@ pub struct KnownHosts {
 }
 
 impl KnownHosts {
-    /// What is remembered in the state folder `state`, which need not be there.
+    /// Reads what is remembered in the state folder `state`, which need not exist.
     pub fn read(state: &Path) -> Result<Self, Error> {
         let hosts = match Folder::open(state)? {
             Some(folder) => read(&folder)?,
@@ -70,24 +72,24 @@ impl KnownHosts {
         Ok(Self { state: state.to_owned(), hosts })
     }
 
-    /// What is remembered of `host`.
+    /// The entry of `host`.
     pub fn find(&self, host: &HostName) -> Option<&Remembered> {
         self.hosts.get(host)
     }
 
-    /// Everything, in the order of the names.
+    /// All entries, in the order of the names.
     pub fn iter(&self) -> impl Iterator<Item = (&HostName, &Remembered)> {
         self.hosts.iter()
     }
 
-    /// Remembers a key, in place of any other.
+    /// Remembers a key, replacing any other.
     pub fn pin(&mut self, host: &HostName, remembered: Remembered) -> Result<(), Error> {
         self.change(|hosts| {
             hosts.insert(host.clone(), remembered);
         })
     }
 
-    /// Forgets a server; none where it was not known.
+    /// Forgets a server; `None` if it was not known.
     pub fn forget(&mut self, host: &HostName) -> Result<Option<Remembered>, Error> {
         self.change(|hosts| hosts.remove(host))
     }
@@ -107,7 +109,8 @@ impl KnownHosts {
     }
 }
 
-/// Reads the file; a line that is not understood could be the one that holds the right key, so it is an error.
+/// Reads the file; a line that cannot be parsed could be the one with the right key, so it is an
+/// error.
 fn read(folder: &Folder) -> Result<BTreeMap<HostName, Remembered>, Error> {
     let Some(bytes) = folder.read(FILE, FILE_BYTES_MAX, Secrecy::Public)? else { return Ok(BTreeMap::new()) };
     lines::read(&String::from_utf8_lossy(&bytes)).map_err(|bad| {

@@ -1,4 +1,4 @@
-//! Known hosts in a folder, and every way in which a key can be in doubt.
+//! Known hosts in a folder, and every reason to reject a key.
 #![allow(clippy::disallowed_methods, reason = "the tests look at the files that were made")]
 
 use super::*;
@@ -93,7 +93,7 @@ fn a_key_is_taken_when_it_is_the_expected_one_and_never_when_it_changed() {
     for (name, pinned, shown, certified, doubt) in [
         ("h", None, old, false, None),
         ("h", None, other, false, changed(old, since)),
-        // Whoever vouches for it: what a person said counts more.
+        // Certificates do not matter: a person's decision counts more.
         ("h", None, other, true, changed(old, since)),
         ("h", Some(other), other, false, None),
         ("h", Some(old), other, false, changed(old, None)),

@@ -1,11 +1,11 @@
-//! Agents that behave and agents that do not, on sockets of the tests' own.
+//! Well-behaved and misbehaving agents, on sockets of the tests' own.
 
 use super::*;
 use std::os::unix::net::UnixListener;
 use std::sync::atomic::{AtomicU32, Ordering};
 use xdfs_secure::identity::KeyPair;
 
-/// A socket whose agent answers each message as it is told, one connection after the other.
+/// A socket whose agent gives the prepared answers, one connection after the other.
 pub(in crate::identity) struct Agent(pub(in crate::identity) PathBuf);
 
 impl Agent {
@@ -21,7 +21,7 @@ impl Agent {
                 stream.read_exact(&mut length).unwrap();
                 let mut message = vec![0; u32::from_be_bytes(length) as usize];
                 stream.read_exact(&mut message).unwrap();
-                // The client may have gone away: an answer that is too long is not read.
+                // The client may have disconnected: it does not read an answer that is too long.
                 let _ = stream.write_all(&answers.remove(0));
             }
         });
