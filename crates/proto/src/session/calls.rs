@@ -1,9 +1,11 @@
-//! Operations of calls (P-69): a batch from the client, a reply from the server. Their bytes never come in here: the driver
-//! holds the batch until its outcome is known, and the reply until the machine says that it is to be forgotten.
+//! Operations of calls (P-69): a batch from the client, a reply from the server. This machine never
+//! handles their bytes: the driver holds the batch until its outcome is known, and the reply until
+//! the machine reports that it can be released.
 //!
-//! At the client such an operation is an upload without blocks, which waits for its outcome; at the server it is one whose
-//! stage is the work itself. So requests and replies are told, fenced and told again by the rules of all others, and a number that
-//! came before is a repetition: what it asks for is done once.
+//! At the client such an operation is an upload without blocks that waits for its outcome; at the
+//! server it is one whose stage is the work itself. So requests and replies are sent, fenced and
+//! resent by the same rules as all others, and a number that was seen before is a repetition: its
+//! calls are executed once.
 
 use super::group::Half;
 use super::operation::{HalfState, Operation, Pending};
@@ -17,10 +19,10 @@ use crate::wire::control::Safety;
 use crate::wire::{Event, Flags, Head, WireError};
 use alloc::vec::Vec;
 
-/// What the machine knows of a batch or its reply.
+/// The state of a batch or its reply.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Calls {
-    /// Bytes of what this end tells: the batch, or the reply once there is one.
+    /// Length of what this end sends: the batch, or the reply once there is one.
     pub(super) bytes: u32,
 }
 
@@ -31,7 +33,7 @@ impl Session {
         self.limits.block.min(limits::CALL_BYTES_MAX as u32)
     }
 
-    /// The client has a batch of so many bytes, which the driver keeps under the number that comes back.
+    /// The client has a batch of this length, which the driver keeps under the returned number.
     pub fn open_calls(&mut self, bytes: u32) -> Result<OperationId, Error> {
         if bytes == 0 || bytes > self.calls_bytes_max() {
             return Err(Error::new(ErrorKind::LimitExceeded, "a batch of calls is too long for this session"));
@@ -69,7 +71,7 @@ impl Session {
         self.check_opened(id)?;
         match self.operations.get(&id) {
             Some(operation) if operation.calls.is_none() => Err(Fault::WrongSide(Event::Path.name())),
-            // The request has not left: nobody can have an answer to it.
+            // The request has not been sent, so there can be no reply to it.
             Some(operation) if operation.owes.has(Pending::REQUEST) && !operation.sent.has(Pending::REQUEST) => {
                 Err(Fault::Operation)
             }
@@ -78,8 +80,9 @@ impl Session {
         }
     }
 
-    /// The batch or reply that `on_head` announced is complete and checked. False where it is not wanted: a repetition.
-    /// Else the driver keeps a batch for [`Output::Execute`], and hands a reply over before it polls.
+    /// The batch or reply that `on_head` announced is complete and verified. Returns false if it is
+    /// not wanted: a repetition. Otherwise the driver keeps a batch for [`Output::Execute`], and
+    /// passes a reply on before it polls.
     pub fn on_calls(&mut self, channel: ChannelId, now: Instant) -> Result<bool, Fault> {
         let head = self.complete(channel)?;
         let id = head.operation;
@@ -120,7 +123,7 @@ impl Session {
         Ok(false)
     }
 
-    /// The reply is there, so many bytes long, or the batch cannot be done at all. (Server.)
+    /// The reply is ready and has this length, or the batch cannot be executed at all. (Server.)
     pub fn on_answered(&mut self, id: OperationId, result: Result<u32, Error>) {
         let most = self.calls_bytes_max();
         let Some(operation) = self.operations.get_mut(&id) else { return };
@@ -135,7 +138,7 @@ impl Session {
         self.settle(id, outcome);
     }
 
-    /// Tells the batch, or its reply.
+    /// Sends the batch, or its reply.
     pub(super) fn send_calls(&mut self, channel: ChannelId, id: OperationId, request: bool) -> bool {
         let Some(operation) = self.operations.get_mut(&id) else { return false };
         let Some(Calls { bytes }) = operation.calls else { return false };
@@ -146,7 +149,7 @@ impl Session {
         self.send_record(channel, id, Event::Path, flags, bytes, Payload::Calls)
     }
 
-    /// A reply has passed that nobody waits for: the peer has not heard that it arrived before.
+    /// A repeated reply has been read: the peer does not know that it arrived before.
     pub(super) fn outcome_again(&mut self, channel: ChannelId, id: OperationId) {
         if self.operations.contains_key(&id) {
             return self.answered(channel, id);
@@ -156,7 +159,7 @@ impl Session {
         }
     }
 
-    /// Nothing will be told about the operation again.
+    /// Nothing more will be sent about the operation.
     pub(super) fn forget(&mut self, id: OperationId) {
         if self.operations.remove(&id).is_some_and(|operation| operation.calls.is_some()) {
             self.outputs.push_back(Output::Forget { operation: id });

@@ -1,4 +1,5 @@
-//! What a peer can do wrong once it is authenticated. Each is the end of the session, with its cause told to the peer.
+//! Protocol violations of an authenticated peer. Each ends the session, and its cause is reported
+//! to the peer.
 
 use super::receiver::InvalidBlock;
 use crate::base::{Error, ErrorKind, Level};
@@ -7,16 +8,16 @@ use crate::wire::WireError;
 use alloc::format;
 use core::fmt;
 
-/// One cause each.
+/// The cause of the violation.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Fault {
-    /// The bytes are no message.
+    /// The bytes are not a valid message.
     Wire(WireError),
     /// The sequence number is not the next one.
     Sequence,
-    /// A key epoch that was not agreed.
+    /// A key epoch that was not negotiated.
     Epoch,
-    /// An event that must be understood and is not, or is reserved.
+    /// An event that must be understood but is unknown, or is reserved.
     UnknownEvent(u8),
     /// An event that the present state does not allow.
     Refused(Refused),
@@ -24,21 +25,21 @@ pub enum Fault {
     WrongSide(&'static str),
     /// The payload is longer than its event allows.
     TooLong,
-    /// A block that must not be.
+    /// An invalid block.
     Block(InvalidBlock),
     /// A record protected less than was granted.
     Level(Level),
     /// An operation number that was never opened, or not in order.
     Operation,
-    /// An acknowledgement of what was never sent.
+    /// An acknowledgement of something that was never sent.
     AckBeyondSent,
-    /// FINISH that does not fit what arrived.
+    /// FINISH that does not match what arrived.
     Finish,
-    /// COMMITTED of what cannot have been committed.
+    /// COMMITTED of something that cannot have been committed.
     Committed,
-    /// AGAIN that asks for what cannot be sent again.
+    /// AGAIN that requests something that cannot be sent again.
     Again,
-    /// EOFR or EOFT that counts other than arrived: something was cut out.
+    /// EOFR or EOFT whose count differs from what arrived: something was cut out.
     Count,
     /// A record on a channel that is not up.
     Channel,

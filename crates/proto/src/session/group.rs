@@ -1,5 +1,6 @@
-//! Several pipelines that move one file: what they tell each other (design rule 4). The pipeline that opened the operation
-//! is its coordinator; it alone talks about the operation as a whole (GRANT, FINISH, COMMITTED, EXCEPTION) and commits.
+//! Several pipelines that move one file: the messages between them. The pipeline that opened the
+//! operation is its coordinator; only the coordinator handles the operation as a whole (GRANT,
+//! FINISH, COMMITTED, EXCEPTION) and commits.
 
 use crate::base::{Error, Extent, Level, OperationId, PipelineId};
 use alloc::vec::Vec;
@@ -9,7 +10,7 @@ use alloc::vec::Vec;
 pub enum Half {
     /// It sends the bytes.
     Sending,
-    /// It gets them.
+    /// It receives the bytes.
     Receiving,
 }
 
@@ -30,14 +31,14 @@ pub enum PipelineMessage {
         block: u32,
         /// Level of the blocks.
         level: Level,
-        /// What of the range is there from an earlier attempt.
+        /// Ranges that are present from an earlier attempt.
         kept: Vec<Extent>,
-        /// The content is hashed from end to end.
+        /// The content is hashed end to end.
         hash: bool,
-        /// What is kept is hashed by the sender as well.
+        /// The kept ranges are hashed by the sender as well.
         unverified: bool,
     },
-    /// Member to coordinator: every block of the range went out.
+    /// Member to coordinator: every block of the range was sent.
     Sent(OperationId),
     /// Member to coordinator: every byte of the range is written.
     Covered(OperationId),
@@ -47,10 +48,10 @@ pub enum PipelineMessage {
     Settled(OperationId, bool),
 }
 
-/// What a pipeline is to an operation.
+/// The role of a pipeline in an operation.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Part {
-    /// It moves some range and speaks for the whole; these members have not finished their ranges.
+    /// It moves some range and coordinates the whole; these members have not finished their ranges.
     Coordinator(Vec<PipelineId>),
     /// It moves one range for this coordinator; whether it has reported the end.
     Member(PipelineId, bool),

@@ -1,4 +1,4 @@
-//! Records that arrive: what a head announces, and what control messages change.
+//! Processes incoming records: what a head announces, and what control messages change.
 
 use super::group::{Part, PipelineMessage};
 use super::operation::{HalfState, Pending};
@@ -15,8 +15,8 @@ use crate::wire::{Event, Flags, Head, WireError};
 use core::cmp::Ordering;
 
 impl Session {
-    /// A head arrived on `channel` and its tag (or, at other levels, the tag to come) vouches for it. Nothing changes but
-    /// for `Park`, after which the same head is judged again.
+    /// A head arrived on `channel`, authenticated by its tag (or, at other levels, by the tag that
+    /// follows). Changes nothing except for `Park`, after which the same head is evaluated again.
     pub fn on_head(&mut self, channel: ChannelId, head: &Head, now: Instant) -> Result<HeadVerdict, Fault> {
         let state = self.channels.get_mut(&channel).ok_or(Fault::Channel)?;
         if !matches!(state.life, Life::Up | Life::Ending) {
@@ -64,7 +64,8 @@ impl Session {
             return Err(Fault::UnknownEvent(head.event));
         }
         if head.flags.has(Flags::REQUEST) && self.owes_many_marks() {
-            // A peer that asks and takes no answers would have us remember the end of every operation.
+            // A peer that sends requests and accepts no replies would make this end keep the end of
+            // every operation.
             return Ok(HeadVerdict::Park);
         }
         Ok(HeadVerdict::Control)
@@ -83,7 +84,8 @@ impl Session {
         }
         self.check_opened(head.operation)?;
         let Some(operation) = self.operations.get_mut(&head.operation) else {
-            // Over long ago: a late repetition. A member that has not heard of the operation gave no credit for it.
+            // Ended long ago: a late repetition. A member that does not know the operation yet
+            // granted no credit for it.
             return Ok(HeadVerdict::Skip);
         };
         if operation.calls.is_some() {
@@ -106,12 +108,13 @@ impl Session {
                     return Err(Fault::Level(head.level));
                 }
                 match head.flags.round().cmp(&round) {
-                    // Sent before some of it was asked for again: void.
+                    // Sent before part of it was requested again: void.
                     Ordering::Less => return Ok(HeadVerdict::Skip),
                     Ordering::Equal => {}
                     Ordering::Greater => return Err(Fault::Again),
                 }
-                // Whether CONM may continue is judged when the block has arrived: this may be asked twice.
+                // Whether CONM may continue is decided when the block has arrived: this check may
+                // run twice.
                 Ok(match receiver.judge(head.offset, head.length)? {
                     BlockDecision::Take => {
                         HeadVerdict::Block { operation: head.operation, offset: head.offset, length: head.length }
@@ -122,7 +125,7 @@ impl Session {
         }
     }
 
-    /// The payload that `on_head` called `Skip` has passed.
+    /// The payload that `on_head` classified as `Skip` has been read.
     pub fn on_skipped(&mut self, channel: ChannelId) -> Result<(), Fault> {
         let head = self.complete(channel)?;
         match Event::from_code(head.event) {
@@ -135,8 +138,9 @@ impl Session {
         }
     }
 
-    /// The block that `on_head` announced is complete in memory (or, at clear, written), and its tag is right. False where it is not
-    /// wanted any more, since another copy was complete before: it must not be written then, and there is no `on_written`.
+    /// The block that `on_head` announced is complete in memory (or, at clear, written), and its
+    /// tag is valid. Returns false if it is no longer wanted because another copy completed first:
+    /// then it must not be written, and there is no `on_written`.
     pub fn on_block(&mut self, channel: ChannelId) -> Result<bool, Fault> {
         let head = self.complete(channel)?;
         let event = Event::from_code(head.event).ok_or(Fault::UnknownEvent(head.event))?;
@@ -169,7 +173,7 @@ impl Session {
         Ok(())
     }
 
-    /// A control payload is complete and checked.
+    /// A control payload is complete and verified.
     pub fn on_control(&mut self, channel: ChannelId, payload: &[u8], now: Instant) -> Result<(), Fault> {
         let head = self.complete(channel)?;
         let event = Event::from_code(head.event).ok_or(Fault::UnknownEvent(head.event))?;
@@ -193,7 +197,8 @@ impl Session {
             Control::Drain { retry_after_ms } => {
                 self.from(Role::Server, event)?;
                 self.closing = true;
-                // With several pipelines only the application knows when none of them is needed any more.
+                // With several pipelines only the application knows when none of them is needed any
+                // more.
                 self.ending |= self.limits.pipelines <= 1;
                 self.event(SessionEvent::Draining { retry_after_ms });
                 self.end_channels_when_done();
@@ -204,7 +209,7 @@ impl Session {
         Ok(())
     }
 
-    /// The message must come from that side.
+    /// Rejects a message that did not come from that role.
     pub(super) fn from(&self, side: Role, event: Event) -> Result<(), Fault> {
         if self.role == side { Err(Fault::WrongSide(event.name())) } else { Ok(()) }
     }
@@ -233,7 +238,7 @@ impl Session {
         }
         state.receive.on_end_of_transfer()?;
         if state.life == Life::Ending {
-            // With our own EOFT still under way the channel closes when it is out.
+            // If this end's EOFT is still in flight, the channel closes once it is sent.
             if !state.busy {
                 self.closed(channel);
             }
@@ -265,7 +270,7 @@ impl Session {
             return Ok(());
         };
         if operation.owes.has(Pending::REQUEST) && !operation.sent.has(Pending::REQUEST) {
-            // The request has not left: nobody can have an answer to it.
+            // The request has not been sent, so there can be no reply to it.
             return Err(Fault::Operation);
         }
         operation.silence.on_word(now);
@@ -309,11 +314,11 @@ impl Session {
         }
     }
 
-    /// The operation is over here, or another pipeline has not told yet that it is to begin.
+    /// The operation is over here, or another pipeline has not yet reported that it begins.
     fn on_control_of_unknown(&mut self, channel: ChannelId, id: OperationId, control: Control) {
         match control {
             Control::Credit(edge) if !self.coordinates(id) => self.remember_credit(id, edge),
-            // The peer has not heard that we know: our EOFR was lost with its channel.
+            // The peer has not learnt that this end knows: our EOFR was lost with its channel.
             Control::Committed { .. } | Control::Exception(_) if !self.owes_many_marks() => {
                 self.push_end_of_range(channel, id, 0);
             }
@@ -321,8 +326,8 @@ impl Session {
         }
     }
 
-    /// A CREDIT that comes before its operation begins here, or after it has ended: they look the same, so the oldest goes
-    /// when there are more than can be early.
+    /// A CREDIT that arrives before its operation begins here, or after it has ended: both look the
+    /// same, so the oldest is dropped when there are more than can be early.
     fn remember_credit(&mut self, id: OperationId, edge: u64) {
         match self.early.iter_mut().find(|(early, _)| *early == id) {
             Some((_, known)) => *known = edge.max(*known),
@@ -333,14 +338,14 @@ impl Session {
         }
     }
 
-    /// What was credited before the operation began here.
+    /// The credit that arrived before the operation began here.
     pub(super) fn take_credit(&mut self, id: OperationId) -> Option<u64> {
         let place = self.early.iter().position(|(early, _)| *early == id)?;
         self.early.remove(place).map(|(_, edge)| edge)
     }
 
-    /// The receiver has spoken: a sender that had failed before it was asked for bytes has nothing more to tell but that it
-    /// heard, and its first EOFR may be lost.
+    /// The receiver has replied: a sender that failed before bytes were requested from it has
+    /// nothing left to send but an acknowledgement, and its first EOFR may be lost.
     pub(super) fn answered(&mut self, channel: ChannelId, id: OperationId) {
         let Some(operation) = self.operations.get(&id) else { return };
         if operation.is_sending() && operation.is_settled() {
@@ -354,7 +359,7 @@ impl Session {
     fn on_ack(&mut self, id: OperationId, ack: &Ack, now: Instant) -> Result<(), Fault> {
         let Some(operation) = self.operations.get_mut(&id) else { return Ok(()) };
         if ack.round != operation.round {
-            // About what was there before some of it was asked for again.
+            // About the content before part of it was requested again.
             return Ok(());
         }
         let Some(sender) = operation.sender() else { return Ok(()) };
@@ -378,7 +383,7 @@ impl Session {
                 sender.on_edge(edge);
                 *everywhere = true;
             }
-            // It counts from GRANT on, on its channel.
+            // It counts from GRANT on, on the channel of GRANT.
             None => *credited = edge.max(*credited),
         }
     }
@@ -390,7 +395,7 @@ impl Session {
         let late = matches!(life, Receiving::Verifying | Receiving::Committing | Receiving::Settled);
         if late || round < operation.round || *finish == Some(length) {
             if operation.is_settled() {
-                // The sender has not heard how it ended.
+                // The sender does not know the outcome yet.
                 operation.tell_again();
             }
             return Ok(());
@@ -400,7 +405,7 @@ impl Session {
         }
         let fits = match (known, receiver) {
             (Some(known), _) => known == length,
-            // On its way the GRANT was overtaken; `on_staged` looks at it.
+            // The GRANT was overtaken while in flight; `on_staged` checks for it.
             (None, None) => true,
             (None, Some(receiver)) => receiver.on_end(length),
         };
@@ -420,7 +425,7 @@ impl Session {
         let taken_as_end = self.bugs.has(Bug::EndOfRangeIsEnd);
         let Some(operation) = self.operations.get_mut(&id) else { return Ok(()) };
         if operation.is_sending() {
-            // The receiver answers so to an EXCEPTION for an operation that is over there.
+            // This is the receiver's reply to an EXCEPTION for an operation that is over there.
             if !operation.is_settled() {
                 return Err(Fault::WrongSide("EOFR"));
             }
@@ -445,7 +450,7 @@ impl Session {
         Ok(())
     }
 
-    /// A settled receiving operation is forgotten when every channel that carried it has ended it.
+    /// A settled receiving operation is dropped once every channel that carried it has ended it.
     pub(super) fn forget_if_over(&mut self, id: OperationId) {
         let Some(operation) = self.operations.get(&id) else { return };
         let gone = |channel: &ChannelId| operation.ended.contains(channel) || self.fences.contains_key(channel);
@@ -460,22 +465,23 @@ impl Session {
         }
     }
 
-    /// Something was sent or granted: the sending half may have come to its end.
+    /// Something was sent or granted: the sending half may be complete.
     pub(super) fn after_sending(&mut self, id: OperationId) {
         let end_of_range_early = self.bugs.has(Bug::EndOfRangeIsEnd);
         let Some(operation) = self.operations.get_mut(&id) else { return };
         let HalfState::Sending { life, sender: Some(sender), given_up: None, .. } = &mut operation.state else {
             return;
         };
-        // Acknowledged, not only sent: until then bytes may still leave the source, and a source that changes under them
-        // must be noticed before FINISH lets the receiver commit (rule D18).
+        // Acknowledged, not only sent: until then bytes may still be read from the source, and a
+        // source that changes in the meantime must be detected before FINISH lets the receiver
+        // commit.
         let done = if end_of_range_early { sender.all_sent() } else { sender.all_acknowledged() };
         if *life != Sending::Moving || !done {
             return;
         }
         match &mut operation.part {
             Part::Coordinator(members) if members.is_empty() => {
-                // Cannot be refused: the state was looked at above.
+                // Cannot fail: the state was checked above.
                 let _ = life.on_all_sent();
                 self.outputs.push_back(Output::Check { operation: id });
                 if end_of_range_early {

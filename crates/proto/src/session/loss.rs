@@ -1,4 +1,4 @@
-//! Channels that break or stall, fences, the end of the session, time, and the other pipelines.
+//! Channels that break or stall, fences, the end of the session, timers, and the other pipelines.
 
 use super::group::{Part, PipelineMessage};
 use super::operation::{HalfState, Operation, Pending};
@@ -15,8 +15,8 @@ use alloc::format;
 use alloc::vec::Vec;
 
 impl Session {
-    /// A channel broke: end of stream without EOFT, a wrong tag, a deadline. Its records are fenced before anything is
-    /// sent again (design rule 2).
+    /// A channel broke: end of stream without EOFT, an invalid tag, a deadline. Its records are
+    /// fenced before anything is sent again.
     pub fn on_lost(&mut self, channel: ChannelId, error: Error) {
         let Some(state) = self.channels.get_mut(&channel) else { return };
         if state.life.on_lost().is_err() {
@@ -35,18 +35,18 @@ impl Session {
         if !self.bugs.has(Bug::EndWithoutMark) {
             self.fences.insert(channel, fence);
         }
-        // What was told about other channels on this one goes again at once: to wait for this one's fence could be to wait
-        // for each other.
+        // What was sent about other channels on this one is sent again at once: waiting for this
+        // channel's fence could be a deadlock.
         self.fences.values_mut().filter(|fence| fence.told == Some(channel)).for_each(|fence| fence.told = None);
         self.outputs.push_back(Output::Close { channel, error: Some(error.clone()) });
         self.event(SessionEvent::ChannelLost { channel, error: error.clone() });
         if self.channels.is_empty() {
-            // Where everything was said already, a peer that is gone is no loss.
+            // If everything was already sent and received, a peer that disconnects is no loss.
             let done = self.closing && !self.needs_channels();
             return self.end((!done).then(|| lost_all(&error)));
         }
         if self.first_up().is_none() && self.needs_channels() {
-            // Only channels that are ending are left: nothing can carry the operations.
+            // Only channels that are ending are left: none can carry the operations.
             return self.end(Some(lost_all(&error)));
         }
         let ids: Vec<_> = self.operations.keys().copied().collect();
@@ -54,7 +54,7 @@ impl Session {
         self.end_channels_when_done();
     }
 
-    /// What was to come on the credit of a request, and on its channel, may come on any other.
+    /// Blocks that had to use the request's credit and channel may now use any other channel.
     fn credit_elsewhere(&mut self) {
         for operation in self.operations.values_mut().filter(|operation| !operation.upload && !operation.is_settled()) {
             if operation.receiver().is_some() {
@@ -63,7 +63,8 @@ impl Session {
         }
     }
 
-    /// The peer says how many of our records it processed on a lost channel, and that it reads no more of them.
+    /// The peer reports how many of our records it processed on a lost channel, and that it reads
+    /// no more of them.
     pub(super) fn on_fence(&mut self, channel: ChannelId, processed: u64) -> Result<(), Fault> {
         if channel.0 == 0 || self.pipeline_of(channel) != self.pipeline {
             return Err(Fault::Channel);
@@ -71,7 +72,7 @@ impl Session {
         self.on_lost(channel, Error::new(ErrorKind::ConnectionLost, "the peer lost the channel"));
         let endless = self.bugs.has(Bug::FenceForFence);
         let Some(fence) = self.fences.get_mut(&channel) else {
-            // Unless it ended in order here before the peer missed it.
+            // Unless it ended in an orderly way here before the peer noticed the loss.
             return if self.closed.contains(&channel) { Ok(()) } else { self.on_fence_of_unknown(channel) };
         };
         if endless {
@@ -98,8 +99,9 @@ impl Session {
         Ok(())
     }
 
-    /// The channel broke before it was up here: the peer waits to hear that nothing of what it sent behind its JOIN was processed,
-    /// and what we hear of it later is void. An EOFR that was lost with it is told for silence (P-48): no outcome goes again.
+    /// The channel broke before it was up here: the peer waits for the report that nothing it sent
+    /// after its JOIN was processed, and anything it sends about it later is void. An EOFR that was
+    /// lost with it is resent by the retransmission timer (P-48): no outcome is sent again.
     fn on_fence_of_unknown(&mut self, channel: ChannelId) -> Result<(), Fault> {
         if self.unknown >= limits::FENCES_UNKNOWN_MAX {
             return Err(Fault::Channel);
@@ -112,7 +114,7 @@ impl Session {
         Ok(())
     }
 
-    /// Both EOFT passed on the channel.
+    /// Both EOFT were exchanged on the channel.
     pub(super) fn closed(&mut self, channel: ChannelId) {
         let Some(mut state) = self.channels.remove(&channel) else { return };
         let _ = state.life.on_end_complete();
@@ -130,7 +132,7 @@ impl Session {
         }
     }
 
-    /// The session is over: what is not settled fails, every channel closes.
+    /// The session is over: operations that are not settled fail, and every channel closes.
     pub fn end(&mut self, error: Option<Error>) {
         if self.over {
             return;
@@ -166,14 +168,16 @@ impl Session {
                 .settle(id, Ok(super::Committed { length, safety, version: Vec::new(), root: None, reread: false }));
         }
         match &mut operation.state {
-            // FINISH, or a batch, may have arrived, and what this end wished since then may not: nobody here knows.
+            // FINISH, or a batch, may have arrived, and this end's later request may not: the
+            // outcome is unknown here.
             HalfState::Sending { life, given_up, .. } if calls || *life == Sending::Finishing => {
                 *given_up = None;
                 self.settle(id, Err(why.clone()));
             }
             HalfState::Sending { .. } => self.settle(id, Err(why.clone())),
             HalfState::Receiving { life, abandoned, .. } => match life {
-                // Runs to its end: the name appears whole or not at all. The application hears then.
+                // Runs to completion: the name appears completely or not at all. The application is
+                // notified then.
                 Receiving::Committing => {}
                 Receiving::Staging if operation.calls.is_none() => *abandoned = Some(why.clone()),
                 _ => self.abandon(id, why.clone()),
@@ -181,17 +185,18 @@ impl Session {
         }
     }
 
-    /// The peer broke the protocol: it is told why where a channel is free, and the session ends.
+    /// The peer violated the protocol: the reason is sent if a channel is free, and the session
+    /// ends.
     pub fn on_fault(&mut self, fault: Fault) {
         self.end_telling(Error::from(fault));
     }
 
-    /// Whether a channel is free to say why the session ends.
+    /// Whether a channel is free to report why the session ends.
     pub fn can_tell(&self) -> bool {
         !self.idle.is_empty()
     }
 
-    /// This end ends the session: the peer is told why where a channel is free.
+    /// This end ends the session: the reason is sent to the peer if a channel is free.
     pub fn end_telling(&mut self, error: Error) {
         if self.over {
             return;
@@ -205,7 +210,8 @@ impl Session {
         self.end(Some(error));
     }
 
-    /// Bytes moved on a channel: when it was last heard, and when the transport last took some.
+    /// Bytes moved on a channel: when the peer was last heard from, and when the transport last
+    /// accepted some.
     pub fn on_progress(&mut self, channel: ChannelId, heard_at: Instant, sent_at: Instant) {
         if let Some(state) = self.channels.get_mut(&channel) {
             state.heard_at = state.heard_at.max(heard_at);
@@ -213,7 +219,8 @@ impl Session {
         }
     }
 
-    /// Time passed. Stalled channels are lost, quiet ones are asked, waiting acknowledgements go out.
+    /// Time passed. Stalled channels are declared lost, quiet ones are probed, delayed
+    /// acknowledgements are sent.
     pub fn on_time(&mut self, now: Instant) {
         for operation in self.operations.values_mut() {
             let due = operation.receiver().is_some_and(|receiver| receiver.ack_due(now));
@@ -226,7 +233,8 @@ impl Session {
         }
         let busy = self.is_at_work() || self.closing;
         let stall = self.limits.stall;
-        // With the peer's last word on one channel everything is known: the others need not be waited for.
+        // After the peer's last message on one channel everything is known: the others need not be
+        // waited for.
         let said = self.ending && !self.closed.is_empty() && !self.needs_channels();
         let last = if said { limits::LAST_WORDS.min(stall) } else { stall };
         let mut stalled = Vec::new();
@@ -235,7 +243,8 @@ impl Session {
             if channel.busy && now.since(channel.sent_at) >= last {
                 stalled.push((*id, "the peer takes no bytes"));
             } else if waiting && !channel.parked && now.since(channel.heard_at.max(channel.sent_at)) >= last {
-                // While the peer takes bytes it lives: what is asked of it may be behind a block on a slow path.
+                // While the peer accepts bytes it is alive: the reply to a probe may be queued
+                // behind a block on a slow path.
                 stalled.push((*id, "nothing arrives"));
             } else if busy && channel.life == Life::Up && !channel.pinged && now.since(channel.heard_at) >= stall / 2 {
                 channel.pinged = true;
@@ -283,7 +292,8 @@ impl Session {
                     HalfState::Sending { life, sender, everywhere, .. } => {
                         *life = Sending::Moving;
                         *everywhere = true;
-                        // The receiving member says how far by CREDIT, and may have done so already.
+                        // The receiving member reports how far by CREDIT, and may have done so
+                        // already.
                         let edge = self.take_credit(operation).unwrap_or(range.offset());
                         let fresh = Sender::new(range.offset(), Some(range.end()), block, edge, bugs);
                         *sender = Some(fresh.within(window).keeping(kept));
@@ -296,7 +306,7 @@ impl Session {
                     }
                 }
                 self.operations.insert(operation, member);
-                // A range that is there already needs no block to end.
+                // A range that is already present needs no block to end.
                 self.after_sending(operation);
                 self.after_writing(operation);
                 if self.over {
@@ -337,7 +347,7 @@ impl Session {
         }
     }
 
-    /// Whether this end may be asked for operations.
+    /// Whether operations may be requested from this end.
     pub fn is_client(&self) -> bool {
         self.role == Role::Client
     }

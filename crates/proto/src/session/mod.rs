@@ -1,25 +1,29 @@
-//! A session as one pipeline sees it: its channels, and the operations on them. One machine serves both ends and both
-//! directions (FTSM-29); the role decides only who opens operations.
+//! The state machine of one pipeline of a session: its channels and the operations on them. The
+//! same machine serves both ends and both directions (FTSM-29); the role only decides which end
+//! opens operations.
 //!
 //! # Driving it
 //!
-//! One input, then every output, then wait:
+//! Feed one input, then drain every output, then wait:
 //!
-//! - a head arrived and its tag is right: [`Session::on_head`] says what the payload is. Then [`Session::on_control`],
-//!   [`Session::on_block`], [`Session::on_calls`] or [`Session::on_skipped`] once it is complete (and checked);
+//! - a head arrived and its tag is valid: [`Session::on_head`] classifies the payload. Then call
+//!   [`Session::on_control`], [`Session::on_block`], [`Session::on_calls`] or
+//!   [`Session::on_skipped`] once the payload is complete (and verified);
 //! - a record was handed to the transport: [`Session::on_sent`];
-//! - storage answered: `on_opened`, `on_staged`, `on_written`, `on_checked`, `on_verified`, `on_committed`,
-//!   `on_source`; the calls of a batch were done: `on_answered`;
-//! - a channel came up, moved bytes, broke: `on_channel`, `on_progress`, `on_lost`;
+//! - storage completed a request: `on_opened`, `on_staged`, `on_written`, `on_checked`,
+//!   `on_verified`, `on_committed`, `on_source`; the calls of a batch completed: `on_answered`;
+//! - a channel came up, moved bytes or broke: `on_channel`, `on_progress`, `on_lost`;
 //! - time passed: [`Session::on_time`], at [`Session::deadline`] at the latest.
 //!
-//! After each, [`Session::poll`] until it returns none.
+//! After each input, call [`Session::poll`] until it returns `None`.
 //!
-//! # What can be relied on
+//! # Guarantees
 //!
-//! The receiver decides the outcome of an operation, once, and every end that learns it learns the same. A sender that
-//! loses its last channel before it heard reports the loss, not success. Bytes count after they were written; a target is
-//! committed at exact cover and FINISH, never before. Control messages tell states, so repetition and delay are harmless.
+//! The receiver decides the outcome of an operation, once, and every end that learns the outcome
+//! learns the same one. A sender that loses its last channel before it received the outcome reports
+//! the loss, not success. Bytes count only after they were written; a target is committed after
+//! exact cover and FINISH, never before. Control messages carry states, so repetition and delay are
+//! harmless.
 
 mod calls;
 mod fault;
@@ -58,35 +62,37 @@ use crate::wire::{Event, Head};
 use crate::{limits, plan};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Which end this is.
+/// The role of this end.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Role {
     /// Opens operations.
     Client,
-    /// Answers them.
+    /// Serves operations.
     Server,
 }
 
-/// Bounds and agreed values of a session: arguments, so that the model checker can make them small.
+/// Limits and negotiated values of a session. They are parameters so that the model checker can use
+/// small ones.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct SessionLimits {
-    /// Level of every record that is not a block.
+    /// Level of every record other than a block.
     pub control_level: Level,
     /// Lowest level for blocks.
     pub floor: Level,
-    /// Block size where a request names none.
+    /// Block size where a request specifies none.
     pub block: u32,
-    /// Span ahead of the first gap that this end grants as a receiver, and goes as a sender; 0 for [`crate::plan::window`].
+    /// Span beyond the first gap that this end grants as a receiver and uses at most as a sender; 0
+    /// for [`crate::plan::window`].
     pub window: u64,
-    /// A channel on which something is owed is lost after this silence.
+    /// A channel with something outstanding is lost after this long without a sign of life.
     pub stall: Duration,
-    /// Operations alive at a time.
+    /// Limit on concurrent operations.
     pub operations_max: usize,
     /// Pipelines of the session.
     pub pipelines: u8,
-    /// Channels of the session, for the window.
+    /// Channels of the session, to compute the window.
     pub channels: u16,
-    /// How much one key may protect: REKEY goes before a record that could pass it.
+    /// How much data one key may protect: REKEY is sent before a record that could exceed it.
     pub keys: KeyLimits,
 }
 
@@ -107,7 +113,7 @@ impl Default for SessionLimits {
 }
 
 impl SessionLimits {
-    /// The span for blocks of this size.
+    /// The window for blocks of this size.
     pub(crate) fn span(&self, block: u32) -> u64 {
         match self.window {
             0 => plan::window(self.channels, block),
@@ -120,15 +126,17 @@ impl SessionLimits {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[allow(missing_docs, reason = "the variant's line names its fields")]
 pub enum HeadVerdict {
-    /// A control payload of `head.length` bytes: hand it to `on_control`.
+    /// A control payload of `head.length` bytes: pass it to `on_control`.
     Control,
-    /// A block: write it to the operation's stage at `offset`, then `on_block`, and `on_written` when it is.
+    /// A block: write it to the operation's stage at `offset`, then call `on_block`, and
+    /// `on_written` once it is written.
     Block { operation: OperationId, offset: u64, length: u32 },
-    /// Calls, or the reply to them: read the payload, and when it is complete and checked, `on_calls`.
+    /// A batch or the reply to one: read the payload, and once it is complete and verified, call
+    /// `on_calls`.
     Calls { operation: OperationId, length: u32 },
-    /// Read and forget the payload, then `on_skipped`.
+    /// Read and discard the payload, then call `on_skipped`.
     Skip,
-    /// Not now: leave the payload in the transport until `Output::Resume`.
+    /// Cannot be processed yet: leave the payload in the transport until `Output::Resume`.
     Park,
 }
 
@@ -138,28 +146,28 @@ struct Channel {
     life: Life,
     send: Flow,
     receive: Flow,
-    /// A record is with the transport.
+    /// A record has been handed to the transport.
     busy: bool,
-    /// Messages that belong to this channel: EOFR, NOOP, EOFT.
+    /// Messages bound to this channel: EOFR, NOOP, EOFT.
     own: VecDeque<(OperationId, Control, bool)>,
     /// Head whose payload is arriving.
     open: Option<Head>,
-    /// A head waits for `Resume`.
+    /// A head is parked until `Resume`.
     parked: bool,
     heard_at: Instant,
     sent_at: Instant,
-    /// A NOOP that asks for an answer is out.
+    /// A NOOP that requests a reply has been sent.
     pinged: bool,
 }
 
-/// A lost channel: what was said about it and what was heard.
+/// A lost channel: what was sent and received about it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Fence {
     /// Records of the peer that were processed here, in all epochs.
     processed: u64,
     /// Records that this end had sent, in all epochs.
     sent: u64,
-    /// Our FENCE went out on this channel.
+    /// This end's FENCE was sent on this channel.
     told: Option<ChannelId>,
     /// The peer's FENCE arrived.
     heard: bool,
@@ -176,31 +184,33 @@ pub struct Session {
     fences: BTreeMap<ChannelId, Fence>,
     /// How many of them are about channels that were never up here.
     unknown: u16,
-    /// Channels that ended in order.
+    /// Channels that ended in an orderly way.
     closed: BTreeSet<ChannelId>,
     operations: Operations,
-    /// Highest number of the operations that this pipeline coordinates, opened or asked for.
+    /// Highest number of the operations that this pipeline coordinates, opened or requested.
     highest: u32,
-    /// Server: numbers below it whose request is still under way on another channel, or was given up before it left.
+    /// Server: numbers below it whose request is still in flight on another channel, or was
+    /// abandoned before it was sent.
     skipped: BTreeSet<OperationId>,
-    /// CREDIT for operations of other pipelines that have not told this one yet to take part, oldest first.
+    /// CREDIT for operations of other pipelines that have not yet asked this one to take part,
+    /// oldest first.
     early: VecDeque<(OperationId, u64)>,
     outputs: VecDeque<Output>,
     /// Channels that are up and have no record with the transport, longest idle first.
     idle: VecDeque<ChannelId>,
-    /// Operation that last sent a block: the next one has its turn.
+    /// Operation that sent a block last; the next one takes its turn after it.
     last_scheduled: OperationId,
-    /// A wish for this many more channels is to be sent.
+    /// A request for this many more channels is to be sent.
     wants: Option<u16>,
     /// Grants for more channels that are to be sent.
     grants: VecDeque<ChannelGrant>,
     /// DRAIN is to be sent.
     drain: Option<u32>,
-    /// No new operation.
+    /// Accept no new operation.
     closing: bool,
-    /// EOFT when the present operations are over.
+    /// Send EOFT once the present operations are over.
     ending: bool,
-    /// The peer's EOFT arrived on some channel: it asks nothing more.
+    /// The peer's EOFT arrived on some channel: it requests nothing more.
     peer_ended: bool,
     over: bool,
     /// Messages in all `Channel::own` queues.
@@ -208,7 +218,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// A session with no channel yet.
+    /// Creates a session without channels.
     pub fn new(role: Role, pipeline: PipelineId, limits: SessionLimits, bugs: Bugs) -> Self {
         Self {
             role,
@@ -237,19 +247,21 @@ impl Session {
         }
     }
 
-    /// The pipeline that a channel of this session belongs to.
+    /// The pipeline to which a channel of this session belongs.
     pub fn pipeline_of(&self, channel: ChannelId) -> PipelineId {
         let pipelines = u16::from(self.limits.pipelines.max(1));
         PipelineId((channel.0.saturating_sub(1) % pipelines) as u8)
     }
 
-    /// Whether this pipeline coordinates an operation: numbers are dealt out in turns, so no two pipelines meet.
+    /// Whether this pipeline coordinates an operation: numbers are assigned round-robin, so two
+    /// pipelines never share one.
     fn coordinates(&self, operation: OperationId) -> bool {
         let pipelines = u32::from(self.limits.pipelines.max(1));
         operation.0 > 0 && (operation.0 - 1) % pipelines == u32::from(self.pipeline.0)
     }
 
-    /// The number behind `last` among those that this pipeline coordinates; none when they are used up.
+    /// The next number after `last` among those that this pipeline coordinates; none when they are
+    /// used up.
     fn number_after(&self, last: u32) -> Option<u32> {
         match last {
             0 => Some(u32::from(self.pipeline.0) + 1),
@@ -257,7 +269,7 @@ impl Session {
         }
     }
 
-    /// A channel is up: connected, proved, attached.
+    /// A channel is up: connected, authenticated and attached.
     pub fn on_channel(&mut self, channel: ChannelId, now: Instant) {
         let fresh = Channel {
             life: Life::Up,
@@ -271,13 +283,13 @@ impl Session {
             sent_at: now,
             pinged: false,
         };
-        // A number is used once in a session's life; the driver's grants see to that.
+        // A channel number is used once in a session's life; the driver's grants ensure that.
         debug_assert!(!self.channels.contains_key(&channel));
         if self.over {
             return self.outputs.push_back(Output::Close { channel, error: None });
         }
         if self.fences.contains_key(&channel) {
-            // The peer gave it up before it was up here.
+            // The peer gave the channel up before it was up here.
             let error = Error::new(ErrorKind::ConnectionLost, "the peer lost the channel");
             return self.outputs.push_back(Output::Close { channel, error: Some(error) });
         }
@@ -286,7 +298,8 @@ impl Session {
         self.end_channels_when_done();
     }
 
-    /// The client asks for a transfer: an upload sends, a download receives. The number names it from now on.
+    /// The client requests a transfer: for an upload it sends, for a download it receives. The
+    /// returned number identifies the operation from now on.
     pub fn open(&mut self, upload: bool, request: Request) -> Result<OperationId, Error> {
         let id = self.next_operation()?;
         let opening = self.first_up().unwrap_or_default();
@@ -294,7 +307,7 @@ impl Session {
         let mut operation = Operation::new(id, upload, half, opening);
         operation.level = request.level;
         (operation.durable, operation.hash, operation.reread) = (request.durable, request.hash, request.reread);
-        // Old servers do not look at it (P-63).
+        // Old servers ignore it (P-63).
         let blinds = upload && request.hash && request.resume.is_some();
         operation.request = Some(Request { unverified: request.unverified || blinds, ..request });
         operation.owes.add(operation::Pending::REQUEST);
@@ -302,7 +315,7 @@ impl Session {
         Ok(id)
     }
 
-    /// The number of a new operation, where there may be one.
+    /// The number of a new operation, if one may be opened.
     fn next_operation(&mut self) -> Result<OperationId, Error> {
         if self.role != Role::Client {
             return Err(Error::new(ErrorKind::Protocol, "only the client opens operations"));
@@ -320,7 +333,8 @@ impl Session {
         Ok(OperationId(number))
     }
 
-    /// The first operation travelled inside the handshake: it counts as asked on channel 1. (Client.)
+    /// The first operation travelled inside the handshake: it counts as requested on channel 1.
+    /// (Client.)
     pub fn opened_in_handshake(&mut self, operation: OperationId) {
         if let Some(operation) = self.operations.get_mut(&operation) {
             operation.owes.remove(operation::Pending::REQUEST);
@@ -329,8 +343,9 @@ impl Session {
         }
     }
 
-    /// Ends the session in order: no new operation, EOFT on every channel once the present ones are over. The client
-    /// ends first, so that no request meets a server that can no longer answer: a server asks it to, by DRAIN.
+    /// Ends the session in an orderly way: no new operation, and EOFT on every channel once the
+    /// present ones are over. The client ends first, so that no request reaches a server that can
+    /// no longer reply; a server requests that with DRAIN.
     pub fn close(&mut self) {
         match self.role {
             Role::Client => {
@@ -341,18 +356,18 @@ impl Session {
         }
     }
 
-    /// The server goes down: tell the client, take no new operation.
+    /// The server shuts down: notify the client and accept no new operation.
     pub fn drain(&mut self, retry_after_ms: u32) {
         self.closing = true;
         self.drain = Some(retry_after_ms);
     }
 
-    /// Ask for more channels. (Client.)
+    /// Requests more channels. (Client.)
     pub fn want_channels(&mut self, count: u16) {
         self.wants = Some(self.wants.unwrap_or(0).saturating_add(count));
     }
 
-    /// Grant more channels. (Server.)
+    /// Grants more channels. (Server.)
     pub fn give_channels(&mut self, grant: ChannelGrant) {
         if self.grants.len() < usize::from(limits::PIPELINES_MAX) {
             self.grants.push_back(grant);
@@ -374,12 +389,12 @@ impl Session {
         self.operations.marks().filter(|(_, mark)| mark.live).count()
     }
 
-    /// Those among them that this pipeline speaks for.
+    /// The live operations that this pipeline coordinates.
     fn live_coordinated(&self) -> usize {
         self.operations.values().filter(|operation| !operation.is_settled() && !operation.is_member()).count()
     }
 
-    /// The operations, settled ones among them until the peer is known to know.
+    /// The operations, including settled ones until the peer is known to know their outcome.
     pub fn operations(&self) -> impl Iterator<Item = &Operation> {
         self.operations.values()
     }
@@ -389,17 +404,17 @@ impl Session {
         self.over
     }
 
-    /// Whether another record may come on the channel: the peer's EOFT is the last one.
+    /// Whether another record may arrive on the channel: the peer's EOFT is the last one.
     pub fn awaits(&self, channel: ChannelId) -> bool {
         self.channels.get(&channel).is_some_and(|state| !state.receive.has_ended())
     }
 
-    /// Whether the session is on its way to an orderly end.
+    /// Whether the session is ending in an orderly way.
     pub fn is_closing(&self) -> bool {
         self.closing
     }
 
-    /// What was agreed.
+    /// The negotiated values.
     pub fn limits(&self) -> &SessionLimits {
         &self.limits
     }
@@ -422,15 +437,15 @@ impl Session {
         }
     }
 
-    /// Whether some operation has not heard all it needs to. A peer that ends knows every outcome, and what other pipelines
-    /// coordinate hears of it from them.
+    /// Whether some operation still has to receive something. A peer that ends knows every outcome,
+    /// and the operations that other pipelines coordinate learn theirs from those pipelines.
     fn needs_channels(&self) -> bool {
         if self.peer_ended { self.live_coordinated() > 0 } else { self.is_at_work() }
     }
 
-    /// Puts EOFT on every channel once nothing is left to do. A client waits until the server is known to know every
-    /// outcome: behind EOFT none could be told again. One EOFR proves that; a stalled channel may hold back the others. A
-    /// server waits for the client's first EOFT, and for nothing more.
+    /// Sends EOFT on every channel once nothing is left to do. A client waits until the server is
+    /// known to know every outcome, because none can be resent after EOFT. One EOFR proves that; a
+    /// stalled channel may delay the others. A server waits only for the client's first EOFT.
     fn end_channels_when_done(&mut self) {
         let unknown = |operation: &Operation| !operation.is_member() && operation.ended.is_empty();
         let waits = match self.role {

@@ -1,4 +1,4 @@
-//! One operation as one pipeline sees it: which half it has, what it still has to tell the other end, how it ended.
+//! One operation as one pipeline sees it: its half, the messages still to be sent, and its outcome.
 
 use super::calls::Calls;
 use super::group::{Half, Part};
@@ -14,8 +14,8 @@ use crate::wire::request::Request;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-/// States that an end has to tell the other. Each is told in full whenever it is due, and again when the channel that
-/// carried it was lost: nothing has to be remembered record by record.
+/// States that one end has to send to the other. Each is sent in full whenever it is due, and again
+/// when the channel that carried it was lost: nothing is tracked record by record.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub(super) struct Pending(u16);
 
@@ -59,42 +59,42 @@ impl Pending {
     }
 }
 
-/// What a committed operation made.
+/// The result of a committed operation.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Committed {
     /// Bytes of the target.
     pub length: u64,
-    /// How safe they are.
+    /// The durability of the target.
     pub safety: Safety,
     /// Version of the target.
     pub version: Vec<u8>,
-    /// Hash of its content, where it was asked for and the receiver knows it.
+    /// Hash of its content, if it was requested and the receiver knows it.
     pub root: Option<Digest>,
-    /// The receiver compared what its storage gave back.
+    /// The receiver compared what its storage reads back.
     pub reread: bool,
 }
 
-/// The half that a pipeline has.
+/// The half of the operation that a pipeline has.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) enum HalfState {
     Sending {
         life: Sending,
         sender: Option<Sender>,
-        /// Blocks may go on every channel, not on the opening one alone.
+        /// Blocks may use every channel, not only the one that opened the operation.
         everywhere: bool,
-        /// Why the sender gave up; the receiver has the last word.
+        /// Why the sender gave up; the receiver decides the outcome.
         given_up: Option<Error>,
-        /// FINISH of the present round has left: the receiver may have committed.
+        /// FINISH of the present round was sent: the receiver may have committed.
         finished: bool,
-        /// What CREDIT said before there was a sender (P-30).
+        /// The CREDIT that arrived before there was a sender (P-30).
         credited: u64,
     },
     Receiving {
         life: Receiving,
         receiver: Option<Receiver>,
-        /// Length that FINISH named.
+        /// Length that FINISH stated.
         finish: Option<u64>,
-        /// Why the stage must go as soon as it is there.
+        /// Why the stage must be dropped as soon as it exists.
         abandoned: Option<Error>,
     },
 }
@@ -106,43 +106,44 @@ pub struct Operation {
     pub(super) upload: bool,
     pub(super) state: HalfState,
     pub(super) part: Part,
-    /// It is one of calls, and moves no block.
+    /// It is an operation of calls and moves no block.
     pub(super) calls: Option<Calls>,
-    /// The request, as long as it may have to be told again.
+    /// The request, as long as it may have to be sent again.
     pub(super) request: Option<Request>,
     pub(super) opening: ChannelId,
     pub(super) level: Level,
     pub(super) block: u32,
-    /// The outcome is told when the target is on stable storage.
+    /// The outcome is sent when the target is on stable storage.
     pub(super) durable: bool,
     pub(super) grant: Option<Grant>,
-    /// The content is hashed from end to end.
+    /// The content is hashed end to end.
     pub(super) hash: bool,
-    /// What storage gives back is compared.
+    /// What storage reads back is compared.
     pub(super) reread: bool,
-    /// The target takes bytes in order only: none can come again.
+    /// The target accepts bytes in order only: none can be sent again.
     pub(super) ordered: bool,
-    /// How many AGAIN were said.
+    /// Number of AGAIN messages sent.
     pub(super) round: u16,
-    /// What the last of them named.
+    /// The ranges of the last AGAIN.
     pub(super) again: Vec<Extent>,
-    /// What was sent, as the sender says: ours, or the one of FINISH.
+    /// The digest of what was sent, according to the sender: this end's own, or that of FINISH.
     pub(super) proof: ContentDigest,
-    /// The hash that was asked for instead of the bytes.
+    /// The hash that was requested instead of the bytes.
     pub(super) sum: Option<Digest>,
     /// The source may be a copy of the one that the request names.
     pub(super) resembles: bool,
-    /// Hash of what is committed.
+    /// Hash of the committed content.
     pub(super) root: Option<Digest>,
     pub(super) owes: Pending,
-    /// What was told at least once.
+    /// States that were sent at least once.
     pub(super) sent: Pending,
-    /// How often its outcome was told again for lost channels.
+    /// Number of times that its outcome was resent because of lost channels.
     pub(super) again_told: u8,
-    /// How long nothing has come of it.
+    /// Its retransmission timer.
     pub(super) silence: RetransmitTimer,
     pub(super) outcome: Option<Result<Committed, Error>>,
-    /// How far a source that is read in order was when nothing was granted yet, and whether it had ended.
+    /// How far a source that is read in order was before anything was granted, and whether it had
+    /// ended.
     pub(super) source: Option<(u64, bool)>,
     /// Blocks per channel: sent, or arrived.
     pub(super) carried: BTreeMap<ChannelId, u64>,
@@ -213,8 +214,8 @@ impl Operation {
         }
     }
 
-    /// Whether a GRANT may say that these ranges are there already: where nothing was said about an earlier attempt there is
-    /// none, and of a download this end has what it said it has.
+    /// Whether a GRANT may state that these ranges are already present: if no earlier attempt was
+    /// mentioned, there are none, and for a download this end has what it stated.
     pub(super) fn may_keep(&self, grant: &Grant) -> bool {
         let said = self.request.as_ref().and_then(|request| request.resume.as_ref());
         grant
@@ -240,7 +241,7 @@ impl Operation {
         }
     }
 
-    /// Bytes of what is sent, once they are known: what FINISH says.
+    /// Length of what is sent, once it is known: the value that FINISH states.
     pub(super) fn length(&self) -> Option<u64> {
         let HalfState::Sending { sender, .. } = &self.state else { return None };
         let granted = self.grant.as_ref().and_then(|grant| grant.length);
@@ -254,7 +255,8 @@ impl Operation {
         }
     }
 
-    /// Whether its blocks may go on `channel`: before the first CREDIT behind the GRANT, on its channel.
+    /// Whether its blocks may use `channel`: until the first CREDIT after the GRANT, only the
+    /// channel of the GRANT.
     pub(super) fn may_carry(&self, channel: ChannelId) -> bool {
         let first = channel == self.opening && !self.owes.has(Pending::GRANT);
         let HalfState::Sending { life, sender: Some(_), everywhere, given_up: None, .. } = &self.state else {
@@ -264,12 +266,13 @@ impl Operation {
         moving && (*everywhere || first)
     }
 
-    /// The sending half while it may send blocks on `channel`.
+    /// The sending half if it may send blocks on `channel`.
     pub(super) fn bulk(&mut self, channel: ChannelId) -> Option<&mut Sender> {
         if self.may_carry(channel) { self.sender() } else { None }
     }
 
-    /// When a block may be repeated, where `others` says that a channel other than its own is free.
+    /// When a block may be retransmitted, where `others` tells whether a channel other than its own
+    /// is free.
     pub(super) fn repeat_at(&self, others: impl Fn(ChannelId) -> bool) -> Option<Instant> {
         match &self.state {
             HalfState::Sending {
@@ -283,7 +286,7 @@ impl Operation {
         }
     }
 
-    /// Whether [`Self::repeat_at`] may tell a time.
+    /// Whether [`Self::repeat_at`] may return a time.
     pub(super) fn may_repeat(&self) -> bool {
         self.repeat_at(|_| true).is_some()
     }
@@ -292,7 +295,8 @@ impl Operation {
         self.owes.has(Pending::ACK)
     }
 
-    /// Whether a block has waited for its acknowledgement for too long, and may go on `channel` as well.
+    /// Whether a block has waited too long for its acknowledgement and may also be sent on
+    /// `channel`.
     pub(super) fn repeats_on(&self, channel: ChannelId, now: Instant) -> bool {
         match &self.state {
             HalfState::Sending { sender: Some(sender), .. } => {
@@ -302,7 +306,7 @@ impl Operation {
         }
     }
 
-    /// The channel on which its blocks go, where that is one.
+    /// The channel that its blocks must use, if there is one.
     pub(super) fn only_on(&self) -> Option<ChannelId> {
         matches!(self.state, HalfState::Sending { everywhere: false, .. }).then_some(self.opening)
     }
@@ -318,7 +322,8 @@ impl Operation {
         }
     }
 
-    /// When what was told is told again since nothing came of it (P-48); none while the other end has nothing to answer.
+    /// When unanswered states are sent again (P-48); none while the other end has nothing to
+    /// answer.
     pub(super) fn retry_at(&self) -> Option<Instant> {
         let waits = match &self.state {
             HalfState::Sending { .. } => true,
@@ -327,23 +332,23 @@ impl Operation {
         if waits && !self.owes.any() && self.unheard().any() { self.silence.over_at() } else { None }
     }
 
-    /// What the other end may not have heard, as long as it does not answer.
+    /// States that the other end may not have received, as long as it does not reply.
     fn unheard(&self) -> Pending {
         let mut told = self.sent;
         if matches!(self.state, HalfState::Sending { everywhere: true, .. }) {
-            // The receiver's CREDIT answered it.
+            // The receiver's CREDIT acknowledged it.
             told.remove(Pending::GRANT);
         }
         told
     }
 
-    /// Tells again what may not have been heard.
+    /// Resends the states that may not have been received.
     pub(super) fn retry(&mut self, now: Instant) {
         self.owes.add(self.unheard());
         self.silence.on_retry(now);
     }
 
-    /// A message that is owed leaves.
+    /// A pending message is sent.
     pub(super) fn on_told(&mut self, owed: Pending, now: Instant) {
         self.owes.remove(owed);
         self.sent.add(owed);
@@ -353,17 +358,17 @@ impl Operation {
         }
     }
 
-    /// Everything that was told before is told again: a channel that may have carried it is lost.
+    /// Everything that was sent before is sent again: a channel that may have carried it is lost.
     pub(super) fn tell_again(&mut self) {
         self.owes.add(self.sent);
         if self.is_settled() {
-            // The outcome says it all.
+            // The outcome covers everything.
             self.owes.0 &= Pending::COMMITTED.0 | Pending::EXCEPTION.0;
         }
     }
 
-    /// A channel is lost that may have carried its outcome, or the EOFR that says that the peer knows it: the peer answers with
-    /// another. Where an EOFR has come it knows.
+    /// A channel is lost that may have carried the outcome, or the EOFR that reports that the peer
+    /// knows it: the peer answers with another EOFR. If an EOFR has arrived, the peer knows.
     pub(super) fn outcome_again(&mut self) {
         if self.ended.is_empty() && self.again_told < limits::OUTCOME_AGAIN_MAX {
             self.again_told += 1;
@@ -371,12 +376,12 @@ impl Operation {
         }
     }
 
-    /// Nothing is needed any more of a settled operation but what its outcome says.
+    /// Drops everything of a settled operation that its outcome does not need.
     pub(super) fn release(&mut self) {
         self.request = None;
         (self.again, self.proof, self.source) = (Vec::new(), ContentDigest::default(), None);
         if let Some(grant) = &mut self.grant {
-            // That there was one, and of which length, still counts.
+            // That there was one, and its length, still counts.
             (grant.ranges, grant.kept, grant.version) = (Vec::new(), Vec::new(), Vec::new());
         }
         match &mut self.state {

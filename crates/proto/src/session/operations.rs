@@ -1,7 +1,9 @@
-//! The operations of a session, by number, and of each the little that has to be known whenever the session decides what goes next.
-//! Most that are under way have nothing to say at a time, and looking at each of them took longer than saying it.
+//! The operations of a session by number, with a small summary of each for the decisions about what
+//! to send next. Most operations in flight have nothing to send at a given time, and visiting each
+//! of them took longer than sending.
 //!
-//! What is marked follows from the operations, so two sets with the same operations are equal whatever is marked.
+//! The summaries are derived from the operations, so two sets with the same operations are equal
+//! whatever is marked.
 
 use super::operation::{HalfState, Operation};
 use crate::base::{ChannelId, Instant, OperationId};
@@ -12,20 +14,21 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::hash::{Hash, Hasher};
 
-/// What may be asked of an operation, so that the others need not be.
+/// The summary of an operation, so that operations with nothing to do need not be visited.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OperationFlags {
     /// Its outcome is not known yet.
     pub(super) live: bool,
-    /// It owes a message.
+    /// It has a message to send.
     pub(super) owes: bool,
-    /// It has a block that is new or has to go again, and may go.
+    /// It has a block that is new or must be sent again, and may be sent.
     pub(super) works: bool,
-    /// The channel on which its blocks go, where that is one.
+    /// The channel that its blocks must use, if there is one.
     pub(super) only: Option<ChannelId>,
-    /// A block of it may have to be repeated for want of an acknowledgement: [`Operation::repeat_at`] knows when.
+    /// A block of it may have to be retransmitted for lack of an acknowledgement:
+    /// [`Operation::repeat_at`] computes when.
     pub(super) repeats: bool,
-    /// When it is to be asked again, besides that.
+    /// When it must be checked again for any other reason.
     pub(super) due: Option<Instant>,
 }
 
@@ -47,7 +50,7 @@ impl OperationFlags {
         }
     }
 
-    /// Whether a block of it may go on `channel`.
+    /// Whether a block of it may be sent on `channel`.
     pub(super) fn may_carry(&self, channel: ChannelId) -> bool {
         self.only.is_none_or(|only| only == channel)
     }
@@ -56,13 +59,13 @@ impl OperationFlags {
 /// The operations of a session by number, with an index of those that have something to send.
 #[derive(Clone, Default)]
 pub(super) struct Operations {
-    /// In boxes: what is put in or taken out moves its neighbours.
+    /// Boxed: insertion and removal move the neighbours.
     all: BTreeMap<OperationId, Box<Operation>>,
-    /// Of each operation, ascending, as it was when it was last marked.
+    /// The summary of each operation, ascending, as of when it was last marked.
     marks: Vec<(OperationId, OperationFlags)>,
-    /// What may have changed since.
+    /// Operations that may have changed since.
     changed: Vec<OperationId>,
-    /// All of them may have.
+    /// All of them may have changed.
     all_changed: bool,
 }
 
@@ -111,7 +114,8 @@ impl Operations {
         self.all.values_mut().map(|operation| &mut **operation)
     }
 
-    /// Looks again at what may have changed, so that [`Self::marks`] costs no look at an operation.
+    /// Updates the summaries of operations that may have changed, so that [`Self::marks`] visits no
+    /// operation.
     pub(super) fn mark(&mut self) {
         if self.all_changed {
             self.marks.clear();

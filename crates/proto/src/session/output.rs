@@ -1,4 +1,4 @@
-//! What the session wants done, in the order in which it wants it.
+//! Outputs of the session, in the order in which they must be carried out.
 
 use super::group::PipelineMessage;
 use super::operation::Committed;
@@ -9,7 +9,7 @@ use crate::wire::control::{ChannelGrant, Grant};
 use crate::wire::request::Request;
 use alloc::vec::Vec;
 
-/// What follows a head.
+/// The payload that follows a head.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Payload {
     /// A control message or a request.
@@ -20,20 +20,23 @@ pub enum Payload {
     Block(Extent),
 }
 
-/// One wish of the session. See [`super::Session::poll`].
+/// One output of the session. See [`super::Session::poll`].
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 #[allow(missing_docs, reason = "the variant's line names its fields")]
 pub enum Output {
     /// Seal the record and send it; then call `on_sent`.
     Send { channel: ChannelId, head: Head, payload: Payload },
-    /// A download was asked for: open the source; then call `on_opened`. (Server.)
+    /// A download was requested: open the source; then call `on_opened`. (Server.)
     Open { operation: OperationId, request: Request },
-    /// Prepare the target; then call `on_staged`. An upload names it by its request, a download was asked for by us.
+    /// Prepare the target, which is named by the request of an upload or by this end's own request
+    /// for a download; then call `on_staged`.
     Stage { operation: OperationId, request: Option<Request>, grant: Option<Grant> },
-    /// Every block went out: look whether the source is still what it was; then call `on_checked`.
+    /// Every block was sent: check whether the source is unchanged; then call `on_checked`.
     Check { operation: OperationId },
-    /// The content is hashed: of what this pipeline moves, `range` (open-ended where it is none), all but what is `kept`, and that
-    /// too where it is in `doubt`, `blinded` on both sides where that was agreed on, which the coordinator hears. `kept` is told to the coordinator for the whole transfer. Said before the first block.
+    /// The content is hashed: of what this pipeline moves, `range` (open-ended if it is none),
+    /// except what is `kept`; that too if it is `unverified`. The hash is `blinded` on both sides
+    /// if that was negotiated, which only the coordinator's output states. The coordinator gets
+    /// `kept` for the whole transfer. Emitted before the first block.
     Hash {
         operation: OperationId,
         length: Option<u64>,
@@ -43,47 +46,53 @@ pub enum Output {
         blinded: bool,
         level: Level,
     },
-    /// Everything is written: compare it with what was sent, from what arrived or from what storage gives back; then call
-    /// `on_verified`.
+    /// Everything is written: compare it with what was sent, from the bytes that arrived or from
+    /// what storage reads back; then call `on_verified`.
     Verify { operation: OperationId, length: u64, reread: bool, sent: ContentDigest },
-    /// These ranges go once more: their hashes are void. The sender reads and hashes them itself, whatever the route was.
+    /// These ranges are sent again: their hashes are void. The sender reads and hashes them itself,
+    /// whatever the route was.
     Again { operation: OperationId, ranges: Vec<Extent> },
-    /// Give the target its name, by the plan of [`crate::base::commit`]; then call `on_committed`.
+    /// Rename the target to its final name according to the plan of [`crate::base::commit`]; then
+    /// call `on_committed`.
     Commit { operation: OperationId, length: u64, durable: bool },
-    /// A batch came on this channel, behind those that came on it before: do its calls; then call `on_answered`. (Server.)
+    /// A batch arrived on this channel, after those that arrived on it before: execute its calls;
+    /// then call `on_answered`. (Server.)
     Execute { operation: OperationId, channel: ChannelId },
-    /// Nothing will be told about these calls again: what is held of them may go.
+    /// These calls will not be sent or answered again: whatever is held for them may be released.
     Forget { operation: OperationId },
-    /// Drop stage or source: the operation failed here. `keep` leaves what arrived for the next attempt, where storage can. Of an
-    /// operation of calls: begin none of those that were not begun; `on_answered` is still called.
+    /// Drop the stage or source: the operation failed here. `keep` preserves what arrived for the
+    /// next attempt if storage can. For an operation of calls: start none of the calls that have
+    /// not started; `on_answered` is still called.
     Abort { operation: OperationId, keep: bool },
     /// Stop using the channel and close its socket. `error` is none after an orderly end.
     Close { channel: ChannelId, error: Option<Error> },
-    /// A head that was parked can be judged now.
+    /// A head that was parked can be evaluated now.
     Resume { channel: ChannelId },
-    /// Hand this to another pipeline of this side.
+    /// Pass this to another pipeline of this side.
     Group { to: PipelineId, message: PipelineMessage },
-    /// Tell the application.
+    /// Notify the application.
     Event(SessionEvent),
 }
 
-/// What an application wants to know.
+/// Events for the application.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 #[allow(missing_docs, reason = "the variant's line names its fields")]
 pub enum SessionEvent {
     /// The other end answered the request.
     Granted { operation: OperationId, grant: Grant },
-    /// The outcome is known here. Nothing will be asked or told about the operation after this.
+    /// The outcome is known here. Nothing more will be sent or received about the operation.
     Settled { operation: OperationId, outcome: Result<Committed, Error> },
-    /// The other end has all blocks below this offset: a source that is read in order may forget them.
+    /// The other end has all blocks below this offset: a source that is read in order may discard
+    /// them.
     Acknowledged { operation: OperationId, below: u64 },
-    /// The peer wants more channels. (Server: answer with `give_channels`.)
+    /// The peer requests more channels. (Server: reply with `give_channels`.)
     ChannelsWanted { count: u16 },
     /// More channels may join. (Client.)
     ChannelsGranted(ChannelGrant),
-    /// A channel was lost; the others go on.
+    /// A channel was lost; the others continue.
     ChannelLost { channel: ChannelId, error: Error },
-    /// The server goes down. A session of several pipelines is to be closed when all its operations are over.
+    /// The server shuts down. A session of several pipelines must be closed when all its operations
+    /// are over.
     Draining { retry_after_ms: u32 },
     /// No channel is left. None after an orderly end.
     Over { error: Option<Error> },

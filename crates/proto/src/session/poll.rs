@@ -1,4 +1,5 @@
-//! What goes out next: control before blocks, operations in turns, on whichever channel is free.
+//! Chooses what is sent next: control before blocks, operations in turn, on whichever channel is
+//! free.
 
 use super::group::Part;
 use super::operation::{HalfState, Operation, Pending};
@@ -13,7 +14,7 @@ use crate::wire::{Event, Flags, Head};
 use alloc::vec::Vec;
 
 impl Session {
-    /// The next thing to do, until there is none.
+    /// The next output, or `None` when there is nothing left to do.
     pub fn poll(&mut self, now: Instant) -> Option<Output> {
         if let Some(output) = self.outputs.pop_front() {
             return Some(output);
@@ -36,7 +37,7 @@ impl Session {
         self.outputs.pop_front()
     }
 
-    /// A record of this channel was handed to the transport: the next one may go.
+    /// A record of this channel was handed to the transport: the next one may be sent.
     pub fn on_sent(&mut self, channel: ChannelId, now: Instant) {
         let Some(state) = self.channels.get_mut(&channel) else { return };
         state.busy = false;
@@ -49,8 +50,9 @@ impl Session {
         }
     }
 
-    /// Whether another idle channel could have something to send although this one had nothing: what belongs to one
-    /// channel, what only channels may carry that have not ended, and blocks that go elsewhere than before.
+    /// Whether another idle channel could have something to send although this one had nothing:
+    /// messages bound to one channel, messages that only channels that have not ended may carry,
+    /// and blocks that must use another channel than before.
     fn more_for_others(&self, now: Instant) -> bool {
         let idle = self.idle_up();
         let due = |id| self.repeat_at(id, &idle).is_some_and(|at| at <= now);
@@ -60,7 +62,7 @@ impl Session {
             || self.operations.marks().any(|(id, mark)| mark.owes || works(mark) || (mark.repeats && due(id)))
     }
 
-    /// When a block of the operation may be repeated on one of these channels.
+    /// When a block of the operation may be retransmitted on one of these channels.
     pub(super) fn repeat_at(&self, id: OperationId, idle: &IdleUp) -> Option<Instant> {
         self.operations.get(&id)?.repeat_at(|own| idle.others_than(own))
     }
@@ -72,7 +74,7 @@ impl Session {
         IdleUp([all.next(), all.next()])
     }
 
-    /// Gives a free channel something to send. False when there is nothing for it.
+    /// Gives a free channel something to send. Returns false when there is nothing for it.
     fn feed(&mut self, channel: ChannelId, now: Instant) -> bool {
         self.feed_rekey(channel, now)
             || self.feed_session(channel)
@@ -81,8 +83,8 @@ impl Session {
             || self.feed_block(channel, now)
     }
 
-    /// The last record of an epoch, before one that could find no room in it. Every record of a living session is chosen
-    /// behind this, so no limit is passed.
+    /// The last record of an epoch, sent before a record for which the epoch might have no room
+    /// left. Every record of a live session is chosen after this check, so no limit is exceeded.
     fn feed_rekey(&mut self, channel: ChannelId, now: Instant) -> bool {
         let payload_max = u64::from(self.limits.block).max(limits::CONTROL_BYTES_MAX as u64);
         let due = |state: &Channel| state.send.rekey_due(&self.limits.keys, payload_max, now);
@@ -93,7 +95,7 @@ impl Session {
         }
         let same_key = self.bugs.has(Bug::SequenceWithoutKey);
         let Some(state) = self.channels.get_mut(&channel) else { return false };
-        // Cannot be refused: none is due in the last epoch.
+        // Cannot fail: none is due in the last epoch.
         let moved = state.send.on_rekey(now).is_ok();
         if same_key {
             state.send.epoch -= 1;
@@ -101,7 +103,7 @@ impl Session {
         moved
     }
 
-    /// Messages about the session: fences first, since others wait for them.
+    /// Messages about the session. Fences come first, since other messages wait for them.
     fn feed_session(&mut self, channel: ChannelId) -> bool {
         if self.channels.get(&channel).is_none_or(|state| state.send.has_ended()) {
             return false;
@@ -126,9 +128,10 @@ impl Session {
         self.send_control(channel, OperationId(0), &control, false)
     }
 
-    /// States that operations owe.
+    /// States that operations have to send.
     fn feed_operation(&mut self, channel: ChannelId, now: Instant) -> bool {
-        // Asked in this order: whether the channel is quiet costs a look at every idle one, and few blocks go with a message.
+        // In this order because checking whether the channel is quiet visits every idle channel,
+        // and few blocks go out together with a message.
         let may = |operation: &Operation| {
             self.may_tell(operation, channel) && !(self.may_tell_anywhere(operation) && self.is_quiet(channel, now))
         };
@@ -146,7 +149,8 @@ impl Session {
         sent
     }
 
-    /// Whether a message is better told by another channel: one is free that was heard when this one was not.
+    /// Whether a message should rather use another channel: one is free that was heard from when
+    /// this one was not.
     fn is_quiet(&self, channel: ChannelId, now: Instant) -> bool {
         let Some(heard_at) = self.channels.get(&channel).map(|state| state.heard_at) else { return false };
         let spoke = |other: &ChannelId| {
@@ -156,14 +160,15 @@ impl Session {
         now.since(heard_at) >= limits::QUIET && self.idle.iter().any(spoke)
     }
 
-    /// Both ends know of the operation, so that its messages may take any channel.
+    /// Both ends know the operation, so its messages may use any channel.
     fn may_tell_anywhere(&self, operation: &Operation) -> bool {
         operation.grant.is_some() && !operation.owes.has(Pending::GRANT)
     }
 
-    /// Until the server answered, what a client says about an operation follows the request on its channel, so that it
-    /// cannot arrive before the request; where that channel is lost, after the fence. The server's answer to a download
-    /// comes on the request's channel too, as long as there is one: the first blocks follow it there. A copy may go
+    /// Until the server has replied, a client's messages about an operation follow the request on
+    /// its channel, so that they cannot arrive before the request; if that channel is lost, they
+    /// follow the fence. The server's reply to a download also uses the request's channel as long
+    /// as it exists, because the first blocks follow it there. A copy may use another channel.
     /// elsewhere.
     fn may_tell(&self, operation: &Operation, channel: ChannelId) -> bool {
         if operation.owes.has(Pending::GRANT) && !operation.upload && !operation.sent.has(Pending::GRANT) {
@@ -183,7 +188,7 @@ impl Session {
         self.send(channel, id, event, Flags::REQUEST, payload)
     }
 
-    /// Messages that belong to this very channel.
+    /// Messages bound to this channel.
     fn feed_own(&mut self, channel: ChannelId) -> bool {
         let many = self.owes_many_marks();
         let Some(state) = self.channels.get_mut(&channel) else { return false };
@@ -197,8 +202,8 @@ impl Session {
             Control::EndOfRange { .. } => state.send.on_end_of_range(operation),
             Control::EndOfTransfer { .. } => {
                 let records = state.send.records;
-                // The tables allow both: EOFT is queued once, while the channel is up or leaving. A leaving channel
-                // closes when this record is out.
+                // The tables allow both: EOFT is queued once, while the channel is up or leaving. A
+                // leaving channel closes once this record is sent.
                 let _ = state.send.on_end_of_transfer();
                 if state.life == Life::Up {
                     let _ = state.life.on_end_sent();
@@ -258,7 +263,7 @@ impl Session {
         self.send_record(channel, id, event, flags, length, Payload::Control(payload))
     }
 
-    /// A record that is no block.
+    /// Sends a record other than a block.
     pub(super) fn send_record(
         &mut self,
         channel: ChannelId,
@@ -279,7 +284,8 @@ impl Session {
     }
 }
 
-/// See [`Session::idle_up`]: two of them say whether there is another than a given one, however many operations ask.
+/// See [`Session::idle_up`]: two idle channels suffice to tell whether there is one other than a
+/// given one, however many operations ask.
 pub(super) struct IdleUp([Option<ChannelId>; 2]);
 
 impl IdleUp {
@@ -289,7 +295,8 @@ impl IdleUp {
 }
 
 impl Operation {
-    /// The present state as a message; none for the request and for calls, which have forms of their own.
+    /// The present state as a message; none for the request and for calls, which have their own
+    /// forms.
     fn message(&mut self, owed: Pending) -> Option<Control> {
         let failed = || Error::new(ErrorKind::Cancelled, "cancelled");
         Some(match owed {

@@ -1,5 +1,5 @@
-//! The receiving half of an operation on one pipeline: which blocks are taken, which ranges are written, how far the
-//! sender may go.
+//! The receiving half of an operation on one pipeline: which blocks are accepted, which ranges are
+//! written, and how far the sender may advance.
 
 use crate::base::{Duration, Extent, Instant};
 use crate::bug::{Bug, Bugs};
@@ -18,7 +18,7 @@ pub struct Receiver {
     contiguous: u64,
     /// Blocks above `low`.
     above: VecDeque<BlockState>,
-    /// Ranges above `low` that are there from an earlier attempt, in whole blocks.
+    /// Ranges above `low` that were kept from an earlier attempt, in whole blocks.
     kept: VecDeque<Extent>,
     /// Span that the sender may be ahead of `low`.
     window: u64,
@@ -26,14 +26,14 @@ pub struct Receiver {
     unacked: u64,
     /// When the first of them was written.
     untold_since: Instant,
-    /// Bytes after which an acknowledgement goes out.
+    /// Number of bytes after which an acknowledgement is sent.
     ack_bytes: u64,
     /// Bytes written, duplicates not counted; must agree with the cover at the end.
     counted: u64,
     bugs: Bugs,
 }
 
-/// What is there of a block.
+/// How much of a block has arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 enum BlockState {
     /// Nothing.
@@ -45,16 +45,16 @@ enum BlockState {
     Written,
 }
 
-/// What to do with a block that is announced.
+/// What to do with an announced block.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum BlockDecision {
-    /// Take it and write it.
+    /// Accept it and write it.
     Take,
-    /// It is there already.
+    /// A duplicate of a block that already arrived.
     Duplicate,
 }
 
-/// A block that must not be: the peer misbehaves.
+/// An invalid block: a protocol violation by the peer.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum InvalidBlock {
     /// Empty, or longer than a block.
@@ -68,7 +68,8 @@ pub enum InvalidBlock {
 }
 
 impl Receiver {
-    /// Receives `[start, end)` in blocks of `block` bytes, at most `window` bytes ahead of the first gap.
+    /// Receives `[start, end)` in blocks of `block` bytes, at most `window` bytes ahead of the
+    /// first gap.
     pub fn new(start: u64, end: Option<u64>, block: u32, window: u64, bugs: Bugs) -> Self {
         let window = window.max(block.into());
         Self {
@@ -87,14 +88,14 @@ impl Receiver {
         }
     }
 
-    /// The same with ranges that are there already: whole blocks, ascending, within the range.
+    /// As above, with ranges that are already present: whole blocks, ascending, within the range.
     pub fn keeping(mut self, kept: Vec<Extent>) -> Self {
         self.kept = kept.into();
         self.advance();
         self
     }
 
-    /// Offset up to which the sender may go.
+    /// Offset up to which the sender may send.
     pub const fn credit_limit(&self) -> u64 {
         self.contiguous.saturating_add(self.window)
     }
@@ -144,8 +145,8 @@ impl Receiver {
         self.above[index] = place;
     }
 
-    /// A block that was taken has arrived whole: where it is shorter than the grid, it must be the last one. False where another
-    /// copy of it has arrived before: only one may be written.
+    /// An accepted block has arrived completely: if it is shorter than the grid, it must be the
+    /// last one. Returns false if another copy of it arrived first: only one may be written.
     pub fn on_arrived(&mut self, offset: u64, length: u32) -> Result<bool, InvalidBlock> {
         if length < self.block && self.end.is_none() {
             let end = offset + u64::from(length);
@@ -161,7 +162,7 @@ impl Receiver {
         Ok(true)
     }
 
-    /// A block is written. Written again it changes nothing.
+    /// A block is written. Writing it again changes nothing.
     pub fn on_written(&mut self, extent: Extent, now: Instant) {
         let known = self.place_of(extent.offset()) == BlockState::Written;
         if known && !self.bugs.has(Bug::CountDuplicates) {
@@ -179,7 +180,7 @@ impl Receiver {
         self.advance();
     }
 
-    /// Moves `low` over what is written or kept.
+    /// Advances `low` over what is written or kept.
     fn advance(&mut self) {
         loop {
             if self.above.front() == Some(&BlockState::Written) {
@@ -188,7 +189,7 @@ impl Receiver {
                 self.contiguous = self.end.map_or(next, |end| next.min(end));
             } else if let Some(kept) = self.kept.pop_front_if(|kept| kept.offset() <= self.contiguous) {
                 let blocks = (kept.end().saturating_sub(self.contiguous)).div_ceil(self.block.into());
-                // At most as many as there are: a usize.
+                // At most as many as are present: a usize.
                 self.above.drain(..(self.above.len() as u64).min(blocks) as usize);
                 self.contiguous = self.contiguous.max(kept.end());
             } else {
@@ -197,7 +198,8 @@ impl Receiver {
         }
     }
 
-    /// The sender says that the range ends here. False where a block above it was taken or another end is known.
+    /// The sender reports that the range ends here. Returns false if a block above it was accepted
+    /// or another end is known.
     #[must_use]
     pub fn on_end(&mut self, end: u64) -> bool {
         match self.end {
@@ -205,14 +207,14 @@ impl Receiver {
             None if self.highest() > end || end < self.start => false,
             None => {
                 self.end = Some(end);
-                // The last block may have been counted as a full one of the grid.
+                // The last block may have been counted as a full block of the grid.
                 self.contiguous = self.contiguous.min(end);
                 true
             }
         }
     }
 
-    /// Every byte of the range is written, once.
+    /// Every byte of the range is written, exactly once.
     pub fn covered(&self) -> bool {
         let Some(end) = self.end else { return false };
         if self.bugs.has(Bug::CountDuplicates) {
@@ -221,23 +223,24 @@ impl Receiver {
         self.contiguous == end && self.above.is_empty()
     }
 
-    /// Whether an acknowledgement should go out now.
+    /// Whether an acknowledgement should be sent now.
     pub fn ack_due(&self, now: Instant) -> bool {
         self.unacked > 0
             && (self.unacked >= self.ack_bytes || self.covered() || now >= self.untold_since.after(limits::ACK_DELAY))
     }
 
-    /// When an acknowledgement has to go out at the latest.
+    /// When an acknowledgement must be sent at the latest.
     pub fn ack_at(&self) -> Option<Instant> {
         (self.unacked > 0).then(|| self.untold_since.after(limits::ACK_DELAY))
     }
 
-    /// Shortens the time that acknowledgements are withheld; for tests of lost acknowledgements.
+    /// Shortens the delay of acknowledgements; for tests of lost acknowledgements.
     pub const fn ack_delay() -> Duration {
         limits::ACK_DELAY
     }
 
-    /// The acknowledgement of the present state: no gap below the first value, and the ranges above it.
+    /// The acknowledgement of the present state: there is no gap below the first value; the ranges
+    /// lie above it.
     pub fn acknowledge(&mut self) -> (u64, Vec<Extent>) {
         self.unacked = 0;
         if let Some(end) = self.end.filter(|_| self.bugs.has(Bug::CountDuplicates) && self.covered()) {

@@ -1,4 +1,4 @@
-//! Requests and what answers them: how an operation comes into being at both ends.
+//! Requests and their replies: how an operation is created at both ends.
 
 use super::group::{Half, Part, PipelineMessage};
 use super::operation::{HalfState, Operation, Pending};
@@ -28,7 +28,7 @@ impl Session {
         };
         let request = Request::decode(payload)?;
         if !self.is_new(id)? {
-            // Told again after a channel was lost.
+            // Sent again after a channel was lost.
             return Ok(());
         }
         let half = if upload { Half::Receiving } else { Half::Sending };
@@ -42,7 +42,8 @@ impl Session {
         (operation.durable, operation.hash, operation.reread) = (request.durable, request.hash, request.reread);
         operation.request = Some(request.clone());
         let closing = self.closing;
-        // The client may open the next operation as soon as it knows an outcome, which this end may not have heard of.
+        // The client may open the next operation as soon as it knows an outcome, which this end may
+        // not have received yet.
         let most = 2 * self.limits.operations_max + OPERATIONS_UNHEARD;
         let busy = self.live_coordinated() >= most;
         self.operations.insert(id, operation);
@@ -58,8 +59,9 @@ impl Session {
         Ok(())
     }
 
-    /// The operation runs at `floor` at least: the thing it is about demands it (SEC-27). Called before the operation is
-    /// granted; a level that the session cannot give is an error, never less.
+    /// Sets the minimum level of the operation to `floor`, which its object requires (SEC-27).
+    /// Called before the operation is granted; a level that the session cannot provide is an error
+    /// and is never lowered.
     pub fn raise_level(&mut self, id: OperationId, floor: Level) {
         let most = self.limits.control_level;
         let Some(operation) = self.operations.get_mut(&id) else { return };
@@ -74,7 +76,8 @@ impl Session {
         operation.block = plan::block(operation.block, floor, self.limits.channels);
     }
 
-    /// Whether this request is the first with its number. Requests on different channels overtake each other.
+    /// Whether this request is the first with its number. Requests on different channels overtake
+    /// each other.
     pub(super) fn is_new(&mut self, id: OperationId) -> Result<bool, Fault> {
         if !self.coordinates(id) {
             return Err(Fault::Operation);
@@ -82,7 +85,8 @@ impl Session {
         if id.0 <= self.highest {
             return Ok(self.skipped.remove(&id));
         }
-        // As many as can be under way, and as many again for those that were given up before they left.
+        // As many as can be in flight, and as many again for those that were abandoned before they
+        // were sent.
         let most = 2 * self.limits.operations_max;
         for _ in 0..=most {
             let number = self.number_after(self.highest).ok_or(Fault::Operation)?;
@@ -98,7 +102,7 @@ impl Session {
         Err(Fault::Operation)
     }
 
-    /// The first operation came inside the handshake, as if on channel 1. (Server.)
+    /// The first operation arrived inside the handshake, as if on channel 1. (Server.)
     pub fn on_first_operation(&mut self, event: Event, payload: &[u8]) -> Result<(), Fault> {
         self.on_request(ChannelId(1), event, OperationId(1), payload)
     }
@@ -138,7 +142,7 @@ impl Session {
             HalfState::Sending { life, sender, given_up, credited, .. } => {
                 life.on_granted()?;
                 let first = grant.ranges.first().copied().unwrap_or_default();
-                // A length that is not known yet means one range with an open end.
+                // An unknown length means one range with an open end.
                 let end = grant.length.map(|_| first.end());
                 let mut fresh =
                     super::Sender::new(first.offset(), end, grant.block, grant.credit_limit.max(*credited), bugs)
@@ -168,7 +172,7 @@ impl Session {
         Ok(())
     }
 
-    /// Tells the other pipelines to take part.
+    /// Asks the other pipelines to take part.
     pub(super) fn start_members(&mut self, id: OperationId, half: Half, grant: &Grant) {
         let pipelines = self.limits.pipelines.max(1);
         let Some(operation) = self.operations.get_mut(&id) else { return };
@@ -193,12 +197,12 @@ impl Session {
     }
 }
 
-/// Whether a GRANT promises what was asked for and counts what may count.
+/// Whether a GRANT promises what was requested and claims only what it may claim.
 fn promises(operation: &Operation, grant: &Grant) -> Result<(), Fault> {
     let request = operation.request.as_ref();
     let wrong = |field| Err(Fault::Wire(WireError::Invalid(field)));
     if (grant.hash, grant.sum.is_some()) != (operation.hash, request.is_some_and(|one| one.sum)) {
-        // A promise that was not asked for, or one that was not given: nothing weaker is taken in silence.
+        // A promise that was not requested, or a missing one: nothing weaker is accepted silently.
         return wrong("hash of GRANT");
     }
     if grant.blinded && !(operation.upload && request.is_some_and(|one| one.unverified)) {
@@ -206,12 +210,13 @@ fn promises(operation: &Operation, grant: &Grant) -> Result<(), Fault> {
     }
     let doubted = !operation.upload && request.is_some_and(|one| one.unverified && one.hash);
     if doubted && !grant.unverified && !grant.kept.is_empty() {
-        // What may have suffered would count without a comparison.
+        // Content that may be damaged would be accepted without a comparison.
         return wrong("doubt of GRANT");
     }
     if operation.may_keep(grant) { Ok(()) } else { wrong("kept ranges") }
 }
 
-/// Operations beyond twice the limit whose outcome a server may not have heard of when the client opens more: their
-/// COMMITTED is on a slower channel than the next request. One more is refused as busy, and nothing else happens.
+/// Operations beyond twice the limit whose outcome a server may not have received when the client
+/// opens more: their COMMITTED is on a slower channel than the next request. Further requests are
+/// refused as busy, without other effects.
 pub(super) const OPERATIONS_UNHEARD: usize = 16;

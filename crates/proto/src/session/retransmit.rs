@@ -1,8 +1,10 @@
-//! How long nothing has come of what was told about an operation (P-48).
+//! The retransmission timer of an operation (P-48).
 //!
-//! A channel that stops without closing takes what is told on it: an acknowledgement, say, after which the other end may
-//! send nothing more, and so no block ever causes the next one. Both ends would wait for each other until the channel's
-//! deadline, with other channels idle. So after a while of silence what was told is told again, on the next free channel.
+//! A channel that stops without closing still accepts what is sent on it. If that is an
+//! acknowledgement that the other end needs before it may send more, no block ever triggers the
+//! next acknowledgement, and both ends wait for each other until the channel's deadline, with other
+//! channels idle. So after some time without progress the state is sent again, on the next free
+//! channel.
 
 use crate::base::Instant;
 use crate::limits;
@@ -11,33 +13,34 @@ use crate::limits;
 /// resets it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub(super) struct RetransmitTimer {
-    /// When something was last told or heard.
+    /// When something was last sent or received.
     since: Instant,
-    /// Repetitions since the operation last moved on.
+    /// Repetitions since the operation last made progress.
     retries: u8,
 }
 
-/// Repetitions after which only the channel's deadline helps: together with it, half a minute and more went by.
+/// Number of repetitions after which only the channel's deadline helps: together they take more
+/// than half a minute.
 const DOUBTS_MAX: u8 = 7;
 
 impl RetransmitTimer {
-    /// When it has lasted too long; none when telling again was of no use.
+    /// When the timer expires; none once repetition is of no use.
     pub(super) fn over_at(self) -> Option<Instant> {
         (self.retries < DOUBTS_MAX).then(|| self.since.after(limits::QUIET * (1 << self.retries)))
     }
 
-    /// Something was told, or heard.
+    /// Something was sent or received.
     pub(super) fn on_word(&mut self, now: Instant) {
         self.since = self.since.max(now);
     }
 
-    /// The operation moved on.
+    /// The operation made progress.
     pub(super) fn on_step(&mut self, now: Instant) {
         self.on_word(now);
         self.retries = 0;
     }
 
-    /// It is told again.
+    /// The state is sent again.
     pub(super) fn on_retry(&mut self, now: Instant) {
         self.on_word(now);
         self.retries = self.retries.saturating_add(1);

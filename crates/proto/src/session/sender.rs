@@ -1,8 +1,10 @@
-//! The sending half of an operation on one pipeline: which block goes next, which may have to go again.
+//! The sending half of an operation on one pipeline: chooses the next block and the blocks to
+//! retransmit.
 //!
-//! Blocks lie on a grid from the start of the pipeline's range and go out once each, lowest first, on whichever channel
-//! is free (FTSM-08, FTSM-13..17). A block that was on a lost channel goes again after the peer's FENCE said that it was
-//! not processed; a block that stays unacknowledged for long is repeated on an idle channel when nothing new may go.
+//! Blocks lie on a grid from the start of the pipeline's range and are sent once each, lowest
+//! first, on whichever channel is free (FTSM-08, FTSM-13..17). A block that was on a lost channel
+//! is sent again once the peer's FENCE reported that it was not processed; a block that stays
+//! unacknowledged for long is retransmitted on an idle channel when nothing new may be sent.
 
 use crate::base::{ChannelId, Duration, Extent, Instant};
 use crate::bug::{Bug, Bugs};
@@ -10,11 +12,11 @@ use crate::limits;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-/// Where a copy of a block went.
+/// Where a copy of a block was sent.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct Copy {
     channel: ChannelId,
-    /// Which record of the channel it is, counted through all epochs, as fences count.
+    /// Number of the record on the channel, counted through all epochs, as fences count.
     record: u64,
     at: Instant,
 }
@@ -22,9 +24,9 @@ struct Copy {
 /// A block between the lowest unacknowledged one and the next new one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Slot {
-    /// On its way, once or twice.
+    /// In flight, as one or two copies.
     Flying { first: Copy, second: Option<Copy> },
-    /// Its channel is lost and the peer did not process it: goes again.
+    /// Its channel is lost and the peer did not process it: to be sent again.
     Again,
     /// Acknowledged.
     Done,
@@ -37,35 +39,38 @@ pub struct Sender {
     start: u64,
     /// End of the range; none while the source's end is not known.
     end: Option<u64>,
-    /// Bytes up to here can be read: all of them, but for a source that is read in order.
+    /// Bytes up to here can be read: all of them, except for a source that is read in order.
     available: u64,
-    /// First offset that never went out.
+    /// First offset that was never sent.
     next: u64,
     /// First offset that the receiver has not granted.
     credit_limit: u64,
-    /// Unacknowledged bytes at most, whatever the receiver grants: each of their blocks is remembered here.
+    /// Limit on unacknowledged bytes, whatever the receiver grants: each of their blocks is tracked
+    /// here.
     span: u64,
     /// Offset of the first slot: everything below is acknowledged.
     base: u64,
     slots: VecDeque<Slot>,
-    /// The source is read in order: a block that is with a transport is nowhere else, and cannot be repeated.
+    /// The source is read in order: a block that was handed to a transport is stored nowhere else
+    /// and cannot be retransmitted.
     in_order: bool,
-    /// What the receiver has from an earlier attempt and `next` has not passed, in whole blocks.
+    /// Ranges that the receiver has from an earlier attempt and that `next` has not passed, in
+    /// whole blocks.
     kept: VecDeque<Extent>,
-    /// How many slots are `Again`.
+    /// Number of slots that are `Again`.
     again: usize,
     /// Smoothed time from a block's sending to its acknowledgement.
     ack_time: Duration,
     bugs: Bugs,
 }
 
-/// An acknowledgement that names what was never sent: the peer misbehaves.
+/// An acknowledgement of something that was never sent: a protocol violation by the peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AckBeyondSent;
 
 impl Sender {
-    /// Sends `[start, end)` in blocks of `block` bytes. `end` is none for a source whose length is not known; such a
-    /// source is read in order, and [`Sender::on_source`] tells how far.
+    /// Sends `[start, end)` in blocks of `block` bytes. `end` is none for a source of unknown
+    /// length; such a source is read in order, and [`Sender::on_source`] reports how far.
     pub fn new(start: u64, end: Option<u64>, block: u32, credit_limit: u64, bugs: Bugs) -> Self {
         Self {
             block,
@@ -85,13 +90,14 @@ impl Sender {
         }
     }
 
-    /// The same with at most `span` unacknowledged bytes, or one block where that is more.
+    /// As above, with at most `span` unacknowledged bytes, or one block where that is more.
     pub fn within(mut self, span: u64) -> Self {
         self.span = span.max(self.block.into());
         self
     }
 
-    /// The same without these ranges, which the receiver has: whole blocks, ascending, within the range.
+    /// As above, without these ranges, which the receiver has: whole blocks, ascending, within the
+    /// range.
     pub fn keeping(mut self, kept: Vec<Extent>) -> Self {
         self.kept = kept.into();
         self.pass_kept();
@@ -116,12 +122,12 @@ impl Sender {
         self.end
     }
 
-    /// Everything below is acknowledged: a source that is read in order may forget it.
+    /// Everything below is acknowledged: a source that is read in order may discard it.
     pub const fn acknowledged(&self) -> u64 {
         self.base
     }
 
-    /// Every block went out at least once.
+    /// Every block was sent at least once.
     pub fn all_sent(&self) -> bool {
         self.end.is_some_and(|end| self.next >= end) && self.again == 0
     }
@@ -131,12 +137,13 @@ impl Sender {
         self.end.is_some_and(|end| self.next >= end) && self.slots.is_empty()
     }
 
-    /// Whether a channel could be given a block that is new or has to go again.
+    /// Whether a channel could be given a block that is new or must be sent again.
     pub fn has_work(&self) -> bool {
         self.again > 0 || self.new_block().is_some()
     }
 
-    /// The next block for `channel`, to be sent as its record number `record`, counted through all epochs, at time `now`.
+    /// The next block for `channel`, to be sent as its record number `record`, counted through all
+    /// epochs, at time `now`.
     pub fn pick(&mut self, channel: ChannelId, record: u64, now: Instant) -> Option<Extent> {
         let copy = Copy { channel, record, at: now };
         if self.again > 0 {
@@ -157,8 +164,8 @@ impl Sender {
         self.extent(index)
     }
 
-    /// When a block may be repeated for want of an acknowledgement, where `others` says that a channel other than its
-    /// own is free for it.
+    /// When a block may be retransmitted for lack of an acknowledgement, where `others` tells
+    /// whether a channel other than its own is free.
     pub fn repeat_at(&self, others: impl Fn(ChannelId) -> bool) -> Option<Instant> {
         if self.in_order || self.has_work() {
             return None;
@@ -172,7 +179,7 @@ impl Sender {
 
     /// The receiver has everything below `low` and the ranges.
     pub fn on_ack(&mut self, low: u64, ranges: &[Extent], now: Instant) -> Result<(), AckBeyondSent> {
-        // The receiver's count goes on over what it had.
+        // The receiver's low mark may advance over what it already had.
         let kept = self.kept.front().filter(|kept| kept.offset() <= self.next).map_or(0, |kept| kept.end());
         if low > self.next.max(kept) || ranges.last().is_some_and(|range| range.end() > self.next) {
             return Err(AckBeyondSent);
@@ -182,7 +189,7 @@ impl Sender {
             self.done(index, now);
         }
         for range in ranges {
-            // Only blocks that lie in the range as a whole count.
+            // Only blocks that lie entirely in the range count.
             let from = range.offset().max(self.base).saturating_sub(self.start).div_ceil(self.block.into());
             let mut index = self.index_of(self.start + from * u64::from(self.block));
             while self.extent(index).is_some_and(|extent| extent.end() <= range.end()) {
@@ -198,8 +205,8 @@ impl Sender {
         Ok(())
     }
 
-    /// `channel` is lost; the peer processed its records before `processed` and none after. What it did not process goes
-    /// again, unless another copy is on its way.
+    /// `channel` is lost; the peer processed its records before `processed` and none after. Blocks
+    /// that were not processed are sent again, unless another copy is in flight.
     pub fn on_fenced(&mut self, channel: ChannelId, processed: u64) {
         if self.bugs.has(Bug::ForgetLostBlocks) {
             return;
@@ -218,8 +225,8 @@ impl Sender {
         }
     }
 
-    /// Moves `next` over what the receiver has. Its blocks are remembered as acknowledged while older ones are under way, as
-    /// far as the span goes.
+    /// Advances `next` over what the receiver has. Those blocks are tracked as acknowledged while
+    /// older ones are in flight, as far as the span allows.
     fn pass_kept(&mut self) {
         while let Some(kept) = self.kept.front().copied().filter(|kept| kept.offset() <= self.next) {
             if self.slots.is_empty() {
@@ -236,7 +243,7 @@ impl Sender {
         }
     }
 
-    /// The first block that never went out, if the source has it and the receiver granted it.
+    /// The first block that was never sent, if the source has it and the receiver granted it.
     fn new_block(&self) -> Option<Extent> {
         let whole = self.next.checked_add(self.block.into())?;
         let end = match self.end {
@@ -245,7 +252,7 @@ impl Sender {
             None => whole,
         };
         if self.kept.front().is_some_and(|kept| kept.offset() <= self.next) {
-            // The span ends inside what is there already.
+            // The span ends inside a range that the receiver already has.
             return None;
         }
         if end > self.available || end > self.credit_limit || end - self.base > self.span {
@@ -254,12 +261,12 @@ impl Sender {
         Extent::new(self.next, end - self.next).ok()
     }
 
-    /// Whether [`Self::pick`] would repeat a block.
+    /// Whether [`Self::pick`] would retransmit a block.
     pub fn repeats_on(&self, channel: ChannelId, now: Instant) -> bool {
         self.repeatable(channel, now).is_some()
     }
 
-    /// A block that waits for its acknowledgement for too long, on another channel than this one.
+    /// A block that has waited too long for its acknowledgement, on a channel other than this one.
     fn repeatable(&self, channel: ChannelId, now: Instant) -> Option<usize> {
         if self.in_order {
             return None;
@@ -275,7 +282,7 @@ impl Sender {
 
     fn repeat_after(&self) -> Duration {
         if self.ack_time.is_zero() {
-            // Nothing is known about the path: what is on its way on a long one must not be sent twice.
+            // Without an RTT estimate: blocks in flight on a long path must not be sent twice.
             return limits::REPEAT_AFTER_UNKNOWN;
         }
         limits::REPEAT_AFTER_MIN.max(self.ack_time.saturating_mul(3))
@@ -297,7 +304,7 @@ impl Sender {
     fn done(&mut self, index: usize, now: Instant) {
         match self.slots[index] {
             Slot::Flying { first, second: None } => {
-                // Karn's rule: a block that went twice tells nothing about time.
+                // Karn's rule: a block that was sent twice gives no RTT sample.
                 let sample = now.since(first.at);
                 self.ack_time = if self.ack_time.is_zero() { sample } else { (self.ack_time * 7 + sample) / 8 };
             }
@@ -308,10 +315,12 @@ impl Sender {
     }
 }
 
-/// How many of the oldest blocks are looked at for a repetition: the oldest is the one that holds the window.
+/// Number of the oldest blocks that are checked for retransmission: the oldest one holds up the
+/// window.
 const REPEAT_SCAN: usize = 64;
 
-/// Bytes of blocks behind an unacknowledged one that are remembered although the receiver has them: a generous window.
+/// Limit on bytes of blocks after an unacknowledged one that are tracked although the receiver has
+/// them: a generous window.
 const KEPT_SPAN: u64 = 1 << 30;
 
 #[cfg(test)]
@@ -381,7 +390,7 @@ mod tests {
         assert_eq!(sender.pick(ChannelId(1), 1, at(1200)), Some(extent(10, 10)), "not its own channel's");
         assert_eq!(sender.pick(ChannelId(2), 1, at(1200)), Some(extent(0, 10)));
         assert_eq!(sender.pick(ChannelId(3), 0, at(9000)), None, "twice is enough");
-        // The first copy is lost, the second is on its way.
+        // The first copy is lost, the second is in flight.
         sender.on_fenced(ChannelId(1), 0);
         assert!(!sender.has_work());
     }

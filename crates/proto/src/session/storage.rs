@@ -1,4 +1,4 @@
-//! What storage answers, and how operations end because of it.
+//! Completions of storage, and how operations end because of them.
 
 use super::group::{Half, Part, PipelineMessage};
 use super::operation::{HalfState, Operation, Pending};
@@ -14,7 +14,7 @@ use crate::{limits, plan};
 use alloc::format;
 use alloc::vec::Vec;
 
-/// What an opened source is.
+/// The properties of an opened source.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct SourceFacts {
     /// Its size; none for an endless source.
@@ -27,33 +27,34 @@ pub struct SourceFacts {
     pub version: Vec<u8>,
 }
 
-/// What a stage is that was prepared.
+/// The properties of a prepared stage.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct StageFacts {
-    /// How far the sender may run ahead where the target takes bytes in order only (they are held in buffers until their
-    /// turn).
+    /// How far the sender may be ahead if the target accepts bytes in order only (they are buffered
+    /// until their turn).
     pub window: Option<u64>,
-    /// What it has from an earlier attempt with the same source, ascending.
+    /// Ranges that it has from an earlier attempt with the same source, ascending.
     pub kept: Vec<Extent>,
-    /// Of an upload with a hash: what it has may be something else than what the source has, so the sender hashes it as well.
+    /// Of an upload with a hash: its content may differ from the source, so the sender hashes it as
+    /// well.
     pub unverified: bool,
-    /// What storage has can be read back.
+    /// Storage can read the content back.
     pub reread: bool,
-    /// Version of what has the target's name; empty for nothing.
+    /// Version of the existing target; empty if there is none.
     pub replaces: Vec<u8>,
 }
 
-/// What a target is that got its name.
+/// The properties of a committed target.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct TargetFacts {
-    /// How safe it is: `Durable` only where storage can keep that promise and kept it.
+    /// Its durability: `Durable` only if storage can keep that promise and kept it.
     pub safety: Safety,
     /// Its version.
     pub version: Vec<u8>,
 }
 
 impl Session {
-    /// The source of a download is open, or cannot be.
+    /// The source of a download is open, or could not be opened.
     pub fn on_opened(&mut self, id: OperationId, result: Result<SourceFacts, Error>) {
         let facts = match result {
             Ok(facts) => facts,
@@ -63,14 +64,14 @@ impl Session {
         let operation = self.operations.get_mut(&id);
         let asked = operation.and_then(|operation| operation.request.take().map(|request| (operation, request)));
         let Some((operation, request)) = asked else {
-            // Cancelled meanwhile; perhaps that is known on both sides.
+            // Cancelled in the meantime; perhaps both sides know that.
             return self.outputs.push_back(Output::Abort { operation: id, keep: false });
         };
         let length = match transfer_length(&request, &facts) {
             Ok(length) => length,
             Err(error) => return self.settle(id, Err(error)),
         };
-        // What came from a copy counts where it is compared with what is here.
+        // What came from a copy counts if it is compared with the source.
         let copy = operation.hash && operation.resembles;
         let same = |source: &Vec<u8>| !facts.version.is_empty() && (*source == facts.version || copy);
         let said = request.resume.as_ref().filter(|resume| same(&resume.source));
@@ -109,7 +110,7 @@ impl Session {
         }
     }
 
-    /// The stage of a transfer is there, or cannot be.
+    /// The stage of a transfer is ready, or could not be prepared.
     pub fn on_staged(&mut self, id: OperationId, result: Result<StageFacts, Error>) {
         let facts = match result {
             Ok(facts) => facts,
@@ -130,29 +131,30 @@ impl Session {
             Some(grant) => self.receive_granted(id, &grant, &facts),
             None => self.grant_upload(id, &facts),
         }
-        // What was kept may be everything.
+        // The kept ranges may be the whole transfer.
         self.after_writing(id);
         self.check_early_finish(id);
         self.resume_parked();
     }
 
-    /// The target of a download is there: blocks may come.
+    /// The target of a download is ready: blocks may arrive.
     fn receive_granted(&mut self, id: OperationId, grant: &Grant, facts: &StageFacts) {
         if !grant.kept.iter().all(|range| facts.kept.iter().any(|kept| kept.contains(*range))) {
-            // What the server will not send has gone meanwhile.
+            // Ranges that the server will not send were removed in the meantime.
             let error = Error::new(ErrorKind::Busy, "what an earlier attempt had left is gone; copy the file again");
             return self.abandon(id, error);
         }
         let (window, bugs) = (facts.window.unwrap_or_else(|| self.limits.span(grant.block)), self.bugs);
         let Some(operation) = self.operations.get_mut(&id) else { return };
-        // The first blocks come on the credit of the request.
+        // The first blocks use the credit of the request.
         let credit = operation.request.as_ref().map_or(0, |request| request.credit);
         (operation.ordered, operation.reread) = (facts.window.is_some(), operation.reread && facts.reread);
         let HalfState::Receiving { receiver, .. } = &mut operation.state else { return };
         let first = grant.ranges.first().copied().unwrap_or_default();
         let fresh = Receiver::new(first.offset(), Some(first.end()), grant.block, window.max(credit), bugs);
         *receiver = Some(fresh.keeping(plan::within(&grant.kept, first)));
-        // One block comes on the credit of the request, and on its channel: where none was lost both ends know which that is.
+        // One block uses the credit of the request, and its channel: if no channel was lost, both
+        // ends know which block that is.
         let there = self.channels.get(&operation.opening).is_some_and(|opening| opening.life == Life::Up);
         let alone = there
             && self.fences.is_empty()
@@ -164,9 +166,10 @@ impl Session {
         self.start_members(id, Half::Receiving, grant);
     }
 
-    /// The target of an upload is there: the client is told how to send.
+    /// The target of an upload is ready: the GRANT tells the client how to send.
     fn grant_upload(&mut self, id: OperationId, facts: &StageFacts) {
-        // A target that is written in order has one pipeline: ranges far ahead would have to be held.
+        // A target that is written in order has one pipeline: ranges far ahead would have to be
+        // buffered.
         let pipelines = if facts.window.is_some() { 1 } else { self.limits.pipelines };
         let Some(operation) = self.operations.get_mut(&id) else { return };
         let (level, block, hash) = (operation.level, operation.block, operation.hash);
@@ -208,7 +211,7 @@ impl Session {
         self.start_members(id, Half::Receiving, &grant);
     }
 
-    /// FINISH may have come before the stage was there.
+    /// FINISH may have arrived before the stage was ready.
     fn check_early_finish(&mut self, id: OperationId) {
         let Some(operation) = self.operations.get_mut(&id) else { return };
         let known = operation.grant.as_ref().and_then(|grant| grant.length);
@@ -223,7 +226,7 @@ impl Session {
         }
     }
 
-    /// A block is written, or could not be.
+    /// A block was written, or could not be.
     pub fn on_written(&mut self, id: OperationId, extent: Extent, result: Result<(), Error>, now: Instant) {
         if let Err(error) = result {
             return self.fail(id, error);
@@ -252,7 +255,7 @@ impl Session {
         self.after_sending(id);
     }
 
-    /// The source is still what it was, or it changed; also called at any time when it cannot be read.
+    /// The source is unchanged, or it changed; also called at any time when it cannot be read.
     pub fn on_checked(&mut self, id: OperationId, result: Result<(), Error>) {
         match result {
             Err(error) => self.fail(id, error),
@@ -266,7 +269,7 @@ impl Session {
         }
     }
 
-    /// The target has its name, or could not get it.
+    /// The target has its final name, or could not get it.
     pub fn on_committed(&mut self, id: OperationId, result: Result<TargetFacts, Error>) {
         let Some(operation) = self.operations.get_mut(&id) else { return };
         let HalfState::Receiving { finish, .. } = &operation.state else { return };
@@ -277,14 +280,14 @@ impl Session {
         self.settle(id, result.map(committed));
     }
 
-    /// The application gives an operation up, or storage failed under it.
+    /// The application cancels an operation, or its storage failed.
     pub fn fail(&mut self, id: OperationId, error: Error) {
         let Some(operation) = self.operations.get_mut(&id) else { return };
         if operation.is_member() {
             return self.fail_member(id, error);
         }
         if operation.owes.has(Pending::REQUEST) && !operation.sent.has(Pending::REQUEST) {
-            // The server never heard of it, and will not.
+            // The server never received it, and will not.
             self.forget(id);
             self.event(SessionEvent::Settled { operation: id, outcome: Err(error) });
             return self.end_channels_when_done();
@@ -294,7 +297,7 @@ impl Session {
             HalfState::Sending { life: Sending::Settled, .. } | HalfState::Sending { given_up: Some(_), .. } => {}
             HalfState::Sending { life: Sending::Opening, .. } => self.settle(id, Err(error)),
             HalfState::Sending { given_up, .. } => {
-                // The receiver has the last word: it may have committed already.
+                // The receiver decides: it may have committed already.
                 let cancelled = error.kind == ErrorKind::Cancelled;
                 *given_up = Some(error.clone());
                 operation.owes.add(if cancelled { Pending::CANCEL } else { Pending::EXCEPTION });
@@ -307,7 +310,8 @@ impl Session {
         }
     }
 
-    /// A member cannot complete its range, even where it had reported that it did: blocks may have to go again.
+    /// A member cannot complete its range, even if it had reported that it did: blocks may have to
+    /// be sent again.
     pub(super) fn fail_member(&mut self, id: OperationId, error: Error) {
         let Some(operation) = self.operations.get_mut(&id) else { return };
         let Part::Member(coordinator, reported) = &mut operation.part else { return };
@@ -315,13 +319,13 @@ impl Session {
         self.outputs.push_back(Output::Group { to: *coordinator, message: PipelineMessage::Failed(id, error) });
     }
 
-    /// The receiving half gives up unless it is committing or done: there is no way back from there.
+    /// The receiving half gives up unless it is committing or done: that cannot be undone.
     pub(super) fn abandon(&mut self, id: OperationId, error: Error) {
         let Some(operation) = self.operations.get_mut(&id) else { return };
         let HalfState::Receiving { life, abandoned, .. } = &mut operation.state else { return };
         match life {
             Receiving::Committing | Receiving::Settled => {}
-            // The stage may come into being any moment: it is dropped when it has.
+            // The stage may become ready at any moment: it is dropped then.
             Receiving::Staging => {
                 let first = abandoned.replace(error).is_none();
                 if first && operation.calls.is_some() {
@@ -336,7 +340,7 @@ impl Session {
         }
     }
 
-    /// Commits, or compares before that, at exact cover and FINISH.
+    /// At exact cover and FINISH, commits, or compares the content first.
     pub(super) fn after_writing(&mut self, id: OperationId) {
         let Some(operation) = self.operations.get_mut(&id) else { return };
         let HalfState::Receiving { life: Receiving::Moving, receiver: Some(receiver), finish, .. } = &operation.state
@@ -383,12 +387,13 @@ impl Session {
         let (sending, member) = (operation.is_sending(), operation.is_member());
         operation.owes = Pending::default();
         operation.sent = Pending::default();
-        // Who decides tells: the receiver always, and a sender that could not even open its source.
+        // The end that decides sends the outcome: always the receiver, and a sender that could not
+        // even open its source.
         if !member && (!sending || (operation.grant.is_none() && !operation.upload)) {
             operation.owes.add(if ok { Pending::COMMITTED } else { Pending::EXCEPTION });
         }
         let outcome = match (&operation.state, outcome) {
-            // The reason that this end gave is better than its echo.
+            // The reason that this end stated is better than its echo.
             (HalfState::Sending { given_up: Some(own), .. }, Err(_)) => Err(own.clone()),
             (_, outcome) => outcome,
         };
@@ -408,7 +413,8 @@ impl Session {
         if sending {
             self.push_ends_of_range(id);
         } else if member {
-            // Its coordinator sees to it that the peer knows; blocks that are late are dropped without it.
+            // Its coordinator makes sure that the peer learns the outcome; late blocks are dropped
+            // without it.
             self.operations.remove(&id);
         }
         self.bound_lingering();
@@ -416,10 +422,11 @@ impl Session {
         self.end_channels_when_done();
     }
 
-    /// EOFR on every channel that carried blocks, and on one at least, so that the receiver can forget the operation. A
-    /// sender that failed before it was granted stays until the receiver has answered.
+    /// Sends EOFR on every channel that carried blocks, and on at least one, so that the receiver
+    /// can drop the operation. A sender that failed before it was granted keeps the operation until
+    /// the receiver has replied.
     pub(super) fn push_ends_of_range(&mut self, id: OperationId) {
-        // A busy channel may be one that stalls.
+        // A busy channel may be a stalled one.
         let fallback = self.idle.front().copied().or_else(|| self.first_up());
         let Some(operation) = self.operations.get(&id) else { return };
         let up = |channel: &ChannelId| self.channels.get(channel).is_some_and(|state| !state.send.has_ended());
@@ -437,13 +444,13 @@ impl Session {
         }
     }
 
-    /// More end marks wait for their channels than an honest peer lets wait: nothing that makes more is taken until
-    /// some have left.
+    /// More end marks are waiting for their channels than an honest peer causes: nothing that adds
+    /// more is accepted until some have been sent.
     pub(super) fn owes_many_marks(&self) -> bool {
         self.own_waiting >= LINGERING * self.limits.operations_max
     }
 
-    /// EOFR of an operation on this channel, unless the channel ends anyway.
+    /// Queues EOFR of an operation on this channel, unless the channel ends anyway.
     pub(super) fn push_end_of_range(&mut self, channel: ChannelId, id: OperationId, blocks: u64) {
         let Some(state) = self.channels.get_mut(&channel).filter(|state| !state.send.has_ended()) else { return };
         let mark = (id, Control::EndOfRange { blocks }, false);
@@ -453,8 +460,9 @@ impl Session {
         }
     }
 
-    /// Settled operations wait until the peer is known to know. An honest peer does not know of as many as can be alive
-    /// at a time; the end marks of others may be held up by a stalled channel for a while.
+    /// Settled operations are kept until the peer is known to know their outcome. An honest peer
+    /// lacks the outcome of at most as many as can be alive at a time; the end marks of others may
+    /// be delayed by a stalled channel for a while.
     fn bound_lingering(&mut self) {
         let most = LINGERING * self.limits.operations_max;
         if self.operations.len() <= most {
@@ -469,16 +477,16 @@ impl Session {
     }
 }
 
-/// What of `kept` a transfer goes on with.
+/// The part of `kept` from which a transfer resumes.
 fn whole(kept: &[Extent], length: u64, block: u32, hash: bool) -> Vec<Extent> {
     let whole = plan::whole_blocks(kept, length, block);
     if hash { plan::longest(whole, limits::KEPT_HASHED_MAX) } else { whole }
 }
 
-/// Settled operations that are remembered, as a multiple of those that may be alive.
+/// Limit on settled operations that are kept, as a multiple of those that may be alive.
 const LINGERING: usize = 8;
 
-/// Bytes of a download: what was asked, within what there is.
+/// Length of a download: the requested range, within the size of the source.
 fn transfer_length(request: &crate::wire::request::Request, facts: &SourceFacts) -> Result<u64, Error> {
     if request.sum {
         return Ok(0);

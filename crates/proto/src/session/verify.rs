@@ -1,5 +1,6 @@
-//! Content, from end to end: what was sent is compared with what arrived before the target gets its name, and what differs comes
-//! again, a few times (P-62 to P-66). Hashes are opaque here; whoever drives the session computes and compares them.
+//! End-to-end verification: what was sent is compared with what arrived before the target is
+//! renamed to its final name, and what differs is sent again, a limited number of times (P-62 to
+//! P-66). Hashes are opaque here; the driver of the session computes and compares them.
 
 use super::operation::{HalfState, Operation, Pending};
 use super::output::Output;
@@ -12,59 +13,60 @@ use crate::{limits, plan};
 use alloc::format;
 use alloc::vec::Vec;
 
-/// What a sender can say about the content that it sent.
+/// What a sender knows about the content that it sent.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct ContentDigest {
-    /// The hash of the whole transfer, where it knows all of it.
+    /// The hash of the whole transfer, if it knows all of it.
     pub root: Option<Digest>,
     /// The subtrees of what it hashed.
     pub subtrees: Vec<Subtree>,
 }
 
-/// Where content became another, as far as the receiver can tell.
+/// Where content changed, as far as the receiver can tell.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Mismatch {
-    /// Before it arrived: on the way, or at the sender.
+    /// Before it arrived: in transit, or at the sender.
     #[default]
     OnTheWay,
-    /// Behind that: storage gives back something else than what was written.
+    /// After it arrived: storage reads back something other than what was written.
     InStorage,
 }
 
-/// What the receiver found.
+/// The receiver's result of the comparison.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Comparison {
-    /// The hash of everything that is there, where it is known.
+    /// The hash of the complete content, if it is known.
     pub root: Option<Digest>,
     /// Where it differs from what was sent, ascending.
     pub bad: Vec<Extent>,
-    /// Where that happened.
+    /// Where the change happened.
     pub place: Mismatch,
 }
 
 impl Comparison {
-    /// Whether nothing differs from what was sent.
+    /// Whether the content is identical to what was sent.
     pub fn agrees_with(&self, sent: &ContentDigest) -> bool {
         self.bad.is_empty() && sent.root.is_none_or(|root| self.root == Some(root))
     }
 }
 
 impl Session {
-    /// What this end sent, told before `on_checked`. (Of a transfer with a hash.)
+    /// The digest of what this end sent, set before `on_checked`. (Of a transfer with a hash.)
     pub fn prove(&mut self, id: OperationId, proof: ContentDigest) {
         if let Some(operation) = self.operations.get_mut(&id).filter(|operation| operation.hash) {
             operation.proof = proof;
         }
     }
 
-    /// The hash that was asked for instead of the bytes, told before `on_opened`.
+    /// The hash that was requested instead of the bytes, set before `on_opened`.
     pub fn answer_sum(&mut self, id: OperationId, sum: Digest) {
         if let Some(operation) = self.operations.get_mut(&id) {
             operation.sum = Some(sum);
         }
     }
 
-    /// The source of a download may be a copy of the one that the client's bytes came from, told before `on_opened`.
+    /// The source of a download may be a copy of the one that the client's bytes came from; set
+    /// before `on_opened`.
     pub fn resembles(&mut self, id: OperationId) {
         if let Some(operation) = self.operations.get_mut(&id) {
             operation.resembles = true;
@@ -81,7 +83,7 @@ impl Session {
         self.outputs.push_back(Output::Hash { operation: id, length, range, kept, unverified, blinded, level });
     }
 
-    /// Everything is written: compares, where that was agreed on, else commits.
+    /// Everything is written: compares it if that was negotiated, otherwise commits.
     pub(super) fn verify_now(&mut self, id: OperationId) {
         let Some(operation) = self.operations.get_mut(&id) else { return };
         if !operation.hash {
@@ -95,7 +97,7 @@ impl Session {
         }
     }
 
-    /// What was found when the content was compared, or why it could not be.
+    /// The result of the comparison, or why it failed.
     pub fn on_verified(&mut self, id: OperationId, result: Result<Comparison, Error>) {
         let believed = self.bugs.has(Bug::RootNotCompared);
         let Some(operation) = self.operations.get_mut(&id) else { return };
@@ -113,7 +115,8 @@ impl Session {
         self.ask_again(id, &found);
     }
 
-    /// Has the sender send again what differs, unless it was asked too often or cannot.
+    /// Makes the sender send again what differs, unless that was requested too often or is
+    /// impossible.
     fn ask_again(&mut self, id: OperationId, found: &Comparison) {
         let bugs = self.bugs;
         let Some(operation) = self.operations.get_mut(&id) else { return };
@@ -128,7 +131,7 @@ impl Session {
         if life.on_again().is_err() {
             return;
         }
-        // Whatever edge was told before holds: what is asked for lies below it.
+        // The granted edge stays valid: what is requested lies below it.
         let fresh = Receiver::new(0, known, block, EVERYTHING, bugs);
         *receiver = Some(fresh.keeping(without(&bad, known.unwrap_or(0))));
         *finish = None;
@@ -139,7 +142,7 @@ impl Session {
         self.outputs.push_back(Output::Again { operation: id, ranges: bad });
     }
 
-    /// The receiver wants some of it once more. (Sending half.)
+    /// The receiver requests some of it once more. (Sending half.)
     pub(super) fn on_again(&mut self, id: OperationId, round: u16, ranges: Vec<Extent>) -> Result<(), Fault> {
         let (bugs, limits) = (self.bugs, self.limits.clone());
         let Some(operation) = self.operations.get_mut(&id) else { return Ok(()) };
@@ -168,20 +171,22 @@ impl Session {
 }
 
 impl Operation {
-    /// Whether the receiver has to find the hash of the whole by itself (P-63): it claims bytes of ours that were not sent, and
-    /// FINISH says nothing of them that it did not know before.
+    /// Whether the receiver has to compute the hash of the whole by itself (P-63): it claims bytes
+    /// of this end that were not sent, and FINISH tells it nothing about them that it did not know
+    /// before.
     pub(super) fn keeps_root(&self) -> bool {
         self.upload && self.grant.as_ref().is_some_and(|grant| !grant.kept.is_empty())
     }
 
-    /// What COMMITTED means for the sender (P-36, P-66): a receiver cannot have all bytes before FINISH, and knows their hash.
+    /// What COMMITTED means for the sender (P-36, P-66): a receiver cannot have all bytes before
+    /// FINISH, and it knows their hash.
     pub(super) fn judge_committed(&mut self, committed: Committed) -> Result<Result<Committed, Error>, Fault> {
         if self.is_settled() {
-            // Told again: what it says was judged when it came first.
+            // Sent again: its content was checked when it first arrived.
             return Ok(Ok(committed));
         }
         if self.sum.is_some() {
-            // The answer was the hash alone, in GRANT: there is no FINISH.
+            // The reply was the hash alone, in GRANT: there is no FINISH.
             return if committed.length == 0 { Ok(Ok(committed)) } else { Err(Fault::Committed) };
         }
         if !matches!(self.state, HalfState::Sending { finished: true, .. }) || Some(committed.length) != self.length() {
@@ -198,10 +203,11 @@ impl Operation {
     }
 }
 
-/// A span over every transfer; the edge that it makes is still a number of the wire.
+/// A span that covers every transfer; the resulting edge still fits the number on the wire.
 const EVERYTHING: u64 = 1 << 61;
 
-/// The blocks that have a byte in `bad`, merged; all of them where it is empty, since then nobody knows.
+/// The blocks that have a byte in `bad`, merged; all of them if it is empty, since then the
+/// location is unknown.
 fn blocks_of(bad: &[Extent], length: u64, block: u32) -> Vec<Extent> {
     let block = u64::from(block.max(1));
     let mut blocks: Vec<(u64, u64)> = Vec::new();
@@ -237,7 +243,7 @@ fn without(ranges: &[Extent], length: u64) -> Vec<Extent> {
     rest
 }
 
-/// The words for content that stays different.
+/// The error text for content that stays different.
 fn differs(found: &Comparison, round: u16) -> Error {
     let place = match found.place {
         Mismatch::OnTheWay => "what arrived at the receiving side is not what was sent",

@@ -1,4 +1,4 @@
-//! What a test expects of both ends.
+//! Assertions about both ends.
 
 use super::pair::{CLIENT, Pair, SERVER};
 use crate::base::{ErrorKind, OperationId};
@@ -25,7 +25,7 @@ impl Pair {
         assert_eq!(end, length);
     }
 
-    /// Neither end committed, both know why.
+    /// Neither end committed, and both know why.
     pub(super) fn assert_failed(&mut self, operation: OperationId, kinds: [ErrorKind; 2]) {
         for side in [CLIENT, SERVER] {
             let outcome = self.story(side, operation).outcome.clone().expect("settled");
@@ -33,7 +33,7 @@ impl Pair {
         }
     }
 
-    /// Nothing is remembered about any operation, and both ends close in order.
+    /// No state of any operation is left, and both ends close in an orderly way.
     pub(super) fn assert_closes(&mut self) {
         self.run();
         for session in self.ends.iter().flatten() {

@@ -1,4 +1,4 @@
-//! What a receiver may claim, and what the sender believes of it.
+//! What a receiver may claim, and which claims the sender accepts.
 
 use super::pair::{BLOCK, CLIENT, Pair, SERVER, Step, request};
 use crate::base::{ChannelId, Error, ErrorKind, Extent, OperationId, Safety};
@@ -16,7 +16,8 @@ fn committed(length: u64, root: Option<[u8; 32]>) -> Control {
 }
 
 impl Pair {
-    /// The server says this on channel 1, whatever its machine thinks; what the client makes of it.
+    /// The server sends this on channel 1, whatever its machine does; returns how the client
+    /// handles it.
     fn server_says(&mut self, id: OperationId, control: &Control) -> Result<(), Fault> {
         let sealed = self.epochs.entry((SERVER, ChannelId(1))).or_default();
         let payload = control.encode();
@@ -36,7 +37,7 @@ impl Pair {
         self.client().on_control(ChannelId(1), &payload, now)
     }
 
-    /// The outcome at the client, after what was said has been taken in.
+    /// The outcome at the client, after the message has been processed.
     fn outcome(&mut self, id: OperationId) -> Option<Result<Option<[u8; 32]>, ErrorKind>> {
         self.drain();
         let outcome = self.story(CLIENT, id).outcome.clone();
@@ -44,7 +45,8 @@ impl Pair {
     }
 }
 
-/// An upload whose last acknowledgement has come; FINISH has left where `finished`, and its server does not answer it.
+/// An upload whose last acknowledgement has arrived; FINISH was sent if `finished`, and its server
+/// does not reply.
 fn uploading(hash: bool, finished: bool) -> (Pair, OperationId) {
     let mut pair = Pair::new(1, 1);
     pair.hash = hash;
@@ -67,12 +69,12 @@ fn committed_before_finish_is_a_fault() {
     for hash in [false, true] {
         let (mut pair, id) = uploading(hash, false);
         assert_eq!(pair.server_says(id, &committed(2 * BLOCK, hash.then_some(OURS))), Err(Fault::Committed));
-        // Whoever gave up before FINISH hears of no commit either.
+        // A sender that gave up before FINISH accepts no COMMITTED either.
         let (mut pair, id) = uploading(hash, false);
         pair.client().fail(id, Error::new(ErrorKind::Cancelled, "no more"));
         assert_eq!(pair.server_says(id, &committed(2 * BLOCK, hash.then_some(OURS))), Err(Fault::Committed));
     }
-    // Nor before a byte was sent at all.
+    // Nor before any byte was sent.
     let mut pair = Pair::new(1, 1);
     pair.hold(SERVER, Step::Stage);
     let id = pair.upload(Some(2 * BLOCK));
@@ -89,7 +91,7 @@ fn committed_behind_finish_is_believed_also_by_who_gave_up_meanwhile() {
         }
         assert_eq!(pair.server_says(id, &committed(2 * BLOCK, Some(OURS))), Ok(()));
         assert_eq!(pair.outcome(id), Some(Ok(Some(OURS))));
-        // Told again, it changes nothing.
+        // Sent again, it changes nothing.
         assert_eq!(pair.server_says(id, &committed(2 * BLOCK, Some(OURS))), Ok(()));
     }
 }
@@ -122,7 +124,7 @@ fn behind_again_committed_waits_for_the_next_finish() {
 
 #[test]
 fn of_bytes_that_the_receiver_claims_to_have_finish_tells_nothing() {
-    // It has to know the hash of all of them by itself.
+    // It has to compute the hash of all of them by itself.
     for (claims, doubts) in [(false, false), (true, false), (true, true)] {
         let mut pair = Pair::new(1, 1);
         (pair.hash, pair.doubts) = (true, doubts);

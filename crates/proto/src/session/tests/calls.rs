@@ -1,4 +1,5 @@
-//! Operations of calls: done once, whatever breaks; known to be over at both ends; no block, no grant.
+//! Operations of calls: executed once, whatever breaks; known to be over at both ends; no block, no
+//! grant.
 
 use super::pair::{BLOCK, CLIENT, Pair, REPLY, SERVER, Step};
 use crate::base::{ChannelId, ErrorKind, OperationId};
@@ -7,7 +8,7 @@ use crate::wire::{Event, Flags, Head};
 use alloc::vec::Vec;
 use core::time::Duration;
 
-/// Done once, heard once, and nothing is held of it any more.
+/// Executed once, answered once, and nothing is held for it any more.
 fn assert_done(pair: &mut Pair, id: OperationId) {
     let length = pair.story(CLIENT, id).outcome.clone().expect("settled").expect("answered").length;
     assert_eq!(length, u64::from(REPLY));

@@ -1,4 +1,5 @@
-//! Refusals, storage that fails, and cancels: both ends learn one outcome, nothing half done stays.
+//! Refusals, storage failures and cancellations: both ends learn the same outcome, and nothing
+//! partial is left.
 
 use super::pair::{BLOCK, CLIENT, Pair, SERVER, Step};
 use crate::base::{ChannelId, Error, ErrorKind};
@@ -133,7 +134,7 @@ fn a_cancel_goes_out_although_only_one_channel_may_carry_it() {
         pair.hold(SERVER, Step::Stage);
         let id = pair.upload(Some(BLOCK));
         pair.turn();
-        // Another operation turns the order of the idle channels.
+        // Another operation rotates the order of the idle channels.
         for _ in 0..busy {
             pair.download(0);
             pair.refuse(CLIENT, Step::Stage);

@@ -1,4 +1,5 @@
-//! What FENCE brings again, and what it leaves alone; what is kept of operations that are over.
+//! What FENCE causes to be sent again, and what it does not; what is kept of operations that are
+//! over.
 
 use super::pair::{BLOCK, CLIENT, Pair, SERVER, Step, request};
 use crate::base::{ChannelId, Error, ErrorKind, Extent, OperationId};
@@ -11,7 +12,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 impl Pair {
-    /// The client says this on channel 1, whatever its machine thinks.
+    /// The client sends this on channel 1, whatever its machine does.
     fn client_says(&mut self, id: OperationId, control: &Control) {
         let client = self.client();
         client.idle.retain(|idle| *idle != ChannelId(1));
@@ -20,7 +21,7 @@ impl Pair {
     }
 }
 
-/// A server that has replied to a batch, and whose client says nothing of it.
+/// A server that has replied to a batch, and whose client sends nothing about it.
 fn replied(channels: u16) -> (Pair, OperationId) {
     let mut pair = Pair::new(channels, 1);
     let id = pair.calls();
@@ -94,7 +95,7 @@ fn of_an_operation_that_is_over_its_outcome_is_kept_and_nothing_else() {
         sender.prove(id, ContentDigest { root: None, subtrees: Vec::new() });
         pair.release(1 - side, Step::Check);
         pair.run();
-        // Its end mark does not come back.
+        // Its end mark is not sent again.
         pair.frozen.insert((side, ChannelId(1)));
         let long = Error::new(ErrorKind::Storage, "x".repeat(100_000));
         pair.ends[side][0].on_committed(id, Err(long));
@@ -121,7 +122,7 @@ fn a_credit_in_front_of_grant_counts_from_there_on() {
     pair.client_says(id, &Control::Credit(3 * BLOCK));
     pair.release(SERVER, Step::Open);
     pair.turn();
-    // Nothing of the machine's own credit has left: all blocks come on the one that was said.
+    // The machine's own credit was not sent: all blocks use the credit in the injected message.
     assert_eq!(pair.sent[&Event::Download] + pair.sent.get(&Event::Continue).copied().unwrap_or(0), 1 + 3);
     pair.release(CLIENT, Step::Stage);
     pair.run();

@@ -19,7 +19,7 @@ fn all_but_one_channel_may_break_during_a_transfer() {
                     pair.deliver();
                     pair.drain();
                 }
-                // One side notices by itself, the other hears it.
+                // One side notices by itself, the other learns it from the peer.
                 pair.cut_for(ChannelId(channel), usize::from(channel % 2 == 0));
             }
             pair.run();
@@ -131,7 +131,7 @@ fn a_member_pipeline_that_lost_its_channels_fails_the_operation() {
         pair.hold(target, Step::Write);
         let id = if upload { pair.upload(Some(8 * BLOCK)) } else { pair.download(8 * BLOCK) };
         pair.turn();
-        // Channels 2 and 4 are the second pipeline's.
+        // Channels 2 and 4 belong to the second pipeline.
         pair.cut(ChannelId(2));
         pair.cut(ChannelId(4));
         pair.run();
@@ -163,7 +163,7 @@ fn channels_that_nothing_moves_on_are_lost_at_their_deadline() {
     let mut pair = Pair::with_window(2, 1, 4);
     let id = pair.upload(Some(20 * BLOCK));
     pair.drain();
-    // Channel 1 swallows everything, in both directions, and says nothing.
+    // Channel 1 silently drops everything, in both directions.
     pair.frozen.extend([(CLIENT, ChannelId(1)), (SERVER, ChannelId(1))]);
     pair.run();
     pair.pass_stall();
@@ -241,7 +241,7 @@ fn one_block_comes_on_the_credit_of_its_request_and_behind_a_loss_on_any_channel
         pair.frozen.insert((CLIENT, ChannelId(1)));
         pair.release(SERVER, Step::Open);
         pair.turn();
-        // GRANT comes, and the block behind it does not.
+        // GRANT arrives, and the block after it does not.
         pair.frozen.clear();
         assert!(pair.deliver());
         if staged {

@@ -1,5 +1,5 @@
-//! Two sessions that talk to each other: the plain course of things, and each way of failing once. The orders in which
-//! things can happen are the model checker's.
+//! Two sessions that talk to each other: the normal sequences, and each kind of failure once. The
+//! model checker covers the orders of events.
 
 mod asserting;
 mod believing;

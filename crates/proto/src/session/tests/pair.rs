@@ -1,5 +1,6 @@
-//! Two ends of a session in memory: channels that deliver at once and in order, storage that answers at once unless a
-//! test holds it. No interleaving is searched here; `tests/model` does that with the same machines.
+//! Two ends of a session in memory: channels that deliver at once and in order, and storage that
+//! completes at once unless a test holds it. This searches no interleavings; `tests/model` does
+//! that with the same machines.
 
 use crate::base::{ChannelId, Error, ErrorKind, Extent, Instant, KeyLimits, Level, OperationId, PipelineId, Safety};
 use crate::session::{
@@ -13,16 +14,16 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::time::Duration;
 
-/// Block size of all tests here.
+/// Block size of all tests in this module.
 pub(super) const BLOCK: u64 = 64 * 1024;
-/// Bytes of every reply.
+/// Length of every reply.
 pub(super) const REPLY: u32 = 700;
-/// Which end: 0 is the client, 1 the server.
+/// Index of an end: 0 is the client, 1 the server.
 pub(super) type Side = usize;
 pub(super) const CLIENT: Side = 0;
 pub(super) const SERVER: Side = 1;
 
-/// What storage is asked, and what a test can hold back or refuse.
+/// Storage requests, which a test can hold back or refuse.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Step {
     Open,
@@ -35,14 +36,14 @@ pub(super) enum Step {
     Execute,
 }
 
-/// How storage answers.
+/// How storage completes a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Answer {
     Hold,
     Refuse,
 }
 
-/// What happened to one operation at one end.
+/// The events of one operation at one end.
 #[derive(Default, Debug)]
 pub(super) struct Story {
     pub(super) written: Vec<Extent>,
@@ -51,7 +52,7 @@ pub(super) struct Story {
     pub(super) outcome: Option<Result<Committed, Error>>,
     pub(super) grant: Option<Grant>,
     pub(super) again: Vec<Vec<Extent>>,
-    /// How often its batch was done, its reply came, and it was forgotten.
+    /// How often its batch was executed, its reply arrived, and it was released.
     pub(super) executed: usize,
     pub(super) replied: usize,
     pub(super) forgotten: usize,
@@ -68,27 +69,27 @@ struct Held {
 /// Two ends of a session in memory with channels that deliver at once and in order.
 pub(super) struct Pair {
     pub(super) ends: [Vec<Session>; 2],
-    /// Records under way to that side.
+    /// Records in flight to that side.
     wires: BTreeMap<(Side, ChannelId), VecDeque<(Head, Payload)>>,
-    /// Channels that deliver nothing to that side for the time being.
+    /// Channels that deliver nothing to that side for now.
     pub(super) frozen: BTreeSet<(Side, ChannelId)>,
-    /// Channels whose transport takes no more from that side.
+    /// Channels whose transport accepts nothing more from that side.
     pub(super) full: BTreeSet<(Side, ChannelId)>,
     parked: BTreeSet<(Side, ChannelId)>,
     groups: VecDeque<(Side, PipelineId, PipelineId, PipelineMessage)>,
     answers: BTreeMap<(Side, Step), Answer>,
     held: Vec<Held>,
-    /// What every stage has from an earlier attempt.
+    /// Ranges that every stage has from an earlier attempt.
     pub(super) kept: Vec<Extent>,
-    /// The server doubts it.
+    /// The server considers them unverified.
     pub(super) doubts: bool,
-    /// What the next comparisons find, one each.
+    /// Results of the next comparisons, one each.
     pub(super) found: VecDeque<Comparison>,
-    /// Every request asks for a hash.
+    /// Every request includes a hash.
     pub(super) hash: bool,
     /// Sources may be copies of what the client names.
     pub(super) resembles: bool,
-    /// Answer to a request for a hash.
+    /// Reply to a request for a hash.
     pub(super) sum: Option<[u8; 32]>,
     /// Size of every source.
     pub(super) source: Option<u64>,
@@ -105,7 +106,7 @@ pub(super) struct Pair {
     keys: KeyLimits,
 }
 
-/// What a cipher would have counted.
+/// The counters of a cipher.
 #[derive(Default, Debug)]
 pub(super) struct Sealed {
     pub(super) epoch: u16,
@@ -114,7 +115,7 @@ pub(super) struct Sealed {
 }
 
 impl Sealed {
-    /// The record fits under the present key, and its head says which one that is.
+    /// The record fits under the present key, and its head names that key.
     fn check(&mut self, head: &Head, keys: &KeyLimits) {
         assert_eq!((head.epoch, head.sequence), (self.epoch, self.records));
         let payload = if head.level == Level::Clear { 0 } else { u64::from(head.length) };
@@ -193,13 +194,13 @@ impl Pair {
         &mut self.ends[side][usize::from(pipeline.0)]
     }
 
-    /// The client asks pipeline 0 for an upload of `length` bytes.
+    /// The client requests an upload of `length` bytes from pipeline 0.
     pub(super) fn upload(&mut self, length: Option<u64>) -> OperationId {
         let hash = self.hash;
         self.client().open(true, Request { length, hash, ..request() }).unwrap()
     }
 
-    /// The client asks pipeline 0 for a download of a source of `length` bytes.
+    /// The client requests a download of a source of `length` bytes from pipeline 0.
     pub(super) fn download(&mut self, length: u64) -> OperationId {
         self.source = Some(length);
         let hash = self.hash;
@@ -219,7 +220,7 @@ impl Pair {
         self.answers.insert((side, step), Answer::Refuse);
     }
 
-    /// Storage answers what it held.
+    /// Storage completes what it held.
     pub(super) fn release(&mut self, side: Side, step: Step) {
         self.answers.remove(&(side, step));
         let (now, later) = core::mem::take(&mut self.held).into_iter().partition(|h| h.side == side && h.step == step);
@@ -230,13 +231,13 @@ impl Pair {
         }
     }
 
-    /// The channel breaks: what is under way is gone, both sides notice.
+    /// The channel breaks: what is in flight is lost, and both sides notice.
     pub(super) fn cut(&mut self, channel: ChannelId) {
         self.cut_for(channel, CLIENT);
         self.cut_for(channel, SERVER);
     }
 
-    /// As [`Pair::cut`], but only `side` notices; the other hears of it by FENCE.
+    /// As [`Pair::cut`], but only `side` notices; the other learns it from FENCE.
     pub(super) fn cut_for(&mut self, channel: ChannelId, side: Side) {
         self.wires.remove(&(CLIENT, channel));
         self.wires.remove(&(SERVER, channel));
@@ -251,12 +252,12 @@ impl Pair {
         }
     }
 
-    /// Something is under way to that side on the channel.
+    /// Whether something is in flight to that side on the channel.
     pub(super) fn is_waiting(&self, side: Side, channel: ChannelId) -> bool {
         self.wires.get(&(side, channel)).is_some_and(|queue| !queue.is_empty())
     }
 
-    /// Delivers and answers until nothing moves, letting time pass where an end waits for it.
+    /// Delivers and completes until nothing changes, advancing time when an end waits for it.
     pub(super) fn run(&mut self) {
         for _ in 0..10_000 {
             self.turn();
@@ -268,14 +269,14 @@ impl Pair {
             let now = self.now;
             self.ends.iter_mut().flatten().for_each(|session| session.on_time(now));
             if !self.drain() && self.wires.values().all(VecDeque::is_empty) && !self.frozen.is_empty() {
-                // What is awaited is held by the test.
+                // The test holds what is awaited.
                 return;
             }
         }
         panic!("time passes for ever: {:?}", self.ends);
     }
 
-    /// Delivers and answers until nothing moves at this moment.
+    /// Delivers and completes until nothing changes at this moment.
     pub(super) fn turn(&mut self) {
         for _ in 0..100_000 {
             let drained = self.drain();
@@ -339,7 +340,8 @@ impl Pair {
         true
     }
 
-    /// Takes the outputs of both ends without delivering anything; whether there were any.
+    /// Processes the outputs of both ends without delivering anything; returns whether there were
+    /// any.
     pub(super) fn drain(&mut self) -> bool {
         let mut moved = false;
         for side in [CLIENT, SERVER] {
@@ -399,7 +401,7 @@ impl Pair {
                 }
             }
             Output::Close { channel, .. } => {
-                // Our side reads no more of it.
+                // This side reads no more of it.
                 self.wires.remove(&(side, channel));
             }
             Output::Resume { channel } => drop(self.parked.remove(&(side, channel))),
@@ -466,7 +468,7 @@ impl Pair {
         self.stories.entry((side, operation)).or_default()
     }
 
-    /// Records move one by one, a step of time each, until `done`.
+    /// Records are delivered one by one, each after a step of time, until `done`.
     pub(super) fn pass(&mut self, step: Duration, done: impl Fn(&mut Self) -> bool) {
         for _ in 0..10_000 {
             self.drain();
@@ -482,7 +484,8 @@ impl Pair {
         panic!("it never comes: {:?}", self.ends);
     }
 
-    /// More than the stall deadline passes; what can move has moved before and moves behind it.
+    /// Advances past the stall deadline; everything that can move is delivered before and after
+    /// that.
     pub(super) fn pass_stall(&mut self) {
         let stall = self.client().limits().stall;
         self.now = self.now.after(stall);

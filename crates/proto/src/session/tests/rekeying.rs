@@ -1,5 +1,6 @@
-//! Keys that are used up: REKEY in time, in both directions, around losses and ends. The pair itself checks that no record
-//! passes a limit and that every head names its epoch and its place in it.
+//! Keys that are used up: REKEY in time, in both directions, around losses and ends. The pair
+//! itself checks that no record exceeds a limit and that every head names its epoch and its place
+//! in it.
 
 use super::pair::{BLOCK, CLIENT, Pair, SERVER, request};
 use crate::base::{ChannelId, Instant, KeyLimits, Level, OperationId};
@@ -97,7 +98,7 @@ fn what_was_lost_behind_a_new_epoch_goes_again_and_nothing_else() {
     pair.cut(ChannelId(1));
     pair.run();
     pair.assert_moved(id, true, length);
-    // A fence that counted one epoch only would send blocks again that arrived.
+    // A fence that counted one epoch only would cause blocks that arrived to be sent again.
     assert_eq!(pair.dropped, 0);
     pair.assert_closes();
 }

@@ -1,4 +1,5 @@
-//! Transfers that go on where an earlier attempt ended: what is there is not sent, whatever the block size of that attempt.
+//! Transfers that resume an earlier attempt: bytes that are present are not sent, whatever the
+//! block size of that attempt.
 
 use super::pair::{BLOCK, CLIENT, Pair, SERVER, Step, request};
 use crate::base::{Extent, OperationId};
@@ -7,12 +8,12 @@ use crate::wire::request::{Request, Resume};
 use alloc::vec::Vec;
 
 impl Pair {
-    /// An upload or a download that may go on where another ended; all have version 5 of the source.
+    /// An upload or a download that may resume an earlier one; all have version 5 of the source.
     fn resumed(&mut self, upload: bool, length: u64, kept: &[(u64, u64)]) -> OperationId {
         self.resumed_from(5, upload, length, kept)
     }
 
-    /// The same, with what was kept from this version of the source.
+    /// As above, with the ranges that were kept from this version of the source.
     fn resumed_from(&mut self, version: u8, upload: bool, length: u64, kept: &[(u64, u64)]) -> OperationId {
         self.kept = kept.iter().map(|(offset, length)| Extent::new(*offset, *length).unwrap()).collect();
         self.source = Some(length);
@@ -23,7 +24,7 @@ impl Pair {
     }
 }
 
-/// What was sent and written, in order of place.
+/// The ranges sent and written, in order of offset.
 fn moved(pair: &mut Pair, upload: bool, id: crate::base::OperationId) -> Vec<(u64, u64)> {
     let side = if upload { SERVER } else { CLIENT };
     let mut written: Vec<_> =
@@ -38,7 +39,7 @@ fn only_what_is_missing_moves_in_both_directions() {
     for (kept, missing) in [
         (&[(0, 4 * BLOCK)][..], (4..11).collect::<Vec<u64>>()),
         (&[(BLOCK, BLOCK), (5 * BLOCK, 5 * BLOCK + 7)], alloc::vec![0, 2, 3, 4]),
-        // Not whole blocks: the halves go again.
+        // Not whole blocks: the halves are sent again.
         (&[(BLOCK / 2, 2 * BLOCK), (9 * BLOCK, BLOCK + 6)], alloc::vec![0, 2, 3, 4, 5, 6, 7, 8, 10]),
         (&[(0, 10 * BLOCK + 7)], Vec::new()),
         (&[], (0..11).collect()),
@@ -84,7 +85,7 @@ fn a_copy_counts_where_it_is_compared_and_both_sides_know_it() {
 
 #[test]
 fn a_transfer_with_a_hash_goes_on_with_the_longest_ranges_only() {
-    // As many gaps as FINISH has no room for: every other block, one of them twice as long.
+    // More gaps than FINISH has room for: every other block, one of them twice as long.
     let every = (0..40).filter(|index| *index != 31);
     let kept: Vec<_> = every.map(|index| (2 * index * BLOCK, if index == 30 { 2 * BLOCK } else { BLOCK })).collect();
     for (hash, most) in [(true, limits::KEPT_HASHED_MAX), (false, 39)] {

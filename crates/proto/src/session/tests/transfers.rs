@@ -141,7 +141,7 @@ fn a_server_that_drains_finishes_what_it_took_and_refuses_the_rest() {
     pair.hold(SERVER, Step::Commit);
     let up = pair.upload(Some(5 * BLOCK));
     pair.turn();
-    // Under way while the server makes up its mind.
+    // In flight while the server decides.
     let late = pair.upload(Some(1));
     pair.server().drain(100);
     pair.turn();

@@ -1,4 +1,4 @@
-//! Content that is compared before it is committed, and what of it comes again.
+//! Content that is compared before it is committed, and which parts are sent again.
 
 use super::pair::{BLOCK, CLIENT, Pair, SERVER, Step};
 use crate::base::{ChannelId, Error, ErrorKind, Extent};
@@ -127,7 +127,8 @@ fn a_source_that_changed_ends_the_repetition() {
 
 #[test]
 fn messages_of_a_round_that_is_over_change_nothing() {
-    // FINISH and AGAIN are told again when a channel that may have carried them is lost; old ones arrive late.
+    // FINISH and AGAIN are sent again when a channel that may have carried them is lost; old ones
+    // arrive late.
     for cut in 1..=2 {
         let mut pair = hashing(2, 1);
         pair.found.push_back(differing(&[(0, BLOCK)]));
