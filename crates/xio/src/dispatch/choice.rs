@@ -1,4 +1,5 @@
-//! The member of a program run, chosen once by its environment. One match per call; no pointer to a function.
+//! The member used by the program, chosen once by an environment variable. One match per call; no
+//! function pointer.
 
 use super::DescriptorWaker;
 use super::{Completion, Detached, Dispatch, Epoll, FileId, Instant, Op, Poll, Progress, SocketId};
@@ -7,7 +8,7 @@ use crate::transport::Link;
 use std::io;
 use std::os::fd::OwnedFd;
 
-/// The variable that forces a member.
+/// The variable that selects a member.
 pub const DISPATCH_VARIABLE: &str = "XDFS_DISPATCH";
 
 /// Any member over the kernel's sockets.
@@ -19,10 +20,10 @@ pub enum Dispatcher {
 }
 
 impl Dispatcher {
-    /// The names that [`Dispatcher::named`] takes.
+    /// The names that [`Dispatcher::named`] accepts.
     pub const NAMES: &[&str] = &["epoll", "poll"];
 
-    /// The member that `XDFS_DISPATCH` names, the default where it is not set.
+    /// The member named by `XDFS_DISPATCH`, or the default if it is not set.
     pub fn new() -> io::Result<Self> {
         match std::env::var_os(DISPATCH_VARIABLE) {
             None => Self::named("epoll"),

@@ -8,13 +8,13 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Nanoseconds of the monotonic clock: the same start for every dispatcher of the system.
+/// Nanoseconds of the monotonic clock: all dispatchers of the system share its origin.
 pub(super) fn now() -> Instant {
     let time = clock_gettime(ClockId::Monotonic);
     Instant(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
-/// How long a wait that starts now may take; none means without end.
+/// The maximum duration of a wait that starts now; none means indefinitely.
 pub(super) fn timeout(until: Until) -> Option<Timespec> {
     let nanos = match until {
         Until::Ever => return None,
@@ -42,7 +42,7 @@ impl DescriptorWaker {
         Self(Arc::new(WakerState { descriptor, pending: AtomicBool::new(false) }))
     }
 
-    /// Empties `source`, the reading side of the descriptor; whether anybody woke.
+    /// Empties `source`, the reading side of the descriptor; returns whether there was a wake.
     pub(super) fn clear(&self, source: impl AsFd) -> io::Result<bool> {
         let mut bytes = [0u8; 8];
         loop {
@@ -66,7 +66,8 @@ impl Wake for DescriptorWaker {
         if self.0.pending.swap(true, Ordering::AcqRel) {
             return;
         }
-        // Cannot be full: at most one wake is in it. A dispatcher that is gone needs no wake.
+        // Cannot be full: at most one wake is in it. A dispatcher that no longer exists needs no
+        // wake.
         while rustix::io::write(&self.0.descriptor, &1u64.to_ne_bytes()) == Err(rustix::io::Errno::INTR) {}
     }
 }

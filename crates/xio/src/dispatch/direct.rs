@@ -1,12 +1,14 @@
-//! Files to sockets without a copy of ours: splice through one pipe per dispatcher; where the system refuses that,
-//! `sendfile`; where a layer has to see the bytes or the file supports neither, read and send.
+//! Sends files to sockets without a copy in user space: splice through one pipe per dispatcher;
+//! where the system refuses that, `sendfile`; where a layer has to see the bytes or the file
+//! supports neither, read and send.
 //!
-//! The pipe belongs to nobody. What a full socket leaves in it stays only until another socket wants the pipe, and is
-//! then dropped: the file still has those bytes. Spliced pages are sent as they are when the transport reads them, so a
-//! file that changes meanwhile is sent changed; whoever needs one state of the bytes does not take this route.
+//! The pipe is shared. What a full socket leaves in it stays only until another socket needs the
+//! pipe, and is then dropped: the file still has those bytes. Spliced pages are sent in the state
+//! in which the transport reads them, so a file that changes meanwhile is sent changed; a caller
+//! that needs one consistent state does not use this route.
 //!
-//! A splice to a connection that was reset raises SIGPIPE, and no flag prevents it: the program has to ignore that
-//! signal, as every Rust program does unless told otherwise.
+//! A splice to a connection that was reset raises SIGPIPE, and no flag prevents it: the program
+//! must ignore that signal, as every Rust program does by default.
 
 use super::send::{SendContext, head_first, memory, stopped};
 use super::slot::{DriverState, IoStep, Moved, Outgoing, error_number};
@@ -17,13 +19,14 @@ use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_getpipe_size, fcntl_setpipe_siz
 use std::io::{self, IoSlice};
 use std::os::fd::OwnedFd;
 
-/// What the pipe should hold: the system's bound for users, and a block of the usual size. One pipe per thread, since
-/// a user may have 64 of this size.
+/// Requested capacity of the pipe: the system's limit for users, and a block of the usual size. One
+/// pipe per thread, since a user may have 64 of this size.
 const PIPE_BYTES: usize = 1 << 20;
-/// Below this `sendfile` was measured to be faster than splice.
+/// Below this capacity `sendfile` was measured to be faster than splice.
 const PIPE_BYTES_MIN: usize = 512 * 1024;
 
-/// How the bytes of a file travel. Each step down is taken once, when the system refuses the one above.
+/// How the bytes of a file are moved. Each fallback happens once, when the system refuses the
+/// method above it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Route {
     Splice,
@@ -71,7 +74,7 @@ impl Files {
     }
 }
 
-/// The pipe, once it is needed and if there can be one.
+/// The pipe, created on first use if possible.
 #[derive(Default)]
 pub(super) enum PipeRoute {
     #[default]
@@ -83,10 +86,10 @@ pub(super) enum PipeRoute {
 pub(super) struct Pipe {
     read: OwnedFd,
     write: OwnedFd,
-    /// Where dropped bytes go.
+    /// Where dropped bytes are written.
     null: OwnedFd,
     capacity: usize,
-    /// Bytes in the pipe, and whose they are.
+    /// Bytes in the pipe, and the socket that they are for.
     held: usize,
     owner: Option<SocketId>,
 }
@@ -105,7 +108,7 @@ impl PipeRoute {
         }
     }
 
-    /// The socket's operation is over: what it left in the pipe is nobody's.
+    /// The socket's operation has ended: what it left in the pipe may be dropped.
     pub(super) fn release(&mut self, socket: SocketId) {
         if let Self::Ready(pipe) = self
             && pipe.owner == Some(socket)
@@ -135,7 +138,7 @@ impl Pipe {
         self.held == 0 && self.owner.is_none() && rustix::io::ioctl_fionread(&self.read).is_ok_and(|bytes| bytes == 0)
     }
 
-    /// Empties the pipe: the pages are let go, no byte is copied.
+    /// Empties the pipe: the pages are released, no byte is copied.
     fn drop_held(&mut self) -> io::Result<()> {
         self.owner = None;
         while self.held > 0 {
@@ -150,7 +153,8 @@ impl Pipe {
     }
 }
 
-/// One turn of a send whose body is a file. `told`: the back end says that the socket has room.
+/// One turn of a send whose body is a file. `told`: the back end reported that the socket has
+/// space.
 pub(super) fn step<L: Driver>(
     line: &mut DriverState<L>,
     outgoing: &mut Outgoing,
@@ -205,10 +209,10 @@ pub(super) fn step<L: Driver>(
     }
 }
 
-/// How one attempt to move file bytes ended.
+/// The result of one attempt to move file bytes.
 enum FileMoved {
     Bytes(usize),
-    /// The file has no byte there.
+    /// The file has no byte at this offset.
     SourceEnd,
     /// This route does not work for this file.
     Refused,
@@ -224,8 +228,9 @@ fn below(route: Route) -> Route {
     }
 }
 
-/// Whether the socket is so full that it would take only a part of this turn: then waiting for room costs fewer calls.
-/// The kernel says "writable" from a third of the buffer on, so nothing waits for a message that does not come.
+/// Whether the socket is so full that it would accept only a part of this turn: then waiting for
+/// space costs fewer calls. The kernel reports "writable" from a third of the buffer on, so this
+/// never waits for an event that does not come.
 fn lacks_room<L: Driver>(line: &DriverState<L>, turn: u64) -> bool {
     let Some(room) = line.link.room() else { return false };
     room.free < turn && room.free.saturating_mul(3) < room.total
@@ -250,7 +255,7 @@ fn by_splice<L: Driver>(
         }
         let mut at = from;
         let source = &tools.files.file(file).descriptor;
-        // Never waits for room: the pipe is empty. It may wait for the disk.
+        // Never waits for space: the pipe is empty. It may wait for the disk.
         match splice(source, Some(&mut at), &pipe.write, None, ask.min(pipe.capacity), SpliceFlags::empty()) {
             Ok(0) => return FileMoved::SourceEnd,
             Ok(count) => (pipe.held, pipe.owner) = (count, Some(socket)),
@@ -282,9 +287,9 @@ fn by_sendfile<L: Driver>(
     let mut at = from;
     match rustix::fs::sendfile(target, &tools.files.file(file).descriptor, Some(&mut at), ask) {
         Ok(0) => FileMoved::SourceEnd,
-        // Short: the socket is full or the file ends here; the next call tells which.
+        // Short: the socket is full or the file ends here; the next call shows which.
         Ok(count) => moved_directly(line, count, now),
-        // One call, two descriptors: these are errors of a connection, all others of the file.
+        // One call on two descriptors: these are errors of a connection, all others of the file.
         Err(
             error @ (Errno::AGAIN
             | Errno::PIPE
@@ -317,7 +322,7 @@ fn by_reading<L: Driver>(
     let ask = ask.min(room.len());
     match rustix::io::pread(&tools.files.file(file).descriptor, &mut room[..ask], from) {
         Ok(0) => FileMoved::SourceEnd,
-        // What the socket does not take is read again later.
+        // Bytes that the socket does not accept are read again later.
         Ok(count) => match line.push(&[IoSlice::new(&room[..count])], more, now) {
             Moved::Bytes(count) => FileMoved::Bytes(count),
             Moved::Blocked => FileMoved::Stopped(IoStep::Blocked),
@@ -338,7 +343,7 @@ fn socket_failed<L: Driver>(line: &mut DriverState<L>, error: Errno) -> FileMove
     stopped(line, &error.into()).map_or(FileMoved::Repeat, FileMoved::Stopped)
 }
 
-/// An error of the file on a route that another may replace.
+/// An error of the file on a route that has a fallback.
 fn source_failed(error: Errno) -> FileMoved {
     match error {
         Errno::INTR => FileMoved::Repeat,

@@ -1,6 +1,7 @@
-//! The default member: `epoll(7)`, level-triggered. Edge-triggered was measured to starve, `io_uring` to be no faster.
+//! The default member: `epoll(7)`, level-triggered. Edge-triggered was measured to starve sockets,
+//! `io_uring` to be no faster.
 //!
-//! It knows nothing of operations and bytes: see `sockets`.
+//! It does not know about operations and bytes: see `sockets`.
 
 use super::Instant;
 use super::clock::{self, DescriptorWaker};
@@ -19,7 +20,8 @@ use std::os::fd::{AsFd, OwnedFd};
 /// The dispatcher over `epoll`, for a stack of drivers with a descriptor.
 pub type Epoll<D = Link> = Sockets<EpollWait<D>>;
 
-/// Sockets reported by one wait; the others come with the next, the kernel goes round.
+/// Maximum number of sockets reported by one wait; the others are reported by the next, since the
+/// kernel rotates.
 const EVENTS_MAX: usize = 1024;
 
 /// The number of the waker, which no socket has.
@@ -58,8 +60,8 @@ impl<D: Driver + AsFd> Wait for EpollWait<D> {
         flags.set(epoll::EventFlags::IN, after.readable);
         flags.set(epoll::EventFlags::OUT, after.writable);
         let data = epoll::EventData::new_u64(slot.into());
-        // A socket that nobody waits for leaves the set: errors and hang-ups are reported whatever was asked, and
-        // would end every wait until somebody takes them.
+        // A socket without a waiting operation is removed from the set: errors and hang-ups are
+        // always reported, and would end every wait until they are handled.
         match (before == Interest::NONE, after == Interest::NONE) {
             (true, true) => {}
             (true, false) => epoll::add(&self.epoll, link, data, flags)?,

@@ -1,42 +1,45 @@
-//! Staying with a socket that blocks in the middle of its turn, instead of going on to the next one at once.
+//! Waits briefly for a socket that blocks in the middle of its turn, instead of continuing with the
+//! next socket.
 //!
-//! Where the path is short, the other end works on the same bytes at this very moment and the socket is ready again
-//! within microseconds. Two ends that stay with one socket make long calls on bytes that are still in the cache; two
-//! ends that go round make short calls on cold ones (measured over loopback: 8 sockets 0.86 of the rate of one, 1000
-//! sockets 0.73; with lingering 1.0 and 0.98). On a long path it would only lose time, so every socket's patience is
-//! learnt: a wait in vain doubles the number of turns until the next one is tried.
+//! On a short path, the other end is working on the same bytes at this moment and the socket is
+//! ready again within microseconds. Two ends that stay with one socket make long calls on bytes
+//! that are still in the cache; two ends that rotate make short calls on cold ones (measured over
+//! loopback: 8 sockets 0.86 of the rate of one, 1000 sockets 0.73; with lingering 1.0 and 0.98). On
+//! a long path it would only lose time, so the policy is learnt for each socket: an unsuccessful
+//! wait doubles the number of turns until the next one is tried.
 //!
-//! It knows neither operations nor bytes, and never waits longer than [`LINGER`].
+//! It does not know about operations or bytes, and never waits longer than [`LINGER`].
 
 use super::wait::Interest;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-/// Longest stay. Shorter ones were measured to end before the other end has woken, longer ones to gain nothing.
+/// Maximum wait. Shorter ones were measured to end before the other end had woken, longer ones to
+/// gain nothing.
 pub(super) const LINGER: Duration = Duration::from_micros(100);
 
-/// After so many waits in vain in a row, the next one is tried 2^10 turns later.
+/// After this many consecutive unsuccessful waits, the next one is tried 2^10 turns later.
 const MISSES_MAX: u8 = 10;
 
-/// What one direction of a socket has taught about staying with it.
+/// The learnt lingering policy of one direction of a socket.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct LingerPolicy {
-    /// Waits in vain, in a row.
+    /// Consecutive unsuccessful waits.
     misses: u8,
-    /// Turns that go by without waiting.
+    /// Turns left to skip before the next wait.
     skip: u16,
 }
 
 impl LingerPolicy {
-    /// Whether to stay this time.
+    /// Whether to wait this time.
     pub(super) fn stays(&mut self) -> bool {
         let stays = self.skip == 0;
         self.skip = self.skip.saturating_sub(1);
         stays
     }
 
-    /// How a stay ended: with a ready socket or in vain.
+    /// Records the result of a wait: whether the socket became ready.
     pub(super) fn learn(&mut self, ready: bool) {
         if ready {
             *self = Self::default();
@@ -47,8 +50,8 @@ impl LingerPolicy {
     }
 }
 
-/// Waits for one socket alone, at most [`LINGER`]; whether it is ready. Errors count as readiness nowhere: the common
-/// wait tells them.
+/// Waits for one socket only, at most [`LINGER`]; returns whether it is ready. Errors do not count
+/// as readiness: the common wait reports them.
 pub(super) fn ready_soon(link: &impl AsFd, interest: Interest) -> bool {
     let mut flags = PollFlags::empty();
     flags.set(PollFlags::IN, interest.readable);
@@ -62,7 +65,7 @@ pub(super) fn ready_soon(link: &impl AsFd, interest: Interest) -> bool {
 mod tests {
     use super::*;
 
-    /// Turns until the next stay.
+    /// Turns until the next wait.
     fn pause(patience: &mut LingerPolicy) -> usize {
         (0..).find(|_| patience.stays()).unwrap()
     }

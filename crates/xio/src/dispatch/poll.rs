@@ -1,7 +1,8 @@
-//! The portable member: `poll(2)` and a pipe, both of POSIX. It looks at every socket on every wait, so it is for
-//! systems without `epoll` and for proving that nothing above depends on one mechanism.
+//! The portable member: `poll(2)` and a pipe, both of POSIX. It scans every socket on every wait,
+//! so it is for systems without `epoll` and for proving that nothing above depends on one
+//! mechanism.
 //!
-//! It knows nothing of operations and bytes: see `sockets`.
+//! It does not know about operations and bytes: see `sockets`.
 
 use super::Instant;
 use super::clock::{self, DescriptorWaker};
@@ -21,10 +22,11 @@ pub type Poll<D = Link> = Sockets<PollWait<D>>;
 
 /// Waits with `poll`.
 pub struct PollWait<D> {
-    /// The waker's pipe, then one entry for each slot, skipped by the kernel where nobody waits.
+    /// The waker's pipe, then one entry for each slot, skipped by the kernel where no operation
+    /// waits.
     entries: Vec<PollEntry>,
-    /// Where the next look begins. The first entries would otherwise always have the first turns, which was seen as a
-    /// slope over 64 sockets (Jain index 0.94).
+    /// Where the next scan begins. Otherwise the first entries would always have the first turns,
+    /// which was observed as a slope over 64 sockets (Jain index 0.94).
     first: usize,
     wakes: OwnedFd,
     waker: DescriptorWaker,
@@ -49,7 +51,8 @@ impl<D: Driver + AsFd> Wait for PollWait<D> {
         if self.entries.len() <= index {
             self.entries.resize(index + 1, PollEntry::NONE);
         }
-        // Hang-ups are reported whatever was asked, so a socket that nobody waits for is skipped altogether.
+        // Hang-ups are always reported, so a socket without a waiting operation is skipped
+        // altogether.
         self.entries[index] = match after {
             Interest::NONE => PollEntry::NONE,
             after => PollEntry::new(link.as_fd().as_raw_fd(), after.readable, after.writable),
@@ -65,7 +68,7 @@ impl<D: Driver + AsFd> Wait for PollWait<D> {
         };
         let mut waited = Waited::default();
         let count = self.entries.len();
-        // About the golden section on, so that neighbours do not stay neighbours of the beginning.
+        // Advances by about the golden section, so that neighbours do not stay next to the start.
         self.first = (self.first + 1 + count * 5 / 8) % count;
         for index in (self.first..count).chain(0..self.first) {
             if left == 0 {

@@ -1,4 +1,5 @@
-//! The receiving operations, one turn at a time: how bytes get from a driver to where an operation wants them.
+//! The receiving operations, one turn at a time: they move bytes from a driver to the operation's
+//! destination.
 
 use super::send::LazyBuffer;
 use super::slot::{DriverState, IoStep, Moved, ReceiveState, SMALL_BYTES_MAX, Slot, Unread, error_number};
@@ -6,10 +7,11 @@ use super::{Completion, End, HEAD_BYTES, Instant, Side, SocketId};
 use crate::stack::Driver;
 use std::io::{self, IoSliceMut};
 
-/// What accepting a connection counts against a turn's budget, bytes: so a flood of connections takes its turns too.
+/// Cost of accepting a connection against a turn's budget, in bytes, so that a flood of connections
+/// takes turns as well.
 const ACCEPT_COST_BYTES: usize = 16 * 1024;
 
-/// What a turn leads to.
+/// The result of a turn.
 pub(super) enum Turn<L> {
     Done(Completion<L>),
     Again,
@@ -54,7 +56,7 @@ pub(super) fn turn<L: Driver>(
     }
 }
 
-/// The completion of an operation that is done or has ended.
+/// The completion of an operation that has completed or ended.
 fn complete<L>(operation: ReceiveState, socket: SocketId, unread: &mut Unread, step: IoStep) -> Completion<L> {
     if let IoStep::Ended(cause) = step {
         return Completion::Ended { socket, side: Side::Receive, cause, buffer: operation.into_buffer() };
@@ -122,8 +124,8 @@ fn small<L: Driver>(
     IoStep::Done
 }
 
-/// Fills `payload[at..]`. The call that can fill it to the end asks for the head behind it as well, so that a block
-/// costs no call of its own for its head.
+/// Fills `payload[at..]`. The call that can complete it also requests the following head, so that
+/// the head of a block needs no call of its own.
 fn fill<L: Driver>(
     line: &mut DriverState<L>,
     unread: &mut Unread,
@@ -190,8 +192,8 @@ fn some<L: Driver>(
     }
 }
 
-/// The next connection. Errors that belong to a connection which died while it waited are no errors of the listener;
-/// lack of descriptors is told, and the listener can be asked again later.
+/// The next connection. Errors of a connection that died while it waited are not errors of the
+/// listener; a lack of descriptors is reported, and accepting can be retried later.
 fn accept<L: Driver>(line: &mut DriverState<L>) -> Result<L, IoStep> {
     line.receive.spent += ACCEPT_COST_BYTES;
     match line.link.accept() {

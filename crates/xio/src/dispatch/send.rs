@@ -1,4 +1,5 @@
-//! The sending operations, one turn at a time. Bodies in memory are here; files are in `direct`.
+//! The sending operations, one turn at a time. Bodies in memory are handled here, files in
+//! `direct`.
 
 use super::direct::{self, Files, PipeRoute};
 use super::receive::Turn;
@@ -8,21 +9,22 @@ use crate::buf::Buffer;
 use crate::stack::Driver;
 use std::io::{self, IoSlice};
 
-/// Bytes of the block that zeros are sent from: it stays in the cache, and one call sends it up to four times.
+/// Size of the block of zeros: it stays in the cache, and one call sends it up to four times.
 pub(super) const ZERO_BLOCK_BYTES: usize = 256 * 1024;
 const ZERO_SLICES: usize = 4;
 
-/// What sending needs besides the socket; one of each per dispatcher.
+/// Buffers needed for sending; one set per dispatcher.
 pub(super) struct SendContext {
     pub(super) files: Files,
     pub(super) pipe: PipeRoute,
     /// Never written to.
     pub(super) zeros: LazyBuffer,
-    /// Where received bytes wait for their caller; between two completions it is free for file bytes.
+    /// Where received bytes wait for their caller; between two completions it is available for file
+    /// bytes.
     pub(super) scratch: LazyBuffer,
 }
 
-/// A buffer that is made when it is first needed: many dispatchers live shortly and never need theirs.
+/// A buffer that is allocated on first use: many dispatchers are short-lived and never need theirs.
 pub(super) struct LazyBuffer {
     bytes: usize,
     buffer: Option<Buffer>,
@@ -33,7 +35,7 @@ impl LazyBuffer {
         Self { bytes, buffer: None }
     }
 
-    /// Its payload area; the socket that needs it ends where there is no memory.
+    /// Its payload area; the socket that needs it ends if there is no memory.
     pub(super) fn payload(&mut self) -> Result<&mut [u8], IoStep> {
         if self.buffer.is_none() {
             let made = Buffer::new(self.bytes).map_err(|error| IoStep::Ended(End::Failed(error_number(&error))))?;
@@ -42,7 +44,7 @@ impl LazyBuffer {
         Ok(self.made())
     }
 
-    /// The same of one that was needed before; empty where it was not.
+    /// The payload area if it has been allocated; otherwise empty.
     pub(super) fn made(&mut self) -> &mut [u8] {
         self.buffer.as_mut().map(Buffer::payload_mut).unwrap_or_default()
     }
@@ -80,7 +82,7 @@ pub(super) fn turn<L: Driver>(
     }
 }
 
-/// The completion of an operation that is done or has ended.
+/// The completion of an operation that has completed or ended.
 fn complete<L>(operation: SendState, socket: SocketId, step: IoStep) -> Completion<L> {
     match (step, operation) {
         (IoStep::Ended(cause), operation) => {
@@ -144,7 +146,8 @@ pub(super) fn memory<L: Driver>(
     IoStep::Done
 }
 
-/// What the next call sends: the slices, how many, and their bytes. The head goes along whatever the budget is.
+/// The data of the next call: the slices, their count, and their bytes. The head is included
+/// whatever the budget is.
 fn slices<'a>(
     outgoing: &'a Outgoing,
     zeros: &'a [u8],
@@ -178,7 +181,8 @@ fn slices<'a>(
     (slices, count, bytes)
 }
 
-/// Sends the head alone and tells the transport that the body follows; `None` when the head is gone.
+/// Sends the head alone and tells the transport that the body follows; `None` when the head has
+/// been sent.
 pub(super) fn head_first<L: Driver>(
     line: &mut DriverState<L>,
     outgoing: &mut Outgoing,
@@ -195,7 +199,8 @@ pub(super) fn head_first<L: Driver>(
     None
 }
 
-/// What a call that returned an error means for the sending side; none for a call that is to be repeated.
+/// The effect of a call that returned an error on the sending side; none for a call that must be
+/// repeated.
 pub(super) fn stopped<L: Driver>(line: &mut DriverState<L>, error: &io::Error) -> Option<IoStep> {
     let moved = line.failure(error)?;
     Some(match line.send_stopped(moved) {

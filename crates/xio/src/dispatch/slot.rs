@@ -1,4 +1,4 @@
-//! One attached socket: its driver, the operations that are under way on it, and bytes read ahead.
+//! One attached socket: its driver, its outstanding operations, and bytes read ahead.
 
 use super::linger::LingerPolicy;
 use super::wait::Interest;
@@ -8,30 +8,31 @@ use crate::dispatch::Body;
 use crate::stack::Driver;
 use std::io::{self, IoSlice, IoSliceMut};
 
-/// Longest [`Op::Small`], bytes.
+/// Maximum length of an [`Op::Small`], in bytes.
 pub(super) const SMALL_BYTES_MAX: usize = 64 * 1024;
 
-/// A socket and everything that is known about it.
+/// A socket and its state.
 pub(super) struct Slot<L> {
     pub(super) line: DriverState<L>,
     pub(super) unread: Unread,
     pub(super) receiving: Option<ReceiveState>,
     pub(super) sending: Option<SendState>,
-    /// What the waiting back end was last told.
+    /// The interest last passed to the waiting back end.
     pub(super) armed: Interest,
-    /// In the list of sockets whose interest may have to change.
+    /// Whether it is in the list of sockets whose interest may have to change.
     pub(super) listed: bool,
-    /// An event came that nobody had asked for: interest may shrink. Until then it only grows, since a socket that
-    /// moves bytes asks for the same again and again.
+    /// An event arrived that no operation waited for: interest may shrink. Until then it only
+    /// grows, since a socket that moves bytes needs the same interest again and again.
     pub(super) disarm: bool,
 }
 
-/// The driver and what is known about its two directions.
+/// The driver and the state of its two directions.
 pub(super) struct DriverState<L> {
     pub(super) link: L,
     pub(super) receive: IoDirection,
     pub(super) send: IoDirection,
-    /// An error that one direction met, which the kernel tells once: the other then only sees an end.
+    /// An error that one direction met, which the kernel reports only once: the other direction
+    /// then sees only an end.
     failed: Option<i32>,
     pub(super) progress: Progress,
 }
@@ -40,11 +41,11 @@ pub(super) struct DriverState<L> {
 pub(super) struct IoDirection {
     /// Not known to be blocked: a call is worth trying.
     pub(super) ready: bool,
-    /// The back end said so since the last turn.
+    /// The back end reported it ready since the last turn.
     pub(super) told: bool,
     /// In a queue for a turn.
     pub(super) queued: bool,
-    /// It ended, and every further operation ends at once.
+    /// It has ended, and every further operation ends at once.
     pub(super) ended: Option<End>,
     /// The round of the last turn, and the bytes moved in it.
     pub(super) round: u64,
@@ -67,29 +68,29 @@ pub(super) enum SendState {
     Send(Outgoing),
 }
 
-/// A head and a body on their way.
+/// A head and a body being sent.
 pub(super) struct Outgoing {
     pub(super) head: [u8; HEAD_BYTES],
-    /// Bytes of the head that are gone; all of them where there is none.
+    /// Bytes of the head already sent; all of them if there is none.
     pub(super) head_at: usize,
     pub(super) body: Body,
-    /// Bytes of the body that are gone.
+    /// Bytes of the body already sent.
     pub(super) at: u64,
     pub(super) short_by: u64,
 }
 
-/// How far a turn came.
+/// Result of a turn.
 pub(super) enum IoStep {
     /// The operation is complete.
     Done,
     /// The budget is used up and the socket may have more.
     Again,
-    /// Nothing moves until the back end says so.
+    /// No progress is possible until the back end reports readiness.
     Blocked,
     Ended(End),
 }
 
-/// How one call ended.
+/// Result of one call.
 pub(super) enum Moved {
     Bytes(usize),
     Blocked,
@@ -110,7 +111,7 @@ impl<L> Slot<L> {
         }
     }
 
-    /// What the operations under way wait for.
+    /// What the outstanding operations wait for.
     pub(super) fn wanted(&self) -> Interest {
         Interest {
             readable: self.receiving.is_some() && self.line.receive.waits(),
@@ -120,8 +121,8 @@ impl<L> Slot<L> {
 }
 
 impl<L: Driver> Slot<L> {
-    /// Whether the blocked operation of `side` is in the middle of a turn of `budget` bytes that goes on with more than
-    /// a message.
+    /// Whether the blocked operation of `side` is in the middle of a turn of `budget` bytes that
+    /// continues with more than a message.
     pub(super) fn may_linger(&mut self, side: Side, budget: usize) -> bool {
         let bulk = match side {
             Side::Receive => matches!(self.receiving, Some(ReceiveState::Fill { .. } | ReceiveState::Some { .. })),
@@ -131,7 +132,7 @@ impl<L: Driver> Slot<L> {
         bulk && (1..budget).contains(&way.spent) && way.patience.stays()
     }
 
-    /// Waits a moment for `side`, by `wait`; whether it is ready.
+    /// Waits briefly for `side`, using `wait`; returns whether it is ready.
     pub(super) fn linger(&mut self, side: Side, wait: impl FnOnce(&L, Interest) -> bool) -> bool {
         let ready = wait(&self.line.link, Interest::of(side));
         let way = self.line.way(side);
@@ -148,7 +149,7 @@ impl IoDirection {
         Self { ready: true, told: false, queued: false, ended: None, round: 0, spent: 0, patience }
     }
 
-    /// Nothing can be done until the back end tells.
+    /// No progress is possible until the back end reports readiness.
     pub(super) fn waits(&self) -> bool {
         !self.ready && self.ended.is_none()
     }
@@ -175,7 +176,8 @@ impl<L: Driver> DriverState<L> {
                     return Moved::Ended(end);
                 }
                 Ok(bytes) => {
-                    // Less than asked for: the socket is empty, and a further call would only be refused.
+                    // Fewer bytes than requested: the socket is empty, and a further call would
+                    // only be refused.
                     self.receive.ready = bytes == asked;
                     self.receive.spent += bytes;
                     self.progress.received += bytes as u64;
@@ -216,7 +218,7 @@ impl<L: Driver> DriverState<L> {
         }
     }
 
-    /// Remembers what stopped the sending side.
+    /// Remembers what ended the sending side.
     pub(super) fn send_stopped(&mut self, moved: Moved) -> Moved {
         match moved {
             Moved::Blocked => self.send.ready = false,
@@ -226,7 +228,7 @@ impl<L: Driver> DriverState<L> {
         moved
     }
 
-    /// Counts bytes that the transport took.
+    /// Counts bytes that the transport accepted.
     pub(super) fn sent(&mut self, bytes: usize, now: Instant) {
         if bytes > 0 {
             self.send.spent += bytes;
@@ -235,7 +237,7 @@ impl<L: Driver> DriverState<L> {
         }
     }
 
-    /// What an error of the socket means; none for a call that is to be repeated.
+    /// The meaning of a socket error; none for a call that must be repeated.
     pub(super) fn failure(&mut self, error: &io::Error) -> Option<Moved> {
         match error.kind() {
             io::ErrorKind::Interrupted => None,
@@ -249,12 +251,12 @@ impl<L: Driver> DriverState<L> {
     }
 }
 
-/// The number of an error; a driver's own error without one counts as an input/output error.
+/// The errno of an error; a driver's own error without one counts as an input/output error.
 pub(super) fn error_number(error: &io::Error) -> i32 {
     error.raw_os_error().unwrap_or(libc::EIO)
 }
 
-/// Bytes that were read before anybody asked: at most a head, unless `attach` was handed more.
+/// Bytes that were read ahead: at most a head, unless `attach` was passed more.
 pub(super) struct Unread {
     bytes: Vec<u8>,
     from: usize,
@@ -276,7 +278,7 @@ impl Unread {
         &self.bytes[self.from..self.to]
     }
 
-    /// Moves as many bytes as there are and fit to the front of `into`; how many.
+    /// Moves as many bytes as available and fitting to the front of `into`; returns their number.
     pub(super) fn take(&mut self, into: &mut [u8]) -> usize {
         let count = self.length().min(into.len());
         into[..count].copy_from_slice(&self.bytes[self.from..self.from + count]);
@@ -284,7 +286,7 @@ impl Unread {
         count
     }
 
-    /// The place of the bytes that are missing for a head, behind those that are here. Empty when none is missing.
+    /// Space for the missing bytes of a head, after those already read. Empty when none is missing.
     pub(super) fn space(&mut self) -> &mut [u8] {
         if self.from > 0 {
             self.bytes.copy_within(self.from..self.to, 0);
@@ -293,7 +295,7 @@ impl Unread {
         &mut self.bytes[self.to..HEAD_BYTES.max(self.to)]
     }
 
-    /// Room for [`AHEAD_BYTES`], where nothing is here.
+    /// Space for [`AHEAD_BYTES`], if nothing is stored.
     pub(super) fn ahead(&mut self) -> &mut [u8] {
         debug_assert_eq!(self.length(), 0, "what is here comes first");
         (self.from, self.to) = (0, 0);
@@ -303,7 +305,7 @@ impl Unread {
         &mut self.bytes[..AHEAD_BYTES]
     }
 
-    /// Room that nothing needs for now is given back: a socket may wait for long.
+    /// Frees unused space: a socket may wait for a long time.
     pub(super) fn shrink(&mut self) {
         if self.length() == 0 && self.bytes.len() > HEAD_BYTES {
             *self = Self::new(&[]);
@@ -332,26 +334,26 @@ impl Outgoing {
         }
     }
 
-    /// Bytes that are still to go, the head's included.
+    /// Bytes left to send, including the head.
     pub(super) fn rest(&self) -> u64 {
         (HEAD_BYTES - self.head_at) as u64 + self.length() - self.at
     }
 
-    /// `count` bytes are gone, the head's first.
+    /// `count` bytes were sent, those of the head first.
     pub(super) fn advance(&mut self, count: usize) {
         let head = count.min(HEAD_BYTES - self.head_at);
         self.head_at += head;
         self.at += (count - head) as u64;
     }
 
-    /// The source has ended early: what it still owes goes out as zeros and is reported.
+    /// The source has ended early: the missing bytes are sent as zeros and reported.
     pub(super) fn continue_with_zeros(&mut self) {
         let length = self.length();
         self.short_by = length - self.at;
         self.body = Body::Zero { length };
     }
 
-    /// The buffer that was lent.
+    /// The operation's buffer.
     pub(super) fn into_buffer(self) -> Option<Buffer> {
         match self.body {
             Body::Buffer { buffer, .. } => Some(buffer),
@@ -382,7 +384,7 @@ impl ReceiveState {
         })
     }
 
-    /// The buffer that was lent.
+    /// The operation's buffer.
     pub(super) fn into_buffer(self) -> Option<Buffer> {
         match self {
             Self::Fill { buffer, .. } => Some(buffer),
@@ -409,7 +411,7 @@ impl SendState {
         }
     }
 
-    /// The buffer that was lent.
+    /// The operation's buffer.
     pub(super) fn into_buffer(self) -> Option<Buffer> {
         match self {
             Self::Send(outgoing) => outgoing.into_buffer(),

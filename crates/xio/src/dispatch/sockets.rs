@@ -1,8 +1,9 @@
-//! What all members share: the table of sockets, turns and budgets, and the one place where completions are made.
+//! Code shared by all members: the table of sockets, turns and budgets, and the only place where
+//! completions are made.
 //!
-//! A *round* begins with one wait. Every socket that is ready then, or was left with something to do by the round
-//! before, gets turns in it until its budget is used up; nothing else is asked of the kernel until the round is over.
-//! Per block this allocates nothing, takes no lock and counts no reference.
+//! A *round* begins with one wait. Every socket that is ready then, or has work left from the round
+//! before, gets turns in it until its budget is used up; the kernel is not queried again until the
+//! round is over. Per block this allocates nothing, takes no lock and counts no reference.
 
 use super::direct::{Files, PipeRoute};
 use super::receive::{self, Turn};
@@ -15,19 +16,22 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
 
-/// Bytes that one side of a socket may move in a round: one block of the usual size. With as much, turns were measured
-/// to share a thread evenly (Jain index 1.000 at 8 to 64 sockets), since a side stays for its whole turn (see `linger`).
+/// Bytes that one side of a socket may move in a round: one block of the usual size. With this
+/// budget, turns were measured to share a thread evenly (Jain index 1.000 at 8 to 64 sockets),
+/// since a side keeps its whole turn (see `linger`).
 const BUDGET_BYTES: usize = 1 << 20;
-/// What is left of a budget is rounded up to this: a call for a few bytes costs more than it evens out.
+/// The rest of a budget is rounded up to this: a call for a few bytes costs more than the fairness
+/// it gains.
 const TURN_BYTES_MIN: usize = 64 * 1024;
 
-/// Room for received bytes that go to no buffer of the caller ([`Op::Some`]).
+/// Space for received bytes that are not put into a buffer of the caller ([`Op::Some`]).
 const SCRATCH_BYTES: usize = 256 * 1024;
 
-/// Longest list of bytes that [`Dispatch::attach`] takes over: a reader of opening messages never holds more.
+/// Maximum number of unread bytes that [`Dispatch::attach`] accepts: a reader of opening messages
+/// never holds more.
 const UNREAD_BYTES_MAX: usize = 64 * 1024;
 
-/// A dispatcher: the shared part over one waiting back end.
+/// A dispatcher: the shared part on top of one waiting back end.
 pub struct Sockets<W: Wait> {
     back: W,
     slots: Vec<Option<Slot<W::Link>>>,
@@ -39,9 +43,10 @@ pub struct Sockets<W: Wait> {
     round: VecDeque<(SocketId, Side)>,
     next_round: VecDeque<(SocketId, Side)>,
     round_number: u64,
-    /// Sides that were busy in a round: rises at once, falls slowly, so that a quiet round among many does not count.
+    /// Number of sides that were busy in a round: rises at once, falls slowly, so that one quiet
+    /// round does not count.
     crowd: usize,
-    /// Sockets whose interest the back end may have to be told.
+    /// Sockets whose changed interest may have to be passed to the back end.
     unwatched: Vec<SocketId>,
     events: Vec<Event>,
     woken: bool,
@@ -49,7 +54,7 @@ pub struct Sockets<W: Wait> {
 }
 
 impl<W: Wait> Sockets<W> {
-    /// A dispatcher without sockets over `back`.
+    /// A dispatcher without sockets on top of `back`.
     pub fn over(back: W) -> io::Result<Self> {
         let tools = SendContext {
             files: Files::default(),
@@ -90,7 +95,8 @@ impl<W: Wait> Sockets<W> {
         self.slots.get(socket.0 as usize).and_then(Option::as_ref).expect("an attached socket")
     }
 
-    /// Queues one side for a turn: in this round as long as it has budget there. One whose turn has begun goes on with it.
+    /// Queues one side for a turn: in this round as long as it has budget left. A turn that has
+    /// begun continues.
     fn queue(&mut self, socket: SocketId, side: Side) {
         let round = self.round_number;
         let way = self.slot(socket).line.way(side);
@@ -112,7 +118,7 @@ impl<W: Wait> Sockets<W> {
         }
     }
 
-    /// One side has a new operation: it runs at once where something may come of it, and waits otherwise.
+    /// One side has a new operation: it runs at once if it may make progress, and waits otherwise.
     fn start(&mut self, socket: SocketId, side: Side) {
         let slot = self.slot(socket);
         let waits = match side {
@@ -141,7 +147,7 @@ impl<W: Wait> Sockets<W> {
                 Side::Receive => receive::turn(slot, socket, &mut self.tools.scratch, budget, now),
                 Side::Send => send::turn(slot, socket, &mut self.tools, budget, now),
             };
-            // A side that is alone waits with all the others.
+            // A single busy side waits in the common wait.
             let stays = matches!(turn, Turn::Blocked) && self.crowd > 1 && slot.may_linger(side, BUDGET_BYTES);
             if !stays || !slot.linger(side, |link, interest| self.back.linger(link, interest)) {
                 break turn;
@@ -161,7 +167,7 @@ impl<W: Wait> Sockets<W> {
         None
     }
 
-    /// Tells the back end what changed since the last wait.
+    /// Passes the changes since the last wait to the back end.
     fn watch(&mut self) {
         while let Some(socket) = self.unwatched.pop() {
             let Some(slot) = self.slots.get_mut(socket.0 as usize).and_then(Option::as_mut) else { continue };
@@ -174,7 +180,7 @@ impl<W: Wait> Sockets<W> {
             match self.back.watch(socket.0, &slot.line.link, slot.armed, after) {
                 Ok(()) => slot.armed = after,
                 Err(error) => {
-                    // The socket cannot be waited for, so its operations end; others go on.
+                    // The socket cannot be watched, so its operations end; other sockets continue.
                     let end = End::Failed(error_number(&error));
                     slot.line.receive.ended.get_or_insert(end);
                     slot.line.send.ended.get_or_insert(end);
@@ -185,7 +191,7 @@ impl<W: Wait> Sockets<W> {
         }
     }
 
-    /// Begins a round: one wait, which blocks only when no socket has anything left to do.
+    /// Begins a round: one wait, which blocks only when no socket has work left.
     fn begin_round(&mut self, deadline: Option<Instant>) -> io::Result<Waited> {
         std::mem::swap(&mut self.round, &mut self.next_round);
         self.watch();
@@ -208,7 +214,8 @@ impl<W: Wait> Sockets<W> {
         Ok(waited)
     }
 
-    /// A socket is ready: those of its sides that wait get a turn. Readiness that nobody asked for is asked for no more.
+    /// A socket is ready: its waiting sides get a turn. Interest without a waiting operation is
+    /// removed.
     fn found(&mut self, event: Event) {
         let socket = SocketId(event.slot);
         let Some(slot) = self.slots.get_mut(event.slot as usize).and_then(Option::as_mut) else { return };
@@ -244,7 +251,8 @@ impl<W: Wait> Dispatch for Sockets<W> {
         if unread.len() > UNREAD_BYTES_MAX {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "more than 64 KiB were read ahead of a socket"));
         }
-        // Read anew: a caller that was away for long would see a socket that has stalled since before it was attached.
+        // Read again: after a long absence of the caller, the socket would seem to have stalled
+        // since before it was attached.
         self.now = self.back.now();
         let slot = Some(Slot::new(link, unread, self.now));
         if let Some(index) = self.free.pop() {
@@ -270,7 +278,7 @@ impl<W: Wait> Dispatch for Sockets<W> {
         self.next_round.retain(|(queued, _)| *queued != socket);
         self.unwatched.retain(|listed| *listed != socket);
         if slot.armed != Interest::NONE {
-            // Fails only for a descriptor that is gone, which is what is wanted.
+            // Fails only for a closed descriptor, which is not watched anyway.
             let _ = self.back.watch(socket.0, &slot.line.link, slot.armed, Interest::NONE);
         }
         let mut unread = Vec::new();

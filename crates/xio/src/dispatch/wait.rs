@@ -1,7 +1,8 @@
-//! The seam between the code that moves bytes, which all members share, and the mechanism that waits.
+//! The interface between the code that moves bytes, which all members share, and the mechanism that
+//! waits.
 //!
-//! A back end reports readiness by level: what was not dealt with is reported again. It owns no socket; it is told
-//! about each by number.
+//! A back end reports readiness by level: what was not handled is reported again. It owns no socket
+//! and identifies each by number.
 
 use super::{Instant, Side, Wake};
 use crate::stack::Driver;
@@ -12,7 +13,7 @@ use std::io;
 pub struct Interest {
     /// Bytes, a connection or an end to be received.
     pub readable: bool,
-    /// Room for bytes to be sent, or a decided connection attempt.
+    /// Space for bytes to be sent, or a finished connection attempt.
     pub writable: bool,
 }
 
@@ -25,32 +26,33 @@ impl Interest {
         Self { readable: side == Side::Receive, writable: side == Side::Send }
     }
 
-    /// What either asks.
+    /// The union of both.
     pub fn or(self, other: Self) -> Self {
         Self { readable: self.readable || other.readable, writable: self.writable || other.writable }
     }
 
-    /// Whether everything that `other` asks is in here.
+    /// Whether this includes all of `other`.
     pub fn covers(self, other: Self) -> bool {
         self.or(other) == self
     }
 }
 
-/// One socket that is ready. Errors and hang-ups count as both, since the next call on either side tells them.
+/// A socket that is ready. Errors and hang-ups count as both, since the next call on either side
+/// reports them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Event {
     /// The socket's number.
     pub slot: u32,
-    /// How it is ready.
+    /// What it is ready for.
     pub found: Interest,
 }
 
 /// How long to wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Until {
-    /// Only look.
+    /// Do not block.
     Now,
-    /// Until that moment.
+    /// Until this time.
     At(Instant),
     /// Until something happens.
     Ever,
@@ -65,21 +67,22 @@ pub struct Waited {
     pub gave_up: bool,
 }
 
-/// One waiting mechanism.
+/// A waiting mechanism.
 pub trait Wait {
     /// The stack of drivers whose sockets it can watch.
     type Link: Driver;
     /// Ends its wait from another thread.
     type Waker: Wake;
 
-    /// Changes what a socket is watched for. [`Interest::NONE`] on either side means that it was, or becomes, unknown.
+    /// Changes what a socket is watched for. [`Interest::NONE`] on either side means that it was,
+    /// or becomes, unknown.
     fn watch(&mut self, slot: u32, link: &Self::Link, before: Interest, after: Interest) -> io::Result<()>;
 
     /// Waits and appends what is ready to `events`, which is empty. It may return early with nothing.
     fn wait(&mut self, until: Until, events: &mut Vec<Event>) -> io::Result<Waited>;
 
-    /// Waits a moment, at most a tenth of a millisecond, for one socket alone; whether it is ready. A mechanism whose
-    /// time is not the kernel's never does.
+    /// Waits at most a tenth of a millisecond for one socket only; returns whether it is ready. A
+    /// mechanism with virtual time never waits here.
     fn linger(&mut self, _link: &Self::Link, _interest: Interest) -> bool {
         false
     }
@@ -87,7 +90,7 @@ pub trait Wait {
     /// An operation was started since the last wait.
     fn submitted(&mut self) {}
 
-    /// The time, read anew.
+    /// The current time, read again.
     fn now(&self) -> Instant;
 
     /// A handle that ends the wait.
