@@ -1,5 +1,5 @@
-//! `--json`: one object a line on standard output. Names and order of the fields are part of the command line's
-//! contract; fields may be added at the end.
+//! `--json`: one object per line on standard output. Names and order of the fields are part of the
+//! command line's contract; fields may be added at the end.
 
 use std::borrow::Cow;
 use std::io::Write;
@@ -17,7 +17,7 @@ use crate::text::{escaped, json_line};
 #[derive(Serialize, Debug)]
 #[serde(tag = "event", rename = "ready")]
 pub(crate) struct Ready {
-    /// Where it listens, with the real port.
+    /// The listening address, with the actual port.
     pub(crate) address: String,
     /// Fingerprint of its host key.
     pub(crate) host_key: String,
@@ -27,13 +27,13 @@ pub(crate) struct Ready {
 #[derive(Serialize, Debug)]
 #[serde(tag = "event", rename = "recovered")]
 pub(crate) struct Recovered {
-    /// Part files that can be gone on with.
+    /// Part files that can be resumed.
     pub(crate) parts: u64,
     /// Bytes in them that need not be sent again.
     pub(crate) bytes: u64,
     /// Part files that cannot.
     pub(crate) others: u64,
-    /// Removed because nobody came for them.
+    /// Part files that were removed because they had expired.
     pub(crate) expired: u64,
 }
 
@@ -45,16 +45,16 @@ pub(crate) struct SumLine {
     pub(crate) file: String,
     /// First byte.
     pub(crate) offset: u64,
-    /// Bytes; none for all that follow.
+    /// Number of bytes; `None` for all that follow.
     pub(crate) length: Option<u64>,
     /// The hash, in hexadecimal.
     pub(crate) hash: String,
-    /// The file's name is no UTF-8, and escaped.
+    /// The file's name is not UTF-8, and is escaped.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) file_escaped: bool,
 }
 
-/// A transfer that ended well.
+/// A successful transfer.
 #[derive(Serialize, Debug)]
 #[serde(tag = "event", rename = "transfer")]
 struct TransferLine<'a> {
@@ -67,7 +67,7 @@ struct TransferLine<'a> {
     protection: &'static str,
     verify: &'static str,
     durability: &'static str,
-    /// The hash of the content, in hexadecimal; none where it was not checked by it.
+    /// The hash of the content, in hexadecimal; `None` if it was not verified by hash.
     hash: Option<&'a str>,
     resumed_bytes: u64,
     retries: u64,
@@ -100,7 +100,7 @@ struct NameLine<'a> {
     dry_run: bool,
 }
 
-/// A name: UTF-8 as it is, anything else escaped and marked so.
+/// A name: UTF-8 unchanged, anything else escaped and marked so.
 #[derive(Serialize, Debug)]
 pub(crate) struct JsonName<'a> {
     path: Cow<'a, str>,
@@ -116,7 +116,7 @@ impl<'a> JsonName<'a> {
     }
 }
 
-/// A name as it is told, and whether it is escaped since it is no UTF-8.
+/// A name as it is output, and whether it is escaped because it is not UTF-8.
 pub(crate) fn told(name: &[u8]) -> (Cow<'_, str>, bool) {
     match std::str::from_utf8(name) {
         Ok(text) => (text.into(), false),
@@ -124,7 +124,7 @@ pub(crate) fn told(name: &[u8]) -> (Cow<'_, str>, bool) {
     }
 }
 
-/// Which ends are escaped since they are no UTF-8.
+/// Which ends are escaped because they are not UTF-8.
 #[derive(Serialize, Debug)]
 struct EscapedEnds {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -139,7 +139,7 @@ fn ends<'a>(source: &'a Endpoint, target: &'a Endpoint) -> (Cow<'a, str>, Cow<'a
     (source, target, EscapedEnds { source_escaped, target_escaped })
 }
 
-/// A tree that is done.
+/// A tree copy that has ended.
 #[derive(Serialize, Debug)]
 #[serde(tag = "event", rename = "tree")]
 struct TreeLine<'a> {
@@ -191,7 +191,7 @@ impl JsonLines {
     }
 }
 
-/// A copy's news as lines of JSON; messages for a person still go to standard error.
+/// The events of a copy as lines of JSON; messages for people still go to standard error.
 #[derive(Debug)]
 pub(super) struct Json {
     lines: JsonLines,
@@ -293,7 +293,7 @@ fn line_of<'a>(item: &'a CopyItem, transfer: &'a CopiedFile) -> TransferLine<'a>
     }
 }
 
-/// The word for a kind of error: its name in small letters, `not_found`, `connection_lost`.
+/// The word for a kind of error: its name in lower case, `not_found`, `connection_lost`.
 fn code_of(kind: ErrorKind) -> String {
     let mut code = String::new();
     for character in format!("{kind:?}").chars() {

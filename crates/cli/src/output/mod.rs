@@ -1,6 +1,7 @@
-//! What a copy shows while it runs and says when it ends. Each form is one file behind [`Output`].
+//! The output of a copy, during and after it. Each format is one file behind [`Output`].
 //!
-//! Standard output carries data or JSON lines, nothing else; everything for a person goes to standard error.
+//! Standard output carries data or JSON lines, nothing else; everything for people goes to standard
+//! error.
 
 mod json;
 mod plain;
@@ -21,7 +22,7 @@ use crate::plan::{Check, Format, Progress};
 use crate::text::{printable, shown};
 use crate::url::Url;
 
-/// A source or a target: as it is shown, and as it is.
+/// A source or a target: its display form and its exact form.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Endpoint {
     shown: String,
@@ -34,7 +35,7 @@ impl Endpoint {
         Self { shown: printable(bytes), bytes: bytes.to_vec() }
     }
 
-    /// For people.
+    /// The display form.
     pub(crate) fn shown(&self) -> &str {
         &self.shown
     }
@@ -65,9 +66,9 @@ pub(crate) struct CopyItem {
     pub(crate) source: Endpoint,
     /// The target.
     pub(crate) target: Endpoint,
-    /// Its number among all, from 1.
+    /// Its number among all files, from 1.
     pub(crate) number: usize,
-    /// How many there are.
+    /// The number of files.
     pub(crate) count: usize,
 }
 
@@ -86,13 +87,14 @@ pub(crate) struct CopiedFile {
     pub(crate) level: Level,
     /// How safe the target is.
     pub(crate) safety: Safety,
-    /// What was checked.
+    /// What was verified.
     pub(crate) check: Check,
-    /// The hash of the content, where it was checked by it.
+    /// The hash of the content, if it was verified by hash.
     pub(crate) hash: Option<String>,
     /// Bytes that an earlier attempt had left.
     pub(crate) resumed: u64,
-    /// Attempts that were lost before this one; blocks that went twice show in `channel_bytes`.
+    /// Attempts that were lost before this one; blocks that were sent twice show in
+    /// `channel_bytes`.
     pub(crate) retries: u64,
     /// Payload bytes by channel.
     pub(crate) channel_bytes: Vec<u64>,
@@ -121,19 +123,19 @@ pub(crate) struct CopiedTree {
     pub(crate) ok: bool,
 }
 
-/// Where a copy's news go.
+/// Receives the events of a copy.
 pub(crate) trait Output {
     /// A file starts.
     fn begin(&mut self, item: &CopyItem);
-    /// So much of it is through, of how much (where known).
+    /// This many bytes are done, of this size (if known).
     fn progress(&mut self, bytes: u64, size: Option<u64>);
     /// It is complete.
     fn finished(&mut self, item: &CopyItem, transfer: &CopiedFile) -> Result<(), Failure>;
     /// Its target existed and was kept.
     fn kept(&mut self, item: &CopyItem) -> Result<(), Failure>;
-    /// It failed; `path` is what the error is about.
+    /// It failed; `path` is the subject of the error.
     fn failed(&mut self, path: &str, kind: ErrorKind, message: &str) -> Result<(), Failure>;
-    /// Part files in `directory` that nobody had gone on with were removed.
+    /// Expired part files in `directory` were removed.
     fn expired(&mut self, directory: &str, found: &Recovered) -> Result<(), Failure> {
         let (expired, parts) = (found.expired, found.parts);
         let more = if parts == 0 { String::new() } else { format!("; {parts} younger can still be gone on with") };
@@ -141,25 +143,25 @@ pub(crate) trait Output {
         self.note(&format!("{directory}: removed {expired} {files} that nobody went on with for seven days{more}"));
         Ok(())
     }
-    /// A name of a tree is settled. A dry run tells each on standard output, whatever the form.
+    /// A name of a tree is settled. A dry run prints each on standard output, in every format.
     fn name_done(&mut self, path: &[u8], deed: EntryAction, dry_run: bool) -> Result<(), Failure> {
         match (dry_run, plain::deed_word(deed)) {
             (true, Some(word)) => print(&format!("{word} {}\n", printable(path))),
             _ => Ok(()),
         }
     }
-    /// So far a tree is.
+    /// The progress of a tree.
     fn tree_progress(&mut self, _names: (&str, &str), _summary: &Summary, _bytes_moving: u64) {}
-    /// A tree is done.
+    /// A tree copy has ended.
     fn tree_finished(&mut self, tree: &CopiedTree) -> Result<(), Failure> {
         plain::tree_notes(tree).iter().for_each(|note| self.note(note));
         Ok(())
     }
-    /// Something worth knowing that stops nothing.
+    /// A note that stops nothing.
     fn note(&mut self, message: &str);
 }
 
-/// The form that was asked for, or that fits where standard error goes.
+/// The requested format, or the one that suits standard error.
 pub(crate) fn choose(format: Format) -> Box<dyn Output> {
     if format.json {
         return Box::new(json::Json::new(format.quiet));
@@ -171,15 +173,15 @@ pub(crate) fn choose(format: Format) -> Box<dyn Output> {
     Box::new(plain::Plain::new(format.quiet))
 }
 
-/// Text that was asked for, on standard output.
+/// Prints requested text on standard output.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     use std::io::Write;
     let mut output = std::io::stdout().lock();
     output.write_all(shown(text).as_bytes()).and_then(|()| output.flush()).map_err(|error| Failure::from_output(&error))
 }
 
-/// Whether whoever read standard output has gone away: nobody wants the rest then. The kernel tells it, not an error's number, which
-/// a peer could choose.
+/// Whether the reader of standard output has closed it: the rest is not needed then. The kernel
+/// reports this, not an error number, which a peer could choose.
 pub(crate) fn reader_is_gone() -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let output = std::io::stdout();
@@ -188,7 +190,7 @@ pub(crate) fn reader_is_gone() -> bool {
     poll(&mut files, Some(&Timespec::default())).is_ok_and(|_| files.iter().any(|file| file.revents().intersects(gone)))
 }
 
-/// A message for a person, on standard error. A terminal that went away is no reason to stop a transfer.
+/// A message for people, on standard error. A lost terminal is no reason to stop a transfer.
 pub(crate) fn complain(message: &str) {
     use std::io::Write;
     // In one piece: standard error has no buffer, and a busy server writes many lines.

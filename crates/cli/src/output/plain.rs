@@ -1,4 +1,4 @@
-//! For pipes, logs and `-q`: silence, but for what a person has to know.
+//! For pipes, logs and `-q`: no output, except what the user has to know.
 
 use xdfs_client::tree::EntryAction;
 use xdfs_proto::base::ErrorKind;
@@ -6,7 +6,7 @@ use xdfs_proto::base::ErrorKind;
 use super::{CopiedFile, CopiedTree, CopyItem, Output, complain};
 use crate::exit::Failure;
 
-/// No progress, no success: errors and, unless quiet, notes.
+/// No progress, no success: only errors and, unless quiet, notes.
 #[derive(Debug)]
 pub(super) struct Plain {
     quiet: bool,
@@ -44,12 +44,12 @@ impl Output for Plain {
     }
 }
 
-/// The words for a target that was kept.
+/// The message for a target that was kept.
 pub(super) fn kept_message(item: &CopyItem) -> String {
     format!("{}: it exists and was kept (-n)", item.target)
 }
 
-/// What a dry run says of a name; nothing of what is left alone.
+/// The word of a dry run for a name; `None` for one that is left alone.
 pub(super) const fn deed_word(deed: EntryAction) -> Option<&'static str> {
     match deed {
         EntryAction::Copied { .. } => Some("copy"),
@@ -59,7 +59,7 @@ pub(super) const fn deed_word(deed: EntryAction) -> Option<&'static str> {
     }
 }
 
-/// What a person has to know of a tree that was copied.
+/// What the user has to know about a tree that was copied.
 pub(super) fn tree_notes(tree: &CopiedTree) -> Vec<String> {
     let summary = &tree.summary;
     let plural = |count: u64| if count == 1 { "" } else { "s" };

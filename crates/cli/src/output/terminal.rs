@@ -1,7 +1,9 @@
-//! For a terminal: a bar with rate and time left, and one line for each file done, on request with its channels.
+//! For a terminal: a bar with rate and time left, and one line for each completed file, on request
+//! with its channels.
 //!
-//! A bar never takes more than the line: a narrow terminal gets less of it. There is no rate before there is one: the first moments
-//! tell how quickly buffers were filled, and what was resumed did not move.
+//! A bar never takes more than one line: a narrow terminal gets a shorter one. No rate is shown at
+//! first: the first moments measure how quickly buffers were filled, and resumed bytes did not
+//! move.
 
 use std::time::Duration;
 
@@ -18,8 +20,9 @@ use crate::text::shown;
 /// Drawings per second: enough to look smooth, too few to cost anything.
 const DRAWS_PER_SECOND: u8 = 10;
 
-/// What a bar looks like on a terminal of at least so many columns: where the size is known, and where it is not. Each has room for
-/// some letters of the name; below the last one only a number is left.
+/// The format of a bar on a terminal of at least this many columns: for a known size, and for an
+/// unknown one. Each has room for some letters of the name; below the last one only a number is
+/// left.
 const TEMPLATES: [(usize, &str, &str); 4] = [
     (
         80,
@@ -31,7 +34,7 @@ const TEMPLATES: [(usize, &str, &str); 4] = [
     (0, "{percent:>3}% {decimal_bytes:>10}", "{decimal_bytes:>10}"),
 ];
 
-/// Columns where the terminal does not tell how many it has.
+/// Columns if the terminal does not report them.
 const COLUMNS: usize = 80;
 
 /// Time before a rate is shown.
@@ -43,7 +46,7 @@ pub(super) struct Terminal {
     bars: MultiProgress,
     file: Option<ProgressBar>,
     show_channels: bool,
-    /// The bar as it was drawn last: the columns of the terminal, and whether the size is known.
+    /// The last drawn bar: the columns of the terminal, and whether the size is known.
     drawn: Option<(usize, bool)>,
 }
 
@@ -55,11 +58,11 @@ impl Terminal {
 
     fn say(&self, line: &str) {
         use std::io::Write;
-        // The bars make room for it. A terminal that went away is no reason to stop a transfer.
+        // The bars make room for it. A lost terminal is no reason to stop a transfer.
         self.bars.suspend(|| writeln!(std::io::stderr().lock(), "{}", shown(line))).unwrap_or_default();
     }
 
-    /// A bar for a file or tree, which knows its size when the server has told it.
+    /// A bar for a file or tree; its size is set when the server has reported it.
     fn add(&mut self, name: String) -> ProgressBar {
         let bar = self.bars.add(ProgressBar::no_length());
         bar.set_message(name);
@@ -67,7 +70,7 @@ impl Terminal {
         bar
     }
 
-    /// So much has moved, of how much where that is known.
+    /// This many bytes have moved, of this size if known.
     fn show(&mut self, bytes: u64, size: Option<u64>) {
         let Some(bar) = &self.file else { return };
         let first = self.drawn.is_none();
