@@ -1,4 +1,4 @@
-//! What `xdfs cp` will move, from where to where, and how.
+//! What `xdfs cp` will copy, from where to where, and how.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -13,8 +13,8 @@ use crate::args::{CopyArgs, Durability, MovingArgs, Verify};
 use crate::size;
 use crate::url::{Url, looks_like_url};
 
-/// Channels unless `-P` says otherwise. Enough to keep receiving beside writing and to fill a path whose windows are
-/// small; more cost memory and gain nothing on one machine. The bench decides.
+/// Default channels. Enough to receive in parallel with writing and to fill a path whose windows
+/// are small; more cost memory and gain nothing on one machine. The bench decides.
 pub(crate) const CHANNELS_DEFAULT: u16 = 4;
 
 /// Smallest block: below it the calls per byte cost more than the data (rule 14).
@@ -23,23 +23,23 @@ const BLOCK_BYTES_MIN: u64 = 64 << 10;
 const BLOCK_BYTES_MAX: u64 = 4 << 20;
 /// Smallest window: one page; the kernel would round up anything smaller.
 const WINDOW_BYTES_MIN: u64 = 4 << 10;
-/// Largest window: a TCP window cannot say more (RFC 7323).
+/// Largest window: the largest that TCP can express (RFC 7323).
 const WINDOW_BYTES_MAX: u64 = 1 << 30;
 /// Longest name of a congestion control: the kernel's TCP_CA_NAME_MAX with its NUL.
 const CONGESTION_BYTES_MAX: usize = 15;
 
-/// Files to move.
+/// Files to copy.
 #[derive(Debug)]
 pub(crate) struct CopyPlan {
     /// From where to where.
     pub(crate) copies: Copies,
-    /// How the session is made and the data go.
+    /// Session and transfer options.
     pub(crate) options: Options,
-    /// What is shown and written about it.
+    /// Output options.
     pub(crate) format: Format,
-    /// Who logs in.
+    /// The login.
     pub(crate) login: LoginPlan,
-    /// Directories are copied, too, and how.
+    /// How directories are copied, if they are.
     pub(crate) tree: Option<TreePlan>,
 }
 
@@ -48,16 +48,16 @@ pub(crate) struct CopyPlan {
 pub(crate) enum Copies {
     /// To a server.
     Upload {
-        /// What is sent.
+        /// What is uploaded.
         sources: Vec<Local>,
-        /// Where it goes: a file, or a directory that receives the sources under their names.
+        /// The target: a file, or a directory that receives the sources under their names.
         target: Url,
     },
     /// From one server or several.
     Download {
-        /// What is fetched.
+        /// What is downloaded.
         sources: Vec<Url>,
-        /// Where it goes.
+        /// The target.
         target: LocalTarget,
     },
 }
@@ -69,9 +69,9 @@ pub(crate) enum Local {
     File(PathBuf),
     /// Standard input.
     Stdin,
-    /// So many zero bytes, made in memory.
+    /// This many zero bytes, made in memory.
     Zero(u64),
-    /// So many random bytes, made in memory.
+    /// This many random bytes, made in memory.
     Random(u64),
 }
 
@@ -82,14 +82,14 @@ pub(crate) enum LocalTarget {
     Path(PathBuf),
     /// Standard output.
     Stdout,
-    /// Nothing keeps the bytes.
+    /// The bytes are discarded.
     Null,
 }
 
-/// How the session is made and the data go.
+/// Session and transfer options.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Options {
-    /// Parallel TCP channels to ask for, at least 1.
+    /// Parallel TCP channels to request, at least 1.
     pub(crate) channels: u16,
     /// Socket buffer of each channel in bytes; without it the kernel tunes.
     pub(crate) window: Option<u32>,
@@ -99,7 +99,7 @@ pub(crate) struct Options {
     pub(crate) congestion: Option<String>,
     /// Protection of every transfer.
     pub(crate) level: Level,
-    /// How a copy is checked.
+    /// How a copy is verified.
     pub(crate) check: Check,
     /// First byte of the source.
     pub(crate) offset: u64,
@@ -109,11 +109,11 @@ pub(crate) struct Options {
     pub(crate) keep_existing: bool,
     /// When a file counts as copied.
     pub(crate) durability: WhenDone,
-    /// Go on where an earlier attempt ended.
+    /// Resume an earlier attempt.
     pub(crate) resume: bool,
-    /// Runs of zeros take no room at the target.
+    /// Runs of zeros occupy no space at the target.
     pub(crate) holes: bool,
-    /// Try again until nothing has moved for so long.
+    /// Retry until nothing has moved for this long.
     pub(crate) retry: Duration,
 }
 
@@ -124,20 +124,20 @@ pub(crate) enum WhenDone {
     Written,
     /// When it is on its disk, where the file system has one.
     Durable,
-    /// The same, and a file system that cannot promise it is told about.
+    /// The same, with a note if the file system cannot promise it.
     DurableAsked,
 }
 
-/// How a copy is checked.
+/// How a copy is verified.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Check {
     /// Only the heads of blocks.
     None,
     /// Every block by its tag.
     Wire,
-    /// What arrived by its hash.
+    /// The received content by its hash.
     Hash,
-    /// What the target gives back by its hash.
+    /// The content read back from the target by its hash.
     Reread,
 }
 
@@ -153,7 +153,7 @@ impl Check {
     }
 }
 
-/// What is shown and written about a copy.
+/// Output options of a copy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Format {
     /// JSON lines on standard output.
@@ -295,13 +295,13 @@ pub(super) fn local_source(text: &OsStr) -> Result<Local, PlanError> {
     }
 }
 
-/// What makes bytes in memory, and what is behind its colon.
+/// Which source a special name makes in memory, and the text after its colon.
 pub(super) fn made_in_memory(text: &[u8]) -> Option<(Make, &[u8])> {
     let kinds: [(&[u8], Make); 2] = [(b"zero:", Local::Zero), (b"random:", Local::Random)];
     kinds.into_iter().find_map(|(prefix, make)| Some((make, text.strip_prefix(prefix)?)))
 }
 
-/// A source of so many bytes.
+/// Makes a source of this many bytes.
 type Make = fn(u64) -> Local;
 
 fn local_target(text: &OsStr) -> Result<LocalTarget, PlanError> {
@@ -321,7 +321,7 @@ pub(super) fn remote_source(text: &OsStr) -> Result<Url, PlanError> {
     Ok(url)
 }
 
-/// A source of `cp -r`; of one that ends in `/.` the content is meant.
+/// A source of `cp -r`; if it ends in `/.`, its contents are copied.
 fn tree_source(text: &OsString) -> Result<Url, PlanError> {
     let bytes = text.as_bytes();
     let key = bytes.iter().position(|&byte| byte == b'#').unwrap_or(bytes.len());
@@ -335,7 +335,7 @@ fn tree_source(text: &OsString) -> Result<Url, PlanError> {
     }
 }
 
-/// Standard input and what is made in memory have no name that a directory could give them.
+/// Standard input and sources made in memory have no name to use in a directory.
 fn refuse_nameless(sources: &[Local], target: &Url) -> Result<(), PlanError> {
     let into_directory = sources.len() > 1 || target.directory || target.path.is_root();
     let (what, name) = match sources.iter().find(|source| !matches!(source, Local::File(_))) {

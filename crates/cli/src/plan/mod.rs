@@ -1,7 +1,8 @@
-//! From what was typed to what will be done: plain data, complete and checked, with no option left to interpret.
+//! Turns the command line into a plan: plain data, complete and checked, with no option left to
+//! interpret.
 //!
-//! Nothing here opens, connects or looks a name up. What this version cannot do yet is refused here, by the name it was
-//! typed with; the refusal says what it comes with.
+//! Nothing here opens, connects or resolves a name. Features that this version does not have yet
+//! are refused here, by the name that was typed; the error names the version part that adds them.
 
 mod copy;
 mod names;
@@ -33,34 +34,34 @@ use crate::url::{Url, UrlError};
 pub(crate) enum Plan {
     /// Offer directories.
     Serve(ServePlan),
-    /// Move files.
+    /// Copy files.
     Copy(CopyPlan),
     /// Make a directory like another one.
     Sync(SyncPlan),
     /// Do something to names.
     Names(NamesPlan),
-    /// Show what files hold, by their hashes.
+    /// Show the hashes of files.
     Sum(SumPlan),
-    /// Show that it works.
+    /// Run the demonstration.
     Demo(DemoPlan),
-    /// Say who may log in.
+    /// Manage who may log in.
     User(UserCommand),
     /// Make, show and convert keys.
     Key(KeyCommand),
-    /// Show and change whose keys are believed.
+    /// Show and change which keys are trusted.
     Trust(TrustCommand),
     /// Write generated documentation.
     Generate(Generated, PathBuf),
 }
 
-/// Who logs in, as far as the command line says it.
+/// The login, as far as the command line specifies it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct LoginPlan {
     /// The one key to offer.
     pub(crate) identity: Option<PathBuf>,
-    /// Where the password is.
+    /// The file with the password.
     pub(crate) password_file: Option<PathBuf>,
-    /// Whose word for a server's name is taken.
+    /// The authorities that are trusted to certify a server's name.
     pub(crate) ca: Option<PathBuf>,
     /// The state folder.
     pub(crate) state: Option<PathBuf>,
@@ -81,11 +82,11 @@ pub(crate) struct DemoPlan {
     pub(crate) channels: u16,
     /// How the transfers are protected.
     pub(crate) level: Level,
-    /// Where files are made, when that was said.
+    /// Where files are made, if specified.
     pub(crate) directory: Option<PathBuf>,
 }
 
-/// With which later part of xdfs something comes.
+/// The later part of xdfs that adds a feature.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Later {
     /// Copies between two servers.
@@ -100,15 +101,15 @@ impl Later {
     }
 }
 
-/// Why a command line cannot be followed.
+/// Why a command line is invalid.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub(crate) enum PlanError {
-    /// A thing that this version does not have yet.
+    /// A feature that this version does not have yet.
     #[error("{what}: comes with {}; {instead}", later.name())]
     Later {
         /// As it was typed.
         what: String,
-        /// What it waits for.
+        /// The part that adds it.
         later: Later,
         /// What to do now.
         instead: &'static str,
@@ -146,16 +147,16 @@ pub(crate) enum PlanError {
     WrongSide {
         /// As it was typed.
         what: String,
-        /// The side where it may stand.
+        /// The side where it is allowed.
         side: &'static str,
     },
     /// The root of an export, where a name is needed.
     #[error("{0}: this is the top of an export, which stays; name something in it")]
     TopOfExport(String),
-    /// Two exports where there can be one.
+    /// Two exports where only one is possible.
     #[error("{0}: a name moves within one export of one server; copy the file and remove it")]
     OtherExport(String),
-    /// A directory that would lie in itself.
+    /// A directory that would be moved into itself.
     #[error("{0}: it cannot move to a name below itself")]
     IntoItself(String),
     /// Too deep for a path.
@@ -164,7 +165,7 @@ pub(crate) enum PlanError {
     /// An empty argument.
     #[error("an empty name was given; is a shell variable unset?")]
     Empty,
-    /// Both sides here.
+    /// Both sides are local.
     #[error("{target}: neither side is on a server; copy local files with cp, or write xdfs://HOST/EXPORT/path")]
     NothingRemote {
         /// The target as typed.
@@ -193,10 +194,10 @@ pub(crate) enum PlanError {
     /// The root of an export as a source, or a URL that ends in a slash.
     #[error("{0}: this names a directory; copy it with -r, or name a file")]
     SourceIsDirectory(String),
-    /// A block size that cannot be.
+    /// An invalid block size.
     #[error("--block {0}: a block is a power of two from 64KiB to 4MiB (65536 to 4194304 bytes), such as 1MiB")]
     Block(u64),
-    /// A window that cannot be.
+    /// An invalid window.
     #[error("--window {0}: a window has 4KiB to 1GiB")]
     Window(u64),
     /// Not a name of the kernel.
@@ -210,13 +211,13 @@ pub(crate) enum PlanError {
     /// A range of a tree.
     #[error("--offset and --length: a directory has no range; leave -r out, or the range")]
     RangeOfTree,
-    /// A pattern that fits nothing.
+    /// A pattern that matches nothing.
     #[error("--{0}: an empty pattern fits nothing; is a shell variable unset?")]
     Pattern(&'static str),
-    /// Deleting what was not listed.
+    /// Deletion together with a list of names.
     #[error("--delete: with --files-from nobody knows what the source does not have; leave one of them out")]
     DeleteOfSome,
-    /// Something that is no directory.
+    /// Something that is not a directory.
     #[error("{what}: this cannot be a {side} of sync; name a directory")]
     NoDirectory {
         /// As it was typed.
@@ -243,7 +244,7 @@ impl From<PlanError> for Failure {
     }
 }
 
-/// Turns what was typed into what will be done.
+/// Turns the command line into a plan.
 pub(crate) fn resolve(typed: Cli) -> Result<Plan, PlanError> {
     match typed.command {
         Command::Serve(args) => serve::resolve(args).map(Plan::Serve),
@@ -282,7 +283,8 @@ fn read_url(text: &OsStr, parse: fn(&OsStr) -> Result<Url, UrlError>) -> Result<
     parse(text).map_err(|fault| PlanError::Url { url: without_password(show(text)), fault })
 }
 
-/// A URL as it is repeated in an error. Somebody may have put a password where other programs have it: it goes no further.
+/// A URL as it is repeated in an error. The user may have put a password where other programs
+/// expect it: it is removed.
 fn without_password(url: String) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url };
     match (rest.find(':'), rest.rfind('@')) {

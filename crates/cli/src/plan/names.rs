@@ -1,4 +1,4 @@
-//! What the commands on names of servers will do.
+//! The plan of the commands on names of servers.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -12,28 +12,28 @@ use crate::url::Url;
 /// A command on names.
 #[derive(Debug)]
 pub(crate) struct NamesPlan {
-    /// What is done.
+    /// The operation.
     pub(crate) verb: Verb,
-    /// To what.
+    /// Its operands.
     pub(crate) urls: Vec<Url>,
     /// JSON instead of text.
     pub(crate) json: bool,
-    /// Who logs in.
+    /// The login.
     pub(crate) login: LoginPlan,
 }
 
-/// What is done to each URL.
+/// The operation on each URL.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Verb {
     /// List.
     Ls { long: bool, recursive: bool, human: bool, sort: bool },
-    /// Tell all there is to tell.
+    /// Show all attributes.
     Stat,
     /// Make a directory.
     Mkdir { parents: bool, mode: u32 },
     /// Remove.
     Rm { recursive: bool, force: bool },
-    /// Give this name, below the same export.
+    /// Rename to this name, in the same export.
     Mv { target: Url, no_clobber: bool },
     /// Give one more name to the file at this URL.
     Ln { of: Url },
@@ -47,7 +47,7 @@ pub(crate) enum Verb {
     Cat,
     /// Count bytes.
     Du { human: bool },
-    /// Tell the room.
+    /// Show the free space.
     Df { human: bool },
 }
 
@@ -131,7 +131,7 @@ pub(super) fn df(args: DfArgs) -> Result<NamesPlan, PlanError> {
     plan(Verb::Df { human: args.human }, &args.urls, args.names)
 }
 
-/// A name moves within one export: between two it would be a copy.
+/// A name can be moved only within one export: between two it would be a copy.
 fn same_export(one: &Url, other: &Url, typed: &OsString) -> Result<(), PlanError> {
     let same = one.host == other.host && one.port == other.port && one.user == other.user && one.export == other.export;
     if same { Ok(()) } else { Err(PlanError::OtherExport(show(typed))) }

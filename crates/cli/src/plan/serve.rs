@@ -1,4 +1,4 @@
-//! What `xdfs serve` will offer, and where.
+//! The plan of `xdfs serve`: what it offers, and where.
 
 use std::ffi::OsStr;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -13,16 +13,16 @@ use super::{PlanError, level_of, show};
 use crate::args::{ConfinementArg, KeepArg, Rights, ServeArgs};
 use crate::url::is_export_name;
 
-/// A server to be.
+/// The plan of a server.
 #[derive(Debug)]
 pub(crate) struct ServePlan {
-    /// The state folder, where one was named.
+    /// The state folder, if specified.
     pub(crate) state: Option<PathBuf>,
-    /// The configuration file; what is said below wins over it.
+    /// The configuration file; the fields below override it.
     pub(crate) config: Option<PathBuf>,
-    /// What it offers, no name twice; at least one thing where there is no file.
+    /// Its exports, without duplicate names; at least one if there is no file.
     pub(crate) exports: Vec<ExportPlan>,
-    /// Where it listens; port 0 takes a free one.
+    /// The listening address; port 0 selects a free one.
     pub(crate) listen: Option<SocketAddr>,
     /// Every transfer gets at least this level.
     pub(crate) level_min: Option<Level>,
@@ -30,7 +30,7 @@ pub(crate) struct ServePlan {
     pub(crate) channels_max: Option<u16>,
     /// The site's certificate and its private key.
     pub(crate) certificate: Option<(PathBuf, PathBuf)>,
-    /// What binds the process.
+    /// The confinement of the process.
     pub(crate) confinement: Option<Confinement>,
     /// Wait for a running server to hand its listener over.
     pub(crate) standby: bool,
@@ -41,7 +41,7 @@ pub(crate) struct ServePlan {
 }
 
 impl ServePlan {
-    /// Whether there is something to read again while it serves.
+    /// Whether there is something to reload while it serves.
     pub(crate) fn is_read_again(&self) -> bool {
         self.config.is_some() || self.certificate.is_some()
     }
@@ -58,7 +58,7 @@ pub(crate) struct ExportPlan {
     pub(crate) writable: bool,
     /// What visitors may do without a login.
     pub(crate) anonymous: Anonymous,
-    /// What copies may bring along besides content.
+    /// Metadata that copies may set besides content.
     pub(crate) keep: Keep,
 }
 
@@ -138,7 +138,7 @@ fn parse_export(text: &OsStr) -> Result<ExportPlan, PlanError> {
     Ok(ExportPlan { name, root, writable, anonymous: Anonymous::Nothing, keep: Keep::default() })
 }
 
-/// An address with a port; `localhost` is the one name that needs no look-up.
+/// An address with a port; `localhost` is the only name that needs no lookup.
 fn parse_listen(text: &str) -> Result<SocketAddr, PlanError> {
     let malformed = || PlanError::Listen(show(text.as_ref()));
     let address = match text.strip_prefix("localhost:") {

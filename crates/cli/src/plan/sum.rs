@@ -1,4 +1,4 @@
-//! What `xdfs sum` will hash.
+//! The plan of `xdfs sum`.
 
 use std::ffi::OsString;
 
@@ -12,7 +12,7 @@ use crate::url::{Url, looks_like_url};
 /// Files to hash.
 #[derive(Debug)]
 pub(crate) struct SumPlan {
-    /// Which, with their names as they were typed.
+    /// The files, with their names as they were typed.
     pub(crate) files: Vec<(SumOf, OsString)>,
     /// First byte of each.
     pub(crate) offset: u64,
@@ -20,11 +20,11 @@ pub(crate) struct SumPlan {
     pub(crate) length: Option<u64>,
     /// JSON instead of text.
     pub(crate) json: bool,
-    /// Who logs in.
+    /// The login.
     pub(crate) login: LoginPlan,
 }
 
-/// Something that is hashed.
+/// A file to hash.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum SumOf {
     /// On this machine.

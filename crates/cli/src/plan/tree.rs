@@ -1,4 +1,4 @@
-//! How a tree will be copied, and what `xdfs sync` will make like what.
+//! How a tree will be copied, and the plan of `xdfs sync`.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -10,24 +10,24 @@ use super::{Format, Later, LoginPlan, Options, PlanError, is_empty, parse_url, s
 use crate::args::{Pattern, SyncArgs, TreeArgs};
 use crate::url::{Url, looks_like_url};
 
-/// How a tree is copied, beside what every copy has.
+/// Options of a tree copy, besides those of every copy.
 #[derive(Clone, Debug)]
 pub(crate) struct TreePlan {
-    /// What goes along.
+    /// The metadata that is copied.
     pub(crate) keep: Keep,
-    /// Which names are taken; the first that fits decides.
+    /// Which names are copied; the first pattern that matches decides.
     pub(crate) patterns: Vec<Pattern>,
-    /// The only names that are taken.
+    /// The only names that are copied.
     pub(crate) files_from: Option<PathBuf>,
-    /// Where names go that failed.
+    /// Where failed names are written.
     pub(crate) failures: Option<PathBuf>,
-    /// It gets its name when it is whole.
+    /// The tree gets its name when it is complete.
     pub(crate) atomic: bool,
     /// Nothing is changed.
     pub(crate) dry_run: bool,
     /// Contents are compared.
     pub(crate) checksum: bool,
-    /// What the source does not have is removed, at most so many names.
+    /// Names that the source does not have are removed, at most this many.
     pub(crate) delete: Option<u64>,
 }
 
@@ -54,22 +54,22 @@ impl TreePlan {
 pub(crate) struct SyncPlan {
     /// From where to where.
     pub(crate) sides: Sides,
-    /// How the session is made and the data go.
+    /// Session and transfer options.
     pub(crate) options: Options,
-    /// What is shown and written about it.
+    /// Output options.
     pub(crate) format: Format,
-    /// Who logs in.
+    /// The login.
     pub(crate) login: LoginPlan,
-    /// How.
+    /// Tree options.
     pub(crate) tree: TreePlan,
 }
 
 /// One side is on a server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Sides {
-    /// From here to there.
+    /// From this machine to a server.
     Up(PathBuf, Url),
-    /// From there to here.
+    /// From a server to this machine.
     Down(Url, PathBuf),
 }
 
@@ -98,7 +98,7 @@ pub(super) fn resolve(args: SyncArgs) -> Result<SyncPlan, PlanError> {
     Ok(SyncPlan { sides, options, format, login: args.moving.login.into(), tree })
 }
 
-/// A directory here; what only `cp` can read or write is none.
+/// A local directory; names that only `cp` can read or write are refused.
 fn directory(text: &OsStr, side: &'static str) -> Result<PathBuf, PlanError> {
     let bytes = text.as_encoded_bytes();
     if matches!(bytes, b"-" | b"null:") || made_in_memory(bytes).is_some() {
