@@ -1,11 +1,11 @@
-//! From a host and a port to socket addresses. Nothing here connects.
+//! Resolves a host and a port to socket addresses. Nothing here connects.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 
 use crate::exit::{Exit, Failure};
 use crate::url::{Host, Url};
 
-/// The addresses of a URL's server, in the order to try them. A name is looked up.
+/// The addresses of a URL's server, in the order to try them. A name is resolved.
 pub(crate) fn resolve(url: &Url) -> Result<Vec<SocketAddr>, Failure> {
     match &url.host {
         Host::Address(address) => Ok(vec![SocketAddr::new(*address, url.port)]),

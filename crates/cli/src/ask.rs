@@ -1,7 +1,8 @@
-//! Questions to a person at the terminal: yes or no, and secrets that are not shown while they are typed.
+//! Prompts at the terminal: yes or no, and secrets that are not echoed.
 //!
-//! Somebody is there when standard error is a terminal: they see the question. The answer is read from the terminal
-//! itself, so standard input stays free for data. Without a terminal nothing is asked, and nothing waits.
+//! A user is present if standard error is a terminal: they see the question. The answer is read
+//! from the terminal itself, so standard input stays free for data. Without a terminal there is no
+//! prompt, and nothing waits.
 
 use std::fs::File;
 use std::io::{IsTerminal, Read, Write};
@@ -16,22 +17,22 @@ use crate::text;
 /// The terminal of this process.
 const TERMINAL: &str = "/dev/tty";
 
-/// Longest answer, in bytes. More than any password or passphrase that is taken.
+/// Longest answer, in bytes. More than any password or passphrase that is accepted.
 const ANSWER_BYTES_MAX: usize = 2048;
 
-/// Asks a question that is answered with yes or no. None where nobody is there.
+/// Asks a yes-or-no question. `None` if nobody is present.
 pub(crate) fn agree(question: &str) -> Result<Option<bool>, Error> {
     let Some(answer) = ask(&format!("{question} [y/N] "), true)? else { return Ok(None) };
     let answer = String::from_utf8_lossy(&answer).trim().to_ascii_lowercase();
     Ok(Some(matches!(answer.as_str(), "y" | "yes")))
 }
 
-/// Asks for a secret, which is not shown. None where nobody is there.
+/// Asks for a secret, which is not echoed. `None` if nobody is present.
 pub(crate) fn secret(question: &str) -> Result<Option<Zeroizing<Vec<u8>>>, Error> {
     ask(question, false)
 }
 
-/// A new password, typed twice.
+/// Asks for a new password, typed twice.
 pub(crate) fn new_password(user: &str) -> Result<Zeroizing<Vec<u8>>, Failure> {
     let of_error = |error: Error| Failure::new(Exit::of_error(&error, crate::exit::Side::Here), error.to_string());
     let nobody = || {
@@ -57,7 +58,7 @@ fn ask(question: &str, echo: bool) -> Result<Option<Zeroizing<Vec<u8>>>, Error> 
     let mut keys = &terminal;
     let answer = keys.write_all(text::shown(question).as_bytes()).and_then(|()| read_line(&mut keys, echo));
     drop(raw);
-    // The line end that was typed was not shown.
+    // The line end that was typed was not echoed.
     let _ = keys.write_all(b"\n");
     match answer.map_err(failed)? {
         Some(answer) => Ok(Some(answer)),
@@ -65,8 +66,9 @@ fn ask(question: &str, echo: bool) -> Result<Option<Zeroizing<Vec<u8>>>, Error> 
     }
 }
 
-/// A terminal that gives each key as it is typed and shows none, until this value goes. Ctrl-C is a key like the others
-/// then: a program that ended in between would leave a terminal that shows nothing.
+/// A terminal that delivers each key as it is typed and echoes none, until this value is dropped.
+/// Ctrl-C is an ordinary key meanwhile: a program that ended in between would leave a terminal
+/// without echo.
 struct Raw<'a> {
     terminal: &'a File,
     before: Termios,
@@ -86,14 +88,14 @@ impl<'a> Raw<'a> {
 
 impl Drop for Raw<'_> {
     fn drop(&mut self) {
-        // There is no other way to put it back.
+        // There is no other way to restore it.
         let _ = tcsetattr(self.terminal, OptionalActions::Flush, &self.before);
     }
 }
 
-/// A line as it is typed; none when it was given up (Ctrl-C, Ctrl-D).
+/// A line as it is typed; `None` if it was cancelled (Ctrl-C, Ctrl-D).
 fn read_line(terminal: &mut (impl Read + Write), shown: bool) -> std::io::Result<Option<Zeroizing<Vec<u8>>>> {
-    // Of its final size at once: a vector that grows leaves copies behind.
+    // Allocated with its final size: a vector that grows leaves copies behind.
     let mut line = Zeroizing::new(Vec::with_capacity(ANSWER_BYTES_MAX));
     loop {
         let mut key = [0];
@@ -104,7 +106,7 @@ fn read_line(terminal: &mut (impl Read + Write), shown: bool) -> std::io::Result
             b'\r' | b'\n' => return Ok(Some(line)),
             // Ctrl-C, Ctrl-D, Ctrl-backslash.
             0x03 | 0x04 | 0x1c => return Ok(None),
-            // Backspace takes a whole character.
+            // Backspace deletes a whole character.
             0x08 | 0x7f => {
                 let mut erased = false;
                 while let Some(byte) = line.pop() {
@@ -117,7 +119,7 @@ fn read_line(terminal: &mut (impl Read + Write), shown: bool) -> std::io::Result
                     terminal.write_all(b"\x08 \x08")?;
                 }
             }
-            // Ctrl-U takes the line.
+            // Ctrl-U deletes the line.
             0x15 if !shown => line.clear(),
             0..0x20 => {}
             byte if line.len() < ANSWER_BYTES_MAX => {

@@ -1,16 +1,16 @@
-//! Points in time as people write them, in UTC and the Gregorian calendar.
+//! Dates and times as people write them, in UTC and the Gregorian calendar.
 
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
-/// Now, in seconds since 1970; a clock before that is taken for 1970.
+/// Now, in seconds since 1970; a clock before that counts as 1970.
 pub(crate) fn now() -> u64 {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }
 
-/// Seconds since 1970 as `2026-11-20 13:47:26`, in the Gregorian calendar for all times; as `@` and the number behind the years
-/// that have four digits.
+/// Seconds since 1970 as `2026-11-20 13:47:26`, in the Gregorian calendar for all times; as `@` and
+/// the number after the years with four digits.
 pub(crate) fn shown(seconds: i64) -> String {
     match Timestamp::from_second(seconds) {
         Ok(time) => time.strftime("%Y-%m-%d %H:%M:%S").to_string(),
@@ -23,17 +23,17 @@ pub(crate) fn shown_unsigned(seconds: u64) -> String {
     shown(i64::try_from(seconds).unwrap_or(i64::MAX))
 }
 
-/// When something runs out, as it was typed.
+/// An expiry time as it was typed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Expiry {
-    /// So many seconds from now.
+    /// This many seconds from now.
     In(u64),
     /// At this second since 1970.
     At(u64),
 }
 
 impl Expiry {
-    /// The second since 1970 at which it is.
+    /// The second since 1970 at which it expires.
     pub(crate) fn from(self, now: u64) -> u64 {
         match self {
             Self::In(seconds) => now.saturating_add(seconds),
@@ -68,7 +68,7 @@ pub(crate) fn parse_expiry(text: &str) -> Result<Expiry, String> {
 /// The first second of a day.
 fn parse_day(text: &str) -> Option<u64> {
     let day = Date::strptime("%Y-%m-%d", text).ok()?;
-    // Nothing may be left out: each day has one form.
+    // Nothing may be omitted: each day has one form.
     let midnight = (day.to_string() == text).then(|| day.to_zoned(TimeZone::UTC).ok())??;
     u64::try_from(midnight.timestamp().as_second()).ok()
 }
@@ -90,7 +90,7 @@ mod tests {
         ] {
             assert_eq!(shown(seconds), text);
         }
-        // Behind the last year with four digits.
+        // After the last year with four digits.
         assert_eq!(shown(i64::MAX), "@9223372036854775807");
         assert_eq!(shown(i64::MIN), "@-9223372036854775808");
         assert_eq!(shown_unsigned(u64::MAX), shown(i64::MAX));

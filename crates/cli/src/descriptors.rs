@@ -1,20 +1,23 @@
-//! Open files: each channel is one, so the soft limit goes up to the hard one, and what still does not fit is said.
+//! Open files: each channel is one, so the soft limit is raised to the hard one, and channels that
+//! still do not fit are reported.
 
 use crate::exit::{Exit, Failure};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use xdfs_server::ServerLimits;
 
-/// Open files that are no channels: standard streams, listener, dispatcher, one pipe and one file per thread, stores.
+/// Open files that are not channels: standard streams, listener, dispatcher, one pipe and one file
+/// per thread, stores.
 const DESCRIPTORS_BESIDE_CHANNELS: u64 = 64;
 
-/// The same at least: what is left for them where few files may be open.
+/// The minimum of the same: what is left for them if few files may be open.
 const CHANNELS_PART: u64 = 8;
-/// Open files without which nothing can be copied: 16 are open before the first file is, of a server of two exports 30.
+/// Open files without which nothing can be copied: 16 are open before the first file is; 30 for a
+/// server of two exports.
 const CLIENT_MIN: u64 = 32;
-/// See [`CLIENT_MIN`].
+/// The same as [`CLIENT_MIN`] for a server.
 const SERVER_MIN: u64 = 64;
 
-/// Says how many open files are needed where fewer are allowed.
+/// Reports how many open files are needed if fewer are allowed.
 pub(crate) fn must_do(limit: u64, server: bool) -> Result<(), Failure> {
     let least = if server { SERVER_MIN } else { CLIENT_MIN };
     if limit >= least {
@@ -26,16 +29,16 @@ pub(crate) fn must_do(limit: u64, server: bool) -> Result<(), Failure> {
     Err(Failure::new(Exit::LocalStorage, text))
 }
 
-/// Raises the soft limit of open files to the hard one. Returns the limit that holds then.
+/// Raises the soft limit of open files to the hard one. Returns the effective limit.
 pub(crate) fn raise_limit() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
-    // A refusal (a sandbox) leaves the soft limit as it was: what does not fit under it is then said.
+    // A refusal (a sandbox) leaves the soft limit unchanged: what does not fit is reported then.
     let holds = if setrlimit(Resource::Nofile, raised).is_ok() { limit.maximum } else { limit.current };
     holds.unwrap_or(u64::MAX)
 }
 
-/// How many of `channels` fit under `limit`, and what to say when that is fewer.
+/// How many of `channels` fit under `limit`, and a message if that is fewer.
 pub(crate) fn channels_that_fit(channels: u16, limit: u64) -> (u16, Option<String>) {
     let room = limit.saturating_sub(DESCRIPTORS_BESIDE_CHANNELS).max(limit / CHANNELS_PART).max(1);
     if u64::from(channels) <= room {
@@ -51,8 +54,9 @@ pub(crate) fn channels_that_fit(channels: u16, limit: u64) -> (u16, Option<Strin
     (fitting, Some(message))
 }
 
-/// The limits of a server that may open `limit` files: five eighths of them for channels, three for those who connect and
-/// for what is opened and read meanwhile, so that nobody can use them up.
+/// The limits of a server that may open `limit` files: five eighths of them for channels, three for
+/// pending logins and for files that are opened and read meanwhile, so that no client can use them
+/// up.
 pub(crate) fn share(limits: ServerLimits, limit: u64) -> ServerLimits {
     let part = |eighths: u64, least| usize::try_from(limit / 8 * eighths).unwrap_or(usize::MAX).max(least);
     ServerLimits {

@@ -1,6 +1,6 @@
-//! The one place where exit codes come from, and the error that carries one to `main`.
+//! Exit codes, and the error that carries one to `main`.
 //!
-//! Nothing else in the program ends the process (a second Ctrl-C excepted, see `signal`).
+//! Nothing else in the program ends the process (except a second Ctrl-C, see `signal`).
 
 use std::fmt;
 use std::process::ExitCode;
@@ -11,23 +11,23 @@ use xdfs_proto::base::{Error, ErrorKind};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Exit {
-    /// Everything asked for was done.
+    /// Everything requested was done.
     Done = 0,
     /// Some files were copied, some were not.
     SomeFailed = 1,
-    /// The command line cannot be followed.
+    /// The command line is invalid.
     Usage = 2,
     /// The peer refused: rights, a missing file, its full disk, a broken rule.
     Refused = 3,
-    /// No connection, or all of it was lost.
+    /// No connection, or all connections were lost.
     ConnectionLost = 4,
-    /// A file or directory of this machine.
+    /// An error of a file or directory of this machine.
     LocalStorage = 5,
-    /// Ctrl-C: 128 + SIGINT, as shells have it.
+    /// Ctrl-C: 128 + SIGINT, as in shells.
     Cancelled = 130,
 }
 
-/// Who noticed an error first.
+/// Which side detected an error first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Side {
     /// This program.
@@ -37,12 +37,12 @@ pub(crate) enum Side {
 }
 
 impl Exit {
-    /// The code for one failed piece of work.
+    /// The code for one failed operation.
     pub(crate) fn of_error(error: &Error, side: Side) -> Self {
         match error.kind {
             ErrorKind::Cancelled => Self::Cancelled,
             ErrorKind::ConnectionLost | ErrorKind::TimedOut => Self::ConnectionLost,
-            // What the peer does wrong is noticed here, and is no fault of local storage.
+            // Faults of the peer are detected here, and are not errors of local storage.
             ErrorKind::Protocol
             | ErrorKind::Unsupported
             | ErrorKind::LimitExceeded
@@ -57,7 +57,7 @@ impl Exit {
         }
     }
 
-    /// The meaning of a code, for whoever ran this program as a child.
+    /// The meaning of a child's exit code.
     pub(crate) fn from_code(code: i32) -> Option<Self> {
         use Exit::*;
         [Done, SomeFailed, Usage, Refused, ConnectionLost, LocalStorage, Cancelled]
@@ -65,7 +65,7 @@ impl Exit {
             .find(|&exit| exit as i32 == code)
     }
 
-    /// The code for several pieces of work: cancelled before anything else, then a lost connection (the rest could not
+    /// The code for several operations: cancelled first, then a lost connection (the rest could not
     /// be tried), then the one reason that stopped all of them, else "some".
     pub(crate) fn of_all(outcomes: &[Exit]) -> Self {
         let failed = || outcomes.iter().copied().filter(|&exit| exit != Self::Done);
@@ -86,12 +86,12 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Why a command could not go on: the exit code, and what a person is told.
+/// Why a command failed: the exit code, and the message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Failure {
     /// How the program ends.
     pub(crate) exit: Exit,
-    /// What happened, to which thing, and what to do; empty when it was said already.
+    /// What happened, to which object, and what to do; empty if it was reported already.
     pub(crate) message: String,
 }
 
@@ -101,7 +101,8 @@ impl Failure {
         Self { exit, message: message.into() }
     }
 
-    /// Standard output cannot be written to: a reader that went away wanted no more, and that is success.
+    /// Standard output cannot be written to: a reader that closed the pipe needs no more, and that
+    /// is success.
     pub(crate) fn from_output(error: &std::io::Error) -> Self {
         if error.kind() == std::io::ErrorKind::BrokenPipe {
             return Self::new(Exit::Done, "");

@@ -1,6 +1,8 @@
-//! The `xdfs` command: what was typed becomes a plan, the plan is carried out, the outcome becomes an exit code.
+//! The `xdfs` command: the command line becomes a plan, the plan is carried out, the outcome
+//! becomes an exit code.
 //!
-//! Everything that moves data is in the `client` and `server` crates; here are the words around it.
+//! Everything that moves data is in the `client` and `server` crates; this crate is the user
+//! interface.
 #![allow(rustdoc::broken_intra_doc_links, reason = "help texts show URLs with [optional] parts; they are no links")]
 mod address;
 mod args;

@@ -1,5 +1,5 @@
-//! Signals as flags: Ctrl-C, SIGTERM and a terminal that is gone (SIGHUP) ask to stop, a second one ends the program at once,
-//! SIGUSR1 asks for a report.
+//! Signals as flags: Ctrl-C, SIGTERM and a lost terminal (SIGHUP) request a stop, a second one ends
+//! the program at once, SIGUSR1 requests a report.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -13,23 +13,25 @@ use xdfs_xio::host::ignores;
 
 use crate::exit::{Exit, Failure};
 
-/// Set once somebody asked to stop; shared with whatever has to notice.
+/// Set once a stop is requested; shared with everything that has to notice.
 pub(crate) type StopFlag = Arc<AtomicBool>;
 
-/// What asks a command to stop: Ctrl-C, SIGTERM, and SIGHUP where whoever started it did not ask for that to be ignored (nohup).
+/// Signals that stop a command: Ctrl-C, SIGTERM, and SIGHUP unless it is ignored from the start
+/// (nohup).
 fn stop_signals() -> impl Iterator<Item = i32> {
     let hangup = (!ignores(SIGHUP.unsigned_abs())).then_some(SIGHUP);
     [SIGINT, SIGTERM].into_iter().chain(hangup)
 }
 
-/// The flag that these signals set. The second of them ends the program with the code of a cancelled one.
+/// The flag that these signals set. The second of them ends the program with the code of a
+/// cancelled one.
 pub(crate) fn stop_flag() -> Result<StopFlag, Failure> {
     let stop = StopFlag::default();
     register(&stop, stop_signals()).map_err(cannot_register)?;
     Ok(stop)
 }
 
-/// The flag alone: a second Ctrl-C ends nothing, so what has to be cleaned up is cleaned up.
+/// Only the flag: a second Ctrl-C does not end the program, so that cleanup completes.
 pub(crate) fn stop_flag_for_cleanup() -> Result<StopFlag, Failure> {
     let stop = StopFlag::default();
     for signal in stop_signals() {
@@ -38,7 +40,7 @@ pub(crate) fn stop_flag_for_cleanup() -> Result<StopFlag, Failure> {
     Ok(stop)
 }
 
-/// A socket that can be read once somebody asked to stop.
+/// A socket that becomes readable once a stop is requested.
 pub(crate) fn wake_on_stop() -> io::Result<UnixStream> {
     let (wake, waker) = UnixStream::pair()?;
     for signal in stop_signals() {
@@ -49,7 +51,8 @@ pub(crate) fn wake_on_stop() -> io::Result<UnixStream> {
 
 fn register(stop: &StopFlag, signals: impl Iterator<Item = i32>) -> io::Result<()> {
     for signal in signals {
-        // In this order: the first signal finds the flag down and raises it, the second finds it up.
+        // In this order: the first signal finds the flag cleared and sets it, the second finds it
+        // set.
         flag::register_conditional_shutdown(signal, Exit::Cancelled as i32, Arc::clone(stop))?;
         flag::register(signal, Arc::clone(stop))?;
     }
@@ -73,11 +76,11 @@ pub(crate) enum Asked {
     Reload,
     /// Stop at once: the audit log cannot be written.
     LogFailed,
-    /// Nothing: the work has ended by itself.
+    /// Nothing: the work has ended.
     Ended,
 }
 
-/// Waits for signals without looking again and again: each writes a byte into a socket that the main thread reads.
+/// Waits for signals without polling: each writes a byte into a socket that the main thread reads.
 #[derive(Debug)]
 pub(crate) struct Signals {
     wake: UnixStream,
@@ -85,11 +88,11 @@ pub(crate) struct Signals {
     asked: [(Asked, StopFlag); 6],
 }
 
-/// Tells the waiting thread that the work has ended, when it goes: a panic drops it, too.
+/// Notifies the waiting thread that the work has ended, when it is dropped: also by a panic.
 #[derive(Debug)]
 pub(crate) struct CompletionGuard(Notifier);
 
-/// Tells the waiting thread one thing.
+/// Notifies the waiting thread of one event.
 #[derive(Debug)]
 pub(crate) struct Notifier {
     waker: UnixStream,
@@ -97,17 +100,18 @@ pub(crate) struct Notifier {
 }
 
 impl Notifier {
-    /// Tells it, once.
+    /// Notifies it once.
     pub(crate) fn raise(&self) {
         if !self.flag.swap(true, Ordering::AcqRel) {
-            // The other end lives as long as anybody waits at it.
+            // The other end lives as long as the waiting thread.
             let _ = (&self.waker).write_all(&[0]);
         }
     }
 }
 
 impl Signals {
-    /// Takes over SIGINT, SIGTERM and SIGUSR1. After one of the first two, the next of them ends the program at once.
+    /// Takes over SIGINT, SIGTERM and SIGUSR1. After one of the first two, the next of them ends
+    /// the program at once.
     pub(crate) fn new() -> Result<Self, Failure> {
         Self::registered().map_err(cannot_register)
     }
@@ -118,7 +122,7 @@ impl Signals {
         // In the order in which they are reported.
         let asked = [Asked::Ended, Asked::Interrupt, Asked::Terminate, Asked::Report, Asked::Reload, Asked::LogFailed];
         let asked = asked.map(|asked| (asked, flag()));
-        // A server's SIGHUP is another matter.
+        // A server handles SIGHUP differently.
         register(&StopFlag::default(), [SIGINT, SIGTERM].into_iter())?;
         for (signal, (_, flag)) in [SIGINT, SIGTERM, SIGUSR1].into_iter().zip(&asked[1..]) {
             flag::register(signal, Arc::clone(flag))?;
@@ -127,8 +131,8 @@ impl Signals {
         Ok(Self { wake, waker, asked })
     }
 
-    /// Takes over SIGHUP too, which otherwise ends a program at once whose terminal is gone; not where whoever started it
-    /// asked for that signal to be ignored (nohup) and there is nothing to `read_again`.
+    /// Takes over SIGHUP too, which otherwise ends a program at once when its terminal is lost; not
+    /// if it is ignored from the start (nohup) and there is nothing to `read_again`.
     pub(crate) fn hangup(&self, read_again: bool) -> Result<(), Failure> {
         if !read_again && ignores(SIGHUP.unsigned_abs()) {
             return Ok(());
@@ -138,12 +142,12 @@ impl Signals {
         registered.map(drop).map_err(cannot_register)
     }
 
-    /// For the thread that does the work.
+    /// A guard for the thread that does the work.
     pub(crate) fn teller(&self) -> Result<CompletionGuard, Failure> {
         self.alarm(0).map(CompletionGuard)
     }
 
-    /// For whoever finds that the audit log cannot be written.
+    /// A notifier for failures to write the audit log.
     pub(crate) fn log_alarm(&self) -> Result<Notifier, Failure> {
         self.alarm(5)
     }
@@ -153,14 +157,15 @@ impl Signals {
         Ok(Notifier { waker, flag: Arc::clone(&self.asked[index].1) })
     }
 
-    /// The next thing that was asked.
+    /// The next request.
     pub(crate) fn wait(&mut self) -> Asked {
         loop {
             if let Some((asked, _)) = self.asked.iter().find(|(_, flag)| flag.swap(false, Ordering::AcqRel)) {
                 return *asked;
             }
             let mut bytes = [0; 16];
-            // The flags tell what happened; an interrupted read looks at them again, and so does any other.
+            // The flags tell what happened; an interrupted read checks them again, as does any
+            // other.
             let _ = self.wake.read(&mut bytes);
         }
     }

@@ -1,7 +1,8 @@
-//! Sizes as people type and read them: `64K`, `10GiB`, `1.25 GB/s`.
+//! Sizes as users type and read them: `64K`, `10GiB`, `1.25 GB/s`.
 //!
-//! K, M, G and T are powers of 1000, as in disk and network figures; KiB, MiB, GiB and TiB are powers of 1024. A size is
-//! never rounded: a fraction is refused, and so is a number that no file offset can hold.
+//! K, M, G and T are powers of 1000, as in disk and network figures; KiB, MiB, GiB and TiB are
+//! powers of 1024. A size is never rounded: a fraction is refused, and so is a number that no file
+//! offset can hold.
 
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ pub(crate) enum SizeError {
         "a size is a whole number with an optional unit (K, M, G, T = 1000s; KiB, MiB, GiB, TiB = 1024s), such as 512KiB"
     )]
     NoNumber,
-    /// Letters that are no unit.
+    /// Letters that are not a unit.
     #[error("there is no unit '{0}'; use K, M, G, T (1000s) or KiB, MiB, GiB, TiB (1024s)")]
     Unit(String),
     /// Above [`SIZE_MAX`].
@@ -43,7 +44,7 @@ pub(crate) fn parse(text: &str) -> Result<u64, SizeError> {
         "tib" => 1024_u64.pow(4),
         _ => return Err(SizeError::Unit(unit.escape_default().to_string())),
     };
-    // Digits alone fail to parse only when there are too many of them.
+    // Digits alone fail to parse only if there are too many of them.
     let number: u64 = number.parse().map_err(|_| SizeError::TooLarge)?;
     match number.checked_mul(factor) {
         Some(size) if size <= SIZE_MAX => Ok(size),
@@ -51,7 +52,7 @@ pub(crate) fn parse(text: &str) -> Result<u64, SizeError> {
     }
 }
 
-/// `1234567` as `1.23 MB`: three digits that matter, for people only.
+/// `1234567` as `1.23 MB`: three significant digits, for display only.
 pub(crate) fn human(bytes: u64) -> String {
     const UNITS: [&str; 7] = ["B", "kB", "MB", "GB", "TB", "PB", "EB"];
     if bytes < 1000 {
@@ -74,7 +75,7 @@ pub(crate) fn human(bytes: u64) -> String {
     format!("{value:.decimals$} {}", UNITS[unit])
 }
 
-/// Bytes per second for people; nothing moved in no time is no rate.
+/// Bytes per second for display; nothing moved in no time has no rate.
 pub(crate) fn human_rate(bytes: u64, elapsed: Duration) -> String {
     let seconds = elapsed.as_secs_f64();
     if seconds <= 0.0 {

@@ -1,15 +1,15 @@
-//! Where keys, users and known servers are when nobody says it: one folder for `serve`, `user`, `key`, `trust` and the
-//! clients, so that they find the same without a word.
+//! The default location of keys, users and known servers: one folder for `serve`, `user`, `key`,
+//! `trust` and the clients, so that all find the same without an option.
 
 use std::path::{Path, PathBuf};
 
 use crate::exit::{Exit, Failure};
 use crate::text::printable_path;
 
-/// What a service of root keeps.
+/// The folder of a service that runs as root.
 const OF_ROOT: &str = "/var/lib/xdfs";
 
-/// The state folder: what was typed, or the place for this user. It need not be there.
+/// The state folder: the typed one, or the default for this user. It need not exist.
 pub(crate) fn folder(typed: Option<&Path>) -> Result<PathBuf, Failure> {
     let variable = |name| std::env::var_os(name).map(PathBuf::from);
     choose(typed, variable("XDG_STATE_HOME"), rustix::process::geteuid().is_root(), variable("HOME")).ok_or_else(|| {
@@ -17,12 +17,13 @@ pub(crate) fn folder(typed: Option<&Path>) -> Result<PathBuf, Failure> {
     })
 }
 
-/// What a command needs behind it to find the folder that was typed here, such as ` --state DIR`; nothing where it finds that
-/// folder without a word. A remedy without it would change what is in another folder.
+/// The option that a command needs to find the folder that was typed here, such as ` --state DIR`;
+/// empty if it finds that folder by default. Suggested commands without it would change what is in
+/// another folder.
 pub(crate) fn option(typed: Option<&Path>) -> String {
     let Some(typed) = typed.filter(|typed| folder(None).ok().as_deref() != Some(typed)) else { return String::new() };
     let shown = printable_path(typed);
-    // Whatever a shell would read otherwise is quoted.
+    // Everything that a shell would interpret is quoted.
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+,:@%=".contains(&byte);
     match shown.bytes().all(plain) {
         true => format!(" --state {shown}"),
@@ -30,7 +31,7 @@ pub(crate) fn option(typed: Option<&Path>) -> String {
     }
 }
 
-/// The user's home, where it is known.
+/// The user's home, if known.
 pub(crate) fn home() -> Option<PathBuf> {
     std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute())
 }
@@ -39,7 +40,7 @@ fn choose(typed: Option<&Path>, xdg: Option<PathBuf>, root: bool, home: Option<P
     if let Some(typed) = typed {
         return Some(typed.to_owned());
     }
-    // The specification of XDG folders: one that is not absolute is as if it were not set.
+    // The XDG specification: a folder that is not absolute is ignored.
     if let Some(xdg) = xdg.filter(|xdg| xdg.is_absolute()) {
         return Some(xdg.join("xdfs"));
     }

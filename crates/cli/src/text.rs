@@ -1,20 +1,23 @@
-//! Foreign text as people may see it: names of files, users and keys, messages of a peer.
+//! Untrusted text in output: names of files, users and keys, messages of a peer.
 //!
-//! A file's name can hold any byte but NUL and the slash, and a peer says what it likes. On a terminal a control character could
-//! move the cursor, a direction mark could turn the text around it, and a character that is not seen could make two names look
-//! alike. So no such text reaches a person without passing here: names by [`printable`], and everything that goes to a terminal or
-//! a log once more by [`shown`]. `--json` keeps the true text ([`json_line`]).
+//! A file's name can contain any byte except NUL and the slash, and a peer can send any text. On a
+//! terminal a control character could move the cursor, a direction mark could reorder the text
+//! around it, and an invisible character could make two names look alike. So all such text is
+//! escaped here before it is displayed: names by [`printable`], and everything that is written to a
+//! terminal or a log once more by [`shown`]. `--json` keeps the true text ([`json_line`]).
 //!
-//! What is shown as it is: letters, marks, numbers, punctuation, symbols and the space. What is escaped, as `\u{202e}`: control
-//! characters (Cc), format characters and tags (Cf), line and paragraph separators (Zl, Zp), spaces but the usual one (Zs), private
-//! use (Co), what Unicode does not assign (Cn), letters and marks that are not seen, and marks without a letter or too many at one.
-//! The categories are those of the standard library.
+//! Displayed unchanged: letters, marks, numbers, punctuation, symbols and the space. Escaped, as
+//! `\u{202e}`: control characters (Cc), format characters and tags (Cf), line and paragraph
+//! separators (Zl, Zp), spaces other than the usual one (Zs), private use (Co), code points that
+//! Unicode does not assign (Cn), invisible letters and marks, and marks without a letter or too
+//! many at one. The categories are those of the standard library.
 
 use std::fmt::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Marks at one letter. Written languages need three or four; hundreds cover the lines above and below.
+/// Most marks at one letter. Written languages need three or four; hundreds cover the lines above
+/// and below.
 const MARKS_MAX: u32 = 8;
 
 /// How a character is shown.
@@ -24,19 +27,21 @@ enum Look {
     Plain,
     /// Together with the character before it.
     Mark,
-    /// Not at all, or by what it does to others.
+    /// Invisible, or visible only by its effect on others.
     Hidden,
 }
 
 fn look(character: char) -> Look {
     match character {
         ' '..='~' => Look::Plain,
-        // Seen as nothing: fillers of Hangul, Khmer vowels, variation selectors, the empty cell of Braille.
+        // Invisible: fillers of Hangul, Khmer vowels, variation selectors, the empty cell of
+        // Braille.
         '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}' => Look::Hidden,
         '\u{2800}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{ffa0}' | '\u{e0000}'..='\u{e0fff}' => Look::Hidden,
         _ => {
             let alone = character.escape_debug().eq([character]);
-            // Behind another character the standard library leaves a mark as it is, and nothing else that it escapes.
+            // After another character the standard library leaves a mark unchanged, but nothing
+            // else that it escapes.
             let behind = || ['a', character].iter().collect::<String>().escape_debug().eq(['a', character]);
             match alone {
                 true => Look::Plain,
@@ -47,10 +52,10 @@ fn look(character: char) -> Look {
     }
 }
 
-/// Writes text with what is hidden escaped, and tells how many marks are at its last character.
+/// Writes text with hidden characters escaped, and counts the marks at its last character.
 struct Writer {
     shown: String,
-    /// None at the start, where a mark has nothing to stand at.
+    /// `None` at the start, where a mark has no base character.
     marks: Option<u32>,
 }
 
@@ -73,13 +78,14 @@ impl Writer {
     }
 }
 
-/// A name, with what is hidden and what is no UTF-8 escaped (`\n`, `\u{1b}`, `\xff`), everything else unchanged.
+/// A name, with hidden characters and invalid UTF-8 escaped (`\n`, `\u{1b}`, `\xff`), everything
+/// else unchanged.
 pub(crate) fn printable(bytes: &[u8]) -> String {
     let mut writer = Writer::of(bytes.len());
     for chunk in bytes.utf8_chunks() {
         chunk.valid().chars().for_each(|character| writer.push(character));
         for byte in chunk.invalid() {
-            // A String takes everything.
+            // Writing to a String cannot fail.
             let _ = write!(writer.shown, "\\x{byte:02x}");
             writer.marks = None;
         }
@@ -87,8 +93,8 @@ pub(crate) fn printable(bytes: &[u8]) -> String {
     writer.shown
 }
 
-/// A name that is no UTF-8, for a program: what is not text is escaped as in [`printable`], and a backslash by a second one, so that
-/// the bytes can be told.
+/// A name that is not UTF-8, for a program: what is not text is escaped as in [`printable`], and a
+/// backslash by a second one, so that the bytes can be recovered.
 pub(crate) fn escaped(bytes: &[u8]) -> String {
     printable(&bytes.split(|byte| *byte == b'\\').collect::<Vec<_>>().join(&b"\\\\"[..]))
 }
@@ -98,11 +104,11 @@ pub(crate) fn printable_path(path: &Path) -> String {
     printable(path.as_os_str().as_bytes())
 }
 
-/// Longest name that a message shows whole, and how much of a longer one.
+/// Longest name that a message shows in full, and how much of a longer one.
 const SHOWN_BYTES_MAX: usize = 440;
 const START_BYTES: usize = 200;
 
-/// A name in a message: of a very long one how it begins, and its length.
+/// A name in a message: of a very long one, its beginning and its length.
 pub(crate) fn shortened(bytes: &[u8]) -> String {
     match bytes.get(..START_BYTES) {
         Some(start) if bytes.len() > SHOWN_BYTES_MAX => format!("{}... ({} bytes)", printable(start), bytes.len()),
@@ -110,8 +116,8 @@ pub(crate) fn shortened(bytes: &[u8]) -> String {
     }
 }
 
-/// A message, of which parts may come from elsewhere: line breaks and tabs are the program's own, since foreign text passes
-/// [`printable`] or comes without control characters.
+/// A message, parts of which may be untrusted: line breaks and tabs are the program's own, since
+/// untrusted text passes [`printable`] or has no control characters.
 pub(crate) fn shown(message: &str) -> String {
     let mut writer = Writer::of(message.len());
     for character in message.chars() {
@@ -126,8 +132,8 @@ pub(crate) fn shown(message: &str) -> String {
     writer.shown
 }
 
-/// A line of JSON with what is hidden escaped as JSON does it, inside of strings, where alone it can be: another text and the same
-/// value.
+/// A line of JSON with hidden characters escaped as in JSON, inside strings, the only place where
+/// that is possible: the text changes but not the value.
 pub(crate) fn json_line(json: String) -> String {
     if json.is_ascii() && !json.contains('\u{7f}') {
         return json;
@@ -140,7 +146,7 @@ pub(crate) fn json_line(json: String) -> String {
             continue;
         }
         for unit in character.encode_utf16(&mut units) {
-            // A String takes everything.
+            // Writing to a String cannot fail.
             let _ = write!(line, "\\u{unit:04x}");
         }
     }
@@ -151,7 +157,7 @@ pub(crate) fn json_line(json: String) -> String {
 mod tests {
     use super::*;
 
-    /// What a peer would send to fool a reader.
+    /// What a peer could send to deceive a reader.
     const NASTY: &[char] = &[
         '\u{0}',
         '\u{7}',

@@ -1,7 +1,7 @@
 //! The URL of a file: `xdfs://[user@]host[:port]/EXPORT/path[#SHA256:key]`.
 //!
-//! This is the one place where %XX is decoded, once. What comes out is an export's name and a list of path components;
-//! no later step splits or decodes them again. Nothing here looks a name up or opens a connection.
+//! %XX is decoded only here, once. The result is an export's name and a list of path components; no
+//! later step splits or decodes them again. Nothing here resolves a name or opens a connection.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -10,13 +10,14 @@ use std::os::unix::ffi::OsStrExt;
 
 use xdfs_proto::base::{PathError, RelPath};
 
-/// The port where `xdfs serve` listens unless told otherwise.
+/// The default port of `xdfs serve`.
 pub(crate) const PORT_DEFAULT: u16 = 2799;
 
 /// How a URL starts.
 pub(crate) const SCHEME: &str = "xdfs://";
 
-/// Longest name of an export, in bytes: it is one component of every URL and of the server's log lines.
+/// Longest name of an export, in bytes: it is one component of every URL and of the server's log
+/// lines.
 pub(crate) const EXPORT_NAME_BYTES_MAX: usize = 64;
 
 /// Longest host name of the domain name system, in bytes (RFC 1035).
@@ -28,7 +29,7 @@ const KEY_DIGITS: usize = 43;
 /// A file or directory on a server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Url {
-    /// Who logs in.
+    /// The user who logs in.
     pub(crate) user: Option<String>,
     /// Where the server is.
     pub(crate) host: Host,
@@ -38,11 +39,12 @@ pub(crate) struct Url {
     pub(crate) export: String,
     /// The path below the export's root.
     pub(crate) path: RelPath,
-    /// It ended in a slash: only a directory will do.
+    /// It ended in a slash: only a directory is acceptable.
     pub(crate) directory: bool,
-    /// What is in the directory is meant, without its name: a source of `cp -r` that ended in `/.`.
+    /// The contents of the directory are copied, without its name: a source of `cp -r` that ended
+    /// in `/.`.
     pub(crate) contents: bool,
-    /// The server's key, `SHA256:` and 43 digits, where it was pinned.
+    /// The server's key, `SHA256:` and 43 digits, if it was pinned.
     pub(crate) key: Option<String>,
 }
 
@@ -55,7 +57,7 @@ pub(crate) enum Host {
     Address(IpAddr),
 }
 
-/// What is wrong with a URL, by its part.
+/// What is wrong with a URL, by part.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub(crate) enum UrlError {
     /// It does not start with `xdfs://`.
@@ -114,7 +116,7 @@ pub(crate) enum UrlError {
 }
 
 impl UrlError {
-    /// A URL without this fault, to learn from.
+    /// A correct URL as an example for this fault.
     pub(crate) fn example(&self) -> &'static str {
         match self {
             Self::Scheme
@@ -134,7 +136,8 @@ impl UrlError {
     }
 }
 
-/// Whether an argument is meant as a URL, of whatever scheme. A local file of such a name is written `./xdfs:...`.
+/// Whether an argument is meant as a URL, of any scheme. A local file of such a name is written
+/// `./xdfs:...`.
 pub(crate) fn looks_like_url(text: &OsStr) -> bool {
     let bytes = text.as_bytes();
     let scheme = bytes.iter().take_while(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(byte)).count();
@@ -154,7 +157,8 @@ impl Url {
         Self::read(text, false)
     }
 
-    /// The same where the server itself may be meant, whose exports are listed: its URL has no export.
+    /// The same if the URL may name the server itself, whose exports are listed: it then has no
+    /// export.
     pub(crate) fn parse_listed(text: &OsStr) -> Result<Self, UrlError> {
         Self::read(text, true)
     }
@@ -183,12 +187,12 @@ impl Url {
         self.path.name()
     }
 
-    /// The URL of the directory that it lies in; none for the top of an export.
+    /// The URL of its parent directory; `None` for the top of an export.
     pub(crate) fn parent(&self) -> Option<Self> {
         Some(Self { path: self.path.parent()?, directory: true, ..self.clone() })
     }
 
-    /// The URL of what a listing of this one names; none for what can be no name of it.
+    /// The URL of an entry that a listing of this one contains; `None` for an invalid name.
     pub(crate) fn below(&self, name: &[u8]) -> Option<Self> {
         if !self.export.is_empty() {
             return self.join(name).ok();
@@ -216,7 +220,7 @@ impl fmt::Display for Host {
 }
 
 impl fmt::Display for Url {
-    /// The URL in its canonical form: what [`Url::parse`] reads back as the same value, in ASCII.
+    /// The URL in its canonical form, in ASCII: [`Url::parse`] reads it back as the same value.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(SCHEME)?;
         if let Some(user) = &self.user {
@@ -237,7 +241,7 @@ impl fmt::Display for Url {
                 }
             }
         }
-        // The server itself has no export, and its slash is there.
+        // The server itself has no export, and its slash is already written.
         if self.directory && !self.export.is_empty() {
             f.write_str("/")?;
         }
@@ -267,7 +271,7 @@ fn parse_user(user: &[u8]) -> Result<String, UrlError> {
     Ok(printable(user))
 }
 
-/// Reads `HOST` or `HOST:PORT`, as they stand in a URL.
+/// Reads `HOST` or `HOST:PORT`, as in a URL.
 pub(crate) fn parse_server(text: &OsStr) -> Result<(Host, u16), UrlError> {
     parse_host_port(text.as_bytes())
 }
@@ -302,8 +306,8 @@ fn parse_host(host: &[u8]) -> Result<Host, UrlError> {
     if let Ok(address) = text.parse::<IpAddr>() {
         return Ok(Host::Address(address));
     }
-    // A name's last label has a letter; without one it is an address in a form that resolvers read in different ways
-    // (127.1, 0x7f.1, 2130706433).
+    // A name's last label has a letter; without one it is an address in a form that resolvers
+    // interpret in different ways (127.1, 0x7f.1, 2130706433).
     let last = host.strip_suffix(b".").unwrap_or(host).rsplit(|&byte| byte == b'.').next().unwrap_or(b"");
     let is_name = host.len() <= HOST_NAME_BYTES_MAX
         && host.iter().copied().all(is_name_byte)
@@ -358,7 +362,7 @@ fn parse_path(text: &[u8]) -> Result<(String, RelPath, bool), UrlError> {
     Ok((export, path, directory))
 }
 
-/// Replaces each %XX by its byte. A slash or a NUL that comes out of it would be read differently by what follows.
+/// Replaces each %XX by its byte. A decoded slash or NUL would be misinterpreted by later steps.
 pub(crate) fn decode(text: &[u8]) -> Result<Vec<u8>, UrlError> {
     let mut decoded = Vec::with_capacity(text.len());
     let mut rest = text;

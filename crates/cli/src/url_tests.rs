@@ -1,4 +1,4 @@
-//! What a URL means, what is refused, and that writing and reading one are inverse.
+//! What URLs mean, which are refused, and that writing and reading one are inverse.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;

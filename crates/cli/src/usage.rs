@@ -1,6 +1,6 @@
-//! Reads the command line, and says what is wrong with it in this program's own words.
+//! Reads the command line, and reports errors in it in this program's own words.
 //!
-//! Help and version are asked for, not errors: they go to standard output and end with 0.
+//! Help and version are not errors: they go to standard output and end with 0.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -12,15 +12,15 @@ use crate::args::Cli;
 use crate::exit::{Exit, Failure};
 use crate::text::printable;
 
-/// Commands of the design that no version has yet, and what each comes with.
+/// Commands of the design that do not exist yet, and the feature that each comes with.
 const LATER: &[(&str, &[&str])] = &[("tuning", &["tune"]), ("the mount", &["mount"])];
 
-/// What was typed; a failure when it cannot be read, or when the answer was help.
+/// Parses the command line; a failure if that is impossible, or if it requested help.
 pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Cli, Failure> {
     let words: Vec<OsString> = words.into_iter().collect();
     Cli::try_parse_from(&words).map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => print(&error, Exit::Done),
-        // Nothing was typed: the help is the answer, and it is no success.
+        // An empty command line prints the help, and is no success.
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => print(&error, Exit::Usage),
         ErrorKind::InvalidSubcommand => unknown_command(&error, &words),
         _ => complain(&error),
@@ -28,7 +28,7 @@ pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Cli, Fa
 }
 
 fn print(error: &clap::Error, exit: Exit) -> Failure {
-    // To standard output what was asked for, to standard error the rest; a pipe gets no colours.
+    // Requested output goes to standard output, the rest to standard error; a pipe gets no colours.
     let printed = error.print().and_then(|()| std::io::stdout().flush());
     match printed {
         Ok(()) => Failure::new(exit, ""),
@@ -41,7 +41,8 @@ fn unknown_command(error: &clap::Error, words: &[OsString]) -> Failure {
         return complain(error);
     };
     let root = Cli::command();
-    // The words before the unknown one are commands: none that has commands takes anything else but its help.
+    // The words before the unknown one are commands: a command with subcommands accepts nothing
+    // else but its help.
     let (mut command, mut path) = (&root, "xdfs".to_owned());
     for word in words.iter().skip(1).take_while(|word| *word != name.as_str()) {
         if let Some(inner) = command.find_subcommand(word) {
@@ -73,7 +74,7 @@ fn complain(error: &clap::Error) -> Failure {
     Failure::new(Exit::Usage, text.trim_end())
 }
 
-/// What to do instead where somebody looks for an option that takes a secret; the secret is not repeated.
+/// The alternative to an option that would take a secret; the secret is not repeated.
 fn secret_as_argument(error: &clap::Error) -> Option<&'static str> {
     let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidArg) else { return None };
     match (error.kind(), name.as_str()) {
@@ -115,7 +116,7 @@ mod tests {
         Cli::command().debug_assert();
     }
 
-    /// The commands among the examples of a help: what stands behind two blanks says what they do.
+    /// The commands among the examples of a help; the text after two blanks describes them.
     fn examples(command: &clap::Command) -> Vec<String> {
         let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
         let lines = help.lines().filter_map(|line| line.strip_prefix("  ")).filter(|line| line.starts_with("xdfs "));
@@ -129,10 +130,10 @@ mod tests {
         let examples = examples(&Cli::command());
         assert!(examples.len() > 40, "{}", examples.len());
         for line in examples {
-            // A pipe of the shell begins something else.
+            // A shell pipe starts another command.
             let words = line.split(" | ").next().unwrap_or_default().split_whitespace();
             let words = words.map(|word| OsString::from(word.trim_matches('\'')));
-            // Help that nobody asked for is an error here, too.
+            // Unrequested help is an error here, too.
             assert!(Cli::try_parse_from(words).is_ok(), "{line}");
         }
     }
