@@ -1,11 +1,12 @@
-//! Everything that touches the kernel: the event dispatcher, transports, stores, buffers and driver stacks.
+//! Everything that touches the kernel: the event dispatcher, transports, stores, buffers and driver
+//! stacks.
 //!
-//! Each folder is a room: its `mod.rs` starts with the contract that every member keeps, each member is one file, and
-//! one conformance suite in `tests/conformance` is run over all members. This is the only crate with `unsafe`, and in
-//! it only `sys` and `buf` have any.
+//! Each folder has a `mod.rs` that starts with the contract that every member keeps; each member is
+//! one file, and one conformance suite in `tests/conformance` runs over all members. This is the
+//! only crate with `unsafe`, and within it only `sys` and `buf` have any.
 //!
-//! Of `proto` it uses `proto::base` alone (ids, extents, relative paths, error kinds), so that a driver author never
-//! meets the protocol.
+//! It uses only `proto::base` of `proto` (ids, extents, relative paths, error kinds), so that the
+//! author of a driver needs no knowledge of the protocol.
 
 pub mod buf;
 pub mod dispatch;

@@ -4,22 +4,22 @@ use super::{Driver, Room};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// What went through a [`Count`].
+/// The counters of a [`Count`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
-    /// Calls of `receive`, the refused ones included.
+    /// Calls of `receive`, including refused ones.
     pub receive_calls: u64,
     /// Bytes received.
     pub received: u64,
-    /// Calls of `send`, the refused ones included; bytes that the kernel moved by itself come without a call.
+    /// Calls of `send`, including refused ones; bytes moved directly by the kernel involve no call.
     pub send_calls: u64,
-    /// Bytes sent, by whatever route.
+    /// Bytes sent, by any route.
     pub sent: u64,
-    /// Those of `sent` that the kernel moved by itself.
+    /// Those of `sent` that the kernel moved directly.
     pub sent_directly: u64,
 }
 
-/// Counts what goes through `inner`.
+/// Counts calls and bytes of `inner`.
 #[derive(Debug)]
 pub struct Count<D> {
     inner: D,
@@ -32,7 +32,7 @@ impl<D> Count<D> {
         Self { inner, counts: Counts::default() }
     }
 
-    /// What was counted so far.
+    /// The counters so far.
     pub fn counts(&self) -> Counts {
         self.counts
     }

@@ -1,8 +1,8 @@
-//! The transports by name, in one table that a person can read. No code runs before `main` to fill it.
+//! The transports by name, in one readable table. No code runs before `main` to fill it.
 
 use crate::transport::{Address, Link, TransportError, TransportOptions, tcp, unix};
 
-/// How one transport is opened.
+/// How a transport is opened.
 #[derive(Clone, Copy, Debug)]
 pub struct Transport {
     /// The name in options and messages.

@@ -1,10 +1,11 @@
-//! A layer that shows every call to somebody. It sees bytes, so files go through it and not around it.
+//! A layer that passes every call to an observer. It needs to see all bytes, so files are not sent
+//! directly.
 
 use super::{Driver, Room};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// One call, after it was made.
+/// A call and its result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TraceEvent {
     /// Bytes received, or the kind of error.
@@ -21,7 +22,7 @@ pub struct Trace<D, F> {
 }
 
 impl<D, F: FnMut(TraceEvent)> Trace<D, F> {
-    /// Shows the calls that `inner` gets to `observer`.
+    /// Passes the calls on `inner` to `observer`.
     pub fn new(inner: D, observer: F) -> Self {
         Self { inner, observer }
     }
@@ -32,7 +33,7 @@ impl<D, F: FnMut(TraceEvent)> Trace<D, F> {
     }
 }
 
-/// What of a result an observer gets.
+/// The part of a result that is passed to the observer.
 fn outcome(result: &io::Result<usize>) -> Result<usize, io::ErrorKind> {
     result.as_ref().map(|bytes| *bytes).map_err(io::Error::kind)
 }
