@@ -1,4 +1,4 @@
-//! What can go wrong while a connection is opened, in words that name the address or the value.
+//! Errors of opening a connection; messages name the address or the value.
 
 use super::Address;
 use std::io;
@@ -8,25 +8,25 @@ use xdfs_proto::base::{Error, ErrorKind};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TransportError {
-    /// A call about an address failed.
+    /// A call on an address failed.
     #[error("cannot {action} {address}: {source}")]
     Address {
         /// "listen at", "connect to".
         action: &'static str,
-        /// Where.
+        /// The address.
         address: Address,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// The transport was handed an address of another kind.
+    /// The address is of another transport.
     #[error("{address} is no address of the transport {transport}")]
     WrongKind {
         /// The address.
         address: Address,
-        /// The transport that was asked.
+        /// The requested transport.
         transport: &'static str,
     },
-    /// The path is longer than a Unix socket's name may be.
+    /// The path is longer than the name of a Unix socket may be.
     #[error("the socket path {address} is too long (108 bytes with the final zero)")]
     PathTooLong {
         /// The path.
@@ -37,23 +37,23 @@ pub enum TransportError {
     Option {
         /// The option's name.
         option: &'static str,
-        /// What was asked.
+        /// The requested value.
         value: String,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// The system does not have that congestion control, or does not let this user have it.
+    /// The system does not have that congestion control, or this user may not use it.
     #[error("no congestion control '{}' here; there are: {available}", name.escape_debug())]
     Congestion {
-        /// What was asked.
+        /// The requested control.
         name: String,
-        /// What there is.
+        /// The available controls.
         available: String,
     },
 }
 
 impl TransportError {
-    /// The operating system's error, where one is behind it.
+    /// The underlying error of the operating system, if any.
     pub fn io(&self) -> Option<&io::Error> {
         match self {
             Self::Address { source, .. } | Self::Option { source, .. } => Some(source),
@@ -81,7 +81,7 @@ impl From<TransportError> for Error {
     }
 }
 
-/// Out of descriptors, which `io::ErrorKind` has no name for.
+/// Out of descriptors, for which `io::ErrorKind` has no name.
 fn exhausted(error: &TransportError) -> bool {
     let number = error.io().and_then(io::Error::raw_os_error);
     [libc::EMFILE, libc::ENFILE, libc::ENOBUFS].iter().any(|limit| number == Some(*limit))

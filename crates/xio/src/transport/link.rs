@@ -1,4 +1,5 @@
-//! A socket outside of a dispatcher: the bottom of every stack, and the place for questions about a connection.
+//! A socket that is not attached to a dispatcher: the bottom of every stack, and the interface for
+//! queries about a connection.
 
 use super::{Address, congestion};
 use crate::stack::{Driver, Room};
@@ -10,7 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-/// Which transport a link belongs to.
+/// The transport of a link.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum TransportKind {
     Tcp,
@@ -24,7 +25,8 @@ pub struct Link {
     kind: TransportKind,
 }
 
-/// Effective sizes of the socket buffers, bytes, as the kernel reports them (it doubles what was asked, for overhead).
+/// Effective sizes of the socket buffers, bytes, as the kernel reports them (it doubles the
+/// requested size, for overhead).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Window {
     /// `SO_SNDBUF`.
@@ -52,7 +54,7 @@ impl std::fmt::Display for Peer {
 }
 
 impl Link {
-    /// Wraps a socket that is non-blocking already.
+    /// Wraps a socket that is already non-blocking.
     pub(super) fn from_nonblocking(descriptor: OwnedFd, kind: TransportKind) -> Self {
         Self { descriptor, kind }
     }
@@ -61,7 +63,7 @@ impl Link {
         self.kind
     }
 
-    /// The address of this end. A Unix socket that has no name has the empty path.
+    /// The address of this end. An unnamed Unix socket has the empty path.
     pub fn local(&self) -> io::Result<Address> {
         let name = rustix::net::getsockname(&self.descriptor)?;
         match self.kind {
@@ -94,7 +96,7 @@ impl Link {
         is_one_host(local.ip(), peer.ip())
     }
 
-    /// The congestion control in use; none for a transport without.
+    /// The congestion control in use; none for a transport without one.
     pub fn congestion_name(&self) -> Option<String> {
         match self.kind {
             TransportKind::Tcp => congestion::current(&self.descriptor).ok(),
@@ -102,7 +104,7 @@ impl Link {
         }
     }
 
-    /// What TCP knows about the connection; none for another transport.
+    /// TCP's statistics of the connection; none for another transport.
     pub fn tcp_info(&self) -> Option<TcpInfo> {
         match self.kind {
             TransportKind::Tcp => sys::tcp_info(&self.descriptor).ok(),
@@ -118,14 +120,15 @@ impl Link {
         })
     }
 
-    /// Sets both socket buffers to `bytes` (the kernel doubles it for its own use and applies its bounds). On a connection
-    /// that is established already only sizes below the scale that was announced take full effect.
+    /// Sets both socket buffers to `bytes` (the kernel doubles it for its own use and applies its
+    /// limits). On an established connection only sizes below the announced window scale take full
+    /// effect.
     pub fn set_window(&self, bytes: u32) -> io::Result<()> {
         sockopt::set_socket_send_buffer_size(&self.descriptor, bytes as usize)?;
         Ok(sockopt::set_socket_recv_buffer_size(&self.descriptor, bytes as usize)?)
     }
 
-    /// Sends a FIN: the peer reads what is under way and then the end.
+    /// Sends a FIN: the peer reads the bytes in flight and then the end.
     pub fn finish_sending(&self) -> io::Result<()> {
         Ok(rustix::net::shutdown(&self.descriptor, rustix::net::Shutdown::Write)?)
     }
@@ -154,7 +157,7 @@ impl Driver for Link {
     }
 
     fn send(&mut self, from: &[IoSlice<'_>], more: bool) -> io::Result<usize> {
-        // NOSIGNAL: a peer that is gone is an error, not a signal.
+        // NOSIGNAL: writing to a closed peer is an error, not a signal.
         let mut flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         flags.set(SendFlags::MORE, more);
         if let [only] = from {
@@ -173,7 +176,7 @@ impl Driver for Link {
         sockopt::socket_error(&self.descriptor)??;
         match rustix::net::getpeername(&self.descriptor) {
             Ok(_) => Ok(()),
-            // Neither failed nor connected: the attempt is still under way.
+            // Neither failed nor connected: the attempt is pending.
             Err(rustix::io::Errno::NOTCONN) => Err(io::ErrorKind::WouldBlock.into()),
             Err(error) => Err(error.into()),
         }
@@ -185,7 +188,8 @@ impl Driver for Link {
 
     fn room(&self) -> Option<Room> {
         let memory = sys::meminfo(&self.descriptor).ok()?;
-        // TCP counts what it queued until it is acknowledged; a Unix socket counts what its peer has not read.
+        // TCP counts queued bytes until they are acknowledged; a Unix socket counts what its peer
+        // has not read.
         let used = match self.kind {
             TransportKind::Tcp => memory.queued,
             TransportKind::Unix => memory.allocated,

@@ -1,18 +1,21 @@
-//! The transport room (the papers' XDSI): connections between two processes, and what can be asked about them.
+//! Transports (the papers' XDSI): connections between two processes, and queries about them.
 //!
 //! # Contract
 //!
-//! A transport gives out [`Link`]s: non-blocking sockets that carry bytes in order and both ways. It opens and
-//! configures; a dispatcher moves the bytes.
+//! A transport creates [`Link`]s: non-blocking sockets that carry bytes in order in both
+//! directions. It opens and configures; a dispatcher moves the bytes.
 //!
 //! A member must provide:
-//! - `listen` and `connect` never wait. `connect` starts; `Op::Connect` of a dispatcher tells how it ended;
-//! - [`TransportOptions::window`] is set before `connect` and `listen`, since TCP announces its scale in the first
-//!   segment and accepted connections inherit it;
-//! - an option that cannot be met is an error that names the value and what would be possible, never a silent change.
+//! - `listen` and `connect` never wait. `connect` starts the attempt; `Op::Connect` of a dispatcher
+//!   reports its result;
+//! - [`TransportOptions::window`] is set before `connect` and `listen`, since TCP announces its
+//!   scale in the first segment and accepted connections inherit it;
+//! - an option that cannot be applied is an error that names the value and the possible ones, never
+//!   a silent change.
 //!
-//! A caller may not assume that a connection exists when `connect` returns, and calls [`settle`] for every link that it
-//! *accepted*: the congestion control follows from who the peer is, which a listener cannot know.
+//! A caller must not assume that a connection exists when `connect` returns, and calls [`settle`]
+//! for every link that it *accepted*: the congestion control depends on the peer, which a listener
+//! does not know.
 //!
 //! Members: `tcp` and `unix`, in the table of [`crate::stack::registry`].
 
@@ -30,11 +33,11 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Connections that wait for `accept`, at most; the kernel cuts it to its own bound (`net.core.somaxconn`). A session
-/// opens up to 4,096 channels in one burst.
+/// Maximum number of connections that wait for `accept`; the kernel reduces it to its own limit
+/// (`net.core.somaxconn`). A session opens up to 4,096 channels in one burst.
 pub const BACKLOG: i32 = 4096;
 
-/// Where somebody listens.
+/// An address to listen at or connect to.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Address {
     /// An IP address and port.
@@ -58,14 +61,16 @@ impl From<SocketAddr> for Address {
     }
 }
 
-/// What a caller may ask of a connection. The default leaves everything to the system but the delay of small segments.
+/// Options of a connection. The default leaves everything to the system except the delay of small
+/// segments.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct TransportOptions {
-    /// Bytes of both socket buffers. None leaves the kernel's tuning on, which is better nearly everywhere.
+    /// Bytes of both socket buffers. None keeps the kernel's tuning, which is better nearly
+    /// everywhere.
     pub window: Option<u32>,
-    /// Bytes of the sending buffer alone; wins over `window` for that side.
+    /// Bytes of the sending buffer only; overrides `window` for that side.
     pub send_buffer: Option<u32>,
-    /// Congestion control by name. None leaves the system's, but see [`settle`].
+    /// Congestion control by name. None keeps the system's, but see [`settle`].
     pub congestion: Option<String>,
     /// Send small segments at once.
     pub nodelay: bool,
@@ -77,19 +82,21 @@ impl Default for TransportOptions {
     }
 }
 
-/// Socket buffers for one of many channels within one host, in bytes. The dispatcher stays with a channel as long as it
-/// flows, so a window that holds half a block suffices; larger ones leave the cache where a thousand are filled, and
-/// smaller ones have it wait in vain (measured at 1000 channels: 256 KiB 4.3, 512 KiB 5.4, the kernel's tuning 4.7 GB/s).
+/// Socket buffers for one of many channels within one host, in bytes. The dispatcher stays with a
+/// channel as long as data flows, so a window that holds half a block suffices; larger ones exceed
+/// the cache when a thousand are filled, and smaller ones make it wait in vain (measured at 1000
+/// channels: 256 KiB 4.3, 512 KiB 5.4, the kernel's tuning 4.7 GB/s).
 pub const SHARED_HOST_WINDOW: u32 = 512 * 1024;
-/// Channels from which on that holds.
+/// Number of channels from which [`SHARED_HOST_WINDOW`] applies.
 pub const SHARED_HOST_CHANNELS: u16 = 8;
 
-/// The window of each of `channels` channels where nobody asked for one: none (the kernel tunes it) but within one host.
+/// The default window of each of `channels` channels: none (the kernel tunes it) except within one
+/// host.
 pub const fn default_window(one_host: bool, channels: u16) -> Option<u32> {
     if one_host && channels >= SHARED_HOST_CHANNELS { Some(SHARED_HOST_WINDOW) } else { None }
 }
 
-/// Whether connections to `address` stay on this host for sure, before there is one.
+/// Whether connections to `address` are certain to stay on this host, before there is one.
 pub fn is_one_host(address: &Address) -> bool {
     match address {
         Address::Tcp(address) => address.ip().is_loopback(),
@@ -105,7 +112,7 @@ pub fn listen(address: &Address, options: &TransportOptions) -> Result<Link, Tra
     }
 }
 
-/// Takes over a socket that listens already: handed on by another process.
+/// Takes over a listening socket that was passed on by another process.
 pub fn adopt(socket: std::os::fd::OwnedFd) -> std::io::Result<Link> {
     use rustix::net::{AddressFamily, sockopt};
     if !sockopt::socket_acceptconn(&socket)? {
@@ -120,7 +127,8 @@ pub fn adopt(socket: std::os::fd::OwnedFd) -> std::io::Result<Link> {
     Ok(Link::from_nonblocking(socket, kind))
 }
 
-/// Starts connecting to `address`; the link is then attached to a dispatcher, which tells how it ended.
+/// Starts connecting to `address`; the link is then attached to a dispatcher, which reports the
+/// result.
 pub fn connect(address: &Address, options: &TransportOptions) -> Result<Link, TransportError> {
     match address {
         Address::Tcp(_) => tcp::connect(address, options),
@@ -128,9 +136,10 @@ pub fn connect(address: &Address, options: &TransportOptions) -> Result<Link, Tr
     }
 }
 
-/// Applies what depends on the peer to a link that was accepted, before bytes move: nothing for Unix; for TCP `nodelay`
-/// and the congestion control. Within one host a control that paces (`bbr`) was measured at less than half the rate of
-/// `cubic`, so `cubic` is picked there unless the options name one; between hosts the system's choice holds.
+/// Applies what depends on the peer to an accepted link, before bytes move: nothing for Unix; for
+/// TCP `nodelay` and the congestion control. Within one host a control with pacing (`bbr`) was
+/// measured at less than half the rate of `cubic`, so `cubic` is used there unless the options name
+/// one; between hosts the system's choice is kept.
 pub fn settle(link: &Link, options: &TransportOptions) -> Result<(), TransportError> {
     match link.kind() {
         link::TransportKind::Tcp => tcp::settle(link, options),

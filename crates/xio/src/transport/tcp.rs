@@ -7,8 +7,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Listens at a TCP address; port 0 takes a free one ([`Link::local`] tells which). An IPv6 address takes IPv6 only
-/// unless it is the unspecified one, which takes both.
+/// Listens at a TCP address; port 0 selects a free one (reported by [`Link::local`]). An IPv6
+/// address accepts only IPv6 unless it is the unspecified one, which accepts both.
 pub fn listen(address: &Address, options: &TransportOptions) -> Result<Link, TransportError> {
     let at = of_tcp(address)?;
     let failed = |error: rustix::io::Errno| TransportError::Address {
@@ -22,8 +22,8 @@ pub fn listen(address: &Address, options: &TransportOptions) -> Result<Link, Tra
         sockopt::set_ipv6_v6only(&socket, !at.ip().is_unspecified()).map_err(failed)?;
     }
     apply(&socket, options)?;
-    // A connection starts with its listener's control, and see `connect`: so it starts with one that does not pace, and
-    // `settle` gives those that come from elsewhere the system's.
+    // A connection inherits its listener's control (see also `connect`), so the listener gets one
+    // without pacing, and `settle` gives connections from other hosts the system's.
     if options.congestion.is_none() {
         congestion::set_local(&socket);
     }
@@ -42,7 +42,7 @@ pub fn connect(address: &Address, options: &TransportOptions) -> Result<Link, Tr
     };
     let socket = open(to).map_err(failed)?;
     apply(&socket, options)?;
-    // Before `connect`: a socket that was once under a control that paces keeps pacing under any other.
+    // Before `connect`: a socket that once had a control with pacing keeps pacing under any other.
     if options.congestion.is_none() && leads_to_this_host(to) {
         congestion::set_local(&socket);
     }
@@ -63,17 +63,17 @@ pub(super) fn settle(link: &Link, options: &TransportOptions) -> Result<(), Tran
     Ok(())
 }
 
-/// The control that a new socket of this system gets.
+/// The control of a new socket on this system.
 fn default_control() -> io::Result<String> {
     let any = SocketAddr::from((std::net::Ipv4Addr::UNSPECIFIED, 0));
     congestion::current(open(any)?)
 }
 
-/// Whether a connection to this address stays on this host: it is a loopback address, or the address that the route to
-/// it would have us send from.
+/// Whether a connection to this address stays on this host: it is a loopback address, or the source
+/// address of the route to it.
 fn leads_to_this_host(to: SocketAddr) -> bool {
     let source = || -> io::Result<SocketAddr> {
-        // Connecting a datagram socket asks for the route and sends nothing.
+        // Connecting a datagram socket looks up the route and sends nothing.
         let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let probe = socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
         rustix::net::connect(&probe, &to)?;
@@ -83,7 +83,7 @@ fn leads_to_this_host(to: SocketAddr) -> bool {
     to_here || source().is_ok_and(|source| is_one_host(source.ip(), to.ip()))
 }
 
-/// The options that do not depend on the peer; before `connect` or `listen`.
+/// The options that do not depend on the peer; call it before `connect` or `listen`.
 fn apply(socket: &OwnedFd, options: &TransportOptions) -> Result<(), TransportError> {
     set_buffers(socket, options)?;
     set_nodelay(socket, options)?;
@@ -93,7 +93,8 @@ fn apply(socket: &OwnedFd, options: &TransportOptions) -> Result<(), TransportEr
     }
 }
 
-/// Sets the sizes of the socket buffers that the options name; the kernel's own bounds apply ([`Link::window`] tells).
+/// Sets the sizes of the socket buffers that the options name; the kernel's own limits apply
+/// ([`Link::window`] reports the result).
 pub(super) fn set_buffers(socket: impl AsFd, options: &TransportOptions) -> Result<(), TransportError> {
     let failed = |option, value: u32| {
         move |error: rustix::io::Errno| TransportError::Option {

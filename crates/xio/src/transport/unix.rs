@@ -1,7 +1,7 @@
 //! Stream sockets within one host, named by a path.
 //!
-//! Nothing is ever unlinked here: a path that exists is an error of `listen`, and removing it is up to whoever owns the
-//! directory.
+//! Nothing is ever unlinked here: `listen` fails if the path exists, and the owner of the directory
+//! is responsible for removing it.
 
 use super::link::{Link, TransportKind};
 use super::{Address, BACKLOG, TransportError, TransportOptions, tcp};
@@ -19,8 +19,9 @@ pub fn listen(address: &Address, options: &TransportOptions) -> Result<Link, Tra
     Ok(Link::from_nonblocking(socket, TransportKind::Unix))
 }
 
-/// Connects to a path. Unlike TCP this is decided at once: where nobody listens it is refused, and where too many wait
-/// already it fails with `WouldBlock`, since the kernel offers no way to be told when there is room.
+/// Connects to a path. Unlike TCP this completes at once: without a listener it is refused, and
+/// with too many waiting connections it fails with `WouldBlock`, since the kernel offers no
+/// notification of free space.
 pub fn connect(address: &Address, options: &TransportOptions) -> Result<Link, TransportError> {
     let name = of_unix(address)?;
     let failed = failed("connect to", address);
