@@ -1,26 +1,27 @@
-//! One mapped buffer. It owns its pages and unmaps them when dropped; it never grows and never moves.
+//! One mapped buffer. It owns its pages and unmaps them on drop; it never grows and never moves.
 
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use std::io;
 use std::ptr::{NonNull, null_mut};
 
-/// Bytes of a record's head without its tag: what [`Buffer::headed`] puts directly before the payload, so that one
-/// pass authenticates both.
+/// Size of a record's head without its tag: what [`Buffer::headed`] puts directly before the
+/// payload, so that one pass authenticates both.
 pub const HEAD_IN_FRONT_BYTES: usize = 32;
 
-/// Room in front of the payload area. A whole page, so that the payload itself starts on a page boundary and a write
-/// of whole blocks stays aligned (unaligned writes were measured to cost 20 to 27 % on ext4).
+/// Space before the payload area. A whole page, so that the payload starts on a page boundary and a
+/// write of whole blocks stays aligned (unaligned writes were measured to cost 20 to 27 % on ext4).
 pub const HEADROOM_BYTES: usize = 4096;
 
-/// A payload area of whole pages, aligned to a page, with [`HEADROOM_BYTES`] in front.
+/// A payload area of whole pages, page-aligned, with [`HEADROOM_BYTES`] before it.
 pub struct Buffer {
     /// First byte of the headroom: the start of the mapping.
     base: NonNull<u8>,
-    /// Bytes of the payload area, a multiple of the page size.
+    /// Size of the payload area, a multiple of the page size.
     capacity: usize,
 }
 
-// SAFETY: the mapping is private memory that this value alone points to; nothing in it belongs to a thread.
+// SAFETY: the mapping is private memory that only this value points to; nothing in it belongs to a
+// thread.
 unsafe impl Send for Buffer {}
 
 impl Buffer {
@@ -31,7 +32,7 @@ impl Buffer {
             .checked_next_multiple_of(HEADROOM_BYTES)
             .filter(|capacity| *capacity <= isize::MAX as usize - HEADROOM_BYTES)
             .ok_or(io::ErrorKind::OutOfMemory)?;
-        // SAFETY: an anonymous mapping at an address of the kernel's choice overlaps nothing that exists.
+        // SAFETY: an anonymous mapping at an address chosen by the kernel overlaps no existing one.
         let base = unsafe {
             mmap_anonymous(
                 null_mut(),
@@ -44,15 +45,15 @@ impl Buffer {
         Ok(Self { base, capacity })
     }
 
-    /// Bytes of the payload area.
+    /// Size of the payload area in bytes.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
 
     /// The payload area.
     pub fn payload(&self) -> &[u8] {
-        // SAFETY: the range lies inside the mapping, which is readable and initialised (zero pages), lives as long as
-        // `self`, and is written through `&mut self` alone.
+        // SAFETY: the range lies inside the mapping, which is readable and initialised (zero
+        // pages), lives as long as `self`, and is written only through `&mut self`.
         unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(HEADROOM_BYTES), self.capacity) }
     }
 
@@ -62,7 +63,8 @@ impl Buffer {
         unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr().add(HEADROOM_BYTES), self.capacity) }
     }
 
-    /// [`HEAD_IN_FRONT_BYTES`] of head and the first `length` payload bytes as one contiguous range.
+    /// The [`HEAD_IN_FRONT_BYTES`] of the head and the first `length` payload bytes as one
+    /// contiguous range.
     ///
     /// # Panics
     /// When `length` exceeds [`Buffer::capacity`].
@@ -122,7 +124,8 @@ mod tests {
     #[allow(clippy::disallowed_methods, reason = "the kernel's account of this process is no name of a peer's")]
     fn untouched_pages_are_not_resident() {
         let resident_pages = |buffer: &Buffer| {
-            // The kernel's own account of the mapping that holds this address: the line "Rss: n kB".
+            // The kernel's statistics of the mapping that contains this address: the line "Rss: n
+            // kB".
             let address = buffer.payload().as_ptr() as usize;
             let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
             let mut inside = false;
@@ -138,7 +141,7 @@ mod tests {
             }
             panic!("the mapping is not listed");
         };
-        // Far larger than what a neighbouring mapping could add to the same line.
+        // Much larger than what a neighbouring mapping could add to the same line.
         let mut buffer = Buffer::new(1 << 30).unwrap();
         assert!(resident_pages(&buffer) < 4096, "made, not touched");
         buffer.payload_mut()[0] = 1;

@@ -1,12 +1,13 @@
-//! Page-aligned buffers with room for a record's head in front of the payload, and the pool that hands them out.
+//! Page-aligned buffers with space for a record's head before the payload, and their pool.
 //!
 //! # Contract
 //!
-//! A [`Pool`] serves one thread: it has no lock and counts nothing but what it handed out. A [`Buffer`] may travel: to
-//! a writer thread and back, or into a dispatcher and out with a completion. Memory comes from the kernel a page at a
-//! time, when it is first touched, so a buffer that was made and never filled costs address space and nothing else.
+//! A [`Pool`] serves one thread: it has no lock and counts only the buffers in use. A [`Buffer`]
+//! may be moved: to a writer thread and back, or into a dispatcher and back with a completion. The
+//! kernel allocates memory page by page, on first access, so a buffer that was created and never
+//! filled costs only address space.
 //!
-//! This room holds no policy: how many buffers of which size exist is the caller's budget (`engine`).
+//! This module has no policy: the number and size of buffers is the caller's budget (`engine`).
 
 mod buffer;
 mod pool;

@@ -1,13 +1,13 @@
-//! A bounded set of equal buffers for one thread. It never hands out more than it was allowed and never waits.
+//! A bounded set of equal buffers for one thread. It never exceeds its limit and never waits.
 
 use super::Buffer;
 
-/// Up to `count_max` buffers of one size. Buffers are made when first needed and kept; the one that came back last goes
-/// out first, since its pages are most likely still in the cache.
+/// Up to `count_max` buffers of one size. Buffers are created when first needed and kept; the most
+/// recently returned one is reused first, since its pages are most likely still in the cache.
 #[derive(Debug)]
 pub struct Pool {
     free: Vec<Buffer>,
-    /// Buffers made and not yet given back.
+    /// Buffers in use.
     out: usize,
     count_max: usize,
     payload_bytes: usize,
@@ -19,7 +19,8 @@ impl Pool {
         Self { free: Vec::with_capacity(count_max), out: 0, count_max, payload_bytes }
     }
 
-    /// A buffer; none when all are out, or when the kernel has no memory for a new one (the caller waits in both cases).
+    /// A buffer; none when all are in use, or when the kernel has no memory for a new one (the
+    /// caller waits in both cases).
     pub fn take(&mut self) -> Option<Buffer> {
         let buffer = match self.free.pop() {
             Some(buffer) => buffer,
@@ -30,10 +31,10 @@ impl Pool {
         Some(buffer)
     }
 
-    /// Takes a buffer back.
+    /// Returns a buffer.
     ///
     /// # Panics
-    /// When nothing is out or the buffer has another size: it belongs to another pool.
+    /// When no buffer is in use or the buffer has another size: it belongs to another pool.
     pub fn give(&mut self, buffer: Buffer) {
         assert!(self.out > 0, "a buffer came back to a pool that handed out none");
         assert!(buffer.capacity() == rounded(self.payload_bytes), "a buffer came back to another pool");
@@ -41,28 +42,28 @@ impl Pool {
         self.free.push(buffer);
     }
 
-    /// Buffers that can be taken now.
+    /// Number of buffers that can be taken now.
     pub fn available(&self) -> usize {
         self.count_max - self.out
     }
 
-    /// Buffers handed out.
+    /// Number of buffers in use.
     pub fn outstanding(&self) -> usize {
         self.out
     }
 
-    /// Bytes of payload that each buffer was asked to hold.
+    /// Requested payload size of each buffer.
     pub fn payload_bytes(&self) -> usize {
         self.payload_bytes
     }
 
-    /// Gives the memory of all buffers that are not out back to the kernel.
+    /// Returns the memory of all unused buffers to the kernel.
     pub fn trim(&mut self) {
         self.free.clear();
     }
 }
 
-/// The capacity that [`Buffer::new`] makes of a size.
+/// The capacity of a buffer that [`Buffer::new`] creates for a size.
 fn rounded(payload_bytes: usize) -> usize {
     payload_bytes.max(1).next_multiple_of(super::HEADROOM_BYTES)
 }
