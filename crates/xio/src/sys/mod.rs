@@ -1,5 +1,5 @@
-//! The calls for which no safe wrapper exists. Nothing here decides anything: a function is one system call with its
-//! arguments checked.
+//! The calls for which no safe wrapper exists. There is no policy here: a function is one system
+//! call with its arguments checked.
 
 mod file;
 mod socket;

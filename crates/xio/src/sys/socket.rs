@@ -1,17 +1,17 @@
-//! What the kernel tells about a socket and `rustix` has no name for.
+//! Socket information of the kernel that `rustix` does not provide.
 
 use std::io;
 use std::mem::{MaybeUninit, size_of};
 use std::os::fd::{AsFd, AsRawFd};
 
-/// Memory that a socket's sending side holds and may hold (`SO_MEMINFO`).
+/// Memory used by a socket's sending side, and its limit (`SO_MEMINFO`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Meminfo {
     /// Bytes queued by a TCP socket, with the kernel's overhead, until they are acknowledged.
     pub(crate) queued: u32,
     /// Bytes in flight below the socket: what a Unix socket's peer has not read.
     pub(crate) allocated: u32,
-    /// The bound on both; the kernel raises it while it tunes.
+    /// The limit of both; the kernel raises it while it tunes.
     pub(crate) send_buffer: u32,
 }
 
@@ -39,8 +39,8 @@ pub(crate) fn meminfo(socket: impl AsFd) -> io::Result<Meminfo> {
     })
 }
 
-/// The part of the kernel's `struct tcp_info` that is used here, up to `tcpi_delivery_rate`. The kernel fills as much
-/// as both sides know and the layout only ever grows at its end.
+/// The part of the kernel's `struct tcp_info` that is used here, up to `tcpi_delivery_rate`. The
+/// kernel fills as much as both sides know and the layout only ever grows at its end.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 struct RawTcpInfo {
@@ -79,7 +79,7 @@ struct RawTcpInfo {
     delivery_rate: u64,
 }
 
-/// What TCP knows about a connection (`TCP_INFO`).
+/// TCP's statistics of a connection (`TCP_INFO`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TcpInfo {
     /// Smoothed round trip time, microseconds.
@@ -94,7 +94,7 @@ pub struct TcpInfo {
     pub bytes_acked: u64,
     /// Bytes received in order.
     pub bytes_received: u64,
-    /// Segments sent again since the connection was made.
+    /// Segments retransmitted since the connection was established.
     pub retransmits: u32,
     /// Rate at which the peer last acknowledged, bytes per second.
     pub delivery_rate: u64,
@@ -117,7 +117,8 @@ pub(crate) fn tcp_info(socket: impl AsFd) -> io::Result<TcpInfo> {
     if result != 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: zeroed at first, so initialised also where an older kernel filled less; any bits are valid integers.
+    // SAFETY: zeroed first, so it is initialised even if an older kernel filled less; any bits are
+    // valid integers.
     let raw = unsafe { raw.assume_init() };
     Ok(TcpInfo {
         rtt_us: raw.rtt,

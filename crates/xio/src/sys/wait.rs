@@ -1,9 +1,10 @@
-//! `poll(2)` over a table that is kept between calls; the safe wrapper wants one that borrows every descriptor anew.
+//! `poll(2)` over a table that is kept between calls; the safe wrapper requires a table that
+//! borrows every descriptor again.
 
 use std::io;
 use std::os::fd::RawFd;
 
-/// One descriptor and what is asked of it. A negative descriptor is skipped by the kernel.
+/// One descriptor and the events to wait for. The kernel skips a negative descriptor.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
 pub(crate) struct PollEntry(libc::pollfd);
@@ -12,29 +13,31 @@ impl PollEntry {
     /// An entry that is skipped.
     pub(crate) const NONE: Self = Self(libc::pollfd { fd: -1, events: 0, revents: 0 });
 
-    /// Waits for `descriptor` to become readable or writable. A descriptor number that was closed meanwhile is
-    /// reported as failed, which is a bug of the caller and no danger to memory.
+    /// Waits for `descriptor` to become readable or writable. A descriptor number that was closed
+    /// meanwhile is reported as failed, which is a bug of the caller but no danger to memory.
     pub(crate) fn new(descriptor: RawFd, readable: bool, writable: bool) -> Self {
         let events = if readable { libc::POLLIN } else { 0 } | if writable { libc::POLLOUT } else { 0 };
         Self(libc::pollfd { fd: descriptor, events, revents: 0 })
     }
 
-    /// What the last call found: readable, writable. An error or hang-up is both, since either call will tell.
+    /// The result of the last call: readable, writable. An error or hang-up counts as both, since
+    /// either call will report it.
     pub(crate) fn found(&self) -> (bool, bool) {
         let failed = self.0.revents & (libc::POLLERR | libc::POLLHUP | libc::POLLNVAL) != 0;
         (failed || self.0.revents & libc::POLLIN != 0, failed || self.0.revents & libc::POLLOUT != 0)
     }
 }
 
-/// Waits until an entry is ready or `timeout_ms` have passed (negative: without end); the number of ready entries.
+/// Waits until an entry is ready or `timeout_ms` have passed (negative: indefinitely); returns the
+/// number of ready entries.
 pub(crate) fn poll(entries: &mut [PollEntry], timeout_ms: i32) -> io::Result<usize> {
     // SAFETY: `PollEntry` is `pollfd` by its representation, and the kernel writes only to the entries of the slice.
     let ready = unsafe { libc::poll(entries.as_mut_ptr().cast(), entries.len() as libc::nfds_t, timeout_ms) };
     if ready < 0 { Err(io::Error::last_os_error()) } else { Ok(ready as usize) }
 }
 
-/// What `epoll` found. The kernel's structure holds a union with a pointer, so it may not move between threads by itself;
-/// here only numbers are ever stored in it.
+/// The events returned by `epoll`. The kernel's structure holds a union with a pointer, so it is
+/// not `Send` by itself; here only numbers are ever stored in it.
 pub(crate) struct EpollEvents(pub(crate) Vec<rustix::event::epoll::Event>);
 
 // SAFETY: every entry was written by the kernel from `EventData::new_u64`, so the pointer side of the union is never used;
