@@ -1,6 +1,8 @@
-//! Files in memory: small, bounded, readable back. Tests and simulations use it; nothing survives the process.
+//! Files in memory: small, bounded, readable back. Used by tests and simulations; nothing survives
+//! the process.
 //!
-//! It keeps the room's contract to the letter, so that what passes here is not a weaker thing than the disk.
+//! It keeps the contract of stores exactly, so that tests on it are not weaker than tests on a
+//! disk.
 
 mod small;
 
@@ -14,7 +16,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
 
-/// A tree of files in memory. Cheap to clone: clones are the same tree.
+/// A tree of files in memory. Cheap to clone: clones share the tree.
 #[derive(Clone, Debug)]
 pub struct MemoryStore {
     tree: Arc<Mutex<MemoryTree>>,
@@ -25,7 +27,7 @@ struct MemoryTree {
     nodes: BTreeMap<RelPath, MemoryNode>,
     /// Bytes of all files and stages.
     used: u64,
-    /// `used` never passes this.
+    /// Maximum of `used`.
     limit: u64,
     /// Counts commits; the version of a file is the number of its commit.
     commits: u64,
@@ -34,7 +36,7 @@ struct MemoryTree {
 #[derive(Clone, Debug)]
 enum MemoryNode {
     Directory,
-    /// Something that is neither file nor directory.
+    /// A file that is neither regular nor a directory.
     Special,
     File(Arc<Content>),
 }
@@ -46,13 +48,13 @@ struct Content {
 }
 
 impl MemoryStore {
-    /// An empty tree that takes at most `limit` bytes, stages included.
+    /// An empty tree that holds at most `limit` bytes, including stages.
     pub fn new(limit: u64) -> Self {
         let tree = MemoryTree { nodes: BTreeMap::new(), used: 0, limit, commits: 0 };
         Self { tree: Arc::new(Mutex::new(tree)) }
     }
 
-    /// Puts a whole file in place, for the start of a test. Its directory must exist.
+    /// Creates a whole file, to set up a test. Its directory must exist.
     pub fn put(&self, path: &RelPath, bytes: &[u8]) -> Result<()> {
         let request = StageRequest {
             target: path.clone(),
@@ -68,12 +70,12 @@ impl MemoryStore {
         stage.commit(&CommitRequest { length: bytes.len() as u64, mode: 0o644, modified: None }).map(drop)
     }
 
-    /// Makes `path` a directory. Its own directory must exist.
+    /// Creates the directory `path`. Its parent must exist.
     pub fn create_directory(&self, path: &RelPath) -> Result<()> {
         self.create_node(path, MemoryNode::Directory)
     }
 
-    /// Makes `path` something that is neither file nor directory, as a FIFO is.
+    /// Creates a file that is neither regular nor a directory, such as a FIFO.
     pub fn create_special(&self, path: &RelPath) -> Result<()> {
         self.create_node(path, MemoryNode::Special)
     }
@@ -107,7 +109,8 @@ impl MemoryStore {
     }
 
     fn tree(&self) -> MutexGuard<'_, MemoryTree> {
-        // A panic elsewhere leaves at worst a stage that was not counted off; the tree itself is whole.
+        // A panic elsewhere leaves at worst a stage that is still counted; the tree itself is
+        // intact.
         self.tree.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -161,7 +164,7 @@ impl Store for MemoryStore {
 }
 
 impl MemoryTree {
-    /// What stands at `path`; the root is a directory that nobody made.
+    /// The node at `path`; the root is an implicit directory.
     fn node(&self, path: &RelPath) -> Option<MemoryNode> {
         if path.is_root() { Some(MemoryNode::Directory) } else { self.nodes.get(path).cloned() }
     }
@@ -179,7 +182,7 @@ impl MemoryTree {
         }
     }
 
-    /// Makes a file of `bytes`, which are counted already, and takes away what had the name.
+    /// Creates a file of `bytes`, which are counted already, and removes the existing one.
     fn place(&mut self, path: &RelPath, bytes: Vec<u8>, mode: u32, modified: Option<(i64, u32)>) -> Attributes {
         self.commits += 1;
         let attributes = Attributes {
@@ -239,7 +242,7 @@ fn refused(kind: ErrorKind, path: &RelPath, because: &str) -> Error {
     errors::refused(kind, Verb::Create, &errors::shown("", path), because)
 }
 
-/// One file as it was when it was opened: later commits do not change it.
+/// A file in the state in which it was opened: later commits do not change it.
 #[derive(Debug)]
 pub struct MemorySource {
     content: Arc<Content>,
@@ -266,7 +269,7 @@ impl MemorySource {
     }
 }
 
-/// A file of a [`MemoryStore`] on its way.
+/// A file of a [`MemoryStore`] that is being written.
 #[derive(Debug)]
 pub struct MemoryStage {
     store: MemoryStore,
@@ -279,7 +282,7 @@ pub struct MemoryStage {
 #[derive(Debug, Default)]
 struct Draft {
     bytes: Vec<u8>,
-    /// A write failed: no commit.
+    /// A write failed: it cannot be committed.
     failed: bool,
 }
 
@@ -302,7 +305,7 @@ impl MemoryStage {
             draft.failed = true;
             return Err(error);
         }
-        // Below `end`, which fits into memory since `resize` took it.
+        // Below `end`, which fits into memory since `resize` succeeded.
         let start = offset as usize;
         if let Some(part) = draft.bytes.get_mut(start..start.saturating_add(buf.len())) {
             part.copy_from_slice(buf);
@@ -310,7 +313,7 @@ impl MemoryStage {
         Ok(())
     }
 
-    /// Makes the draft `length` bytes long and counts them.
+    /// Resizes the draft to `length` bytes and counts them.
     fn resize(&self, draft: &mut Draft, length: u64) -> Result<()> {
         let mut tree = self.store.tree();
         let before = draft.length();
@@ -318,7 +321,7 @@ impl MemoryStage {
             tree.must_have_room(&self.target, length - before)?;
         }
         tree.used = tree.used - before + length;
-        // At most `limit`, which whoever made the store means to fit into memory.
+        // At most `limit`, which the creator of the store chose to fit into memory.
         draft.bytes.resize(length as usize, 0);
         Ok(())
     }
@@ -336,7 +339,7 @@ impl MemoryStage {
         let mut tree = self.store.tree();
         tree.must_have_parent(&self.target)?;
         tree.must_admit(&self.target, self.existing)?;
-        // The bytes stay counted: they are the file's now, and the draft that is dropped is empty.
+        // The bytes stay counted: they belong to the file now, and the dropped draft is empty.
         Ok(tree.place(&self.target, std::mem::take(&mut draft.bytes), request.mode, request.modified))
     }
 

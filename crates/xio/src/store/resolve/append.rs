@@ -1,4 +1,5 @@
-//! The file at whose end a log is written: named by whoever configures the server, with the kernel's usual rules.
+//! The file to which a log is appended: named by the operator of the server, with the kernel's
+//! usual rules.
 
 use crate::store::Result;
 use crate::store::errors::{self, Verb};
@@ -7,7 +8,8 @@ use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Opens the regular file `path` for writing at its end; it is made, for its owner alone, where it is missing.
+/// Opens the regular file `path` for appending; a missing file is created, accessible by its owner
+/// only.
 pub fn append_named(path: &Path) -> Result<File> {
     let shown = errors::shown_bytes(path.as_os_str().as_bytes());
     let fail = |errno| errors::failed(Verb::Open, &shown, errno);

@@ -1,10 +1,13 @@
-//! A folder of settings and keys: small files that are read whole and replaced whole, for one person alone.
+//! A folder of settings and keys: small files that are read whole and replaced whole, for a single
+//! user.
 //!
-//! The folder is named by whoever runs the program and resolved with the kernel's usual rules; it is then held, and a
-//! file in it is one component below the held directory. What others could have written is refused, and so is a secret
-//! that others could have read: both would make a check of keys worthless.
+//! The folder is named by the user who runs the program and resolved with the kernel's usual rules;
+//! it is then held open, and a file in it is one component below the open directory. Files that
+//! others could have written are refused, and so is a secret that others could have read: either
+//! would make a check of keys worthless.
 //!
-//! Must not: follow a link inside the folder, take a file without a bound, leave half a file under a name.
+//! Must not: follow a link inside the folder, read a file without a size limit, leave a partial
+//! file under a name.
 
 use super::Parent;
 use crate::store::Result;
@@ -19,24 +22,24 @@ use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 use xdfs_proto::base::{Error, ErrorKind};
 
-/// Whoever holds the lock reads one file and writes one; longer means that it was stopped.
+/// The holder of the lock reads one file and writes one; a longer wait means that it was stopped.
 const LOCK_DEADLINE: Duration = Duration::from_secs(10);
 
-/// Temporary names that are tried before a name counts as taken: leftovers of killed programs are few.
+/// Temporary names tried before giving up: leftovers of killed programs are few.
 const NAME_TRIES_MAX: u32 = 100;
 
-/// Who may read a file.
+/// Permissions that a file may have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Secrecy {
-    /// Its owner alone: a file that others may read or write is refused.
+    /// Readable by its owner only: a file that others may read or write is refused.
     Secret,
-    /// Everybody: a file that others may write is refused.
+    /// Readable by everybody: a file that others may write is refused.
     Public,
-    /// Everybody, and it says nothing that is believed: a public key that a person hands over.
+    /// Readable by everybody, and its content is not trusted: a public key passed by the user.
     Open,
 }
 
-/// One state of a file: another one means that the file was replaced or written to.
+/// One state of a file: a different value means that the file was replaced or written to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stamp {
     inode: u64,
@@ -50,20 +53,20 @@ pub struct Stamp {
 pub struct Folder {
     directory: OwnedFd,
     parent: Parent,
-    /// Whose it is; files get the same owner where root writes them.
+    /// Its owner; files that root writes get the same owner.
     owner: (u32, u32),
     shown: String,
 }
 
-/// The step in which a written file gets its name.
+/// The step in which a written file is named.
 type GiveName = fn(&Parent, &[u8], &[u8]) -> std::result::Result<(), Errno>;
 
-/// The right to be the one writer of a folder; given back when this value goes.
+/// The exclusive right to write to a folder; released on drop.
 #[derive(Debug)]
 pub struct FolderLock(#[expect(dead_code, reason = "holds the lock as long as it is open")] OwnedFd);
 
 impl Folder {
-    /// Opens the folder `path`; none where nothing has that name.
+    /// Opens the folder `path`; none if it does not exist.
     pub fn open(path: &Path) -> Result<Option<Self>> {
         match Self::held(path) {
             Err(error) if error.kind == ErrorKind::NotFound => Ok(None),
@@ -71,13 +74,13 @@ impl Folder {
         }
     }
 
-    /// Opens the folder `path`. What is missing is made, for its owner alone.
+    /// Opens the folder `path`. Missing directories are created, accessible by their owner only.
     pub fn create(path: &Path) -> Result<Self> {
         let missing: Vec<&Path> =
             path.ancestors().take_while(|above| matches!(rustix::fs::stat(*above), Err(Errno::NOENT))).collect();
         for directory in missing.into_iter().rev().filter(|directory| !directory.as_os_str().is_empty()) {
             match rustix::fs::mkdirat(CWD, directory, Mode::RWXU) {
-                // Somebody else was quicker.
+                // Another process created it first.
                 Ok(()) | Err(Errno::EXIST) => {}
                 Err(errno) => return Err(errors::failed(Verb::Create, &shown(directory), errno)),
             }
@@ -109,7 +112,7 @@ impl Folder {
         format!("{}/{}", self.shown, name.escape_default())
     }
 
-    /// The content of the file `name`, at most so many bytes; none where there is no such file.
+    /// The content of the file `name`, at most `bytes_max` bytes; none if it does not exist.
     pub fn read(&self, name: &str, bytes_max: usize, secrecy: Secrecy) -> Result<Option<Vec<u8>>> {
         let shown = self.shown_file(name);
         single(name)?;
@@ -125,7 +128,7 @@ impl Folder {
         whole(&file, &stat, bytes_max, secrecy, &shown).map(Some)
     }
 
-    /// The present state of the file `name`; none where there is no such file.
+    /// The current state of the file `name`; none if it does not exist.
     pub fn stamp(&self, name: &str) -> Result<Option<Stamp>> {
         single(name)?;
         match rustix::fs::statat(&self.directory, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW) {
@@ -140,12 +143,13 @@ impl Folder {
         }
     }
 
-    /// Gives the file `name` this content, readable by its owner alone, in one step that survives a power cut.
+    /// Replaces the content of the file `name`, readable by its owner only, atomically and durably.
     pub fn replace(&self, name: &str, content: &[u8]) -> Result<()> {
         self.write(name, content, 0o600, Parent::replace)
     }
 
-    /// Makes the file `name` with this content and these permissions; `AlreadyExists` where anything has that name.
+    /// Creates the file `name` with this content and these permissions; `AlreadyExists` if the name
+    /// exists in any form.
     pub fn create_file(&self, name: &str, content: &[u8], mode: u32) -> Result<()> {
         self.write(name, content, mode, |parent, from, to| parent.keep(from, parent, to))
     }
@@ -160,13 +164,13 @@ impl Folder {
             rustix::fs::fsync(&self.directory)
         });
         written.map_err(|errno| {
-            // It is gone already where its new name is what could not be made durable.
+            // It no longer exists if the rename succeeded and only its sync failed.
             let _ = self.parent.remove(temporary.as_bytes());
             fail(errno)
         })
     }
 
-    /// A new file under a name of its own.
+    /// A new file under a temporary name.
     fn temporary(&self, name: &str) -> std::result::Result<(OwnedFd, String), Errno> {
         let process = std::process::id();
         for attempt in 0..NAME_TRIES_MAX {
@@ -195,8 +199,8 @@ impl Folder {
         rustix::fs::fsync(file)
     }
 
-    /// The lock file `name`, made where it is not there. Root makes it the service's, and never gives away what it finds:
-    /// that may be another name of somebody else's file.
+    /// The lock file `name`, created if it does not exist. Root gives a new one to the service, but
+    /// never an existing one: that may be another name of another user's file.
     fn lock_file(&self, name: &str) -> std::result::Result<OwnedFd, Errno> {
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let open = |flags| rustix::fs::openat(&self.directory, name, flags, Mode::RUSR | Mode::WUSR);
@@ -207,7 +211,7 @@ impl Folder {
                 Err(errno) => return Err(errno),
             }
             match open(flags) {
-                // Somebody took it away in between.
+                // It was removed in between.
                 Err(Errno::NOENT) => {}
                 opened => return opened,
             }
@@ -215,7 +219,8 @@ impl Folder {
         Err(Errno::BUSY)
     }
 
-    /// Root works on what a service reads: a file that was made here becomes the service's.
+    /// Root works on files that a service reads: a file that was created here is given to the
+    /// service.
     fn give(&self, file: &OwnedFd) -> std::result::Result<(), Errno> {
         let (user, group) = self.owner;
         if rustix::process::geteuid().is_root() && user != 0 {
@@ -224,20 +229,22 @@ impl Folder {
         Ok(())
     }
 
-    /// Waits, not for ever, until nobody else holds the lock file `name`.
+    /// Waits, up to a deadline, until no other process holds the lock file `name`.
     pub fn lock(&self, name: &str) -> Result<FolderLock> {
         single(name)?;
         let shown = self.shown_file(name);
         let fail = |errno| errors::failed(Verb::Open, &shown, errno);
         let file = self.lock_file(name).map_err(fail)?;
         let (tell, locked) = sync_channel(1);
-        // The kernel's wait has no deadline of its own. A thread that never gets the lock ends with the process.
+        // The kernel's wait has no deadline of its own. A thread that never gets the lock ends with
+        // the process.
         let waiting = std::thread::Builder::new().name("xdfs-lock".into()).spawn(move || {
             let mut outcome = rustix::fs::flock(&file, FlockOperation::LockExclusive);
             while outcome == Err(Errno::INTR) {
                 outcome = rustix::fs::flock(&file, FlockOperation::LockExclusive);
             }
-            // Nobody listens after the deadline; the file then closes, and the lock with it.
+            // After the deadline there is no receiver; the file is then closed, which releases the
+            // lock.
             let _ = tell.send(outcome.map(|()| file));
         });
         waiting.map_err(|error| Error::new(ErrorKind::Resources, format!("cannot wait for '{shown}': {error}")))?;
@@ -252,8 +259,8 @@ impl Folder {
     }
 }
 
-/// The content of a file that a person named, at most so many bytes; none where nothing has that name. A pipe (a
-/// shell's `<(...)`) is read to its end.
+/// The content of a file that the user named, at most `bytes_max` bytes; none if it does not exist.
+/// A pipe (a shell's `<(...)`) is read to its end.
 pub fn read_named(path: &Path, bytes_max: usize, secrecy: Secrecy) -> Result<Option<Vec<u8>>> {
     let shown = shown(path);
     let flags = OFlags::RDONLY | OFlags::NOCTTY | OFlags::CLOEXEC;
@@ -269,7 +276,7 @@ pub fn read_named(path: &Path, bytes_max: usize, secrecy: Secrecy) -> Result<Opt
     whole(&file, &stat, bytes_max, secrecy, &shown).map(Some)
 }
 
-/// Where a name that a person gave leads, links in it followed; none where it leads nowhere.
+/// The target of a path that the user gave, with links followed; none if it does not exist.
 pub fn leads_to(path: &Path) -> Option<PathBuf> {
     let file = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
     let link = format!("/proc/self/fd/{}", file.as_raw_fd());
@@ -277,7 +284,7 @@ pub fn leads_to(path: &Path) -> Option<PathBuf> {
     Some(PathBuf::from(OsStr::from_bytes(target.as_bytes())))
 }
 
-/// Makes the file that a person named; `AlreadyExists` where anything has that name.
+/// Creates the file that the user named; `AlreadyExists` if the name exists in any form.
 pub fn create_named(path: &Path, content: &[u8], mode: u32) -> Result<()> {
     let not_a_file = || errors::refused(ErrorKind::InvalidPath, Verb::Create, &shown(path), "it names no file");
     let name = path.file_name().and_then(OsStr::to_str).ok_or_else(not_a_file)?;
@@ -286,7 +293,7 @@ pub fn create_named(path: &Path, content: &[u8], mode: u32) -> Result<()> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let directory = rustix::fs::open(above, flags, Mode::empty()).map_err(fail)?;
     let parent = Parent::new(rustix::io::fcntl_dupfd_cloexec(&directory, 0).map_err(fail)?);
-    // Of whoever makes it, wherever it is.
+    // Owned by the user who creates it, wherever it is.
     let owner = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     Folder { directory, parent, owner, shown: shown(above) }.create_file(name, content, mode)
 }
@@ -295,7 +302,7 @@ fn shown(path: &Path) -> String {
     errors::shown_bytes(path.as_os_str().as_bytes())
 }
 
-/// A file's name comes from this program, not from a peer; this is the last line of defence all the same.
+/// A file's name comes from this program, not from a peer; this check is the last line of defence.
 fn single(name: &str) -> Result<()> {
     if matches!(name, "" | "." | "..") || name.contains(['/', '\0']) {
         return Err(errors::refused(ErrorKind::InvalidPath, Verb::Open, name, "it is no single name"));
@@ -312,7 +319,7 @@ fn must_be_ours(stat: &Stat, shown: &str) -> Result<()> {
     Err(Error::new(ErrorKind::PermissionDenied, text))
 }
 
-/// Judges a regular file and reads it.
+/// Checks a regular file and reads it.
 fn whole(file: &OwnedFd, stat: &Stat, bytes_max: usize, secrecy: Secrecy, shown: &str) -> Result<Vec<u8>> {
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => {}
@@ -329,7 +336,8 @@ fn whole(file: &OwnedFd, stat: &Stat, bytes_max: usize, secrecy: Secrecy, shown:
     bounded(file, bytes_max, shown)
 }
 
-/// Reads to the end. The buffer has its final size at once, so a secret leaves no copies behind as it grows.
+/// Reads to the end. The buffer has its final size from the start, so that a secret leaves no
+/// copies behind as it grows.
 fn bounded(file: &OwnedFd, bytes_max: usize, shown: &str) -> Result<Vec<u8>> {
     let mut content = vec![0; bytes_max + 1];
     let mut filled = 0;

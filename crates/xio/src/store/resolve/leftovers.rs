@@ -1,8 +1,9 @@
-//! Part files and journals in the staging directories below a root: what can be gone on with is counted, what nobody came for is
-//! removed. Runs beside everything else when a server starts, since a large tree takes its time.
+//! Part files and journals in the staging directories below a root: resumable ones are counted,
+//! expired ones are removed. Runs in parallel with everything else when a server starts, since
+//! scanning a large tree takes long.
 //!
-//! Earlier versions had part files beside their targets. None of them is gone on with. One is removed where a journal of its own
-//! shows what it is; every other name of that form is a user's.
+//! Earlier versions had part files next to their targets. None of them is resumed. One is removed
+//! if a journal of its own proves what it is; every other name of that form belongs to a user.
 
 use super::super::local::parts::{is_about, resumable};
 use super::super::{FileKind, Recovered};
@@ -14,19 +15,20 @@ use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
 use xdfs_proto::base::RelPath;
 
-/// What a name in a staging directory says.
+/// What a name in a staging directory stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::store) enum Leftover {
     Part,
     Journal,
-    /// A journal on its way.
+    /// A journal that is being written.
     Fresh,
 }
 
-/// So many names of a staging directory are looked at: more than any server keeps.
+/// Maximum number of names of a staging directory that are checked: more than any server keeps.
 const NAMES_MAX: usize = 1 << 20;
 
-/// `<16 hexadecimal digits>-<32 hexadecimal digits>.part` and the like, and the name without its suffix.
+/// Parses `<16 hexadecimal digits>-<32 hexadecimal digits>.part` and the like; returns the name
+/// without its suffix.
 pub(in crate::store) fn kind_of(name: &[u8]) -> Option<(Leftover, &[u8])> {
     let (stem, kind) = suffix_of(name)?;
     let (target, transfer) = (stem.get(..16)?, stem.get(17..)?);
@@ -35,7 +37,8 @@ pub(in crate::store) fn kind_of(name: &[u8]) -> Option<(Leftover, &[u8])> {
     formed.then_some((kind, stem))
 }
 
-/// `.<name>.<32 hexadecimal digits>.part`, as earlier versions had it beside the target, and the name without its suffix.
+/// Parses `.<name>.<32 hexadecimal digits>.part`, which earlier versions used next to the target;
+/// returns the name without its suffix.
 fn former_part(name: &[u8]) -> Option<&[u8]> {
     let (stem, Leftover::Part) = suffix_of(name)? else { return None };
     let digits = stem.get(stem.len().checked_sub(32)?..)?;
@@ -50,12 +53,13 @@ fn suffix_of(name: &[u8]) -> Option<(&[u8], Leftover)> {
 }
 
 impl Root {
-    /// Looks at every directory below; what was last written before `expired` (seconds since 1970) is removed.
+    /// Checks every directory below; what was last written before `expired` (seconds since 1970) is
+    /// removed.
     pub(in crate::store) fn recover(&self, expired: i64) -> Recovered {
         self.look_through(expired, true)
     }
 
-    /// The same for what lies in this directory itself.
+    /// The same for this directory only.
     pub(in crate::store) fn recover_here(&self, expired: i64) -> Recovered {
         self.look_through(expired, false)
     }
@@ -65,7 +69,7 @@ impl Root {
         let mut open = vec![RelPath::default()];
         while let Some(path) = open.pop() {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
-            // What may not be read is nobody's business here, and holds no part file of ours.
+            // An unreadable directory is skipped, and holds no part file of ours.
             let Ok(directory) = self.beneath(&path, flags) else { continue };
             let Ok(entries) = Dir::read_from(directory.as_fd()) else { continue };
             let parent = Parent::new(directory);
@@ -90,7 +94,7 @@ impl Root {
                     kind => Some(kind),
                 };
                 let mut inner = path.clone();
-                // Deeper than a path may be there is no target either.
+                // At a depth beyond the path limit there is no target either.
                 if kind.map(super::super::errors::file_kind) == Some(FileKind::Directory) && inner.push(name).is_ok() {
                     open.push(inner);
                 }
@@ -104,7 +108,8 @@ impl Root {
 }
 
 impl Parent {
-    /// The same for the staging directories in this directory. One that is empty then is removed.
+    /// The same for the staging directories in this directory. One that is empty afterwards is
+    /// removed.
     pub(in crate::store) fn recover_staging(&self, expired: i64, found: &mut Recovered) {
         for staging in self.existing_staging() {
             for name in staging.directory.names(NAMES_MAX).unwrap_or_default() {
@@ -114,12 +119,13 @@ impl Parent {
                     found.expired += 1;
                 }
             }
-            // It is refused where something is in it.
+            // Fails if it is not empty.
             let _ = self.remove_directory(&staging.name);
         }
     }
 
-    /// Removes the staging directories in this directory with the part files that nobody writes, where nothing else is in it.
+    /// Removes the staging directories in this directory with the part files that are not being
+    /// written, if they contain nothing else.
     pub(in crate::store) fn clear_staging(&self) {
         // More than a directory has of them.
         let names = self.names(4).unwrap_or_default();
@@ -138,7 +144,7 @@ impl Parent {
             for name in names.iter().filter(|name| of_kind(name, true).is_some()) {
                 remove_free(&staging.directory, name);
             }
-            // Nobody locks a journal: it goes behind its part file.
+            // Journals are not locked: each is removed after its part file.
             for (name, stem) in names.iter().filter_map(|name| Some((name, of_kind(name, false)?))) {
                 if matches!(staging.directory.look(&[&stem, b".part".as_slice()].concat()), Ok(None)) {
                     let _ = staging.directory.remove(name);
@@ -149,29 +155,32 @@ impl Parent {
     }
 }
 
-/// Removes a part file that nobody writes, under its lock: nobody goes on with it between the look and the removal.
+/// Removes a part file that is not being written, under its lock: it cannot be resumed between the
+/// check and the removal.
 fn remove_free(parent: &Parent, name: &[u8]) {
     if let Ok(Some((file, stat))) = parent.open_own(name)
         && is_free(&file)
         && is_still(parent, name, &stat)
     {
-        // What cannot be removed keeps the directory, and whoever removes that is told.
+        // A file that cannot be removed keeps the directory, whose removal then reports the error.
         let _ = parent.remove(name);
     }
 }
 
-/// Whether `name` is still that of the file with this `stat`. Where its lock is held that stays so.
+/// Whether `name` still refers to the file with this `stat`. While its lock is held, that does not
+/// change.
 pub(in crate::store) fn is_still(parent: &Parent, name: &[u8], stat: &Stat) -> bool {
     let found = parent.look(name).ok().flatten();
     found.is_some_and(|found| (found.st_dev, found.st_ino) == (stat.st_dev, stat.st_ino))
 }
 
-/// Whether nobody writes it; then nobody else can begin to as long as `file` is open.
+/// Whether the file has no writer; if so, no other writer can start while `file` is open.
 pub(in crate::store) fn is_held_by_nobody(file: &OwnedFd) -> bool {
     rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive).is_ok()
 }
 
-/// Removes a part file of an earlier version that is old, that nobody writes, and that a journal beside it is about.
+/// Removes a part file of an earlier version that is old, is not being written, and has a journal
+/// next to it.
 fn remove_former(parent: &Parent, name: &[u8], stem: &[u8], expired: i64) -> bool {
     let journal = [stem, b".journal"].concat();
     let Ok(Some((file, part))) = parent.open_own(name) else { return false };
@@ -181,7 +190,7 @@ fn remove_former(parent: &Parent, name: &[u8], stem: &[u8], expired: i64) -> boo
     if !old || !private(part.st_mode) || !private(stat.st_mode) || !is_about(&notes, &part) || !is_free(&file) {
         return false;
     }
-    // The part first: a journal alone is worth nothing.
+    // The part first: a journal alone is worthless.
     let removed = parent.remove(name).is_ok();
     if removed {
         let _ = parent.remove(&journal);
@@ -198,9 +207,10 @@ fn look(parent: &Parent, kind: Leftover, name: &[u8], stem: &[u8], expired: i64,
             let journal = parent.open_own(&of(b".journal")).ok().flatten();
             let fresher = journal.as_ref().is_some_and(|(_, stat)| stat.st_mtime >= expired);
             let bytes = journal.and_then(|(journal, _)| resumable(&journal, &stat));
-            // What nothing can go on with goes as soon as nobody holds it, and where there are no locks when it is old.
+            // Files that cannot be resumed are removed as soon as they are unlocked, or, without
+            // locks, when they are old.
             if (old && !fresher && is_free(&file)) || (bytes.is_none() && is_held_by_nobody(&file)) {
-                // The part first: a journal alone is worth nothing.
+                // The part first: a journal alone is worthless.
                 if is_still(parent, name, &stat) && parent.remove(name).is_ok() {
                     found.expired += u64::from(old);
                     let _ = parent.remove(&of(b".journal"));
@@ -231,7 +241,7 @@ fn look(parent: &Parent, kind: Leftover, name: &[u8], stem: &[u8], expired: i64,
     }
 }
 
-/// Nobody writes it: a program that does holds a lock.
+/// It has no writer: a program that writes it holds a lock.
 fn is_free(file: &OwnedFd) -> bool {
     !matches!(rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive), Err(Errno::WOULDBLOCK))
 }

@@ -1,4 +1,5 @@
-//! The verbs of a tree as calls on a held directory and one single component, or on a held thing itself.
+//! The operations of a tree as calls on an open directory and one single component, or on an open
+//! file itself.
 
 use super::{Blocked, Parent, Root, open_component, parent::single};
 use crate::store::tree::{AttributeChange, ListControl, Special};
@@ -11,16 +12,16 @@ use rustix::io::Errno;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use xdfs_proto::base::RelPath;
 
-/// Room for the names that one call of the kernel returns: large enough that the calls do not count, small enough that what
-/// is read beyond the end of a page costs nothing.
+/// Buffer for the names that one call of the kernel returns: large enough that the number of calls
+/// is negligible, small enough that reading beyond the end of a page costs nothing.
 const NAMES_BYTES: usize = 32 * 1024;
 
-/// Something that is held without being opened, so that nothing happens to it.
+/// A file that is held without being opened, so that this has no side effects.
 #[derive(Debug)]
 pub(in crate::store) struct Held {
     fd: OwnedFd,
     stat: Stat,
-    /// Directory and name of a symbolic link, of which some calls need to be told.
+    /// Directory and name of a symbolic link, which some calls need.
     link: Option<(Parent, Vec<u8>)>,
 }
 
@@ -30,7 +31,7 @@ impl Root {
         self.beneath(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::NONBLOCK)
     }
 
-    /// Holds what stands at `path`.
+    /// Holds the file at `path`.
     pub(in crate::store) fn hold(&self, path: &RelPath) -> Result<Held, Blocked> {
         let at = |errno| Blocked::at(path, errno);
         let fd = self.beneath(path, OFlags::PATH | OFlags::NOFOLLOW)?;
@@ -42,8 +43,9 @@ impl Root {
         Ok(Held { fd, stat, link })
     }
 
-    /// Makes every directory of `path` that is missing, outermost first, without resolving any of it twice, and holds the last one;
-    /// `make` is given each that is missing and what makes it.
+    /// Creates every missing directory of `path`, outermost first, without resolving any of it
+    /// twice, and opens the last one; `make` is called for each missing one with its path and the
+    /// function that creates it.
     pub(in crate::store) fn make_directories(
         &self,
         path: &RelPath,
@@ -55,7 +57,7 @@ impl Root {
         let mut reached = RelPath::default();
         for (index, component) in path.components().enumerate() {
             let at = held.as_ref().map_or(self.top.directory.as_fd(), AsFd::as_fd);
-            // Came out of a path, so it is part of one.
+            // Came from a path, so it is a valid component.
             let _ = reached.push(component);
             let next = enter(at, component, || make(&reached, &|| rustix::fs::mkdirat(at, component, mode)));
             held = Some(next.map_err(|errno| super::why(at, component, index + 1, errno))?);
@@ -66,13 +68,13 @@ impl Root {
         }
     }
 
-    /// Holds the directory `path`.
+    /// Opens the directory `path`.
     pub(in crate::store) fn hold_directory(&self, path: &RelPath) -> Result<Parent, Blocked> {
         Ok(Parent::new(self.beneath(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW)?))
     }
 }
 
-/// Opens a directory that is there, or makes it.
+/// Opens an existing directory, or creates it.
 fn enter(at: BorrowedFd<'_>, component: &[u8], make: impl FnOnce() -> Result<(), Errno>) -> Result<OwnedFd, Errno> {
     let open = || open_component(at, component, OFlags::PATH | OFlags::DIRECTORY);
     match open() {
@@ -81,15 +83,15 @@ fn enter(at: BorrowedFd<'_>, component: &[u8], make: impl FnOnce() -> Result<(),
     }
     match make() {
         Ok(()) => {}
-        // Somebody else was faster: what counts is that it is there.
+        // Another process was faster: what counts is that it exists.
         Err(Errno::EXIST) => {}
         Err(errno) => return Err(errno),
     }
     open()
 }
 
-/// Tells the entries of `directory` behind the position `from`; none at the end, else the position in front of the entry that
-/// was not taken.
+/// Lists the entries of `directory` after the position `from`; none at the end, else the position
+/// before the entry that was not taken.
 pub(in crate::store) fn list(
     directory: &OwnedFd,
     from: u64,
@@ -105,7 +107,7 @@ pub(in crate::store) fn list(
         let entry = match entry {
             Ok(entry) => entry,
             Err(Errno::INTR) => continue,
-            // It was removed while it was read: there is nothing in it.
+            // It was removed while it was read: it is empty.
             Err(Errno::NOENT) => return Ok(None),
             Err(errno) => return Err(errno),
         };
@@ -122,7 +124,7 @@ pub(in crate::store) fn list(
     Ok(None)
 }
 
-/// Whether `directory` has an entry of this very name.
+/// Whether `directory` has an entry of exactly this name.
 pub(in crate::store) fn lists(directory: &OwnedFd, name: &[u8]) -> bool {
     let mut room = Vec::with_capacity(NAMES_BYTES);
     let mut entries = RawDir::new(directory, room.spare_capacity_mut());
@@ -137,7 +139,7 @@ pub(in crate::store) fn lists(directory: &OwnedFd, name: &[u8]) -> bool {
 }
 
 impl Parent {
-    /// Makes the directory `name`, which must be free.
+    /// Creates the directory `name`, which must not exist.
     pub(in crate::store) fn make_directory(&self, name: &[u8], mode: Mode) -> Result<(), Errno> {
         single(name)?;
         rustix::fs::mkdirat(&self.directory, name, mode)
@@ -149,14 +151,14 @@ impl Parent {
         rustix::fs::unlinkat(&self.directory, name, AtFlags::REMOVEDIR)
     }
 
-    /// Moves `name` to `target` in `to`, in one step, whatever the kernel lets it replace.
+    /// Renames `name` to `target` in `to`, atomically, replacing whatever the kernel allows.
     pub(in crate::store) fn rename(&self, name: &[u8], to: &Self, target: &[u8]) -> Result<(), Errno> {
         single(name)?;
         single(target)?;
         rustix::fs::renameat(&self.directory, name, &to.directory, target)
     }
 
-    /// The same where `target` is free.
+    /// The same if `target` does not exist.
     pub(in crate::store) fn rename_to_free(&self, name: &[u8], to: &Self, target: &[u8]) -> Result<(), Errno> {
         single(name)?;
         single(target)?;
@@ -164,14 +166,14 @@ impl Parent {
         rustix::fs::renameat_with(&self.directory, name, &to.directory, target, flags)
     }
 
-    /// Gives what stands at `name` one more name, which must be free.
+    /// Creates another hard link to `name`; the new name must not exist.
     pub(in crate::store) fn link(&self, name: &[u8], to: &Self, target: &[u8]) -> Result<(), Errno> {
         single(name)?;
         single(target)?;
         rustix::fs::linkat(&self.directory, name, &to.directory, target, AtFlags::empty())
     }
 
-    /// Makes a symbolic link.
+    /// Creates a symbolic link.
     pub(in crate::store) fn make_symlink(&self, name: &[u8], text: &[u8]) -> Result<(), Errno> {
         single(name)?;
         rustix::fs::symlinkat(text, &self.directory, name)
@@ -183,7 +185,7 @@ impl Parent {
         rustix::fs::readlinkat(&self.directory, name, Vec::new()).map(|text| text.into_bytes())
     }
 
-    /// Makes something that is neither file nor directory nor link.
+    /// Creates a file that is neither regular, directory nor link.
     pub(in crate::store) fn make_special(
         &self,
         name: &[u8],
@@ -198,12 +200,12 @@ impl Parent {
 }
 
 impl Held {
-    /// The name under which the kernel knows the very thing that is held, whatever has its path by now.
+    /// The kernel's path to the held file itself, whatever has its original name by now.
     fn path(&self) -> String {
         format!("/proc/self/fd/{}", self.fd.as_raw_fd())
     }
 
-    /// Changes attributes; owner first, since that takes bits of the mode away, times last.
+    /// Changes attributes; owner first, since that clears bits of the mode, times last.
     pub(in crate::store) fn change(&self, change: &AttributeChange) -> Result<(), Errno> {
         if change.owner != (None, None) {
             let (user, group) = (change.owner.0.map(Uid::from_raw), change.owner.1.map(Gid::from_raw));
@@ -253,7 +255,7 @@ impl Held {
             Some(link) => rustix::fs::llistxattr(beside(link), room),
             None => rustix::fs::listxattr(self.path(), room),
         }) {
-            // A file system without any.
+            // A file system without extended attributes.
             Err(Errno::OPNOTSUPP) => Vec::new(),
             other => other?,
         };
@@ -281,20 +283,21 @@ impl Held {
         }
     }
 
-    /// How full its file system is.
+    /// Usage of its file system.
     pub(in crate::store) fn space(&self) -> Result<StatVfs, Errno> {
         rustix::fs::fstatvfs(&self.fd)
     }
 }
 
-/// A link by way of its held directory, for calls that take no descriptor and do not follow the last component.
+/// A link addressed through its open directory, for calls that take no descriptor and do not follow
+/// the last component.
 fn beside((parent, name): &(Parent, Vec<u8>)) -> Vec<u8> {
     let mut path = format!("/proc/self/fd/{}/", parent.directory.as_raw_fd()).into_bytes();
     path.extend_from_slice(name);
     path
 }
 
-/// What a call writes whose length is not known before: most is short.
+/// Collects the result of a call whose length is not known in advance: most are short.
 fn read_whole(
     bytes_max: usize,
     read: impl Fn(SpareCapacity<'_, u8>) -> Result<usize, Errno>,

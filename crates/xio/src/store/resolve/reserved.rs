@@ -1,22 +1,24 @@
-//! Names that no path may contain, in every spelling that some file system takes for them.
+//! Names that no path may contain, in every spelling that some file system treats as the same name.
 //!
-//! What a file system takes for the same differs: large and small letters, characters that it ignores or that stand for others
-//! (Unicode's compatibility decompositions), dots and spaces at the end, streams behind a colon, short aliases. Here all of them do,
-//! on every file system: a name that is refused without need is rare, one that leads into a staging directory gives away what others
-//! send. Must not: touch the file system.
+//! File systems differ in what they treat as the same: upper and lower case, characters that they
+//! ignore or that stand for others (Unicode's compatibility decompositions), dots and spaces at the
+//! end, streams after a colon, short aliases. Here all of these count as the same, on every file
+//! system: a name that is refused without need is rare, and one that leads into a staging directory
+//! would expose the data of other users. Must not: touch the file system.
 
-/// The reserved name. With `-UID` behind it the same, where another user's directory has this one.
+/// The reserved name. With the suffix `-UID` it is used where another user's directory has this
+/// name.
 pub(super) const STAGING: &[u8] = b".xdfs-staging";
 
-/// Letters of the name that characters may stand for which `ascii_of` does not know.
+/// Maximum number of letters of the name that characters unknown to `ascii_of` may stand for.
 const MISSING_MAX: usize = 5;
 
-/// Whether `component` is a name that no path may contain: `.xdfs-staging`, or that with a user's number. So is every name that a file
-/// system may take for it.
+/// Whether `component` is a name that no path may contain: `.xdfs-staging`, optionally with a
+/// user's number, or any name that a file system may treat as the same.
 pub(in crate::store) fn is_reserved(component: &[u8]) -> bool {
-    // A separator for servers of SMB.
+    // A separator for SMB servers.
     component.split(|byte| *byte == b'\\').any(|part| {
-        // Every path comes this way.
+        // Fast path: every path is checked here.
         if part.is_ascii() && !matches!(part.first(), Some(b'.' | b'x' | b'X')) {
             return false;
         }
@@ -34,7 +36,7 @@ fn is_name(name: &[u8]) -> bool {
     }
 }
 
-/// What FAT and NTFS may call it in eight letters: `XDFS-S~1`, and with many that begin alike `XD4F2A~1`.
+/// The short names on FAT and NTFS: `XDFS-S~1`, or `XD4F2A~1` when many names have the same prefix.
 fn is_alias(name: &[u8]) -> bool {
     let Some(tilde) = name.iter().rposition(|byte| *byte == b'~') else { return false };
     let (stem, digits) = (name.get(..tilde).unwrap_or_default(), name.get(tilde + 1..).unwrap_or_default());
@@ -43,7 +45,7 @@ fn is_alias(name: &[u8]) -> bool {
     (hashed || begins) && (1..=4).contains(&digits.len()) && digits.iter().all(u8::is_ascii_digit)
 }
 
-/// Without what FAT and servers of SMB leave out at the end, and without the name of a stream.
+/// Removes what FAT and SMB servers ignore at the end, and the name of a stream.
 fn without_tail(folded: &[u8]) -> &[u8] {
     let end = folded.iter().position(|byte| *byte == b':').unwrap_or(folded.len());
     let name = folded.get(..end).unwrap_or_default();
@@ -51,11 +53,12 @@ fn without_tail(folded: &[u8]) -> &[u8] {
     name.get(..kept).unwrap_or_default()
 }
 
-/// Whether characters that `ascii_of` does not know stand for so few letters of the name that a file system may take them for these.
+/// Whether characters unknown to `ascii_of` stand for so few letters of the name that a file system
+/// may treat them as these.
 fn may_fold(component: &[u8]) -> bool {
     let folded: Vec<u8> = component.iter().filter(|byte| byte.is_ascii()).map(u8::to_ascii_lowercase).collect();
     let mut rest = without_tail(&folded);
-    // A user's number may stand behind it.
+    // A user's number may follow.
     while let [before @ .., b'0'..=b'9' | b'-'] = rest {
         rest = before;
     }
@@ -63,7 +66,8 @@ fn may_fold(component: &[u8]) -> bool {
     rest.len() + MISSING_MAX >= STAGING.len() && rest.iter().all(|byte| letters.any(|letter| letter == byte))
 }
 
-/// Small letters of ASCII for what stands for such a letter, and nothing for other characters beyond ASCII.
+/// Maps characters to the lower-case ASCII letters they stand for; other characters beyond ASCII
+/// are dropped.
 fn folded(component: &[u8]) -> Vec<u8> {
     let mut folded = Vec::with_capacity(component.len());
     for chunk in component.utf8_chunks() {
@@ -80,9 +84,9 @@ fn ascii_of(character: char) -> Ascii {
     let letter = |first: u32| Ascii::One(b'a' + ((code - first) % 26) as u8);
     match code {
         0..=0x7f => Ascii::One(code as u8),
-        // Forms of full width.
+        // Full-width forms.
         0xff01..=0xff5e => Ascii::One((code - 0xfee0) as u8),
-        // Letters and digits of mathematics, in circles and in squares.
+        // Mathematical, circled and squared letters and digits.
         0x1d400..=0x1d6a3 => letter(0x1d400),
         0x1d7ce..=0x1d7ff | 0x1fbf0..=0x1fbf9 => Ascii::One(b'0'),
         0x24b6..=0x24cf => letter(0x24b6),
@@ -98,7 +102,8 @@ fn ascii_of(character: char) -> Ascii {
     }
 }
 
-/// Single letters that stand alone in Unicode: raised and lowered ones, signs, Roman numerals, the long s.
+/// Single letters that stand alone in Unicode: superscripts and subscripts, signs, Roman numerals,
+/// the long s.
 fn letter_of(character: char) -> Ascii {
     match character {
         'ª' | 'ᵃ' | 'ᴬ' | 'ₐ' => Ascii::One(b'a'),
@@ -175,7 +180,7 @@ mod tests {
             "\u{2024}xdfs\u{fe63}staging".into(),
             ".\u{24e7}\u{24d3}\u{24d5}\u{24e2}-\u{24e2}\u{24e3}\u{24d0}\u{24d6}\u{24d8}\u{24dd}\u{24d6}".into(),
             ".xdfs-stag\u{33cc}g-\u{2460}".into(),
-            // FAT, and servers of SMB.
+            // FAT, and SMB servers.
             ".xdfs-staging.".into(),
             ".xdfs-staging. . ".into(),
             ".xdfs-staging-0.".into(),
@@ -210,7 +215,7 @@ mod tests {
         ] {
             assert!(!is_reserved(name.as_bytes()), "{name}");
         }
-        // Bytes that are no text.
+        // Bytes that are not valid text.
         assert!(is_reserved(b".xdfs-\xffstaging") && !is_reserved(b"\xff\xfe"));
     }
 }

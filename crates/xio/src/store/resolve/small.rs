@@ -1,4 +1,4 @@
-//! Files that have no name until they get their own, and files that are read by few calls.
+//! Files that are unnamed until they get their final name, and files that are read with few calls.
 
 use super::Parent;
 use super::parent::single;
@@ -7,49 +7,52 @@ use rustix::io::Errno;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::OnceLock;
 
-/// How a file without a name gets one.
+/// How an unnamed file can be linked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Linking {
-    /// By its descriptor alone: with a privilege, or since Linux 6.10 for whoever opened it.
+    /// By its descriptor alone: with a privilege, or since Linux 6.10 by the process that opened
+    /// it.
     Descriptor,
-    /// By the link to it below /proc.
+    /// By its link below /proc.
     Process,
     /// Not at all: no privilege, an older kernel, and no /proc.
     Not,
 }
 
 impl Parent {
-    /// A new file in this directory that has no name, with this mode as far as process and directory give it; none where the file
-    /// system has no such files, or nobody could give them a name.
+    /// A new unnamed file in this directory, with this mode as far as process and directory permit;
+    /// none if the file system has no such files, or they could not be linked.
     pub(in crate::store) fn create_unnamed(&self, mode: Mode) -> Result<Option<OwnedFd>, Errno> {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         match rustix::fs::openat(&self.directory, ".", flags, mode) {
             Ok(file) => Ok((self.linking(&file) != Linking::Not).then_some(file)),
-            // EISDIR is what kernels say that take the flag for another one.
+            // EISDIR is returned by kernels that interpret the flag as another one.
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOSYS) => Ok(None),
             Err(errno) => Err(errno),
         }
     }
 
-    /// Whether files here live in memory alone: writing them is copying, with no device behind.
+    /// Whether files here are only in memory: writing them is copying, without a device.
     pub(in crate::store) fn in_memory(&self) -> bool {
         super::super::local::preallocate::in_memory(&self.directory)
     }
 
-    /// Opens for one read what was just seen to be a regular file; whether it still was one has to be looked at behind that.
+    /// Opens a file that was just seen to be regular, for one read; the caller must check
+    /// afterwards that it still was.
     pub(in crate::store) fn open_to_read(&self, name: &[u8]) -> Result<OwnedFd, Errno> {
         single(name)?;
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         rustix::fs::openat(&self.directory, name, flags, Mode::empty())
     }
 
-    /// Gives a file without a name the name `to`; EEXIST when anything has that name, decided by the kernel.
+    /// Links an unnamed file as `to`; EEXIST if that exists, decided by the kernel.
     pub(in crate::store) fn link_unnamed(&self, file: &OwnedFd, to: &[u8]) -> Result<(), Errno> {
         single(to)?;
         self.link_by(self.linking(file), file, to)
     }
 
-    /// Found out once for the process, without an effect: every directory has a name `.`, so whoever may link is told EEXIST.
+    /// Tested once for the process, without side effects: every directory has a name `.`, so a
+    /// permitted link returns EEXIST.
     fn linking(&self, file: &OwnedFd) -> Linking {
         static KNOWN: OnceLock<Linking> = OnceLock::new();
         let may = |how: &Linking| self.link_by(*how, file, b".") == Err(Errno::EXIST);

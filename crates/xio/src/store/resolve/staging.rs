@@ -1,7 +1,8 @@
-//! The staging directory: the one place below a root that holds part files and journals, and that no path leads into.
+//! The staging directory: the only place below a root that holds part files and journals. No path
+//! leads into it.
 //!
-//! It is `.xdfs-staging`, mode 0700, of the user who runs the program. Anything else of that name is not used. Must not: follow a
-//! link, accept a directory that somebody else can write to.
+//! It is `.xdfs-staging`, mode 0700, owned by the user who runs the program. Anything else of that
+//! name is not used. Must not: follow a link, accept a directory that other users can write to.
 
 use super::parent::single;
 use super::reserved::{STAGING, is_reserved};
@@ -13,15 +14,17 @@ use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use xdfs_proto::base::RelPath;
 
-/// A directory that keeps vanishing between two calls is removed by somebody else as fast as it is made.
+/// A directory that keeps vanishing between two calls is being removed by other programs as fast as
+/// it is created.
 const TRIES_MAX: usize = 64;
 
-/// Names of probes have this number and higher ones: no user has it.
+/// Names of probes have this number and higher ones, which no user has.
 const PROBE_MIN: u128 = 1 << 127;
-/// Nobody asks for such a mode.
+/// A mode that is never requested.
 const PROBE_MODE: u32 = 0o612;
 
-/// Whether an entry of a directory is a staging directory of this user, or a probe in it: nobody is shown these.
+/// Whether an entry of a directory is a staging directory of this user, or a probe in it: these are
+/// hidden from listings.
 pub(in crate::store) fn is_staging(name: &[u8], stat: &Stat) -> bool {
     if !is_reserved(name) {
         return false;
@@ -39,7 +42,7 @@ fn is_probe(name: &[u8]) -> bool {
     number.is_some_and(|number| number >= PROBE_MIN)
 }
 
-/// Refuses a path that contains a reserved name behind its first `known` components.
+/// Refuses a path that contains a reserved name after its first `known` components.
 pub(super) fn must_not_be_reserved(path: &RelPath, known: usize) -> Result<(), Blocked> {
     match path.components().skip(known).position(is_reserved) {
         Some(index) => Err(Blocked { depth: known + index + 1, cause: Cause::Reserved }),
@@ -50,7 +53,7 @@ pub(super) fn must_not_be_reserved(path: &RelPath, known: usize) -> Result<(), B
 /// Why there is no staging directory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::store) enum NoStaging {
-    /// The system refuses to make or open it.
+    /// The system refuses to create or open it.
     Errno(Errno),
     /// Something else has its name.
     Foreign(String),
@@ -62,27 +65,27 @@ impl From<Errno> for NoStaging {
     }
 }
 
-/// A staging directory that was opened.
+/// An open staging directory.
 #[derive(Debug)]
 pub(in crate::store) struct OpenStaging {
     pub(in crate::store) directory: Parent,
-    /// Its name in the directory above.
+    /// Its name in the parent directory.
     pub(in crate::store) name: Vec<u8>,
-    /// It was made just now.
+    /// It was just created.
     pub(in crate::store) made: bool,
 }
 
-/// What stands at the reserved name.
+/// What exists at the reserved name.
 enum ReservedName {
     Nothing,
     Own(OwnedFd),
     OtherUser,
-    /// Of this user, and not to be used for this reason.
+    /// It belongs to this user, but must not be used for this reason.
     Wrong(String),
 }
 
 impl Parent {
-    /// Opens the staging directory in this directory, or makes it.
+    /// Opens the staging directory in this directory, or creates it.
     pub(in crate::store) fn open_or_make_staging(&self) -> Result<OpenStaging, NoStaging> {
         let mut why = String::new();
         for name in staging_names() {
@@ -96,7 +99,7 @@ impl Parent {
         Err(NoStaging::Foreign(why))
     }
 
-    /// The staging directories of this user in this directory, as far as they are there.
+    /// The existing staging directories of this user in this directory.
     pub(in crate::store) fn existing_staging(&self) -> Vec<OpenStaging> {
         let open = |name: Vec<u8>| match self.look_for_staging(&name) {
             Ok(ReservedName::Own(directory)) => {
@@ -107,12 +110,12 @@ impl Parent {
         staging_names().into_iter().filter_map(open).collect()
     }
 
-    /// None where another user has the name.
+    /// None if the name belongs to another user.
     fn staging_named(&self, name: &[u8]) -> Result<Option<OpenStaging>, NoStaging> {
         let mut made = false;
         for _ in 0..TRIES_MAX {
             let found = self.look_for_staging(name).inspect_err(|_| {
-                // It is refused where something is in it.
+                // Fails if it is not empty.
                 let _ = if made { self.remove_directory(name) } else { Ok(()) };
             });
             match found? {
@@ -165,21 +168,23 @@ impl Parent {
         Ok(ReservedName::Wrong(format!("'{}' is {what}, not a directory; remove it", errors::shown_bytes(name))))
     }
 
-    /// Whether the file system gives everything the same owner or mode, whoever makes it (FAT, some network file systems), so that
-    /// what is `seen` tells as little of who made it as anything there. Asked of a file that is made now and held: somebody who may
-    /// change this directory can give its name to something else at any time, but not its descriptor.
+    /// Whether the file system gives all files the same owner or mode, whoever creates them (FAT,
+    /// some network file systems), so that `seen` does not tell who created the file. Tested with a
+    /// new file that is held open: a user who may change this directory can replace its name at any
+    /// time, but not its descriptor.
     fn knows_no_owners(&self, seen: &Stat) -> Result<bool, Errno> {
         let Some(file) = self.probe()? else { return Ok(false) };
         let made = rustix::fs::fstat(&file)?;
         let same = (made.st_dev, made.st_uid) == (seen.st_dev, seen.st_uid);
-        // No file is made with this mode, and none is given it where modes are a setting of the mount.
+        // No file is created with this mode, and it cannot be set where modes are a mount option.
         let keeps_modes = rustix::fs::fchmod(&file, Mode::from_raw_mode(PROBE_MODE)).is_ok()
             && rustix::fs::fstat(&file)?.st_mode & 0o777 == PROBE_MODE;
-        // With both, only a network file system says so that gives this user another number.
+        // With both, only a network file system that maps this user to another number reports this.
         Ok(same && (!keeps_modes || !is_of_this_user(&made) && seen.st_mode & 0o077 == 0))
     }
 
-    /// An empty file in this directory; none where nothing can be made here: what is there counts as it is then.
+    /// An empty file in this directory; none if nothing can be created here: the existing
+    /// attributes then count.
     fn probe(&self) -> Result<Option<OwnedFd>, Errno> {
         match self.create_unnamed(Mode::RUSR | Mode::WUSR) {
             Ok(Some(file)) => return Ok(Some(file)),
@@ -188,12 +193,13 @@ impl Parent {
         }
         let name = numbered(u128::from_be_bytes(fresh_id()) | PROBE_MIN);
         let Ok(file) = self.create_new(&name) else { return Ok(None) };
-        // Somebody else may have removed it, or have its name by now.
+        // It may have been removed by another program, or its name may refer to another file by
+        // now.
         let _ = self.remove(&name);
         Ok(Some(file))
     }
 
-    /// The names in this directory, at most `names_max` of them.
+    /// The names in this directory, at most `names_max`.
     pub(in crate::store) fn names(&self, names_max: usize) -> Result<Vec<Vec<u8>>, Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let directory = rustix::fs::openat(&self.directory, ".", flags, Mode::empty())?;
@@ -202,7 +208,7 @@ impl Parent {
     }
 }
 
-/// The usual name, and the one of this user.
+/// The usual name, and the one with this user's number.
 fn staging_names() -> [Vec<u8>; 2] {
     [STAGING.to_vec(), numbered(rustix::process::geteuid().as_raw().into())]
 }

@@ -1,7 +1,8 @@
-//! Trees on their way to their name: each in a directory of its own in a staging directory, `<32 digits>-<16 digits>.tree`, as `t`.
+//! Staged trees that are not published yet: each in its own directory in a staging directory, `<32
+//! digits>-<16 digits>.tree`, as `t`.
 //!
-//! Nobody can guess the digits, and no path leads there but the ones of a root that is for this one tree. Must not: follow a link,
-//! remove anything outside of the directory that is to go.
+//! The digits cannot be guessed, and only paths of a root for this one tree lead there. Must not:
+//! follow a link, remove anything outside of the directory that is to be removed.
 
 use super::Parent;
 use super::parent::single;
@@ -13,9 +14,9 @@ use std::os::fd::{AsRawFd, OwnedFd};
 /// The tree's name in the directory that holds it.
 pub(in crate::store) const TOP: &[u8] = b"t";
 
-/// Names that are removed between two looks at what is left.
+/// Maximum number of names removed between two scans of what is left.
 const NAMES_AT_ONCE: usize = 4096;
-/// Looks in vain at a directory that another program fills as fast as it is emptied.
+/// Maximum number of scans of a directory that another program fills as fast as it is emptied.
 const LOOKS_MAX: usize = 1 << 20;
 
 /// The name of the directory that holds a tree.
@@ -23,12 +24,12 @@ pub(in crate::store) fn name_of(id: [u8; 16], owner: [u8; 8]) -> Vec<u8> {
     format!("{:032x}-{:016x}.tree", u128::from_be_bytes(id), u64::from_be_bytes(owner)).into_bytes()
 }
 
-/// Whether it is such a name.
+/// Whether it is the name of such a directory.
 pub(in crate::store) fn is_tree(name: &[u8]) -> bool {
     owner_in(name).is_some()
 }
 
-/// The digits of such a name that stand for the owner.
+/// The digits of such a name that identify the owner.
 pub(in crate::store) fn owner_in(name: &[u8]) -> Option<&[u8]> {
     let stem = name.strip_suffix(b".tree")?;
     let (id, owner) = (stem.get(..32)?, stem.get(33..)?);
@@ -38,8 +39,8 @@ pub(in crate::store) fn owner_in(name: &[u8]) -> Option<&[u8]> {
 }
 
 impl Parent {
-    /// Holds the directory `name` of a tree in this staging directory, and with `make` makes it. As long as the second value lives
-    /// nobody removes it.
+    /// Opens the directory `name` of a tree in this staging directory, and with `make` creates it.
+    /// It is not removed while the second value exists.
     pub(in crate::store) fn hold_staged_tree(&self, name: &[u8], make: bool) -> Result<(Self, OwnedFd), Errno> {
         if make {
             match self.make_directory(name, Mode::RWXU) {
@@ -49,7 +50,7 @@ impl Parent {
         }
         let lock = self.open_below(name)?;
         let stat = rustix::fs::fstat(&lock)?;
-        // Nobody else gets here: what is not as it was made is not used.
+        // No other user has access here: a directory whose attributes have changed is not used.
         if stat.st_uid != rustix::process::geteuid().as_raw() || (stat.st_mode & 0o077 != 0 && !is_known_loose(self)) {
             return Err(Errno::PERM);
         }
@@ -57,17 +58,18 @@ impl Parent {
             // It is being removed.
             return Err(Errno::BUSY);
         }
-        // Its age counts from here.
+        // Its age is counted from now.
         let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
         rustix::fs::futimens(&lock, &Timestamps { last_access: now, last_modification: now })?;
-        // Whoever removed it before the lock was there has made another one of nothing.
+        // If it was removed before it was locked, the name no longer refers to it.
         if self.look(name)?.is_none_or(|there| there.st_ino != stat.st_ino) {
             return Err(Errno::NOENT);
         }
         Ok((self.hold_below(name)?, lock))
     }
 
-    /// Removes the directory `name` of a tree and everything in it, where nobody uses it and that was last before `expired`.
+    /// Removes the directory `name` of a tree and everything in it, if it is not in use and was
+    /// last used before `expired`.
     pub(in crate::store) fn remove_old_tree(&self, name: &[u8], expired: i64) -> bool {
         let Ok(lock) = self.open_below(name) else { return false };
         let old = rustix::fs::fstat(&lock).is_ok_and(|stat| stat.st_mtime < expired);
@@ -77,7 +79,8 @@ impl Parent {
             && self.remove_directory(name).is_ok()
     }
 
-    /// Removes everything in the directory `name`. Whatever its depth, few descriptors are open: what is far down is moved up first.
+    /// Empties the directory `name`. Whatever its depth, few descriptors are open: deep directories
+    /// are moved up first.
     fn empty(&self, name: &[u8]) -> Result<(), Errno> {
         let holder = self.hold_below(name)?;
         let mut serial = 0_u64;
@@ -96,7 +99,7 @@ impl Parent {
         Err(Errno::BUSY)
     }
 
-    /// Removes the directory `name`; the directories in it go into this one.
+    /// Removes the directory `name`; its subdirectories are moved into this one.
     fn flatten(&self, name: &[u8], serial: &mut u64) -> Result<(), Errno> {
         let inner = self.hold_below(name)?;
         inner.unlock();
@@ -125,7 +128,8 @@ impl Parent {
         }
     }
 
-    /// What a tree brought along may forbid its owner to change it. Where that cannot be altered the next call says so.
+    /// Modes of a copied tree may forbid its owner to change it. If that cannot be altered, the
+    /// next call reports it.
     fn unlock(&self) {
         let _ = rustix::fs::chmod(format!("/proc/self/fd/{}", self.directory.as_raw_fd()), Mode::RWXU);
     }
@@ -143,7 +147,8 @@ impl Parent {
     }
 }
 
-/// Whether the staging directory itself is not as it was made: its file system gives every directory the same owner and mode.
+/// Whether the staging directory itself has changed attributes: its file system gives every
+/// directory the same owner and mode.
 fn is_known_loose(staging: &Parent) -> bool {
     rustix::fs::fstat(&staging.directory).is_ok_and(|stat| !is_staging(super::reserved::STAGING, &stat))
 }
