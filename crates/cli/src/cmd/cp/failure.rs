@@ -1,4 +1,4 @@
-//! Why a file was not copied: on which side, what a person is told, and what can be done.
+//! Why a file was not copied: on which side it failed, the message, and what can be done.
 
 use xdfs_client::{Error, ErrorKind};
 
@@ -8,23 +8,23 @@ use crate::output::CopyItem;
 /// One file that failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Failed {
-    /// What the error is about.
+    /// The subject of the error.
     pub(super) path: String,
-    /// Its kind; none where the command line itself is at fault.
+    /// Its kind; `None` if the command line itself is at fault.
     pub(super) kind: Option<ErrorKind>,
-    /// The exit code, and the words.
+    /// The exit code and the message.
     pub(super) failure: Failure,
     /// There was a session when it failed.
     pub(super) connected: bool,
 }
 
 impl Failed {
-    /// Noticed on this machine before anything was asked of a server.
+    /// Detected on this machine before any request to a server.
     pub(super) fn of_local(path: &str, error: Error) -> Self {
         Self::new(path, error, Side::Here)
     }
 
-    /// Noticed when sources were paired with targets.
+    /// Detected when sources were paired with targets.
     pub(super) fn local(path: String, failure: Failure) -> Self {
         Self { path, kind: None, failure, connected: false }
     }
@@ -34,12 +34,13 @@ impl Failed {
         Self { path: path.to_owned(), kind: Some(kind), failure, connected: false }
     }
 
-    /// Noticed by the server.
+    /// Detected by the server.
     pub(super) fn of_peer(path: &str, error: Error) -> Self {
         Self::new(path, error, Side::Peer)
     }
 
-    /// During an upload the server notices everything but a source that changed while it was read.
+    /// During an upload the server detects everything except a source that changed while it was
+    /// read.
     pub(super) fn of_upload(item: &CopyItem, error: Error) -> Self {
         match error.kind {
             ErrorKind::SourceChanged => Self::new(item.source.shown(), error, Side::Here),
@@ -47,8 +48,9 @@ impl Failed {
         }
     }
 
-    /// During a download the server speaks until the target is prepared here (`began`); from then on storage fails here,
-    /// but for a source that changes or cannot be read to its end.
+    /// During a download errors are the server's until the local target is prepared (`began`); from
+    /// then on they are of local storage, except for a source that changes or cannot be read to its
+    /// end.
     pub(super) fn of_download(item: &CopyItem, error: Error, began: bool) -> Self {
         let source_kinds = [ErrorKind::SourceChanged, ErrorKind::OutOfRange];
         if began && !source_kinds.contains(&error.kind) {
@@ -57,7 +59,8 @@ impl Failed {
         Self::new(item.source.shown(), error, Side::Peer)
     }
 
-    /// Somebody asked to stop while it failed, or before it was tried again: that is why it is not there.
+    /// A stop was requested while it failed, or before it was tried again: that is why the file is
+    /// missing.
     pub(super) fn cancelled(self) -> Self {
         if self.kind == Some(ErrorKind::Cancelled) {
             return self;
@@ -69,7 +72,8 @@ impl Failed {
     fn new(path: &str, error: Error, side: Side) -> Self {
         let exit = Exit::of_error(&error, side);
         let what = error.to_string();
-        // Messages about local files name them as they were typed; a server knows only its part of a URL.
+        // Messages about local files name them as they were typed; a server knows only its part of
+        // a URL.
         let subject = if exit == Exit::LocalStorage { String::new() } else { format!("{path}: ") };
         let advice = advice(error.kind, side);
         let message = format!("{subject}{what}{}{advice}", if advice.is_empty() { "" } else { "; " });
@@ -78,7 +82,7 @@ impl Failed {
     }
 }
 
-/// What to do, where that is not plain from what happened.
+/// What to do, if that is not obvious from the error.
 fn advice(kind: ErrorKind, side: Side) -> &'static str {
     match (kind, side) {
         (ErrorKind::ConnectionLost | ErrorKind::TimedOut, _) => {

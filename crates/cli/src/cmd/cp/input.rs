@@ -1,8 +1,9 @@
-//! Standard input as a source, with one trap avoided: Ctrl-C goes to every program of a shell's pipeline. The program
-//! before this one ends by it and its pipe closes, which looks like the end of the data; half a file would get its name
-//! as if it were whole. So a pipe's end counts only when no signal came with it.
+//! Standard input as a source. One trap is avoided: Ctrl-C goes to every program of a shell's
+//! pipeline. It ends the program before this one and closes its pipe, which looks like the end of
+//! the data; half a file would then be stored under its name as if it were complete. So a pipe's
+//! end counts only if no signal came with it.
 //!
-//! And pipes that have a name, whose writer may come late or never: Ctrl-C ends the wait.
+//! Also named pipes, whose writer may come late or never: Ctrl-C ends the wait.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -21,17 +22,18 @@ use super::monitor::LOOK_EVERY;
 use crate::signal;
 use crate::text::printable_path;
 
-/// Bytes that the pipe in between holds: a block at the usual size, so it never holds the transfer up.
+/// Bytes that the intermediate pipe holds: a block at the usual size, so it never delays the
+/// transfer.
 const PIPE_BYTES: usize = 1 << 20;
-/// A signal that ended the program before this one reaches this one in the same moment; so long it may still be on its
-/// way on a busy machine.
+/// A signal that ended the program before this one reaches this one at the same moment; on a busy
+/// machine it may take this long.
 const SIGNAL_GRACE: Duration = Duration::from_millis(10);
 
-/// What comes in on standard input.
+/// The data of standard input.
 pub(super) fn open() -> Result<Source, Error> {
     let is_pipe = fstat(std::io::stdin()).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Fifo);
     if !is_pipe {
-        // Nobody else ends a file or a terminal.
+        // A file or a terminal is not ended by another program.
         return Source::standard_input();
     }
     let failed =
@@ -46,8 +48,9 @@ pub(super) fn open() -> Result<Source, Error> {
     Ok(Source::Stream(StreamSource::new(read_end, "standard input")))
 }
 
-/// The pipe at `path`, once somebody writes to it or has done so; none where no pipe is there that can be opened. Opening it as
-/// a file would wait in the kernel, where no signal that only sets a flag ends it.
+/// The pipe at `path`, once a writer opens it or has done so; `None` if there is no pipe that can
+/// be opened. Opening it as a file would wait in the kernel, and a signal that only sets a flag
+/// does not end that.
 pub(super) fn open_pipe(path: &Path, stopped: &dyn Fn() -> bool) -> Result<Option<Source>, Error> {
     let is_pipe = stat(path).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Fifo);
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -60,7 +63,7 @@ pub(super) fn open_pipe(path: &Path, stopped: &dyn Fn() -> bool) -> Result<Optio
     Ok(Some(Source::Stream(StreamSource::new(pipe, printable_path(path)))))
 }
 
-/// Passes on what comes, and the end where it is one.
+/// Relays the data, and the end if it is a real one.
 fn relay(input: BorrowedFd<'_>, output: OwnedFd, signalled: &UnixStream) {
     loop {
         match splice(input, None, &output, None, PIPE_BYTES, SpliceFlags::MOVE) {
@@ -68,12 +71,12 @@ fn relay(input: BorrowedFd<'_>, output: OwnedFd, signalled: &UnixStream) {
             Ok(_) | Err(Errno::INTR) => {}
             // Non-blocking standard input, as some programs leave it behind.
             Err(Errno::AGAIN) => drop(wait(input, None)),
-            // Nobody reads any more: the transfer has ended.
+            // The reader has closed the pipe: the transfer has ended.
             Err(_) => return,
         }
     }
     if wait(signalled.as_fd(), Some(SIGNAL_GRACE)) {
-        // Never closed, so the reader waits at it until the transfer is cancelled and the program ends.
+        // Never closed, so the reader waits until the transfer is cancelled and the program ends.
         std::mem::forget(output);
     }
 }
@@ -96,7 +99,7 @@ mod tests {
 
     use super::*;
 
-    /// Runs a relay over `bytes`; what came out until its end, or none when it has no end.
+    /// Runs a relay over `bytes`; returns its output until the end, or `None` if it has no end.
     fn relayed(bytes: &[u8], signal: bool) -> Option<Vec<u8>> {
         let (input, mut feed) = std::io::pipe().unwrap();
         let (mut result, output) = std::io::pipe().unwrap();

@@ -1,7 +1,7 @@
-//! From "these sources to that target" to pairs of one source and one target, as `cp` pairs them: a directory receives
-//! the sources under their names.
+//! Pairs each source with its target, as `cp` does: a directory receives the sources under their
+//! names.
 //!
-//! What stands at the target was found out before; nothing here looks at a file.
+//! The target was examined before; nothing here accesses a file.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -12,22 +12,22 @@ use crate::plan::{Local, LocalTarget};
 use crate::text::{printable, printable_path};
 use crate::url::Url;
 
-/// A source on this machine and where it goes.
+/// A local source and its target.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Upload {
     pub(super) source: Local,
     pub(super) target: Url,
 }
 
-/// A file on a server and where it goes.
+/// A file on a server and its target.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Download {
     pub(super) source: Url,
     pub(super) target: LocalTarget,
 }
 
-/// Whether what stands at an upload's target decides what the command means: one source, and a path that may name a
-/// file as well as a directory.
+/// Whether the meaning of the command depends on the existing target of an upload: one source, and
+/// a path that may name a file as well as a directory.
 pub(super) fn target_may_be_either(sources: &[Local], target: &Url) -> bool {
     sources.len() == 1 && matches!(sources[0], Local::File(_)) && !target.directory && !target.path.is_root()
 }
@@ -44,7 +44,8 @@ pub(super) fn uploads(sources: &[Local], target: &Url, into_directory: bool) -> 
 }
 
 fn upload_into<'a>(source: &'a Local, directory: &Url, taken: &mut Vec<&'a [u8]>) -> Result<Upload, Failure> {
-    // The plan lets only files go into a directory; a directory that was not seen to be one then needs a name, too.
+    // The plan lets only files go into a directory; a directory that was not seen to be one then
+    // needs a name, too.
     let Local::File(path) = source else {
         let message = format!("{directory}: this is a directory; name the file that standard input or zeros become");
         return Err(Failure::new(Exit::Usage, message));
@@ -78,12 +79,14 @@ fn download_into<'a>(source: &'a Url, directory: &Path, taken: &mut Vec<&'a [u8]
         .name()
         .ok_or_else(|| Failure::new(Exit::Usage, format!("{source}: this names a directory; copy it with -r")))?;
     take(name, taken, || (source.to_string(), printable_path(directory)))?;
-    // One component without a slash and not '..': `RelPath` holds nothing else, so it stays in the directory.
+    // One component without a slash and not '..': `RelPath` holds nothing else, so it stays in the
+    // directory.
     let target = LocalTarget::Path(directory.join(OsStr::from_bytes(name)));
     Ok(Download { source: source.clone(), target })
 }
 
-/// Two sources of one name would leave the second where the first was, as if it had never been copied.
+/// Of two sources with one name the second would replace the first, as if that had never been
+/// copied.
 fn take<'a>(name: &'a [u8], taken: &mut Vec<&'a [u8]>, shown: impl Fn() -> (String, String)) -> Result<(), Failure> {
     if taken.contains(&name) {
         let (source, directory) = shown();

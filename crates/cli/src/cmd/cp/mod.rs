@@ -1,4 +1,5 @@
-//! `xdfs cp`: pairs sources with targets and moves one file after the other, in one session for each server.
+//! `xdfs cp`: pairs sources with targets and copies one file after the other, in one session for
+//! each server.
 
 mod failure;
 mod input;
@@ -38,7 +39,7 @@ use crate::url::Url;
 pub(super) use self::retry::Backoff;
 pub(super) use tree::sync;
 
-/// Carries out a copy; failed files are told and do not stop the others.
+/// Carries out a copy; files that fail are reported and do not stop the others.
 pub(crate) fn run(plan: CopyPlan) -> Result<Exit, Failure> {
     if matches!(plan.copies, Copies::Download { .. }) {
         load_journal_key(&plan.login);
@@ -52,15 +53,16 @@ pub(crate) fn run(plan: CopyPlan) -> Result<Exit, Failure> {
     })
 }
 
-/// Takes the key of journals from the state folder, so that what an earlier command downloaded is trusted. Without a folder that can
-/// be written, what was interrupted is compared with its source.
+/// Loads the key of journals from the state folder, so that data that an earlier command downloaded
+/// are trusted. Without a writable folder, data of an interrupted copy are compared with their
+/// source.
 fn load_journal_key(login: &LoginPlan) {
     let folder = state::folder(login.state.as_deref()).ok();
     let key = folder.and_then(|folder| StateFolder::create(&folder).and_then(|state| state.journal_key()).ok());
     key.into_iter().for_each(xdfs_client::use_journal_key);
 }
 
-/// Does something with sessions as they are wished, and ends them in order.
+/// Runs an action with the requested sessions, and closes them in order.
 fn with_sessions(
     options: &Options,
     format: Format,
@@ -99,20 +101,21 @@ fn with_sessions(
         Exit::Cancelled => copy.sessions.leave(),
         _ => copy.sessions.close(),
     }
-    // Last of all: whoever sees this command killed gives it again, and that must not copy into what is whole.
+    // Last of all: if this command is killed it is repeated, and the repetition must not copy into
+    // a complete tree.
     whole.iter().for_each(UnfinishedMark::clear);
     Ok(exit)
 }
 
-/// A copy under way.
+/// A copy in progress.
 struct Copy<'a> {
     sessions: Sessions,
     options: &'a Options,
     login: LoginPlan,
     monitor: TransferMonitor<'a>,
-    /// What had the present file's target name when its first attempt began.
+    /// The version of the existing target of the present file when its first attempt began.
     base: Option<Vec<u8>>,
-    /// The marks of trees that are whole; they are cleared behind the end of the sessions.
+    /// The marks of complete trees; they are cleared after the sessions have ended.
     whole: Vec<UnfinishedMark>,
 }
 
@@ -136,7 +139,8 @@ impl Copy<'_> {
                 Ok(pair) => self.upload_with_patience(&pair, numbered(index, sources.len())),
                 Err(failure) => Err(Failed::local(source_of(source).to_string(), failure)),
             };
-            // The server knows that the target is a directory; then the file goes into it, as cp does.
+            // The server reports that the target is a directory; then the file is copied into it,
+            // as cp does.
             if either && outcome.as_ref().is_err_and(|failed| failed.kind == Some(ErrorKind::IsDirectory)) {
                 let into = items::uploads(sources, target, true).pop();
                 outcome = match into {
@@ -150,7 +154,7 @@ impl Copy<'_> {
         Ok(exits)
     }
 
-    /// A directory becomes the target, or goes into it where that is there, as cp does.
+    /// A directory becomes the target, or is copied into it if that exists, as cp does.
     fn directory_up(&mut self, path: &Path, target: &Url, tree: &TreePlan, several: bool) -> Result<Exit, Failure> {
         let mut known = None;
         if !several && !target.path.is_root() {
@@ -162,13 +166,14 @@ impl Copy<'_> {
         let is_directory = |file: &Facts| file.kind == FileType::Directory;
         let mark = UnfinishedMark::up(&self.login, path, target);
         let there = known.as_ref().is_none_or(|found| found.as_ref().is_some_and(is_directory));
-        // What an earlier attempt left unfinished is gone on with; a slash says "into" all the same.
+        // An unfinished earlier attempt is resumed; a slash means "into" nevertheless.
         let named = known
             .iter()
             .flatten()
             .any(|found| tree.atomic && !tree.dry_run && self.named_before(path, target, found).is_some());
         let into = there && (several || target.directory || !(mark.stands() || named));
-        // Of 'x/.', '.', '..' and '/' the content goes into the target, as of what has no name of its own.
+        // For 'x/.', '.', '..' and '/' the contents go into the target, as for a source without a
+        // name of its own.
         let own = path.file_name().filter(|_| !path.as_os_str().as_bytes().ends_with(b"/."));
         let Some(name) = own.filter(|_| into) else {
             let may_be_ours = known.as_ref().is_some_and(|found| found.as_ref().is_none_or(is_directory));
@@ -176,7 +181,8 @@ impl Copy<'_> {
             let exit =
                 self.under_mark(begun.then_some(&mark), &|copy| copy.tree_up(path, target, known.clone(), tree))?;
             let failed = matches!(exit, Exit::SomeFailed | Exit::Refused);
-            // Whole, or nothing was begun: what is made there later is another's.
+            // Complete, or nothing was begun: whatever is made there later belongs to another
+            // process.
             if begun && (exit == Exit::Done || failed && matches!(self.look(target), Ok(None))) {
                 self.whole.push(mark);
             }
@@ -188,7 +194,7 @@ impl Copy<'_> {
         self.tree_up(path, &inside, None, tree)
     }
 
-    /// Copies a tree to a new name, or goes on with it there, while the mark stands.
+    /// Copies a tree to a new name, or resumes it there, while the mark exists.
     fn under_mark(
         &mut self,
         mark: Option<&UnfinishedMark>,
@@ -199,7 +205,7 @@ impl Copy<'_> {
     }
 
     fn upload_with_patience(&mut self, pair: &Upload, number: (usize, usize)) -> Result<FileOutcome, Failed> {
-        // What came out of a pipe cannot be read again.
+        // What was read from a pipe cannot be read again.
         let again = match &pair.source {
             Local::File(path) => path.is_file(),
             Local::Zero(_) | Local::Random(_) => true,
@@ -209,7 +215,7 @@ impl Copy<'_> {
     }
 
     fn download_with_patience(&mut self, pair: &Download, number: (usize, usize)) -> Result<FileOutcome, Failed> {
-        // What went into a pipe cannot be taken back.
+        // What was written to a pipe cannot be taken back.
         let again = match &pair.target {
             LocalTarget::Path(path) => path.is_file() || !path.exists(),
             LocalTarget::Null => true,
@@ -218,7 +224,7 @@ impl Copy<'_> {
         self.with_patience(&pair.source, again, |copy| copy.download(pair, number))
     }
 
-    /// Makes attempts until one succeeds, or nothing has moved for long enough.
+    /// Makes attempts until one succeeds, or nothing has moved for the time limit.
     fn with_patience(
         &mut self,
         server: &Url,
@@ -241,7 +247,7 @@ impl Copy<'_> {
     fn upload(&mut self, pair: &Upload, (number, count): (usize, usize)) -> Result<FileOutcome, Failed> {
         let source = source_of(&pair.source);
         let here = |error: Error| Failed::of_local(source.shown(), error);
-        // Before connecting: a source that is missing needs no server to be noticed.
+        // Before connecting: a missing source is reported without a server.
         let payload = payload(&pair.source, self.options, &|| self.monitor.stopped()).map_err(here)?;
         let item = CopyItem { source: source.clone(), target: (&pair.target).into(), number, count };
         let durable = self.options.durability != WhenDone::Written;
@@ -312,7 +318,8 @@ impl Copy<'_> {
                         let begun = into.is_none() && !tree.atomic && !tree.dry_run && own.is_some();
                         let path = into.map_or_else(|| path.clone(), |name| path.join(OsStr::from_bytes(name)));
                         let exit = self.under_mark(begun.then_some(&mark), &|copy| copy.tree_down(source, &path, tree));
-                        // Whole, or nothing was begun: what is made there later is another's.
+                        // Complete, or nothing was begun: whatever is made there later belongs to
+                        // another process.
                         let is_missing = || path.symlink_metadata().is_err_and(|error| error.kind() == NotFound);
                         if begun && (matches!(exit, Ok(Exit::Done)) || is_missing()) {
                             self.whole.push(mark);
@@ -336,8 +343,8 @@ impl Copy<'_> {
         Ok(exits)
     }
 
-    /// Looks for what earlier downloads left where these go, and removes what nobody came for. What cannot be looked at is told
-    /// when it is written to.
+    /// Finds what earlier downloads left at these targets, and removes what has expired. Errors are
+    /// reported when a target is written.
     fn clean_up(&mut self, target: &LocalTarget, into_directory: bool) -> Result<(), Failure> {
         let LocalTarget::Path(path) = target else { return Ok(()) };
         let Ok(place) = LocalPlace::of(path.as_os_str().as_bytes()) else { return Ok(()) };
@@ -364,7 +371,7 @@ impl Copy<'_> {
             return Ok(FileOutcome::Kept(item));
         }
         let existing = if self.options.keep_existing { Existing::Keep } else { Existing::Replace };
-        // A later attempt replaces what the first one found, and nothing that came since.
+        // A later attempt replaces what the first one found, and nothing newer.
         let first = self.base.is_none();
         self.base = self.base.take().or_else(|| place.as_ref().and_then(LocalPlace::version));
         let base = self.base.clone().filter(|_| !first).map(|version| Base { version, modified: None });
@@ -414,12 +421,12 @@ impl Copy<'_> {
     }
 }
 
-/// Something has the target's name, whether it was there at first or came before a later attempt.
+/// Whether the target's name is taken, either from the start or since an earlier attempt.
 fn is_there(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::AlreadyExists | ErrorKind::TargetChanged)
 }
 
-/// What a session is asked for; tags it checks in any case.
+/// What a session is asked to verify; tags are always verified.
 const fn verify_of(check: Check) -> Verify {
     match check {
         Check::None | Check::Wire => Verify::None,
@@ -432,7 +439,7 @@ fn numbered(index: usize, count: usize) -> (usize, usize) {
     (index + 1, count)
 }
 
-/// What is read on this machine; of a pipe with a name, when it has a writer.
+/// The local data to send; of a named pipe, once it has a writer.
 fn payload(source: &Local, options: &Options, stopped: &dyn Fn() -> bool) -> Result<Payload, Error> {
     let source = match source {
         Local::File(path) => match input::open_pipe(path, stopped)? {
@@ -446,15 +453,15 @@ fn payload(source: &Local, options: &Options, stopped: &dyn Fn() -> bool) -> Res
     Payload::source(source, options.offset, options.length)
 }
 
-/// Where a download goes, with the key for its journal.
+/// The local target of a download, with the key for its journal.
 fn written_place(path: &Path) -> Result<LocalPlace, Error> {
     let mut place = LocalPlace::of(path.as_os_str().as_bytes())?;
     place.store = xdfs_client::authenticated(place.store);
     Ok(place)
 }
 
-/// Whether a download goes into what stands at `path`. A directory that is missing, or that may not be looked at, is
-/// told before a server is asked.
+/// Whether `path` is a directory that receives a download. A directory that is missing, or not
+/// accessible, is reported before any request to a server.
 fn is_directory(path: &Path) -> Result<bool, Failure> {
     let place = LocalPlace::of(path.as_os_str().as_bytes());
     let place = place.map_err(|error| Failure::new(Exit::LocalStorage, error.to_string()))?;

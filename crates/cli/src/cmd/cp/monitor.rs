@@ -1,4 +1,4 @@
-//! A transfer under way: progress is shown, Ctrl-C is passed on, the outcome is told.
+//! Watches a transfer: shows progress, handles Ctrl-C and reports the outcome.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,24 +14,24 @@ use crate::output::{self, CopyItem, Output};
 use crate::plan::{Check, Options, WhenDone};
 use crate::signal::StopFlag;
 
-/// Time between two looks at Ctrl-C and at how far it is: short for a person, long for a processor.
+/// Interval between checks of Ctrl-C and the progress: short for a person, long for a processor.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Time that both sides get to agree on a cancelled transfer before this one leaves.
+/// Time for both sides to agree on a cancelled transfer before this one exits.
 const CANCEL_DEADLINE: Duration = Duration::from_secs(5);
 
-/// What became of a file that did not fail.
+/// The result of a file that did not fail.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum FileOutcome {
     /// It is complete.
     Copied(CopyItem, output::CopiedFile),
     /// Its target existed and was kept.
     Kept(CopyItem),
-    /// Whoever read standard output wanted no more of it.
+    /// The reader of standard output closed it.
     NotWanted,
 }
 
 impl FileOutcome {
-    /// The same after so many attempts that were lost.
+    /// The same after this many lost attempts.
     pub(super) fn after(mut self, attempts: u64) -> Self {
         if let Self::Copied(_, transfer) = &mut self {
             transfer.retries += attempts;
@@ -44,11 +44,11 @@ impl FileOutcome {
 pub(super) struct TransferMonitor<'a> {
     output: &'a mut dyn Output,
     stop: StopFlag,
-    /// Said once, not with every file.
+    /// Reported once, not with every file.
     told_join_failure: bool,
-    /// How far the present file is, over all its attempts.
+    /// The progress of the present file, over all its attempts.
     reached: u64,
-    /// The last loss that was told: one outage is one message.
+    /// The last loss was reported: one outage is one message.
     told_loss: bool,
 }
 
@@ -57,7 +57,7 @@ impl<'a> TransferMonitor<'a> {
         Self { output, stop, told_join_failure: false, reached: 0, told_loss: false }
     }
 
-    /// Tells what was found of earlier downloads, where something of it was removed.
+    /// Reports what was found of earlier downloads, if part of it was removed.
     pub(super) fn tell_expired(&mut self, directory: &str, found: Recovered) -> Result<(), Failure> {
         if found.expired == 0 {
             return Ok(());
@@ -66,17 +66,17 @@ impl<'a> TransferMonitor<'a> {
         self.output.expired(directory, &output::Recovered { parts, bytes, others, expired })
     }
 
-    /// The next file.
+    /// Starts the next file.
     pub(super) fn begin(&mut self) {
         (self.reached, self.told_loss) = (0, false);
     }
 
-    /// How far the present file is.
+    /// The progress of the present file.
     fn reached(&self) -> u64 {
         self.reached
     }
 
-    /// Tells that a file is tried again; once for each outage.
+    /// Reports that a file is tried again; once for each outage.
     fn tell_again(&mut self, failed: &Failed) {
         if !std::mem::replace(&mut self.told_loss, true) {
             let why = failed.kind.map_or("connection lost", ErrorKind::text);
@@ -84,7 +84,8 @@ impl<'a> TransferMonitor<'a> {
         }
     }
 
-    /// Waits until what failed is worth another attempt, and tells that there is one; else the failure as it is told to a person.
+    /// Waits until a failed file can be tried again, and reports that; otherwise returns the
+    /// failure to report.
     pub(super) fn wait_for_another(&mut self, patience: &mut Backoff, mut failed: Failed) -> Result<(), Failed> {
         let again = !self.stopped() && patience.again(&failed, self.reached());
         if self.stopped() {
@@ -98,19 +99,19 @@ impl<'a> TransferMonitor<'a> {
         Ok(())
     }
 
-    /// The present tree is so far.
+    /// Records the progress of the present tree.
     pub(super) fn reach(&mut self, reached: u64) {
         if reached > self.reached {
             (self.reached, self.told_loss) = (reached, false);
         }
     }
 
-    /// Where the news go.
+    /// The output of the copy.
     pub(super) fn output(&mut self) -> &mut dyn Output {
         self.output
     }
 
-    /// Tells what a tree came to.
+    /// Reports the result of a tree.
     pub(super) fn tell_tree(&mut self, tree: &output::CopiedTree) -> Result<(), Failure> {
         self.output.tree_finished(tree)
     }
@@ -120,7 +121,7 @@ impl<'a> TransferMonitor<'a> {
         self.stop.load(Ordering::Acquire)
     }
 
-    /// Tells what a new session did not get.
+    /// Reports what a new session was not granted.
     pub(super) fn report_grant(&mut self, session: &Session, options: &Options) {
         let facts = session.facts();
         if let Some(block) = options.block.filter(|block| *block != facts.block) {
@@ -163,7 +164,7 @@ impl<'a> TransferMonitor<'a> {
             if self.stopped() {
                 transfer.cancel();
                 let outcome = transfer.wait_for(CANCEL_DEADLINE);
-                // The receiver may have been quicker than Ctrl-C: then the file is there.
+                // The receiver may have been faster than Ctrl-C: then the file is complete.
                 break outcome.unwrap_or_else(|| Err(Error::new(ErrorKind::Cancelled, "cancelled")))?;
             }
             self.output.progress(transfer.resumed() + transfer.moved(), size());
@@ -193,7 +194,7 @@ impl<'a> TransferMonitor<'a> {
         self.output.note(&format!("{}: resumes at {percent} %", item.target));
     }
 
-    /// Tells an outcome; the exit code that it stands for.
+    /// Reports an outcome; returns its exit code.
     pub(super) fn tell(&mut self, outcome: Result<FileOutcome, Failed>) -> Result<Exit, Failure> {
         match outcome {
             Ok(FileOutcome::Copied(item, transfer)) => self.output.finished(&item, &transfer).map(|()| Exit::Done),
@@ -223,7 +224,7 @@ fn done(report: &Report, session: &Session, options: &Options) -> output::Copied
         check: match report.verified {
             Verify::Reread => Check::Reread,
             Verify::Hash => Check::Hash,
-            // Where the server raised the level, every block had its tag after all.
+            // If the server raised the level, every block had its tag after all.
             Verify::None if report.level > options.level => Check::Wire,
             Verify::None => options.check,
         },
@@ -233,7 +234,8 @@ fn done(report: &Report, session: &Session, options: &Options) -> output::Copied
     }
 }
 
-/// What a download's target knows: the server has let the transfer begin, and how long the file will be.
+/// What a download's target knows: that the server has let the transfer begin, and the size of the
+/// file.
 #[derive(Debug, Default)]
 pub(super) struct Staged {
     began: AtomicBool,
@@ -259,7 +261,7 @@ impl Staged {
         })
     }
 
-    /// The server had no objection, so what fails now fails here.
+    /// The server accepted the request, so later errors are local.
     pub(super) fn began(&self) -> bool {
         self.began.load(Ordering::Acquire)
     }

@@ -1,8 +1,8 @@
-//! Going on after a connection was lost: the same transfer again, which sends what is missing.
+//! Retries after a lost connection: the same transfer again, which sends only what is missing.
 //!
-//! Waits get longer from attempt to attempt and end at a deadline, which counts from the last moment at which anything moved.
-//! Only what passes by itself is tried again, and only once somebody had answered: a server that was never there, or that refuses,
-//! is told at once.
+//! Waits grow from attempt to attempt and end at a deadline, which counts from the last progress.
+//! Only temporary errors are retried, and only once a server had answered: a server that was never
+//! reachable, or that refuses, is reported at once.
 
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -15,16 +15,16 @@ use crate::signal;
 
 /// The first wait: a server that is restarted is back within moments.
 const WAIT_MIN: Duration = Duration::from_millis(100);
-/// The longest one: what is gone for long is looked for now and then.
+/// The longest wait: a server that is down for long is tried now and then.
 const WAIT_MAX: Duration = Duration::from_secs(5);
 
-/// How long one file is tried for.
+/// How long one file is retried.
 #[derive(Debug)]
 pub(in crate::cmd) struct Backoff {
     limit: Duration,
     wait: Duration,
     until: Option<Instant>,
-    /// How far the file was when it was last lost.
+    /// The progress of the file when it was last lost.
     reached: u64,
     attempts: u64,
 }
@@ -40,7 +40,7 @@ impl Backoff {
         self.attempts
     }
 
-    /// How long to wait before the next attempt; none to give up.
+    /// How long to wait before the next attempt; `None` to give up.
     fn next(&mut self, failed: &Failed, reached: u64, now: Instant) -> Option<Duration> {
         let passes = matches!(
             failed.kind,
@@ -68,17 +68,17 @@ impl Backoff {
         Some(wait)
     }
 
-    /// Waits for the next attempt. False to give up, and when somebody asked to stop.
+    /// Waits for the next attempt. False to give up, or if a stop was requested.
     pub(super) fn again(&mut self, failed: &Failed, reached: u64) -> bool {
         self.next(failed, reached, Instant::now()).is_some_and(waited)
     }
 
-    /// The same after a connection that was lost before it was a session.
+    /// The same after a connection that was lost before there was a session.
     pub(in crate::cmd) fn again_connecting(&mut self) -> bool {
         self.next_wait(0, Instant::now()).is_some_and(waited)
     }
 
-    /// What was done about a failure, for its message.
+    /// The note about retries for a failure's message.
     pub(in crate::cmd) fn story(&self) -> String {
         match self.attempts {
             0 => String::new(),
@@ -88,7 +88,7 @@ impl Backoff {
     }
 }
 
-/// Waits. False when somebody asked to stop meanwhile.
+/// Waits. False if a stop was requested meanwhile.
 fn waited(wait: Duration) -> bool {
     signal::wake_on_stop().is_ok_and(|stopped| !input::wait(stopped.as_fd(), Some(wait)))
 }

@@ -1,4 +1,4 @@
-//! Trees: what `xdfs cp -r` does with a directory, and all of `xdfs sync`.
+//! Trees: how `xdfs cp -r` copies a directory, and all of `xdfs sync`.
 
 mod names;
 mod reporter;
@@ -27,7 +27,7 @@ use crate::plan::{Sides, SyncPlan, TreePlan, WhenDone};
 use crate::text::printable_path;
 use crate::url::Url;
 
-/// One direction of a tree, over one session after the other.
+/// One direction of a tree copy, over consecutive sessions.
 pub(super) trait DirectionRun {
     fn run(&mut self, session: &Session, observer: &mut dyn Observer) -> Ended;
 
@@ -67,7 +67,8 @@ pub(in crate::cmd) fn sync(plan: &SyncPlan) -> Result<Exit, Failure> {
 }
 
 impl Copy<'_> {
-    /// Makes `target` like the directory `source`, of which may be `known` what stands there; the exit code that it comes to.
+    /// Makes `target` like the directory `source`; `known` may hold the attributes of the existing
+    /// target. Returns the exit code.
     pub(super) fn tree_up(
         &mut self,
         source: &Path,
@@ -155,7 +156,7 @@ impl Copy<'_> {
         }
     }
 
-    /// Over as many sessions as it takes.
+    /// Runs the copy over as many sessions as needed.
     fn carry(
         &mut self,
         course: &mut dyn DirectionRun,
@@ -244,7 +245,8 @@ impl Copy<'_> {
         Ok((options, listed))
     }
 
-    /// Whether an upload's target is not there yet. Something that is no directory is in the way; so is a missing parent.
+    /// Whether an upload's target does not exist yet. An existing non-directory or a missing parent
+    /// is an error.
     fn look_up(&mut self, target: &Url, found: Option<Facts>) -> Result<bool, Failed> {
         match found {
             Some(file) if file.kind == FileType::Directory => Ok(false),
@@ -262,7 +264,7 @@ impl Copy<'_> {
         }
     }
 
-    /// What stands at a URL; none where nothing does.
+    /// The attributes of a URL; `None` if it does not exist.
     pub(super) fn look(&mut self, url: &Url) -> Result<Option<Facts>, Failed> {
         let wanted = Wanted::MODE.and(Wanted::MODIFIED).and(Wanted::OWNER).and(Wanted::NAMES).and(Wanted::INODE);
         match self.session_of(url)?.look(wire_name(url), wanted) {
@@ -285,7 +287,7 @@ fn not_found(url: &Url) -> Failed {
     Failed::of_peer(&url.to_string(), Error::new(ErrorKind::NotFound, "no such directory"))
 }
 
-/// The directory that a person named.
+/// The directory that the user named.
 fn directory(path: &Path) -> Result<LocalStore, Error> {
     let place = LocalPlace::of(path.as_os_str().as_bytes())?;
     match place.existing {
@@ -294,9 +296,9 @@ fn directory(path: &Path) -> Result<LocalStore, Error> {
     }
 }
 
-/// The same; it is made where it is missing, which the second value tells.
+/// The same; a missing one is made, which the second value reports.
 fn made(path: &Path, dry_run: bool) -> Result<(LocalStore, bool), Error> {
-    // A slash at the end says no more than that a directory is meant.
+    // A slash at the end only means that a directory is expected.
     let trimmed = trimmed(path);
     let place = LocalPlace::of(trimmed.as_os_str().as_bytes())?;
     match place.existing {
@@ -318,12 +320,12 @@ fn made(path: &Path, dry_run: bool) -> Result<(LocalStore, bool), Error> {
     }
 }
 
-/// The name that a tree has until it is whole; the same each time, so that the next attempt finds it.
+/// The name of a tree until it is complete; the same each time, so that the next attempt finds it.
 fn way_name(name: &[u8]) -> Vec<u8> {
     [b".", name, b".xdfs-tree"].concat()
 }
 
-/// Where a tree is until it is whole.
+/// The path of a tree until it is complete.
 fn local_way(target: &Path) -> Result<PathBuf, Error> {
     let target = trimmed(target);
     let there = LocalPlace::of(target.as_os_str().as_bytes())?.existing.is_some();
@@ -334,7 +336,7 @@ fn local_way(target: &Path) -> Result<PathBuf, Error> {
     Ok(target.with_file_name(OsStr::from_bytes(&way_name(name.as_bytes()))))
 }
 
-/// Gives a whole tree its name.
+/// Gives a complete tree its name.
 fn local_publish(way: &Path, target: &Path) -> Result<(), Error> {
     let parent = way.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let place = LocalPlace::of(parent.as_os_str().as_bytes())?;
@@ -347,6 +349,6 @@ fn local_publish(way: &Path, target: &Path) -> Result<(), Error> {
 }
 
 fn trimmed(path: &Path) -> PathBuf {
-    // Components leave out slashes at the end, and nothing else that matters here.
+    // Components omit slashes at the end, and nothing else that matters here.
     path.components().collect()
 }

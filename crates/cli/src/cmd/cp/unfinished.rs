@@ -1,8 +1,10 @@
-//! Trees that were begun under a new name and are not whole: the same command goes on there, and not below it.
+//! Trees that were begun under a new name and are incomplete: the same command resumes there, and
+//! not below it.
 //!
-//! `cp -r` copies into a directory that is there. After an end on the way the directory is there because of the copy itself, so what
-//! was begun is noted in the state folder: as it is the client's note, it holds for servers of any version, and no peer can plant
-//! one. Where there is no state folder cp's rule holds alone.
+//! `cp -r` copies into an existing directory. After an interruption the directory exists because of
+//! the copy itself, so begun copies are recorded in the state folder: since the record is the
+//! client's, it works with servers of any version, and no peer can forge one. Without a state
+//! folder only cp's rule applies.
 
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -15,17 +17,18 @@ use crate::plan::LoginPlan;
 use crate::state;
 use crate::url::Url;
 
-/// The file in the state folder: a line for each copy, its id and when it was begun (seconds since 1970).
+/// The file in the state folder: a line for each copy, with its id and when it was begun (seconds
+/// since 1970).
 const FILE: &str = "unfinished";
 const LOCK: &str = "unfinished.lock";
-/// A copy that nobody went on with for so long is forgotten, as its part files are.
+/// A copy that was not resumed for this long is forgotten, like its part files.
 const AGE_MAX: u64 = 7 * 24 * 60 * 60;
-/// Copies that are remembered; of more the oldest are forgotten.
+/// Copies that are remembered; beyond that the oldest are forgotten.
 const COPIES_MAX: usize = 1000;
 /// Bytes of a line: 32 digits, a space, at most 20 digits, its end.
 const LINE_BYTES_MAX: usize = 54;
 
-/// One copy: from where to where.
+/// One copy, identified by source and target.
 #[derive(Debug)]
 pub(super) struct UnfinishedMark {
     state: Option<PathBuf>,
@@ -41,8 +44,8 @@ impl UnfinishedMark {
         Self::of(login, b"tree down", target, source)
     }
 
-    /// Of a tree that was made elsewhere and is to get the target's name: the very one that was `found`, as far as its server tells
-    /// two apart.
+    /// For a tree that was made elsewhere and is to get the target's name: exactly the one that was
+    /// `found`, as far as its server distinguishes two.
     pub(super) fn named(login: &LoginPlan, source: &Path, target: &Url, found: &Facts) -> Option<Self> {
         let way = [b"tree named ", found.inode?.as_slice()].concat();
         Some(Self::of(login, &way, source, target))
@@ -55,25 +58,26 @@ impl UnfinishedMark {
         Self { state: state::folder(login.state.as_deref()).ok(), id }
     }
 
-    /// Whether this copy was begun and has not become whole.
+    /// Whether this copy was begun and is incomplete.
     pub(super) fn stands(&self) -> bool {
         let folder = self.state.as_deref().and_then(|state| Folder::open(state).ok().flatten());
         folder.is_some_and(|folder| read(&folder, now()).iter().any(|(id, _)| *id == self.id))
     }
 
-    /// Notes that it is begun. Where that cannot be written an end on the way leaves cp's rule.
+    /// Records that it is begun. If that cannot be written, cp's rule applies after an
+    /// interruption.
     pub(super) fn set(&self) {
         let _ = self.change(|lines| lines.push((self.id.clone(), now())));
     }
 
-    /// It is whole, or nothing of it is there.
+    /// It is complete, or nothing of it exists.
     pub(super) fn clear(&self) {
         if self.stands() {
             let _ = self.change(|_| {});
         }
     }
 
-    /// Writes all lines but its own, and what `change` adds.
+    /// Writes all lines except its own, and those that `change` adds.
     fn change(&self, change: impl FnOnce(&mut Vec<(String, u64)>)) -> Result<(), Error> {
         let Some(state) = &self.state else { return Ok(()) };
         let folder = Folder::create(state)?;
@@ -87,8 +91,8 @@ impl UnfinishedMark {
     }
 }
 
-/// What is the same of two ways to name the ends of one copy: the server whatever was said about its key, and the directory from
-/// wherever it is named.
+/// What identifies the ends of one copy however they are named: the server whatever was specified
+/// about its key, and the directory from wherever it is named.
 pub(super) fn ends(here: &Path, there: &Url) -> [Vec<u8>; 2] {
     let there = Url { key: None, directory: false, ..there.clone() }.to_string();
     let here = std::path::absolute(here).unwrap_or_else(|_| here.to_owned());
@@ -100,7 +104,7 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-/// The copies that are noted and not too old. A line that makes no sense is none.
+/// The recorded copies that are not too old. Invalid lines are ignored.
 fn read(folder: &Folder, now: u64) -> Vec<(String, u64)> {
     let bytes = folder.read(FILE, COPIES_MAX * LINE_BYTES_MAX, Secrecy::Public).ok().flatten().unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);

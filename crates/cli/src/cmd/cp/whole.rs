@@ -1,4 +1,5 @@
-//! `--atomic` of a tree: a new one is made where nobody else gets to, and gets its name when all of it is there.
+//! `--atomic` for trees: a new tree is made where no other client has access, and gets its name
+//! when it is complete.
 
 use std::path::{Path, PathBuf};
 
@@ -22,13 +23,13 @@ use crate::url::Url;
 pub(super) struct Whole {
     source: PathBuf,
     target: Url,
-    /// What this client calls it.
+    /// This client's id of the tree.
     client: [u8; 16],
-    /// Where it is until it has its name.
+    /// Its staging directory until it has its name.
     pub(super) place: Url,
 }
 
-/// An upload to such a place, which each session has to ask for.
+/// An upload to such a staging directory, which each session has to request.
 pub(super) struct IntoPlace<'a> {
     pub(super) upload: &'a mut Upload,
     pub(super) whole: &'a Whole,
@@ -54,7 +55,8 @@ impl DirectionRun for IntoPlace<'_> {
 }
 
 impl Copy<'_> {
-    /// Asks for the place of a tree that is not there yet, and tells whether nothing of it is in that.
+    /// Requests the staging directory of a tree that does not exist yet, and returns whether it is
+    /// empty.
     pub(super) fn begin_whole(&mut self, source: &Path, target: &Url, fresh: bool) -> Result<(Whole, bool), Failed> {
         let failed = |error| Failed::of_peer(&target.to_string(), error);
         if !fresh || target.path.is_root() {
@@ -69,11 +71,12 @@ impl Copy<'_> {
         Ok((Whole { source: source.to_owned(), target: target.clone(), client, place }, fresh))
     }
 
-    /// Gives a whole tree its name.
+    /// Gives a complete tree its name.
     pub(super) fn publish(&mut self, whole: &Whole) -> Result<Exit, Failure> {
         let durable = self.options.durability != WhenDone::Written;
         let named = self.look(&whole.place).and_then(|found| {
-            // Who is killed behind the call knows by this that the tree is the one of this command.
+            // If the command is killed after the call, this identifies the tree as that of the same
+            // command.
             let mark = found.and_then(|found| UnfinishedMark::named(&self.login, &whole.source, &whole.target, &found));
             mark.iter().for_each(UnfinishedMark::set);
             let session = self.session_of(&whole.target)?;
@@ -92,16 +95,18 @@ impl Copy<'_> {
         }
     }
 
-    /// What stands at the target got there by this very command, which did not live to tell; none where it did not.
+    /// The existing target was made by this same command, which was killed before it could report
+    /// that; `None` if it was not.
     pub(super) fn named_before(&self, source: &Path, target: &Url, found: &Facts) -> Option<UnfinishedMark> {
         let mark =
             UnfinishedMark::named(&self.login, source, target, found).filter(|_| found.kind == FileType::Directory);
         mark.filter(UnfinishedMark::stands)
     }
 
-    /// The same command has made sure that such a tree is whole: nothing of it is left.
+    /// The same command has verified that such a tree is complete: remove all that is left of it.
     pub(super) fn end_named_before(&mut self, mark: UnfinishedMark, source: &Path, target: &Url) {
-        // Has the name synced, and clears away an empty place where the server did not live to clear it away. It is not there where it did, and expires where this fails.
+        // Syncs the name, and removes an empty staging directory if the server was killed before it
+        // removed it. If the server did remove it, it does not exist; if this fails, it expires.
         let durable = self.options.durability != WhenDone::Written;
         if let Ok(client) = name_of(&self.login, source, target)
             && let Ok(session) = self.session_of(target)
@@ -112,8 +117,8 @@ impl Copy<'_> {
     }
 }
 
-/// What this client calls the tree: the same for the same command, and nobody else can know it. Where there is no state folder it is
-/// another one each time, and nothing is gone on with.
+/// This client's id of the tree: the same for the same command, and unknown to others. Without a
+/// state folder it differs each time, and nothing is resumed.
 fn name_of(login: &LoginPlan, source: &Path, target: &Url) -> Result<[u8; 16], Error> {
     let folder = state::folder(login.state.as_deref()).ok();
     let key = folder.and_then(|folder| StateFolder::create(&folder).and_then(|state| state.journal_key()).ok());
@@ -130,7 +135,7 @@ fn name_of(login: &LoginPlan, source: &Path, target: &Url) -> Result<[u8; 16], E
     Ok(name)
 }
 
-/// Servers before this call answer it, as every unknown one, with Unsupported.
+/// Servers that do not know this call answer it, like every unknown one, with Unsupported.
 fn refusal(error: Error) -> Error {
     match error.kind {
         ErrorKind::Unsupported => {

@@ -1,4 +1,4 @@
-//! Which names of a tree are taken, and the list of those that failed.
+//! Which names of a tree are copied, and the list of those that failed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -19,7 +19,7 @@ use crate::text::printable_path;
 /// Longest list of names: a hundred million bytes are more than a million names.
 const LIST_BYTES_MAX: u64 = 256 << 20;
 
-/// What the patterns and the list of names leave, none where that is everything; and the list.
+/// The names that the patterns and the list of names select, `None` for all; and the list.
 pub(super) fn filter(plan: &TreePlan) -> Result<(Option<Filter>, Option<Arc<Only>>), Failure> {
     let patterns = if plan.patterns.is_empty() { None } else { Some(patterns(plan)?) };
     let only = plan.files_from.as_deref().map(read_list).transpose()?.map(Arc::new);
@@ -34,12 +34,14 @@ pub(super) fn filter(plan: &TreePlan) -> Result<(Option<Filter>, Option<Arc<Only
     Ok((Some(Arc::new(filter)), listed))
 }
 
-/// In .gitignore the last line that fits decides, on a command line the first: so they go in backwards.
+/// In .gitignore the last matching line decides, on a command line the first: so they are added in
+/// reverse order.
 fn patterns(plan: &TreePlan) -> Result<Gitignore, Failure> {
     let mut builder = GitignoreBuilder::new("");
     for pattern in plan.patterns.iter().rev() {
         let (mark, option) = if pattern.include { ("!", "include") } else { ("", "exclude") };
-        // A line of a file may be a comment or begin with a mark; what was typed is a pattern.
+        // A line of a file may be a comment or begin with a special character; what was typed is a
+        // pattern.
         let quote = if pattern.text.starts_with(['#', '!']) { "\\" } else { "" };
         let line = format!("{mark}{quote}{}", pattern.text);
         let failed = |error| Failure::new(Exit::Usage, format!("--{option} {:?}: {error}", pattern.text));
@@ -50,11 +52,12 @@ fn patterns(plan: &TreePlan) -> Result<Gitignore, Failure> {
 
 fn takes(patterns: &Gitignore, path: &[u8], directory: bool) -> bool {
     let path = Path::new(std::ffi::OsStr::from_bytes(path));
-    // What lies in a directory that is left out is never asked about.
+    // Entries of an excluded directory are never checked.
     !matches!(patterns.matched(path, directory), Match::Ignore(_))
 }
 
-/// The names of a list, each with whether the source has it, and the directories above them. The top is the empty name.
+/// The names of a list, each with whether the source has it, and their ancestors. The top is the
+/// empty name.
 #[derive(Debug, Default)]
 pub(super) struct Only {
     names: BTreeMap<Vec<u8>, AtomicBool>,
@@ -62,7 +65,7 @@ pub(super) struct Only {
 }
 
 impl Only {
-    /// What was never met, once the copy is complete.
+    /// Names that were not found, once the copy is complete.
     pub(super) fn missing(&self) -> impl Iterator<Item = &[u8]> {
         let missing = self.names.iter().filter(|(name, met)| !name.is_empty() && !met.load(Ordering::Relaxed));
         missing.map(|(name, _)| name.as_slice())
@@ -76,7 +79,7 @@ impl Only {
         if (directory && self.above.contains(path)) || self.names.contains_key(&b""[..]) {
             return true;
         }
-        // A directory that is listed is taken with all it holds.
+        // A listed directory is copied with all its entries.
         let mut at = path;
         while let Some(slash) = at.iter().rposition(|&byte| byte == b'/') {
             at = at.get(..slash).unwrap_or_default();
@@ -150,14 +153,14 @@ fn unescaped(line: &[u8]) -> Vec<u8> {
     name
 }
 
-/// Where names go that failed.
+/// Where failed names are written.
 #[derive(Debug)]
 pub(super) struct Failures {
     file: Option<(BufWriter<File>, String)>,
 }
 
 impl Failures {
-    /// The file is there, empty, when nothing failed.
+    /// Opens the file; it exists, but is empty, if nothing failed.
     pub(super) fn open(path: Option<&Path>) -> Result<Self, Failure> {
         let Some(path) = path else { return Ok(Self { file: None }) };
         let shown = printable_path(path);
@@ -167,7 +170,7 @@ impl Failures {
 
     pub(super) fn add(&mut self, name: &[u8]) -> Result<(), Failure> {
         let Some((file, shown)) = &mut self.file else { return Ok(()) };
-        // The top has no name; an empty line would say nothing.
+        // The top has no name; an empty line would be meaningless.
         let mut line = if name.is_empty() { b".".to_vec() } else { escaped(name) };
         line.push(b'\n');
         file.write_all(&line).map_err(|error| failed(shown, &error))

@@ -1,4 +1,4 @@
-//! What a tree tells while it is copied.
+//! Reports the events of a tree copy.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use crate::output::Endpoint;
 use crate::plan::TreePlan;
 use crate::text::{printable, shortened};
 
-/// Time between two looks at a progress bar.
+/// Interval between updates of a progress bar.
 const SHOW_EVERY: Duration = Duration::from_millis(100);
 
 /// Reports the progress and the failures of a tree copy.
@@ -23,7 +23,7 @@ pub(super) struct TreeReporter<'m, 'o> {
     source: &'m str,
     target: &'m str,
     shown: Instant,
-    /// What could not be written: the copy stops.
+    /// An output error: the copy stops.
     broken: Option<Failure>,
 }
 
@@ -38,7 +38,7 @@ impl<'m, 'o> TreeReporter<'m, 'o> {
         Self { moving, failures, dry_run: plan.dry_run, source, target, shown: Instant::now(), broken: None }
     }
 
-    /// Fails where news could not be written.
+    /// Fails if an event could not be written.
     pub(super) fn check(self) -> Result<(), Failure> {
         self.broken.map_or(Ok(()), Err)
     }
@@ -59,7 +59,7 @@ impl Observer for TreeReporter<'_, '_> {
     fn failed(&mut self, path: &[u8], error: &Error) {
         let name = if path.is_empty() { ".".to_owned() } else { printable(path) };
         let kind: ErrorKind = error.kind;
-        // Messages of this machine's storage name the file already, in quotes.
+        // Messages of local storage already name the file, in quotes.
         let text = error.to_string();
         let named = text.contains(&format!("{name}'"));
         let start = if path.is_empty() { b".".as_slice() } else { path };
