@@ -1,4 +1,5 @@
-//! Whose word for a server's name is taken: authorities from a file, or those of this machine.
+//! The authorities that are trusted to certify a server's name: from a file, or those of this
+//! machine.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +11,8 @@ use crate::exit::{Exit, Failure};
 use crate::plan::LoginPlan;
 use crate::text::printable_path;
 
-/// Where systems keep the authorities that they believe: Debian and Arch, Fedora and RHEL, openSUSE, Alpine and the BSDs.
+/// Where systems keep trusted authorities: Debian and Arch, Fedora and RHEL, openSUSE, Alpine and
+/// the BSDs.
 const SYSTEM: [&str; 4] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -21,7 +23,7 @@ const SYSTEM: [&str; 4] = [
 /// Largest file: a system's has some 250 KiB.
 const BYTES_MAX: usize = 8 << 20;
 
-/// The authorities that `--ca` or XDFS_CA names; none where neither does.
+/// The authorities that `--ca` or XDFS_CA names; `None` if neither is set.
 pub(super) fn named(login: &LoginPlan) -> Result<Option<Vec<Vec<u8>>>, Failure> {
     let variable = || std::env::var_os("XDFS_CA").filter(|value| !value.is_empty()).map(PathBuf::from);
     let (path, said) = match (&login.ca, variable()) {

@@ -1,8 +1,8 @@
-//! From a URL to a session: the server's key is the one that was meant, somebody is logged in, and whatever stands in the
-//! way is said with what to do about it.
+//! From a URL to a session: checks that the server's key is the expected one, logs in, and reports
+//! every obstacle with what to do about it.
 //!
-//! A person is asked between two connections, never during one: a server that waits for somebody to compare fingerprints
-//! would have to wait for everybody.
+//! Prompts are made between two connections, never during one: a server that waits for a person to
+//! compare fingerprints would have to wait for everybody.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,14 +22,15 @@ use crate::plan::LoginPlan;
 use crate::url::Url;
 use crate::{address, ask, calendar, state};
 
-/// Connections for one URL: the first, one after the server's key was accepted, one for each of two keys behind a passphrase,
-/// and three for a password.
+/// Connections for one URL: the first, one after the server's key was accepted, one for each of two
+/// keys behind a passphrase, and three for a password.
 const CONNECTIONS_MAX: usize = 7;
 
-/// A session, or what a person is told and which kind of error it was.
+/// A session, or the failure to report and its kind.
 pub(super) type ConnectResult<T = Session> = Result<T, (Failure, ErrorKind)>;
 
-/// How a session is opened once it is clear with whom and as whom: alone, or with what is asked first.
+/// How a session is opened once the server's key and the user are known: alone, or with a first
+/// request.
 pub(super) type OpenFn<'a, T> = &'a dyn Fn(&ConnectOptions) -> Result<T, Error>;
 
 /// Connects to a URL's server and logs in.
@@ -57,14 +58,14 @@ struct Connecting<'a> {
     url: &'a Url,
     wishes: &'a SessionRequest,
     folder: PathBuf,
-    /// What commands need to find that folder.
+    /// The option that commands need to find that folder.
     state_option: String,
     host: HostName,
     pinned: Option<Fingerprint>,
     known: KnownHosts,
     offers: Offers,
     typed: &'a TypedSecrets,
-    /// Whose word for the server's name is taken where its key is not known.
+    /// The authorities that are trusted to certify the server's name if its key is unknown.
     roots: Option<Vec<Vec<u8>>>,
     patience: Backoff,
 }
@@ -99,7 +100,8 @@ impl Connecting<'_> {
         Err(self.cannot_connect(&last.unwrap_or_else(busy)))
     }
 
-    /// Connects, again and again where somebody answers and the connection is lost before there is a session.
+    /// Connects; retries if the connection is lost after a server answered and before there is a
+    /// session.
     fn attempt<T>(
         &mut self,
         trust: &Arc<Trust>,
@@ -122,7 +124,7 @@ impl Connecting<'_> {
         }
     }
 
-    /// One connection to each address of the host until somebody answers.
+    /// Makes one connection to each address of the host until a server answers.
     fn attempt_once<T>(
         &self,
         trust: &Arc<Trust>,
@@ -147,7 +149,7 @@ impl Connecting<'_> {
             };
             match open(&options) {
                 Ok(session) => return Ok(session),
-                // Somebody answered: another address of the same host would say the same.
+                // A server answered: another address of the same host would give the same answer.
                 Err(error) if error.kind != ErrorKind::ConnectionLost => return Err(Ok(error)),
                 Err(error) => last = error,
             }
@@ -155,7 +157,8 @@ impl Connecting<'_> {
         Err(Ok(last))
     }
 
-    /// Who knows the server's key wants to see that; else a certificate, where there is somebody to believe.
+    /// If the server's key is known, that is requested; otherwise a certificate, if any authority
+    /// is trusted.
     fn certificates(&self, trust: &Trust) -> Certificates {
         match &self.roots {
             Some(roots) if trust.expected().is_none() => Certificates::X509 { roots: roots.clone() },
@@ -163,7 +166,7 @@ impl Connecting<'_> {
         }
     }
 
-    /// A server whose key is in doubt: a person's word, or the end.
+    /// Handles a rejected server key: a person confirms it, or the command ends.
     fn clear(&mut self, doubt: KeyRejection) -> Result<(), Failure> {
         let KeyRejection::Unknown { shown } = doubt else {
             return Err(changed(self.url, &self.host, doubt, &self.state_option));
@@ -204,7 +207,8 @@ impl Connecting<'_> {
         };
         let user = url.user.as_ref().map_or(String::new(), |user| format!("{user}@"));
         let reason = match error.kind {
-            // What was offered follows, by where it is and not only by its fingerprint.
+            // The rest of the message lists the offers with their origin, not only their
+            // fingerprint.
             ErrorKind::LoginRefused if self.offers.any() => "the server refused the login".to_owned(),
             _ => error.to_string(),
         };
@@ -213,7 +217,7 @@ impl Connecting<'_> {
     }
 }
 
-/// A key that is not the one that was expected: loud, and never taken without a word.
+/// A key that is not the expected one: a loud error, and never accepted without confirmation.
 fn changed(url: &Url, host: &HostName, doubt: KeyRejection, state_option: &str) -> Failure {
     let KeyRejection::Changed { shown, expected, since } = doubt else {
         let message = format!(

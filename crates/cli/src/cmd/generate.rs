@@ -1,6 +1,7 @@
-//! `xdfs generate`: the man page and the shells' completions, made from the same definition as `--help`.
+//! `xdfs generate`: the man page and the shell completions, made from the same definition as
+//! `--help`.
 //!
-//! The results are committed below `docs/`; the tests compare them, so they never fall behind.
+//! The results are committed below `docs/`; the tests compare them, so they stay up to date.
 
 use std::io;
 use std::path::Path;
@@ -16,7 +17,7 @@ use crate::text::printable_path;
 /// A file's name and its content.
 type Page = (&'static str, Vec<u8>);
 
-/// Writes what was asked for into `directory`.
+/// Writes the requested files into `directory`.
 pub(crate) fn run(what: Generated, directory: &Path) -> Result<Exit, Failure> {
     let pages = match what {
         Generated::Man => man_page().map(|page| vec![page]),
@@ -61,7 +62,7 @@ fn man_page() -> io::Result<Page> {
     Ok(("xdfs.1", trimmed.into_bytes()))
 }
 
-/// The commands of a command that are for people.
+/// The visible subcommands of a command.
 fn shown(command: &clap::Command) -> impl Iterator<Item = &clap::Command> {
     command.get_subcommands().filter(|command| !command.is_hide_set() && command.get_name() != "help")
 }
@@ -81,7 +82,7 @@ fn subcommand_sections(command: clap::Command) -> io::Result<Vec<u8>> {
     Ok(lines.chain([closing]).collect::<String>().into_bytes())
 }
 
-/// The examples at the end of a command's help, line by line as they are there.
+/// The examples at the end of a command's help, line by line, unchanged.
 fn closing_section(heading: &str, command: &clap::Command) -> String {
     let Some(help) = command.get_after_help() else { return String::new() };
     let mut section = format!("{heading}\n.nf\n");

@@ -33,7 +33,7 @@ struct KeyLine {
     from: String,
 }
 
-/// Does what was asked for.
+/// Runs the command.
 pub(crate) fn run(command: KeyCommand) -> Result<Exit, Failure> {
     match command {
         KeyCommand::Create(args) => create(&args),
@@ -62,7 +62,7 @@ fn import(args: &KeyImportArgs) -> Result<Exit, Failure> {
     keep(&key, &args.keep)
 }
 
-/// Keeps a new key where it was asked to be, and shows its public half.
+/// Stores a new key at the requested place, and shows its public half.
 fn keep(key: &KeyPair, wanted: &KeepArgs) -> Result<Exit, Failure> {
     let comment = wanted.comment.clone().unwrap_or_else(own_name);
     let from = match wanted.out.as_deref() {
@@ -160,7 +160,7 @@ fn certified_name(typed: &str) -> Result<String, Failure> {
     if typed.contains(':') { Err(usage()) } else { Ok(host.to_string()) }
 }
 
-/// A key for a person: the line to hand on is standard output, what belongs to it is beside it.
+/// A key for a person: the line to distribute goes to standard output, the rest to standard error.
 fn tell(named: &NamedKey, from: &str, json: bool) -> Result<(), Failure> {
     let public_key = write_public(&named.key, &named.comment).map_err(|error| unusable(Path::new(from), &error))?;
     let fingerprint = named.key.fingerprint().to_string();
@@ -180,7 +180,8 @@ pub(crate) fn places(chosen: Option<PathBuf>, folder: PathBuf) -> Places {
     Places { chosen, agent, state: Some(folder), home: state::home() }
 }
 
-/// The host key of the server whose state is in `folder`. It is not made here: a server makes it, or nobody.
+/// The host key of the server whose state is in `folder`. It is not made here: only a server makes
+/// it.
 fn host_key(folder: &Path) -> Result<KeyPair, Failure> {
     let state = StateFolder::open(folder).map_err(|error| failed(&error))?;
     let key = match state {
@@ -206,7 +207,7 @@ pub(super) fn public_half(path: &Path) -> Result<NamedKey, Failure> {
         Err(_) if !text.contains("PRIVATE KEY") => return Err(unusable(path, &KeyFileError::NoKey)),
         Err(_) => {}
     }
-    // Nothing secret of it is shown or kept, and still: whose modes are wrong hears of it here.
+    // Nothing secret of it is shown or stored, but wrong modes of the file are still reported here.
     let text = text_of(path, Secrecy::Secret)?;
     match read_private(text.as_bytes()).map_err(|error| unusable(path, &error))? {
         KeyFile::Open(key) => Ok(NamedKey { key: key.public(), comment: String::new() }),
@@ -214,7 +215,7 @@ pub(super) fn public_half(path: &Path) -> Result<NamedKey, Failure> {
     }
 }
 
-/// The private half, with the passphrase asked for where it has one.
+/// The private half; prompts for its passphrase if it has one.
 fn private_half(path: &Path) -> Result<KeyPair, Failure> {
     let text = text_of(path, Secrecy::Secret)?;
     let locked = match read_private(text.as_bytes()).map_err(|error| unusable(path, &error))? {
@@ -229,7 +230,7 @@ fn private_half(path: &Path) -> Result<KeyPair, Failure> {
     locked.unlock(&passphrase).map_err(|error| unusable(path, &error))
 }
 
-/// The text of a file that was named.
+/// The text of a named file.
 pub(super) fn text_of(path: &Path, secrecy: Secrecy) -> Result<Zeroizing<String>, Failure> {
     let missing = || Failure::new(Exit::LocalStorage, format!("{}: there is no such file", printable_path(path)));
     let bytes = read_named(path, KEY_BYTES_MAX, secrecy).map_err(|error| failed(&error))?.ok_or_else(missing)?;
@@ -242,7 +243,7 @@ pub(super) fn unusable(path: &Path, error: &KeyFileError) -> Failure {
     Failure::new(Exit::LocalStorage, format!("{}: {error}", printable_path(path)))
 }
 
-/// An error of this machine's files and terminal: nobody else took part.
+/// An error of this machine's files and terminal: no peer is involved.
 pub(super) fn failed(error: &Error) -> Failure {
     let exit = if error.kind == ErrorKind::Cancelled { Exit::Cancelled } else { Exit::LocalStorage };
     Failure::new(exit, error.message.clone())

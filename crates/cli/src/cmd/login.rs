@@ -1,7 +1,7 @@
-//! What a client offers when it logs in: keys that are ready first, then what a person has to be asked for.
+//! What a client offers when it logs in: keys that need no prompt first, then those that need one.
 //!
-//! A key is offered only where the URL names a user: nobody else learns which keys this person has. Without a user a token
-//! logs in, where there is one, and else nothing: as a visitor.
+//! A key is offered only if the URL names a user: no other server learns which keys this person
+//! has. Without a user it logs in with a token if there is one, and otherwise as a visitor.
 
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -24,10 +24,12 @@ use crate::plan::LoginPlan;
 use crate::text::printable;
 use crate::{ask, state};
 
-/// Times that a password is asked for: a slip of the fingers, and one more. A server makes whoever goes on wait.
+/// How often a password is requested: one typing error, and one more. A server delays further
+/// tries.
 const PASSWORD_TRIES: usize = 3;
 
-/// What somebody typed in this command and a server took: when its connection is lost, nobody is asked again.
+/// Secrets that were typed in this command and accepted by a server: after a lost connection there
+/// is no second prompt.
 #[derive(Debug, Default)]
 pub(super) struct TypedSecrets(RefCell<Vec<(HostName, String, Offer, String)>>);
 
@@ -39,31 +41,31 @@ impl TypedSecrets {
     }
 }
 
-/// What is offered to one server for one user.
+/// The offers to one server for one user.
 pub(super) struct Offers {
     user: String,
-    /// What commands need to find the state folder.
+    /// The option that commands need to find the state folder.
     state_option: String,
-    /// Offered first, with where each is from.
+    /// Offered first, with the origin of each.
     ready: Vec<(Offer, String)>,
-    /// Keys behind passphrases, for which somebody is asked when nothing else was taken.
+    /// Keys with passphrases, which are requested if nothing else was accepted.
     locked: Vec<Identity>,
-    /// Times that a password may still be asked for when nothing else was taken.
+    /// How often a password may still be requested if nothing else was accepted.
     passwords: usize,
-    /// The public half of the first key that was offered, for the words of a refusal.
+    /// The public half of the first key that was offered, for the message of a refusal.
     line: Option<String>,
-    /// A key was not offered, since its passphrase was not to be had.
+    /// A key was not offered because its passphrase was not available.
     kept_locked: bool,
-    /// Nobody was there to be asked for the password.
+    /// Nobody was present to type the password.
     nobody: bool,
-    /// What could not be used, in words.
+    /// What could not be used, as texts.
     unusable: Vec<String>,
-    /// What is ready was typed just now.
+    /// The ready offer was typed just now.
     typed: bool,
 }
 
 impl Offers {
-    /// What there is to offer for `user`; without one a token, or nothing.
+    /// The offers for `user`; without a user a token, or nothing.
     pub(super) fn gather(user: Option<&str>, plan: &LoginPlan, folder: PathBuf) -> Result<Self, Failure> {
         let mut offers = Self {
             user: user.unwrap_or_default().to_owned(),
@@ -86,7 +88,8 @@ impl Offers {
         }
         let password_file = plan.password_file.clone().or_else(|| variable("XDFS_PASSWORD_FILE").map(PathBuf::from));
         let places = places(plan.identity.clone(), folder);
-        // A password that was named is meant; keys are then offered only where one was named, too.
+        // A named password file is meant to be used; keys are then offered only if one was named,
+        // too.
         if password_file.is_none() || places.chosen.is_some() {
             let Identities { found, unusable } = identities(&places).map_err(|error| failed(&error))?;
             offers.unusable = unusable;
@@ -111,24 +114,24 @@ impl Offers {
         Ok(offers)
     }
 
-    /// Puts what was typed for this server before in front.
+    /// Puts secrets that were typed for this server before in front.
     pub(super) fn recall(&mut self, typed: &TypedSecrets, host: &HostName) {
         self.ready.splice(0..0, typed.find(host, &self.user));
     }
 
-    /// The server took what was offered: what somebody typed is kept for the rest of the command.
+    /// The server accepted an offer: what was typed is kept for the rest of the command.
     pub(super) fn keep(self, typed: &TypedSecrets, host: &HostName) {
         if let (true, [(offer, from)]) = (self.typed, &self.ready[..]) {
             typed.0.borrow_mut().push((host.clone(), self.user, offer.clone(), from.clone()));
         }
     }
 
-    /// What is offered now.
+    /// The current offers.
     pub(super) fn now(&self) -> Vec<Offer> {
         self.ready.iter().map(|(offer, _)| offer.clone()).collect()
     }
 
-    /// After a refusal: something more to offer, for which a person is asked. False when there is nothing, or nobody.
+    /// After a refusal: prompts for one more offer. False if there is none, or nobody to answer.
     pub(super) fn ask_for_more(&mut self, server: &str) -> Result<bool, Error> {
         if !self.locked.is_empty() {
             let identity = self.locked.remove(0);
@@ -162,12 +165,12 @@ impl Offers {
         Ok(true)
     }
 
-    /// Whether somebody tried to log in.
+    /// Whether there was a login attempt.
     pub(super) fn any(&self) -> bool {
         self.ready.iter().any(|(offer, _)| !matches!(offer, Offer::Anonymous))
     }
 
-    /// What was offered and what to do about it, for a person whom the server did not let in.
+    /// What was offered and what to do about it, for a user whose login was refused.
     pub(super) fn describe(&self) -> String {
         if !self.any() && self.user.is_empty() {
             return "; to log in name a user, as in xdfs://anna@HOST/..., or set XDFS_TOKEN_FILE".to_owned();
@@ -187,7 +190,7 @@ impl Offers {
         text + &self.remedy()
     }
 
-    /// What to do about what was not taken.
+    /// What to do about refused offers.
     fn remedy(&self) -> String {
         if self.user.is_empty() {
             return "\nit may have run out or been revoked: 'xdfs user list' on the server tells; there 'xdfs user token NAME \
@@ -195,7 +198,7 @@ impl Offers {
                 .to_owned();
         }
         let mut text = String::new();
-        // Whoever set it takes it for what logs them in.
+        // A user who sets it expects it to be used for the login.
         if let Some(name) = ["XDFS_TOKEN", "XDFS_TOKEN_FILE"].into_iter().find(|name| variable(name).is_some()) {
             text = format!("\n{name} is set, and used only for URLs without a user, as in xdfs://HOST/...");
         }
@@ -233,12 +236,12 @@ impl Offers {
     }
 }
 
-/// A key's line as `xdfs user add` takes it.
+/// A key's line as `xdfs user add` accepts it.
 fn line_of(identity: &Identity) -> Option<String> {
     write_public(&identity.public(), &identity.comment).ok()
 }
 
-/// A token, and where it is from.
+/// A token and its origin.
 type Token = (Arc<dyn Signer>, String);
 
 /// The token of the environment: never an argument, which everybody on the machine could read.

@@ -1,4 +1,4 @@
-//! One file per command; this is the list.
+//! The list of commands, one file each.
 
 mod authorities;
 mod connect;
@@ -19,7 +19,7 @@ mod user;
 use crate::exit::{Exit, Failure};
 use crate::plan::Plan;
 
-/// Does what was planned.
+/// Carries out a plan.
 pub(crate) fn run(plan: Plan) -> Result<Exit, Failure> {
     match plan {
         Plan::Serve(plan) => serve::run(plan),

@@ -1,6 +1,7 @@
-//! Tells systemd that the server is ready or stopping, where it asked for it (`Type=notify`, NOTIFY_SOCKET).
+//! Notifies systemd that the server is ready or stopping, if requested (`Type=notify`,
+//! NOTIFY_SOCKET).
 //!
-//! A confined server makes no sockets: [`prepare`] comes before that.
+//! A confined server cannot make sockets: [`prepare`] is called before that.
 
 use std::ffi::OsStr;
 use std::os::linux::net::SocketAddrExt;
@@ -10,24 +11,24 @@ use std::sync::OnceLock;
 
 /// Ready for clients.
 pub(super) const READY: &str = "READY=1";
-/// Letting the running transfers end.
+/// The running transfers are finishing.
 pub(super) const STOPPING: &str = "STOPPING=1";
 
-/// The socket that states leave by; none where it could not be made.
+/// The socket for notifications; `None` if it could not be made.
 static OUT: OnceLock<Option<UnixDatagram>> = OnceLock::new();
 
 fn out() -> Option<&'static UnixDatagram> {
     OUT.get_or_init(|| UnixDatagram::unbound().ok()).as_ref()
 }
 
-/// Makes the socket that [`notify`] needs, if anybody wants to be told.
+/// Makes the socket that [`notify`] needs, if notifications are requested.
 pub(super) fn prepare() {
     if std::env::var_os("NOTIFY_SOCKET").is_some() {
         out();
     }
 }
 
-/// Sends `state` if somebody asked for it. A supervisor that does not listen is told once, in the log, and no more.
+/// Sends `state` if requested. If the supervisor does not listen, this is logged once.
 pub(super) fn notify(state: &str) {
     let Some(socket) = std::env::var_os("NOTIFY_SOCKET") else { return };
     if let Err(error) = send(&socket, state) {
@@ -36,7 +37,7 @@ pub(super) fn notify(state: &str) {
 }
 
 fn send(socket: &OsStr, state: &str) -> std::io::Result<()> {
-    // A name that starts with '@' is one of the kernel's, with a NUL in that place.
+    // A name that starts with '@' is an abstract one, with a NUL in that place.
     let address = match socket.as_bytes().strip_prefix(b"@") {
         Some(name) => SocketAddr::from_abstract_name(name)?,
         None => SocketAddr::from_pathname(socket)?,

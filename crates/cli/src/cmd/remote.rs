@@ -1,4 +1,4 @@
-//! Sessions with the servers that a command names: one for each server, opened when it is first needed.
+//! Sessions with the servers that a command names: one per server, opened when first needed.
 
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
@@ -17,15 +17,15 @@ use crate::url::Url;
 /// The sessions of a command.
 #[derive(Debug)]
 pub(super) struct Sessions {
-    /// What is asked of each server.
+    /// The request to each server.
     wishes: SessionRequest,
-    /// Who logs in.
+    /// The login.
     login: LoginPlan,
     typed: TypedSecrets,
     servers: Vec<ServerSession>,
 }
 
-/// What is asked of every session.
+/// The parameters that are requested for every session.
 #[derive(Clone, Debug)]
 pub(super) struct SessionRequest {
     pub(super) channels: u16,
@@ -33,12 +33,12 @@ pub(super) struct SessionRequest {
     pub(super) block: Option<u32>,
     pub(super) congestion: Option<String>,
     pub(super) level: xdfs_client::Level,
-    /// How long a connection that is lost before it is a session is tried again.
+    /// How long to retry if a connection is lost before there is a session.
     pub(super) retry: Duration,
 }
 
 impl Default for SessionRequest {
-    /// One channel: enough to ask a question.
+    /// One channel: enough for single calls.
     fn default() -> Self {
         Self {
             channels: 1,
@@ -51,10 +51,10 @@ impl Default for SessionRequest {
     }
 }
 
-/// Threads of a session that is lost or left get so long to come to their end.
+/// Time for the threads of a lost or abandoned session to end.
 const LEAVE_DEADLINE: Duration = Duration::from_secs(3);
 
-/// A server, and what became of connecting to it. A failure is kept: what failed once is not waited for again with
+/// A server, and the result of connecting to it. A failure is kept: it is not waited for again with
 /// every file.
 #[derive(Debug)]
 struct ServerSession {
@@ -64,8 +64,9 @@ struct ServerSession {
 }
 
 impl ServerSession {
-    /// Whether a session opened for one URL serves another: the same server under the same key, for the same user
-    /// (T31: what somebody else may, or what another server said, is never used again).
+    /// Whether a session opened for one URL serves another: the same server under the same key, for
+    /// the same user (T31: permissions of another user, or answers of another server, are never
+    /// reused).
     fn serves(&self, url: &Url) -> bool {
         self.url.host == url.host && self.url.port == url.port && self.url.user == url.user && self.url.key == url.key
     }
@@ -76,7 +77,7 @@ impl Sessions {
         Self { wishes, login, typed: TypedSecrets::default(), servers: Vec::new() }
     }
 
-    /// The session with a URL's server; the second value is true when it was opened by this call.
+    /// The session with a URL's server; the second value is true if it was opened by this call.
     pub(super) fn with(&mut self, url: &Url) -> Result<(&Session, bool), (Failure, ErrorKind)> {
         let known = self.servers.iter().position(|server| server.serves(url));
         let index = known.unwrap_or_else(|| {
@@ -90,8 +91,9 @@ impl Sessions {
         }
     }
 
-    /// Asks for a download from a URL's server. A session that is opened for it carries the request along, which brings the
-    /// first bytes a round trip earlier; `target` is asked for once for each connection.
+    /// Requests a download from a URL's server. If a session is opened for it, its opening carries
+    /// the request, which brings the first bytes a round trip earlier; `target` is called once for
+    /// each connection.
     pub(super) fn get(
         &mut self,
         url: &Url,
@@ -123,12 +125,13 @@ impl Sessions {
         end_in_time(lost);
     }
 
-    /// Ends every session, but waits for none that does not end by itself: somebody asked to stop.
+    /// Ends every session, but waits for none that does not end in time: a stop was requested.
     pub(super) fn leave(self) {
         end_in_time(self.servers);
     }
 
-    /// Ends every session in order. What was moved is safe by then, so a connection that breaks here is no failure.
+    /// Closes every session in order. What was moved is safe by then, so a connection that breaks
+    /// here is no failure.
     pub(super) fn close(self) {
         for session in self.servers.into_iter().filter_map(|server| server.session.ok()) {
             let _ = session.close();
@@ -136,7 +139,8 @@ impl Sessions {
     }
 }
 
-/// Has the threads of sessions end, which remove what is staged here or note how far it is, and waits for them.
+/// Ends the threads of sessions, which remove local staging files or write checkpoints, and waits
+/// for them.
 fn end_in_time(servers: Vec<ServerSession>) {
     let sessions: Vec<Session> = servers.into_iter().filter_map(|server| server.session.ok()).collect();
     let (done, ended) = sync_channel(1);
@@ -151,8 +155,8 @@ fn end_in_time(servers: Vec<ServerSession>) {
     }
 }
 
-/// Refuses a congestion control that this machine does not have, by asking the kernel for it as a channel would: the
-/// kernel may load it for that.
+/// Refuses a congestion control that this machine does not have, by requesting it from the kernel
+/// as a channel would: the kernel may load it for that.
 pub(super) fn check_congestion(name: &str) -> Result<(), Failure> {
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None);
     let accepted = socket.and_then(|socket| set_tcp_congestion(&socket, name));

@@ -1,7 +1,7 @@
-//! `xdfs serve`: offers directories until it is told to stop.
+//! `xdfs serve`: offers directories until it is stopped.
 //!
-//! The server runs on a thread of its own; this one waits for signals and for that thread's end. Everything is opened and
-//! the process confined before that thread starts.
+//! The server runs on a separate thread; this one waits for signals and for that thread's end.
+//! Everything is opened and the process confined before that thread starts.
 
 mod inside;
 mod offer;
@@ -41,7 +41,7 @@ use reach::Reach;
 use site::Shown;
 use standby::{Predecessor, Standby};
 
-/// A change of the users holds within this time.
+/// A change of the users takes effect within this time.
 const LOOK_AT_USERS: Duration = Duration::from_secs(1);
 
 /// Serves until SIGTERM or Ctrl-C, and then until the running transfers have ended.
@@ -84,9 +84,9 @@ pub(crate) fn run(plan: ServePlan) -> Result<Exit, Failure> {
         log: log(offer.quiet, plan.json, audit.clone(), alarm),
     };
     let tell = Arc::clone(&config.log);
-    // What stops a server from listening is the network, whatever its kind.
+    // A server that cannot listen is a network error, whatever its kind.
     let server = Server::bind(config).map_err(|error| start::cannot_listen(offer.fixed.listen, &error))?;
-    // Before it is confined: afterwards nothing can be started, and no socket made.
+    // Before it is confined: afterwards no process can be started, and no socket made.
     let standby = (plan.config.is_some() && offer.fixed.confinement != Confinement::Off).then(Standby::start);
     let standby = standby.transpose().map_err(|error| local("the process that waits to take over", &error))?;
     notify::prepare();
@@ -104,7 +104,8 @@ pub(crate) fn run(plan: ServePlan) -> Result<Exit, Failure> {
     }
     let socket = server.listening_socket().ok().filter(|_| standby.is_some());
     let reach = Reach::of(&offer.needs);
-    // Ends with the server: nobody listens then. Started here, confined as the rest is.
+    // Ends with the server, when nothing listens any more. Started here, so that it is confined
+    // like the rest.
     let _watching = watch(Arc::clone(&accounts), handle.clone(), (Arc::clone(&shown), Arc::clone(&tell)));
     let (host_key, fixed) = (server.host_key(), offer.fixed);
     conduct(
@@ -114,7 +115,7 @@ pub(crate) fn run(plan: ServePlan) -> Result<Exit, Failure> {
     )
 }
 
-/// Lets the server run on a thread of its own until it has ended.
+/// Runs the server on a separate thread until it has ended.
 fn conduct(server: Server, serving: Serving, mut signals: Signals) -> Result<Exit, Failure> {
     let teller = signals.teller()?;
     let thread = std::thread::spawn(move || {
@@ -131,20 +132,20 @@ fn conduct(server: Server, serving: Serving, mut signals: Signals) -> Result<Exi
     }
 }
 
-/// A server that serves, seen from the thread that waits for signals.
+/// A running server, as seen by the thread that waits for signals.
 struct Serving {
     plan: ServePlan,
     handle: Handle,
     accounts: Arc<LiveAccounts>,
     /// What clients pin.
     host_key: Fingerprint,
-    /// What it shows to clients that ask for certificates.
+    /// The certificate that is presented to clients that request one.
     shown: Arc<Shown>,
-    /// The listening socket once more, for the process that takes over.
+    /// A duplicate of the listening socket, for the process that takes over.
     socket: Option<OwnedFd>,
     standby: Option<Standby>,
     confined: Confined,
-    /// What a reload does not change.
+    /// Settings that a reload does not change.
     fixed: Fixed,
     reach: Reach,
     audit: Option<Arc<AuditLog>>,
@@ -152,7 +153,7 @@ struct Serving {
 }
 
 impl Serving {
-    /// Follows signals until the server has ended.
+    /// Handles signals until the server has ended.
     fn until_told(mut self, signals: &mut Signals) -> Exit {
         let mut exit = Exit::Done;
         loop {
@@ -166,7 +167,7 @@ impl Serving {
                     let error = self.reload().err();
                     (self.tell)(&LogEvent::Reloaded { error });
                 }
-                // Every line that cannot be written asks for it.
+                // Every line that cannot be written requests it.
                 Asked::LogFailed if exit == Exit::LocalStorage => {}
                 Asked::LogFailed => {
                     complain(
@@ -188,16 +189,17 @@ impl Serving {
         }
     }
 
-    /// Takes nothing new, and lets what runs end.
+    /// Accepts nothing new, and lets running operations end.
     fn end(&mut self) {
         notify::notify(notify::STOPPING);
-        // Whoever connects from now on is to be refused by the kernel, not to wait for nobody.
+        // From now on the kernel refuses new connections, so that they do not wait in vain.
         self.socket = None;
         self.standby = None;
         self.handle.drain();
     }
 
-    /// Reads the configuration again: all of it holds from now on, or nothing of it does and the text says why.
+    /// Reloads the configuration: all of it takes effect, or none of it and the text gives the
+    /// reason.
     fn reload(&mut self) -> Result<(), String> {
         if let Some(audit) = &self.audit {
             audit.reopen().map_err(|error| error.to_string())?;
@@ -209,7 +211,8 @@ impl Serving {
         }
         if self.confined.files && !self.reach.covers(&Reach::of(&offer.needs)) {
             self.hand_over()?;
-            // What was taken away is taken away from the sessions that stay here, too; what is new they cannot reach.
+            // What was withdrawn is withdrawn from the sessions that stay here, too; they cannot reach
+            // what is new.
             return self.offer(offer);
         }
         let site = offer.site.take();
@@ -227,15 +230,15 @@ impl Serving {
         self.offer(offer)
     }
 
-    /// From now on this is offered.
+    /// Replaces what is offered.
     fn offer(&self, offer: ServerOffer) -> Result<(), String> {
         self.accounts.allow_anonymous(offer.visitors());
         self.handle.reload(offer.exports, offer.limits, offer.policy);
         Ok(())
     }
 
-    /// What is offered now lies outside of what this process may reach: another one serves from now on, and this one ends
-    /// when its sessions are over.
+    /// The new offer lies outside of what this process may reach: another process serves from now
+    /// on, and this one ends when its sessions are over.
     fn hand_over(&mut self) -> Result<(), String> {
         let missing = "new directories need a process that is not confined yet, and there is none; restart the server";
         let (Some(standby), Some(socket)) = (&mut self.standby, &self.socket) else { return Err(missing.to_owned()) };
@@ -266,7 +269,7 @@ fn names(offer: &ServerOffer) -> String {
     offer.exports.iter().map(shown).collect::<Vec<_>>().join(", ")
 }
 
-/// One line when it is ready, whatever else is said.
+/// One line when it is ready, whatever else is printed.
 fn announce(json: bool, names: &str, address: &str, host_key: &str) -> Result<(), Failure> {
     if json {
         return JsonLines.write(&Ready { address: address.to_owned(), host_key: host_key.to_owned() });
@@ -282,7 +285,7 @@ fn say_how_to_let_in(state: &StateFolder) {
     ));
 }
 
-/// The audit log, where one is wanted.
+/// The audit log, if one is configured.
 fn audit(wanted: &Audit) -> Result<Option<Arc<AuditLog>>, Failure> {
     Ok(match wanted {
         Audit::Off => None,
@@ -294,8 +297,9 @@ fn audit(wanted: &Audit) -> Result<Option<Arc<AuditLog>>, Failure> {
     })
 }
 
-/// Looks once a second whether the users changed, and ends the sessions that the change would not let in; and whether the
-/// certificate has run out, which is told. The thread ends when the value that is returned goes.
+/// Checks once a second whether the users changed, and ends the sessions that the change would not
+/// admit; also whether the certificate has expired, which is reported. The thread ends when the
+/// returned value is dropped.
 fn watch(accounts: Arc<LiveAccounts>, handle: Handle, (shown, tell): (Arc<Shown>, Log)) -> SyncSender<()> {
     let (running, ended) = sync_channel(0);
     std::thread::spawn(move || {
@@ -316,8 +320,9 @@ fn watch(accounts: Arc<LiveAccounts>, handle: Handle, (shown, tell): (Arc<Shown>
     running
 }
 
-/// The log for people is standard error, a line for each event; a supervisor adds the time. An audit log on standard
-/// error stands in its place. The `alarm` is raised when the audit log cannot be written.
+/// The log for people is standard error, a line for each event; a supervisor adds the time. An
+/// audit log on standard error replaces it. The `alarm` is raised if the audit log cannot be
+/// written.
 fn log(quiet: bool, json: bool, audit: Option<Arc<AuditLog>>, alarm: Option<Notifier>) -> Log {
     Arc::new(move |event| {
         let wrote = audit.as_ref().map(|audit| audit.write(event)).unwrap_or_default();
@@ -326,7 +331,8 @@ fn log(quiet: bool, json: bool, audit: Option<Arc<AuditLog>>, alarm: Option<Noti
         }
         if let (LogEvent::Recovered { parts, bytes, others, expired }, true) = (event, json) {
             let line = Recovered { parts: *parts, bytes: *bytes, others: *others, expired: *expired };
-            // Whoever started the server may have stopped to listen; that is no reason to stop serving.
+            // The process that started the server may have stopped reading; that is no reason to
+            // stop serving.
             let _ = JsonLines.write(&line);
         }
         let in_its_place = audit.as_ref().is_some_and(|audit| audit.folder().is_none());

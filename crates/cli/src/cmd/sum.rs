@@ -1,4 +1,4 @@
-//! `xdfs sum`: the BLAKE3 hashes of files, read where they are.
+//! `xdfs sum`: the BLAKE3 hashes of files, computed on the machine that holds them.
 
 use std::os::unix::ffi::OsStrExt;
 
@@ -12,7 +12,7 @@ use crate::plan::{Local, SumOf, SumPlan};
 use crate::text::printable;
 use crate::url::Url;
 
-/// Hashes every file that can be read; the others are told and do not stop it.
+/// Hashes every readable file; errors of the others are reported and do not stop it.
 pub(crate) fn run(plan: &SumPlan) -> Result<Exit, Failure> {
     let mut sessions = Sessions::new(SessionRequest::default(), plan.login.clone());
     let mut exits = Vec::with_capacity(plan.files.len());
@@ -71,7 +71,8 @@ fn failed(before: &str, error: &Error, side: Side) -> (Failure, ErrorKind) {
     (Failure::new(Exit::of_error(error, side), format!("{before}{error}")), error.kind)
 }
 
-/// As b3sum writes it: a name with a backslash or a line break is escaped, and the line begins with a backslash then.
+/// In the format of b3sum: a name with a backslash or a line break is escaped, and the line then
+/// begins with a backslash.
 fn line(hash: &str, name: &[u8]) -> String {
     let escaped: Vec<u8> = name
         .iter()

@@ -1,4 +1,4 @@
-//! `xdfs trust`: whose keys are believed.
+//! `xdfs trust`: which keys are trusted.
 
 use serde::Serialize;
 use xdfs_client::trust::{HostName, KnownHosts, Remembered};
@@ -21,7 +21,7 @@ struct KnownLine {
     since: u64,
 }
 
-/// Does what was asked for.
+/// Runs the command.
 pub(crate) fn run(command: TrustCommand) -> Result<Exit, Failure> {
     match command {
         TrustCommand::List(args) => list(&args),
@@ -43,7 +43,7 @@ fn list(args: &TrustListArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Remembers a key; also what `xdfs key trust` does.
+/// Remembers a key; also used by `xdfs key trust`.
 pub(super) fn pin(args: &TrustPinArgs) -> Result<Exit, Failure> {
     let host = host_name(&args.host)?;
     let text = args.key.to_string_lossy();

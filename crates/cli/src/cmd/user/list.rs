@@ -98,7 +98,7 @@ fn describe(name: &str, account: &Account, now: u64) -> String {
     text
 }
 
-/// What a token opens, and until when.
+/// What a token gives access to, and until when.
 pub(super) fn opened(scope: &Scope, now: u64) -> String {
     let verb = if scope.write { "reads and writes" } else { "reads" };
     let path = if scope.path.is_root() { String::new() } else { format!("/{}", printable(scope.path.as_bytes())) };

@@ -1,5 +1,5 @@
-//! `xdfs user`: who may log in to the server whose state is here. Each command is one change of the file, all or nothing;
-//! a running server sees it by itself.
+//! `xdfs user`: who may log in to the server whose state is here. Each command makes one atomic
+//! change to the file; a running server picks it up.
 
 mod list;
 mod token;
@@ -24,7 +24,7 @@ use crate::output::{complain, print};
 use crate::text::printable;
 use crate::{ask, calendar, state};
 
-/// Does what was asked for.
+/// Runs the command.
 pub(crate) fn run(command: UserCommand) -> Result<Exit, Failure> {
     match command {
         UserCommand::Add(args) => add(&args),
@@ -70,7 +70,7 @@ fn add(args: &UserAddArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// What gives a user who is there something to log in with, in words.
+/// How to give an existing user a login, as a text.
 fn how_to_let_in(name: &str, state: &StateArgs) -> String {
     let option = state::option(state.state.as_deref());
     format!(
@@ -79,7 +79,7 @@ fn how_to_let_in(name: &str, state: &StateArgs) -> String {
     )
 }
 
-/// What logs an account in, in words.
+/// The login methods of an account, as texts.
 fn ways(account: &Account) -> Vec<String> {
     let mut ways = Vec::new();
     match account.keys.len() {
@@ -104,7 +104,7 @@ fn add_keys(args: &UserKeyArgs) -> Result<Exit, Failure> {
 }
 
 fn set_password(args: &UserPasswordArgs) -> Result<Exit, Failure> {
-    // Before somebody types a password for a name that does not exist.
+    // Before a password is typed for a name that does not exist.
     edit_nothing(&args.state, &args.name)?;
     let password = new_password(&args.name, args.password_file.as_deref())?;
     let verifier = verifier(&open(&args.state)?, &args.name, &password)?;
@@ -117,7 +117,7 @@ fn set_password(args: &UserPasswordArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Something new for a revoked user to log in with is kept, and logs nobody in.
+/// A new login method of a revoked user is stored, but admits nobody.
 fn tell_if_revoked(name: &str, revoked: bool, state: &StateArgs) {
     if revoked {
         let option = state::option(state.state.as_deref());
@@ -172,12 +172,12 @@ fn restore(args: &UserRestoreArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// The state of the server here, made where it is missing: users may be added before the first start.
+/// The state of the local server, made if missing: users may be added before the first start.
 fn open(args: &StateArgs) -> Result<StateFolder, Failure> {
     StateFolder::create(&state::folder(args.state.as_deref())?).map_err(|error| failed(&error))
 }
 
-/// Changes one account that is there.
+/// Changes one existing account.
 fn edit<T>(args: &StateArgs, name: &str, change: impl FnOnce(&mut Account) -> Result<T, Error>) -> Result<T, Failure> {
     let state = open(args)?;
     state.edit(|accounts| change(accounts.named(name)?)).map_err(|error| match error.kind {
@@ -191,17 +191,17 @@ fn edit<T>(args: &StateArgs, name: &str, change: impl FnOnce(&mut Account) -> Re
     })
 }
 
-/// Fails where there is no such account.
+/// Fails if there is no such account.
 fn edit_nothing(args: &StateArgs, name: &str) -> Result<(), Failure> {
     edit(args, name, |_| Ok(()))
 }
 
-/// The keys of files that were named: public key files, or several keys as in `authorized_keys`.
+/// The keys of named files: public key files, or several keys as in `authorized_keys`.
 fn read_keys(paths: &[PathBuf]) -> Result<Vec<NamedKey>, Failure> {
     let mut keys = Vec::new();
     for path in paths {
         let text = if path.as_os_str() == "-" { standard_input()? } else { text_of(path, Secrecy::Open)? };
-        // One line says best what is wrong with it; several are a list.
+        // For one line its own error is the most precise; several are a list.
         match read_public(&text) {
             Ok(key) => keys.push(key),
             Err(error @ (KeyFileError::Private | KeyFileError::Kind(_))) => return Err(unusable(path, &error)),
@@ -236,7 +236,7 @@ fn standard_input() -> Result<Zeroizing<String>, Failure> {
     Ok(text)
 }
 
-/// A new password, from a file or asked for.
+/// A new password, from a file or a prompt.
 fn new_password(user: &str, file: Option<&Path>) -> Result<Zeroizing<Vec<u8>>, Failure> {
     let password = match file {
         Some(path) => first_line(path)?,
@@ -246,14 +246,14 @@ fn new_password(user: &str, file: Option<&Path>) -> Result<Zeroizing<Vec<u8>>, F
     Ok(password)
 }
 
-/// What the server keeps of it.
+/// The verifier that the server stores for it.
 fn verifier(state: &StateFolder, user: &str, password: &[u8]) -> Result<PasswordVerifier, Failure> {
     let salt = state.salts().map_err(|error| failed(&error))?.of(user);
     let rounds = NonZeroU32::new(password::ROUNDS).unwrap_or(NonZeroU32::MIN);
     password::verifier(password, &salt, rounds).map_err(|error| failed(&error.into()))
 }
 
-/// The first line of a file that nobody else may read.
+/// The first line of a file that no other user may read.
 pub(crate) fn first_line(path: &Path) -> Result<Zeroizing<Vec<u8>>, Failure> {
     let text = text_of(path, Secrecy::Secret)?;
     Ok(Zeroizing::new(text.lines().next().unwrap_or_default().as_bytes().to_vec()))

@@ -1,4 +1,4 @@
-//! `xdfs user token`: a login with limits, for a program. Its text is shown once and kept nowhere.
+//! `xdfs user token`: a login with limits, for a program. Its text is shown once and not stored.
 
 use xdfs_client::ErrorKind;
 use xdfs_proto::base::RelPath;
@@ -16,7 +16,7 @@ use crate::output::{complain, print};
 use crate::text::printable_path;
 use crate::url::{decode, is_export_name};
 
-/// Makes a token and tells it.
+/// Makes a token and prints it.
 pub(super) fn run(args: &UserTokenArgs) -> Result<Exit, Failure> {
     let scope = scope_of(args)?;
     // Before a file is made for a user who does not exist.
