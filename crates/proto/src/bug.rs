@@ -1,7 +1,8 @@
-//! Seeded bugs: deliberate mistakes that the model checker, the simulation and the crash states must catch. They exist only with the
-//! feature `seeded-bugs`, which no release is built with; there a run-time switch chooses one.
+//! Seeded bugs: deliberate mistakes that the model checker, the simulation and the crash states
+//! must catch. They exist only with the feature `seeded-bugs`, which no release enables; there a
+//! run-time switch selects one.
 
-/// One mistake each.
+/// A single mistake.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Bug {
     /// Blocks of a dead channel are not sent again.
@@ -10,62 +11,64 @@ pub enum Bug {
     CountDuplicates,
     /// The acknowledgement says "everything up to here" across a gap.
     AckAcrossGap,
-    /// EOFR is taken as the end of the operation while a block is still open.
+    /// EOFR is treated as the end of the operation while a block is still open.
     EndOfRangeIsEnd,
-    /// All blocks acknowledged is taken as success although the last channel died before the outcome arrived.
+    /// All blocks acknowledged is treated as success although the last channel died before the
+    /// outcome arrived.
     SuccessWithoutOutcome,
-    /// A cancel is taken as its own answer while the receiver commits.
+    /// A cancel is treated as its own reply while the receiver commits.
     CancelDecides,
     /// The fence of a lost channel counts the records of the last key epoch only.
     FenceOfOneEpoch,
-    /// What arrived is committed without a look at the hash of what was sent.
+    /// What arrived is committed without comparing it with the hash of what was sent.
     RootNotCompared,
-    /// A channel that ends without EOFT is taken as one that ended in order, and nobody counts what EOFR and EOFT say.
+    /// A channel that ends without EOFT is treated as an orderly end, and the counts of EOFR and
+    /// EOFT are ignored.
     EndWithoutMark,
-    /// A JOIN is taken whatever its proof says.
+    /// A JOIN is accepted whatever its proof is.
     JoinWithoutProof,
-    /// A grant serves a second JOIN with the same number.
+    /// A grant accepts a second JOIN with the same number.
     GrantServesTwice,
-    /// A grant serves after its time.
+    /// A grant is accepted after it expired.
     GrantOutlivesItsTime,
-    /// A number is looked up when a JOIN comes, and used up only when its answer is out.
+    /// A number is looked up when a JOIN arrives, but used up only once its reply is sent.
     GrantUsedLate,
-    /// The proof of a JOIN, and the keys, say nothing of the channel's number.
+    /// The proof of a JOIN, and the keys, do not cover the channel's number.
     ProofWithoutChannel,
-    /// What is taken away ends the sessions that are up, and not those whose answer is on its way.
+    /// A revocation ends the sessions that are up, but not those whose reply is in flight.
     RevocationMissesOpening,
-    /// A session that ends closes channel 1, and not those that joined.
+    /// A session that ends closes channel 1, but not the channels that joined.
     RevocationMissesJoined,
-    /// The level of a block is told, and not looked at.
+    /// The level of a block is sent but not checked.
     LevelOnlyTold,
-    /// The sequence begins anew without a new key.
+    /// The sequence restarts without a new key.
     SequenceWithoutKey,
-    /// Connections that have said nothing are not counted.
+    /// Connections that have sent nothing are not counted.
     SilentAreFree,
-    /// The time of a connection begins with its first bytes.
+    /// The deadline of a connection starts with its first bytes.
     DeadlineFromFirstBytes,
-    /// Where a token ends is compared as text, not by components.
+    /// The subtree limit of a token is compared as text, not by components.
     ScopeIsText,
-    /// The file gets its name before its bytes are synced.
+    /// The file is renamed before its bytes are synced.
     NameBeforeSync,
-    /// The directory is not synced behind the name.
+    /// The directory is not synced after the rename.
     NoDirectorySync,
-    /// A sync that failed is made again, and its success believed.
+    /// A failed sync is repeated, and its success believed.
     SyncAgain,
-    /// A sync that failed is taken as one that was made.
+    /// A failed sync is treated as successful.
     ErrorIgnored,
-    /// The journal tells of bytes that are synced only afterwards.
+    /// The journal lists bytes that are synced only afterwards.
     MarkerBeforeSync,
-    /// What is gone on with is as much as the part file is long, whatever the journal says.
+    /// A resume uses the whole length of the part file, whatever the journal says.
     ResumeBySize,
-    /// A batch of calls whose number came before is done again.
+    /// A batch of calls whose number was seen before is executed again.
     CallTwice,
-    /// Each FENCE is answered with another one, also when it is the answer.
+    /// Each FENCE is answered with another one, even when it is itself the answer.
     FenceForFence,
 }
 
 impl Bug {
-    /// Those of the session, which the model checker and the simulation catch.
+    /// Bugs of the session, which the model checker and the simulation catch.
     pub const ALL: [Bug; 9] = [
         Bug::ForgetLostBlocks,
         Bug::CountDuplicates,
@@ -78,7 +81,8 @@ impl Bug {
         Bug::EndWithoutMark,
     ];
 
-    /// Those of joining, revocation and protection, which the model of a hostile participant catches.
+    /// Bugs of joining, revocation and protection, which the model of a hostile participant
+    /// catches.
     pub const OF_PROTECTION: [Bug; 11] = [
         Bug::JoinWithoutProof,
         Bug::GrantServesTwice,
@@ -93,16 +97,17 @@ impl Bug {
         Bug::DeadlineFromFirstBytes,
     ];
 
-    /// Those of calls, which the model checker and the simulation catch.
+    /// Bugs of calls, which the model checker and the simulation catch.
     pub const OF_CALLS: [Bug; 1] = [Bug::CallTwice];
 
-    /// Those that keep two ends talking for ever, which the model checker catches.
+    /// Bugs that keep two ends exchanging messages for ever, which the model checker catches.
     pub const OF_PROGRESS: [Bug; 1] = [Bug::FenceForFence];
 
-    /// Those of a commit, which the crash states catch.
+    /// Bugs of a commit, which the crash states catch.
     pub const OF_COMMIT: [Bug; 4] = [Bug::NameBeforeSync, Bug::NoDirectorySync, Bug::SyncAgain, Bug::ErrorIgnored];
 
-    /// Those of markers and of going on behind a restart, which the crash states and the model of restarts catch.
+    /// Bugs of checkpoints and of resuming after a restart, which the crash states and the model of
+    /// restarts catch.
     pub const OF_MARKERS: [Bug; 2] = [Bug::MarkerBeforeSync, Bug::ResumeBySize];
 }
 
@@ -114,13 +119,13 @@ pub struct Bugs {
 }
 
 impl Bugs {
-    /// Sets the mistake to make.
+    /// Selects the mistake to make.
     #[cfg(feature = "seeded-bugs")]
     pub const fn seeded(bug: Bug) -> Self {
         Self { chosen: Some(bug) }
     }
 
-    /// Whether this mistake is to be made.
+    /// Whether this mistake is selected.
     #[inline]
     pub fn has(self, bug: Bug) -> bool {
         #[cfg(feature = "seeded-bugs")]

@@ -1,11 +1,11 @@
 //! The xdfs protocol, without input or output: what to send, what to expect, what it means.
 //!
-//! Nothing here opens a socket or a file, reads a clock or draws a random number. Bytes, completions and the time come
-//! in as arguments; what has to be done comes out of `poll`. The same machines therefore run over epoll, in the
-//! simulator and in the model checker. The run loop of every driver is one page: **one input, then drain every output,
-//! then wait.**
+//! Nothing here opens a socket or a file, reads a clock or draws a random number. Bytes,
+//! completions and the time come in as arguments; the resulting actions come out of `poll`. The
+//! same machines therefore run over epoll, in the simulator and in the model checker. The run loop
+//! of every driver is one page: **one input, then drain every output, then wait.**
 //!
-//! File bytes never enter this crate. It names a range; the engine moves it.
+//! File bytes never enter this crate. It refers to ranges; the engine moves the bytes.
 #![no_std]
 #![forbid(unsafe_code)]
 

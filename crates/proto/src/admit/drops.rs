@@ -1,35 +1,35 @@
-//! One counter per limit, so that a limit that bites is seen (SRV-54).
+//! One counter per limit, so that refusals are visible (SRV-54).
 
 use alloc::vec::Vec;
 
-/// Which limit it was.
+/// The limit that was exceeded.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Drop {
-    /// Too many connections that had not said what they are: the oldest had to go.
+    /// Too many connections that had not yet identified themselves: the oldest was closed.
     Silent,
-    /// A connection did not say within its time what it is.
+    /// A connection did not identify itself in time.
     FirstBytes,
-    /// Too many logins at a time: one had to go, or was refused.
+    /// Too many concurrent logins: one was closed or refused.
     Logins,
-    /// Too many logins of one source at a time.
+    /// Too many concurrent logins from one source.
     PerSource,
-    /// A source whose logins failed has to wait.
+    /// A source with failed logins is in its penalty period.
     Penalty,
-    /// An opening took too long.
+    /// A handshake took too long.
     Deadline,
     /// A login failed.
     LoginFailed,
-    /// A JOIN that no session takes.
+    /// A JOIN that matches no session.
     Join,
     /// Too many sessions.
     Sessions,
     /// Too many sessions of one user.
     UserSessions,
-    /// The session was quiet for too long.
+    /// The session was idle for too long.
     Idle,
 }
 
-/// What each counter is called, in the order of [`Drop`].
+/// The name of each counter, in the order of [`Drop`].
 const NAMES: [&str; 11] = [
     "silent_full",
     "first_bytes_late",
@@ -52,18 +52,18 @@ pub struct Drops {
 }
 
 impl Drops {
-    /// The limit bit once more.
+    /// Counts one refusal by the limit.
     pub fn count(&mut self, which: Drop) {
         // `NAMES` has an entry for each variant.
         self.counts[which as usize] += 1;
     }
 
-    /// Limits that have bitten so far.
+    /// The counts so far.
     pub fn all(&self) -> Vec<(&'static str, u64)> {
         NAMES.into_iter().zip(self.counts).filter(|(_, count)| *count > 0).collect()
     }
 
-    /// What has been added since the last time this was asked.
+    /// The increments since the last call.
     pub fn fresh(&mut self) -> Vec<(&'static str, u64)> {
         let before = core::mem::replace(&mut self.told, self.counts);
         let added = self.counts.into_iter().zip(before).map(|(now, before)| now - before);

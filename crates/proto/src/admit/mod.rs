@@ -1,15 +1,18 @@
-//! Who is let in to the handshake, and for how long: a table of the connections that have not proved anything yet, with
-//! their places, deadlines and penalties. `C` names a connection and `S` where it comes from, as far as limits care; both,
-//! and the time, are the driver's.
+//! Admission to the handshake: a table of the connections that have not authenticated yet, with
+//! their slots, deadlines and penalties. `C` identifies a connection and `S` its source, as far as
+//! limits are concerned; both, and the time, are supplied by the driver.
 //!
-//! A connection is *silent* until its first eight bytes say what it is. Then it is a *login* or a *join*.
-//! - Silent ones and joins share many places; the oldest makes room. A channel of an open session proves itself with its
-//!   first bytes, so a burst of a thousand of them never waits for a place and never counts as logins.
-//! - Logins have few places and a cap per source. From `guests_soft` on a newcomer takes the place of the oldest login of
-//!   the most numerous source, where that has clearly more than its own; from `guests` on it always takes one, or is
-//!   refused at once when nobody has more than its own source.
-//! - A source whose logins failed waits. Joins never do.
-//! - Every deadline counts from the acceptance and is never moved by bytes that drip.
+//! A connection is *silent* until its first eight bytes identify it. Then it is a *login* or a
+//! *join*.
+//! - Silent connections and joins share a large number of slots; the oldest is evicted. A channel
+//!   of an open session is authenticated by its first bytes, so a burst of a thousand of them never
+//!   waits for a slot and never counts as logins.
+//! - Logins have few slots and a limit per source. From `guests_soft` on, a new login takes the
+//!   slot of the oldest login of the source with the most logins, if that source has clearly more
+//!   than its own; from `guests` on it always takes one, or is refused at once if no source has
+//!   more than its own.
+//! - A source with failed logins must wait. Joins never do.
+//! - Every deadline counts from the accept and is never extended by slowly arriving bytes.
 
 mod drops;
 mod penalty;
@@ -24,36 +27,36 @@ use crate::wire::preface::Status;
 use alloc::collections::{BTreeMap, BTreeSet};
 use penalty::Penalties;
 
-/// Bounds of an [`Admission`]; the server's configuration has them, and the reasons.
+/// Limits of an [`Admission`]; the server's configuration sets them and documents the reasons.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Limits {
-    /// Connections that have not said what they are, and channels that are about to join.
+    /// Connections that have not identified themselves, and channels that are about to join.
     pub silent: usize,
-    /// Time for the first eight bytes, from the acceptance.
+    /// Time for the first eight bytes, from the accept.
     pub first_bytes: Duration,
-    /// Logins at a time from which on newcomers displace those of the most numerous source.
+    /// Concurrent logins from which on new ones displace those of the source with the most.
     pub guests_soft: usize,
-    /// Logins at a time.
+    /// Concurrent logins.
     pub guests: usize,
-    /// Logins at a time from one source.
+    /// Concurrent logins from one source.
     pub guests_per_source: usize,
-    /// Time that a connection has to become a channel, from its acceptance, whatever it sends.
+    /// Time in which a connection must become a channel, from its accept, whatever it sends.
     pub opening: Duration,
     /// Sources whose failed logins are remembered.
     pub penalty_sources: usize,
 }
 
-/// What a connection is, as far as it has said.
+/// The kind of a connection, as far as it is known.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Class {
     Silent,
     Join,
     Login,
-    /// Proved; only its answer is still to leave. It counts nowhere.
+    /// Authenticated; only its reply is still to be sent. It counts towards no limit.
     Proved,
 }
 
-/// One connection in its opening.
+/// One connection that is being opened.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct OpeningSlot<S> {
     source: S,
@@ -62,24 +65,25 @@ struct OpeningSlot<S> {
     until: Instant,
 }
 
-/// What to do with a connection that has said what it is.
+/// What to do with a connection that has identified itself.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum AdmissionVerdict<C> {
-    /// It goes on; another one may have to leave for it.
+    /// It continues; another connection may have to be closed for it.
     Welcome(Option<C>),
-    /// It is told why not, and closed.
+    /// It gets the reason for refusal, and is closed.
     Refused(Status),
 }
 
-/// The table of connections that have not authenticated yet. `C` names a connection, `S` a source.
+/// The table of connections that have not authenticated yet. `C` identifies a connection, `S` a
+/// source.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Admission<C, S> {
     limits: Limits,
     bugs: Bugs,
     places: BTreeMap<C, OpeningSlot<S>>,
-    /// Everybody by deadline.
+    /// All connections by deadline.
     deadlines: BTreeSet<(Instant, C)>,
-    /// Silent ones and joins by age.
+    /// Silent connections and joins by age.
     silent: BTreeSet<(Instant, C)>,
     /// Logins by source and age.
     logins: BTreeMap<S, BTreeSet<(Instant, C)>>,
@@ -89,7 +93,7 @@ pub struct Admission<C, S> {
 }
 
 impl<C: Copy + Ord, S: Copy + Ord> Admission<C, S> {
-    /// Nobody is there yet.
+    /// An empty table.
     pub fn new(limits: Limits, bugs: Bugs) -> Self {
         let penalties = Penalties::new(limits.penalty_sources);
         Self {
@@ -105,17 +109,17 @@ impl<C: Copy + Ord, S: Copy + Ord> Admission<C, S> {
         }
     }
 
-    /// Other limits hold from now on; who is in stays in.
+    /// Replaces the limits; admitted connections stay.
     pub fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
     }
 
-    /// How often which limit bit.
+    /// How often each limit was exceeded.
     pub fn drops(&mut self) -> &mut Drops {
         &mut self.drops
     }
 
-    /// A connection was accepted. Returns one that has to make room for it.
+    /// A connection was accepted. Returns one that must be closed to make room for it.
     pub fn arrive(&mut self, connection: C, source: S, now: Instant) -> Option<C> {
         let full = self.silent.len() >= self.limits.silent && !self.bugs.has(Bug::SilentAreFree);
         let oldest = if full { self.silent.first().map(|(_, connection)| *connection) } else { None };
@@ -132,22 +136,23 @@ impl<C: Copy + Ord, S: Copy + Ord> Admission<C, S> {
         oldest
     }
 
-    /// Whether the connection has not said yet what it is.
+    /// Whether the connection has not identified itself yet.
     pub fn is_silent(&self, connection: C) -> bool {
         self.places.get(&connection).is_some_and(|place| place.class == Class::Silent)
     }
 
-    /// Whose connection it is.
+    /// The source of the connection.
     pub fn source(&self, connection: C) -> Option<S> {
         self.places.get(&connection).map(|place| place.source)
     }
 
-    /// The connection wants to join a session. It stays among the many until it has proved that it may.
+    /// The connection wants to join a session. It keeps its slot among the silent ones until it is
+    /// authenticated.
     pub fn is_join(&mut self, connection: C) {
         self.change(connection, Class::Join);
     }
 
-    /// The connection wants to log in (or to say something else that no join is).
+    /// The connection wants to log in (or sends something else that is not a join).
     pub fn is_login(&mut self, connection: C, now: Instant) -> AdmissionVerdict<C> {
         let Some(source) = self.source(connection) else { return AdmissionVerdict::Welcome(None) };
         let refused = |admission: &mut Self, why, status| {
@@ -162,7 +167,7 @@ impl<C: Copy + Ord, S: Copy + Ord> Admission<C, S> {
         if own >= self.limits.guests_per_source {
             return refused(self, Drop::PerSource, Status::TooManyOfYou);
         }
-        // The most numerous source; the one with the oldest login among equals.
+        // The source with the most logins; on a tie, the one with the oldest login.
         let most = self
             .logins
             .iter()
@@ -184,12 +189,12 @@ impl<C: Copy + Ord, S: Copy + Ord> Admission<C, S> {
         AdmissionVerdict::Welcome(victim)
     }
 
-    /// The connection has proved that it belongs to a session, or was refused: only its answer has to leave.
+    /// The connection was authenticated, or refused: only its reply must be sent.
     pub fn is_proved(&mut self, connection: C) {
         self.change(connection, Class::Proved);
     }
 
-    /// Its login failed: its source waits before the next one.
+    /// Its login failed: its source must wait before the next one.
     pub fn login_failed(&mut self, connection: C, now: Instant) {
         self.drops.count(Drop::LoginFailed);
         if let Some(source) = self.source(connection) {
@@ -197,19 +202,19 @@ impl<C: Copy + Ord, S: Copy + Ord> Admission<C, S> {
         }
     }
 
-    /// The connection is gone, or has become a channel.
+    /// The connection is closed, or has become a channel.
     pub fn leave(&mut self, connection: C) {
         if let Some(place) = self.places.remove(&connection) {
             self.take_out(connection, place);
         }
     }
 
-    /// When the next deadline is.
+    /// The next deadline.
     pub fn deadline(&self) -> Option<Instant> {
         self.deadlines.first().map(|(until, _)| *until)
     }
 
-    /// A connection whose time is over, and the time that it had; it is still to leave.
+    /// A connection whose deadline passed, and the time that it had; it is still to be closed.
     pub fn overdue(&mut self, now: Instant) -> Option<(C, Duration)> {
         let (until, connection) = self.deadlines.first().copied().filter(|(until, _)| *until <= now)?;
         let place = self.places.get(&connection)?;
@@ -218,12 +223,12 @@ impl<C: Copy + Ord, S: Copy + Ord> Admission<C, S> {
         Some((connection, until.since(place.accepted)))
     }
 
-    /// Connections that have not proved anything: those that are silent or about to join, and logins.
+    /// Unauthenticated connections: those that are silent or about to join, and logins.
     pub fn unproved(&self) -> (usize, usize) {
         (self.silent.len(), self.login_count)
     }
 
-    /// Logins of this source at present.
+    /// Current logins of this source.
     pub fn logins_of(&self, source: S) -> usize {
         self.logins.get(&source).map_or(0, BTreeSet::len)
     }

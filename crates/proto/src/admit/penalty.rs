@@ -1,12 +1,13 @@
-//! Sources whose logins failed wait (as OpenSSH's PerSourcePenalties): each failure adds to a debt that time pays off, and
-//! a source whose debt is large is refused. Bounded; when it is full, who waits the shortest is forgotten.
+//! Penalties for sources with failed logins (as OpenSSH's PerSourcePenalties): each failure adds to
+//! a debt that decays with time, and a source with a large debt is refused. Bounded; when it is
+//! full, the source with the shortest remaining wait is dropped.
 
 use crate::base::{Duration, Instant};
 use alloc::collections::{BTreeMap, BTreeSet};
 
-/// What a failed login adds: as OpenSSH's `authfail`.
+/// Penalty of a failed login: as OpenSSH's `authfail`.
 const FAILURE: Duration = Duration::from_secs(5);
-/// Debt from which on a source is refused: three failures at once.
+/// Debt from which a source is refused: three failures at once.
 const ENFORCED: Duration = Duration::from_secs(15);
 /// Largest debt: as OpenSSH's `max`.
 const LONGEST: Duration = Duration::from_secs(600);
@@ -14,7 +15,7 @@ const LONGEST: Duration = Duration::from_secs(600);
 /// Penalties of sources whose logins failed, decaying with time.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Penalties<S> {
-    /// When the debt of a source is paid, and whether it has grown large enough to be enforced.
+    /// When the debt of a source is paid off, and whether it has grown large enough to be enforced.
     debts: BTreeMap<S, (Instant, bool)>,
     by_end: BTreeSet<(Instant, S)>,
     most: usize,
@@ -25,7 +26,7 @@ impl<S: Copy + Ord> Penalties<S> {
         Self { debts: BTreeMap::new(), by_end: BTreeSet::new(), most: most.max(1) }
     }
 
-    /// Whether the source has to wait.
+    /// Whether the source must wait.
     pub fn holds(&mut self, source: S, now: Instant) -> bool {
         self.forget_paid(now);
         self.debts.get(&source).is_some_and(|(_, enforced)| *enforced)

@@ -1,11 +1,11 @@
-//! Places, deadlines and penalties, with a clock of our own.
+//! Slots, deadlines and penalties, with a simulated clock.
 
 use super::*;
 use proptest::prelude::*;
 
 type Table = Admission<u32, u32>;
 
-/// What a server is shipped with.
+/// The default limits of a server.
 const SHIPPED: Limits = Limits {
     silent: 4096,
     first_bytes: Duration::from_secs(3),
@@ -51,7 +51,7 @@ fn a_newcomer_finds_a_place_however_many_others_hold_theirs() {
     }
     let AdmissionVerdict::Welcome(Some(victim)) = login(&mut admission, 1000, 1, at(1)) else { panic!("no place") };
     assert_ne!(victim, 1000);
-    // And it keeps its place when the others come again.
+    // It keeps its slot when the others connect again.
     for connection in 1001..1200 {
         let from = 1000 + connection % 254;
         assert_ne!(
@@ -160,7 +160,7 @@ fn the_table_of_penalties_is_bounded_and_the_longest_stay() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever comes and goes, the bounds hold and the books agree.
+    /// Whatever happens, the limits hold and the tables are consistent.
     #[test]
     fn the_bounds_hold_and_the_books_agree(steps in proptest::collection::vec((0_u8..6, 0_u32..60, 0_u8..5, 0_u64..4), 1..300)) {
         let limits = Limits {

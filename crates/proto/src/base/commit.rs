@@ -1,56 +1,59 @@
-//! How staged files become their targets: which call on storage may follow which, and what may be told after it. One file is a
-//! group of one.
+//! How staged files become their targets: which storage call may follow which, and what may be
+//! reported afterwards. A single file is a group of one.
 //!
 //! ```text
 //! written, exact cover, FINISH  ->  finish all  ->  [ sync each, or the file system once ]  ->  name all
 //!                               ->  [ sync each directory once ]  ->  each is told
 //! ```
 //!
-//! The calls in brackets belong to a durable commit. The order is the whole point (probed with power cuts of ext4): a name
-//! before the sync of the file can be an empty file after a cut, a name without the sync of its directory can be gone. The
-//! first call that fails ends it for every member that it was about, for good: what a sync could not write the kernel forgets,
-//! so a second sync that succeeds proves nothing (rule D5). The others go on.
+//! The calls in brackets belong to a durable commit. The order is essential (tested with power cuts
+//! of ext4): a rename before the sync of the file can leave an empty file after a power cut, and a
+//! name without the sync of its directory can be lost. The first call that fails ends the commit
+//! permanently for every member that it concerned: the kernel drops what a sync could not write, so
+//! a second sync that succeeds proves nothing. The others continue.
 //!
-//! It must not make a call itself: whoever carries the plan out asks for the next step and says how it went.
+//! It must not make a call itself: the caller executes the plan, asks for the next step and reports
+//! its result.
 
 use super::{Error, ErrorKind, Safety};
 use crate::bug::{Bug, Bugs};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Most members of a group: as many files are open at once, and where one of them waits for the others, that is all it waits for.
+/// Limit on members of a group: this many files are open at once, and a file waits for at most this
+/// many others.
 pub const MEMBERS_MAX: usize = 64;
 
-/// One call on storage. Members and directories are named by their numbers.
+/// One storage call. Members and directories are identified by their numbers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum CommitStep {
-    /// Give the staged file its length, mode and time.
+    /// Set the staged file's length, mode and time.
     Finish(usize),
     /// Wait until its bytes and those attributes are on stable storage.
     SyncFile(usize),
-    /// Wait until everything that was written to the file system is.
+    /// Wait until everything that was written to the file system is on stable storage.
     SyncSystem,
-    /// Give the file the target's name, in one step.
+    /// Rename the file to the target's name, atomically.
     Name(usize),
     /// Wait until the names in this directory are on stable storage.
     SyncDirectory(usize),
 }
 
-/// What a group is asked about one of its files.
+/// The properties of a file in a group.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Member {
-    /// It has to survive a power cut.
+    /// It must survive a power cut.
     pub durable: bool,
-    /// Directories in which a name has to be on stable storage before the file is: its own, and those above directories that were
-    /// made for it.
+    /// Directories in which a name must be on stable storage before the file counts as durable: its
+    /// own, and the parents of directories that were created for it.
     pub directories: Vec<usize>,
 }
 
-/// Who carried the plan out did something else than what was next: a mistake of ours.
+/// The caller executed something other than the next step: a bug in this program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OutOfOrder;
 
-/// How far a member is.
+/// The progress of a member.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct File {
     asked: Member,
@@ -74,8 +77,8 @@ impl File {
     }
 }
 
-/// The first member that has to be finished, synced and named. What is done stays done, so they only grow, and the next step is
-/// found without a look at everybody.
+/// The first member that must be finished, synced and renamed. Steps are never undone, so these
+/// only grow, and the next step is found without visiting every member.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 struct First {
     finish: usize,
@@ -107,8 +110,8 @@ pub struct Commit {
 }
 
 impl Commit {
-    /// The commit of files whose every byte is written. `at_once` where one sync of the file system serves all of them, and is
-    /// worth it.
+    /// The commit of files whose every byte is written. `at_once` if one sync of the file system
+    /// serves all of them and is worthwhile.
     pub fn group(members: Vec<Member>, at_once: bool, bugs: Bugs) -> Self {
         let directories = members.iter().flat_map(|member| &member.directories).max().map_or(0, |last| last + 1);
         let begun = |asked| File { asked, finished: false, synced: false, named: false, failed: false };
@@ -123,10 +126,10 @@ impl Commit {
         Self::group(vec![Member { durable, directories: vec![0] }], false, bugs)
     }
 
-    /// What has to be done now; none when everything is done, or failed.
+    /// The next step; none when everything is done or failed.
     pub fn next(&self) -> Option<CommitStep> {
         let sync = self.next_sync();
-        // The deliberate mistake puts off the sync of what has no name yet.
+        // The seeded bug delays the sync of a file that is not renamed yet.
         let (before, behind) = if self.bugs.has(Bug::NameBeforeSync) { (None, sync) } else { (sync, None) };
         self.member(self.first.finish)
             .map(CommitStep::Finish)
@@ -136,7 +139,7 @@ impl Commit {
             .or_else(|| self.next_directory().map(CommitStep::SyncDirectory))
     }
 
-    /// The number, where there is such a member.
+    /// The number, if there is such a member.
     fn member(&self, number: usize) -> Option<usize> {
         (number < self.files.len()).then_some(number)
     }
@@ -155,7 +158,7 @@ impl Commit {
         self.files.iter().filter(|file| !file.failed && file.asked.durable).find_map(wanted)
     }
 
-    /// The step that was next is done.
+    /// The next step was completed.
     pub fn on_done(&mut self, step: CommitStep) -> Result<(), OutOfOrder> {
         if self.next() != Some(step) {
             return Err(OutOfOrder);
@@ -181,7 +184,8 @@ impl Commit {
         }
     }
 
-    /// The step that was next failed: nothing follows for whom it was about, whatever the call would say if it were made again.
+    /// The next step failed: nothing follows for the members that it concerned, whatever a repeated
+    /// call would return.
     pub fn on_failed(&mut self, step: CommitStep) {
         let sync = matches!(step, CommitStep::SyncFile(_) | CommitStep::SyncSystem);
         let again = sync && self.bugs.has(Bug::SyncAgain);
@@ -203,17 +207,17 @@ impl Commit {
         self.first.follow(&self.files);
     }
 
-    /// Whether the file has its name: it can no longer be taken back.
+    /// Whether the file has its name: it can no longer be undone.
     pub fn has_name(&self, member: usize) -> bool {
         self.files.get(member).is_some_and(|file| file.named)
     }
 
-    /// Whether a call that was about this member failed.
+    /// Whether a call that concerned this member failed.
     pub fn has_failed(&self, member: usize) -> bool {
         self.files.get(member).is_none_or(|file| file.failed)
     }
 
-    /// What may be told of a member; none unless everything that concerns it was done.
+    /// What may be reported for a member; none unless every step that concerns it is done.
     pub fn safety(&self, member: usize) -> Option<Safety> {
         let file = self.files.get(member).filter(|file| file.named && !file.failed)?;
         if !file.asked.durable {
@@ -224,7 +228,7 @@ impl Commit {
         (file.synced && file.asked.directories.iter().all(kept)).then_some(Safety::Durable)
     }
 
-    /// Carries the plan out by `call`, and says what became of each member.
+    /// Executes the plan with `call`, and returns the result of each member.
     pub fn run(mut self, mut call: impl FnMut(CommitStep) -> Result<(), Error>) -> Vec<Result<Safety, Error>> {
         let mut errors: Vec<Option<Error>> = vec![None; self.files.len()];
         while let Some(step) = self.next() {
@@ -265,7 +269,8 @@ mod tests {
         steps
     }
 
-    /// Two files in directory 0, one in directory 1, which was made for it below 0, and one that need not be durable.
+    /// Two files in directory 0, one in directory 1, which was created for it below 0, and one that
+    /// need not be durable.
     fn four() -> Vec<Member> {
         let member = |durable, directories: &[usize]| Member { durable, directories: directories.to_vec() };
         vec![member(true, &[0]), member(true, &[1, 0]), member(false, &[0]), member(true, &[0])]

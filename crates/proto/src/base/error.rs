@@ -1,15 +1,15 @@
-//! Kinds of failure, as both ends name them. The code travels in EXCEPTION; the text is for a person.
+//! Error kinds that both ends share. The code is sent in EXCEPTION; the text is for people.
 
 use alloc::string::String;
 use core::fmt;
 
-/// Whether trying again can help.
+/// Whether a retry can help.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum Retry {
     /// The same request will fail again.
     Permanent = 0,
-    /// It may pass a little later (overload, a lost connection).
+    /// It may succeed a little later (overload, a lost connection).
     Temporary = 1,
     /// It was retried already and kept failing.
     Persistent = 2,
@@ -28,7 +28,8 @@ impl Retry {
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident = $code:literal, $retry:ident, $text:literal;)*) => {
-        /// What went wrong, independent of who noticed it. The numbers are part of the protocol.
+        /// What went wrong, independent of which end noticed it. The numbers are part of the
+        /// protocol.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         #[repr(u16)]
         #[non_exhaustive]
@@ -43,12 +44,12 @@ macro_rules! kinds {
                 match code { $($code => Some(Self::$name),)* _ => None }
             }
 
-            /// Whether trying again can help, unless the sender of the error says otherwise.
+            /// Whether a retry can help, unless the sender of the error says otherwise.
             pub const fn retry(self) -> Retry {
                 match self { $(Self::$name => Retry::$retry,)* }
             }
 
-            /// The words for a person.
+            /// The text for people.
             pub const fn text(self) -> &'static str {
                 match self { $(Self::$name => $text,)* }
             }
@@ -57,15 +58,15 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// The peer broke the protocol.
+    /// The peer violated the protocol.
     Protocol = 1, Permanent, "protocol error";
     /// The service, call, level or option is not offered.
     Unsupported = 2, Permanent, "not offered by the peer";
-    /// A negotiated limit would be passed.
+    /// A negotiated limit would be exceeded.
     LimitExceeded = 3, Permanent, "limit exceeded";
-    /// No room now (sessions, channels, buffers).
+    /// No capacity now (sessions, channels, buffers).
     Busy = 4, Temporary, "busy";
-    /// The server is going down.
+    /// The server is shutting down.
     Draining = 5, Temporary, "server is shutting down";
     /// The session id or grant is not known here.
     SessionUnknown = 6, Permanent, "unknown session or grant";
@@ -75,15 +76,15 @@ kinds! {
     ConnectionLost = 8, Temporary, "connection lost";
     /// A deadline passed.
     TimedOut = 9, Temporary, "timed out";
-    /// Somebody asked for it.
+    /// It was cancelled on request.
     Cancelled = 10, Permanent, "cancelled";
     /// An export, user or level policy forbids it.
     Refused = 11, Permanent, "refused by policy";
-    /// None of the logins that were offered was taken.
+    /// None of the offered logins was accepted.
     LoginRefused = 12, Permanent, "login refused";
     /// No such file, directory or export.
     NotFound = 20, Permanent, "no such file or directory";
-    /// The file system refuses.
+    /// The file system denies access.
     PermissionDenied = 21, Permanent, "permission denied";
     /// The target exists and may not be replaced.
     AlreadyExists = 22, Permanent, "already exists";
@@ -111,23 +112,26 @@ kinds! {
     Storage = 33, Permanent, "storage error";
     /// Too many open files or no memory.
     Resources = 34, Temporary, "out of descriptors or memory";
-    /// Another session goes on with this transfer: what this one still wrote would be in its way.
+    /// Another session continues this transfer: further writes of this one would conflict with it.
     Superseded = 35, Permanent, "another session took the transfer over";
-    /// What arrived, or what was read back, is not what was sent, and sending it again did not help.
+    /// What arrived, or what was read back, is not what was sent, and sending it again did not
+    /// help.
     Corrupted = 36, Permanent, "content differs";
-    /// Somebody else put something under the target's name since the copy began.
+    /// Another writer created or replaced the target since the copy began.
     TargetChanged = 37, Permanent, "target changed since the copy began";
-    /// The directory is to go and is not empty.
+    /// The directory to be removed is not empty.
     NotEmpty = 38, Permanent, "directory not empty";
     /// A call before it in its batch failed, or the batch was cancelled.
     NotTried = 39, Permanent, "not tried";
-    /// The calls may have been done: the server does not remember the batch, and it came before the server can.
+    /// The calls may have been executed: the server does not remember the batch, which was sent
+    /// before the server's memory begins.
     UnknownOutcome = 40, Permanent, "outcome unknown; look before you repeat it";
 }
 
 impl ErrorKind {
-    /// Whether a transfer that ends so leaves what arrived for the next attempt. Not where the bytes may be wrong: a source
-    /// that changed, storage that failed, a peer that misbehaves.
+    /// Whether a transfer that ends with this error leaves what arrived for the next attempt. Not
+    /// if the bytes may be wrong: a source that changed, storage that failed, a peer that
+    /// misbehaves.
     pub const fn leaves_part(self) -> bool {
         matches!(
             self,
@@ -143,16 +147,19 @@ impl ErrorKind {
     }
 }
 
-/// One error, as it is shown, logged and sent: kind, whether to try again, and what happened to what.
+/// An error as it is displayed, logged and sent: its kind, whether to retry, and what happened to
+/// which object.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Error {
     /// What went wrong.
     pub kind: ErrorKind,
-    /// Whether trying again can help.
+    /// Whether a retry can help.
     pub retry: Retry,
-    /// The operating system's number, 0 when there is none. Informative: numbers differ between systems.
+    /// The operating system's errno, 0 if there is none. Informative: numbers differ between
+    /// systems.
     pub errno: u16,
-    /// What happened, to which thing; escaped, at most [`Error::MESSAGE_BYTES_MAX`] bytes on the wire.
+    /// What happened to which object; escaped, at most [`Error::MESSAGE_BYTES_MAX`] bytes on the
+    /// wire.
     pub message: String,
 }
 
@@ -160,12 +167,12 @@ impl Error {
     /// Longest message that is sent or accepted, in bytes.
     pub const MESSAGE_BYTES_MAX: usize = 1024;
 
-    /// An error of `kind` that says `message`.
+    /// An error of `kind` with this message.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self { kind, retry: kind.retry(), errno: 0, message: message.into() }
     }
 
-    /// As much of the message as is sent.
+    /// The part of the message that is sent.
     pub fn short_message(&self) -> &str {
         let mut cut = self.message.len().min(Self::MESSAGE_BYTES_MAX);
         while !self.message.is_char_boundary(cut) {
@@ -174,7 +181,7 @@ impl Error {
         &self.message[..cut]
     }
 
-    /// Keeps no more of the message than is sent.
+    /// Truncates the message to the part that is sent.
     pub fn shorten(&mut self) {
         if self.message.len() > Self::MESSAGE_BYTES_MAX {
             self.message = self.short_message().into();

@@ -1,13 +1,13 @@
-//! A byte range that cannot overflow: checked once where it is made, trusted everywhere else.
+//! A byte range that cannot overflow: checked once in its constructor and trusted everywhere else.
 
-/// `[offset, offset + length)` with `offset + length <= i64::MAX`, so every kernel call takes it as it is.
+/// `[offset, offset + length)` with `offset + length <= i64::MAX`, so every kernel call accepts it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Extent {
     offset: u64,
     length: u64,
 }
 
-/// The range would end beyond 2^63 - 1, where no file offset can be.
+/// The range would end beyond 2^63 - 1, the largest file offset.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ExtentError;
 
@@ -36,12 +36,12 @@ impl Extent {
         self.offset + self.length
     }
 
-    /// No bytes at all.
+    /// Whether the range is empty.
     pub const fn is_empty(self) -> bool {
         self.length == 0
     }
 
-    /// The bytes that lie in both; none where there are none.
+    /// The intersection; none if it is empty.
     pub const fn intersection(self, other: Extent) -> Option<Extent> {
         let offset = if self.offset > other.offset { self.offset } else { other.offset };
         let end = if self.end() < other.end() { self.end() } else { other.end() };
@@ -49,7 +49,7 @@ impl Extent {
         if offset < end { Some(Extent { offset, length: end - offset }) } else { None }
     }
 
-    /// Every byte of `other` lies in `self`.
+    /// Whether every byte of `other` lies in `self`.
     pub const fn contains(self, other: Extent) -> bool {
         self.offset <= other.offset && other.end() <= self.end()
     }

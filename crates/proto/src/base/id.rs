@@ -1,4 +1,4 @@
-//! Names of things on the wire. A name is never a right.
+//! Identifiers on the wire. An identifier never grants a right.
 
 use core::fmt;
 

@@ -1,4 +1,4 @@
-//! What a record's protection does to its payload. The head is authenticated at every level.
+//! The protection of a record's payload. The head is authenticated at every level.
 
 /// Protection level of a record, weakest first, so that floors compare with `<`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]

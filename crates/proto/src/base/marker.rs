@@ -1,27 +1,27 @@
-//! What a journal may say, and when: which call on storage follows which in a marker, and what of a part file an attempt may go on
-//! with. Storage carries it out, and the model checks it.
+//! Checkpoints: which storage call follows which, what the journal may record and when, and which
+//! ranges of a part file an attempt may resume. Storage executes it, and the model checks it.
 //!
 //! ```text
 //! what was written by now  ->  sync data  ->  note it in the journal, and sync that
 //! ```
 //!
-//! A journal that tells of bytes before they are on stable storage lies after a power cut (rule D4); the length of a part file says
-//! nothing about what is in it (rule D13).
+//! A journal that lists bytes before they are on stable storage is wrong after a power cut; the
+//! length of a part file says nothing about its content.
 
 use super::Extent;
 use crate::bug::{Bug, Bugs};
 use alloc::vec::Vec;
 
-/// One call on storage.
+/// One storage call.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum MarkerStep {
-    /// Wait until what was written before the marker began is on stable storage.
+    /// Wait until what was written before the checkpoint began is on stable storage.
     SyncData,
-    /// Say so in the journal, and wait until that is on stable storage, too.
+    /// Record that in the journal, and wait until the record is on stable storage, too.
     Note,
 }
 
-/// A marker under way. A step that fails is the last one: the marker is dropped.
+/// A checkpoint in progress. It ends at the first step that fails and is dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Marker {
     synced: bool,
@@ -30,12 +30,13 @@ pub struct Marker {
 }
 
 impl Marker {
-    /// Nothing is done yet. Where nothing is promised to survive a power cut, `durable` is false, and nothing is synced.
+    /// Starts a checkpoint. If nothing has to survive a power cut, `durable` is false, and nothing
+    /// is synced.
     pub const fn new(durable: bool, bugs: Bugs) -> Self {
         Self { synced: !durable, noted: false, bugs }
     }
 
-    /// What has to be done now; none when everything is.
+    /// The next step; none when all are done.
     pub fn next(&self) -> Option<MarkerStep> {
         let early = self.bugs.has(Bug::MarkerBeforeSync);
         match (self.synced, self.noted) {
@@ -46,7 +47,7 @@ impl Marker {
         }
     }
 
-    /// The step that was next is done.
+    /// The next step was completed.
     pub const fn on_done(&mut self, step: MarkerStep) {
         match step {
             MarkerStep::SyncData => self.synced = true,
@@ -55,7 +56,8 @@ impl Marker {
     }
 }
 
-/// What may be gone on with of a part file of `size` bytes whose journal tells of `noted`; `plain` is a range as a journal tells of it.
+/// The ranges of a part file of `size` bytes that may be resumed, given its journal's ranges
+/// `noted`; `plain` is a range as a journal records it.
 pub fn kept<T>(noted: Vec<T>, size: u64, plain: impl Fn(Extent) -> T, bugs: Bugs) -> Vec<T> {
     if bugs.has(Bug::ResumeBySize) {
         return Extent::new(0, size).into_iter().filter(|all| !all.is_empty()).map(plain).collect();

@@ -1,6 +1,7 @@
-//! The words that every other crate shares: ids, byte ranges, relative paths, error kinds, time.
+//! Types that every other crate shares: ids, byte ranges, relative paths, error kinds, time.
 //!
-//! This is the only part of `proto` that `xio` may use, so a driver author never meets the protocol.
+//! This is the only part of `proto` that `xio` may use, so the author of a storage driver needs
+//! nothing else of the protocol.
 
 pub mod commit;
 mod error;

@@ -1,18 +1,18 @@
-//! Relative paths as the wire carries them: components, each checked, in one piece of memory.
+//! Relative paths as they are on the wire: components, each validated, in one allocation.
 
 use alloc::vec::Vec;
 use core::fmt;
 
-/// Longest path in bytes, separators included: eight times what the kernel takes at once, since trees grow beyond that and
-/// a long path is opened in steps.
+/// Longest path in bytes, separators included: eight times what the kernel accepts in one call,
+/// since trees grow beyond that and a long path is opened in steps.
 pub const PATH_BYTES_MAX: usize = 32_768;
 /// Longest component in bytes: NAME_MAX of every Linux file system in use.
 pub const COMPONENT_BYTES_MAX: usize = 255;
 /// Deepest path: a tree of 1,000 directories inside an export, small enough that a walk is bounded.
 pub const DEPTH_MAX: usize = 1024;
 
-/// A path below an export's root. It has no leading or trailing slash, no empty, `.` or `..` component and no NUL.
-/// The empty path names the root itself.
+/// A path below an export's root. It has no leading or trailing slash, no empty, `.` or `..`
+/// component and no NUL. The empty path names the root itself.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct RelPath {
     /// The components joined by `/`.
@@ -20,7 +20,7 @@ pub struct RelPath {
     depth: usize,
 }
 
-/// Why bytes are not a relative path.
+/// Why bytes are not a valid relative path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PathError {
     /// Two slashes in a row, a leading or a trailing slash.
@@ -53,7 +53,7 @@ impl fmt::Display for PathError {
 impl core::error::Error for PathError {}
 
 impl RelPath {
-    /// Reads `bytes`, components separated by `/`. Nothing is decoded, folded or cleaned.
+    /// Parses `bytes`, components separated by `/`. Nothing is decoded, folded or normalized.
     pub fn parse(bytes: &[u8]) -> Result<Self, PathError> {
         if bytes.len() > PATH_BYTES_MAX {
             return Err(PathError::TooLong);
@@ -83,7 +83,8 @@ impl RelPath {
         Ok(())
     }
 
-    /// The path `below` this one, in the form of [`Self::parse`]. What both have together may be longer than either may be.
+    /// The path `below` this one, in the form of [`Self::parse`]. The joined path may exceed the
+    /// limits of a single one.
     pub fn join(&self, below: &[u8]) -> Result<Self, PathError> {
         let mut path = Self { bytes: Vec::with_capacity(self.bytes.len() + 1 + below.len()), depth: self.depth };
         path.bytes.extend_from_slice(&self.bytes);
@@ -98,7 +99,7 @@ impl RelPath {
         self.bytes.split(|&byte| byte == b'/').filter(move |_| !self.is_root())
     }
 
-    /// How many components there are.
+    /// The number of components.
     pub fn depth(&self) -> usize {
         self.depth
     }
@@ -123,13 +124,14 @@ impl RelPath {
         self.depth.checked_sub(1).map(|depth| Self { bytes: self.above().to_vec(), depth })
     }
 
-    /// The bytes of the path without its last component; none for the root's children, and for the root.
+    /// The bytes of the path without its last component; none for the root's children, and for the
+    /// root.
     pub fn above(&self) -> &[u8] {
         let end = self.bytes.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
         self.bytes.get(..end).unwrap_or_default()
     }
 
-    /// Whether this is `above` or something below it.
+    /// Whether this is `above` or lies below it.
     pub fn is_within(&self, above: &Self) -> bool {
         let rest = self.bytes.strip_prefix(above.bytes.as_slice());
         above.is_root() || rest.is_some_and(|rest| matches!(rest, [] | [b'/', ..]))
@@ -146,7 +148,7 @@ impl RelPath {
     }
 }
 
-/// Whether `component`, which has no slash, may follow on `depth` others.
+/// Whether `component`, which has no slash, may follow `depth` others.
 fn judge(component: &[u8], depth: usize) -> Result<(), PathError> {
     match component {
         b"" => Err(PathError::EmptyComponent),

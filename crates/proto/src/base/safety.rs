@@ -1,4 +1,4 @@
-//! How safe bytes are, in the words of the acknowledgements (`docs/durability.md`).
+//! How safe bytes are, in the terms of the acknowledgements (`docs/durability.md`).
 
 /// How safe acknowledged bytes are.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -6,14 +6,14 @@
 pub enum Safety {
     /// In the receiver's memory.
     Received = 1,
-    /// Handed to the file system: they survive the end of the program, not that of the machine.
+    /// Handed to the file system: they survive the end of the program, but not of the machine.
     Written = 2,
-    /// On stable storage: they survive a power cut where the device keeps its word.
+    /// On stable storage: they survive a power cut if the device honours its flushes.
     Durable = 3,
 }
 
 impl Safety {
-    /// The word for a person and for JSON.
+    /// The name for people and for JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Received => "received",

@@ -1,4 +1,5 @@
-//! The hash of a range of a transfer: a subtree of its BLAKE3 tree. Whoever carries it about need not know how it is computed.
+//! The hash of a range of a transfer: a subtree of its BLAKE3 tree. Code that only passes it on
+//! need not know how it is computed.
 
 use super::Extent;
 

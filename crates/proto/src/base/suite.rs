@@ -1,10 +1,11 @@
-//! What seals the records of a session.
+//! The cipher suites that seal the records of a session.
 
 /// Cipher of records. Both have keys of 32 bytes, nonces of 12 and tags of 16.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 #[repr(u8)]
 pub enum Suite {
-    /// AES-256-GCM; with nothing to encrypt it is GMAC. For every machine with instructions for AES.
+    /// AES-256-GCM; with nothing to encrypt it is GMAC. For every machine with instructions for
+    /// AES.
     #[default]
     Aes256Gcm = 1,
     /// ChaCha20-Poly1305 (RFC 8439), for machines without them.

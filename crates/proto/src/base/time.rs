@@ -1,13 +1,14 @@
-//! Time as the protocol sees it: a number that its driver hands in. There is no clock in this crate.
+//! Time as the protocol sees it: a number that its driver supplies. There is no clock in this
+//! crate.
 
 pub use core::time::Duration;
 
-/// Nanoseconds since a start that the driver chose; only differences mean anything.
+/// Nanoseconds since an epoch that the driver chose; only differences are meaningful.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Instant(pub u64);
 
 impl Instant {
-    /// This moment plus `duration`; the end of time when that is out of range.
+    /// This moment plus `duration`; the largest value if that is out of range.
     pub const fn after(self, duration: Duration) -> Self {
         let nanos = duration.as_nanos();
         if nanos > u64::MAX as u128 {

@@ -1,8 +1,8 @@
-//! One direction of a channel: how many records passed, under which key, and which operation its blocks belong to at
-//! present.
+//! One direction of a channel: how many records were carried, under which key, and which operation
+//! its blocks currently belong to.
 //!
-//! It must not hold a key: it counts what the cipher beside it counts, so that the machine moves to the next epoch before
-//! the cipher refuses.
+//! It must not hold a key: it mirrors the counters of the cipher, so that the machine moves to the
+//! next epoch before the cipher refuses.
 
 use super::life::{Carrying, Refused};
 use crate::base::{Instant, KeyLimits, Level, OperationId};
@@ -11,13 +11,13 @@ use crate::wire::{Event, HEAD_BYTES, Head};
 /// One direction of a channel: record counter, key epoch and current operation.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Flow {
-    /// Records that passed, whatever their epoch: fences and EOFT count these.
+    /// Records carried, in all epochs: fences and EOFT count these.
     pub records: u64,
     /// Epoch of the next record.
     pub epoch: u16,
-    /// Sequence number of the next record: how many passed in this epoch.
+    /// Sequence number of the next record: the number of records in this epoch.
     pub sequence: u64,
-    /// What the cipher has worked on in this epoch, where that is limited. (Sending.)
+    /// Bytes that the cipher has processed in this epoch, if that is limited. (Sending.)
     bytes: u64,
     /// When this epoch began. (Sending.)
     since: Instant,
@@ -30,7 +30,7 @@ pub struct Flow {
 pub struct NoEpochLeft;
 
 impl Flow {
-    /// A direction through which nothing passed.
+    /// A direction that has carried nothing.
     pub fn new(now: Instant) -> Self {
         Self {
             records: 0,
@@ -43,9 +43,9 @@ impl Flow {
         }
     }
 
-    /// A record passed.
+    /// A record was carried.
     pub fn count(&mut self) {
-        // 2^64 records take longer than anything lasts.
+        // 2^64 records cannot be reached.
         self.records += 1;
         self.sequence += 1;
     }
@@ -59,9 +59,10 @@ impl Flow {
         }
     }
 
-    /// Whether REKEY has to go before the next record, since one of `payload_max` bytes would leave it no room, or since
-    /// the key is too old. Never twice in a row, so that limits too small for a record cannot keep a channel busy with
-    /// REKEY; nor in the last epoch, or behind EOFT. Where it cannot go the cipher's own limit ends the channel.
+    /// Whether REKEY must be sent before the next record, because a record of `payload_max` bytes
+    /// would leave it no room or because the key is too old. Never twice in a row, so that limits
+    /// too small for a record cannot keep a channel busy with REKEY; nor in the last epoch, or
+    /// after EOFT. Where it cannot be sent, the cipher's own limit ends the channel.
     pub fn rekey_due(&self, limits: &KeyLimits, payload_max: u64, now: Instant) -> bool {
         let bytes = payload_max.saturating_add(2 * HEAD_BYTES as u64);
         let full = self.sequence.saturating_add(2) > limits.records || self.bytes.saturating_add(bytes) > limits.bytes;
@@ -69,18 +70,18 @@ impl Flow {
         (full || old) && self.sequence > 0 && self.epoch < u16::MAX && !self.has_ended()
     }
 
-    /// REKEY passed and was counted: what follows is of the next epoch.
+    /// REKEY was carried and counted: what follows belongs to the next epoch.
     pub fn on_rekey(&mut self, now: Instant) -> Result<(), NoEpochLeft> {
         self.epoch = self.epoch.checked_add(1).ok_or(NoEpochLeft)?;
         (self.sequence, self.bytes, self.since) = (0, 0, now);
         Ok(())
     }
 
-    /// The event for the next block of `operation`, whose own event is `event`: CONM where the direction carries that
-    /// operation already.
+    /// The event for the next block of `operation`, whose own event is `event`: CONM if the
+    /// direction already carries that operation.
     pub fn block_event(&mut self, operation: OperationId, event: Event) -> Event {
         let same = self.carrying == Carrying::Moving && self.present == operation;
-        // Cannot be refused: blocks are only sent on directions that have not ended.
+        // Cannot fail: blocks are only sent on directions that have not ended.
         let _ = self.carrying.on_block();
         self.present = operation;
         if same { Event::Continue } else { event }
@@ -101,19 +102,20 @@ impl Flow {
         }
     }
 
-    /// EOFR passed. An operation that is not the present one ends without changing what is carried.
+    /// EOFR was carried. An operation other than the current one ends without changing what is
+    /// carried.
     pub fn on_end_of_range(&mut self, operation: OperationId) {
         if self.present == operation {
             let _ = self.carrying.on_end_of_range();
         }
     }
 
-    /// Whether EOFT passed.
+    /// Whether EOFT was carried.
     pub fn has_ended(&self) -> bool {
         self.carrying == Carrying::Ended
     }
 
-    /// EOFT passed.
+    /// EOFT was carried.
     pub fn on_end_of_transfer(&mut self) -> Result<(), Refused> {
         self.carrying.on_end_of_transfer()
     }
@@ -162,7 +164,7 @@ mod tests {
         let mut flow = Flow::new(Instant(0));
         sent(&mut flow, Level::Clear, 5000, &limits);
         sent(&mut flow, Level::Integrity, 200, &limits);
-        // Two heads and 200 bytes are used, and two heads are to come.
+        // Two heads and 200 bytes are used, and two heads are still to come.
         let room = 1000 - 2 * head - 200 - 2 * head;
         assert!(!flow.rekey_due(&limits, room, Instant(0)));
         assert!(flow.rekey_due(&limits, room + 1, Instant(0)));

@@ -1,7 +1,8 @@
-//! The life cycles of a channel and of an operation as transition tables (WIRE-47, WIRE-67): they can be listed, drawn
-//! (`docs/states`) and checked state by event. An event that a table refuses is a typed error, never ignored.
+//! The life cycles of a channel and of an operation as transition tables (WIRE-47, WIRE-67): they
+//! can be listed, drawn (`docs/states`) and checked state by event. An event that a table refuses
+//! is a typed error and is never ignored.
 
-/// An event that the present state does not allow.
+/// An event that the current state does not allow.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Refused {
     /// Name of the machine.

@@ -1,4 +1,4 @@
-//! A channel: its life cycle as a transition table, and what its two directions carry at present.
+//! A channel: its life cycle as a transition table, and what its two directions currently carry.
 
 pub mod flow;
 pub mod life;

@@ -1,5 +1,5 @@
-//! What a session gets of what it asked for (WIRE-21..31, FTSM-05): a pure function, answered in full, so that no value
-//! changes silently.
+//! Negotiation of a session's parameters (WIRE-21..31, FTSM-05): a pure function whose result
+//! states every value, so that no value changes silently.
 
 use crate::base::{Duration, Error, ErrorKind, Level, Suite};
 use crate::limits;
@@ -11,15 +11,15 @@ use alloc::vec::Vec;
 /// What a server is willing to grant.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Policy {
-    /// Most channels of a session.
+    /// Limit on channels of a session.
     pub channels_max: u16,
-    /// Most pipelines of a session.
+    /// Limit on pipelines of a session.
     pub pipelines_max: u8,
     /// Largest socket window, in bytes.
     pub window_max: u64,
-    /// Lowest level for blocks.
+    /// Minimum level for blocks.
     pub floor: Level,
-    /// Cipher suites of records that are allowed (SEC-13).
+    /// Allowed cipher suites of records (SEC-13).
     pub suites: Vec<Suite>,
     /// Longest stall deadline.
     pub stall_max: Duration,
@@ -38,7 +38,7 @@ impl Default for Policy {
     }
 }
 
-/// What a session was granted.
+/// The granted values of a session.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Granted {
     /// Channels.
@@ -49,7 +49,7 @@ pub struct Granted {
     pub window: u64,
     /// Block size.
     pub block: u32,
-    /// Lowest level for blocks.
+    /// Minimum level for blocks.
     pub floor: Level,
     /// Stall deadline.
     pub stall: Duration,
@@ -57,14 +57,16 @@ pub struct Granted {
     pub suite: Suite,
 }
 
-/// Grants what `open` asks for within `policy`, or says why not.
+/// Grants what `open` requests within `policy`, or returns the reason for refusal.
 pub fn grant(open: &Open, policy: &Policy) -> Result<Granted, Error> {
-    // The client's order decides, as it knows its machine; the server's list says what is allowed at all.
+    // The client's order decides, because it knows its machine; the server's list only restricts
+    // the choice.
     let known = open.suites.iter().filter_map(|code| Suite::from_code(*code));
     let Some(suite) = known.into_iter().find(|suite| policy.suites.contains(suite)) else {
         return Err(Error::new(ErrorKind::Unsupported, "no common cipher suite for records"));
     };
-    // No extended option is known in version 1: critical ones are refused, the others left out of the answer.
+    // Version 1 defines no extended options: critical ones are refused, the others left out of the
+    // reply.
     if let Some(option) = open.options.iter().find(|option| option.critical) {
         return Err(Error::new(ErrorKind::Unsupported, format!("extended option {} is not known here", option.key)));
     }
@@ -86,7 +88,7 @@ pub fn grant(open: &Open, policy: &Policy) -> Result<Granted, Error> {
     })
 }
 
-/// Checks that the prefaces inside the handshake are those that were seen on the connection (design rule 13).
+/// Checks that the prefaces inside the handshake are those that were received on the connection.
 pub fn confirm(inside: &[u8; 16], client: [u8; 8], server: [u8; 8]) -> Result<(), Error> {
     if inside[..8] == client && inside[8..] == server {
         return Ok(());

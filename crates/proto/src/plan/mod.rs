@@ -1,11 +1,12 @@
-//! How a transfer is laid out: the block grid, the share of each pipeline, the span that may be unacknowledged.
+//! The layout of a transfer: the block grid, the share of each pipeline, and the span that may be
+//! unacknowledged.
 
 use crate::base::{Extent, Level};
 use crate::limits;
 use alloc::vec::Vec;
 
-/// Cuts `[0, length)` into one range per pipeline, each but the last a multiple of `block`; at most `pipelines`, and none
-/// that would be empty but for an empty transfer, which has one empty range.
+/// Cuts `[0, length)` into at most `pipelines` ranges, one per pipeline, each except the last a
+/// multiple of `block`. No range is empty, except that an empty transfer has one empty range.
 pub fn split(length: u64, block: u32, pipelines: u8) -> Vec<Extent> {
     let blocks = length.div_ceil(block.into());
     let parts = u64::from(pipelines).min(blocks).max(1);
@@ -14,7 +15,7 @@ pub fn split(length: u64, block: u32, pipelines: u8) -> Vec<Extent> {
     let mut offset = 0;
     loop {
         let end = (offset + share).min(length);
-        // Within `length`, which the request bounds to 2^63.
+        // Within `length`, which the request limits to 2^63.
         ranges.extend(Extent::new(offset, end - offset).ok());
         offset = end;
         if offset >= length {
@@ -23,8 +24,8 @@ pub fn split(length: u64, block: u32, pipelines: u8) -> Vec<Extent> {
     }
 }
 
-/// Whether `ranges` are a division of `[0, length)` as [`split`] makes them: no gap, no overlap, all but the last in whole
-/// blocks; none at all where the length is not known. A peer's GRANT is believed only so far.
+/// Whether `ranges` are a division of `[0, length)` as [`split`] produces: no gap, no overlap, all
+/// but the last in whole blocks; none at all if the length is not known. Validates a peer's GRANT.
 pub fn covers(ranges: &[Extent], length: Option<u64>, block: u32) -> bool {
     let Some(length) = length else { return ranges.is_empty() };
     let whole = |range: &Extent| range.length() > 0 && range.length().is_multiple_of(block.into());
@@ -38,8 +39,8 @@ pub fn covers(ranges: &[Extent], length: Option<u64>, block: u32) -> bool {
     !ranges.is_empty() && end == length
 }
 
-/// What of `kept` is whole blocks of the grid of a transfer of `length` bytes, merged and ascending: the rest goes again.
-/// `kept` is ascending.
+/// The parts of `kept` that are whole blocks of the grid of a transfer of `length` bytes, merged
+/// and ascending: the rest is sent again. `kept` is ascending.
 pub fn whole_blocks(kept: &[Extent], length: u64, block: u32) -> Vec<Extent> {
     let block = u64::from(block);
     let mut whole: Vec<Extent> = Vec::new();
@@ -54,7 +55,7 @@ pub fn whole_blocks(kept: &[Extent], length: u64, block: u32) -> Vec<Extent> {
     };
     for range in kept {
         open = match open {
-            // Touching ranges are one: a block may lie across their seam.
+            // Touching ranges are merged: a block may span their boundary.
             Some((from, to)) if range.offset() <= to => Some((from, to.max(range.end()))),
             other => {
                 close(other);
@@ -76,7 +77,7 @@ pub fn longest(mut ranges: Vec<Extent>, most: usize) -> Vec<Extent> {
     ranges
 }
 
-/// Whether `kept` are whole blocks of the grid, as [`whole_blocks`] gives them.
+/// Whether `kept` are whole blocks of the grid, as [`whole_blocks`] returns them.
 pub fn are_whole_blocks(kept: &[Extent], length: Option<u64>, block: u32) -> bool {
     let Some(length) = length else { return kept.is_empty() };
     let on_grid = |offset: u64| offset.is_multiple_of(block.into());
@@ -93,14 +94,16 @@ pub fn within(kept: &[Extent], range: Extent) -> Vec<Extent> {
     kept.iter().filter_map(|one| one.intersection(range)).collect()
 }
 
-/// Bytes that a sender may be ahead of the lowest missing block. It costs a bit per block, not a buffer, so it is
-/// generous: 256 MiB fill a path of 10 Gbit/s and 200 ms, and two blocks for every channel keep each of them busy.
+/// Bytes that a sender may be ahead of the lowest missing block. It costs one bit per block, not a
+/// buffer, so it is generous: 256 MiB fill a path of 10 Gbit/s and 200 ms, and two blocks per
+/// channel keep every channel busy.
 pub fn window(channels: u16, block: u32) -> u64 {
     limits::CREDIT_BYTES_MIN.max(256 << 20).max(2 * u64::from(channels) * u64::from(block))
 }
 
-/// The block size of a session: what was asked within the limits, less where the level makes a channel hold a whole
-/// block in memory before it is written (design rule 14; at `clear` it is written as it comes).
+/// The block size of a session: the requested size within the limits, less if the level requires a
+/// channel to hold a whole block in memory before it is written (at `clear` it is written as it
+/// arrives).
 pub fn block(asked: u32, level: Level, channels: u16) -> u32 {
     let asked = match asked {
         0 if level > Level::Clear && channels >= limits::BLOCK_SHARED_CHANNELS => limits::BLOCK_BYTES_SHARED,
@@ -111,7 +114,8 @@ pub fn block(asked: u32, level: Level, channels: u16) -> u32 {
     let block = if block.is_power_of_two() { block } else { block.next_power_of_two() / 2 };
     match level {
         Level::Clear => block,
-        // Sixteen blocks are open at a time whatever the channel count; the others wait in the kernel.
+        // Sixteen blocks are open at a time whatever the channel count; the others wait in the
+        // kernel.
         Level::Integrity | Level::Private => {
             let most = (limits::SESSION_BUFFER_BYTES / 16) as u32;
             block.min(most)

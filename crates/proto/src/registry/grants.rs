@@ -1,7 +1,8 @@
-//! The grants of one session: which channel numbers may still join, until when, and with which secret.
+//! The grants of one session: which channel numbers may still join, until when, and with which
+//! secret.
 //!
-//! It must not know who joins nor how a proof is checked: it says which grant a proof has to be of, and uses the number up
-//! in the same step.
+//! It must know neither the identity of the peer nor how a proof is verified: it determines which
+//! grant a proof must belong to, and uses the number up in the same step.
 
 use crate::base::{ChannelId, Duration, Error, ErrorKind, Instant};
 use crate::bug::{Bug, Bugs};
@@ -10,10 +11,11 @@ use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::vec::Vec;
 
-/// Grants of one session that are open at a time: each replaces lost channels, and waits at most its short life.
+/// Limit on open grants of one session: each replaces lost channels, and is open for at most its
+/// short lifetime.
 const GRANTS_MAX: usize = 16;
 
-/// One grant, and what is left of it.
+/// One grant and its remaining numbers.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct OpenGrant {
     grant: ChannelGrant,
@@ -48,12 +50,12 @@ pub(super) struct Grants {
     open: Vec<OpenGrant>,
     /// Channels that the session was granted when it was opened.
     channels: u16,
-    /// Numbers are never used again.
+    /// Numbers are never reused.
     next: u16,
 }
 
 impl Grants {
-    /// The grant of ACCEPT. Channel 1 has proved itself by the handshake.
+    /// The grant of ACCEPT. Channel 1 was authenticated by the handshake.
     pub(super) fn new(grant: ChannelGrant, now: Instant) -> Self {
         let (channels, next) = (grant.count, grant.first.saturating_add(grant.count));
         let mut first = OpenGrant::new(grant, now);
@@ -66,8 +68,8 @@ impl Grants {
         self.channels
     }
 
-    /// The channel joins if its proof is right under what `derive` makes of the grant that covers its number; the number is
-    /// used up then, and stays free where the proof is wrong.
+    /// The channel joins if its proof is valid under the keys that `derive` makes from the grant
+    /// that covers its number. The number is then used up; it stays free if the proof is invalid.
     pub(super) fn join<K>(
         &mut self,
         channel: ChannelId,
@@ -93,7 +95,7 @@ impl Grants {
         Ok(keys)
     }
 
-    /// The answer to the channel's JOIN is out.
+    /// The reply to the channel's JOIN was sent.
     pub(super) fn answered(&mut self, channel: ChannelId, bugs: Bugs) {
         if bugs.has(Bug::GrantUsedLate) {
             let named = self.open.iter_mut().filter(|open| open.names(channel));
@@ -101,7 +103,7 @@ impl Grants {
         }
     }
 
-    /// Leave for `count` more channels where `up` are up.
+    /// Grants `count` more channels when `up` are up.
     pub(super) fn more(
         &mut self,
         count: u16,
@@ -113,7 +115,8 @@ impl Grants {
     ) -> Option<ChannelGrant> {
         self.forget(now, bugs);
         let unused: usize = self.open.iter().map(OpenGrant::unused).sum();
-        // A loss that the client noticed may not be known here yet: twice the granted number bounds it all the same.
+        // A loss that the client noticed may not be known here yet: twice the granted number is the
+        // limit regardless.
         let left = (2 * u64::from(self.channels)).saturating_sub(up.saturating_add(unused as u64));
         let count = count.min(self.channels).min(u16::try_from(left).unwrap_or(u16::MAX));
         let first = self.next;
@@ -127,7 +130,7 @@ impl Grants {
         Some(grant)
     }
 
-    /// Secrets that serve no more are not kept.
+    /// Secrets that are no longer usable are not kept.
     fn forget(&mut self, now: Instant, bugs: Bugs) {
         self.open.retain(|open| (now < open.until || bugs.has(Bug::GrantOutlivesItsTime)) && open.unused() > 0);
     }

@@ -1,13 +1,17 @@
-//! Who is in: the sessions of a server, whose they are, and which channels may still join them. `P` is whoever logged in.
+//! The session registry of a server: its sessions, their owners, and which channels may still join
+//! them. `P` is the authenticated principal.
 //!
-//! A session is *expected* from the moment its login was accepted, *begun* when the answer is out, and gone for good when
-//! it ended or what it logged in with was taken away. A channel proves itself, which uses its number up in the same step,
-//! and is *coming* until its answer is out; then it is attached if its session is still there.
+//! A session is *expected* from the moment its login was accepted, *begun* when the reply was sent,
+//! and removed for good when it ended or its credential was revoked. A channel is authenticated by
+//! its proof, which uses its number up in the same step, and is *coming* until its reply was sent;
+//! then it is attached if its session still exists.
 //!
-//! What can be relied on: a grant serves one proof, within its time, of a session that has begun; a proof that is wrong
-//! changes nothing; once a session is gone nothing becomes a channel of it, whatever was proved before.
+//! Guarantees: a grant accepts one proof, within its lifetime, for a session that has begun; an
+//! invalid proof changes nothing; once a session is removed nothing becomes a channel of it,
+//! whatever was proved before.
 //!
-//! It must not hold keys of channels or sockets, and checks no proof itself: whoever holds the secret of the session does.
+//! It must not hold keys of channels or sockets, and verifies no proof itself: the holder of the
+//! session's secret does.
 
 mod grants;
 #[cfg(test)]
@@ -24,10 +28,10 @@ use grants::Grants;
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct SessionEntry<P> {
     principal: P,
-    /// The answer to OPEN is out.
+    /// The reply to OPEN was sent.
     begun: bool,
     grants: Grants,
-    /// Channels that have proved themselves and whose answers are on their way.
+    /// Channels that were authenticated and whose replies are in flight.
     coming: BTreeSet<ChannelId>,
 }
 
@@ -39,12 +43,12 @@ pub struct Registry<P> {
 }
 
 impl<P> Registry<P> {
-    /// Nobody is in.
+    /// An empty registry.
     pub fn new(bugs: Bugs) -> Self {
         Self { members: BTreeMap::new(), bugs }
     }
 
-    /// Sessions, expected ones among them.
+    /// Number of sessions, including expected ones.
     pub fn len(&self) -> usize {
         self.members.len()
     }
@@ -54,15 +58,17 @@ impl<P> Registry<P> {
         self.members.is_empty()
     }
 
-    /// Whose sessions there are, expected ones among them, and how many channels each was granted.
+    /// The owner of each session, including expected ones, and the number of channels it was
+    /// granted.
     pub fn sessions(&self) -> impl Iterator<Item = (SessionId, &P, u16)> {
         self.members.iter().map(|(id, member)| (*id, &member.principal, member.grants.channels()))
     }
 
-    /// A login was accepted, and the answer that names the session and its first grant leaves.
+    /// A login was accepted, and the reply with the session's id and first grant is being sent.
     pub fn expect(&mut self, id: SessionId, principal: P, grant: ChannelGrant, now: Instant) -> Result<(), Error> {
         if self.members.contains_key(&id) {
-            // Drawn by the server from 2^128: whatever this is, nobody gets somebody else's session by it.
+            // The server draws the id from 2^128: whatever its value, nobody gets another user's
+            // session by it.
             return Err(Error::new(ErrorKind::Resources, "the session id is taken; try again"));
         }
         let grants = Grants::new(grant, now);
@@ -70,14 +76,16 @@ impl<P> Registry<P> {
         Ok(())
     }
 
-    /// The answer is out: channel 1 is up. False where the session was taken away meanwhile.
+    /// The reply was sent: channel 1 is up. Returns false if the session was revoked in the
+    /// meantime.
     pub fn begin(&mut self, id: SessionId) -> bool {
         let member = self.members.get_mut(&id);
         member.map(|member| member.begun = true).is_some()
     }
 
-    /// A connection says that it is a channel of this session. `derive` is asked for the keys of the grant that covers the
-    /// number, `verify` whether the proof is right under them; then the keys are returned.
+    /// A connection claims to be a channel of this session. `derive` returns the keys of the grant
+    /// that covers the number, and `verify` checks the proof under them; on success the keys are
+    /// returned.
     pub fn join<K>(
         &mut self,
         id: SessionId,
@@ -94,21 +102,23 @@ impl<P> Registry<P> {
         Ok(keys)
     }
 
-    /// The answer to a JOIN is out. Whether the connection is a channel of its session now.
+    /// The reply to a JOIN was sent. Returns whether the connection is now a channel of its
+    /// session.
     pub fn attach(&mut self, id: SessionId, channel: ChannelId) -> bool {
         let Some(member) = self.members.get_mut(&id) else { return false };
         member.grants.answered(channel, self.bugs);
         member.coming.remove(&channel) || self.bugs.has(Bug::GrantUsedLate)
     }
 
-    /// A connection ended that had proved itself and was not attached. Its number stays used.
+    /// An authenticated connection ended before it was attached. Its number stays used.
     pub fn gave_up(&mut self, id: SessionId, channel: ChannelId) {
         if let Some(member) = self.members.get_mut(&id) {
             member.coming.remove(&channel);
         }
     }
 
-    /// Leave for `count` more channels of a session of which `up` are up; none where that would be too many.
+    /// Grants `count` more channels to a session of which `up` are up; none if that would be too
+    /// many.
     pub fn more(
         &mut self,
         id: SessionId,
@@ -128,7 +138,8 @@ impl<P> Registry<P> {
         self.members.remove(&id);
     }
 
-    /// What some logged in with was taken away: their sessions are over, and named, so that whoever serves them is told.
+    /// A credential was revoked: the sessions that logged in with it are over, and are returned so
+    /// that their owners can be notified.
     pub fn revoke(&mut self, ends: impl Fn(&P) -> bool) -> Vec<SessionId> {
         let missed = |member: &SessionEntry<P>| !member.begun && self.bugs.has(Bug::RevocationMissesOpening);
         let ended = self.members.iter().filter(|(_, member)| ends(&member.principal) && !missed(member));

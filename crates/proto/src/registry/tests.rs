@@ -1,4 +1,4 @@
-//! Grants, times, and what is taken away, with proofs that are right or wrong because the test says so.
+//! Grants, times and revocations, with proofs that are valid or invalid by the test's choice.
 
 use super::*;
 use crate::base::Duration;
@@ -21,7 +21,7 @@ fn wrong() -> Error {
     Error::new(ErrorKind::SessionUnknown, "wrong")
 }
 
-/// A roster with Ann's session, of so many channels, begun at time 0.
+/// A registry with Ann's session with this many channels, begun at time 0.
 fn begun(channels: u16) -> Registry<&'static str> {
     let mut roster = Registry::new(Bugs::default());
     roster.expect(ANN, "ann", grant(1, channels), at(0)).unwrap();
@@ -117,7 +117,7 @@ fn however_often_more_is_asked_the_session_stays_within_twice_its_channels() {
     }
     // One is up, three of the first grant are unused.
     assert_eq!(granted, 4);
-    // A channel that is proved and not attached counts too.
+    // A channel that is authenticated but not attached counts too.
     assert!(join(&mut roster, 2, at(0), true).is_ok());
     assert!(roster.more(ANN, 1, 1, [0; 32], LIFE_MS, at(0)).is_none());
     roster.gave_up(ANN, ChannelId(2));
