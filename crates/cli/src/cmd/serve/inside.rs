@@ -1,5 +1,5 @@
-//! What belongs to the server may not lie in what it offers: whoever may read such an export would have the host key, and
-//! whoever may write there would say who may log in.
+//! Files of the server itself must not lie in what it offers: a reader of such an export would get
+//! the host key, and a writer could decide who may log in.
 
 use std::path::{Path, PathBuf};
 
@@ -16,18 +16,19 @@ pub(super) struct Offered<'a> {
     pub(super) writable: bool,
 }
 
-/// Something of the server's own.
+/// A file or folder of the server itself.
 #[derive(Debug)]
 pub(super) struct OwnFile<'a> {
-    /// What it is, and how it gets another place.
+    /// What it is, and how to move it.
     pub(super) what: &'static str,
     pub(super) remedy: &'static str,
     pub(super) path: &'a Path,
-    /// It is no secret: only who may write must not reach it.
+    /// It is not secret: only writers must not reach it.
     pub(super) public: bool,
 }
 
-/// An error where an export holds something of `own`, or lies in it. What leads nowhere yet is judged by its folder.
+/// An error if an export holds something of `own`, or lies in it. A path that does not exist yet is
+/// judged by its folder.
 pub(super) fn refuse(exports: &[Offered<'_>], own: &[OwnFile<'_>]) -> Result<(), Failure> {
     for own in own {
         let Some(real) = place(own.path) else { continue };
@@ -46,7 +47,7 @@ pub(super) fn refuse(exports: &[Offered<'_>], own: &[OwnFile<'_>]) -> Result<(),
     Ok(())
 }
 
-/// Where a path leads, or would.
+/// The place that a path leads to, or would.
 fn place(path: &Path) -> Option<PathBuf> {
     leads_to(path).or_else(|| Some(leads_to(&super::offer::folder_of(path))?.join(path.file_name()?)))
 }
@@ -56,7 +57,7 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    /// Whether a server with its things at `own` may offer `export`, both below a new directory.
+    /// Whether a server with its files at `own` may not offer `export`, both below a new directory.
     fn refused(export: &str, own: &str, (writable, public): (bool, bool)) -> bool {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);

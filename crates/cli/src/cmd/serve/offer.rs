@@ -1,4 +1,5 @@
-//! What a server offers, from the command line and the configuration file together: the command line wins.
+//! What a server offers, from the command line and the configuration file together: the command
+//! line wins.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -22,38 +23,38 @@ use crate::plan::{ExportPlan, Root, ServePlan};
 use crate::state;
 use crate::text::printable_path;
 
-/// Everything that a server is told but its identity.
+/// The whole configuration of a server, except its identity.
 #[derive(Debug)]
 pub(super) struct ServerOffer {
-    /// What stays as it is until the next start.
+    /// Settings that do not change until the next start.
     pub(super) fixed: Fixed,
-    /// What it shows.
+    /// Its exports.
     pub(super) exports: Vec<Export>,
-    /// What sessions get.
+    /// The policy of sessions.
     pub(super) policy: Policy,
     /// Bounds.
     pub(super) limits: ServerLimits,
     /// Only problems in the log.
     pub(super) quiet: bool,
-    /// The site's certificate, read and in order.
+    /// The site's certificate, loaded and valid.
     pub(super) site: Option<SiteCertificate>,
-    /// What it needs of the file system.
+    /// Its needs of the file system.
     pub(super) needs: Needs,
     /// Its host key and who may log in.
     pub(super) state: StateFolder,
 }
 
-/// What a running server goes on with, whatever its configuration says meanwhile.
+/// Settings that a running server keeps, whatever its configuration says meanwhile.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Fixed {
-    /// Where it listens.
+    /// The listening address.
     pub(super) listen: SocketAddr,
-    /// What binds the process.
+    /// The confinement of the process.
     pub(super) confinement: Confinement,
-    /// Where events go.
+    /// The destination of events.
     pub(super) audit: Audit,
     pub(super) audit_failure: OnFailure,
-    /// Where its key and its users are.
+    /// The folder of its key and its users.
     pub(super) state: PathBuf,
 }
 
@@ -81,11 +82,12 @@ impl Fixed {
     }
 }
 
-/// Where a server listens when nobody says: everywhere, since nobody comes in who may not log in.
+/// The default listening address: all addresses, since only users who may log in are admitted.
 const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 2799);
 
 impl ServerOffer {
-    /// Reads the configuration file, if any, and opens every directory; the state's folder is that of a `running` server.
+    /// Reads the configuration file, if any, and opens every directory; the state folder is that of
+    /// a `running` server.
     pub(super) fn resolve(plan: &ServePlan, running: Option<&Fixed>) -> Result<Self, Failure> {
         let usage = |error: &dyn std::fmt::Display| Failure::new(Exit::Usage, error.to_string());
         let settings = match &plan.config {
@@ -100,7 +102,7 @@ impl ServerOffer {
         let known = |user: &str| accounts.find(user).is_some();
         settings.check_users(known).map_err(|error| usage(&format_args!("--config {error}")))?;
         let mut needs = Needs::default();
-        // The users are read again when they change.
+        // The users are reloaded when they change.
         needs.readable.push(folder.clone());
         let mut exports = Vec::new();
         let mut offered = Vec::new();
@@ -127,7 +129,7 @@ impl ServerOffer {
             let text = "nothing is offered; add an export to the configuration file, or give --export NAME=DIR";
             return Err(Failure::new(Exit::Usage, text.to_owned()));
         }
-        // The file is replaced by another one in its folder, and read again from there.
+        // The file is replaced by another one in its folder, and reloaded from there.
         needs.readable.extend(plan.config.as_deref().map(folder_of));
         if let Audit::File(path) = &fixed.audit {
             needs.appendable.push(folder_of(path));
@@ -156,7 +158,7 @@ impl ServerOffer {
         })
     }
 
-    /// Whether anybody may come in without a login: where any export has something for them.
+    /// Whether visitors are admitted without a login: if any export is open to them.
     pub(super) fn visitors(&self) -> bool {
         self.exports.iter().any(|export| export.access().anonymous != Anonymous::Nothing)
     }

@@ -1,5 +1,5 @@
-//! Which directories a process was confined to: by what they are, not by their names, since a directory that was replaced
-//! under its name is another one to the kernel.
+//! The directories that a process was confined to: by identity, not by name, since a directory that
+//! was replaced under its name is another one to the kernel.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use xdfs_server::Keep;
 use xdfs_server::privilege::Needs;
 use xdfs_xio::store::owners;
 
-/// A directory, as the kernel tells it from others.
+/// The identity of a directory in the kernel.
 type Identity = (u64, u64);
 
 /// What a process may reach.
@@ -17,19 +17,20 @@ pub(super) struct Reach {
     writable: Vec<Identity>,
     appendable: Vec<Identity>,
     keep: Keep,
-    /// The names of users and groups, as they were read at the start: device, inode, size, and seconds and nanoseconds of the last change.
+    /// The names of users and groups, as they were read at the start: device, inode, size, and
+    /// seconds and nanoseconds of the last change.
     names: [(u64, u64, i64, i64, u64); 2],
 }
 
 impl Reach {
-    /// What `needs` lead to now.
+    /// The directories that `needs` refer to now.
     pub(super) fn of(needs: &Needs) -> Self {
         let all = |paths: &[PathBuf]| paths.iter().map(|path| identity(path)).collect();
         let (readable, writable, appendable) = (all(&needs.readable), all(&needs.writable), all(&needs.appendable));
         Self { readable, writable, appendable, keep: needs.keep, names: owners::FILES.map(state) }
     }
 
-    /// Whether who may reach this may also reach `other`.
+    /// Whether a process that may reach this may also reach `other`.
     pub(super) fn covers(&self, other: &Self) -> bool {
         let read = |one: &Identity| self.readable.contains(one) || self.writable.contains(one);
         other.readable.iter().all(read)
@@ -40,12 +41,12 @@ impl Reach {
     }
 }
 
-/// A name that leads nowhere is its own directory: no other name leads there.
+/// A name that does not exist is its own directory: no other name leads there.
 fn identity(path: &Path) -> Identity {
     rustix::fs::stat(path).map_or((u64::MAX, 0), |stat| (stat.st_dev, stat.st_ino))
 }
 
-/// One state of a file: another one means that it was replaced or written to.
+/// The state of a file: another one means that it was replaced or written to.
 fn state(path: &str) -> (u64, u64, i64, i64, u64) {
     rustix::fs::stat(path)
         .map_or((0, 0, 0, 0, 0), |stat| (stat.st_dev, stat.st_ino, stat.st_size, stat.st_ctime, stat.st_ctime_nsec))

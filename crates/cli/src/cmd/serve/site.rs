@@ -1,6 +1,7 @@
-//! The site's certificate and its private key, from their files.
+//! Loads the site's certificate and its private key from their files.
 //!
-//! It must not judge who signed it: that is the clients' business, who name the authorities that they believe.
+//! It must not judge who signed it: that is up to the clients, which name the authorities that they
+//! trust.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -19,47 +20,48 @@ use crate::text::printable_path;
 /// Largest file: a chain of a few certificates, or a key.
 const BYTES_MAX: usize = 256 << 10;
 
-/// The folders from which a file is read: its own, and that of the file that a link in it leads to, as those who renew
-/// certificates like to have it.
+/// The folders from which a file is read: its own, and that of the target of a symbolic link, which
+/// tools that renew certificates like to use.
 pub(super) fn folders(path: &Path) -> impl Iterator<Item = PathBuf> {
     let own = folder_of(path);
     let real = leads_to(path).map(|path| folder_of(&path));
     [Some(own), real].into_iter().flatten()
 }
 
-/// Somebody has this long to renew a certificate once it is complained about: a holiday.
+/// How long before its end a certificate is reported, to leave time for its renewal: a holiday.
 const SOON: u64 = 14 * 86_400;
 
-/// How often a certificate that has run out is complained about while it is shown.
+/// How often an expired certificate is reported while it is presented.
 const AGAIN: u64 = 86_400;
 
-/// The certificate that a server shows, and what of its end has been told. It is shown on when it has run out: whoever trusts the
-/// authority refuses it with the reason, whoever knows its key loses nothing, and another key in its place would be an alarm.
+/// The certificate that a server presents, and what was reported about its end. It is still
+/// presented after it has expired: clients that trust the authority refuse it with the reason,
+/// clients that know its key lose nothing, and another key in its place would raise an alarm.
 pub(super) struct Shown(Mutex<Option<Told>>);
 
 struct Told {
     validity: Validity,
-    /// Its end was announced.
+    /// Its end was reported in advance.
     soon: bool,
-    /// From this second on it is to be told that it has run out.
+    /// The second from which on its expiry is to be reported.
     next: u64,
 }
 
 impl Shown {
-    /// This certificate, or none, is shown; `read` has told whatever there was to tell of it.
+    /// Presents this certificate, or none; `read` has already reported what there was to report.
     pub(super) fn of(site: Option<&SiteCertificate>, now: u64) -> Self {
         let told =
             site.map(|site| Told { validity: *site.validity(), soon: runs_out_soon(site.validity(), now), next: 0 });
         Self(Mutex::new(told))
     }
 
-    /// Shows what `other` shows.
+    /// Presents what `other` presents.
     pub(super) fn take(&self, other: Self) {
         let other = other.0.into_inner().unwrap_or_else(PoisonError::into_inner);
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = other;
     }
 
-    /// What is to be told at this second since 1970.
+    /// The event to report at this second since 1970.
     pub(super) fn look(&self, now: u64) -> Option<LogEvent> {
         let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let told = told.as_mut()?;
@@ -80,8 +82,8 @@ fn runs_out_soon(validity: &Validity, now: u64) -> bool {
     validity.until < now.saturating_add(SOON)
 }
 
-/// Reads both files, which belong together. A certificate that nobody would take now is an error, and one that runs out soon
-/// is complained about.
+/// Reads both files, which belong together. A certificate that no client would accept now is an
+/// error, and one that expires soon causes a warning.
 pub(super) fn read(chain: &Path, key: &Path) -> Result<SiteCertificate, Failure> {
     let certificates = bytes("--certificate", chain, Secrecy::Public)?;
     let private = bytes("--certificate-key", key, Secrecy::Secret)?;
@@ -101,7 +103,8 @@ pub(super) fn read(chain: &Path, key: &Path) -> Result<SiteCertificate, Failure>
     Ok(site)
 }
 
-/// Whether clients take a certificate at this second since 1970: a warning where not for long, an error where they do not.
+/// Whether clients accept a certificate at this second since 1970: a warning if not for long, an
+/// error if they do not.
 fn judge(validity: &Validity, now: u64) -> Result<Option<String>, String> {
     let [from, until, here] = [validity.from, validity.until, now].map(calendar::shown_unsigned);
     if validity.until < now {
@@ -146,7 +149,7 @@ mod tests {
         assert_eq!(judged(NOW, 253_402_300_799), Ok(None));
         let warning = judged(long_ago, NOW + SOON - 1).unwrap().unwrap();
         assert!(warning.contains("2023-11-28 22:13:19 UTC") && warning.contains("SIGHUP"), "{warning}");
-        // Good in its last second, too.
+        // Valid in its last second, too.
         assert!(judged(long_ago, NOW).unwrap().is_some());
         let over = judged(long_ago, NOW - 1).unwrap_err();
         assert!(over.contains("ran out at 2023-11-14 22:13:19 UTC") && over.contains("renew"), "{over}");
@@ -181,9 +184,9 @@ mod tests {
                 heard.push((now, out));
             }
         }
-        // In its last second it is good.
+        // It is valid in its last second.
         assert_eq!(heard, [(NOW + 1, false), (until + 1, true), (until + AGAIN + 1, true)]);
-        // What was told when it was read is not told again.
+        // What was reported when it was read is not reported again.
         let validity = Validity { from: 0, until };
         *shown.0.lock().unwrap() = Some(Told { soon: runs_out_soon(&validity, NOW + 1), validity, next: 0 });
         assert_eq!(shown.look(NOW + 5), None);

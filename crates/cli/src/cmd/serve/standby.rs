@@ -1,9 +1,11 @@
-//! The process that waits to take over (rule 19): Landlock cannot be widened and a confined process starts no program, so
-//! before a server confines itself it starts the one that will serve when a reload needs more than this one may reach.
+//! The standby process that can take over (rule 19): Landlock cannot be widened and a confined
+//! process starts no program, so before a server confines itself it starts the process that will
+//! serve when a reload needs more than this one may reach.
 //!
-//! The two share a socket pair, the standard input of the one that waits. To hand over, the server sends a byte with the
-//! listening socket; the other starts to serve and answers with a byte. When the server ends without having handed over,
-//! the one that waits reads the end and ends too.
+//! The two share a socket pair, which is the standard input of the standby process. To hand over,
+//! the server sends a byte with the listening socket; the standby process starts to serve and
+//! answers with a byte. If the server ends without having handed over, the standby process reads
+//! the end and ends too.
 
 use std::io::{IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
@@ -16,10 +18,10 @@ use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
 };
 
-/// A process that opens its directories and listens; longer means that it hangs.
+/// A process opens its directories and listens within this time; otherwise it hangs.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The process that waits, seen from the server that may hand over to it.
+/// The standby process, as seen by the server that may hand over to it.
 #[derive(Debug)]
 pub(super) struct Standby {
     child: Child,
@@ -27,23 +29,24 @@ pub(super) struct Standby {
 }
 
 impl Standby {
-    /// Starts it, with the words that started this process.
+    /// Starts it with the command line of this process.
     pub(super) fn start() -> std::io::Result<Self> {
         let (line, theirs) = UnixStream::pair()?;
         let mut command = Command::new(std::env::current_exe()?);
         command.args(std::env::args_os().skip(1).filter(|word| word != "--standby")).arg("--standby");
-        // A token that somebody has set is not for the process that waits: whoever looks at it would see it there, too.
+        // A token in the environment is not for the standby process: whoever can inspect it would
+        // see the token there, too.
         command.env_remove("XDFS_TOKEN");
         let child = command.stdin(Stdio::from(OwnedFd::from(theirs))).spawn()?;
         Ok(Self { child, line })
     }
 
-    /// Its process.
+    /// Its process id.
     pub(super) fn process(&self) -> u32 {
         self.child.id()
     }
 
-    /// Gives it the listening socket and waits until it serves.
+    /// Passes it the listening socket and waits until it serves.
     pub(super) fn hand_over(&mut self, listener: &OwnedFd) -> std::io::Result<()> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = SendAncillaryBuffer::new(&mut space);
@@ -58,12 +61,12 @@ impl Standby {
     }
 }
 
-/// The server that may hand over, seen from the process that waits.
+/// The server that may hand over, as seen by the standby process.
 #[derive(Debug)]
 pub(super) struct Predecessor(UnixStream);
 
 impl Predecessor {
-    /// Waits at standard input; none where the server ended without handing over.
+    /// Waits on standard input; `None` if the server ended without handing over.
     pub(super) fn wait() -> std::io::Result<Option<(Self, OwnedFd)>> {
         let line = UnixStream::from(std::io::stdin().as_fd().try_clone_to_owned()?);
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -80,7 +83,7 @@ impl Predecessor {
         Ok(listener.filter(|_| received.bytes == 1).map(|listener| (Self(line), listener)))
     }
 
-    /// Says that this process serves now.
+    /// Reports that this process serves now.
     pub(super) fn tell_ready(mut self) -> std::io::Result<()> {
         self.0.write_all(b"R")
     }

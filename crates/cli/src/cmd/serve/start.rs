@@ -1,4 +1,4 @@
-//! What keeps a server from starting although everything that it was told is in order.
+//! Obstacles that keep a server from starting although its configuration is valid.
 
 use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
@@ -14,10 +14,11 @@ use crate::output::complain;
 use crate::plan::{ExportPlan, Root, ServePlan};
 use crate::text::printable_path;
 
-/// Whether this process may enter every directory that it offers. A directory can be opened without that, and nothing in it.
+/// Whether this process may enter every directory that it offers. A directory can be opened without
+/// that permission, but nothing in it.
 pub(super) fn check_entry(plan: &ServePlan, needs: &Needs) -> Result<(), Failure> {
     for path in needs.readable.iter().chain(&needs.writable) {
-        // The way to a directory's own '.' leads through it.
+        // The path to a directory's own '.' leads through it.
         let inside = LocalPlace::of(path.join(".").as_os_str().as_bytes());
         if !inside.is_err_and(|error| error.kind == ErrorKind::PermissionDenied) {
             continue;
@@ -34,7 +35,7 @@ pub(super) fn check_entry(plan: &ServePlan, needs: &Needs) -> Result<(), Failure
     Ok(())
 }
 
-/// Says where the limit of open files allows fewer channels than a session may have.
+/// Reports that the limit of open files allows fewer channels than a session may have.
 pub(super) fn tell_channels(offer: &ServerOffer, limit: u64) {
     let channels = offer.limits.channels;
     if usize::from(offer.policy.channels_max) > channels {
@@ -45,7 +46,7 @@ pub(super) fn tell_channels(offer: &ServerOffer, limit: u64) {
     }
 }
 
-/// An address that cannot be had is the kernel's answer, told once, with the option that names another.
+/// The kernel refused the address; reported once, with the option that selects another.
 pub(super) fn cannot_listen(listen: SocketAddr, error: &Error) -> Failure {
     let of_address = [Errno::ADDRINUSE, Errno::ADDRNOTAVAIL, Errno::ACCESS].map(std::io::Error::from);
     let message = match of_address.iter().find(|answer| error.message.ends_with(&answer.to_string())) {
