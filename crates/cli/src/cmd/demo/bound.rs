@@ -1,7 +1,8 @@
-//! What this machine can do at best: one file over one loopback connection without any protocol. The sender splices
-//! through one pipe of 1 MiB, the receiver receives until a buffer of 1 MiB is full and writes it once.
+//! The upper bound of this machine: one file over one loopback connection without any protocol. The
+//! sender splices through one pipe of 1 MiB, the receiver receives until a buffer of 1 MiB is full
+//! and writes it once.
 //!
-//! It exists to be measured beside the real thing; nothing of xdfs uses it.
+//! It serves only for comparison; nothing of xdfs uses it.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -16,17 +17,18 @@ use rustix::pipe::{SpliceFlags, fcntl_setpipe_size, pipe, splice};
 
 /// Bytes in the pipe and in the receiver's buffer.
 const BLOCK_BYTES: usize = 1 << 20;
-/// A congestion control that does not pace: within one machine there is nothing to pace for.
+/// A congestion control that does not pace: pacing is useless within one machine.
 const CONGESTION: &str = "cubic";
 
-/// Copies `size` bytes of `source` to the new file `target`; the time from connecting to the last byte written.
+/// Copies `size` bytes of `source` to the new file `target`; returns the time from connecting to
+/// the last byte written.
 pub(super) fn copy(source: &Path, target: &Path, size: u64, stop: &AtomicBool) -> io::Result<Duration> {
     let source = File::open(source)?;
     let target = File::create_new(target)?;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let address = listener.local_addr()?;
     let started = Instant::now();
-    // The listener's queue takes the connection, so the receiver always has one to accept.
+    // The listener's queue accepts the connection, so the receiver always has one to accept.
     let mut socket = TcpStream::connect(address)?;
     std::thread::scope(|scope| {
         let receiver = scope.spawn(|| receive(&listener, &target));
@@ -87,7 +89,7 @@ fn receive(listener: &TcpListener, target: &File) -> io::Result<u64> {
 }
 
 fn prefer_unpaced(socket: &TcpStream) {
-    // A kernel without it has a default that is measured as it is.
+    // A kernel without it uses its default, which is measured instead.
     let _ = set_tcp_congestion(socket, CONGESTION);
 }
 

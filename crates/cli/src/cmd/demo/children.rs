@@ -1,4 +1,5 @@
-//! The demo's processes: this same program as a server and as a client, with the options that a person would type.
+//! The demo's processes: this same program as a server and as a client, with the options that a
+//! user would type.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader};
@@ -14,13 +15,13 @@ use crate::exit::{Exit, Failure};
 use crate::plan::DemoPlan;
 use crate::text::printable;
 
-/// Who logs in.
+/// The user who logs in.
 const USER: &str = "demo";
 
-/// Longest line that a child may say, in bytes: a transfer of 4096 channels with 20 digits each.
+/// Longest line of a child's output, in bytes: a transfer of 4096 channels with 20 digits each.
 const LINE_BYTES_MAX: u64 = 256 << 10;
 
-/// A server in a process of its own, killed when this value goes.
+/// A server in a separate process, killed when this value is dropped.
 #[derive(Debug)]
 pub(super) struct ServerProcess {
     child: Child,
@@ -28,7 +29,7 @@ pub(super) struct ServerProcess {
     host_key: String,
 }
 
-/// Where the demo's two people keep what they know: it uses nobody's own keys and users.
+/// The state folders of the demo's server and client: it uses no keys or users of others.
 #[derive(Debug)]
 pub(super) struct States {
     server: PathBuf,
@@ -36,7 +37,7 @@ pub(super) struct States {
 }
 
 impl States {
-    /// Makes a key for the client and lets it in at the server, as two people would.
+    /// Makes a key for the client and admits it at the server, as two users would.
     pub(super) fn prepare(server: PathBuf, client: PathBuf) -> Result<Self, Failure> {
         let states = Self { server, client };
         let create: [&OsStr; 4] = ["key".as_ref(), "create".as_ref(), "--state".as_ref(), states.client.as_ref()];
@@ -61,7 +62,7 @@ impl States {
     }
 }
 
-/// What a copy said about itself.
+/// The results that a copy reported.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Report {
     pub(super) measured: Measured,
@@ -71,7 +72,8 @@ pub(super) struct Report {
 }
 
 impl ServerProcess {
-    /// Starts `xdfs serve` for `directory` on a free port, and waits until it says that it is ready.
+    /// Starts `xdfs serve` for `directory` on a free port, and waits until it reports that it is
+    /// ready.
     pub(super) fn start(directory: &Path, states: &States) -> Result<Self, Failure> {
         let mut export = OsString::from("demo=");
         export.push(directory);
@@ -86,7 +88,7 @@ impl ServerProcess {
             &export,
         ];
         let child = start(&words)?;
-        // Owned from here on: whatever fails below, the process is ended.
+        // Owned from here on: whatever fails below, the process is killed.
         let mut server = Self { child, address: String::new(), host_key: String::new() };
         let line = read_line(&mut server.child)?;
         let word = |name| line.get(name).and_then(Value::as_str).ok_or_else(|| unexpected("the server", &line));
@@ -99,7 +101,7 @@ impl ServerProcess {
         format!("xdfs://{USER}@{}/demo/{name}#{}", self.address, self.host_key)
     }
 
-    /// Asks it to stop, and waits until it has.
+    /// Requests it to stop, and waits until it has.
     pub(super) fn stop(mut self) -> Result<(), Failure> {
         let asked = Pid::from_raw(self.child.id() as i32).map(|pid| kill_process(pid, Signal::TERM));
         if !matches!(asked, Some(Ok(()))) {
@@ -115,7 +117,7 @@ impl ServerProcess {
 
 impl Drop for ServerProcess {
     fn drop(&mut self) {
-        // Both fail only when it has ended already.
+        // Both fail only if it has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -142,7 +144,7 @@ pub(super) fn copy(plan: &DemoPlan, states: &States, source: &OsStr, target: &Os
     let child = start(&words)?;
     let output = child.wait_with_output().map_err(|error| child_failure("the client", &error))?;
     if !output.status.success() {
-        // The client has said why on standard error.
+        // The client has reported the reason on standard error.
         let exit = output.status.code().and_then(Exit::from_code).unwrap_or(Exit::SomeFailed);
         return Err(Failure::new(exit, format!("the demo's client did not end well: {}", output.status)));
     }
@@ -153,7 +155,7 @@ pub(super) fn copy(plan: &DemoPlan, states: &States, source: &OsStr, target: &Os
 /// Runs a command that only has to succeed.
 fn run(words: &[&OsStr]) -> Result<(), Failure> {
     let mut child = start(words)?;
-    // What it says is for people who run it themselves; it fits into a pipe.
+    // Its output is for interactive use; it fits into a pipe.
     let status = child.wait().map_err(|error| child_failure("this program", &error))?;
     if status.success() {
         return Ok(());
@@ -180,7 +182,7 @@ fn start(words: &[&OsStr]) -> Result<Child, Failure> {
     let program = std::env::current_exe().map_err(|error| child_failure("this program", &error))?;
     Command::new(program)
         .args(words)
-        // It has no use for a token that somebody has set.
+        // It needs no token from the environment.
         .env_remove("XDFS_TOKEN")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -188,7 +190,7 @@ fn start(words: &[&OsStr]) -> Result<Child, Failure> {
         .map_err(|error| child_failure("this program", &error))
 }
 
-/// The first line that a child says.
+/// The first line of a child's output.
 fn read_line(child: &mut Child) -> Result<Value, Failure> {
     use std::io::Read;
     let mut line = String::new();
@@ -197,7 +199,7 @@ fn read_line(child: &mut Child) -> Result<Value, Failure> {
         output.read_line(&mut line).map_err(|error| child_failure("the server", &error))?;
     }
     if line.is_empty() {
-        // It ended, and has said why on standard error.
+        // It ended, and has reported the reason on standard error.
         return Err(Failure::new(Exit::SomeFailed, "the demo's server did not start"));
     }
     Ok(serde_json::from_str(&line).unwrap_or(Value::String(line)))

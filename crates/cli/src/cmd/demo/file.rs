@@ -1,4 +1,5 @@
-//! The demo's files: made of bytes that nothing compresses or repeats, and compared byte by byte.
+//! The demo's files: made of bytes that cannot be compressed and do not repeat, and compared byte
+//! by byte.
 
 use std::fs::File;
 use std::hint::black_box;
@@ -10,12 +11,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crate::exit::{Exit, Failure};
 use crate::text::printable_path;
 
-/// Bytes made or compared at a time: large enough for the calls not to count, small enough for the cache.
+/// Bytes made or compared at a time: large enough to make the cost of calls negligible, small
+/// enough for the cache.
 const CHUNK_BYTES: usize = 1 << 20;
 /// The kernel's unit of memory on all machines we know; touching one byte in each is enough.
 const PAGE_BYTES: usize = 4096;
 
-/// Writes `size` bytes that look random, others each time.
+/// Writes `size` bytes that look random, different each time.
 pub(super) fn make_random(path: &Path, size: u64, stop: &AtomicBool) -> Result<(), Failure> {
     let seed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |now| now.as_nanos() as u64);
     write_random(path, size, seed, stop).map_err(|error| failure(path, "cannot be written", &error))
@@ -45,7 +47,7 @@ fn fill(chunk: &mut [u8], state: &mut u64) {
     }
 }
 
-/// The offset of the first byte that differs; the shorter one's end counts as a difference.
+/// The offset of the first byte that differs; the shorter file's end counts as a difference.
 pub(super) fn first_difference(left: &Path, right: &Path, stop: &AtomicBool) -> Result<Option<u64>, Failure> {
     let open = |path: &Path| File::open(path).map_err(|error| failure(path, "cannot be read", &error));
     let (mut left_file, mut right_file) = (open(left)?, open(right)?);
@@ -83,8 +85,8 @@ fn read_full(file: &mut File, chunk: &mut [u8]) -> std::io::Result<usize> {
     Ok(count)
 }
 
-/// Touches and frees as much memory as the next new file takes. In a virtual machine memory that was never used comes
-/// slowly from the host, and whoever runs first would pay for it.
+/// Touches and frees as much memory as the next new file takes. In a virtual machine, memory that
+/// was never used is provided slowly by the host, and the first measurement would pay for it.
 pub(super) fn warm_memory(size: u64, stop: &AtomicBool) {
     let mut chunks = Vec::new();
     let mut left = size;

@@ -1,7 +1,9 @@
-//! `xdfs demo`: a server and a client on this machine send a real file both ways, through the same commands that a
-//! person would type, and compare every byte. Beside it, in the same run, a bare socket copy shows what is possible.
+//! `xdfs demo`: a server and a client on this machine send a real file both ways, with the same
+//! commands that a user would type, and compare every byte. For comparison, the same run measures a
+//! bare socket copy.
 //!
-//! Everything it made is removed however it ends (SIGKILL excepted), and it leaves no process behind.
+//! Everything it made is removed however it ends (except by SIGKILL), and it leaves no process
+//! behind.
 
 mod bound;
 mod children;
@@ -29,7 +31,7 @@ struct Measured {
 }
 
 impl Measured {
-    /// Bytes per second; infinite when nothing took no time.
+    /// Bytes per second; infinite if nothing took no time.
     fn rate(self) -> f64 {
         self.bytes as f64 / self.elapsed.as_secs_f64()
     }
@@ -85,7 +87,8 @@ fn check(stop: &AtomicBool) -> Result<(), Failure> {
     if stop.load(Ordering::Acquire) { Err(Failure::new(Exit::Cancelled, "")) } else { Ok(()) }
 }
 
-/// What a bare socket copy of the file takes; none, with a word why, where this system cannot do it.
+/// Measures a bare socket copy of the file; `None`, with a note, if this system does not support
+/// it.
 fn measure_bound(scratch: &Scratch, source: &Path, size: u64, stop: &AtomicBool) -> Result<Option<Measured>, Failure> {
     file::warm_memory(size, stop);
     let target = scratch.path("bound.bin");
@@ -128,7 +131,7 @@ fn show(up: &Report, down: &Report, bounds: Option<(Measured, Measured)>) {
     say("verified: the server's copy and the copy fetched back equal the source in every byte");
 }
 
-/// A line of the demonstration, on standard error as all that is for people.
+/// A line of the demonstration, on standard error like everything for people.
 fn say(line: &str) {
     use std::io::Write;
     let _ = writeln!(std::io::stderr().lock(), "{line}");

@@ -1,4 +1,4 @@
-//! A directory of the demo's own that disappears with it.
+//! A temporary directory of the demo.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -13,14 +13,15 @@ use crate::exit::{Exit, Failure};
 use crate::size::human;
 use crate::text::printable_path;
 
-/// Where files live in memory on Linux.
+/// Where Linux keeps files in memory.
 const MEMORY_DIRECTORY: &str = "/dev/shm";
-/// Files of the demo's size that exist at one time: source, the server's copy, and the copy fetched back or the bound's.
+/// Files of the demo's size that exist at one time: source, the server's copy, and the copy fetched
+/// back or the bound's.
 const FILES: u64 = 4;
-/// Room beside the files, for names and for others on the machine.
+/// Spare space for names and for other users of the machine.
 const SPARE_BYTES: u64 = 256 << 20;
 
-/// A new directory; removed with all it holds when this value goes.
+/// A new directory; removed with all its contents when this value is dropped.
 #[derive(Debug)]
 pub(super) struct Scratch {
     directory: PathBuf,
@@ -28,7 +29,7 @@ pub(super) struct Scratch {
 }
 
 impl Scratch {
-    /// A new directory in `wanted`, or where there is room for files of `size` bytes: memory first, then disk.
+    /// A new directory in `wanted`, or where files of `size` bytes fit: memory first, then disk.
     pub(super) fn create(wanted: Option<&Path>, size: u64) -> Result<Self, Failure> {
         let needed = size.saturating_mul(FILES).saturating_add(SPARE_BYTES);
         let base = match wanted {
@@ -68,7 +69,7 @@ impl Scratch {
         std::fs::create_dir(path).map_err(|error| failure(path, "cannot be made", &error))
     }
 
-    /// Removes a file of it, if it is there.
+    /// Removes a file of it, if it exists.
     pub(super) fn remove(&self, path: &Path) -> Result<(), Failure> {
         match std::fs::remove_file(path) {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(failure(path, "cannot be removed", &error)),
@@ -93,7 +94,7 @@ impl Drop for Scratch {
     }
 }
 
-/// A directory that nobody else has or can enter: the name is tried until it is new.
+/// A directory that no other user has or can enter: names are tried until one is new.
 fn make_unique(base: &Path) -> Result<PathBuf, Failure> {
     let process = std::process::id();
     for attempt in 0..1000 {
@@ -112,7 +113,7 @@ fn room_in(directory: &Path) -> std::io::Result<u64> {
     Ok(room.f_bavail.saturating_mul(room.f_frsize))
 }
 
-/// Memory that can be taken without pushing anything out; none where the kernel does not tell.
+/// Memory that can be used without evicting anything; `None` if the kernel does not report it.
 fn available_memory() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;

@@ -22,7 +22,7 @@ pub(super) fn run(session: &Session, url: &Url) -> Done {
     if !began.load(Ordering::Acquire) {
         return Err(trouble(url, &error));
     }
-    // Whoever read it wanted no more, of this file and of those behind it.
+    // The reader needs no more, neither of this file nor of the following ones.
     if reader_is_gone() {
         return Err(NameError::Output(Failure::new(Exit::Done, "")));
     }

@@ -1,5 +1,6 @@
-//! `xdfs du`: bytes below a name. Many directories are asked for at a time; what is remembered is those that are still to come,
-//! and files that have several names, both within a bound: a server may list without end.
+//! `xdfs du`: bytes below a name. Many directories are requested in parallel; memory holds those
+//! that are still pending, and files that have several names, both within a bound: a server may
+//! list without end.
 
 use super::{Done, HELD_BYTES_MAX, NAME_BYTES, NameError, amount, shortened, trouble, unnameable, wire_name};
 use crate::exit::{Exit, Failure, Side};
@@ -11,7 +12,7 @@ use std::collections::BTreeSet;
 use xdfs_client::wire::{FileType, Wanted};
 use xdfs_client::{Error, ErrorKind, Pages, Session};
 
-/// Directories that are asked for before their turn comes.
+/// Directories that are requested in advance.
 const AHEAD: usize = 32;
 
 /// Files with several names that are remembered, so that each is counted once.
@@ -21,9 +22,9 @@ const SEVERAL_MAX: usize = 4_000_000;
 #[serde(tag = "event", rename = "du")]
 struct DuLine {
     url: String,
-    /// On the server's disk.
+    /// Bytes on the server's disk.
     allocated: u64,
-    /// As their sizes say.
+    /// Bytes according to their sizes.
     bytes: u64,
     files: u64,
     directories: u64,
@@ -40,13 +41,13 @@ struct PendingDirectory<'s> {
 struct Counting<'s> {
     session: &'s Session,
     line: DuLine,
-    /// How the first directory failed that could not be read.
+    /// The error of the first directory that could not be read.
     failed: Option<(Exit, ErrorKind)>,
-    /// The last one has its turn next: what waits is one way down and what lies beside it.
+    /// A stack: the last one is next, so it holds only one path down and the siblings along it.
     waiting: Vec<PendingDirectory<'s>>,
     /// Bytes of their names.
     held: usize,
-    /// How many of them were asked for.
+    /// How many of them were requested.
     asked: usize,
     several: BTreeSet<[u8; 16]>,
 }
@@ -72,7 +73,7 @@ pub(super) fn run(plan: &NamesPlan, session: &Session, url: &Url, human: bool) -
         let (files, directories) = (line.files, line.directories);
         print(&format!("{allocated}\t{url} ({bytes} in {files} files, {directories} directories)\n"))?;
     }
-    // What was told is not all there is; why was told where it happened.
+    // The reported count is incomplete; the reason was reported where it happened.
     failed.map_or(Ok(()), |(exit, kind)| Err(NameError::Told(Failure::new(exit, ""), kind)))
 }
 
@@ -102,7 +103,8 @@ impl<'s> Counting<'s> {
         }
     }
 
-    /// Counts what a directory lists. What is wrong with one of the directories in it is told when the others have been counted.
+    /// Counts the entries of a directory. An invalid subdirectory is reported when the others have
+    /// been counted.
     fn count(&mut self, directory: &Url, pages: Pages<'s>) -> Result<(), Error> {
         let mut wrong = None;
         for page in pages {
@@ -121,7 +123,7 @@ impl<'s> Counting<'s> {
         wrong.map_or(Ok(()), Err)
     }
 
-    /// A directory is still to come.
+    /// Adds a pending directory.
     fn wait(&mut self, url: Url) -> Result<(), Error> {
         self.held += size(&url);
         if self.held > HELD_BYTES_MAX {
@@ -156,7 +158,7 @@ impl<'s> Counting<'s> {
     }
 }
 
-/// Bytes that are counted for a directory that waits.
+/// Bytes that are accounted for a pending directory.
 fn size(url: &Url) -> usize {
     url.path.as_bytes().len() + NAME_BYTES
 }

@@ -1,4 +1,4 @@
-//! `xdfs ls`: names in order where they are few, as they come where they are many.
+//! `xdfs ls`: sorted names if they are few, unsorted as they arrive if they are many.
 
 use super::stat::{SHOWN, StatAttributes, letters};
 use super::{Done, HELD_BYTES_MAX, NAME_BYTES, NameError, amount, json_name, trouble, unnameable, wire_name};
@@ -11,10 +11,10 @@ use serde::Serialize;
 use xdfs_client::wire::{FileType, Wanted};
 use xdfs_client::{Error, ErrorKind, Facts, Session};
 
-/// Entries of a directory that are sorted unasked.
+/// Entries of a directory that are sorted by default.
 const SORTED_MAX: usize = 10_000;
 
-/// Entries of a directory that are sorted when that is asked for.
+/// Entries of a directory that are sorted on request.
 const ENTRIES_MAX: usize = 2_000_000;
 
 #[derive(Serialize)]
@@ -52,7 +52,7 @@ pub(super) fn run(plan: &NamesPlan, session: &Session, url: &Url) -> Done {
     }
     let heads = plan.urls.len() > 1 || recursive;
     let mut way = vec![url.clone()];
-    // Bytes of their names, and what could not be named.
+    // Bytes of their names, and the error of an invalid name.
     let (mut held, mut wrong) = (size(url), None);
     let mut first = true;
     while let Some(directory) = way.pop() {
@@ -69,14 +69,14 @@ pub(super) fn run(plan: &NamesPlan, session: &Session, url: &Url) -> Done {
     wrong.map_or(Ok(()), |error| Err(trouble(url, &error)))
 }
 
-/// Bytes that are counted for a directory that waits.
+/// Bytes that are accounted for a pending directory.
 fn size(url: &Url) -> usize {
     url.path.as_bytes().len() + NAME_BYTES
 }
 
 impl Listing<'_> {
-    /// Shows one directory, and tells those in it where they are to be shown, too: their names are added to what is `held`, and one
-    /// that cannot be named is what is `wrong`.
+    /// Lists one directory, and returns its subdirectories if they are to be listed, too: their
+    /// names are added to `held`, and an invalid name is stored in `wrong`.
     fn directory(
         &self,
         session: &Session,

@@ -1,4 +1,4 @@
-//! The commands on names of servers: one file for each, and what they have in common.
+//! The commands on names of servers: one file for each, and what they share.
 
 mod cat;
 mod chmod;
@@ -23,21 +23,21 @@ use crate::text::printable;
 use crate::url::Url;
 use xdfs_proto::base::path::{DEPTH_MAX, PATH_BYTES_MAX};
 
-/// Memory for names that were listed and have not had their turn: a million of usual length. What a server lists beyond that is not
-/// remembered.
+/// Memory for names that were listed and are still pending: a million of usual length. What a
+/// server lists beyond that is not remembered.
 const HELD_BYTES_MAX: usize = 256 << 20;
 
-/// Bytes that are counted for a name besides its own.
+/// Bytes that are accounted for a name besides its own.
 const NAME_BYTES: usize = 200;
 
-/// Channels of a session that makes many calls at a time.
+/// Channels of a session that makes many calls in parallel.
 const CHANNELS: u16 = 4;
 
-/// Why something could not be done to a name.
+/// Why an operation on a name failed.
 enum NameError {
-    /// The server's answer, or a connection that is lost: told, and the next name has its turn.
+    /// The server's error, or a lost connection: reported, and the next name follows.
     Told(Failure, ErrorKind),
-    /// Standard output takes nothing any more: the command ends.
+    /// Standard output cannot be written to any more: the command ends.
     Output(Failure),
 }
 
@@ -49,9 +49,9 @@ impl From<Failure> for NameError {
 
 type Done = Result<(), NameError>;
 
-/// What went wrong at a URL, in words.
+/// The error message for a URL.
 fn trouble(url: &Url, error: &Error) -> NameError {
-    // The words of a kind alone: the error of a call names the remote name as the wire has it.
+    // Only the text of the kind: the error of a call names the remote name as the wire has it.
     let said = match error.errno {
         0 => shortened(error),
         _ => error.kind.text().to_owned(),
@@ -60,7 +60,8 @@ fn trouble(url: &Url, error: &Error) -> NameError {
     NameError::Told(Failure::new(Exit::of_error(error, Side::Peer), message), error.kind)
 }
 
-/// The error of a directory below which nothing can be named: it lies deeper than a path may lead, or what the server calls it is no
+/// The error of a directory with an entry that cannot be named: it is deeper than a path may be, or
+/// the server's name for it is invalid.
 /// name.
 fn unnameable(directory: &Url, name: &[u8]) -> Error {
     let start = name.get(..64).unwrap_or(name);
@@ -75,7 +76,8 @@ fn unnameable(directory: &Url, name: &[u8]) -> Error {
 /// Longest part of a message that names something: a path may have 32 KiB.
 const SHOWN_CHARACTERS_MAX: usize = 400;
 
-/// What is shown of a text that may be long: its start tells what it is about, its end what is wrong.
+/// The displayed part of a text that may be long: its start identifies the subject, its end the
+/// error.
 fn shortened(text: &dyn std::fmt::Display) -> String {
     let text = text.to_string();
     let characters = text.chars().count();
@@ -87,7 +89,8 @@ fn shortened(text: &dyn std::fmt::Display) -> String {
     start.chain("[...]".chars()).chain(end).collect()
 }
 
-/// Does what was planned to every name that it can be done to; the others are told and do not stop it.
+/// Carries out the plan for every name for which that is possible; errors of the others are
+/// reported and do not stop it.
 pub(crate) fn run(plan: &NamesPlan) -> Result<Exit, Failure> {
     let many = matches!(plan.verb, Verb::Ls { .. } | Verb::Rm { .. } | Verb::Du { .. } | Verb::Cat);
     let channels = if many { CHANNELS } else { 1 };
@@ -133,7 +136,7 @@ fn one(plan: &NamesPlan, session: &Session, url: &Url) -> Done {
     }
 }
 
-/// Something was done to a name: a line of JSON, and nothing for a person.
+/// Reports an operation on a name: a line of JSON, and nothing for people.
 fn did(plan: &NamesPlan, event: &'static str, url: &Url) -> Done {
     #[derive(Serialize)]
     struct ChangedLine {
@@ -147,13 +150,13 @@ fn did(plan: &NamesPlan, event: &'static str, url: &Url) -> Done {
     Ok(())
 }
 
-/// A name for JSON, and whether it is escaped since it is no UTF-8.
+/// A name for JSON, and whether it is escaped because it is not UTF-8.
 fn json_name(name: &[u8]) -> (String, bool) {
     let (name, escaped) = told(name);
     (name.into_owned(), escaped)
 }
 
-/// A number of bytes for a person.
+/// A number of bytes for display.
 fn amount(bytes: u64, human: bool) -> String {
     if human { crate::size::human(bytes) } else { bytes.to_string() }
 }

@@ -1,4 +1,4 @@
-//! `xdfs mv`: within one export, in one step.
+//! `xdfs mv`: within one export, atomically.
 
 use super::{Done, NameError, did, trouble, wire_name};
 use crate::exit::{Exit, Failure, Side};
@@ -14,7 +14,7 @@ pub(super) fn run(plan: &NamesPlan, session: &Session, url: &Url, (target, keep)
     did(plan, "mv", url)
 }
 
-/// The server tells what is wrong, and not with which of the two names: what is there now tells that.
+/// The server reports an error, but not for which of the two names: their present state shows that.
 fn explain(session: &Session, source: &Url, (target, keep): (&Url, bool), error: &Error) -> NameError {
     let kind = |url: &Url| session.look(wire_name(url), Wanted::NOTHING).map(|facts| facts.kind);
     let told = |text: String| {
@@ -34,7 +34,7 @@ fn explain(session: &Session, source: &Url, (target, keep): (&Url, bool), error:
                 _ => told(error.kind.text().to_owned()),
             }
         }
-        // Only a directory with something in it stays where something else is to take its name.
+        // Only a directory that is not empty stays when something else is to take its name.
         ErrorKind::IsDirectory | ErrorKind::AlreadyExists if !keep && kind(target) == Ok(FileType::Directory) => {
             let name = printable(target.name().unwrap_or_default());
             let empty = if error.kind == ErrorKind::AlreadyExists { " that is not empty" } else { "" };

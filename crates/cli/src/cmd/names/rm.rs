@@ -1,7 +1,8 @@
-//! `xdfs rm`: names go in batches, a directory when what was in it is gone. Nothing that was not listed is removed.
+//! `xdfs rm`: names are removed in batches, a directory when it is empty. Nothing that was not
+//! listed is removed.
 //!
-//! A server may list without end: names of a directory and those of the way down to it have a bound, a path has one, and a directory
-//! that is never empty is left.
+//! A server may list without end: the names of a directory and those along the path down to it are
+//! bounded, as is a path, and a directory that is never empty is left in place.
 
 use super::{Done, HELD_BYTES_MAX, NAME_BYTES, NameError, did, shortened, trouble, unnameable, wire_name};
 use crate::ask;
@@ -13,10 +14,10 @@ use xdfs_client::wire::{Call, FileType, Wanted};
 use xdfs_client::{Batch, Error, ErrorKind, PendingReply, Session, failed};
 use xdfs_proto::limits::CALLS_MAX;
 
-/// Names of a directory that are removed before it is listed anew.
+/// Names of a directory that are removed before it is listed again.
 const NAMES_MAX: usize = 50_000;
 
-/// How often a directory that was emptied is emptied again because there is something in it.
+/// How often a directory that was emptied is emptied again because it has new entries.
 const ROUNDS_MAX: u32 = 100;
 
 pub(super) fn run(plan: &NamesPlan, session: &Session, url: &Url, (recursive, force): (bool, bool)) -> Done {
@@ -34,7 +35,7 @@ pub(super) fn run(plan: &NamesPlan, session: &Session, url: &Url, (recursive, fo
     }
     if !force {
         let asked = ask::agree(&format!("Remove {url} with all it holds?"));
-        // Without a terminal nobody can be asked, and -r was said.
+        // Without a terminal there is no prompt, and -r was specified.
         if asked.map_err(|error| trouble(url, &error))? == Some(false) {
             let text = format!("{url}: kept");
             return Err(NameError::Told(Failure::new(Exit::Cancelled, text), ErrorKind::Cancelled));
@@ -44,17 +45,17 @@ pub(super) fn run(plan: &NamesPlan, session: &Session, url: &Url, (recursive, fo
     did(plan, "rm", url)
 }
 
-/// A directory on the way down to where it is at work.
+/// A directory on the path down to the current one.
 struct Level {
     url: Url,
-    /// Directories in it that are still to be removed.
+    /// Its subdirectories that are still to be removed.
     below: Vec<Vec<u8>>,
     /// How often it was emptied.
     rounds: u32,
 }
 
-/// Removes a directory with all it holds. The way down to where it is at work is all that is remembered besides the names of
-/// one directory.
+/// Removes a directory with all its contents. Memory holds only the path down to the current
+/// directory and the names of one directory.
 fn remove_tree(session: &Session, top: &Url) -> Result<(), Error> {
     let mut held = 0;
     let mut way = vec![Level { url: top.clone(), below: empty(session, top, &mut held)?.directories, rounds: 0 }];
@@ -67,7 +68,7 @@ fn remove_tree(session: &Session, top: &Url) -> Result<(), Error> {
             continue;
         }
         match session.remove_directory(wire_name(&level.url)) {
-            // There was more than is remembered at a time, or somebody else adds to it.
+            // There were more names than fit in memory, or another process adds to it.
             Err(error) if error.kind == ErrorKind::NotEmpty => {
                 let inside = empty(session, &level.url, &mut held)?;
                 level.rounds = if inside.whole { level.rounds + 1 } else { 0 };
@@ -86,18 +87,19 @@ fn remove_tree(session: &Session, top: &Url) -> Result<(), Error> {
     Ok(())
 }
 
-/// What a directory had in it.
+/// The contents of a directory.
 struct Inside {
-    /// The directories, which are still there.
+    /// The directories, which still exist.
     directories: Vec<Vec<u8>>,
     /// All of it was listed.
     whole: bool,
-    /// It listed nothing at all.
+    /// The listing was empty.
     nothing: bool,
 }
 
-/// Removes what is no directory in a directory, and tells the directories in it, whose names are added to what is `held`. An error of
-/// one name is the end: what is told as removed is gone with all it held.
+/// Removes all entries of a directory except directories, and returns those; their names are added
+/// to `held`. An error of one name ends it: a name that is reported as removed is gone with all its
+/// contents.
 fn empty(session: &Session, directory: &Url, held: &mut usize) -> Result<Inside, Error> {
     let (mut files, mut directories, mut whole) = (Vec::new(), Vec::new(), true);
     'pages: for page in session.list(wire_name(directory), Wanted::NOTHING)? {
@@ -108,7 +110,7 @@ fn empty(session: &Session, directory: &Url, held: &mut usize) -> Result<Inside,
             } else {
                 files.push(entry.name.to_vec());
             }
-            // One of each directory has its turn, however much is held.
+            // One entry of each directory is always handled, however much is held.
             if files.len() + directories.len() >= NAMES_MAX || *held >= HELD_BYTES_MAX {
                 whole = false;
                 break 'pages;
@@ -131,7 +133,7 @@ fn unlink(session: &Session, directory: &Url, files: &[Vec<u8>]) -> Result<(), E
         let reply = reply.wait()?;
         for (outcome, name) in reply.read()?.outcomes.iter().zip(names) {
             match outcome {
-                // Gone already: that is what was wanted.
+                // Already removed, as intended.
                 Err(failure) if failure.kind != ErrorKind::NotFound => {
                     let what = format!("'{}'", printable(&[&wire_name(directory), b"/".as_slice(), name].concat()));
                     return Err(Error { errno: 0, ..failed(*failure, &what) });

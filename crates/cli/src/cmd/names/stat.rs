@@ -1,4 +1,5 @@
-//! `xdfs stat`: all that a server tells of a name. And how attributes are shown, here and by `xdfs ls`.
+//! `xdfs stat`: all attributes that a server reports for a name. Also formats attributes for `xdfs
+//! ls`.
 
 use super::{Done, NameError, json_name, trouble, wire_name};
 use crate::calendar;
@@ -12,7 +13,7 @@ use std::fmt::Write;
 use xdfs_client::wire::{FileType, Wanted};
 use xdfs_client::{ErrorKind, Facts, Session};
 
-/// What a listing tells of each name.
+/// The attributes that a listing shows for each name.
 pub(super) const SHOWN: Wanted = Wanted::MODE
     .and(Wanted::SIZE)
     .and(Wanted::MODIFIED)
@@ -23,7 +24,7 @@ pub(super) const SHOWN: Wanted = Wanted::MODE
 
 const WANTED: Wanted = SHOWN.and(Wanted::ACCESSED).and(Wanted::ALLOCATED).and(Wanted::DEVICE);
 
-/// Attributes in JSON; what the server does not tell is null.
+/// Attributes in JSON; those that the server does not report are null.
 #[derive(Serialize)]
 pub(super) struct StatAttributes {
     #[serde(rename = "type")]
@@ -49,7 +50,7 @@ pub(super) struct StatAttributes {
 #[serde(tag = "event", rename = "stat")]
 struct StatLine {
     url: String,
-    /// Its last path component; none for the top of an export.
+    /// Its last path component; `None` for the top of an export.
     name: Option<String>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     name_escaped: bool,
@@ -115,7 +116,7 @@ impl StatAttributes {
     }
 }
 
-/// What a person reads about a file.
+/// The description of a file for people.
 fn describe(url: &Url, facts: &Facts) -> String {
     let name = url.name().map_or("(the export's top)".to_owned(), printable);
     let mut text = format!("{url}\n  name   {name}\n  type   {}\n", word_of(facts.kind));
@@ -140,12 +141,12 @@ fn time((seconds, nanoseconds): (i64, u32)) -> String {
     format!("{}.{nanoseconds:09} UTC", calendar::shown(seconds))
 }
 
-/// The name of an owner for JSON, where it has one.
+/// The name of an owner for JSON, if it has one.
 fn owner_json(name: &[u8]) -> Option<String> {
     (!name.is_empty()).then(|| json_name(name).0)
 }
 
-/// Names of owner and group for a person, where they have any.
+/// Names of owner and group for display, if they have any.
 fn named(facts: &Facts) -> (Option<String>, Option<String>) {
     let shown = |name: &[u8]| (!name.is_empty()).then(|| printable(name));
     facts.names.as_ref().map_or((None, None), |(user, group)| (shown(user), shown(group)))
@@ -158,7 +159,7 @@ fn owner(facts: &Facts) -> Option<String> {
     facts.owner.map(|(uid, gid)| format!("user {}, group {}", shown(uid, user), shown(gid, group)))
 }
 
-/// The word of a kind in JSON.
+/// The word of a file type in JSON.
 pub(super) fn word(kind: FileType) -> &'static str {
     match kind {
         FileType::Regular => "file",
@@ -172,7 +173,7 @@ pub(super) fn word(kind: FileType) -> &'static str {
     }
 }
 
-/// And for a person.
+/// The same for display.
 fn word_of(kind: FileType) -> &'static str {
     match kind {
         FileType::Regular => "regular file",

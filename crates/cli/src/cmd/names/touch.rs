@@ -1,4 +1,4 @@
-//! `xdfs touch`: times, and a file where there is none.
+//! `xdfs touch`: sets times, and makes a missing file.
 
 use super::{Done, did, trouble, wire_name};
 use crate::plan::NamesPlan;
@@ -28,7 +28,7 @@ fn make(session: &Session, url: &Url) -> Result<(), xdfs_client::Error> {
     batch.push(&Call::Put(put));
     let reply = session.call(&batch)?.wait()?;
     match reply.read()?.outcomes.first() {
-        // Somebody else made it in between: its times are new.
+        // Another process made it meanwhile: its times are new.
         Some(Err(failure)) if failure.kind != ErrorKind::AlreadyExists => Err(failed(*failure, &url.to_string())),
         _ => Ok(()),
     }
