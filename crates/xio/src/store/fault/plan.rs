@@ -1,11 +1,11 @@
-//! Which call goes wrong, and how: a list, a seed, or a disk of a given size. No clock and no randomness but the seed's,
-//! so a run is repeated by its number.
+//! Decides which call fails, and how: by a list, a seed, or a disk of a given size. It uses no
+//! clock and no randomness except the seed's, so a run is reproduced by its seed.
 
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A call on a store or on what it gave out.
+/// A call on a store or on what it returned.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Call {
     /// Attributes of a name.
@@ -24,35 +24,35 @@ pub enum Call {
     Sync,
     /// Make everything durable that was written to the file system.
     SyncSystem,
-    /// Make what is written survive the program.
+    /// Make written data survive the program.
     Checkpoint,
     /// Make its name durable.
     SyncDirectory,
-    /// Ask whether the source is what it was.
+    /// Check whether the source has changed.
     Revalidate,
 }
 
-/// What goes wrong.
+/// A fault.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Fault {
-    /// The call fails with this number of the operating system and has no effect.
+    /// The call fails with this errno and has no effect.
     Errno(i32),
-    /// A read or write moves at most so many bytes, at least one; the rest needs another call.
+    /// A read or write moves at most this many bytes, at least one; the rest needs another call.
     Short(usize),
-    /// A read or write is interrupted before it moved a byte.
+    /// A read or write is interrupted before it has moved a byte.
     Interrupted,
-    /// A read finds the end, a write takes nothing.
+    /// A read reports the end, a write accepts nothing.
     Nothing,
-    /// A write says that it took everything and takes nothing.
+    /// A write reports success and discards everything.
     Lost,
-    /// A write takes everything, with its first bit turned over.
+    /// A write accepts everything, with its first bit flipped.
     Flipped,
-    /// The source is not what it was ([`Call::Revalidate`]).
+    /// The source has changed ([`Call::Revalidate`]).
     Changed,
 }
 
 impl Fault {
-    /// For the list of what happened.
+    /// The name in the list of faults.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Errno(_) => "error",
@@ -66,22 +66,22 @@ impl Fault {
     }
 }
 
-/// How often a seeded plan does what, in calls of a million.
+/// Rates of a seeded plan, in calls per million.
 #[derive(Clone, Debug, Default)]
 pub struct Rates {
     /// Reads and writes that are short.
     pub short: u32,
     /// Reads and writes that are interrupted.
     pub interrupted: u32,
-    /// Reads that find an early end.
+    /// Reads that report an early end.
     pub early_end: u32,
     /// Revalidations that find another file.
     pub changed: u32,
     /// Errors of each kind of call; see [`Rates::errors`] for the numbers.
     pub error: BTreeMap<Call, u32>,
-    /// The numbers that errors are drawn from; EIO when empty.
+    /// The errnos that errors are drawn from; EIO when empty.
     pub errors: Vec<i32>,
-    /// Each call takes a time below this.
+    /// Each call takes less than this time.
     pub delay_max: Duration,
 }
 
@@ -90,7 +90,8 @@ pub struct Rates {
 pub struct Plan {
     listed: Vec<(Call, u64, Fault)>,
     seeded: Option<(Seed, Rates)>,
-    /// Bytes that writes may still take; the one that would pass it is cut, the next gets ENOSPC.
+    /// Bytes that writes may still take; the write that would exceed it is shortened, the next gets
+    /// ENOSPC.
     room: Option<u64>,
     /// Calls so far.
     calls: BTreeMap<Call, u64>,
@@ -100,7 +101,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Nothing goes wrong.
+    /// A plan without faults.
     pub fn none() -> Self {
         Self {
             listed: Vec::new(),
@@ -112,18 +113,18 @@ impl Plan {
         }
     }
 
-    /// What `seed` says, as often as `rates` say.
+    /// Faults drawn from `seed`, at these `rates`.
     pub fn seeded(seed: u64, rates: Rates) -> Self {
         Self { seeded: Some((Seed(seed), rates)), ..Self::none() }
     }
 
-    /// Besides, the `nth` call (from 1) of `call` gets `fault`.
+    /// In addition, the `nth` call (from 1) of `call` gets `fault`.
     pub fn at(mut self, call: Call, nth: u64, fault: Fault) -> Self {
         self.listed.push((call, nth, fault));
         self
     }
 
-    /// Besides, the disk is full after `bytes` written bytes.
+    /// In addition, the disk is full after `bytes` written bytes.
     pub fn room(mut self, bytes: u64) -> Self {
         self.room = Some(bytes);
         self

@@ -16,7 +16,8 @@ use xdfs_proto::base::{Error, ErrorKind};
 pub(super) struct FaultGroup<'s> {
     inner: Box<dyn SmallGroup + 's>,
     plan: SharedPlan,
-    /// Of each file: its name in messages, and what has failed above `inner`, which knows nothing of it.
+    /// For each file: its name in messages, and the error that occurred above `inner`, which does
+    /// not know of it.
     members: Vec<(String, Result<()>)>,
 }
 
@@ -40,7 +41,7 @@ impl<'s> FaultGroup<'s> {
         Error::new(ErrorKind::Storage, "a group has no such member")
     }
 
-    /// Fails where an earlier call did; else `call` decides, and what it says stays.
+    /// Fails if an earlier call failed; otherwise `call` decides, and an error is final.
     fn decide(&mut self, member: usize, call: impl FnOnce(&SharedPlan, &str) -> Result<()>) -> Result<()> {
         let (shown, failed) = self.members.get_mut(member).ok_or_else(Self::nobody)?;
         failed.clone()?;
@@ -49,7 +50,7 @@ impl<'s> FaultGroup<'s> {
     }
 }
 
-/// What becomes of the bytes of a file.
+/// The bytes of a file as written under the plan.
 fn written<'a>(plan: &SharedPlan, shown: &str, content: &'a [u8]) -> Result<Cow<'a, [u8]>> {
     let mut kept = Cow::Borrowed(content);
     write_full(content, 0, |rest, at| {

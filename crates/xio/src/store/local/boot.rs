@@ -1,9 +1,10 @@
-//! Which boot of this machine this is: a journal of another one may be older than a power cut.
+//! Identifies the current boot of this machine: a journal of another one may be older than a power
+//! cut.
 
 use rustix::fs::{Mode, OFlags};
 use std::sync::OnceLock;
 
-/// The kernel's boot id; zeros where it cannot be read, and then nothing is joined across processes.
+/// The kernel's boot id; zeros if it cannot be read, and then nothing is resumed across processes.
 pub(super) fn id() -> [u8; 16] {
     static ID: OnceLock<[u8; 16]> = OnceLock::new();
     *ID.get_or_init(|| read().unwrap_or_default())

@@ -1,6 +1,7 @@
-//! Files with holes: zeros are not written, and take no room. Where the file system has no holes they are written after all.
+//! Files with holes: zeros are not written, and take no space. On a file system without holes they
+//! are written.
 //!
-//! Must not: be asked for files that nobody wants to have holes; every byte is looked at here.
+//! Must not: be called for files that need no holes; every byte is examined here.
 
 use crate::store::io_loops::{Stuck, write_full};
 use crate::store::verified_range::{self, VerifiedRange};
@@ -9,11 +10,12 @@ use rustix::io::Errno;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 
-/// Zeros are looked for in pieces of this size, at multiples of it: the block of nearly every file system.
+/// Zeros are searched for in pieces of this size, at multiples of it: the block size of nearly
+/// every file system.
 const PIECE: usize = 4096;
 
-/// Makes `file` as long as it will be, with nothing in it but what is `kept` of an earlier attempt. What that one had taken
-/// ahead is given back.
+/// Sets `file` to its final length, containing nothing but what is `kept` of an earlier attempt.
+/// Space that the attempt had preallocated is released.
 pub(super) fn prepare(file: &OwnedFd, size: u64, kept: &[VerifiedRange]) -> Result<(), Errno> {
     if size > i64::MAX as u64 {
         return Err(Errno::FBIG);
@@ -28,7 +30,7 @@ pub(super) fn prepare(file: &OwnedFd, size: u64, kept: &[VerifiedRange]) -> Resu
     Ok(())
 }
 
-/// Writes `buf` at `offset`, where something else may be.
+/// Writes `buf` at `offset`, where there may be other data.
 pub(super) fn write(file: &OwnedFd, buf: &[u8], offset: u64) -> Result<(), Stuck> {
     for (zeros, range) in runs(buf, offset) {
         let at = offset.saturating_add(range.start as u64);
@@ -39,7 +41,7 @@ pub(super) fn write(file: &OwnedFd, buf: &[u8], offset: u64) -> Result<(), Stuck
     Ok(())
 }
 
-/// Writes `content` to a file that is empty.
+/// Writes `content` to an empty file.
 pub(super) fn write_new(file: &OwnedFd, content: &[u8]) -> Result<(), Stuck> {
     for (zeros, range) in runs(content, 0) {
         if !zeros {
@@ -47,7 +49,7 @@ pub(super) fn write_new(file: &OwnedFd, content: &[u8]) -> Result<(), Stuck> {
             write_all(file, content, range, at)?;
         }
     }
-    // A hole at the end has no write behind it.
+    // No write follows a hole at the end.
     rustix::fs::ftruncate(file, content.len() as u64).map_err(Stuck::Errno)
 }
 
@@ -55,13 +57,15 @@ fn write_all(file: &OwnedFd, buf: &[u8], range: Range<usize>, at: u64) -> Result
     write_full(buf.get(range).unwrap_or_default(), at, |part, at| rustix::io::pwrite(file, part, at))
 }
 
-/// Whether the range is zeros now that take no room. Whatever is in the way, to write them finds it out.
+/// Whether the range now is zeros that take no space. On an error the zeros are written, which
+/// reports it.
 fn punch(file: &OwnedFd, offset: u64, length: u64) -> bool {
     let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
     length == 0 || rustix::io::retry_on_intr(|| rustix::fs::fallocate(file, flags, offset, length)).is_ok()
 }
 
-/// The runs of `buf`, which goes to `offset`, one behind the other: whether it is zeros, and where it is.
+/// The consecutive runs of `buf`, which is written at `offset`: whether each is zeros, and its
+/// range.
 fn runs(buf: &[u8], offset: u64) -> impl Iterator<Item = (bool, Range<usize>)> + '_ {
     let mut start = 0;
     std::iter::from_fn(move || {
@@ -80,7 +84,7 @@ fn runs(buf: &[u8], offset: u64) -> impl Iterator<Item = (bool, Range<usize>)> +
     })
 }
 
-/// A cache line at a time: what is no zeros is mostly seen in the first one.
+/// A cache line at a time: nonzero data is usually detected in the first one.
 fn is_zeros(piece: &[u8]) -> bool {
     piece.chunks(64).all(|line| line.iter().fold(0, |all, byte| all | byte) == 0)
 }

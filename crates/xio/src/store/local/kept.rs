@@ -1,23 +1,24 @@
-//! How much is kept of interrupted transfers: so many part files and bytes of one owner, the oldest removed first.
+//! Limits on what is kept of interrupted transfers: a number of part files and bytes per owner, the
+//! oldest removed first.
 
 use super::journal::JournalSubject;
 use super::parts::{NAMES_MAX, read};
 use super::staging::{PartNames, Staged};
 use crate::store::resolve::leftovers::{is_held_by_nobody, is_still};
 
-/// Bounds of what is kept for each owner in one staging directory.
+/// Limits on what is kept for each owner in one staging directory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KeptLimits {
     /// Part files.
     pub parts: usize,
-    /// Bytes that they take.
+    /// Bytes that they occupy.
     pub bytes: u64,
 }
 
 impl Default for KeptLimits {
     fn default() -> Self {
-        // Two sessions with all the operations that they may have under way; and what a fast disk takes in ten minutes, so that one user's interrupted
-        // transfers leave room for others.
+        // Two sessions with the maximum of operations in flight; and what a fast disk takes in ten
+        // minutes, so that one user's interrupted transfers leave space for others.
         Self { parts: 256, bytes: 1 << 40 }
     }
 }
@@ -29,8 +30,8 @@ struct KeptPart {
     modified: (i64, i64),
 }
 
-/// Removes the oldest part files of the owner of `own`, which is kept, until the bounds hold. What somebody writes stays and is not
-/// counted, and so does `own`.
+/// Removes the oldest part files of the owner of `own` until the limits hold. `own` and files that
+/// are being written are kept; the latter are not counted.
 pub(super) fn bound(own: &Staged, about: &JournalSubject, limits: KeptLimits) {
     let directory = own.directory();
     let mut kept = Vec::new();
@@ -53,7 +54,8 @@ pub(super) fn bound(own: &Staged, about: &JournalSubject, limits: KeptLimits) {
         if parts <= limits.parts && bytes <= limits.bytes {
             return;
         }
-        // Somebody may have gone on with it meanwhile; who holds it here keeps others from that until it is gone.
+        // It may have been resumed meanwhile; while it is open here, no other session can resume it
+        // before it is removed.
         let Ok(Some((file, stat))) = directory.open_own(&part.names.part) else { continue };
         if is_held_by_nobody(&file) && is_still(directory, &part.names.part, &stat) {
             let _ = directory.remove(&part.names.part);

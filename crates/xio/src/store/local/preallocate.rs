@@ -1,4 +1,4 @@
-//! Room for a file of known size, found out before data flows (rule D3).
+//! Space for a file of known size, checked before data flows (rule D3).
 
 use crate::store::Result;
 use crate::store::errors::{self, Verb};
@@ -7,15 +7,18 @@ use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use xdfs_proto::base::{Error, ErrorKind, Extent};
 
-/// Below this a reservation costs more than it can save; a file this small finds out by writing.
+/// Below this size a reservation costs more than it can save; for such a small file, the write
+/// reports the error.
 const RESERVE_BYTES_MIN: u64 = 1 << 20;
 
-/// Whether the file lives in memory alone: writing it is copying, with no device and no delayed allocation behind.
+/// Whether the file is only in memory: writing it is copying, with no device and no delayed
+/// allocation.
 pub(in crate::store) fn in_memory(file: &OwnedFd) -> bool {
     rustix::fs::fstatfs(file).is_ok_and(|file_system| file_system.f_type as u64 == TMPFS_MAGIC)
 }
 
-/// Whether a look at the open file waits for nobody: its file system keeps what it has on a device of this machine, or in memory.
+/// Whether `fstat` on the open file returns without waiting for another machine: its file system is
+/// on a device of this machine, or in memory.
 pub(in crate::store) fn at_hand(file: &OwnedFd) -> bool {
     let known = |magic: u64| magic == TMPFS_MAGIC || DISK_MAGIC.contains(&magic);
     rustix::fs::fstatfs(file).is_ok_and(|file_system| known(file_system.f_type as u64))
@@ -24,10 +27,11 @@ pub(in crate::store) fn at_hand(file: &OwnedFd) -> bool {
 /// Magic number of tmpfs.
 const TMPFS_MAGIC: u64 = 0x0102_1994;
 
-/// Those of ext4 (with ext2 and ext3), XFS and Btrfs.
+/// Magic numbers of ext4 (with ext2 and ext3), XFS and Btrfs.
 pub(super) const DISK_MAGIC: [u64; 3] = [0xef53, 0x5846_5342, 0x9123_683e];
 
-/// Makes sure that `size` bytes fit into `file`, and takes them where that makes writing faster.
+/// Makes sure that `size` bytes fit into `file`, and preallocates them where that makes writing
+/// faster.
 pub(super) fn reserve(file: &OwnedFd, size: u64, shown: &str) -> Result<()> {
     if size > i64::MAX as u64 {
         return Err(errors::failed(Verb::Create, shown, Errno::FBIG));
@@ -37,11 +41,12 @@ pub(super) fn reserve(file: &OwnedFd, size: u64, shown: &str) -> Result<()> {
     }
     let failed = |errno| errors::failed(Verb::Create, shown, errno);
     let stat = rustix::fs::fstat(file).map_err(failed)?;
-    // What an earlier attempt holds already need not be found again. Blocks are counted in 512 bytes.
+    // Space that an earlier attempt holds already is not needed again. Blocks are counted in 512
+    // bytes.
     let size_missing = size.saturating_sub((stat.st_blocks as u64).saturating_mul(512));
     let space = rustix::fs::fstatvfs(file).map_err(failed)?;
-    // File systems that do not count blocks say 0 of 0 (an unlimited tmpfs, some FUSE). Blocks kept for root count as
-    // free here: who may use them the file system decides below.
+    // File systems that do not count blocks report 0 of 0 (an unlimited tmpfs, some FUSE). Blocks
+    // reserved for root count as free here: the file system decides below who may use them.
     let room = space.f_bfree.saturating_mul(space.f_frsize);
     if space.f_blocks > 0 && size_missing > room {
         return Err(words_of(shown, size_missing, space.f_bavail.saturating_mul(space.f_frsize), Errno::NOSPC));
@@ -57,15 +62,15 @@ pub(super) fn reserve(file: &OwnedFd, size: u64, shown: &str) -> Result<()> {
     }
 }
 
-/// Gives back what was reserved and not written: all behind the last of the `written` ranges, which are ascending, and the gaps
-/// between them.
+/// Releases what was reserved and not written: everything after the last of the `written` ranges,
+/// which are ascending, and the gaps between them.
 pub(super) fn release(file: &OwnedFd, written: &[Extent]) -> std::result::Result<(), Errno> {
     let mut end = 0;
     for range in written {
         if range.offset() > end {
             let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
             match rustix::io::retry_on_intr(|| rustix::fs::fallocate(file, punch, end, range.offset() - end)) {
-                // Without holes there is nothing to give back but the end.
+                // Without holes only the end can be released.
                 Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
                 Err(errno) => return Err(errno),
             }
@@ -75,7 +80,7 @@ pub(super) fn release(file: &OwnedFd, written: &[Extent]) -> std::result::Result
     rustix::io::retry_on_intr(|| rustix::fs::ftruncate(file, end))
 }
 
-/// What is missing where a write of a file on its way found no room; `needed` bytes were still to come.
+/// The error for a write that found no space; `needed` bytes were still to be written.
 pub(super) fn lacking(file: &OwnedFd, shown: &str, needed: u64, errno: Errno) -> Error {
     match rustix::fs::fstatvfs(file) {
         Ok(space) if needed > 0 && errno == Errno::NOSPC => {
@@ -92,7 +97,7 @@ fn words_of(shown: &str, needed: u64, free: u64, errno: Errno) -> Error {
             let missing = errors::amount(missing);
             format!("no space left on device: {needed_words} needed, {free_words} free, {missing} missing")
         }
-        // It says that there is room, and gives none: what is missing is not known.
+        // The file system reports free space but provides none: what is missing is unknown.
         _ => format!(
             "no space left on device (quota, reserved blocks or inodes): {needed_words} needed, {free_words} free seen"
         ),

@@ -1,4 +1,4 @@
-//! A regular file that is read.
+//! A regular file as a source.
 
 use crate::store::errors::{self, Verb};
 use crate::store::io_loops::read_full;
@@ -7,13 +7,13 @@ use rustix::fs::{FileType, Stat};
 use std::os::fd::OwnedFd;
 use xdfs_proto::base::{Error, ErrorKind};
 
-/// An open file and what it was when it was opened.
+/// An open file and its attributes when it was opened.
 #[derive(Debug)]
 pub struct LocalSource {
     file: OwnedFd,
     /// Its name in messages.
     shown: String,
-    /// As `fstat` told right after the open.
+    /// The result of `fstat` right after the open.
     opened: Attributes,
     /// See [`super::preallocate::at_hand`].
     at_hand: bool,
@@ -38,7 +38,7 @@ impl LocalSource {
         self.file.try_clone().ok()
     }
 
-    /// D18: size, times and identity are what they were at the open.
+    /// D18: size, times and identity have not changed since the open.
     pub(in crate::store) fn revalidate(&self) -> Result<()> {
         let stat = rustix::fs::fstat(&self.file).map_err(|errno| errors::failed(Verb::Read, &self.shown, errno))?;
         let now = attributes_of(&stat);
@@ -66,12 +66,13 @@ impl LocalSource {
     }
 }
 
-/// What the room says about a `stat`.
+/// The [`Attributes`] of a `stat`.
 pub(in crate::store) fn attributes_of(stat: &Stat) -> Attributes {
     let kind = errors::file_kind(FileType::from_raw_mode(stat.st_mode));
     Attributes {
         kind,
-        // The kernel has no negative sizes; what is no regular file has no size that means anything here.
+        // The kernel has no negative sizes; the size of anything but a regular file is not
+        // meaningful here.
         size: if kind == crate::store::FileKind::Regular { u64::try_from(stat.st_size).ok() } else { None },
         mode: stat.st_mode & 0o7777,
         modified: (stat.st_mtime, nanoseconds(stat.st_mtime_nsec)),
@@ -79,8 +80,9 @@ pub(in crate::store) fn attributes_of(stat: &Stat) -> Attributes {
     }
 }
 
-/// Device, inode, size, mtime and ctime, 48 bytes: what the file system offers to tell two states apart. The ctime has
-/// full resolution for `write` since Linux 6.13; a store through a mapping may escape it, which only a hash catches.
+/// Device, inode, size, mtime and ctime, 48 bytes: what the file system provides to distinguish two
+/// states. The ctime has full resolution for `write` since Linux 6.13; a store through a mapping
+/// may not change it, which only a hash detects.
 pub(super) fn version_of(stat: &Stat) -> Version {
     let mut bytes = Vec::with_capacity(VERSION_BYTES);
     bytes.extend_from_slice(&stat.st_dev.to_be_bytes());
@@ -93,13 +95,13 @@ pub(super) fn version_of(stat: &Stat) -> Version {
     Version(bytes)
 }
 
-/// Of a version, what a copy that keeps the time has in common with its original: size and mtime.
+/// The part of a version that a copy with preserved time shares with its original: size and mtime.
 pub(in crate::store) fn likeness(version: &[u8]) -> Option<&[u8]> {
-    // Behind device and inode, before the ctime: see `version_of`.
+    // After device and inode, before the ctime: see `version_of`.
     if version.len() == VERSION_BYTES { version.get(16..36) } else { None }
 }
 
-/// Bytes that [`version_of`] makes.
+/// Size of the versions that [`version_of`] returns.
 const VERSION_BYTES: usize = 48;
 
 /// The kernel keeps nanoseconds below 10^9, whatever the type of the field.

@@ -1,33 +1,34 @@
-//! Whether one sync of a whole file system is a cheap one. It waits for everybody's pages, not for ours alone: beside another
-//! program that writes it took ten times as long as a sync of each file (measured; docs/decisions/0004-small-files.md).
+//! Whether one sync of a whole file system is cheap. It waits for the pages of all programs, not
+//! only for ours: in parallel with another program that writes it took ten times as long as a sync
+//! of each file (measured; docs/decisions/0004-small-files.md).
 
 use super::preallocate::DISK_MAGIC;
 use rustix::fs::{Mode, OFlags};
 use std::os::fd::OwnedFd;
 use std::sync::OnceLock;
 
-/// With fewer files there is nothing to save (measured: with two both cost the same).
+/// With fewer files it saves nothing (measured: with two both cost the same).
 const FILES_MIN: usize = 4;
 
-/// Pages that wait for the device already, of all programs and file systems. As much is written while 64 files are synced one by
-/// one.
+/// Bytes that already wait for the device, of all programs and file systems. As much is written
+/// while 64 files are synced one by one.
 const WAITING_BYTES_MAX: u64 = 8 << 20;
 
-/// A failed write is told to whoever syncs the file system since Linux 5.8; before, such a sync proves nothing.
+/// Since Linux 5.8 a sync of the file system reports failed writes; before, it proves nothing.
 const KERNEL_MIN: (u32, u32) = (5, 8);
 
-/// Opened once, before a server shuts itself out of the rest of the file system.
+/// Opened once, before a server restricts its access to the file system.
 fn memory() -> Option<&'static OwnedFd> {
     static MEMORY: OnceLock<Option<OwnedFd>> = OnceLock::new();
     MEMORY.get_or_init(|| open("/proc/meminfo").filter(|_| kernel_tells())).as_ref()
 }
 
-/// To be called while names can still be looked up.
+/// Must be called while names can still be looked up.
 pub(super) fn prepare() {
     memory();
 }
 
-/// Whether one sync of the file system serves all of these files, and is quicker than one for each.
+/// Whether one sync of the file system covers all of these files, and is quicker than one for each.
 pub(super) fn serves<'f>(files: impl Iterator<Item = &'f OwnedFd> + Clone) -> bool {
     let device = |file: &OwnedFd| rustix::fs::fstat(file).map(|stat| stat.st_dev).ok();
     let Some(first) = files.clone().next() else { return false };
@@ -37,12 +38,13 @@ pub(super) fn serves<'f>(files: impl Iterator<Item = &'f OwnedFd> + Clone) -> bo
         && files.clone().all(|file| device(file).is_some() && device(file) == device(first))
 }
 
-/// Whether a sync of the file system tells of every failed write of a file in it, as one of each file does.
+/// Whether a sync of the file system reports every failed write of a file in it, as a sync of each
+/// file does.
 fn covers(file: &OwnedFd) -> bool {
     rustix::fs::fstatfs(file).is_ok_and(|system| DISK_MAGIC.contains(&(system.f_type as u64))) && memory().is_some()
 }
 
-/// Whether little waits for any device.
+/// Whether little data waits for any device.
 fn is_quiet() -> bool {
     memory().and_then(|file| waiting(&read(file)?)).is_some_and(|bytes| bytes <= WAITING_BYTES_MAX)
 }
@@ -52,7 +54,7 @@ fn open(path: &str) -> Option<OwnedFd> {
 }
 
 fn read(file: &OwnedFd) -> Option<Vec<u8>> {
-    // About 1.5 KiB, and the lines that count are in the first half.
+    // About 1.5 KiB, and the relevant lines are in the first half.
     let mut text = vec![0; 4096];
     let count = rustix::io::pread(file, text.as_mut_slice(), 0).ok()?;
     text.truncate(count);
@@ -73,7 +75,7 @@ fn number(digits: &[u8]) -> Option<u32> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// The bytes that are dirty or on their way.
+/// The bytes that are dirty or under writeback.
 fn waiting(meminfo: &[u8]) -> Option<u64> {
     let of = |name: &[u8]| {
         let mut lines = meminfo.split(|&byte| byte == b'\n');

@@ -1,4 +1,4 @@
-//! The verbs of a tree on this machine: errors in words around the calls of `resolve`.
+//! The operations of a tree on this machine: error messages around the calls of `resolve`.
 
 use super::preallocate::in_memory;
 use super::source::{nanoseconds, version_of};
@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety};
 
-/// Blocks in which the kernel counts, whatever those of the file system are.
+/// Unit in which the kernel counts blocks, whatever the block size of the file system.
 const COUNTED_BLOCK: u64 = 512;
 
 impl LocalStore {
@@ -34,7 +34,7 @@ impl LocalStore {
         Err(self.refused(ErrorKind::ReadOnly, verb, path, "the export is read-only"))
     }
 
-    /// Does something to the last component of `path` in its held directory.
+    /// Runs an operation on the last component of `path` in its open directory.
     fn in_parent<R>(
         &self,
         verb: Verb,
@@ -45,7 +45,7 @@ impl LocalStore {
         act(&parent, name).map_err(|errno| self.failed(verb, path, errno))
     }
 
-    /// Holds the directory in which something is to be changed.
+    /// Opens the directory in which something is to be changed.
     pub(super) fn changed_parent<'a>(&self, verb: Verb, path: &'a RelPath) -> Result<(Parent, &'a [u8])> {
         self.must_be_writable(verb, path)?;
         self.root.parent_of(path).map_err(|stop| match path.is_root() {
@@ -63,10 +63,10 @@ impl LocalStore {
         act(&self.held(Verb::Change, path)?).map_err(|errno| self.failed(Verb::Change, path, errno))
     }
 
-    /// Makes what is missing of `path`, and holds it.
+    /// Creates the missing directories of `path`, and opens it.
     pub(super) fn make_directories(&self, path: &RelPath, mode: u32) -> std::result::Result<Parent, Blocked> {
         self.root.make_directories(path, self.made(mode), |made, make| {
-            // One at a time: many take long, and others make directories too.
+            // One at a time: creating many takes long, and other threads create directories too.
             let mut list = self.fresh.lock();
             make().inspect(|()| list.note(made))
         })
@@ -106,7 +106,8 @@ impl Tree for LocalStore {
     fn make_directory(&self, path: &RelPath, mode: u32, parents: bool) -> Result<()> {
         if parents {
             self.must_be_writable(Verb::Create, path)?;
-            // Mostly only the last one is missing: then nothing above it is gone through one by one.
+            // Usually only the last one is missing: then its parents need not be visited one by
+            // one.
             if !path.is_root() && self.make_directory(path, mode, false).is_ok() {
                 return Ok(());
             }
@@ -125,7 +126,7 @@ impl Tree for LocalStore {
         if removed == Err(Errno::NOTEMPTY)
             && let Ok(directory) = self.root.hold_directory(path)
         {
-            // What nobody can see must not keep it from being removed.
+            // Files that are hidden from the user must not prevent its removal.
             directory.clear_staging();
             removed = parent.remove_directory(name);
         }
@@ -241,7 +242,7 @@ impl Tree for LocalStore {
         for path in paths {
             match self.root.open_regular(path) {
                 Ok((file, _)) => files.push((path, file)),
-                // Something else, or gone by now.
+                // Another type, or it no longer exists.
                 Err(Blocked { cause: Cause::Kind(_) | Cause::KernelFile | Cause::Errno(Errno::NOENT), .. }) => {}
                 Err(stop) => return Err(self.blocked(Verb::Sync, path, &stop)),
             }
@@ -259,8 +260,9 @@ impl Tree for LocalStore {
 }
 
 impl LocalStore {
-    /// Lets this process change what is in a directory of its own whose mode forbids that. False where it may anyway, or it is not
-    /// its own; what it may not do then is said where it is tried.
+    /// Lets this process change the content of a directory of its own whose mode forbids that.
+    /// False if it already may, or if the directory is not its own; the later operation then
+    /// reports the error.
     pub fn unlock(&self, path: &RelPath) -> bool {
         let user = rustix::process::geteuid();
         let Ok(node) = self.node(path) else { return false };
@@ -269,13 +271,13 @@ impl LocalStore {
         locked && !user.is_root() && node.owner.0 == user.as_raw() && self.change(path, &change).is_ok()
     }
 
-    /// Whether a directory lists this very name: a file system may take another one for it.
+    /// Whether a directory lists exactly this name: a file system may treat another name as equal.
     pub fn has_name(&self, path: &RelPath) -> bool {
         let (Some(above), Some(name)) = (path.parent(), path.name()) else { return false };
         self.root.open_directory(&above).is_ok_and(|directory| names::lists(&directory, name))
     }
 
-    /// Something stands where a directory is to be made.
+    /// The error for an existing file where a directory is to be created.
     fn in_the_way(&self, path: &RelPath, stop: &Blocked) -> Error {
         match stop.cause {
             Cause::Kind(kind) if stop.depth >= path.depth() => {
@@ -286,7 +288,7 @@ impl LocalStore {
         }
     }
 
-    /// What the kernel said about two names.
+    /// The error of an operation on two names.
     fn between(&self, verb: Verb, from: &RelPath, to: &RelPath, errno: Errno) -> Error {
         let target = self.shown(to);
         let (kind, because) = match errno {
@@ -310,7 +312,7 @@ fn node_of(stat: &Stat) -> Node {
             FileType::CharacterDevice => NodeKind::CharacterDevice,
             FileType::BlockDevice => NodeKind::BlockDevice,
             FileType::RegularFile => NodeKind::Regular,
-            // Linux has no further types; one that came would be nothing to open.
+            // Linux has no other types; an unknown one could not be opened.
             FileType::Socket | FileType::Unknown => NodeKind::Socket,
         },
         mode: stat.st_mode & 0o7777,

@@ -4,7 +4,7 @@
 use rustix::fs::{Mode, OFlags};
 use std::sync::OnceLock;
 
-/// Where it cannot be read: nothing for group and others.
+/// Used if it cannot be read: no permissions for group and others.
 const FALLBACK: u32 = 0o077;
 
 /// The umask as it was when this was first called.

@@ -1,7 +1,8 @@
-//! What came to have a name while the very same file was on its way there: a client was killed, its server carried out what it had
-//! heard, and the client's next command could not know of it yet. Nothing is written twice then.
+//! A target that was created while an identical file was being transferred to it: a client was
+//! killed, its server executed the requests it had received, and the client's next command could
+//! not know of that yet. This avoids writing the file twice.
 //!
-//! It must not change anything: whoever asks decides.
+//! It must not change anything: the caller decides.
 
 use super::source::{nanoseconds, version_of};
 use crate::store::Existing;
@@ -11,14 +12,15 @@ use rustix::fs::{Advice, FileType, Stat};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 
-/// Clocks of file systems go in ticks, and are behind by one at most; the longest has 10 ms.
+/// Clocks of file systems advance in ticks, and are at most one tick behind; the longest is 10 ms.
 const TICK_NANOSECONDS: i128 = 20_000_000;
 
-/// Bytes that are compared at once.
+/// Bytes compared at a time.
 const STEP: usize = 256 << 10;
 
-/// What stays where `new` would take its name: `found`, where `existing` leaves it and it is the same on stable storage. Whatever
-/// cannot be found out is no reason to leave anything: replacing it is right as well.
+/// The existing file that is kept instead of renaming `new`: `found`, if `existing` permits that
+/// and it is identical on stable storage. On any error the file is replaced, which is correct as
+/// well.
 pub(super) fn stays(parent: &Parent, name: &[u8], found: &Stat, new: &OwnedFd, existing: Existing) -> Option<Stat> {
     let Existing::ReplaceOther { since } = existing else { return None };
     if moment((found.st_ctime, nanoseconds(found.st_ctime_nsec))) + TICK_NANOSECONDS < moment(since) {
@@ -29,8 +31,8 @@ pub(super) fn stays(parent: &Parent, name: &[u8], found: &Stat, new: &OwnedFd, e
         return None;
     }
     let (file, opened) = parent.open_regular(name).ok()?;
-    // Whoever wrote it may not have waited for it. It is read from where it is to stay: what a sync could not write is marked as
-    // clean, and nobody is told a second time.
+    // The writer may not have waited for it. It is read from where it is to stay: the kernel marks
+    // pages that a sync could not write as clean, and does not report that a second time.
     rustix::io::retry_on_intr(|| rustix::fs::fsync(&file)).ok()?;
     let _ = rustix::fs::fadvise(&file, 0, None, Advice::DontNeed);
     let same = have_the_same_bytes(&file, new, u64::try_from(own.st_size).ok()?).ok()?;
@@ -44,7 +46,7 @@ fn moment((seconds, nanoseconds): (i64, u32)) -> i128 {
     i128::from(seconds) * 1_000_000_000 + i128::from(nanoseconds)
 }
 
-/// All that a look tells, and no second name through which somebody else has it.
+/// All attributes are equal, and there is no second link through which another user has it.
 fn is_alike(own: &Stat, found: &Stat) -> bool {
     let told = |stat: &Stat| {
         (stat.st_size, stat.st_mtime, stat.st_mtime_nsec, stat.st_mode, stat.st_uid, stat.st_gid, stat.st_dev)

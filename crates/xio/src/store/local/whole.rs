@@ -1,7 +1,9 @@
-//! Trees that appear as a whole: made where no path leads but the ones of whoever began them, and renamed when all of it is there.
+//! Trees that are published atomically: created where only paths of the session that began them
+//! lead, and renamed when complete.
 //!
-//! A tree is in the staging directory **beside its target**, never in the one at the top: so it has group, default access control
-//! list, project quota and file system of the directory that it goes into, and the rename is one step. Must not: replace anything.
+//! A tree is in the staging directory **next to its target**, never in the one at the top: so it
+//! has group, default access control list, project quota and file system of the directory that it
+//! goes into, and the rename is atomic. Must not: replace anything.
 
 use super::LocalStore;
 use super::staging::{StagingDirectory, beside, no_staging, within};
@@ -13,10 +15,11 @@ use rustix::io::Errno;
 use std::sync::Arc;
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
 
-/// Names of a staging directory that are looked at for the bound: more than any server keeps.
+/// Maximum number of names of a staging directory that are checked for the limit: more than any
+/// server keeps.
 const NAMES_MAX: usize = 1 << 16;
 
-/// What a tree is called while it has no name of its own.
+/// The names of a tree until it is published.
 struct Names {
     id: [u8; 16],
     holder: Vec<u8>,
@@ -36,7 +39,7 @@ impl LocalStore {
         Ok(Names { id, holder: trees::name_of(id, owner) })
     }
 
-    /// Makes the place of a tree that is to be at a target, or finds it.
+    /// Creates, or finds, the staging directory of a tree for a target.
     pub(super) fn make_tree_place(&self, key: &TreeKey<'_>) -> Result<TreePlace> {
         let names = self.names_of_tree(key)?;
         let (parent, name) = self.changed_parent(Verb::Create, key.target)?;
@@ -58,12 +61,12 @@ impl LocalStore {
         Ok(TreePlace { id: names.id, holder, top, lock: Arc::new(lock) })
     }
 
-    /// The store of the files in one such place, and of nothing else.
+    /// The store of the files in one such directory, and of nothing else.
     pub(super) fn in_tree_place(&self, holder: &RelPath) -> Arc<dyn Store> {
         Arc::new(Self { root: Arc::new(self.root.inside(holder.clone())), ..self.clone() })
     }
 
-    /// Gives a tree its name, which must be free.
+    /// Renames a tree to its target, which must not exist.
     pub(super) fn publish_tree_at(&self, key: &TreeKey<'_>) -> Result<()> {
         let names = self.names_of_tree(key)?;
         let (parent, name) = self.changed_parent(Verb::Create, key.target)?;
@@ -78,7 +81,7 @@ impl LocalStore {
             };
             let mut fresh = self.fresh.lock();
             match holder.rename_to_free(trees::TOP, &parent, name) {
-                // A server that was killed behind the rename left the place empty.
+                // A server that was killed after the rename left the directory empty.
                 Err(Errno::NOENT) => {}
                 outcome => {
                     outcome.map_err(failed)?;
@@ -95,7 +98,8 @@ impl LocalStore {
     }
 }
 
-/// Removes the oldest trees of the owner of `own` that nobody works on, until with it there are no more than `most`.
+/// Removes the oldest unused trees of the owner of `own`, until there are no more than `most`,
+/// including `own`.
 fn bound(staging: &StagingDirectory, own: &[u8], most: usize) {
     let directory = staging.directory();
     let owner = trees::owner_in(own);

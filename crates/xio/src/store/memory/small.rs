@@ -1,4 +1,4 @@
-//! Small files in memory: with their names they are as safe as they get.
+//! Small files in memory: once they are named they are as safe as they can be.
 
 use super::{MemoryNode, MemoryStore, MemoryTree};
 use crate::store::Result;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use xdfs_proto::base::commit::Member;
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
 
-/// A group of a [`MemoryStore`]: it holds nothing until a name is given.
+/// A group of a [`MemoryStore`]: it holds nothing until a file is named.
 #[derive(Debug)]
 pub(super) struct MemoryGroup<'s> {
     store: &'s MemoryStore,
@@ -37,7 +37,7 @@ impl MemoryTree {
     fn make_parents(&mut self, path: &RelPath) -> Result<()> {
         let mut above = RelPath::default();
         for component in path.components().take(path.depth().saturating_sub(1)) {
-            // Came out of a path, so it is part of one.
+            // Came from a path, so it is a valid component.
             let _ = above.push(component);
             if self.node(&above).is_none() {
                 self.must_have_parent(&above)?;
@@ -47,7 +47,8 @@ impl MemoryTree {
         Ok(())
     }
 
-    /// Whether what has the name is what is put. An error where it is neither that nor what may be replaced.
+    /// Whether the existing file is identical to what is put. An error if it is neither that nor
+    /// what may be replaced.
     fn has_copy_of(&self, file: &SmallFile<'_>) -> Result<bool> {
         let Some(base) = &file.base else { return Ok(false) };
         let content = match self.node(&file.target) {
