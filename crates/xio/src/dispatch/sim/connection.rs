@@ -1,24 +1,24 @@
-//! One simulated connection: bytes that are under way, in both directions.
+//! One simulated connection: bytes in flight, in both directions.
 
 use crate::dispatch::Instant;
 use std::collections::VecDeque;
 use std::io::IoSlice;
 
 pub(super) struct Connection {
-    /// When the connecting end learns how it went.
+    /// When the connecting end learns the result.
     pub(super) decided_at: Instant,
     pub(super) refused: bool,
-    /// By the side that sends.
+    /// Indexed by the sending side.
     pub(super) directions: [Direction; 2],
     /// Ends that still have a link.
     pub(super) open: [bool; 2],
 }
 
-/// Bytes on their way from one end to the other.
+/// Bytes in flight from one end to the other.
 #[derive(Default)]
 pub(super) struct Direction {
     bytes: VecDeque<u8>,
-    /// When the bytes arrive: moments that never decrease, and counts that add up to `bytes`.
+    /// When the bytes arrive: times that never decrease, and counts that add up to `bytes`.
     arrivals: VecDeque<(Instant, usize)>,
     /// The end of the bytes, once the sender is finished.
     end_at: Option<Instant>,
@@ -29,7 +29,7 @@ pub(super) struct Direction {
 }
 
 impl Connection {
-    /// One whose ends are connected at `now`.
+    /// A connection that is established at `now`.
     pub(super) fn new(now: Instant) -> Self {
         Self { decided_at: now, refused: false, directions: Default::default(), open: [true, true] }
     }
@@ -47,7 +47,7 @@ impl Direction {
         !self.held && self.bytes.is_empty() && self.end_at.is_some_and(|due| due <= now)
     }
 
-    /// The next moment after `now` at which something arrives.
+    /// The next time after `now` at which something arrives.
     pub(super) fn next_due(&self, now: Instant) -> Option<Instant> {
         if self.held {
             return None;
@@ -74,7 +74,7 @@ impl Direction {
         }
     }
 
-    /// Takes the first `count` bytes of `from`; they arrive at `due`, or behind what is under way already.
+    /// Takes the first `count` bytes of `from`; they arrive at `due`, or after the bytes in flight.
     pub(super) fn put(&mut self, from: &[IoSlice<'_>], count: usize, due: Instant) {
         let mut left = count;
         for slice in from {
@@ -95,7 +95,7 @@ impl Direction {
         self.end_at.is_some()
     }
 
-    /// Bytes on their way or waiting to be received.
+    /// Bytes in flight or waiting to be received.
     pub(super) fn length(&self) -> usize {
         self.bytes.len()
     }
@@ -104,7 +104,7 @@ impl Direction {
         self.arrivals.back().map_or(due, |(last, _)| due.max(*last))
     }
 
-    /// Loses what has not arrived.
+    /// Drops what has not arrived.
     pub(super) fn break_off(&mut self, now: Instant) {
         let arrived = self.arrived(now);
         self.bytes.truncate(arrived);

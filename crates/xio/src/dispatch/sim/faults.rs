@@ -1,5 +1,5 @@
-//! What a simulated network does to its sockets, with which probability, and how often it did. Every choice comes from
-//! one seed.
+//! The faults of a simulated network, their probabilities, and their counts. Every choice is
+//! derived from one seed.
 
 use xdfs_proto::base::Duration;
 
@@ -24,17 +24,17 @@ impl Chance {
 pub struct Faults {
     /// Time from a send until the bytes can be received, and from a connect until it is accepted.
     pub latency: Duration,
-    /// Up to so much more, drawn anew for each send. Bytes keep their order.
+    /// Maximum additional time, drawn anew for each send. Bytes keep their order.
     pub jitter: Duration,
     /// Bytes that one direction of a connection holds; a send beyond it is refused.
     pub capacity: usize,
-    /// A receive gives fewer bytes than there are.
+    /// A receive returns fewer bytes than available.
     pub short_receive: Chance,
-    /// A send takes fewer bytes than there is room for.
+    /// A send accepts fewer bytes than there is space for.
     pub short_send: Chance,
-    /// A send is held up, and all that follow on its direction.
+    /// A send is delayed, and with it everything that follows in its direction.
     pub stall: Chance,
-    /// For so long at most.
+    /// Maximum duration of a stall.
     pub stall_max: Duration,
     /// A send breaks the connection: what was not delivered is lost, both ends fail.
     pub cut: Chance,
@@ -58,7 +58,7 @@ impl Default for Faults {
     }
 }
 
-/// What a network did, so that a test can show that its faults occurred.
+/// Counts of a network's faults, so that a test can show that they occurred.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct FaultCounts {
     /// Connections made.
@@ -67,19 +67,19 @@ pub struct FaultCounts {
     pub sent: u64,
     /// Bytes given to receivers.
     pub received: u64,
-    /// Receives that gave less than there was.
+    /// Receives that returned less than available.
     pub short_receives: u64,
-    /// Sends that took less than there was room for.
+    /// Sends that accepted less than there was space for.
     pub short_sends: u64,
-    /// Sends that were held up by a stall.
+    /// Sends that were delayed by a stall.
     pub stalls: u64,
-    /// Connections broken by chance; those that a test cut itself are not in here.
+    /// Connections broken by chance; those that a test broke itself are not counted.
     pub cuts: u64,
     /// Connects refused by chance.
     pub refusals: u64,
 }
 
-/// A stream of numbers that follows from its seed: SplitMix64, whose every seed is as good as another.
+/// A stream of numbers derived from its seed: SplitMix64, for which every seed is equally good.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Random(u64);
 
@@ -100,7 +100,7 @@ impl Random {
 
     /// A number below `bound`; zero where there is none.
     pub fn below(&mut self, bound: u64) -> u64 {
-        // The bias of the remainder is far below what a test could see.
+        // The bias of the remainder is far below what a test could detect.
         if bound == 0 { 0 } else { self.draw() % bound }
     }
 

@@ -4,7 +4,7 @@ use super::network::Network;
 use crate::stack::{Driver, Room};
 use std::io::{self, IoSlice, IoSliceMut};
 
-/// Which socket of a network.
+/// Identifies a socket of a network.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum SocketName {
     /// One end, 0 or 1, of a connection.
@@ -34,7 +34,7 @@ impl SimLink {
         &self.network
     }
 
-    /// Sends a FIN: the peer reads what is under way and then the end.
+    /// Sends a FIN: the peer reads the bytes in flight and then the end.
     pub fn finish_sending(&self) {
         self.network.world().finish(self.name);
     }

@@ -1,4 +1,4 @@
-//! A handle of a simulated network: what a test does to it from outside.
+//! A handle to a simulated network, with which a test controls it from outside.
 
 use super::faults::{FaultCounts, Faults};
 use super::link::{SimLink, SocketName};
@@ -7,7 +7,7 @@ use crate::dispatch::Instant;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Sockets in memory, the time they live in, and the dispatchers that serve them. Clones are the same network.
+/// Sockets in memory, their clock, and the dispatchers that serve them. Clones share the network.
 #[derive(Clone)]
 pub struct Network(Arc<Mutex<World>>);
 
@@ -29,7 +29,7 @@ impl Network {
         Ok(self.link(SocketName::Listener(listener)))
     }
 
-    /// Starts connecting to `port`; [`crate::dispatch::Op::Connect`] tells how it ended.
+    /// Starts connecting to `port`; [`crate::dispatch::Op::Connect`] reports the result.
     pub fn connect(&self, port: u16) -> SimLink {
         let connection = self.world().connect(port);
         self.link(SocketName::End { connection, side: 0 })
@@ -40,17 +40,18 @@ impl Network {
         self.world().cut(link.name());
     }
 
-    /// Holds back what `link` sends from now on, or lets it go: a path that stalls without breaking.
+    /// Holds back what `link` sends from now on, or releases it: a path that stalls without
+    /// breaking.
     pub fn hold(&self, link: &SimLink, held: bool) {
         self.world().hold(link.name(), held);
     }
 
-    /// Changes the faults for all that follows.
+    /// Changes the faults from now on.
     pub fn set_faults(&self, faults: Faults) {
         self.world().faults = faults;
     }
 
-    /// What the network did so far.
+    /// The counts so far.
     pub fn tally(&self) -> FaultCounts {
         self.world().tally
     }
@@ -60,8 +61,9 @@ impl Network {
         self.world().now()
     }
 
-    /// Nothing can happen any more: every dispatcher looked since the last change and found nothing, none has a
-    /// deadline, and nothing is under way. A wake, a new operation or a call of this handle changes that.
+    /// No further event is possible: every dispatcher has polled since the last change and found
+    /// nothing, none has a deadline, and nothing is in flight. A wake, a new operation or a call of
+    /// this handle changes that.
     pub fn is_stuck(&self) -> bool {
         self.world().is_stuck()
     }
@@ -71,7 +73,7 @@ impl Network {
     }
 
     pub(super) fn world(&self) -> MutexGuard<'_, World> {
-        // A test that panicked while it held the lock has failed already; the others may go on.
+        // A test that panicked while it held the lock has failed already; the others may continue.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
