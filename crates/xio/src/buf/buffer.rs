@@ -70,8 +70,8 @@ impl Buffer {
     /// When `length` exceeds [`Buffer::capacity`].
     pub fn headed(&mut self, length: usize) -> &mut [u8] {
         assert!(length <= self.capacity, "the payload is longer than its buffer");
-        // SAFETY: the range starts inside the headroom, ends inside the payload area (asserted above), and `&mut self`
-        // makes this the only reference.
+        // SAFETY: the range starts inside the headroom, ends inside the payload area (asserted
+        // above), and `&mut self` makes this the only reference.
         unsafe {
             let start = self.base.as_ptr().add(HEADROOM_BYTES - HEAD_IN_FRONT_BYTES);
             std::slice::from_raw_parts_mut(start, HEAD_IN_FRONT_BYTES + length)

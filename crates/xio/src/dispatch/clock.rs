@@ -24,16 +24,18 @@ pub(super) fn timeout(until: Until) -> Option<Timespec> {
     Some(Timespec { tv_sec: (nanos / 1_000_000_000) as i64, tv_nsec: (nanos % 1_000_000_000) as i64 })
 }
 
-/// Wakes a dispatcher through a descriptor that its wait includes: an event counter or the writing end of a pipe, both
-/// of which take eight bytes. One call of the system for any number of wakes between two completions.
+/// Wakes a dispatcher through a descriptor that its wait includes: an event counter or the writing
+/// end of a pipe, both of which take eight bytes. Any number of wakes between two completions
+/// costs one system call.
 #[derive(Clone, Debug)]
 pub struct DescriptorWaker(Arc<WakerState>);
 
 #[derive(Debug)]
 struct WakerState {
     descriptor: OwnedFd,
-    /// Set by the first wake and cleared by the dispatcher before it returns [`super::Completion::Woken`], so a wake
-    /// that found it set comes before that completion and is covered by it.
+    /// Set by the first wake and cleared by the dispatcher before it returns
+    /// [`super::Completion::Woken`], so a wake that finds it set precedes that completion and
+    /// is covered by it.
     pending: AtomicBool,
 }
 

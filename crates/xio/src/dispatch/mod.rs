@@ -80,8 +80,8 @@ pub enum Op {
     Head { socket: SocketId },
     /// Receive exactly `length` bytes (handshake messages, control payloads; at most 64 KiB).
     Small { socket: SocketId, length: usize },
-    /// Fill `buffer[from..to]` of the payload area; completes when it is full. The member may read the head that
-    /// follows in the same call.
+    /// Fill `buffer[from..to]` of the payload area; completes when it is full. The member may read
+    /// the head that follows in the same call.
     Fill { socket: SocketId, buffer: Buffer, from: usize, to: usize },
     /// Receive at least one and at most `limit` bytes into the member's scratch area
     /// ([`Dispatch::scratch`]).

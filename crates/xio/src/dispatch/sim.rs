@@ -1,10 +1,12 @@
-//! The member for tests: sockets in memory, seeded faults, a virtual clock. The bytes move through the same code as
-//! over the kernel's sockets; only the wait and the bottom of the stack are different.
+//! The member for tests: sockets in memory, seeded faults, a virtual clock. The bytes move through
+//! the same code as over the kernel's sockets; only the wait and the bottom of the stack are
+//! different.
 //!
-//! Several dispatchers share one [`Network`], so one thread can run two endpoints in turns. `next` never blocks: where
-//! nothing is ready for this dispatcher it returns [`super::Completion::Deadline`], *before* the deadline as well and
-//! without one. Time moves when every dispatcher of the network has looked and found nothing: the one that looked last
-//! moves it to the next delivery or deadline. [`Network::is_stuck`] tells when there is none, so a run ends:
+//! Several dispatchers share one [`Network`], so one thread can run two endpoints in turns. `next`
+//! never blocks: if nothing is ready for this dispatcher it returns
+//! [`super::Completion::Deadline`], *before* the deadline as well and without one. Time moves when
+//! every dispatcher of the network has looked and found nothing: the one that looked last moves it
+//! to the next delivery or deadline. [`Network::is_stuck`] reports when there is none, so a run ends:
 //!
 //! ```
 //! use xdfs_xio::dispatch::{Completion, Dispatch, Faults, Network, Op, Sim};
@@ -46,7 +48,7 @@ pub type Sim = Sockets<SimWait>;
 pub struct SimWait {
     network: Network,
     member: MemberId,
-    /// By slot: whom to look at, and for what.
+    /// By slot: the watched socket and its interest.
     watched: Vec<Option<(SocketName, Interest)>>,
 }
 

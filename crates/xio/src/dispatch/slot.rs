@@ -363,7 +363,8 @@ impl Outgoing {
 }
 
 impl ReceiveState {
-    /// The receiving operation in `op`, with its arguments checked; the operation itself when it is none.
+    /// The receiving operation in `op`, with its arguments checked; the operation itself when it is
+    /// none.
     pub(super) fn from_op(op: Op) -> Result<(SocketId, Self), Op> {
         Ok(match op {
             Op::Head { socket } => (socket, Self::Head),

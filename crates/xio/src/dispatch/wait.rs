@@ -78,7 +78,8 @@ pub trait Wait {
     /// or becomes, unknown.
     fn watch(&mut self, slot: u32, link: &Self::Link, before: Interest, after: Interest) -> io::Result<()>;
 
-    /// Waits and appends what is ready to `events`, which is empty. It may return early with nothing.
+    /// Waits and appends what is ready to `events`, which is empty. It may return early with
+    /// nothing.
     fn wait(&mut self, until: Until, events: &mut Vec<Event>) -> io::Result<Waited>;
 
     /// Waits at most a tenth of a millisecond for one socket only; returns whether it is ready. A

@@ -55,7 +55,8 @@ impl Source {
         }
     }
 
-    /// Whether the source is read with [`Self::read`], in order and once, and not with [`Self::read_at`].
+    /// Whether the source is read with [`Self::read`], in order and once, and not with
+    /// [`Self::read_at`].
     pub fn is_sequential(&self) -> bool {
         match self {
             Self::Stream(_) => true,

@@ -19,7 +19,8 @@ pub(crate) struct Meminfo {
 pub(crate) fn meminfo(socket: impl AsFd) -> io::Result<Meminfo> {
     let mut values = [0u32; 9];
     let mut length = size_of::<[u32; 9]>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes to `values`, which has that many, and `length` is ours.
+    // SAFETY: the kernel writes at most `length` bytes to `values`, which has that many, and
+    // `length` is ours.
     let result = unsafe {
         libc::getsockopt(
             socket.as_fd().as_raw_fd(),
@@ -104,7 +105,8 @@ pub struct TcpInfo {
 pub(crate) fn tcp_info(socket: impl AsFd) -> io::Result<TcpInfo> {
     let mut raw = MaybeUninit::<RawTcpInfo>::zeroed();
     let mut length = size_of::<RawTcpInfo>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes to `raw`, which has that many, and `length` is ours.
+    // SAFETY: the kernel writes at most `length` bytes to `raw`, which has that many, and `length`
+    // is ours.
     let result = unsafe {
         libc::getsockopt(
             socket.as_fd().as_raw_fd(),

@@ -31,7 +31,8 @@ impl PollEntry {
 /// Waits until an entry is ready or `timeout_ms` have passed (negative: indefinitely); returns the
 /// number of ready entries.
 pub(crate) fn poll(entries: &mut [PollEntry], timeout_ms: i32) -> io::Result<usize> {
-    // SAFETY: `PollEntry` is `pollfd` by its representation, and the kernel writes only to the entries of the slice.
+    // SAFETY: `PollEntry` is `pollfd` by its representation, and the kernel writes only to the
+    // entries of the slice.
     let ready = unsafe { libc::poll(entries.as_mut_ptr().cast(), entries.len() as libc::nfds_t, timeout_ms) };
     if ready < 0 { Err(io::Error::last_os_error()) } else { Ok(ready as usize) }
 }
@@ -40,6 +41,6 @@ pub(crate) fn poll(entries: &mut [PollEntry], timeout_ms: i32) -> io::Result<usi
 /// not `Send` by itself; here only numbers are ever stored in it.
 pub(crate) struct EpollEvents(pub(crate) Vec<rustix::event::epoll::Event>);
 
-// SAFETY: every entry was written by the kernel from `EventData::new_u64`, so the pointer side of the union is never used;
-// the rest of the structure is plain numbers.
+// SAFETY: every entry was written by the kernel from `EventData::new_u64`, so the pointer side of
+// the union is never used; the rest of the structure is plain numbers.
 unsafe impl Send for EpollEvents {}

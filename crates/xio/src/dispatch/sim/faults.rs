@@ -104,8 +104,8 @@ impl Random {
         if bound == 0 { 0 } else { self.draw() % bound }
     }
 
-    /// Whether it happens this time. An impossible event draws no number, so adding a kind of fault changes no run
-    /// that does not use it.
+    /// Whether it happens this time. An impossible event draws no number, so adding a kind of fault
+    /// changes no run that does not use it.
     pub fn happens(&mut self, chance: Chance) -> bool {
         chance > Chance::NEVER && self.below(Chance::ALWAYS.0.into()) < chance.0.into()
     }

@@ -1,4 +1,5 @@
-//! The state of a simulated network: connections, listeners, dispatchers and the clock. Nothing here waits.
+//! The state of a simulated network: connections, listeners, dispatchers and the clock. Nothing
+//! here waits.
 
 use super::connection::Connection;
 use super::faults::{FaultCounts, Faults, Random};
@@ -21,7 +22,7 @@ pub(super) struct World {
     connections: Vec<Connection>,
     listeners: Vec<Listener>,
     members: Vec<SimDispatcher>,
-    /// Counts everything that may give somebody something to do.
+    /// Counts all events that may give a dispatcher work.
     changes: u64,
 }
 
@@ -176,7 +177,7 @@ impl World {
         Ok(count)
     }
 
-    /// How long what is sent now is under way.
+    /// Delivery delay of data sent now.
     fn delay(&mut self) -> xdfs_proto::base::Duration {
         let mut delay = self.faults.latency + self.random.up_to(self.faults.jitter);
         if self.random.happens(self.faults.stall) {
@@ -195,7 +196,7 @@ impl World {
 
     // Ends.
 
-    /// The sender is finished: the peer receives what is under way, then the end.
+    /// The sender is finished: the peer receives the bytes in flight, then the end.
     pub(super) fn finish(&mut self, name: SocketName) {
         let SocketName::End { connection, side } = name else { return };
         let due = self.now.after(self.faults.latency);
@@ -203,7 +204,8 @@ impl World {
         self.changes += 1;
     }
 
-    /// The link is gone. As with TCP, an end that leaves received bytes unread breaks the connection.
+    /// The link was dropped. As with TCP, an end that leaves received bytes unread breaks the
+    /// connection.
     pub(super) fn close(&mut self, name: SocketName) {
         self.changes += 1;
         match name {
@@ -266,7 +268,8 @@ impl World {
         self.members[member.0].idle = None;
     }
 
-    /// The member found nothing to do before `deadline`. Where that holds for all, time moves on: true, look again.
+    /// The member found nothing to do before `deadline`. If that holds for all members, time
+    /// advances and the result is true: poll again.
     pub(super) fn idle(&mut self, member: MemberId, deadline: Option<Instant>) -> bool {
         self.members[member.0].idle = Some((self.changes, deadline));
         if !self.all_idle() {

@@ -113,8 +113,9 @@ impl Wait for Counting {
     }
 }
 
-/// Sends 32 MiB on each of `flowing` sockets whose peers read, beside one whose peer takes 4 KiB at a time and rests in
-/// between, so that it blocks in the middle of nearly every turn; stays in vain and not.
+/// Sends 32 MiB on each of `flowing` sockets whose peers read, in parallel with one whose peer reads
+/// 4 KiB at a time and pauses in between, so that it blocks in the middle of nearly every turn;
+/// returns unsuccessful and successful waits.
 fn stays_beside_a_slow_socket(flowing: usize) -> (usize, usize) {
     const BYTES: u64 = 32 << 20;
     let stays = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
@@ -133,7 +134,8 @@ fn stays_beside_a_slow_socket(flowing: usize) -> (usize, usize) {
             let resting = if number == flowing { resting.take() } else { None };
             scope.spawn(move || match resting {
                 None => drop(io::copy(&mut peer, &mut io::sink())),
-                // One small read for each time that all the others have sent everything: never within a moment.
+                // One small read each time all the others have sent everything: never
+                // within the linger time.
                 Some(resting) => resting.iter().for_each(|()| drop(io::Read::read(&mut peer, &mut [0; 4096]))),
             });
         }

@@ -206,7 +206,8 @@ impl Seed {
         word ^ (word >> 31)
     }
 
-    /// A number below `bound`, 0 when there is none. The bias of the remainder does not matter to a fault.
+    /// A number below `bound`, 0 when there is none. The bias of the remainder does not matter to a
+    /// fault.
     fn below(&mut self, bound: u64) -> u64 {
         self.next().checked_rem(bound).unwrap_or(0)
     }

@@ -1,5 +1,5 @@
-//! Faults of small files: each file is prepared, written, synced and named by calls of the plan, and each group syncs its
-//! directories, or everything, by one.
+//! Faults of small files: each file is prepared, written, synced and named by calls of the plan,
+//! and each group syncs its directories, or everything, by one.
 
 use super::{Call, Fault, SharedPlan, allowed, flipped};
 use crate::store::Result;

@@ -2,15 +2,18 @@
 //! owner. Only the format; the system calls are in `progress`.
 //!
 //! ```text
-//! "xdfsjnl2", then records:   u32 length of the payload || u32 check || u8 kind || payload        (big-endian)
+//! "xdfsjnl2", then records (big-endian):
+//!          u32 length of the payload || u32 check || u8 kind || payload
 //! check  = CRC-32C over the check of the record before (0 at first), kind and payload
-//! kind 1   what this is about: transfer (16), length u64, boot id (16), device u64, inode u64, u16 + source, u16 + owner
-//! kind 2   what is there now, all of it: tag (32), then entries, each u8 flags, offset u64, length u64, and where flag 1 is set a chaining value (32)
+//! kind 1   subject: transfer (16), length u64, boot id (16), device u64, inode u64,
+//!          u16 + source, u16 + owner
+//! kind 2   all written ranges: tag (32), then entries, each u8 flags, offset u64, length u64,
+//!          and where flag 1 is set a chaining value (32)
 //! kind 3   taken over: generation u64
 //! ```
 //!
-//! Entries are ascending and disjoint. Flag 1: the value of the range as a subtree of the transfer's
-//! hash. Flag 2: unverified, to be compared with the source.
+//! Entries are ascending and disjoint. Flag 1: the value of the range as a subtree of the
+//! transfer's hash. Flag 2: unverified, to be compared with the source.
 //!
 //! The tag authenticates the target's path, the payload of record 1 and the entries; zeros where
 //! there is no key. A record with a wrong tag is still read: its ranges are unverified.
@@ -366,7 +369,8 @@ mod tests {
 
     #[test]
     fn the_check_is_the_published_one() {
-        // "123456789" with the four bytes of the check before and the kind cut off: the plain CRC of RFC 3720's table.
+        // "123456789" with the four bytes of the check before and the kind cut off: the plain CRC
+        // of RFC 3720's table.
         let crc = b"123456789".iter().fold(!0u32, |crc, b| (crc >> 8) ^ TABLE[((crc ^ u32::from(*b)) & 0xff) as usize]);
         assert_eq!(!crc, 0xe306_9283);
     }

@@ -247,8 +247,9 @@ impl Staged {
     }
 }
 
-/// The names of a part file and its journal: `HHHHHHHHHHHHHHHH-TTTTTTTTTTTTTTTTTTTTTTTTTTTTTTTT.part`, H for the target, T for the
-/// transfer, in hexadecimal digits.
+/// The names of a part file and its journal:
+/// `HHHHHHHHHHHHHHHH-TTTTTTTTTTTTTTTTTTTTTTTTTTTTTTTT.part`, H for the target, T for the transfer,
+/// in hexadecimal digits.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct PartNames {
     pub(super) part: Vec<u8>,

@@ -1,5 +1,5 @@
-//! The process's umask, read without changing it: `umask(2)` can only be read by setting it, and a file that another
-//! thread creates in that moment would get the wrong mode.
+//! The process's umask, read without changing it: `umask(2)` can only be read by setting it, and a
+//! file that another thread creates in that moment would get the wrong mode.
 
 use rustix::fs::{Mode, OFlags};
 use std::sync::OnceLock;

@@ -26,7 +26,8 @@ const LINKS_MAX: usize = 40;
 pub struct LocalPlace {
     /// The directory: the parent of the file, or the named directory itself. Writable.
     pub store: LocalStore,
-    /// The name in it; empty where a directory was named, so that `name.push(file)` names a file inside it.
+    /// The name in it; empty where a directory was named, so that `name.push(file)` names a file
+    /// inside it.
     pub name: RelPath,
     /// What exists there; none if nothing does.
     pub existing: Option<FileKind>,
