@@ -1,6 +1,7 @@
-//! Reader and writer of control payloads. Integers have the variable-length form of RFC 9000 section 16, which is the
-//! papers' "strength reduction" of length fields (WIRE-52, WIRE-57..60) in the field's standard form; byte strings are
-//! an integer length and the bytes (XDOPI-07: no type tags, order fixed by the message, nothing nested).
+//! Reader and writer of control payloads. Integers have the variable-length form of RFC 9000
+//! section 16, which is the papers' "strength reduction" of length fields (WIRE-52, WIRE-57..60) in
+//! the field's standard form; byte strings are an integer length and the bytes (XDOPI-07: no type
+//! tags, order fixed by the message, nothing nested).
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -8,14 +9,14 @@ use core::fmt;
 /// Largest integer that the variable-length form holds.
 pub const INTEGER_MAX: u64 = (1 << 62) - 1;
 
-/// Why bytes are not a message.
+/// Why bytes are not a valid message.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum WireError {
     /// The message ends inside a field.
     Truncated,
     /// Bytes follow the last field.
     Trailing,
-    /// A length or count passes its limit; the field is named.
+    /// A length or count exceeds its limit; the field is named.
     TooLong(&'static str),
     /// A value has no meaning; the field is named.
     Invalid(&'static str),
@@ -74,7 +75,7 @@ impl<'a> Reader<'a> {
         Ok(value & (INTEGER_MAX >> (62 - (bytes.len() * 8 - 2))))
     }
 
-    /// An integer that must not pass `limit`.
+    /// An integer of at most `limit`.
     pub fn integer_up_to(&mut self, limit: u64, field: &'static str) -> Result<u64, WireError> {
         let value = self.integer()?;
         if value > limit { Err(WireError::TooLong(field)) } else { Ok(value) }
@@ -110,12 +111,12 @@ impl Writer {
         Self { bytes: Vec::new() }
     }
 
-    /// An empty payload with room for so many bytes.
+    /// An empty payload with this capacity.
     pub fn with_capacity(bytes: usize) -> Self {
         Self { bytes: Vec::with_capacity(bytes) }
     }
 
-    /// An empty payload in this memory; what it held goes.
+    /// An empty payload in this memory; previous content is discarded.
     pub fn within(mut memory: Vec<u8>) -> Self {
         memory.clear();
         Self { bytes: memory }
@@ -126,7 +127,7 @@ impl Writer {
         &self.bytes
     }
 
-    /// Forgets what was written behind the first `length` bytes; the memory stays.
+    /// Truncates the payload to the first `length` bytes; the memory is kept.
     pub fn truncate(&mut self, length: usize) {
         self.bytes.truncate(length);
     }
@@ -148,7 +149,8 @@ impl Writer {
         self
     }
 
-    /// An integer in its shortest form. Values above 2^62 - 1 have none: callers' types are smaller or checked.
+    /// An integer in its shortest form. Values above 2^62 - 1 have none: callers' types are smaller
+    /// or checked.
     pub fn integer(&mut self, value: u64) -> &mut Self {
         debug_assert!(value <= INTEGER_MAX, "integer too large for the wire");
         let value = value.min(INTEGER_MAX);

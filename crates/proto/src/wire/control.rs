@@ -1,5 +1,6 @@
-//! Payloads of the control events. Each tells a present state, not a change of one, so that it may arrive twice or late
-//! and be sent again after a channel was lost: nothing here has to be remembered record by record.
+//! Payloads of the control events. Each carries a current state, not a change, so that it may
+//! arrive twice or late and be sent again after a channel was lost: nothing here has to be tracked
+//! record by record.
 
 use super::codec::{Reader, WireError, Writer};
 use super::event::Event;
@@ -13,34 +14,35 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-/// ACK: everything below `low` and inside `ranges` is safe; the sender may go up to `edge`.
+/// ACK: everything below `low` and inside `ranges` is safe; the sender may advance to `edge`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Ack {
-    /// How safe.
+    /// The durability of the acknowledged bytes.
     pub safety: Safety,
     /// No gap below this offset (from the start of the pipeline's range).
     pub contiguous: u64,
     /// End of the granted span.
     pub credit_limit: u64,
-    /// Acknowledged ranges above `low`, ascending, apart from each other.
+    /// Acknowledged ranges above `low`, ascending and disjoint.
     pub ranges: Vec<Extent>,
-    /// How many AGAIN the receiver had said: what it had before is not meant by this.
+    /// Number of AGAIN that the receiver had sent: earlier content is not covered by this ACK.
     pub round: u16,
 }
 
-/// GRANT: what an operation got.
+/// GRANT: the granted values of an operation.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Grant {
     /// Protection of the blocks.
     pub level: Level,
     /// Block size.
     pub block: u32,
-    /// Upload: the sender may go up to here in its first range. Download: 0.
+    /// Upload: the sender may advance to here in its first range. Download: 0.
     pub credit_limit: u64,
     /// Bytes of the transfer, where known.
     pub length: Option<u64>,
-    /// Range of each pipeline, in the order of their numbers starting with the coordinator's: they cover the transfer
-    /// without gap or overlap, all but the last in whole blocks. None where the length is unknown.
+    /// Range of each pipeline, in the order of their numbers starting with the coordinator's: they
+    /// cover the transfer without gap or overlap, all but the last in whole blocks. None where the
+    /// length is unknown.
     pub ranges: Vec<Extent>,
     /// Download: the source's whole size, where it has one.
     pub size: Option<u64>,
@@ -50,28 +52,30 @@ pub struct Grant {
     pub modified: Option<(i64, u32)>,
     /// Download: version of the source.
     pub version: Vec<u8>,
-    /// Ranges of the transfer that the receiver has from an earlier attempt, in whole blocks: they are not sent.
+    /// Ranges of the transfer that the receiver has from an earlier attempt, in whole blocks: they
+    /// are not sent.
     pub kept: Vec<Extent>,
-    /// The content is hashed from end to end.
+    /// The content is hashed end to end.
     pub hash: bool,
-    /// Upload: what storage gives back is compared, not what arrived.
+    /// Upload: what storage reads back is compared, not what arrived.
     pub reread: bool,
-    /// What is kept is hashed by the sender as well: it may have suffered.
+    /// The kept ranges are hashed by the sender as well: they may be damaged.
     pub unverified: bool,
-    /// Upload: what the sender hashes of that it tells blinded.
+    /// Upload: the sender sends the hashes of those ranges blinded.
     pub blinded: bool,
-    /// The hash that was asked for instead of the bytes.
+    /// The hash that was requested instead of the bytes.
     pub sum: Option<Digest>,
 }
 
-/// CHANNELS, from the server: numbers `first..first + count`, one secret for the lot, void after `life_ms`.
+/// CHANNELS, from the server: numbers `first..first + count`, one secret for the lot, void after
+/// `life_ms`.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct ChannelGrant {
     /// First channel number.
     pub first: u16,
-    /// How many.
+    /// The number of channels.
     pub count: u16,
-    /// Goes into the keys of each channel.
+    /// Input to the keys of each channel.
     pub secret: [u8; 32],
     /// Milliseconds until the grant is void.
     pub life_ms: u32,
@@ -79,7 +83,7 @@ pub struct ChannelGrant {
 
 impl fmt::Debug for ChannelGrant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Whatever prints a message or a session must not print the secret in it.
+        // Debug output of a message or a session must not contain its secret.
         write!(f, "ChannelGrant({} from {}, {} ms)", self.count, self.first, self.life_ms)
     }
 }
@@ -96,7 +100,7 @@ pub enum Control {
     Grant(Grant),
     /// CREDIT: the sender may go up to this offset.
     Credit(u64),
-    /// CHANNELS from the client: how many more it would like.
+    /// CHANNELS from the client: how many more it requests.
     WantChannels(u16),
     /// CHANNELS from the server.
     Channels(ChannelGrant),
@@ -106,7 +110,7 @@ pub enum Control {
     Cancel,
     /// FINISH.
     Finish(Finish),
-    /// COMMITTED: what the target is now, and its hash where the receiver knows it.
+    /// COMMITTED: the current state of the target, and its hash if the receiver knows it.
     Committed { length: u64, safety: Safety, version: Vec<u8>, root: Option<Digest> },
     /// AGAIN: these whole blocks differ from what was sent; it is the `round`th time, from 1.
     Again { round: u16, ranges: Vec<Extent> },
@@ -118,7 +122,7 @@ pub enum Control {
     Nothing,
     /// REKEY.
     Rekey,
-    /// DRAIN: try again after so many milliseconds.
+    /// DRAIN: retry after this many milliseconds.
     Drain { retry_after_ms: u32 },
 }
 
@@ -223,7 +227,8 @@ fn safety(reader: &mut Reader<'_>) -> Result<Safety, WireError> {
     }
 }
 
-/// An error as code, retry kind, errno and message; used by EXCEPTION and by the handshake's refusal.
+/// An error as code, retry kind, errno and message; used by EXCEPTION and by the handshake's
+/// refusal.
 pub(super) fn write_error(writer: &mut Writer, error: &Error) {
     writer
         .integer(error.kind as u64)
@@ -232,7 +237,8 @@ pub(super) fn write_error(writer: &mut Writer, error: &Error) {
         .bytes(error.short_message().as_bytes());
 }
 
-/// The inverse of [`write_error`]. A code of a later version becomes `Unsupported`, its message is kept.
+/// The inverse of [`write_error`]. A code of a later version becomes `Unsupported`, its message is
+/// kept.
 pub(super) fn read_error(reader: &mut Reader<'_>) -> Result<Error, WireError> {
     let code = reader.integer_up_to(u16::MAX.into(), "error code")? as u16;
     let retry = Retry::from_code(reader.byte()?);
@@ -240,7 +246,7 @@ pub(super) fn read_error(reader: &mut Reader<'_>) -> Result<Error, WireError> {
     let message = reader.bytes(Error::MESSAGE_BYTES_MAX, "message")?;
     let message = core::str::from_utf8(message).map_err(|_| WireError::Invalid("message"))?;
     let kind = ErrorKind::from_code(code).unwrap_or(ErrorKind::Unsupported);
-    // A peer's text goes to terminals and logs: no control byte passes.
+    // A peer's text goes to terminals and logs: control bytes are removed.
     let message: String = message.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
     Ok(Error { kind, retry, errno, message })
 }

@@ -1,8 +1,10 @@
-//! Channel events: the first byte of every record (the papers' Table 3, WIRE-36..44, and what is needed besides).
+//! Channel events: the first byte of every record (the papers' Table 3, WIRE-36..44, and later
+//! additions).
 
 macro_rules! events {
     ($($(#[$doc:meta])* $name:ident = $code:literal, $text:literal;)*) => {
-        /// What a record is. Codes below 128 must be understood; those above may be skipped by their length.
+        /// What a record is. Codes below 128 must be understood; those above may be skipped by
+        /// their length.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         #[repr(u8)]
         pub enum Event { $($(#[$doc])* $name = $code,)* }
@@ -25,7 +27,8 @@ macro_rules! events {
 }
 
 events! {
-    /// Continue: a block of the operation and mode that this channel and direction last carried (WIRE-42).
+    /// Continue: a block of the operation and mode that this channel and direction last carried
+    /// (WIRE-42).
     Continue = 1, "CONM";
     /// Upload: the request for one, or a block of one (WIRE-38).
     Upload = 2, "xFTSMU";
@@ -39,35 +42,36 @@ events! {
     EndOfRange = 6, "EOFR";
     /// The session ends on this channel and direction (WIRE-36).
     EndOfTransfer = 7, "EOFT";
-    /// No operation: keeps a channel alive, or asks for an answer (WIRE-41).
+    /// No operation: keeps a channel alive, or requests a reply (WIRE-41).
     Nothing = 8, "NOOP";
     /// A block of a transfer at level clear, head and payload apart (WIRE-43).
     ZeroCopy = 9, "ZxDFS";
     /// The papers' Exception Header: why an operation, or the session, fails (WIRE-48..51).
     Exception = 10, "EXCEPTION";
-    /// What arrived, was written or is durable, and how far the sender may go.
+    /// What arrived, was written or is durable, and how far the sender may advance.
     Ack = 16, "ACK";
-    /// The answer to a request: what was granted.
+    /// The reply to a request: what was granted.
     Grant = 17, "GRANT";
-    /// How far the sender may go.
+    /// How far the sender may advance.
     Credit = 18, "CREDIT";
-    /// More channels: the wish and the answer.
+    /// More channels: the request and the grant.
     Channels = 19, "CHANNELS";
     /// A channel is lost: how many of its records were processed here.
     Fence = 20, "FENCE";
-    /// The sender wishes to give up an operation.
+    /// The sender requests to cancel an operation.
     Cancel = 21, "CANCEL";
     /// Every block was sent: the length is final.
     Finish = 22, "FINISH";
-    /// The target has its name and all its bytes.
+    /// The target has its final name and all its bytes.
     Committed = 23, "COMMITTED";
     /// A range of zeros that is not sent. Reserved in version 1.
     Hole = 24, "HOLE";
-    /// The server goes down: no new operation.
+    /// The server shuts down: no new operation.
     Drain = 25, "DRAIN";
-    /// Last record of a key epoch: what follows on this channel and direction is sealed with the next key.
+    /// Last record of a key epoch: what follows on this channel and direction is sealed with the
+    /// next key.
     Rekey = 26, "REKEY";
-    /// What arrived is not what was sent: these ranges once more.
+    /// What arrived is not what was sent: these ranges are requested again.
     Again = 27, "AGAIN";
 }
 

@@ -1,4 +1,4 @@
-//! FINISH, and how hashes travel in messages.
+//! FINISH, and the encoding of hashes in messages.
 
 use super::codec::{Reader, WireError, Writer};
 use crate::base::{Digest, Extent, Subtree};
@@ -10,11 +10,11 @@ use alloc::vec::Vec;
 pub struct Finish {
     /// Bytes of the transfer.
     pub length: u64,
-    /// How many AGAIN the sender had heard: it is about what was sent since.
+    /// Number of AGAIN that the sender had received: FINISH covers what was sent since.
     pub round: u16,
-    /// The hash of the whole transfer, where the sender knows it.
+    /// The hash of the whole transfer, if the sender knows it.
     pub root: Option<Digest>,
-    /// The subtrees of what the sender hashed, ascending and apart.
+    /// The subtrees of what the sender hashed, ascending and disjoint.
     pub subtrees: Vec<Subtree>,
 }
 

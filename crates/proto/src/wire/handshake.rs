@@ -1,7 +1,8 @@
-//! Messages that open a session on channel 1, and the JOIN of the others (WIRE-14..17, WIRE-26..31, WIRE-71).
+//! Messages that open a session on channel 1, and the JOIN of the others (WIRE-14..17, WIRE-26..31,
+//! WIRE-71).
 //!
-//! Inside the handshake a message is `type (1) | length (3, big-endian) | payload`. A JOIN has a fixed form, so that a
-//! server can judge it without holding anything.
+//! Inside the handshake a message is `type (1) | length (3, big-endian) | payload`. A JOIN has a
+//! fixed form, so that a server can check it without holding any state.
 
 use super::codec::{Reader, WireError, Writer};
 use super::control::{ChannelGrant, read_error, write_error};
@@ -19,19 +20,19 @@ pub const FRAME_BYTES: usize = 4;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum MessageType {
-    /// The server's first words inside TLS: both prefaces, and which logins it takes.
+    /// The server's first message inside TLS: both prefaces, and the logins it accepts.
     Hello = 1,
-    /// The client's wishes and its login.
+    /// The client's requested values and its login.
     Open = 2,
-    /// The server's answer: what it granted.
+    /// The server's reply: what it granted.
     Accept = 3,
-    /// The server's answer: why not. It is its last word.
+    /// The server's reply: the reason for refusal. It is its last message.
     Refuse = 4,
-    /// The server's answer: this login failed, another may be tried.
+    /// The server's reply: this login failed, another may be tried.
     Again = 5,
-    /// A password login goes on: the server's first message.
+    /// A password login continues: the server's first message.
     Challenge = 6,
-    /// A password login goes on: the client's proof.
+    /// A password login continues: the client's proof.
     Proof = 7,
 }
 
@@ -61,14 +62,15 @@ pub fn read_frame(bytes: [u8; FRAME_BYTES]) -> Result<(MessageType, usize), Wire
     Ok((message, length))
 }
 
-/// HELLO: what a server says first inside TLS.
+/// HELLO: the server's first message inside TLS.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Hello {
-    /// What both sides said in clear.
+    /// What both sides sent in clear.
     pub prefaces: Prefaces,
-    /// Bit `1 << kind` for every [`super::login::LoginKind`] that the server takes.
+    /// Bit `1 << kind` for every [`super::login::LoginKind`] that the server accepts.
     pub logins: u64,
-    /// From which the salts of this server's users are made: a client begins a login by password before it is challenged.
+    /// The input for the salts of this server's users: a client starts a password login before it
+    /// is challenged.
     pub salts: [u8; 16],
 }
 
@@ -89,24 +91,25 @@ impl Hello {
     }
 }
 
-/// Both prefaces, repeated inside the handshake: a difference from what was seen is DOWNGRADE (design rule 13).
+/// Both prefaces, repeated inside the handshake: a difference from those received is DOWNGRADE.
 pub type Prefaces = [u8; 2 * PREFACE_BYTES];
 
-/// An extended option (WIRE-31). Unknown and critical is refused; unknown and not critical is left out of the answer.
+/// An extended option (WIRE-31). Unknown and critical is refused; unknown and not critical is left
+/// out of the answer.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ExtendedOption {
     /// Number of the option.
     pub key: u64,
-    /// The session makes no sense without it.
+    /// The session must fail without it.
     pub critical: bool,
     /// Its value.
     pub value: Vec<u8>,
 }
 
-/// OPEN: Table 2 of the xDFS paper, and what was added.
+/// OPEN: Table 2 of the xDFS paper, with additions.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Open {
-    /// What both sides said in clear.
+    /// What both sides sent in clear.
     pub prefaces: Prefaces,
     /// Bit set of features wanted; version 1 defines none.
     pub features: u64,
@@ -120,11 +123,12 @@ pub struct Open {
     pub block: u32,
     /// Protection that the client wants for blocks.
     pub level: Level,
-    /// Deadline after which a silent channel is lost, in milliseconds, 0 for the server's choice.
+    /// Stall deadline of a silent channel, in milliseconds, 0 for the server's choice.
     pub stall_ms: u32,
-    /// The client's own GUID: a label in its name space, never a right (WIRE-27, WIRE-71).
+    /// The client's own GUID: a label in its name space; it grants no right (WIRE-27, WIRE-71).
     pub label: [u8; 16],
-    /// Cipher suites of records that the client takes, best first: codes of [`Suite`]. Unknown ones are passed over.
+    /// Cipher suites of records that the client accepts, best first: codes of [`Suite`]. Unknown
+    /// ones are ignored.
     pub suites: Vec<u8>,
     /// Code of [`super::login::LoginKind`] (WIRE-30).
     pub login: u64,
@@ -136,10 +140,10 @@ pub struct Open {
     pub first: Option<(Event, Vec<u8>)>,
 }
 
-/// ACCEPT: what was granted. Every wish is answered, none is changed silently.
+/// ACCEPT: what was granted. Every requested value is answered, none is changed silently.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Accept {
-    /// What both sides said in clear.
+    /// What both sides sent in clear.
     pub prefaces: Prefaces,
     /// The session id that the server drew.
     pub session: SessionId,
@@ -165,7 +169,7 @@ pub struct Accept {
     pub grant: ChannelGrant,
     /// Password login: the server's proof that it knows the verifier. Else empty.
     pub proof: Vec<u8>,
-    /// Extended options that were taken.
+    /// Extended options that were accepted.
     pub options: Vec<ExtendedOption>,
 }
 
@@ -303,19 +307,19 @@ pub fn decode_refusal(payload: &[u8]) -> Result<Error, WireError> {
     Ok(error)
 }
 
-/// Bytes of a JOIN behind its preface.
+/// Bytes of a JOIN after its preface.
 pub const JOIN_BYTES: usize = 16 + 2 + 16 + 32;
-/// Bytes of its answer behind the server's preface.
+/// Bytes of its reply after the server's preface.
 pub const JOIN_ANSWER_BYTES: usize = 32;
 
-/// JOIN: a channel proves that it belongs to a session.
+/// JOIN: the proof that a channel belongs to a session.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Join {
     /// The session.
     pub session: SessionId,
     /// Its own number, one of a grant that was not used yet.
     pub channel: ChannelId,
-    /// Random, so that two answers are never alike.
+    /// Random, so that no two replies are equal.
     pub nonce: [u8; 16],
     /// MAC under the join key over [`Join::transcript`], in the client's role.
     pub mac: [u8; 32],
@@ -332,7 +336,7 @@ impl Join {
         bytes
     }
 
-    /// Reads a JOIN; every value is one, the MAC decides.
+    /// Reads a JOIN; every value is well-formed, only the MAC decides.
     pub fn decode(bytes: &[u8; JOIN_BYTES]) -> Self {
         let mut join = Self { session: SessionId([0; 16]), channel: ChannelId(0), nonce: [0; 16], mac: [0; 32] };
         join.session.0.copy_from_slice(&bytes[..16]);
@@ -342,8 +346,9 @@ impl Join {
         join
     }
 
-    /// What the MACs of the JOIN and of its answer cover: the connection's prefaces, and everything said but the MAC.
-    /// The client computes its own before it has seen the server's preface, so that part is zero there.
+    /// The input of the MACs of the JOIN and of its reply: the connection's prefaces, and
+    /// everything sent except the MAC. The client computes its own before it has received the
+    /// server's preface, so that part is zero there.
     pub fn transcript(&self, client: [u8; PREFACE_BYTES], server: Option<[u8; PREFACE_BYTES]>) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(2 * PREFACE_BYTES + JOIN_BYTES - 32);
         bytes.extend_from_slice(&client);

@@ -1,5 +1,5 @@
-//! The 32-byte head of every record (WIRE-35, WIRE-52, WIRE-55). Fixed, so that the payload behind it is aligned and the
-//! whole head can be authenticated at every level (design rule 1). Big-endian (WIRE-01).
+//! The 32-byte head of every record (WIRE-35, WIRE-52, WIRE-55). Fixed, so that the payload after
+//! it is aligned and the whole head can be authenticated at every level. Big-endian (WIRE-01).
 //!
 //! ```text
 //!  0 event      1 level     2 epoch (u16)
@@ -18,7 +18,7 @@ pub const HEAD_BYTES: usize = 32;
 /// Bytes of the tag that follows it.
 pub const TAG_BYTES: usize = 16;
 
-/// Bits that change how a record is read. Unknown bits are an error: they would change a meaning we do not know.
+/// Bits that change how a record is read. Unknown bits are an error: their meaning is unknown.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Flags(pub u16);
 
@@ -27,11 +27,11 @@ impl Flags {
     pub const NONE: Flags = Flags(0);
     /// xFTSMU, xFTSMD: the payload is a request, not a block.
     pub const REQUEST: Flags = Flags(1);
-    /// NOOP, CHANNELS: an answer is wanted.
+    /// NOOP, CHANNELS: a reply is requested.
     pub const ASK: Flags = Flags(2);
     /// All bits of version 1.
     pub const KNOWN: u16 = 15;
-    /// Blocks: how many AGAIN of the operation the sender had heard.
+    /// Blocks: the number of AGAIN of the operation that the sender had received.
     const ROUND: u16 = 12;
 
     /// The flags of a block that is sent in this round, at most 3.
@@ -50,7 +50,8 @@ impl Flags {
     }
 }
 
-/// A record's head. `event` is kept as the code, so that skippable unknown events can be told apart.
+/// A record's head. `event` is kept as the code, so that skippable unknown events can be told
+/// apart.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Head {
     /// Code of the event.
@@ -86,7 +87,7 @@ impl Head {
         bytes
     }
 
-    /// Reads a head. Nothing in it may be acted on before its tag was checked.
+    /// Reads a head. Nothing in it may be used before its tag was verified.
     pub fn decode(bytes: &[u8; HEAD_BYTES]) -> Result<Self, WireError> {
         let u16_at = |at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
         let u32_at = |at: usize| u32::from(u16_at(at)) << 16 | u32::from(u16_at(at + 2));

@@ -1,5 +1,5 @@
-//! Login messages inside OPEN: who somebody says to be, and the proof. What a proof covers is told here; making and
-//! checking one is the security layer's.
+//! Login messages inside OPEN: the claimed identity and its proof. This module defines what a proof
+//! covers; the security layer creates and verifies proofs.
 
 use super::codec::{Reader, WireError, Writer};
 use super::handshake::Prefaces;
@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum LoginKind {
-    /// Nobody in particular: no credentials (WIRE-30).
+    /// Anonymous: no credentials (WIRE-30).
     Anonymous = 0,
     /// A signature with a user's key: [`KeyLogin`].
     Key = 1,
@@ -64,7 +64,7 @@ impl KeyLogin {
     }
 }
 
-/// A login by a token: whose it is the server knows.
+/// A login by a token: the server knows its owner.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct TokenLogin {
     /// Ed25519 public key of the token.
@@ -90,9 +90,9 @@ impl TokenLogin {
     }
 }
 
-/// What a login by key or token signs. Every part has a fixed size but the user, whose length stands in front of it, so no
-/// two logins sign the same bytes. `binding` is the exporter's value of this very TLS connection: a signature is worth
-/// nothing on any other.
+/// What a login by key or token signs. Every part has a fixed size but the user, whose length
+/// stands in front of it, so no two logins sign the same bytes. `binding` is the exporter's value
+/// of this very TLS connection: a signature is worth nothing on any other.
 pub fn signed(
     kind: LoginKind,
     binding: &[u8; 32],

@@ -1,4 +1,5 @@
-//! The first eight bytes of each direction: service, version range, how the connection goes on (WIRE-04..08, WIRE-22).
+//! The first eight bytes of each direction: service, version range, and how the connection
+//! continues (WIRE-04..08, WIRE-22).
 
 use super::codec::WireError;
 use crate::limits;
@@ -7,7 +8,7 @@ use crate::limits;
 pub const PREFACE_BYTES: usize = 8;
 const MAGIC: [u8; 4] = *b"xdfs";
 
-/// The service that the first byte of a connection asks for.
+/// The service that the first byte of a connection requests.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum Service {
@@ -19,7 +20,7 @@ pub enum Service {
     Thread = 2,
 }
 
-/// How the connection goes on behind the preface.
+/// How the connection continues after the preface.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum Continuation {
@@ -29,7 +30,7 @@ pub enum Continuation {
     Join = 2,
 }
 
-/// What a client says first.
+/// The client's preface.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ClientPreface {
     /// Code of the service: kept as a number so that an unknown one can be answered.
@@ -42,27 +43,28 @@ pub struct ClientPreface {
     pub start: u8,
 }
 
-/// How a server answers a preface. Only `Available` goes on; after the others the server closes.
+/// How a server answers a preface. Only `Available` continues; after the others the server closes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum Status {
-    /// The service is there (WIRE-08).
+    /// The service is available (WIRE-08).
     Available = 1,
     /// No such service here.
     NoService = 2,
     /// No common version; the answer's version is the newest of the server.
     NoVersion = 3,
-    /// This way to go on is not offered.
+    /// This continuation is not offered.
     NoStart = 4,
     /// Too many connections now.
     Busy = 5,
-    /// The session, channel number, grant or MAC of a JOIN is wrong. Which one is not said.
+    /// The session, channel number, grant or MAC of a JOIN is wrong. The reply does not state
+    /// which.
     JoinRefused = 6,
-    /// The bytes are no preface.
+    /// The bytes are not a valid preface.
     NotXdfs = 7,
-    /// Too many connections of this address are in their opening now.
+    /// Too many connections of this address are in their handshake now.
     TooManyOfYou = 8,
-    /// Too many logins from this address failed: it has to wait.
+    /// Too many logins from this address failed: it must wait.
     Penalised = 9,
 }
 
@@ -80,7 +82,7 @@ impl Status {
         Self::Penalised,
     ];
 
-    /// The words for a person.
+    /// The text for people.
     pub const fn text(self) -> &'static str {
         match self {
             Self::Available => "available",
@@ -100,7 +102,7 @@ impl Status {
     }
 }
 
-/// What a server says first.
+/// The server's preface.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ServerPreface {
     /// The answer.

@@ -1,5 +1,5 @@
-//! The request that opens an upload or a download (WIRE-14, WIRE-24..33): one form for both directions, since they
-//! mirror each other (FTSM-29).
+//! The request that opens an upload or a download (WIRE-14, WIRE-24..33): one form for both
+//! directions, since they mirror each other (FTSM-29).
 
 use super::codec::{INTEGER_MAX, Reader, WireError, Writer};
 use super::control::{read_extents, write_extents};
@@ -7,18 +7,20 @@ use crate::base::{Extent, Level, path};
 use crate::limits;
 use alloc::vec::Vec;
 
-/// What a client asks for. The remote name is the first export component and the path below it.
+/// A client's request. The remote name is the first export component and the path below it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Request {
-    /// Remote name: `EXPORT/path`, components as the file system has them, nothing encoded (WIRE-25, WIRE-66).
+    /// Remote name: `EXPORT/path`, components as the file system has them, nothing encoded
+    /// (WIRE-25, WIRE-66).
     pub name: Vec<u8>,
     /// The client's own name of the file, for the server's log; may be empty (WIRE-24).
     pub label: Vec<u8>,
     /// Names the transfer across sessions; random.
     pub transfer: [u8; 16],
-    /// Upload: fail where the target exists.
+    /// Upload: fail if the target exists.
     pub keep_existing: bool,
-    /// First byte wanted of the remote file (download). Byte 0 of the transfer is the start of the range (design rule 21).
+    /// First byte wanted of the remote file (download). Byte 0 of the transfer is the start of the
+    /// range.
     pub offset: u64,
     /// Bytes of the transfer; none means up to the end (download) or unknown until FINISH (upload).
     pub length: Option<u64>,
@@ -28,37 +30,39 @@ pub struct Request {
     pub block: u32,
     /// Download: bytes that the server may send before the first CREDIT, on the opening channel.
     pub credit: u64,
-    /// The receiver says COMMITTED when the target is on stable storage, not when it is written.
+    /// The receiver sends COMMITTED when the target is on stable storage, not when it is written.
     pub durable: bool,
     /// Upload: permission bits of the new file.
     pub mode: u32,
     /// Upload: modification time of the new file, seconds and nanoseconds since 1970.
     pub modified: Option<(i64, u32)>,
-    /// The transfer may go on where an earlier attempt ended.
+    /// The transfer may resume an earlier attempt.
     pub resume: Option<Resume>,
-    /// FINISH carries the hash of what was sent, and the receiver compares it with what it got before it commits.
+    /// FINISH carries the hash of what was sent, and the receiver compares it with what it received
+    /// before it commits.
     pub hash: bool,
-    /// Upload: the receiver compares with what its storage gives back, where it can read that.
+    /// Upload: the receiver compares with what its storage reads back, if it can.
     pub reread: bool,
-    /// Download: answer with the hash of the range and send nothing.
+    /// Download: reply with the hash of the range and send no bytes.
     pub sum: bool,
-    /// Download: what the client has may have suffered, so the server hashes that, too. Upload: the client can tell blinded what it
-    /// hashes of bytes that the server doubts.
+    /// Download: the client's content may be damaged, so the server hashes it, too. Upload: the
+    /// client can send blinded hashes of bytes that the server considers unverified.
     pub unverified: bool,
-    /// Upload that is tried again: what had the target's name when the first attempt began, empty for nothing. Nothing else is
-    /// replaced, but for what has the length and the modification time of this very upload.
+    /// Upload that is retried: the version of the existing target when the first attempt began,
+    /// empty if there was none. Nothing else is replaced, except a file with the length and the
+    /// modification time of this upload.
     pub base: Option<Vec<u8>>,
-    /// Upload: runs of zeros need take no room at the server.
+    /// Upload: runs of zeros may be stored as holes at the server.
     pub holes: bool,
 }
 
-/// What is needed to go on with an earlier attempt.
+/// The parameters for resuming an earlier attempt.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Resume {
-    /// Version of the source: on an upload the present one, on a download the one that the kept bytes came from. Only of
-    /// one version are bytes joined.
+    /// Version of the source: on an upload the current one, on a download the one that the kept
+    /// bytes came from. Only bytes of the same version are combined.
     pub source: Vec<u8>,
-    /// Download: what the client has of it.
+    /// Download: the ranges of it that the client has.
     pub kept: Vec<Extent>,
 }
 
@@ -167,7 +171,7 @@ pub(super) fn block(reader: &mut Reader<'_>) -> Result<u32, WireError> {
 
 /// Seconds in zigzag form (times before 1970 exist), then nanoseconds.
 pub(super) fn write_time(writer: &mut Writer, (seconds, nanos): (i64, u32)) {
-    // What no integer of the wire can tell is told as the last second that it can.
+    // A time that the wire cannot represent is sent as the last second that it can.
     let seconds = seconds.clamp(-SECONDS_MAX - 1, SECONDS_MAX);
     let zigzag = (seconds as u64) << 1 ^ (seconds >> 63) as u64;
     writer.integer(zigzag).integer(nanos.into());

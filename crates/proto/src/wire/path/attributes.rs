@@ -1,11 +1,11 @@
-//! What is told about a name. Each field comes where it was asked for and is known.
+//! Attributes of a name. Each field is present if it was requested and is known.
 
 use super::super::codec::{Reader, WireError, Writer};
 use super::super::request::{read_time, write_time};
 use super::{mode, number};
 use crate::limits;
 
-/// What kind of thing a name stands for.
+/// The type of a file.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum FileType {
@@ -13,7 +13,7 @@ pub enum FileType {
     Regular = 1,
     /// A directory.
     Directory = 2,
-    /// Something that has no number here.
+    /// A type without a number here.
     Other = 3,
     /// A symbolic link.
     Symlink = 4,
@@ -46,12 +46,12 @@ impl FileType {
     }
 }
 
-/// A set of attributes: what is asked for, or what is told.
+/// A set of attributes: requested or present ones.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Wanted(pub u32);
 
 impl Wanted {
-    /// The kind alone, which is always told.
+    /// The type alone, which is always present.
     pub const NOTHING: Self = Self(0);
     /// Permission bits.
     pub const MODE: Self = Self(1);
@@ -71,7 +71,7 @@ impl Wanted {
     pub const NAMES: Self = Self(128);
     /// Numbers of a device.
     pub const DEVICE: Self = Self(256);
-    /// Bytes that the file takes on its disk.
+    /// Bytes allocated on disk.
     pub const ALLOCATED: Self = Self(512);
     /// Change counter.
     pub const CHANGE: Self = Self(1024);
@@ -97,7 +97,7 @@ impl Wanted {
         self.0 & other.0 == other.0
     }
 
-    /// Most bytes that attributes take of which no more than these are told.
+    /// Upper bound on the encoded size of attributes with at most these fields.
     pub const fn bytes_max(self) -> usize {
         const fn of(wanted: Wanted, bit: Wanted, bytes: usize) -> usize {
             if wanted.has(bit) { bytes } else { 0 }
@@ -157,7 +157,7 @@ pub struct Attributes<'a> {
 }
 
 impl<'a> Attributes<'a> {
-    /// Of something of which no more than its kind is told.
+    /// Attributes with nothing but the type.
     pub const fn of(kind: FileType) -> Self {
         Self {
             kind,
@@ -177,7 +177,7 @@ impl<'a> Attributes<'a> {
         }
     }
 
-    /// Which fields are there.
+    /// The set of present fields.
     pub const fn told(&self) -> Wanted {
         const fn bit(there: bool, bit: Wanted) -> u32 {
             if there { bit.0 } else { 0 }

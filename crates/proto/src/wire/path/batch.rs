@@ -1,4 +1,4 @@
-//! A batch: what several calls have in common, and the calls.
+//! A batch: the common parameters of several calls, and the calls.
 
 use super::super::codec::{Reader, WireError, Writer};
 use super::call::Call;
@@ -13,19 +13,20 @@ const FLAGS: u64 = 7;
 /// The payload of xPathM with REQUEST.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Batch<'a> {
-    /// After the first call that failed the others are not tried.
+    /// After the first call that failed, the others are not executed.
     pub stop: bool,
-    /// What changed is on stable storage when the reply comes.
+    /// Changes are on stable storage when the reply is sent.
     pub durable: bool,
-    /// Longest reply that the client takes.
+    /// Longest reply that the client accepts.
     pub room: u32,
-    /// Names the batch across sessions; zeros where a repetition does no harm.
+    /// Identifies the batch across sessions; zeros if a repetition is harmless.
     pub request: [u8; 16],
-    /// It was sent in an earlier session, this many milliseconds ago at most, and nothing was heard of it (P-74).
+    /// It was sent in an earlier session, at most this many milliseconds ago, and no reply arrived
+    /// (P-74).
     pub age_ms: Option<u64>,
     /// `EXPORT/path` that the paths of the calls are below. Empty: the list of exports.
     pub base: &'a [u8],
-    /// The calls, in the order in which they are done.
+    /// The calls, in the order of execution.
     pub calls: Vec<Call<'a>>,
 }
 
@@ -77,7 +78,8 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// Collects calls until a batch is full: the caller compares [`BatchWriter::bytes`] with what it may send.
+/// Collects calls until a batch is full: the caller compares [`BatchWriter::bytes`] with what it
+/// may send.
 #[derive(Clone, Debug, Default)]
 pub struct BatchWriter {
     calls: Writer,

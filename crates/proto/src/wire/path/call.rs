@@ -1,4 +1,5 @@
-//! The calls and their arguments. Whoever adds one gives it a number here, a right in the server and a row in the document.
+//! The calls and their arguments. A new call needs a number here, a right in the server and a row
+//! in the document.
 
 use super::super::codec::{Reader, WireError, Writer};
 use super::fields::{
@@ -24,7 +25,7 @@ macro_rules! codes {
                 match number { $($code => Some(Self::$name),)* _ => None }
             }
 
-            /// The word for a person.
+            /// The name for people.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$name => $text,)* }
             }
@@ -48,9 +49,9 @@ codes! {
     RemoveDirectory = 4, "rmdir", true;
     /// Removes a name that is no directory.
     Unlink = 5, "unlink", true;
-    /// Gives a file or directory another name.
+    /// Renames a file or directory.
     Rename = 6, "rename", true;
-    /// Gives a file one more name.
+    /// Creates a hard link to a file.
     Link = 7, "link", true;
     /// Makes a symbolic link.
     Symlink = 8, "symlink", true;
@@ -74,7 +75,7 @@ codes! {
     XattrNames = 17, "listxattr", false;
     /// Removes an extended attribute.
     RemoveXattr = 18, "removexattr", true;
-    /// Room of the file system.
+    /// Space of the file system.
     FileSystem = 19, "statfs", false;
     /// Hash of a file or a range of it.
     Hash = 20, "hash", false;
@@ -82,13 +83,14 @@ codes! {
     Put = 21, "put", true;
     /// Content of a small file.
     Get = 22, "get", false;
-    /// A place for a tree that is to appear as a whole.
+    /// Creates a staging directory for a tree that is committed atomically.
     StageTree = 31, "stagetree", true;
-    /// Gives such a tree its name.
+    /// Renames such a tree to its final name.
     PublishTree = 32, "publishtree", true;
 }
 
-/// One call. Paths are below the batch's base, and the base itself where they are empty; none is followed where it is a link.
+/// One call. Paths are below the batch's base, and the base itself if they are empty; none is
+/// followed if it is a link.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[allow(missing_docs, reason = "the variants are those of `Code`, the fields those of the document's table")]
 pub enum Call<'a> {
@@ -266,8 +268,8 @@ impl<'a> Call<'a> {
         Code::from_number(self.code()).is_some_and(Code::changes)
     }
 
-    /// Most bytes that its result takes. None where nothing but the room of the reply bounds it: such a result may take what
-    /// those behind it need (P-71).
+    /// Most bytes that its result takes. None where nothing but the room of the reply bounds it:
+    /// such a result may take what those behind it need (P-71).
     pub const fn result_bytes_max(&self) -> Option<usize> {
         // The status, and the length of a string.
         const STATUS: usize = 8;

@@ -1,4 +1,4 @@
-//! Arguments that several calls have, or that have a form of their own.
+//! Arguments that several calls share, or that have a form of their own.
 
 use super::super::codec::{Reader, WireError, Writer};
 use super::super::finish::{read_digest, write_digest};
@@ -10,13 +10,13 @@ use crate::limits;
 /// A time to set.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum NewTime {
-    /// The server's present.
+    /// The server's current time.
     Now,
     /// Seconds and nanoseconds since 1970.
     At((i64, u32)),
 }
 
-/// Who is to own a file.
+/// The owner to set.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Owner<'a> {
     /// By number.
@@ -27,7 +27,7 @@ pub enum Owner<'a> {
     Either(&'a [u8], u32),
 }
 
-/// What may be there when an extended attribute is set.
+/// The condition on the existing value when an extended attribute is set.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[repr(u8)]
 pub enum XattrRule {
@@ -40,22 +40,22 @@ pub enum XattrRule {
     Replace = 2,
 }
 
-/// A small file on its way to its name.
+/// A small file to be created.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Put<'a> {
-    /// Where.
+    /// Its path.
     pub path: &'a [u8],
-    /// Fail where something has the name.
+    /// Fail if the name exists.
     pub keep_existing: bool,
-    /// Make the directories that it is to lie in.
+    /// Create its parent directories.
     pub parents: bool,
     /// Permission bits.
     pub mode: u32,
     /// Modification time.
     pub modified: Option<(i64, u32)>,
-    /// Runs of zeros need take no room.
+    /// Runs of zeros may be stored as holes.
     pub holes: bool,
-    /// BLAKE3 of the content, compared before it gets its name.
+    /// BLAKE3 of the content, compared before the rename.
     pub hash: Option<Digest>,
     /// The bytes.
     pub content: &'a [u8],
@@ -143,7 +143,8 @@ pub(super) fn read_times(reader: &mut Reader<'_>) -> Result<(Option<NewTime>, Op
     Ok((one()?, one()?))
 }
 
-/// Per owner: 0 as it is, 1 the number that follows, 2 the name that follows, 3 the name and the number that follow.
+/// Per owner: 0 as it is, 1 the number that follows, 2 the name that follows, 3 the name and the
+/// number that follow.
 pub(super) fn write_owners(writer: &mut Writer, user: Option<Owner<'_>>, group: Option<Owner<'_>>) {
     for owner in [user, group] {
         match owner {

@@ -1,4 +1,5 @@
-//! A page of a directory. Entries are read one by one from the payload: a page of short names is not blown up in memory.
+//! A page of a directory. Entries are decoded one by one from the payload, so a page of short names
+//! does not grow in memory.
 
 use super::super::codec::{Reader, WireError};
 use super::attributes::Attributes;
@@ -23,7 +24,8 @@ impl<'a> ListEntry<'a> {
             return Ok(None);
         }
         if matches!(name, b"." | b"..") || name.contains(&b'/') || name.contains(&0) {
-            // A client that joins it to a path would leave the directory (T4 of every lying server).
+            // A client that joins it to a path would leave the directory (T4 of every lying
+            // server).
             return Err(WireError::Invalid("name of an entry"));
         }
         Ok(Some(Self { name, attributes: Attributes::read(reader)? }))
@@ -151,7 +153,8 @@ impl ListingWriter<'_> {
         self.entries
     }
 
-    /// The last word of the page. A page without room for its first entry is a failure: the client would ask for it for ever.
+    /// The last word of the page. A page without room for its first entry is a failure: the client
+    /// would ask for it for ever.
     pub fn finish(self, complete: bool, cursor: &[u8]) {
         if self.refused && self.entries == 0 {
             return self.fail(Failure { kind: ErrorKind::LimitExceeded, errno: 0 });

@@ -1,8 +1,9 @@
-//! xPathM (PATHM-01..07, WIRE-40): calls on names, many to a record. A *batch* goes from the client to the server, a *reply*
-//! comes back with one result per call, in the same order.
+//! xPathM (PATHM-01..07, WIRE-40): calls on names, many to a record. A *batch* goes from the client
+//! to the server, a *reply* comes back with one result per call, in the same order.
 //!
-//! Everything borrows from the payload: a batch of small files is decoded without a copy of their bytes. Names are bytes; what
-//! a path may be is for [`crate::base::path`] to say, and whether this user may do it for the server.
+//! Everything borrows from the payload: a batch of small files is decoded without copying their
+//! bytes. Names are bytes; [`crate::base::path`] defines valid paths, and the server decides
+//! whether this user may access them.
 
 mod attributes;
 mod batch;

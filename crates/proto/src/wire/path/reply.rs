@@ -1,4 +1,4 @@
-//! A reply: one result per call, in the calls' order, within the room that the batch named.
+//! A reply: one result per call, in the calls' order, within the size that the batch stated.
 
 use super::super::codec::{Reader, WireError, Writer};
 use super::attributes::Attributes;
@@ -8,10 +8,10 @@ use crate::base::{Digest, ErrorKind, Safety};
 use crate::limits;
 use alloc::vec::Vec;
 
-/// Room that a reply takes besides its results.
+/// Size of a reply without its results.
 pub const REPLY_BYTES: usize = 8;
-/// Room that is set aside for the result of every call: its failure, its success where no bytes are asked for, or an empty
-/// page with its cursor.
+/// Size reserved for the result of every call: its failure, its success if no bytes were requested,
+/// or an empty page with its cursor.
 pub const REPLY_CALL_BYTES: usize = 96;
 
 /// Why a call failed.
@@ -19,11 +19,11 @@ pub const REPLY_CALL_BYTES: usize = 96;
 pub struct Failure {
     /// What went wrong.
     pub kind: ErrorKind,
-    /// The server's own number, 0 for none; informative.
+    /// The server's errno, 0 for none; informative.
     pub errno: u16,
 }
 
-/// Room of a file system, in bytes and files.
+/// Space of a file system, in bytes and files.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct FileSystem {
     /// Bytes of a block.
@@ -40,11 +40,11 @@ pub struct FileSystem {
     pub files_free: u64,
 }
 
-/// What a call that succeeded tells.
+/// The result of a call that succeeded.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the fields are those of the document's table")]
 pub enum Answer<'a> {
-    /// Nothing besides.
+    /// No further data.
     Done,
     /// stat.
     Attributes(Attributes<'a>),
@@ -68,7 +68,7 @@ pub type CallOutcome<'a> = Result<Answer<'a>, Failure>;
 /// The payload of xPathM without REQUEST.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Reply<'a> {
-    /// How safe is what the calls that succeeded changed.
+    /// The durability of what the successful calls changed.
     pub safety: Safety,
     /// One per call.
     pub outcomes: Vec<CallOutcome<'a>>,
@@ -156,7 +156,8 @@ fn read_outcome<'a>(reader: &mut Reader<'a>, code: u64) -> Result<CallOutcome<'a
     }))
 }
 
-/// Writes results in order. What has no room is LimitExceeded; a failure, and success without bytes, always has.
+/// Writes results in order. What has no room is LimitExceeded; a failure, and success without
+/// bytes, always has.
 #[derive(Clone, Debug)]
 pub struct ReplyWriter {
     pub(super) writer: Writer,
@@ -167,7 +168,8 @@ pub struct ReplyWriter {
     kept: usize,
 }
 
-/// What a page or a list keeps at least of the room that is left, where the calls behind it may need all: its longest entry.
+/// What a page or a list keeps at least of the room that is left, where the calls behind it may
+/// need all: its longest entry.
 const OPEN_BYTES_MIN: usize = 6 * 1024;
 
 impl ReplyWriter {
@@ -188,8 +190,8 @@ impl ReplyWriter {
         Some(Self { writer, room, left: calls, kept: 0 })
     }
 
-    /// The next result is one that nothing but the room bounds, and the results of `behind` come after it: it leaves them what
-    /// they may need, as far as there is so much.
+    /// The next result is one that nothing but the room bounds, and the results of `behind` come
+    /// after it: it leaves them what they may need, as far as there is so much.
     pub fn leave_room<'c>(&mut self, behind: impl Iterator<Item = &'c Call<'c>>) {
         let needed = behind.map(Call::room).fold(0, usize::saturating_add);
         self.kept = needed.min(self.room().saturating_sub(OPEN_BYTES_MIN));
@@ -259,7 +261,8 @@ impl ReplyWriter {
     pub fn names<'n>(&mut self, names: impl Iterator<Item = &'n [u8]>) {
         let (before, most) = (self.writer.as_bytes().len(), self.most());
         self.writer.integer(0);
-        // The kernel's list of them is bounded, and so is what is written before the look at the room.
+        // The kernel's list of them is bounded, and so is what is written before the look at the
+        // room.
         for name in names {
             self.writer.bytes(name);
         }
@@ -276,7 +279,8 @@ impl ReplyWriter {
         self.counted();
     }
 
-    /// The next call is a listing that succeeds: its page is filled by the caller, who must finish it.
+    /// The next call is a listing that succeeds: its page is filled by the caller, who must finish
+    /// it.
     pub fn listing(&mut self) -> ListingWriter<'_> {
         // What ends a page has its place in what is set aside for every call.
         let (start, most) = (self.writer.as_bytes().len(), self.most() - REPLY_CALL_BYTES);
