@@ -5,8 +5,9 @@
 //! Several dispatchers share one [`Network`], so one thread can run two endpoints in turns. `next`
 //! never blocks: if nothing is ready for this dispatcher it returns
 //! [`super::Completion::Deadline`], *before* the deadline as well and without one. Time moves when
-//! every dispatcher of the network has looked and found nothing: the one that looked last moves it
-//! to the next delivery or deadline. [`Network::is_stuck`] reports when there is none, so a run ends:
+//! every dispatcher of the network has polled and found nothing: the last to poll moves it
+//! to the next delivery or deadline. [`Network::is_stuck`] reports when there is none, so a run
+//! ends:
 //!
 //! ```
 //! use xdfs_xio::dispatch::{Completion, Dispatch, Faults, Network, Op, Sim};

@@ -80,7 +80,8 @@ mod tests {
 
     #[test]
     fn whatever_the_order_the_ranges_are_those_of_the_bytes() {
-        // Every byte of a small file beside the ledger, over a few thousand made-up additions.
+        // Compares the ledger with every byte of a small file, over a few thousand random
+        // additions.
         let mut state = 7u64;
         for _ in 0..300 {
             let (mut ledger, mut bytes) = (Ledger::default(), [false; 64]);

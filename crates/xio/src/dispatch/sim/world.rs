@@ -290,7 +290,7 @@ impl World {
         present.all(|member| member.idle.is_some_and(|(seen, _)| seen == self.changes))
     }
 
-    /// The next moment at which something arrives, is decided, or somebody's deadline passes.
+    /// The next moment at which something arrives, is decided, or a deadline passes.
     fn next_moment(&self) -> Option<Instant> {
         let now = self.now;
         let arrivals = self.connections.iter().flat_map(|connection| {

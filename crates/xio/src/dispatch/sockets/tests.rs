@@ -80,7 +80,7 @@ fn the_pipe_is_of_the_size_for_a_block_and_empty_when_a_send_is_over() {
     assert!(pipe.is_empty(), "nothing is held");
 }
 
-/// `epoll`, and how often the dispatcher stayed with a socket: in vain, and not.
+/// `epoll`, and counts of the dispatcher's unsuccessful and successful waits for a socket.
 struct Counting {
     inner: crate::dispatch::epoll::EpollWait<Link>,
     stays: Arc<[AtomicUsize; 2]>,
@@ -113,9 +113,9 @@ impl Wait for Counting {
     }
 }
 
-/// Sends 32 MiB on each of `flowing` sockets whose peers read, in parallel with one whose peer reads
-/// 4 KiB at a time and pauses in between, so that it blocks in the middle of nearly every turn;
-/// returns unsuccessful and successful waits.
+/// Sends 32 MiB on each of `flowing` sockets whose peers read, in parallel with one whose peer
+/// reads 4 KiB at a time and pauses in between, so that it blocks in the middle of nearly every
+/// turn; returns unsuccessful and successful waits.
 fn stays_beside_a_slow_socket(flowing: usize) -> (usize, usize) {
     const BYTES: u64 = 32 << 20;
     let stays = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
