@@ -1,13 +1,15 @@
-//! The proofs with which a connection becomes a channel of a session: one in JOIN, one in its answer.
+//! The proofs that bind a connection to a channel of a session: one in JOIN, one in its reply.
 //!
 //! ```text
 //! proof = HMAC-SHA256(join key, 'C' or 'S' || transcript)
 //! ```
 //!
-//! The role is part of the input, so a proof cannot be sent back to the end that made it. What belongs into a
-//! transcript (the connection's preface, JOIN itself, in the answer the client's proof too) is the protocol's to say.
+//! The role is part of the input, so a proof cannot be reflected to the end that made it. The
+//! protocol defines the content of a transcript (the connection's preface, JOIN itself, and in the
+//! reply the client's proof too).
 //!
-//! It must not remember which grants were used: that is the table from which the server takes the grant.
+//! It must not remember which grants were used: the table from which the server takes the grant
+//! does that.
 
 use core::fmt;
 
@@ -20,7 +22,7 @@ use crate::secret::Secret;
 /// Bytes of a proof.
 pub const PROOF_BYTES: usize = 32;
 
-/// The key under which one channel's JOIN and answer are proved.
+/// The key that authenticates one channel's JOIN and reply.
 pub struct JoinKey(Secret<KEY_BYTES>);
 
 impl JoinKey {
@@ -41,8 +43,8 @@ impl JoinKey {
         proof
     }
 
-    /// Whether `proof` is what `role` (the peer's) sends over `transcript`, in a time that does not depend on where it
-    /// differs.
+    /// Whether `proof` is what `role` (the peer's) sends over `transcript`, compared in constant
+    /// time.
     pub fn verify(&self, role: Role, transcript: &[u8], proof: &[u8; PROOF_BYTES]) -> Result<(), Error> {
         constant_time::verify_slices_are_equal(&self.prove(role, transcript), proof).map_err(|_| Error::BadProof)
     }

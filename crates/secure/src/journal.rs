@@ -1,9 +1,9 @@
-//! The key under which this program authenticates the journals of interrupted transfers: what another program or person wrote, or
-//! this one under another key, is told apart.
+//! The key with which this program authenticates the journals of interrupted transfers: a journal
+//! written by another program or person, or under another key, is detected.
 
 use aws_lc_rs::hmac;
 
-/// A key for journals. It shows nothing of itself.
+/// A key for journals. It never reveals its content.
 #[derive(Clone)]
 pub struct JournalKey(hmac::Key);
 

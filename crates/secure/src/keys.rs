@@ -11,10 +11,10 @@
 //! next key = HKDF-Expand(key, "xdfs rekey key"), 32 bytes; next iv = HKDF-Expand(key, "xdfs rekey iv"), 12 bytes
 //! ```
 //!
-//! No label names a protection level: GMAC is GCM with an empty plain text, one key serves all levels, and one sequence
-//! counter beside it keeps a nonce from serving twice. The suite is a part of what its keys come from, so one that was made for
-//! one cipher never serves another. A channel number is used once in a session and a grant once at all, so no two channels
-//! ever share a key.
+//! No label names a protection level: GMAC is GCM with an empty plain text, one key serves all
+//! levels, and one sequence counter prevents the reuse of a nonce. The suite is an input to its
+//! keys, so a key made for one cipher is never used with another. A channel number is used once in
+//! a session and a grant only once, so no two channels ever share a key.
 //!
 //! It must not know where the join secret came from, nor keep a grant after its channel joined.
 
@@ -32,7 +32,7 @@ pub(crate) const KEY_BYTES: usize = 32;
 /// Bytes of an initialisation vector, which is the nonce of record 0.
 pub(crate) const IV_BYTES: usize = 12;
 
-/// Which end of the session we are.
+/// The role of this end in the session.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Role {
     /// Opened the connection.
@@ -59,10 +59,12 @@ impl Role {
     }
 }
 
-/// What a handshake ends in: the secret from which every channel of one session takes its keys.
+/// The result of a handshake: the secret from which the keys of every channel of one session are
+/// derived.
 pub struct JoinSecret {
     secret: Secret<SECRET_BYTES>,
-    /// What every record of the session is sealed with; it is agreed with the secret and never changes.
+    /// The suite that seals every record of the session; it is negotiated with the secret and never
+    /// changes.
     suite: Suite,
 }
 
@@ -76,16 +78,16 @@ impl JoinSecret {
         Self { secret, suite }
     }
 
-    /// Whether two ends have the same one.
+    /// Whether two ends have the same secret.
     #[cfg(test)]
     pub(crate) fn bytes(&self) -> &[u8; SECRET_BYTES] {
         self.secret.bytes()
     }
 }
 
-/// The right to bind one connection to one channel, once: 32 random bytes that the server drew and sent to the client
-/// over a channel it trusts. That it is used once is the server's to keep: it takes the grant out of its table with the
-/// first valid JOIN, before a byte of data.
+/// The right to bind one connection to one channel, once: 32 random bytes that the server drew and
+/// sent to the client over a trusted channel. The server enforces that it is used once: it removes
+/// the grant from its table with the first valid JOIN, before any data.
 pub struct Grant(Secret<SECRET_BYTES>);
 
 #[cfg(feature = "reveal")]
@@ -108,7 +110,7 @@ impl Grant {
         Self(Secret::copied(bytes))
     }
 
-    /// The bytes, to be sent to the client and nowhere else.
+    /// The bytes, to be sent to the client only.
     pub fn bytes(&self) -> &[u8; SECRET_BYTES] {
         self.0.bytes()
     }
@@ -116,7 +118,7 @@ impl Grant {
 
 /// All keys of one channel in its first epoch.
 pub struct ChannelKeys {
-    /// Proves a JOIN and its answer.
+    /// Authenticates a JOIN and its reply.
     pub join: JoinKey,
     /// Seals what the client sends.
     pub client_to_server: DirectionKeys,
@@ -173,7 +175,7 @@ impl ChannelKeys {
 
 /// The keys of one channel as one end uses them.
 pub struct RoleKeys {
-    /// Proves a JOIN and its answer.
+    /// Authenticates a JOIN and its reply.
     pub join: JoinKey,
     /// For the [`Sealer`](crate::record::Sealer).
     pub seal: DirectionKeys,
@@ -189,13 +191,14 @@ pub struct DirectionKeys {
 }
 
 impl DirectionKeys {
-    /// The keys of the next epoch. One-way: who learns them later cannot open what came before.
+    /// The keys of the next epoch. One-way: an attacker who learns them later cannot open earlier
+    /// records.
     pub(crate) fn next(&self) -> Result<Self, Error> {
         let (key, iv) = (expand(&self.key, &[b"xdfs rekey key"])?, expand(&self.key, &[b"xdfs rekey iv"])?);
         Ok(Self { key, iv, suite: self.suite })
     }
 
-    /// What the keys are for.
+    /// The purpose of the keys.
     pub(crate) fn suite(&self) -> Suite {
         self.suite
     }
@@ -209,7 +212,8 @@ impl DirectionKeys {
     }
 }
 
-/// A secret prints its name and nothing of its content, so that a struct which holds one can still be printed.
+/// Debug output of a secret is its type name without its content, so that a struct that contains
+/// one can still be printed.
 macro_rules! opaque {
     ($($name:ident),*) => {
         $(impl fmt::Debug for $name {

@@ -1,11 +1,13 @@
 //! Keys, record sealing and the proofs of joining: the only crate of xdfs with cryptography.
 //!
-//! What it is for: a handshake ends in a [`JoinSecret`](keys::JoinSecret); secret and grant give each channel its
-//! [keys](keys::ChannelKeys); these prove a JOIN ([`join`]) and seal and open [`record`]s in place.
+//! Purpose: a handshake yields a [`JoinSecret`](keys::JoinSecret); secret and grant give each
+//! channel its [keys](keys::ChannelKeys); these authenticate a JOIN ([`join`]) and seal and open
+//! [`record`]s in place.
 //!
-//! What it must not do: read or write a socket or a file, look at a clock, or allocate per record. Heads are opaque here:
-//! what a field of a head means is the protocol's business. Randomness is drawn in one place, [`random`], and handed to
-//! everything else as an argument, so that handshakes run the same in the simulator.
+//! This crate must not read or write a socket or a file, read a clock, or allocate per record.
+//! Heads are opaque here: the protocol defines their fields. Randomness is drawn in one place,
+//! [`random`], and passed to everything else as an argument, so that handshakes run the same in the
+//! simulator.
 //!
 //! No secret type can be cloned, compared or printed; each wipes its bytes when it is dropped.
 #![forbid(unsafe_code)]
@@ -29,5 +31,6 @@ mod secret;
 mod vectors;
 
 pub use error::Error;
-/// Wipes what it holds when it goes: for the text of a key or a password on its way here.
+/// Wipes its content when it is dropped: for the text of a key or a password on its way into this
+/// crate.
 pub use zeroize::Zeroizing;

@@ -1,8 +1,8 @@
-//! Names that follow from what they name, so that a later process finds the same one again.
+//! Names derived from what they identify, so that a later process computes the same one again.
 
 use aws_lc_rs::digest::{Context, SHA256};
 
-/// The id of the transfer that is told apart from all others by `parts`: half of a SHA-256 over each with its length.
+/// The id of the transfer that `parts` identify: half of a SHA-256 over each with its length.
 pub fn transfer_id(parts: &[&[u8]]) -> [u8; 16] {
     let mut context = Context::new(&SHA256);
     context.update(b"xdfs transfer");

@@ -1,8 +1,9 @@
-//! Who may log in, as plain values: what a login proves, and what the place that keeps users must answer.
+//! Who may log in, as plain values: what a login proves, and the interface of the user directory.
 //!
-//! What it must not do: keep users (the server does, behind [`Directory`]), decide about paths (the server's exports do),
-//! or hold a secret that could log somebody in. Of a key, and of a token, which is a key in a portable form, the server
-//! has the public half; of a password it has a SCRAM verifier.
+//! This module must not store users (the server does, behind [`Directory`]), decide about paths
+//! (the server's exports do), or hold a secret that could log a user in. Of a key, and of a token,
+//! which is a key in a portable form, the server has the public half; of a password it has a SCRAM
+//! verifier.
 
 use core::fmt;
 
@@ -15,7 +16,7 @@ use crate::identity::password::Salts;
 /// Bytes of an Ed25519 public key.
 pub const PUBLIC_KEY_BYTES: usize = 32;
 
-/// What stands before the 32 bytes of an Ed25519 key in its SubjectPublicKeyInfo (RFC 8410, section 4).
+/// The prefix of the 32 bytes of an Ed25519 key in its SubjectPublicKeyInfo (RFC 8410, section 4).
 const SPKI_PREFIX: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
 
 /// An Ed25519 public key: of a user, a token or a host.
@@ -28,7 +29,7 @@ impl PublicKey {
         [&SPKI_PREFIX[..], &self.0].concat()
     }
 
-    /// The key of a SubjectPublicKeyInfo, where that is an Ed25519 one.
+    /// The key of a SubjectPublicKeyInfo, if it is an Ed25519 one.
     pub fn from_spki(spki: &[u8]) -> Option<Self> {
         spki.strip_prefix(&SPKI_PREFIX)?.try_into().ok().map(Self)
     }
@@ -45,8 +46,9 @@ impl fmt::Debug for PublicKey {
     }
 }
 
-/// SHA-256 of a SubjectPublicKeyInfo: the name of a key that people compare and that clients pin, whatever certificate
-/// the key came in. Shown as `SHA256:` and 43 characters of unpadded base64.
+/// SHA-256 of a SubjectPublicKeyInfo: the name of a key that people compare and that clients pin,
+/// whatever certificate contained the key. Displayed as `SHA256:` and 43 characters of unpadded
+/// base64.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fingerprint(pub [u8; 32]);
 
@@ -81,21 +83,21 @@ impl core::str::FromStr for Fingerprint {
     }
 }
 
-/// The text is no fingerprint: `SHA256:` and 43 characters of base64.
+/// The text is not a fingerprint: `SHA256:` and 43 characters of base64.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("a fingerprint looks like SHA256: and 43 letters, digits, + or /")]
 pub struct NotAFingerprint;
 
-/// How somebody logged in.
+/// The login method.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Method {
-    /// By an Ed25519 key that is registered for the user.
+    /// With an Ed25519 key that is registered for the user.
     Key,
-    /// By SCRAM-SHA-256-PLUS.
+    /// With SCRAM-SHA-256-PLUS.
     Password,
-    /// By a token.
+    /// With a token.
     Token,
-    /// Not at all.
+    /// Without a login.
     Anonymous,
 }
 
@@ -111,37 +113,40 @@ impl Method {
     }
 }
 
-/// What a token is limited to, within what its user may do.
+/// The limits of a token, within what its user may do.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Scope {
-    /// Name of the one export that it opens.
+    /// Name of the only export that it can access.
     pub export: String,
-    /// What it opens there: this path and everything below it, component by component.
+    /// The path that it can access there, with everything below it, component by component.
     pub path: RelPath,
     /// Whether it may write.
     pub write: bool,
-    /// Until then, in seconds since 1970.
+    /// Expiry, in seconds since 1970.
     pub until: u64,
 }
 
-/// Who a session belongs to, once that is proved.
+/// The authenticated owner of a session.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Principal {
-    /// The user's name; `anonymous@ADDRESS` for a visitor, so that visitors do not share limits (rule 25).
+    /// The user's name; `anonymous@ADDRESS` for an anonymous client, so that anonymous clients do
+    /// not share limits.
     pub user: String,
-    /// How this was proved.
+    /// The method of authentication.
     pub method: Method,
-    /// The key or token that proved it, so that revoking it can end the session.
+    /// The key or token that was used, so that revoking it can end the session.
     pub key: Option<PublicKey>,
     /// The limits of a token.
     pub scope: Option<Scope>,
 }
 
-/// Budgets that the tokens of one user have among them, beside the user's own. A token belongs to one of them for good, so that
-/// its holder takes nothing from the user, and all tokens of a user together take this much more than the user at most.
+/// Budgets that the tokens of one user have among them, beside the user's own. A token belongs to
+/// one of them for good, so that its holder takes nothing from the user, and all tokens of a user
+/// together take this much more than the user at most.
 pub const TOKEN_BUDGETS: u8 = 4;
 
-/// Against whose bounds it counts what a session does: a user's, or one of those of the user's tokens.
+/// Against whose bounds it counts what a session does: a user's, or one of those of the user's
+/// tokens.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Budget<'a> {
     user: &'a str,
@@ -157,8 +162,8 @@ impl Principal {
         Budget { user: &self.user, tokens: (self.method == Method::Token).then(of_token) }
     }
 
-    /// Whose the part files of interrupted uploads are. All tokens of a user have one name, so that an upload resumes with a newer
-    /// token; the user has another, whose parts no token removes.
+    /// Whose the part files of interrupted uploads are. All tokens of a user have one name, so that
+    /// an upload resumes with a newer token; the user has another, whose parts no token removes.
     pub fn part_owner(&self) -> Vec<u8> {
         let tokens = if self.method == Method::Token { "\0tokens" } else { "" };
         [self.user.as_bytes(), tokens.as_bytes()].concat()
@@ -175,7 +180,8 @@ impl fmt::Display for Budget<'_> {
     }
 }
 
-/// What a server keeps of a password (RFC 5802, section 3): it can check a proof and cannot make one.
+/// The stored form of a password on a server (RFC 5802, section 3): it can verify a proof but
+/// cannot make one.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PasswordVerifier {
     /// This user's own, see [`Salts`]: 16 bytes, or what an older version drew.
@@ -184,7 +190,7 @@ pub struct PasswordVerifier {
     pub iterations: u32,
     /// SHA-256 of the client key.
     pub stored_key: [u8; 32],
-    /// With which the server proves that it knows the verifier.
+    /// The key with which the server proves that it knows the verifier.
     pub server_key: [u8; 32],
 }
 
@@ -194,21 +200,21 @@ impl fmt::Debug for PasswordVerifier {
     }
 }
 
-/// What a server knows of a token.
+/// The stored form of a token on a server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TokenRecord {
-    /// Whose it is.
+    /// Its owner.
     pub user: String,
-    /// What it is limited to.
+    /// Its limits.
     pub scope: Scope,
 }
 
-/// The place that keeps users. It answers from memory: it is asked by the listener, which never waits.
+/// The user directory. It answers from memory, because the listener calls it and must not block.
 pub trait Directory: Send + Sync {
     /// Whether `key` logs in `user` now.
     fn has_key(&self, user: &str, key: &PublicKey) -> bool;
-    /// The verifier of a user's password. For a user without one, and for nobody, the caller goes on with a made-up
-    /// verifier, so that a stranger cannot tell.
+    /// The verifier of a user's password. For a user without one, and for unknown users, the caller
+    /// continues with a made-up verifier, so that an unauthenticated peer cannot tell.
     fn password(&self, user: &str) -> Option<PasswordVerifier>;
     /// How salts of new passwords are made here; none where nobody ever had one.
     fn salts(&self) -> Option<Salts> {
@@ -216,7 +222,7 @@ pub trait Directory: Send + Sync {
     }
     /// The token whose public half is `key`, where it exists, is not revoked and has not run out.
     fn token(&self, key: &PublicKey) -> Option<TokenRecord>;
-    /// Whether anybody may come in without a login.
+    /// Whether anonymous clients are accepted.
     fn anonymous(&self) -> bool;
 }
 

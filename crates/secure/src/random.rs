@@ -1,11 +1,12 @@
-//! The only source of randomness: session ids, grants, transfer ids and both sides' share of a handshake.
+//! The only source of randomness: session ids, grants, transfer ids and both sides' share of a
+//! handshake.
 //!
-//! Nothing else in this crate draws; whoever needs random bytes gets them as an argument.
+//! Nothing else in this crate draws random bytes; other code gets them as an argument.
 
 use crate::Error;
 
-/// Fills `bytes` from the operating system's generator. The cryptographic library's own one seeds itself from timing jitter
-/// first, which was measured to cost every process 40 ms.
+/// Fills `bytes` from the operating system's generator. The cryptographic library's own one seeds
+/// itself from timing jitter first, which was measured to cost every process 40 ms.
 pub fn fill(bytes: &mut [u8]) -> Result<(), Error> {
     getrandom::fill(bytes).map_err(|_| Error::NoRandomness)
 }
@@ -23,7 +24,8 @@ mod tests {
 
     #[test]
     fn two_draws_differ_and_fill_every_byte() -> Result<(), Error> {
-        // With 64 draws a byte that is never written stays zero in all of them; by chance that is 2^-512 per byte.
+        // With 64 draws a byte that is never written stays zero in all of them; by chance that is
+        // 2^-512 per byte.
         let mut seen = [0u8; 33];
         for _ in 0..64 {
             let drawn: [u8; 33] = array()?;

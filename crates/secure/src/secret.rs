@@ -1,13 +1,15 @@
-//! Secret bytes that live in one place and are wiped from it, and the two halves of HKDF that fill them.
+//! Secret bytes that live in one place and are wiped from it, and the two halves of HKDF that fill
+//! them.
 //!
-//! It must not hand out a copy: callers borrow the bytes for the length of one call.
+//! It must not return a copy: callers borrow the bytes for the duration of one call.
 
 use aws_lc_rs::{hkdf, hmac};
 use zeroize::Zeroizing;
 
 use crate::Error;
 
-/// `N` secret bytes. Boxed, so that moving the value moves a pointer and leaves no copy of the bytes on the stack.
+/// `N` secret bytes. Boxed, so that moving the value moves a pointer and leaves no copy of the
+/// bytes on the stack.
 pub(crate) struct Secret<const N: usize>(Box<Zeroizing<[u8; N]>>);
 
 #[cfg(feature = "reveal")]
@@ -43,7 +45,8 @@ impl<const N: usize> Secret<N> {
 
 /// HKDF-Extract of RFC 5869 with SHA-256, which is HMAC keyed with the salt.
 ///
-/// The library's own form keeps the salt in memory that it does not wipe, and a grant is a salt here.
+/// The library's own form keeps the salt in memory that it does not wipe, and a grant is a salt
+/// here.
 pub(crate) fn extract(salt: &[u8], input: &[u8]) -> Result<Secret<32>, Error> {
     let mut prk = Secret::zeroed();
     let key = hmac::Key::new(hmac::HMAC_SHA256, salt);
@@ -51,8 +54,9 @@ pub(crate) fn extract(salt: &[u8], input: &[u8]) -> Result<Secret<32>, Error> {
     Ok(prk)
 }
 
-/// HKDF-Expand of RFC 5869 with SHA-256. `info` is the concatenation of its parts without separators, so it must not be
-/// possible to read one caller's parts as another's: each is a label, then a context of fixed size or none.
+/// HKDF-Expand of RFC 5869 with SHA-256. `info` is the concatenation of its parts without
+/// separators, so it must not be possible to read one caller's parts as another's: each is a label,
+/// then a context of fixed size or none.
 pub(crate) fn expand<const N: usize>(prk: &Secret<32>, info: &[&[u8]]) -> Result<Secret<N>, Error> {
     let mut output = Secret::zeroed();
     let prk = hkdf::Prk::new_less_safe(hkdf::HKDF_SHA256, prk.bytes());

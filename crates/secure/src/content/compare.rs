@@ -1,10 +1,10 @@
-//! Where two copies of a transfer differ, told from their subtrees alone.
+//! Where two copies of a transfer differ, determined from their subtrees alone.
 
 use super::fold::value_of;
 use xdfs_proto::base::{Extent, Subtree};
 
-/// The ranges in which `mine` and `theirs` do not agree, ascending: other values, or bytes that only one of them has. Each is made of
-/// whole subtrees. Both are ascending and apart.
+/// The ranges in which `mine` and `theirs` do not agree, ascending: other values, or bytes that
+/// only one of them has. Each is made of whole subtrees. Both are ascending and apart.
 pub fn differences(mine: &[Subtree], theirs: &[Subtree]) -> Vec<Extent> {
     let mut bad: Vec<Extent> = Vec::new();
     let (mut left, mut right) = (mine, theirs);
@@ -15,7 +15,8 @@ pub fn differences(mine: &[Subtree], theirs: &[Subtree]) -> Vec<Extent> {
             (Some(one), Some(other)) if one.extent.offset() <= other.extent.offset() => one.extent,
             (_, Some(other)) => other.extent,
         };
-        // The range of all subtrees that hang together by overlapping: usually two equal ones, or one over several.
+        // The range of all subtrees that hang together by overlapping: usually two equal ones, or
+        // one over several.
         let extent = closed(left, right, extent);
         let (here, rest) = split(left, extent);
         let (there, other_rest) = split(right, extent);

@@ -1,10 +1,12 @@
-//! The hash of a transfer's content, from pieces in any order: BLAKE3, whose tree has a value for every aligned piece.
+//! The hash of a transfer's content, from pieces in any order: BLAKE3, whose tree has a value for
+//! every aligned piece.
 //!
-//! A [`Tree`] holds the largest complete subtrees of what it was given; neighbours are merged at once, up to a bound that leaves
-//! enough of them to tell where two copies differ ([`differences`]). It knows no block size: who hashes by other blocks gets the
-//! same tree.
+//! A [`Tree`] holds the largest complete subtrees of what it was given; neighbours are merged at
+//! once, up to a bound that leaves enough of them to tell where two copies differ
+//! ([`differences`]). It knows no block size: who hashes by other blocks gets the same tree.
 //!
-//! It must not hold content, and not trust an offset: what does not fit the tree is refused, where the library would panic.
+//! It must not hold content, nor trust an offset: input that does not fit the tree is refused where
+//! the library would panic.
 
 mod compare;
 mod fold;

@@ -1,4 +1,4 @@
-//! The subtrees of what was hashed so far.
+//! The subtrees of the content hashed so far.
 
 use super::fold::{is_complete, parent, root, root_of};
 use super::{CHUNK_BYTES, hash};
@@ -6,7 +6,7 @@ use blake3::hazmat::{HasherExt, max_subtree_len};
 use std::collections::BTreeMap;
 use xdfs_proto::base::{Digest, Extent, Subtree};
 
-/// A piece that no tree can have: it begins within a chunk, is empty, or reaches over the end of its subtree.
+/// An invalid piece: it begins within a chunk, is empty, or extends beyond the end of its subtree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("a piece of {length} bytes at {offset} is no part of a tree")]
 pub struct Misplaced {
@@ -25,7 +25,8 @@ pub struct Leaf {
 }
 
 impl Leaf {
-    /// Hashes a piece of a transfer that begins at `offset`: at most as long as the offset is aligned.
+    /// Hashes a piece of a transfer that begins at `offset`: at most as long as the offset is
+    /// aligned.
     pub fn of(bytes: &[u8], offset: u64) -> Result<Self, Misplaced> {
         let length = bytes.len() as u64;
         let misplaced = Misplaced { offset, length };
@@ -67,13 +68,13 @@ impl Tree {
         Self { subtrees: BTreeMap::new(), alone: None, limit }
     }
 
-    /// Whether some byte of `extent` is in it.
+    /// Whether any byte of `extent` is in the tree.
     pub fn touches(&self, extent: Extent) -> bool {
         let before = self.subtrees.range(..extent.end()).next_back();
         before.is_some_and(|(_, last)| last.extent.end() > extent.offset())
     }
 
-    /// A piece is there. False, and nothing changes, where some of it was there already.
+    /// Adds a piece. Returns false, and changes nothing, if part of it was already present.
     pub fn add(&mut self, leaf: Leaf) -> bool {
         if leaf.subtree.extent.is_empty() || self.touches(leaf.subtree.extent) {
             return false;
@@ -96,12 +97,12 @@ impl Tree {
         true
     }
 
-    /// A subtree that was hashed by somebody else is there.
+    /// Adds a subtree that was hashed elsewhere.
     pub fn adopt(&mut self, subtree: Subtree) -> bool {
         self.add(Leaf { subtree, alone: None })
     }
 
-    /// Every subtree with a byte of `extent` goes.
+    /// Removes every subtree with a byte of `extent`.
     pub fn forget(&mut self, extent: Extent) {
         if extent.offset() == 0 {
             self.alone = None;
@@ -109,23 +110,23 @@ impl Tree {
         self.subtrees.retain(|_, one| one.extent.intersection(extent).is_none());
     }
 
-    /// What is there, ascending.
+    /// The present ranges, ascending.
     pub fn subtrees(&self) -> impl Iterator<Item = Subtree> {
         self.subtrees.values().copied()
     }
 
-    /// Subtrees that it has.
+    /// The number of subtrees.
     pub fn len(&self) -> usize {
         self.subtrees.len()
     }
 
-    /// Nothing is there.
+    /// Whether the tree is empty.
     pub fn is_empty(&self) -> bool {
         self.subtrees.is_empty()
     }
 
-    /// The hash of a transfer of `length` bytes, together with subtrees that are not in the tree; none where some byte is
-    /// missing.
+    /// The hash of a transfer of `length` bytes, together with subtrees that are not in the tree;
+    /// none where some byte is missing.
     pub fn root(&self, length: u64, others: &[Subtree]) -> Option<Digest> {
         if length == 0 {
             return Some(hash(&[]));

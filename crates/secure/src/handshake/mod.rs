@@ -1,14 +1,16 @@
-//! How two ends come to share a secret and the client learns who the server is. One folder per mechanism.
+//! How two ends establish a shared secret and the client authenticates the server. One folder per
+//! mechanism.
 //!
 //! Contract of a member:
 //! - It does no I/O: bytes of the peer come in, bytes for the peer go out.
-//! - Nothing of the application leaves before the peer's part is verified, and there is no join secret, so no key, no record
-//!   and no operation, before the handshake is finished.
-//! - Both ends get the same join secret and the same binding exactly when they saw the same handshake. A third party that
-//!   altered it, or one that only listened, gets neither.
+//! - Nothing of the application leaves before the peer's part is verified, and there is no join
+//!   secret, so no key, no record and no operation, before the handshake is finished.
+//! - Both ends get the same join secret and the same binding exactly when they saw the same
+//!   handshake. A third party that altered it, or one that only listened, gets neither.
 //!
-//! What callers may not assume: that a finished handshake says who the client is (the [login](crate::login) does), or
-//! that the server's key is the right one (the caller's [`HostCheck`] does).
+//! Callers must not assume that a finished handshake identifies the client (the
+//! [login](crate::login) does), or that the server's key is the right one (the caller's
+//! [`HostCheck`] decides).
 
 pub mod tls;
 
@@ -16,7 +18,7 @@ use xdfs_proto::base::{Error, ErrorKind};
 
 use crate::policy::Fingerprint;
 
-/// What a server showed of itself. That it holds the private half is proved.
+/// What a server presented. Possession of the private half is proved.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Shown {
     /// Of its key.
@@ -25,25 +27,26 @@ pub struct Shown {
     pub chain: Chain,
 }
 
-/// What a client that was given roots finds of a server's chain of certificates.
+/// The result of checking a server's certificate chain against the client's roots.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Chain {
-    /// There are no roots to ask.
+    /// No roots were configured.
     Unasked,
-    /// It is good for the server's name now.
+    /// It is valid for the server's name now.
     Good,
-    /// It is not, for this reason.
+    /// It is not valid, for this reason.
     Bad(String),
 }
 
-/// Decides whether a server is the one that was meant. Asked after the server has proved that it holds the key, and before
-/// anything of the client's leaves. It may ask a person.
+/// Decides whether a server is the intended one. Called after the server has proved that it holds
+/// the key, and before the client sends anything of its own. It may ask a person.
 pub trait HostCheck: Send + Sync {
-    /// Whether what `host:port` showed is what is expected of it; else why the client goes no further.
+    /// Whether what `host:port` showed is what is expected of it; else why the client goes no
+    /// further.
     fn check(&self, host: &str, port: u16, shown: &Shown) -> Result<(), Error>;
 }
 
-/// Exactly one key is right.
+/// Accepts exactly one key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pinned(pub Fingerprint);
 

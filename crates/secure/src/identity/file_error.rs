@@ -1,14 +1,15 @@
-//! Why a file of keys could not be used, in words that say what to do.
+//! Why a key file could not be used, in texts that state the remedy.
 //!
-//! Which file it was is said by whoever read it. No variant carries a part of a private key.
+//! The reader of the file adds its name. No variant carries a part of a private key.
 
 /// Why a key file could not be used.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum KeyFileError {
-    /// Neither a key nor anything known.
+    /// The format is unknown.
     #[error("it holds no key")]
     NoKey,
-    /// It starts as a key and does not go on as one: cut off, altered, or its halves do not belong together.
+    /// It starts as a key but is malformed: truncated, altered, or its halves do not belong
+    /// together.
     #[error("the key in it is damaged; fetch it again, or make a new one with 'xdfs key create'")]
     Damaged,
     /// A key of another kind.
@@ -16,10 +17,10 @@ pub enum KeyFileError {
         "its key is {0}, and xdfs takes ssh-ed25519 alone; make one with 'xdfs key create' or 'ssh-keygen -t ed25519'"
     )]
     Kind(String),
-    /// A public key where a private one is needed.
+    /// A public key where a private one is required.
     #[error("it holds a public key, and the private one is needed: the file beside it, without .pub")]
     Public,
-    /// A private key where a public one is needed.
+    /// A private key where a public one is required.
     #[error(
         "it holds a private key, which never leaves its owner; the public one is needed: the file that ends in .pub"
     )]

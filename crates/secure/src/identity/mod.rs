@@ -1,9 +1,10 @@
-//! Keys that say who somebody is: a host, a user, a token.
+//! Keys that identify a host, a user or a token.
 //!
-//! What it is for: [`Signer`] is all that a login needs, so a key may lie in this process ([`KeyPair`]), in an agent or in
-//! a device. The formats in which keys are kept are here too: [`openssh`] for people and their agents, [`x509`] for sites
-//! that have certificates, tokens for programs, and what a server keeps of a [`password`]. What it must not do: look for
-//! keys (client and server know the places), or show a private half.
+//! What it is for: [`Signer`] is all that a login needs, so a key may lie in this process
+//! ([`KeyPair`]), in an agent or in a device. The formats in which keys are kept are here too:
+//! [`openssh`] for people and their agents, [`x509`] for sites that have certificates, tokens for
+//! programs, and what a server keeps of a [`password`]. What it must not do: look for keys (client
+//! and server know the places), or show a private half.
 
 mod file_error;
 mod key;
@@ -22,8 +23,8 @@ use crate::policy::PublicKey;
 /// Bytes of an Ed25519 signature.
 pub const SIGNATURE_BYTES: usize = 64;
 
-/// Something that signs with one Ed25519 key. It may ask an agent and so may wait: nothing that serves other peers calls it
-/// but with a key of its own memory.
+/// Something that signs with one Ed25519 key. It may ask an agent and so may wait: nothing that
+/// serves other peers calls it but with a key of its own memory.
 pub trait Signer: Send + Sync {
     /// The public half.
     fn public(&self) -> PublicKey;

@@ -1,6 +1,6 @@
 //! The client's side of a login: one offer after the other until the server takes one.
 //!
-//! It must not sign: it says what is to be signed, and by which offer.
+//! It must not sign: it returns what must be signed, and with which offer.
 
 use core::fmt;
 use core::num::NonZeroU32;
@@ -21,7 +21,7 @@ use crate::policy::{Method, PublicKey};
 pub struct Password(Zeroizing<String>);
 
 impl Password {
-    /// The password that somebody typed.
+    /// The password as typed.
     pub fn new(text: Zeroizing<String>) -> Self {
         Self(text)
     }
@@ -49,7 +49,7 @@ impl fmt::Debug for Password {
     }
 }
 
-/// What the client can log in with.
+/// A credential of the client.
 #[derive(Debug)]
 pub enum Offered {
     /// A key of the user.
@@ -58,7 +58,7 @@ pub enum Offered {
     Token(PublicKey),
     /// The user's password.
     Password(Password),
-    /// Nothing: whoever may come in.
+    /// Nothing: anonymous.
     Anonymous,
 }
 
@@ -89,7 +89,7 @@ impl Offered {
     }
 }
 
-/// What the driver does next.
+/// The next action of the driver.
 #[derive(Debug)]
 #[allow(missing_docs, reason = "the line above each variant explains its fields")]
 pub enum LoginStep {
@@ -133,8 +133,9 @@ impl fmt::Debug for LoginState {
 }
 
 impl ClientLogin {
-    /// Offers `offers` in this order; `nonce` is random. A password is offered in the form in which it counts, and where that is
-    /// refused as it was typed: servers of earlier versions made their verifiers of that.
+    /// Offers `offers` in this order; `nonce` is random. A password is offered in the form in which
+    /// it counts, and where that is refused as it was typed: servers of earlier versions made their
+    /// verifiers of that.
     pub fn new(user: String, offers: Vec<Offered>, nonce: [u8; NONCE_BYTES]) -> Self {
         let count = offers.len();
         let numbered = offers.into_iter().enumerate().flat_map(|(number, offered)| {

@@ -1,11 +1,14 @@
-//! Who the client is: proved inside TLS, and bound to that one connection, so that a proof is worth nothing elsewhere.
+//! Authentication of the client: proved inside TLS and bound to that one connection, so that a
+//! proof is worthless elsewhere.
 //!
-//! What it is for: [`ClientLogin`] makes what OPEN carries and answers a challenge, [`ServerLogin`] judges it and yields a
-//! [`Principal`](crate::policy::Principal). What it must not do: look for keys or users. The driver signs (a key may live in
-//! an agent), a [`Directory`](crate::policy::Directory) knows the users.
+//! [`ClientLogin`] creates the content of OPEN and answers a challenge; [`ServerLogin`] verifies it
+//! and yields a [`Principal`](crate::policy::Principal). This module must not look up keys or
+//! users: the driver signs (a key may live in an agent), and a
+//! [`Directory`](crate::policy::Directory) knows the users.
 //!
-//! A refusal never says what was wrong: an unknown user, an unknown key and a wrong signature are one answer, and for a
-//! password of nobody the server goes on with a made-up verifier ([`Decoy`]) to the same end.
+//! A refusal never states what was wrong: an unknown user, an unknown key and a wrong signature get
+//! the same reply, and for the password of an unknown user the server continues with a made-up
+//! verifier ([`Decoy`]) for the same reason.
 
 mod client;
 pub mod messages;
@@ -28,7 +31,7 @@ pub const TRIES_MAX: u8 = 6;
 /// Bytes of randomness in each side's nonce of a password login.
 pub const NONCE_BYTES: usize = 18;
 
-/// What ties a login to its connection.
+/// The values that bind a login to its connection.
 #[derive(Clone, Debug)]
 pub struct Binding {
     /// The exporter's value for signatures.
@@ -37,7 +40,7 @@ pub struct Binding {
     pub channel: [u8; 32],
     /// The server's key.
     pub host: Fingerprint,
-    /// What both sides said in clear.
+    /// What both sides sent in clear.
     pub prefaces: Prefaces,
 }
 

@@ -1,6 +1,6 @@
 //! The server's side of a login.
 //!
-//! It must not say why a login is refused, and does the same work for users that exist and for those that do not.
+//! It must not state why a login is refused, and does the same work for existing and unknown users.
 
 use core::fmt;
 
@@ -16,8 +16,9 @@ use crate::identity::{KeyPair, verify};
 use crate::policy::{Directory, Method, PasswordVerifier, Principal, PublicKey};
 use crate::secret::{Secret, expand, extract};
 
-/// Makes up the same verifier for the same name every time, from the server's own key, so that a stranger cannot tell a
-/// user that does not exist. The salt is the one that a user of that name would have.
+/// Makes up the same verifier for the same name every time, from the server's own key, so that a
+/// stranger cannot tell a user that does not exist. The salt is the one that a user of that name
+/// would have.
 pub struct Decoy(Secret<32>);
 
 impl Decoy {
@@ -26,7 +27,8 @@ impl Decoy {
         Ok(Self(extract(b"xdfs made-up verifiers", key.seed())?))
     }
 
-    /// How the salts of this server's users are made: as its directory says, and made up for one without passwords.
+    /// How the salts of this server's users are made: as its directory says, and made up for one
+    /// without passwords.
     pub fn salts(&self, directory: &dyn Directory) -> Result<Salts, Error> {
         match directory.salts() {
             Some(salts) => Ok(salts),
@@ -52,24 +54,24 @@ impl fmt::Debug for Decoy {
     }
 }
 
-/// What becomes of a login.
+/// The result of a login.
 #[derive(Debug)]
 #[allow(missing_docs, reason = "the line above each variant explains its fields")]
 pub enum LoginDecision {
     /// It is this one; `proof` is for ACCEPT.
     Accepted { principal: Principal, proof: Vec<u8> },
-    /// A password login goes on with this message.
+    /// A password login continues with this message.
     Challenge(Vec<u8>),
-    /// Not so; another may be tried.
+    /// Refused; another may be tried.
     Again { left: u8 },
-    /// Not so, and that was the last try.
+    /// Refused, and that was the last attempt.
     Refused,
 }
 
-/// A login that failed, for the server's own eyes: the client is never told why.
+/// A login that failed, for the server only: the reason is never sent to the client.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FailedLogin {
-    /// Who it said that it was; empty where a token or nobody was named.
+    /// The claimed user; empty for a token or an anonymous login.
     pub user: String,
     /// How; none for a kind that is not known.
     pub method: Option<Method>,
@@ -155,7 +157,8 @@ impl ServerLogin {
         }
     }
 
-    /// The proof that answers a challenge has come. A password that was changed or taken away since the challenge is none.
+    /// The proof that answers a challenge has come. A password that was changed or taken away since
+    /// the challenge is none.
     pub fn on_proof(&mut self, client_final: &[u8], directory: &dyn Directory) -> LoginDecision {
         let Some(IssuedChallenge { user, verifier, scram }) = self.scram.take() else {
             return self.fail(failed(Some(Method::Password), "a proof that was not asked for"));

@@ -1,7 +1,9 @@
-//! The receiving half of a channel: checks every record's tag and, at `private`, decrypts its payload.
+//! The receiving half of a channel: checks every record's tag and, at `private`, decrypts its
+//! payload.
 //!
-//! It must not go on after a record that did not open. It counts the records itself and believes no number on the wire;
-//! so a record that was dropped, repeated, reordered or altered ends the channel, and another one takes over.
+//! It must not continue after a record that failed to open. It counts the records itself and trusts
+//! no number on the wire; so a record that was dropped, repeated, reordered or altered ends the
+//! channel, and another one takes over.
 
 use core::fmt;
 
@@ -35,7 +37,8 @@ impl Opener {
         self.epoch.number
     }
 
-    /// Moves to the next epoch: new keys, sequence 0. Called right after the record that announced it was opened.
+    /// Moves to the next epoch: new keys, sequence 0. Called right after the record that announced
+    /// it was opened.
     pub fn rekey(&mut self) -> Result<(), Error> {
         if self.poisoned {
             return Err(Error::Poisoned);
@@ -43,9 +46,9 @@ impl Opener {
         self.poison_on_error(|opener| opener.epoch.advance())
     }
 
-    /// Opens a record of `level`. `headed` is the head and, right behind it, the payload as received; at `private` the
-    /// payload is decrypted in place, and all zero where the record did not open. At `clear` the payload, which need not
-    /// be there, is not looked at.
+    /// Opens a record of `level`. `headed` is the head and, right behind it, the payload as
+    /// received; at `private` the payload is decrypted in place, and all zero where the record did
+    /// not open. At `clear` the payload, which need not be there, is not looked at.
     pub fn open(&mut self, level: Level, headed: &mut [u8], tag: &Tag) -> Result<(), Error> {
         self.poison_on_error(|opener| match level {
             Level::Clear => opener.open_parts(headed.get(..HEAD_BYTES).ok_or(Error::NoHead)?, &mut [], tag),
@@ -58,7 +61,8 @@ impl Opener {
         })
     }
 
-    /// Opens a record of level `clear`, whose payload is somewhere else: still in the kernel, or on its way to a file.
+    /// Opens a record of level `clear`, whose payload is somewhere else: still in the kernel, or on
+    /// its way to a file.
     pub fn open_clear(&mut self, head: &[u8; HEAD_BYTES], tag: &Tag) -> Result<(), Error> {
         self.poison_on_error(|opener| opener.open_parts(head, &mut [], tag))
     }
@@ -75,7 +79,8 @@ impl Opener {
         let opened =
             self.epoch.cipher.open_in_place_separate_tag(nonce, Aad::from(authenticated), tag, encrypted).is_ok();
         if !opened {
-            // The library leaves the buffer unspecified: nobody shall find unauthenticated plain text in it.
+            // The library leaves the buffer unspecified: it must not expose unauthenticated plain
+            // text.
             encrypted.fill(0);
             return Err(Error::BadTag);
         }

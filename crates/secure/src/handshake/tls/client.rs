@@ -1,7 +1,8 @@
-//! The client's side: it takes a server's key in the form that it asked for and has the server prove that it holds it.
+//! The client's side: it takes a server's key in the form that it asked for and has the server
+//! prove that it holds it.
 //!
-//! It must not decide whether the key is the right one: that is asked of [`HostCheck`](crate::handshake::HostCheck) when the
-//! handshake is finished, and nothing of the client's leaves before.
+//! It must not decide whether the key is the right one: [`HostCheck`](crate::handshake::HostCheck)
+//! decides that when the handshake is finished, and nothing of the client's is sent before.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -24,20 +25,22 @@ use super::{PROTOCOL, failed, provider};
 use crate::handshake::{Chain, Shown};
 use crate::policy::Fingerprint;
 
-/// In which form a client wants to see the server's key.
+/// The form in which a client requests the server's key.
 #[derive(Clone, Debug, Default)]
 pub enum Certificates {
-    /// As such (RFC 7250).
+    /// As a raw public key (RFC 7250).
     #[default]
     Raw,
-    /// In a certificate. `roots` are the certificates (DER) of those whose word for a server's name is taken.
+    /// In a certificate. `roots` are the certificates (DER) of those whose word for a server's name
+    /// is taken.
     X509 {
         /// May be empty: then nobody is asked, and the key alone can be known.
         roots: Vec<Vec<u8>>,
     },
 }
 
-/// The certificates in a PEM file; what cannot be read of it is an error, and so is a file without any.
+/// The certificates in a PEM file; what cannot be read of it is an error, and so is a file without
+/// any.
 pub fn read_roots(text: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
     let unusable = |text: String| Error::new(ErrorKind::Storage, text);
     let roots = CertificateDer::pem_slice_iter(text).map(|der| der.map(|der| der.as_ref().to_vec()));
@@ -74,7 +77,8 @@ impl ClientTls {
         config.alpn_protocols = protocols;
         config.resumption = rustls::client::Resumption::disabled();
         config.enable_early_data = false;
-        // The name goes out in clear; it only helps a server that is asked for a site's certificate.
+        // The name goes out in clear; it only helps a server that is asked for a site's
+        // certificate.
         config.enable_sni = matches!(certificates, Certificates::X509 { .. });
         config.enable_secret_extraction = true;
         let bare = host.trim_start_matches('[').trim_end_matches(']');
@@ -85,7 +89,7 @@ impl ClientTls {
         Ok((Self { verifier }, Stream::new(Connection::Client(connection), None)))
     }
 
-    /// What the server has shown and proved.
+    /// What the server has presented and proved.
     pub fn shown(self, stream: &mut Stream) -> Result<Shown, Error> {
         let missing = || Error::new(ErrorKind::Protocol, "the server showed no key");
         if stream.is_handshaking() {
@@ -100,7 +104,8 @@ impl ClientTls {
     }
 }
 
-/// Takes any key of a server that proves to hold it, and notes whether a chain of certificates is good.
+/// Takes any key of a server that proves to hold it, and notes whether a chain of certificates is
+/// good.
 #[derive(Debug)]
 struct Verifier {
     raw: bool,

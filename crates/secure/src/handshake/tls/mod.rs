@@ -1,11 +1,13 @@
-//! TLS 1.3, and nothing older: the only place that knows the library which does it.
+//! TLS 1.3 only: the only module that depends on the TLS library.
 //!
-//! What it is for: [`Stream`] is a connection that is fed with one TLS record at a time, so that it never holds a byte of
-//! what follows it on the connection; [`ServerIdentity`] and [`ClientTls`] are what the two ends start one with.
+//! What it is for: [`Stream`] is a connection that is fed with one TLS record at a time, so that it
+//! never holds a byte of what follows it on the connection; [`ServerIdentity`] and [`ClientTls`]
+//! are what the two ends start one with.
 //!
-//! What it must not do: resume a session, take early data, issue tickets, or change keys on the way. A message behind the
-//! handshake that carries no application data and does not close is fatal, so is more than [`DATA_BYTES_MAX`] in one
-//! direction. Each direction leaves TLS by itself: the byte behind its close_notify belongs to the records ([`Farewell`]).
+//! What it must not do: resume a session, take early data, issue tickets, or change keys on the
+//! way. A message behind the handshake that carries no application data and does not close is
+//! fatal, so is more than [`DATA_BYTES_MAX`] in one direction. Each direction leaves TLS by itself:
+//! the byte behind its close_notify belongs to the records ([`Farewell`]).
 
 mod client;
 mod farewell;
@@ -23,7 +25,8 @@ pub use server::{ServerIdentity, ServerStart};
 pub use stream::{RECORD_HEAD_BYTES, Stream};
 pub use validity::Validity;
 
-/// Feeds what reads a certificate: whatever it is, it is good from and until some second, or is none.
+/// Feeds what reads a certificate: whatever it is, it is good from and until some second, or is
+/// none.
 #[cfg(feature = "fuzzing")]
 pub fn feed_certificate(input: &[u8]) {
     if let Some(Validity { from, until }) = Validity::of(input) {
@@ -37,14 +40,17 @@ use rustls::crypto::{CryptoProvider, aws_lc_rs::cipher_suite, aws_lc_rs::kx_grou
 use std::sync::Arc;
 use xdfs_proto::base::{Error, ErrorKind};
 
-/// The protocol's name in TLS. A server of another kind that shares our key cannot be taken for us (ALPACA).
+/// The protocol's name in TLS. A server of another protocol that shares the key cannot be mistaken
+/// for this one (ALPACA).
 pub(super) const PROTOCOL: &[u8] = b"xdfs/1";
 
-/// Most application data that is taken, and sent, in one direction: an OPEN or ACCEPT and a few short messages.
+/// Most application data that is taken, and sent, in one direction: an OPEN or ACCEPT and a few
+/// short messages.
 pub const DATA_BYTES_MAX: usize = 64 * 1024;
 
-/// The hybrid post-quantum group first, and of the suites with keys of 256 bits the one whose hash is SHA-256: a login is a few
-/// hundred bytes to seal and some forty hashes, and for SHA-384 processors have no instructions (docs/decisions/0005-login.md).
+/// The hybrid post-quantum group first, and of the suites with keys of 256 bits the one whose hash
+/// is SHA-256: a login is a few hundred bytes to seal and some forty hashes, and for SHA-384
+/// processors have no instructions (docs/decisions/0005-login.md).
 pub(super) fn provider() -> Arc<CryptoProvider> {
     Arc::new(CryptoProvider {
         cipher_suites: vec![
@@ -57,7 +63,7 @@ pub(super) fn provider() -> Arc<CryptoProvider> {
     })
 }
 
-/// What the peer, or the library, did wrong, in our words.
+/// A violation by the peer, or a failure of the library, in this crate's terms.
 pub(super) fn failed(error: &rustls::Error) -> Error {
     let kind = match error {
         rustls::Error::General(_) | rustls::Error::FailedToGetRandomBytes => ErrorKind::Resources,

@@ -1,6 +1,6 @@
-//! The server's side: one identity, shown in the form that a client asks for.
+//! The server's side: one identity, presented in the form that a client requests.
 //!
-//! It must not decide who the client is.
+//! It must not determine the client's identity.
 
 use core::fmt;
 use std::sync::Arc;
@@ -72,11 +72,13 @@ fn config(provider: &Arc<CryptoProvider>, resolver: Arc<dyn ResolvesServerCert>)
     let builder = builder.with_protocol_versions(&[&rustls::version::TLS13]).map_err(|error| failed(&error))?;
     let mut config = builder.with_no_client_auth().with_cert_resolver(resolver);
     config.alpn_protocols = vec![PROTOCOL.to_vec()];
-    // No resumption: a session id is a name, a grant is a right, and a ticket would be a third thing.
+    // No resumption: a session id is a name, a grant is a right, and a ticket would be a third
+    // thing.
     config.send_tls13_tickets = 0;
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.max_early_data_size = 0;
-    // What the server says first tells the client that nobody altered the prefaces, before the client says who it is.
+    // What the server says first tells the client that nobody altered the prefaces, before the
+    // client says who it is.
     config.send_half_rtt_data = true;
     // For the last record of the client's direction, see `Farewell`.
     config.enable_secret_extraction = true;
