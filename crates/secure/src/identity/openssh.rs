@@ -1,7 +1,8 @@
 //! Keys in OpenSSH's formats: private key files, public key lines, and `authorized_keys`.
 //!
-//! Ed25519 alone: what else a file holds is named in the error, with the remedy. It must not read files, and must not
-//! believe a file's public half: it is compared with the one that the private half gives.
+//! Ed25519 alone: what else a file holds is named in the error, with the remedy. It must not read
+//! files, and must not believe a file's public half: it is compared with the one that the private
+//! half gives.
 
 use ssh_key::private::{Ed25519Keypair, Ed25519PrivateKey, KeypairData};
 use ssh_key::public::{Ed25519PublicKey, KeyData};
@@ -14,7 +15,8 @@ use crate::policy::PublicKey;
 /// Longest comment of a key, in bytes: it is a name like `anna@laptop`.
 pub const COMMENT_BYTES_MAX: usize = 200;
 
-/// Rounds of the key derivation of an encrypted file; `ssh-keygen` writes 16 or 24, and each costs milliseconds.
+/// Rounds of the key derivation of an encrypted file; `ssh-keygen` writes 16 or 24, and each costs
+/// milliseconds.
 const ROUNDS_MAX: u32 = 4096;
 
 /// First line of a private key file.
@@ -52,13 +54,13 @@ pub struct LockedKey {
 pub struct AuthorizedKeys {
     /// The Ed25519 keys, in order.
     pub keys: Vec<NamedKey>,
-    /// Lines with keys of other kinds, which log nobody in here.
+    /// Lines with keys of other kinds, which are not accepted for logins here.
     pub skipped: usize,
 }
 
 impl LockedKey {
-    /// The public half. It is the file's word until the key is unlocked, good for asking whether to ask for the
-    /// passphrase at all.
+    /// The public half. It is the file's word until the key is unlocked, good for asking whether to
+    /// ask for the passphrase at all.
     pub fn public(&self) -> PublicKey {
         self.public
     }
@@ -125,8 +127,8 @@ pub fn write_public(key: &PublicKey, comment: &str) -> Result<String, KeyFileErr
     ssh_key::PublicKey::new(data, tidy(comment)).to_openssh().map_err(|_| KeyFileError::Damaged)
 }
 
-/// Reads an `authorized_keys` file. A line that limits a key is refused: taken without its limits, the key would open
-/// more than its line says.
+/// Reads an `authorized_keys` file. A line that limits a key is refused: taken without its limits,
+/// the key would open more than its line says.
 pub fn read_authorized(text: &str) -> Result<AuthorizedKeys, KeyFileError> {
     let mut found = AuthorizedKeys::default();
     for (number, line) in (1..).zip(text.lines()) {
@@ -194,7 +196,7 @@ fn not_openssh(text: &str) -> KeyFileError {
     KeyFileError::NoKey
 }
 
-/// Whether a word names a kind of key, of whatever kind.
+/// Whether a word names a key type of any kind.
 fn is_key_kind(word: &str) -> bool {
     ["ssh-", "ecdsa-sha2-", "sk-ssh-", "sk-ecdsa-sha2-"].iter().any(|start| word.starts_with(start))
 }

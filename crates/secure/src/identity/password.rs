@@ -1,4 +1,5 @@
-//! What becomes of a password: salted and stretched, and from that the verifier that a server keeps (RFC 5802, RFC 7677).
+//! The processing of a password: salted and stretched into the verifier that a server keeps (RFC
+//! 5802, RFC 7677).
 //!
 //! ```text
 //! salted     = PBKDF2-HMAC-SHA256(password, salt, rounds), 32 bytes
@@ -6,9 +7,9 @@
 //! server key = HMAC-SHA256(salted, "Server Key")
 //! ```
 //!
-//! A password counts in the form that SASLprep gives it (RFC 4013), so that one with accents fits however it was typed. What
-//! SASLprep refuses counts as it was typed.
-//! It must not keep a password, and must not draw anything.
+//! A password counts in the form that SASLprep gives it (RFC 4013), so that one with accents fits
+//! however it was typed. What SASLprep refuses counts as it was typed. It must not keep a password,
+//! and must not draw anything.
 
 use core::num::NonZeroU32;
 use std::borrow::Cow;
@@ -21,11 +22,13 @@ use zeroize::Zeroizing;
 use crate::policy::PasswordVerifier;
 use crate::secret::Secret;
 
-/// Rounds of a new password: OWASP's figure for PBKDF2-HMAC-SHA256 (600,000). They are the client's work at each login and
-/// that of whoever guesses with a stolen file; the server's own work is a few HMACs whatever the figure.
+/// Rounds of a new password: OWASP's figure for PBKDF2-HMAC-SHA256 (600,000). They are the client's
+/// work at each login and that of whoever guesses with a stolen file; the server's own work is a
+/// few HMACs whatever the figure.
 pub const ROUNDS: u32 = 600_000;
 
-/// Fewest rounds that a client agrees to: with less, a server that is not the right one could guess what it was shown.
+/// Fewest rounds that a client accepts: with less, an impostor server could guess the password from
+/// what it received.
 pub const ROUNDS_MIN: u32 = 100_000;
 
 /// Most rounds that a client agrees to: about 2 seconds of work.
@@ -37,7 +40,8 @@ pub const SALT_BYTES: usize = 16;
 /// Longest salt, in bytes.
 pub const SALT_BYTES_MAX: usize = 64;
 
-/// Shortest password, in bytes. It is no measure of a good one; it stops an empty file and a slip of a finger.
+/// Shortest password, in bytes. It is no measure of a good one; it stops an empty file and a slip
+/// of a finger.
 pub const PASSWORD_BYTES_MIN: usize = 8;
 
 /// Longest password, in bytes.
@@ -60,8 +64,9 @@ pub enum PasswordError {
     Verifier,
 }
 
-/// How a server makes the salts of its users: from 16 random bytes of its own and the user's name. It tells them to every
-/// client, as it would tell each user's salt to whoever asks; so a client need not ask before it begins its work.
+/// How a server makes the salts of its users: from 16 random bytes of its own and the user's name.
+/// It tells them to every client, as it would tell each user's salt to whoever asks; so a client
+/// need not ask before it begins its work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Salts(pub [u8; SALT_BYTES]);
 
@@ -76,7 +81,7 @@ impl Salts {
     }
 }
 
-/// Whether `password` may become somebody's.
+/// Whether `password` is acceptable as a new password.
 pub fn check(password: &[u8]) -> Result<(), PasswordError> {
     let text = core::str::from_utf8(password).map_err(|_| PasswordError::Control)?;
     match password.len() {
@@ -126,7 +131,8 @@ pub fn verifier(
     Ok(PasswordVerifier { salt: salt.to_vec(), iterations: rounds.get(), stored_key, server_key })
 }
 
-/// A verifier as text, in the form that PostgreSQL gave it: `SCRAM-SHA-256$rounds:salt$stored key:server key`.
+/// A verifier as text, in the form that PostgreSQL gave it: `SCRAM-SHA-256$rounds:salt$stored
+/// key:server key`.
 pub fn write_verifier(verifier: &PasswordVerifier) -> String {
     format!(
         "SCRAM-SHA-256${}:{}${}:{}",
@@ -226,7 +232,8 @@ mod tests {
             ("\u{2168}", "IX"),
             ("cafe\u{301} cre\u{300}me", "caf\u{e9} cr\u{e8}me"),
             ("a\u{a0}b", "a b"),
-            // Refused: mixed directions, a later version's character. Nothing would be left of the last.
+            // Refused: mixed directions, a later version's character. Nothing would be left of the
+            // last.
             ("\u{627}1", "\u{627}1"),
             ("\u{1f40e} battery", "\u{1f40e} battery"),
             ("\u{ad}\u{ad}\u{ad}\u{ad}", "\u{ad}\u{ad}\u{ad}\u{ad}"),

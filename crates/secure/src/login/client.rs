@@ -144,7 +144,7 @@ impl ClientLogin {
                 _ => None,
             };
             match prepared {
-                // A number of its own: what is computed of one form is of no use for the other.
+                // Its own number: a computation for one form is useless for the other.
                 Some(prepared) => vec![(number, Offered::Password(prepared)), (count + number, offered)],
                 None => vec![(number, offered)],
             }
@@ -153,7 +153,7 @@ impl ClientLogin {
         Self { user, nonce, offers, tries: 0, tried: Vec::new(), state: LoginState::Idle }
     }
 
-    /// What was offered so far: for the words of a refusal.
+    /// The offers so far: for the text of a refusal.
     pub fn tried(&self) -> &[(Method, Option<PublicKey>)] {
         &self.tried
     }
@@ -187,7 +187,7 @@ impl ClientLogin {
         LoginStep::Exhausted
     }
 
-    /// The signature that was asked for.
+    /// The requested signature.
     pub fn on_signature(&mut self, signature: [u8; SIGNATURE_BYTES]) -> Result<(LoginKind, Vec<u8>), Error> {
         match core::mem::replace(&mut self.state, LoginState::Idle) {
             LoginState::Signing(Offered::Key(key)) => {
@@ -208,7 +208,7 @@ impl ClientLogin {
         Some(Stretching { offer: *offer, password: password.copy(), salt, rounds })
     }
 
-    /// The server's challenge: what is to be computed for [`ClientLogin::on_stretched`].
+    /// The server's challenge: returns the computation for [`ClientLogin::on_stretched`].
     pub fn on_challenge(&mut self, challenge: &[u8]) -> Result<Stretching, Error> {
         let LoginState::Scram(scram, offer, password) = core::mem::replace(&mut self.state, LoginState::Idle) else {
             return Err(Error::BadLogin);
@@ -237,7 +237,7 @@ impl ClientLogin {
     pub fn on_accept(&mut self, proof: &[u8]) -> Result<(), Error> {
         match core::mem::replace(&mut self.state, LoginState::Idle) {
             LoginState::Proved(expected) => expected.check(proof),
-            // It has challenged nobody, so it may not know the password at all.
+            // The server has sent no challenge, so it may not know the password at all.
             LoginState::Scram(..) | LoginState::Challenged(..) | LoginState::Signing(_) => Err(Error::BadLogin),
             LoginState::Idle if proof.is_empty() => Ok(()),
             LoginState::Idle => Err(Error::BadLogin),

@@ -1,6 +1,8 @@
-//! What SCRAM's messages say (RFC 5802, section 7): exactly the fields that are expected, in their order, within bounds.
+//! What SCRAM's messages say (RFC 5802, section 7): exactly the fields that are expected, in their
+//! order, within bounds.
 //!
-//! It must not compute anything with them, so that any bytes can be read at no cost; who proves what is `scram`'s.
+//! It must not compute anything with them, so that any bytes can be parsed at no cost; `scram`
+//! handles the proofs.
 
 use base64ct::{Base64, Encoding};
 use core::num::NonZeroU32;
@@ -68,7 +70,7 @@ pub struct Challenge<'a> {
     pub nonce: &'a str,
     /// The salt.
     pub salt: Vec<u8>,
-    /// Rounds of stretching, within what a client agrees to.
+    /// Rounds of stretching, within the client's limits.
     pub rounds: NonZeroU32,
 }
 

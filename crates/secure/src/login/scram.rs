@@ -1,8 +1,9 @@
-//! SCRAM-SHA-256-PLUS (RFC 5802, RFC 7677) with the channel binding `tls-exporter` (RFC 9266): a password is proved without
-//! being shown, the server proves that it knows the verifier, and both proofs hold on this TLS connection alone.
+//! SCRAM-SHA-256-PLUS (RFC 5802, RFC 7677) with the channel binding `tls-exporter` (RFC 9266): a
+//! password is proved without being shown, the server proves that it knows the verifier, and both
+//! proofs hold on this TLS connection alone.
 //!
-//! It must not fall back to SCRAM without the binding. User names are taken as the UTF-8 that was typed;
-//! in which form a password comes is `client`'s business.
+//! It must not fall back to SCRAM without the binding. User names are taken as the UTF-8 that was
+//! typed; in which form a password comes is `client`'s business.
 
 use aws_lc_rs::{constant_time, digest, hmac};
 use base64ct::{Base64, Encoding};
@@ -48,7 +49,7 @@ pub(super) struct Challenged {
 }
 
 impl Challenged {
-    /// The proof that answers it, and what the server has to prove then.
+    /// The proof that answers it, and what the server must prove then.
     pub(super) fn answer(&self, salted: &Secret<32>, channel: &[u8; 32]) -> (Vec<u8>, Expected) {
         let without_proof = format!("c={},r={}", Base64::encode_string(&bound(channel)), self.nonce);
         let everything = [self.first_bare.as_bytes(), b",", &self.server_first, b",", without_proof.as_bytes()];

@@ -95,7 +95,7 @@ pub struct ServerLogin {
     peer: String,
     nonce: [u8; NONCE_BYTES],
     failed: u8,
-    /// Those that nobody has taken note of.
+    /// Failed logins that were not yet reported to the caller.
     untold: Vec<FailedLogin>,
     /// A password login that waits for its proof.
     scram: Option<IssuedChallenge>,
@@ -121,7 +121,7 @@ impl ServerLogin {
         Self { binding, peer, nonce, failed: 0, untold: Vec::new(), scram: None }
     }
 
-    /// Logins on this connection that failed since it was asked last.
+    /// Logins on this connection that failed since the last call.
     pub fn take_failed(&mut self) -> Vec<FailedLogin> {
         std::mem::take(&mut self.untold)
     }
@@ -132,7 +132,7 @@ impl ServerLogin {
         if directory.anonymous() { always | LoginKind::Anonymous.bit() } else { always }
     }
 
-    /// A login has come with OPEN.
+    /// A login arrived with OPEN.
     pub fn on_login(
         &mut self,
         kind: u64,
@@ -163,7 +163,7 @@ impl ServerLogin {
         let Some(IssuedChallenge { user, verifier, scram }) = self.scram.take() else {
             return self.fail(failed(Some(Method::Password), "a proof that was not asked for"));
         };
-        // Looked up for users that do not exist too: what takes time must not tell them apart.
+        // Looked up for unknown users too: timing must not distinguish them.
         let holds = directory.password(&user) == verifier && verifier.is_some();
         match scram.judge(client_final, &self.binding.channel).filter(|_| holds) {
             Some(proof) => {
@@ -201,7 +201,7 @@ impl ServerLogin {
         let user = String::from_utf8(login.user).map_err(|_| malformed())?;
         let key = PublicKey(login.key);
         let known = directory.has_key(&user, &key);
-        // Always verified: what takes time must not tell whether the key is known.
+        // Always verified: timing must not reveal whether the key is known.
         let right = verify(&key, &self.binding.signed(LoginKind::Key, &user, &key), &login.signature);
         if known & right {
             return Ok(Principal { user, method, key: Some(key), scope: None });

@@ -1,7 +1,8 @@
-//! The long part of a login by password, as a value: what to salt and stretch, and what came of it.
+//! The expensive part of a password login, as a value: what to salt and stretch, and the result.
 //!
-//! A server says in HELLO how its users' salts are made, so that a client can begin beside the round trip in which the
-//! challenge comes; what the challenge says counts. It must not run anything by itself: the driver has the threads.
+//! A server says in HELLO how its users' salts are made, so that a client can begin beside the
+//! round trip in which the challenge comes; what the challenge says counts. It must not run
+//! anything by itself: the driver has the threads.
 
 use core::fmt;
 use core::num::NonZeroU32;
@@ -37,7 +38,7 @@ pub struct Stretched {
 }
 
 impl Stretched {
-    /// Whether it is what `wanted` asks for.
+    /// Whether it is the computation that `wanted` requests.
     pub fn fits(&self, wanted: &Stretching) -> bool {
         self.is_of(wanted.offer, &wanted.salt, wanted.rounds)
     }

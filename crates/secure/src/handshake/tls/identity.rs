@@ -1,6 +1,6 @@
 //! Who a server is: one Ed25519 key in two forms, and a site's own certificate where it has one.
 //!
-//! It must not keep keys on disk: who makes an identity has them from somewhere.
+//! It must not keep keys on disk: the caller supplies them.
 
 use core::fmt;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::{Validity, failed, provider};
 use crate::identity::KeyPair;
 use crate::policy::Fingerprint;
 
-/// A certificate that somebody else vouches for.
+/// A certificate issued by a third party.
 pub struct SiteCertificate {
     /// The chain, the server's own certificate first.
     chain: Vec<CertificateDer<'static>>,
@@ -24,8 +24,9 @@ pub struct SiteCertificate {
 }
 
 impl SiteCertificate {
-    /// The chain in the PEM file `chain`, the server's own certificate first, and its private key in the PEM file `key`. An
-    /// error says which of the two is of no use; whether the certificate is good now is the caller's to ask.
+    /// The chain in the PEM file `chain`, the server's own certificate first, and its private key
+    /// in the PEM file `key`. An error says which of the two is of no use; whether the certificate
+    /// is good now is the caller's to ask.
     pub fn from_pem(chain: &[u8], key: &[u8]) -> Result<Self, SiteError> {
         let certificates = CertificateDer::pem_slice_iter(chain).collect::<Result<Vec<_>, _>>();
         let chain = certificates.map_err(|error| SiteError::Chain(error.to_string()))?;
@@ -72,7 +73,7 @@ impl fmt::Debug for SiteCertificate {
     }
 }
 
-/// Why a site's certificate is of no use: what is wrong with which of its two files.
+/// Why a site's certificate is unusable: what is wrong with which of its two files.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SiteError {
     /// The certificates.
@@ -122,8 +123,8 @@ impl HostIdentity {
         certified(vec![spki], &self.key.pkcs8())
     }
 
-    /// The key in a certificate that it signed itself: X.509 for clients that cannot do without. Nobody is to believe
-    /// anything that stands in it but the key.
+    /// The key in a certificate that it signed itself: X.509 for clients that cannot do without.
+    /// Nobody is to believe anything that stands in it but the key.
     pub(super) fn self_signed(&self) -> Result<CertifiedKey, Error> {
         let cannot =
             |error: rcgen::Error| Error::new(ErrorKind::Resources, format!("cannot make a certificate: {error}"));

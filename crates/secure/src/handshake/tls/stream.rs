@@ -1,6 +1,7 @@
 //! One TLS connection, fed record by record.
 //!
-//! It must not look ahead: its driver reads [`RECORD_HEAD_BYTES`], then what [`Stream::want`] says, and never more.
+//! It must not read ahead: its driver reads [`RECORD_HEAD_BYTES`], then what [`Stream::want`]
+//! returns, and never more.
 
 use std::io::{Read, Write};
 
@@ -18,7 +19,8 @@ pub const RECORD_HEAD_BYTES: usize = 5;
 /// Longest TLS record: 2^14 bytes and what encryption may add (RFC 8446, section 5.2).
 const RECORD_BYTES_MAX: usize = (1 << 14) + 256;
 
-/// Label of the exporter's value from which a session's keys come; its context is the session id.
+/// Label of the exporter's value from which a session's keys are derived; its context is the
+/// session id.
 const JOIN_LABEL: &[u8] = b"EXPORTER-xdfs-join-v1";
 /// Label of the value that signatures of a login are bound to.
 const LOGIN_LABEL: &[u8] = b"EXPORTER-xdfs-login-v1";
@@ -29,7 +31,8 @@ const CHANNEL_BINDING_LABEL: &[u8] = b"EXPORTER-Channel-Binding";
 #[derive(Debug, Default)]
 pub(super) struct Record {
     bytes: Vec<u8>,
-    /// One of data has come: all that follows is sealed, and sealed records are of no other type (RFC 8446, section 5.2).
+    /// One of data has come: all that follows is sealed, and sealed records are of no other type
+    /// (RFC 8446, section 5.2).
     sealed: bool,
 }
 
@@ -42,7 +45,7 @@ impl Record {
         }
     }
 
-    /// The wanted bytes have come. The record, when it is complete.
+    /// The requested bytes arrived. Returns the record when it is complete.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         let head = self.bytes.is_empty();
         if bytes.len() != self.want() {
@@ -52,9 +55,10 @@ impl Record {
         if !head {
             return Ok(Some(std::mem::take(&mut self.bytes)));
         }
-        // Alert, handshake, change of ciphers (for old middle boxes), data: nothing else is a TLS record.
-        // Its version means nothing (RFC 8446, section 5.1) and is covered by no key, so there is one that is taken, and the
-        // one that hellos have for old servers: what cannot differ carries nothing for somebody on the way.
+        // Alert, handshake, change of ciphers (for old middle boxes), data: nothing else is a TLS
+        // record. Its version means nothing (RFC 8446, section 5.1) and is covered by no key, so
+        // there is one that is taken, and the one that hellos have for old servers: what cannot
+        // differ carries nothing for somebody on the way.
         let version = bytes[2] == 3 || bytes[2] == 1 && bytes[0] == 22;
         if !(20..=23).contains(&bytes[0]) || bytes[1] != 3 || !version {
             return Err(Error::new(ErrorKind::Protocol, "these bytes are no TLS"));
@@ -84,7 +88,7 @@ pub struct Stream {
 
 impl Stream {
     pub(super) fn new(mut connection: Connection, host: Option<Fingerprint>) -> Self {
-        // The bound is kept here, over the whole connection.
+        // The limit is enforced here, over the whole connection.
         connection.set_buffer_limit(None);
         let record = Record::default();
         Self { connection, record, received: Zeroizing::default(), received_in_all: 0, sent_in_all: 0, host }
@@ -95,7 +99,8 @@ impl Stream {
         self.record.want()
     }
 
-    /// The wanted bytes have come. An error is fatal; what is then [`output`](Self::output) tells the peer.
+    /// The requested bytes arrived. An error is fatal; the following [`output`](Self::output)
+    /// reports it to the peer.
     pub fn on_bytes(&mut self, bytes: &[u8]) -> Result<(), Error> {
         match self.record.push(bytes)? {
             Some(record) => self.on_record(&record),
@@ -145,7 +150,8 @@ impl Stream {
         self.connection.is_handshaking()
     }
 
-    /// The application's bytes that have come and were not taken; who takes some drains them.
+    /// The application's bytes that arrived and were not consumed; the caller drains what it
+    /// consumes.
     pub fn received(&mut self) -> &mut Vec<u8> {
         &mut self.received
     }
@@ -229,7 +235,8 @@ impl Stream {
         exported.map(drop).map_err(|error| failed(&error))
     }
 
-    /// Leaves TLS: the last bytes for the peer, behind which records follow, and what still waits for the peer's own leave.
+    /// Leaves TLS: returns the last bytes for the peer, after which records follow, and the state
+    /// that waits for the peer's close_notify.
     pub fn leave(mut self) -> Result<(Vec<u8>, Farewell), Error> {
         if self.is_handshaking() || !self.received.is_empty() {
             return Err(Error::new(ErrorKind::Protocol, "bytes of the handshake where records are due"));

@@ -1,7 +1,7 @@
-//! From when until when a certificate is good (RFC 5280, section 4.1.2.5).
+//! The validity period of a certificate (RFC 5280, section 4.1.2.5).
 //!
-//! It must not look at a clock, nor judge anything else of a certificate: TLS does that, and whoever shows one asks here
-//! before it does.
+//! It must not read a clock, nor check anything else of a certificate: TLS does that, and a server
+//! checks the period here before it presents a certificate.
 
 use x509_cert::Certificate;
 use x509_cert::der::Decode;
