@@ -292,8 +292,7 @@ impl Session {
                     HalfState::Sending { life, sender, everywhere, .. } => {
                         *life = Sending::Moving;
                         *everywhere = true;
-                        // The receiving member reports how far by CREDIT, and may have done so
-                        // already.
+                        // The receiving member reports how far by CREDIT, perhaps already.
                         let edge = self.take_credit(operation).unwrap_or(range.offset());
                         let fresh = Sender::new(range.offset(), Some(range.end()), block, edge, bugs);
                         *sender = Some(fresh.within(window).keeping(kept));

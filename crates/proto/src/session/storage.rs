@@ -30,13 +30,11 @@ pub struct SourceFacts {
 /// The properties of a prepared stage.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct StageFacts {
-    /// How far the sender may be ahead if the target accepts bytes in order only (they are buffered
-    /// until their turn).
+    /// How far the sender may be ahead if the target accepts bytes only in order.
     pub window: Option<u64>,
     /// Ranges that it has from an earlier attempt with the same source, ascending.
     pub kept: Vec<Extent>,
-    /// Of an upload with a hash: its content may differ from the source, so the sender hashes it as
-    /// well.
+    /// In an upload with a hash, its content may differ: the sender hashes it as well.
     pub unverified: bool,
     /// Storage can read the content back.
     pub reread: bool,
@@ -153,8 +151,7 @@ impl Session {
         let first = grant.ranges.first().copied().unwrap_or_default();
         let fresh = Receiver::new(first.offset(), Some(first.end()), grant.block, window.max(credit), bugs);
         *receiver = Some(fresh.keeping(plan::within(&grant.kept, first)));
-        // One block uses the credit of the request, and its channel: if no channel was lost, both
-        // ends know which block that is.
+        // One block uses the request's credit and channel: unless one was lost, both ends know it.
         let there = self.channels.get(&operation.opening).is_some_and(|opening| opening.life == Life::Up);
         let alone = there
             && self.fences.is_empty()
@@ -168,8 +165,7 @@ impl Session {
 
     /// The target of an upload is ready: the GRANT tells the client how to send.
     fn grant_upload(&mut self, id: OperationId, facts: &StageFacts) {
-        // A target that is written in order has one pipeline: ranges far ahead would have to be
-        // buffered.
+        // A target written in order has one pipeline: ranges far ahead would need buffers.
         let pipelines = if facts.window.is_some() { 1 } else { self.limits.pipelines };
         let Some(operation) = self.operations.get_mut(&id) else { return };
         let (level, block, hash) = (operation.level, operation.block, operation.hash);
@@ -310,8 +306,7 @@ impl Session {
         }
     }
 
-    /// A member cannot complete its range, even if it had reported that it did: blocks may have to
-    /// be sent again.
+    /// A member cannot complete its range after all: blocks may have to be sent again.
     pub(super) fn fail_member(&mut self, id: OperationId, error: Error) {
         let Some(operation) = self.operations.get_mut(&id) else { return };
         let Part::Member(coordinator, reported) = &mut operation.part else { return };
@@ -387,8 +382,7 @@ impl Session {
         let (sending, member) = (operation.is_sending(), operation.is_member());
         operation.owes = Pending::default();
         operation.sent = Pending::default();
-        // The end that decides sends the outcome: always the receiver, and a sender that could not
-        // even open its source.
+        // The deciding end sends the outcome: the receiver, or a sender that could not open.
         if !member && (!sending || (operation.grant.is_none() && !operation.upload)) {
             operation.owes.add(if ok { Pending::COMMITTED } else { Pending::EXCEPTION });
         }
@@ -413,8 +407,7 @@ impl Session {
         if sending {
             self.push_ends_of_range(id);
         } else if member {
-            // Its coordinator makes sure that the peer learns the outcome; late blocks are dropped
-            // without it.
+            // Its coordinator reports the outcome to the peer; late blocks are dropped anyway.
             self.operations.remove(&id);
         }
         self.bound_lingering();
@@ -444,8 +437,7 @@ impl Session {
         }
     }
 
-    /// More end marks are waiting for their channels than an honest peer causes: nothing that adds
-    /// more is accepted until some have been sent.
+    /// More end marks are waiting than an honest peer causes: no more are accepted for now.
     pub(super) fn owes_many_marks(&self) -> bool {
         self.own_waiting >= LINGERING * self.limits.operations_max
     }
