@@ -12,8 +12,8 @@
 //! # };
 //! use std::sync::Arc;
 //! use xdfs_client::{ConnectOptions, Payload, Pinned, PutOptions, Session};
+//!
 //! // The key that the server printed when it started.
-//! The key that the server printed when it started.
 //! let host_check = Arc::new(Pinned(host_key));
 //! let options = ConnectOptions { channels: 4, host_check, ..ConnectOptions::to(address) };
 //! let session = Session::connect(&options)?;
