@@ -94,7 +94,7 @@ fn shown(cells: &[&str], files: &[File]) -> Result<(), String> {
     if tests > 0 || reason { Ok(()) } else { Err("names neither a test nor a reason".to_owned()) }
 }
 
-/// Whether `name` is a test of `file`: a function under `#[test]`, or one of a suite, which a macro of the same package makes
+/// Whether `name` is a test of `file`: a function under `#[test]` that is not ignored, or one of a suite, which a macro of the same package makes
 /// tests of for every member.
 fn is_test(file: &File, name: &str, files: &[File]) -> bool {
     let code = file.code();
@@ -102,8 +102,11 @@ fn is_test(file: &File, name: &str, files: &[File]) -> bool {
     let defines = |line: &str| words(line).collect::<Vec<_>>().windows(2).any(|pair| pair == ["fn", name]);
     let Some(at) = lines.iter().position(|line| defines(line)) else { return false };
     let attributes = lines[..at].iter().rev().take_while(|line| line.is_empty() || line.starts_with("#["));
-    if attributes.into_iter().any(|line| line.starts_with("#[test]")) {
-        return true;
+    let attributes: Vec<_> = attributes.collect();
+    let has = |name: &str| attributes.iter().any(|line| line.starts_with(name));
+    if has("#[test]") {
+        // A test that nobody runs shows nothing.
+        return !has("#[ignore");
     }
     let package = file.path.split("/tests/").next().unwrap_or_default();
     let makes_tests =
@@ -126,7 +129,9 @@ mod tests {
         let file = |path: &str, text: &str| File { path: path.to_owned(), text: text.to_owned() };
         vec![
             file("crates/proto/src/a.rs", "fn a() {}\n// #[test]\nfn b() {}"),
-            file("crates/proto/src/b.rs", "#[test]\n/// It is.\n#[ignore]\nfn b_is_b() {}\n\nfn helper() {}"),
+            file("crates/proto/src/b.rs", "#[test]\n/// It is.\n#[should_panic]\nfn b_is_b() {}\n\nfn helper() {}"),
+            // Text that the tests below read, and no test: an ignored one must not count.
+            file("crates/proto/src/e.rs", "#[test]\n#[ignore = \"slow\"]\nfn e_is_e() {}"),
             file("tests/sim/src/c.rs", "pub fn c() {}"),
             file("tests/suite/tests/main.rs", "macro_rules! all { () => { #[test] fn $test() {} } }\nall! { d_is_d, }"),
             file("tests/suite/tests/d.rs", "pub fn d_is_d() {}\npub fn helper() {}"),
@@ -150,7 +155,13 @@ mod tests {
     fn a_test_counts_and_any_other_function_or_file_does_not() {
         assert!(passes("| A-1 | x | `crates/proto/src/b.rs::b_is_b` |"));
         assert!(passes("| A-1 | x | `tests/suite/tests/d.rs::d_is_d` |"));
-        for named in ["proto/src/b.rs::helper", "proto/src/b.rs::gone", "proto/src/a.rs::b", "proto/src/gone.rs"] {
+        for named in [
+            "proto/src/e.rs::e_is_e",
+            "proto/src/b.rs::helper",
+            "proto/src/b.rs::gone",
+            "proto/src/a.rs::b",
+            "proto/src/gone.rs",
+        ] {
             assert!(!passes(&format!("| A-1 | x | `crates/{named}` |")), "{named}");
         }
         assert!(!passes("| A-1 | x | `tests/suite/tests/d.rs::helper` |"));
