@@ -11,9 +11,9 @@ use std::time::Instant;
 use clap::{Parser, ValueEnum};
 use serde_json::json;
 use xdfs_bench::error::{Context, Error, Result, exit_code};
+use xdfs_io::store::{Existing, LocalStore, SmallFile, Store};
 use xdfs_proto::base::commit::MEMBERS_MAX;
 use xdfs_proto::base::{RelPath, Safety};
-use xdfs_xio::store::{Existing, LocalStore, SmallFile, Store};
 
 /// Makes small files that survive a power cut.
 #[derive(Parser)]

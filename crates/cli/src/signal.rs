@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::{flag, low_level};
 
-use xdfs_xio::host::ignores;
+use xdfs_io::host::ignores;
 
 use crate::exit::{Exit, Failure};
 

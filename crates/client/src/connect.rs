@@ -7,6 +7,8 @@ use crate::options::ConnectOptions;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use xdfs_engine::opening::{ClientOpened, ClientOpening, ClientStep, SessionRequest};
+use xdfs_io::dispatch::{Body, Completion, Dispatch, Dispatcher, End, Op, SocketId};
+use xdfs_io::transport::{self, Link, TransportOptions};
 use xdfs_proto::base::{Error, ErrorKind, Instant, Suite};
 use xdfs_proto::wire::Event;
 use xdfs_proto::wire::handshake::Open;
@@ -14,8 +16,6 @@ use xdfs_secure::handshake::{HostCheck, Shown};
 use xdfs_secure::identity::Signer;
 use xdfs_secure::login::{Offered, Password, Stretched};
 use xdfs_secure::random;
-use xdfs_xio::dispatch::{Body, Completion, Dispatch, Dispatcher, End, Op, SocketId};
-use xdfs_xio::transport::{self, Link, TransportOptions};
 
 /// A credential to log in with.
 #[derive(Clone)]

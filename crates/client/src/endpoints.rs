@@ -4,9 +4,9 @@ use crate::journal::authenticated;
 use std::sync::Arc;
 use xdfs_engine::host::{Staged, StorageJob};
 use xdfs_engine::transfer::{SourceSide, sum};
+use xdfs_io::store::{Existing, Kept, LocalPlace, MemoryStore, Resume, Source, Stage, StageRequest, Store};
 use xdfs_proto::base::{Digest, Error, ErrorKind, RelPath};
 use xdfs_proto::wire::control::Grant;
-use xdfs_xio::store::{Existing, Kept, LocalPlace, MemoryStore, Resume, Source, Stage, StageRequest, Store};
 
 /// Largest download that [`Target::memory`] accepts.
 const MEMORY_TARGET_BYTES: u64 = 1 << 30;

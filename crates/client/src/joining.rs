@@ -11,14 +11,14 @@ use std::time::Duration;
 use xdfs_engine::mailbox::{Command, Message};
 use xdfs_engine::opening::{ClientJoining, OpeningStep};
 use xdfs_engine::pipeline::PipelineChannel;
+use xdfs_io::dispatch::{Body, Completion, Dispatch, Dispatcher, Op, SocketId};
+use xdfs_io::transport::{self, Address, Link, TransportOptions};
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, PipelineId, SessionId};
 use xdfs_proto::wire::control::ChannelGrant;
 use xdfs_proto::wire::handshake::Join;
 use xdfs_secure::keys::{ChannelKeys, Grant, JoinSecret, Role};
 use xdfs_secure::random;
 use xdfs_secure::record::{Limits, Opener, Sealer};
-use xdfs_xio::dispatch::{Body, Completion, Dispatch, Dispatcher, Op, SocketId};
-use xdfs_xio::transport::{self, Address, Link, TransportOptions};
 
 /// Connections that are opened concurrently: enough to fill a long path, few enough for any
 /// backlog.
@@ -179,7 +179,7 @@ impl Joiner {
             }
             Completion::Ended { socket, cause, .. } => {
                 let text = match cause {
-                    xdfs_xio::dispatch::End::Failed(errno) => std::io::Error::from_raw_os_error(errno).to_string(),
+                    xdfs_io::dispatch::End::Failed(errno) => std::io::Error::from_raw_os_error(errno).to_string(),
                     _ => "the server closed the connection".into(),
                 };
                 self.failed(Error::new(ErrorKind::ConnectionLost, text));

@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, OnceLock};
 use xdfs_engine::journal::ExportJournals;
+use xdfs_io::store::LocalStore;
 use xdfs_secure::journal::JournalKey;
 use xdfs_secure::random;
-use xdfs_xio::store::LocalStore;
 
 static KEY: OnceLock<Arc<JournalKey>> = OnceLock::new();
 

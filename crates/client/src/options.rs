@@ -4,11 +4,11 @@ use crate::connect::{Offer, TrustsNothing};
 use std::sync::Arc;
 use std::time::Duration;
 use xdfs_engine::pump::DiskMode;
+use xdfs_io::transport::Address;
 use xdfs_proto::base::{Level, Suite};
 use xdfs_secure::handshake::HostCheck;
 use xdfs_secure::handshake::tls::Certificates;
 use xdfs_secure::record::Limits;
-use xdfs_xio::transport::Address;
 
 /// How to connect.
 #[derive(Clone)]
@@ -42,7 +42,7 @@ pub struct ConnectOptions {
     pub block: Option<u32>,
     /// Protection level of the blocks.
     pub level: Level,
-    /// Congestion control by name; `None` selects it (see `xio::transport::settle`).
+    /// Congestion control by name; `None` selects it (see `io::transport::settle`).
     pub congestion: Option<String>,
     /// A channel with outstanding data is lost after this time without traffic; `None` leaves it to
     /// the server.

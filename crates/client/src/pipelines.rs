@@ -18,12 +18,12 @@ use xdfs_engine::mailbox::{Command, MailboxSender, Message};
 use xdfs_engine::pipeline::{Pipeline, PipelineChannel};
 use xdfs_engine::pump::{DiskMode, Parts, Pump};
 use xdfs_engine::schedule::QuotaClass;
+use xdfs_io::dispatch::{Dispatch, Dispatcher};
+use xdfs_io::transport::Link;
 use xdfs_proto::base::{Error, ErrorKind, PipelineId};
 use xdfs_proto::session::{Bugs, Role, Session as Machine, SessionLimits};
 use xdfs_proto::wire::control::ChannelGrant;
 use xdfs_proto::wire::request::Request;
-use xdfs_xio::dispatch::{Dispatch, Dispatcher};
-use xdfs_xio::transport::Link;
 
 /// A session that is open but not served by any thread yet.
 pub(crate) struct Opened {

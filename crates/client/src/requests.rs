@@ -6,10 +6,10 @@ use crate::options::{GetOptions, PutOptions, Verify};
 use crate::session::{INITIAL_CREDIT, Session};
 use crate::transfer::{Report, Transfer};
 use xdfs_engine::bounds;
+use xdfs_io::store::verified_range;
 use xdfs_proto::base::{Digest, Error, ErrorKind};
 use xdfs_proto::wire::request::{Request, Resume};
 use xdfs_secure::{naming, random};
-use xdfs_xio::store::verified_range;
 
 impl Session {
     /// Uploads `payload` to `remote` (`EXPORT/path`, nothing encoded).

@@ -16,6 +16,7 @@ use xdfs_engine::bounds;
 use xdfs_engine::mailbox::{Command, Message};
 use xdfs_engine::opening::ClientOpened;
 use xdfs_engine::pipeline::PipelineChannel;
+use xdfs_io::transport::{self, TransportOptions};
 use xdfs_proto::base::{ChannelId, Error, Level, Suite};
 use xdfs_proto::limits;
 use xdfs_proto::session::SessionLimits;
@@ -26,7 +27,6 @@ use xdfs_secure::keys::{self, ChannelKeys, Grant};
 use xdfs_secure::policy::{Fingerprint, Method, PublicKey};
 use xdfs_secure::random;
 use xdfs_secure::record::{Limits as KeyLimits, Opener, Sealer};
-use xdfs_xio::transport::{self, TransportOptions};
 
 /// Bytes that a server may send before the first CREDIT: a small file arrives without waiting for
 /// it.

@@ -7,10 +7,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use xdfs_engine::mailbox::{Command, MailboxSender, Message};
+use xdfs_io::dispatch::DescriptorWaker;
+use xdfs_io::transport::Link;
 use xdfs_proto::base::{Digest, Error, ErrorKind, Level};
 use xdfs_proto::wire::control::Safety;
-use xdfs_xio::dispatch::DescriptorWaker;
-use xdfs_xio::transport::Link;
 
 pub(crate) type PumpSender = MailboxSender<Link, DescriptorWaker>;
 

@@ -1,10 +1,10 @@
 //! Sealing and opening of records without a block, for every driver of a session: head and payload
 //! in memory, with the key changed after REKEY.
 
+use xdfs_io::dispatch::{Body, HEAD_BYTES};
 use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_proto::wire::{Event, Head};
 use xdfs_secure::record::{Opener, Sealer};
-use xdfs_xio::dispatch::{Body, HEAD_BYTES};
 
 /// Bytes of a head without its tag.
 const BARE_BYTES: usize = 32;

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::task::Poll;
 use std::time::Duration;
+use xdfs_io::store::{Source, Stage};
 use xdfs_proto::base::{Error, ErrorKind, Level, OperationId};
 use xdfs_proto::session::{Committed, SessionEvent, SourceFacts};
 use xdfs_proto::wire::control::Grant;
 use xdfs_proto::wire::request::Request;
-use xdfs_xio::store::{Source, Stage};
 
 /// A storage call that may block; it runs in the pool.
 pub type StorageJob<T> = Box<dyn FnOnce() -> Result<T, Error> + Send>;

@@ -1,10 +1,10 @@
-//! The journals of one export, or of a client's downloads, under a key of `secure`: `xio` names no
+//! The journals of one export, or of a client's downloads, under a key of `secure`: `io` names no
 //! cipher.
 
 use std::sync::Arc;
+use xdfs_io::store::JournalTags;
 use xdfs_proto::base::Digest;
 use xdfs_secure::journal::JournalKey;
-use xdfs_xio::store::JournalTags;
 
 /// Authenticates journals under a key, for one export.
 #[derive(Clone, Debug)]

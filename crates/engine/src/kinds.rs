@@ -1,8 +1,8 @@
 //! File types of a store and of the wire, converted into each other: the store knows nothing of the
 //! wire, and both ends need both.
 
+use xdfs_io::store::tree::NodeKind;
 use xdfs_proto::wire::path::FileType;
-use xdfs_xio::store::tree::NodeKind;
 
 /// The type that is reported for a node.
 pub const fn told(kind: NodeKind) -> FileType {

@@ -5,12 +5,12 @@ use crate::pipeline::PipelineChannel;
 use crate::transfer::commit::CommittedFile;
 use crate::transfer::{SharedFile, SourceSide, Written};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use xdfs_io::buf::Buffer;
+use xdfs_io::dispatch::Wake;
 use xdfs_proto::base::{ChannelId, Digest, Error, OperationId, PipelineId};
 use xdfs_proto::session::{Comparison, PipelineMessage, SourceFacts};
 use xdfs_proto::wire::control::ChannelGrant;
 use xdfs_proto::wire::request::Request;
-use xdfs_xio::buf::Buffer;
-use xdfs_xio::dispatch::Wake;
 
 /// A command of the application to a pump.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ pub use limits::ServerLimits;
 pub(crate) use source::SourceNetwork;
 pub(crate) use xdfs_proto::admit::{AdmissionVerdict, Drop};
 
-use xdfs_xio::dispatch::SocketId;
+use xdfs_io::dispatch::SocketId;
 
 /// The connections of this server that have not authenticated yet.
 pub(crate) type Admission = xdfs_proto::admit::Admission<SocketId, SourceNetwork>;

@@ -18,6 +18,8 @@ use xdfs_engine::blocking::Slice;
 use xdfs_engine::host::{Host, Opened, SlicedJob, Staged, StorageJob};
 use xdfs_engine::schedule::QuotaClass;
 use xdfs_engine::transfer::TransferStats;
+use xdfs_io::dispatch::{DescriptorWaker, Wake};
+use xdfs_io::store::{Attributes, Base, Resume, StageRequest};
 use xdfs_proto::base::{Error, ErrorKind, Level, OperationId, SessionId};
 use xdfs_proto::session::{Committed, SessionEvent, SourceFacts};
 use xdfs_proto::wire::control::Grant;
@@ -25,8 +27,6 @@ use xdfs_proto::wire::path::Batch;
 use xdfs_proto::wire::request::Request;
 use xdfs_secure::naming;
 use xdfs_secure::policy::Principal;
-use xdfs_xio::dispatch::{DescriptorWaker, Wake};
-use xdfs_xio::store::{Attributes, Base, Resume, StageRequest};
 
 /// The server's side of a pump: files of exports, and reports to the listener.
 pub(crate) struct ServerHost {

@@ -27,6 +27,8 @@ use std::time::Duration;
 use xdfs_engine::blocking::Blocking;
 use xdfs_engine::opening::{JoinRequest, OpeningContext, PendingAccept, ServerOpened};
 use xdfs_engine::pump::DiskMode;
+use xdfs_io::dispatch::{Completion, Dispatch, Dispatcher, Op, SocketId, Wake};
+use xdfs_io::transport::{self, Address, Link, TransportOptions};
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, Instant, KeyLimits, SessionId};
 use xdfs_proto::limits;
 use xdfs_proto::negotiate::{self, Policy};
@@ -38,8 +40,6 @@ use xdfs_secure::handshake::tls::{Farewell, HostIdentity, ServerIdentity};
 use xdfs_secure::keys::JoinSecret;
 use xdfs_secure::policy::{Directory, Fingerprint, Principal};
 use xdfs_secure::random;
-use xdfs_xio::dispatch::{Completion, Dispatch, Dispatcher, Op, SocketId, Wake};
-use xdfs_xio::transport::{self, Address, Link, TransportOptions};
 
 /// The configuration of a server.
 pub struct Config {

@@ -2,10 +2,10 @@
 
 use crate::admit::SourceNetwork;
 use xdfs_engine::opening::{OpeningContext, OpeningStep, ServerOpened, ServerOpening};
+use xdfs_io::dispatch::{Body, Dispatch, Op, SocketId};
 use xdfs_proto::base::{ChannelId, SessionId};
 use xdfs_secure::keys::RoleKeys;
 use xdfs_secure::login::{FailedLogin, NONCE_BYTES};
-use xdfs_xio::dispatch::{Body, Dispatch, Op, SocketId};
 
 /// What to do with a pending login after its bytes were processed.
 pub(crate) enum LoginProgress {

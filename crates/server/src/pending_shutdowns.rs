@@ -51,8 +51,8 @@ fn told(post: PumpSender, why: Error) -> Option<(PumpSender, Error)> {
 mod tests {
     use super::*;
     use xdfs_engine::mailbox::MailboxSender;
+    use xdfs_io::dispatch::{Dispatch, Dispatcher};
     use xdfs_proto::base::ErrorKind;
-    use xdfs_xio::dispatch::{Dispatch, Dispatcher};
 
     #[test]
     fn a_pipeline_with_a_full_mailbox_is_told_when_there_is_room() {

@@ -4,7 +4,7 @@
 use crate::authorise::Export;
 use crate::log::{Log, LogEvent};
 use std::time::{SystemTime, UNIX_EPOCH};
-use xdfs_xio::store::{Recovered, expired_before};
+use xdfs_io::store::{Recovered, expired_before};
 
 /// Searches every export, on a thread of its own, so that a large tree delays nothing.
 pub(crate) fn start(exports: Vec<Export>, log: Log) {

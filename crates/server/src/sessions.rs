@@ -11,6 +11,8 @@ use std::sync::mpsc::Receiver;
 use xdfs_engine::host::Ending;
 use xdfs_engine::mailbox::{MailboxSender, Message};
 use xdfs_engine::pipeline::PipelineChannel;
+use xdfs_io::dispatch::{DescriptorWaker, Detached, HEAD_BYTES, Op, SocketId};
+use xdfs_io::transport::Link;
 use xdfs_proto::base::{ChannelId, Error, Instant, SessionId};
 use xdfs_proto::negotiate::Policy;
 use xdfs_proto::session::Session;
@@ -19,8 +21,6 @@ use xdfs_secure::handshake::tls::{FAREWELL_BYTES, Farewell, ServerIdentity};
 use xdfs_secure::keys::{ChannelKeys, Grant, JoinSecret, Role, RoleKeys};
 use xdfs_secure::policy::Principal;
 use xdfs_secure::record::{Limits, Opener, Sealer};
-use xdfs_xio::dispatch::{DescriptorWaker, Detached, HEAD_BYTES, Op, SocketId};
-use xdfs_xio::transport::Link;
 
 pub(crate) type PumpSender = MailboxSender<Link, DescriptorWaker>;
 pub(crate) type PumpMessage = Receiver<Message<Link>>;

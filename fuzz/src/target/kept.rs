@@ -9,7 +9,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 pub(super) fn journal(input: &[u8]) {
-    xdfs_xio::store::local::feed_journal(input);
+    xdfs_io::store::local::feed_journal(input);
 }
 
 pub(super) fn agent(input: &[u8]) {

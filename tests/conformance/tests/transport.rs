@@ -6,11 +6,11 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
+use xdfs_io::buf::Buffer;
+use xdfs_io::dispatch::{Body, Completion, Dispatch, End, Epoll, Op};
+use xdfs_io::stack::Count;
+use xdfs_io::transport::{self, Address, Link, Peer, TransportError, TransportOptions};
 use xdfs_proto::base::{Duration, Error, ErrorKind};
-use xdfs_xio::buf::Buffer;
-use xdfs_xio::dispatch::{Body, Completion, Dispatch, End, Epoll, Op};
-use xdfs_xio::stack::Count;
-use xdfs_xio::transport::{self, Address, Link, Peer, TransportError, TransportOptions};
 
 /// A directory of this test's own, removed with everything in it.
 struct Directory(PathBuf);

@@ -5,11 +5,11 @@ use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use xdfs_io::store::{CommitRequest, Existing, LocalStore, Stage, StageRequest, Store};
 use xdfs_proto::base::commit::{Commit, CommitStep};
 use xdfs_proto::base::{RelPath, Safety};
 use xdfs_proto::session::Bugs;
 use xdfs_test_cli::{Scene, pattern};
-use xdfs_xio::store::{CommitRequest, Existing, LocalStore, Stage, StageRequest, Store};
 
 /// Room for what a few cuts leave; small, so that it comes back quickly.
 const IMAGE_BYTES: u64 = 16 << 20;

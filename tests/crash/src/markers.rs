@@ -4,9 +4,9 @@ use crate::loopback::Disk;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use xdfs_io::store::{Existing, JournalTags, LocalStore, Resume, Stage, StageRequest, Store};
 use xdfs_proto::base::{Bugs, Digest, Error, RelPath};
 use xdfs_test_cli::pattern;
-use xdfs_xio::store::{Existing, JournalTags, LocalStore, Resume, Stage, StageRequest, Store};
 
 /// Bytes of each file: a sync of them takes a few milliseconds, so that a cut can come between two calls of a marker.
 const SIZE: usize = 4 << 20;

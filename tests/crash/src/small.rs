@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use xdfs_client::wire::Put;
+use xdfs_io::store::{
+    Attributes, Capability, Existing, LocalStore, SmallFile, SmallGroup, Source, Stage, StageRequest, Store,
+};
 use xdfs_proto::base::commit::Member;
 use xdfs_proto::base::{Error, RelPath};
 use xdfs_test_cli::{Scene, pattern};
-use xdfs_xio::store::{
-    Attributes, Capability, Existing, LocalStore, SmallFile, SmallGroup, Source, Stage, StageRequest, Store,
-};
 
 /// A process that there is not; the question whether it is there marks the beginning of the group in a trace.
 pub const MARK: i32 = 0x3fff_fff1;

@@ -2,10 +2,10 @@
 
 use crate::loopback::{Cuts, Disk};
 use std::path::Path;
+use xdfs_io::store::{Existing, LocalStore, SmallFile, Store};
 use xdfs_proto::base::commit::{Commit, CommitStep};
 use xdfs_proto::base::{Bugs, RelPath, Safety};
 use xdfs_test_cli::pattern;
-use xdfs_xio::store::{Existing, LocalStore, SmallFile, Store};
 
 /// Steps of the group: four files are finished, synced, named, and three directories are synced.
 const STEPS: usize = 4 + 4 + 4 + 3;

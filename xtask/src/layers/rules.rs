@@ -13,7 +13,7 @@ pub(super) struct CrateRule {
     pub(super) why: &'static str,
 }
 
-/// The arrows: proto <- xio; proto, secure, xio <- engine <- client, server <- cli.
+/// The arrows: proto <- io; proto, secure, io <- engine <- client, server <- cli.
 pub(super) const CRATES: &[CrateRule] = &[
     CrateRule {
         name: "xdfs-proto",
@@ -40,27 +40,27 @@ pub(super) const CRATES: &[CrateRule] = &[
         why: "cryptography knows the protocol's heads and nothing of sockets or files",
     },
     CrateRule {
-        name: "xdfs-xio",
+        name: "xdfs-io",
         ours: &["xdfs-proto"],
         foreign: &["libc", "rustix", "thiserror"],
         why: "drivers meet the kernel; of the protocol they know ids, extents, paths and error kinds",
     },
     CrateRule {
         name: "xdfs-engine",
-        ours: &["xdfs-proto", "xdfs-secure", "xdfs-xio"],
+        ours: &["xdfs-proto", "xdfs-secure", "xdfs-io"],
         foreign: &["thiserror"],
         why: "the engine joins protocol and kernel and knows neither client nor server",
     },
     CrateRule {
         name: "xdfs-client",
-        ours: &["xdfs-proto", "xdfs-secure", "xdfs-xio", "xdfs-engine"],
+        ours: &["xdfs-proto", "xdfs-secure", "xdfs-io", "xdfs-engine"],
         // bytes: files of a reply, without a copy; tempfile: lists of a tree that have to wait for its end.
         foreign: &["bytes", "tempfile", "thiserror"],
         why: "the client stands on the engine and does not know the server",
     },
     CrateRule {
         name: "xdfs-server",
-        ours: &["xdfs-proto", "xdfs-secure", "xdfs-xio", "xdfs-engine"],
+        ours: &["xdfs-proto", "xdfs-secure", "xdfs-io", "xdfs-engine"],
         // toml, serde: the configuration; serde_json: the audit log; landlock, seccompiler, rustix, libc (numbers of
         // system calls): what the process gives up.
         foreign: &["landlock", "libc", "rustix", "seccompiler", "serde", "serde_json", "thiserror", "toml"],
@@ -68,7 +68,7 @@ pub(super) const CRATES: &[CrateRule] = &[
     },
     CrateRule {
         name: "xdfs",
-        ours: &["xdfs-proto", "xdfs-secure", "xdfs-xio", "xdfs-client", "xdfs-server"],
+        ours: &["xdfs-proto", "xdfs-secure", "xdfs-io", "xdfs-client", "xdfs-server"],
         foreign: &[
             "clap",
             "clap_complete",
@@ -132,19 +132,19 @@ pub(super) const SOURCES: &[SourceRule] = &[
         what: Use::Path(&["unsafe"]),
         applies: ALL,
         except: &[
-            ("crates/xio/src/sys/", "system calls that rustix does not offer"),
-            ("crates/xio/src/buf/", "aligned memory for the buffer pool"),
+            ("crates/io/src/sys/", "system calls that rustix does not offer"),
+            ("crates/io/src/buf/", "aligned memory for the buffer pool"),
             ("fuzz/src/heap.rs", "an allocator that counts, in a program that no release contains"),
         ],
         tests_may: false,
-        why: "unsafe code lives in xio's sys and buf alone, where it is reviewed as such",
+        why: "unsafe code lives in io's sys and buf alone, where it is reviewed as such",
     },
     SourceRule {
         what: Use::PathBut(&["xdfs_proto"], &["base"]),
-        applies: &["crates/xio/"],
+        applies: &["crates/io/"],
         except: &[],
         tests_may: false,
-        why: "xio may use of the protocol only xdfs_proto::base (write the whole path): a driver's author never meets it",
+        why: "io may use of the protocol only xdfs_proto::base (write the whole path): a driver's author never meets it",
     },
     SourceRule {
         what: Use::Path(&["aws_lc_rs"]),
@@ -171,8 +171,8 @@ pub(super) const SOURCES: &[SourceRule] = &[
         what: Use::PathBut(&["std", "fs"], &["File"]),
         applies: PRODUCT,
         except: &[
-            ("crates/xio/src/store/resolve", "the one resolver of names"),
-            ("crates/xio/src/transport/congestion.rs", "asks the kernel for the system's default: one fixed name"),
+            ("crates/io/src/store/resolve", "the one resolver of names"),
+            ("crates/io/src/transport/congestion.rs", "asks the kernel for the system's default: one fixed name"),
             ("crates/cli/src/cmd/remote.rs", "asks the kernel for the controls it has: one fixed name"),
             ("crates/cli/src/ask.rs", "opens the terminal of the process: one fixed name"),
             ("crates/cli/src/cmd/cp/items.rs", "follows a link that the user named, before a store is opened above it"),
@@ -180,21 +180,21 @@ pub(super) const SOURCES: &[SourceRule] = &[
             ("crates/cli/src/cmd/generate.rs", "writes the manual pages and completions where the packager says"),
         ],
         tests_may: true,
-        why: "names are resolved in one place, crates/xio/src/store/resolve*.rs, with held directories",
+        why: "names are resolved in one place, crates/io/src/store/resolve*.rs, with held directories",
     },
     SourceRule {
         what: Use::Path(&["openat"]),
         applies: PRODUCT,
-        except: &[("crates/xio/src/store/resolve", "the one resolver of names")],
+        except: &[("crates/io/src/store/resolve", "the one resolver of names")],
         tests_may: true,
-        why: "names are resolved in one place, crates/xio/src/store/resolve*.rs, with openat2",
+        why: "names are resolved in one place, crates/io/src/store/resolve*.rs, with openat2",
     },
     SourceRule {
         what: Use::Path(&["openat2"]),
         applies: PRODUCT,
-        except: &[("crates/xio/src/store/resolve", "the one resolver of names")],
+        except: &[("crates/io/src/store/resolve", "the one resolver of names")],
         tests_may: true,
-        why: "names are resolved in one place, crates/xio/src/store/resolve*.rs",
+        why: "names are resolved in one place, crates/io/src/store/resolve*.rs",
     },
     SourceRule {
         what: Use::Path(&["SystemTime"]),
@@ -217,7 +217,7 @@ pub(super) const SOURCES: &[SourceRule] = &[
     SourceRule {
         what: Use::Path(&["CWD"]),
         applies: PRODUCT,
-        except: &[("crates/xio/src/store/resolve", "the one resolver of names opens the export's root once")],
+        except: &[("crates/io/src/store/resolve", "the one resolver of names opens the export's root once")],
         tests_may: true,
         why: "the working directory is no base for names: they start at a held directory",
     },

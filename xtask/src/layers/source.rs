@@ -123,27 +123,27 @@ mod tests {
     #[test]
     fn unsafe_is_found_but_where_it_belongs() {
         assert_eq!(found("crates/engine/src/pump.rs", "fn a() { unsafe { b() } }"), 1);
-        assert_eq!(found("crates/xio/src/sys/call.rs", "fn a() { unsafe { b() } }"), 0);
+        assert_eq!(found("crates/io/src/sys/call.rs", "fn a() { unsafe { b() } }"), 0);
         assert_eq!(found("crates/engine/src/pump.rs", "// unsafe\nconst A: &str = \"unsafe\";"), 0);
     }
 
     #[test]
     fn xio_sees_the_base_of_the_protocol_and_nothing_else() {
-        assert_eq!(found("crates/xio/src/lib.rs", "use xdfs_proto::base::{Error, RelPath};"), 0);
-        assert_eq!(found("crates/xio/src/lib.rs", "use xdfs_proto::wire::Head;"), 1);
-        assert_eq!(found("crates/xio/src/lib.rs", "use xdfs_proto::{base, wire};"), 1);
-        assert_eq!(found("crates/xio/src/lib.rs", "use xdfs_proto as protocol;"), 1);
+        assert_eq!(found("crates/io/src/lib.rs", "use xdfs_proto::base::{Error, RelPath};"), 0);
+        assert_eq!(found("crates/io/src/lib.rs", "use xdfs_proto::wire::Head;"), 1);
+        assert_eq!(found("crates/io/src/lib.rs", "use xdfs_proto::{base, wire};"), 1);
+        assert_eq!(found("crates/io/src/lib.rs", "use xdfs_proto as protocol;"), 1);
     }
 
     #[test]
     fn files_are_opened_by_the_resolver_and_by_tests() {
         let text = "fn a() { std::fs::read(\"b\"); }";
         assert_eq!(found("crates/engine/src/stage.rs", text), 1);
-        assert_eq!(found("crates/xio/src/store/resolve.rs", text), 0);
+        assert_eq!(found("crates/io/src/store/resolve.rs", text), 0);
         assert_eq!(found("crates/engine/src/stage.rs", &format!("#[cfg(test)] mod tests {{ {text} }}")), 0);
         assert_eq!(found("crates/engine/tests/stage.rs", text), 0);
         assert_eq!(found("crates/engine/src/stage.rs", "use std::fs::File;"), 0);
-        assert_eq!(found("crates/xio/src/transport/tcp.rs", "openat(a, b)"), 1);
+        assert_eq!(found("crates/io/src/transport/tcp.rs", "openat(a, b)"), 1);
     }
 
     #[test]

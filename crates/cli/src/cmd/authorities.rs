@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use xdfs_client::read_roots;
-use xdfs_xio::store::{Secrecy, read_named};
+use xdfs_io::store::{Secrecy, read_named};
 
 use super::key::failed;
 use crate::exit::{Exit, Failure};

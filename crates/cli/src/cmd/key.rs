@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use xdfs_client::identity::{Identities, Places, identities, keep_own, own_key};
 use xdfs_client::{Error, ErrorKind};
+use xdfs_io::store::{Secrecy, create_named, read_named};
 use xdfs_secure::Zeroizing;
 use xdfs_secure::identity::openssh::{KeyFile, NamedKey, read_private, read_public, write_private, write_public};
 use xdfs_secure::identity::{KeyFileError, KeyPair, x509};
 use xdfs_server::users::StateFolder;
-use xdfs_xio::store::{Secrecy, create_named, read_named};
 
 use super::trust;
 use crate::args::{KeepArgs, KeyCommand, KeyCreateArgs, KeyExportArgs, KeyImportArgs, KeyShowArgs};

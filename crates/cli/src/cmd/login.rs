@@ -10,11 +10,11 @@ use std::sync::Arc;
 use xdfs_client::identity::{Identities, Identity, identities};
 use xdfs_client::trust::HostName;
 use xdfs_client::{Error, Offer};
+use xdfs_io::store::Secrecy;
 use xdfs_secure::Zeroizing;
 use xdfs_secure::identity::openssh::write_public;
 use xdfs_secure::identity::{Signer, read_token};
 use xdfs_secure::login::Password;
-use xdfs_xio::store::Secrecy;
 
 use super::key::{failed, places, text_of, unusable};
 use super::user::first_line;

@@ -3,7 +3,7 @@
 use std::os::unix::ffi::OsStrExt;
 
 use xdfs_client::{Digest, Error, ErrorKind, Payload, hexadecimal};
-use xdfs_xio::store::{LocalPlace, Source};
+use xdfs_io::store::{LocalPlace, Source};
 
 use super::remote::{SessionRequest, Sessions, wire_name};
 use crate::exit::{Exit, Failure, Side};

@@ -11,12 +11,12 @@ mod agent;
 pub use agent::feed as feed_agent;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use xdfs_io::store::{Folder, Secrecy, read_named};
 use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_secure::Zeroizing;
 use xdfs_secure::identity::openssh::{KeyFile, LockedKey, read_private, read_public, write_private, write_public};
 use xdfs_secure::identity::{KeyFileError, KeyPair, Signer};
 use xdfs_secure::policy::PublicKey;
-use xdfs_xio::store::{Folder, Secrecy, read_named};
 
 /// The client's own key in its state folder, and its public half for distribution.
 const OWN_KEY: &str = "id_ed25519";

@@ -31,10 +31,10 @@ use local::clear_for;
 use small_writes::SmallWrites;
 use std::collections::BTreeMap;
 use xdfs_engine::blocking::Blocking;
+use xdfs_io::store::{Existing, LocalStore, StageRequest, Store, owners};
 use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety};
 use xdfs_proto::limits;
 use xdfs_proto::wire::path::{Attributes, Call, FileType, Wanted};
-use xdfs_xio::store::{Existing, LocalStore, StageRequest, Store, owners};
 
 /// Initial bytes of a result for an extended attribute, or for the names of all; nearly all are
 /// shorter.

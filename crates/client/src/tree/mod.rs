@@ -33,10 +33,10 @@ pub use events::{EntryAction, Observer};
 pub use up::Upload;
 
 use std::sync::Arc;
+use xdfs_io::store::tree::{Node, NodeKind};
 use xdfs_proto::base::path::PathError;
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
 use xdfs_proto::wire::path::{Attributes, Listing};
-use xdfs_xio::store::tree::{Node, NodeKind};
 
 /// Selects names by path below the top of the tree and by whether it is a directory.
 pub type Filter = Arc<dyn Fn(&[u8], bool) -> bool + Send + Sync>;
@@ -124,7 +124,7 @@ impl std::fmt::Debug for TreeOptions {
 
 /// Refuses a name that cannot be copied, on whichever side it is.
 fn must_not_be_reserved(name: &[u8]) -> Result<(), Error> {
-    if !xdfs_xio::store::tree::is_reserved(name) {
+    if !xdfs_io::store::tree::is_reserved(name) {
         return Ok(());
     }
     let text = format!("'{}' is a name that xdfs reserves for part files", name.escape_ascii());

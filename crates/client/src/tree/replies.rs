@@ -6,9 +6,9 @@ use super::scheduler::{CallResult, Flow, Named, PendingJob, StopReason, TreeCopy
 use crate::calls::in_full;
 use bytes::Bytes;
 use std::time::Instant;
+use xdfs_io::store::descriptors::are_scarce;
 use xdfs_proto::base::{Error, ErrorKind, Safety};
 use xdfs_proto::wire::path::{Answer, CallOutcome, Failure, Reply};
-use xdfs_xio::store::descriptors::are_scarce;
 
 pub(super) fn on_event<C: TreeCopy>(course: &mut C, observer: &mut dyn Observer, event: Event) -> Flow<()> {
     match event {

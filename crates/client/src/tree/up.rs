@@ -26,11 +26,11 @@ use links::Deferred;
 use sending::Extras;
 use std::collections::{BTreeMap, BTreeSet};
 use task::{UploadEntry, UploadTask};
+use xdfs_io::store::descriptors::are_scarce;
+use xdfs_io::store::tree::{Node, NodeKind};
+use xdfs_io::store::{LocalStore, SmallReader, Store, Tree};
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
 use xdfs_proto::wire::path::{Call, NewTime, Wanted};
-use xdfs_xio::store::descriptors::are_scarce;
-use xdfs_xio::store::tree::{Node, NodeKind};
-use xdfs_xio::store::{LocalStore, SmallReader, Store, Tree};
 
 /// Directories that are made in one batch ahead of an entry; for a deeper one the outermost are
 /// made first.

@@ -14,9 +14,9 @@ pub use check::{KeyRejection, Trust};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use xdfs_io::store::{Folder, Secrecy};
 use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_secure::policy::Fingerprint;
-use xdfs_xio::store::{Folder, Secrecy};
 
 /// The file of known hosts in the state folder.
 const FILE: &str = "known_hosts";

@@ -8,8 +8,8 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 use xdfs_client::Address;
+use xdfs_io::host::resident_bytes;
 use xdfs_server::LogEvent;
-use xdfs_xio::host::resident_bytes;
 
 const JOINS: u64 = 100_000;
 /// Threads that say them.

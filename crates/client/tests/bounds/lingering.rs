@@ -4,10 +4,10 @@ use super::raw::{open, wishes};
 use super::support::pattern;
 use super::support::serving::Serving;
 use super::{MIB, alone, in_its_own_process};
+use xdfs_io::host::resident_bytes;
 use xdfs_proto::wire::control::Control;
 use xdfs_proto::wire::path::{Batch, Call, Put};
 use xdfs_proto::wire::request::Request;
-use xdfs_xio::host::resident_bytes;
 
 #[test]
 fn batches_that_were_refused_leave_nothing() {

@@ -17,7 +17,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use support::serving::Serving;
 use support::{BLOCK, finish, pattern, pipe_payload, pipe_target};
 use xdfs_client::{ConnectOptions, GetOptions, Level, PutOptions, Session};
-use xdfs_xio::host::{resident_bytes, threads};
+use xdfs_io::host::{resident_bytes, threads};
 
 const MIB: u64 = 1 << 20;
 

@@ -9,11 +9,11 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 use xdfs_client::{Address, ConnectOptions, Payload, PutOptions, Session};
+use xdfs_io::host::resident_bytes;
 use xdfs_proto::wire::handshake::{FRAME_BYTES, MessageType, frame};
 use xdfs_proto::wire::preface::{ClientPreface, Continuation, PREFACE_BYTES, ServerPreface, Status};
 use xdfs_secure::handshake::tls::{Certificates, ClientTls, DATA_BYTES_MAX};
 use xdfs_server::{LogEvent, ServerLimits};
-use xdfs_xio::host::resident_bytes;
 
 /// How a login starts.
 const LOGIN: Continuation = Continuation::Tls;

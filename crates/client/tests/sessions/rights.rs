@@ -7,13 +7,13 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use xdfs_client::{ConnectOptions, ErrorKind, GetOptions, Level, Offer, Payload, PutOptions, Session, Target};
+use xdfs_io::store::{LocalStore, Source};
 use xdfs_proto::base::RelPath;
 use xdfs_secure::identity::KeyPair;
 use xdfs_secure::identity::openssh::NamedKey;
 use xdfs_secure::policy::Scope;
 use xdfs_server::users::{Account, AccountToken, Accounts, LiveAccounts, StateFolder};
 use xdfs_server::{Access, Anonymous, Export, Keep, LogEvent, Policy, ServerLimits, Users};
-use xdfs_xio::store::{LocalStore, Source};
 
 /// From a change to the end of the sessions that it ends.
 const AT_ONCE: Duration = Duration::from_secs(2);

@@ -6,12 +6,12 @@ use super::support::{Scratch, finish};
 use std::sync::Arc;
 use xdfs_client::wire::Wanted;
 use xdfs_client::{ConnectOptions, ErrorKind, Offer, Payload, PutOptions, Session};
+use xdfs_io::store::{KeptLimits, LocalStore};
 use xdfs_proto::base::RelPath;
 use xdfs_secure::journal::JournalKey;
 use xdfs_secure::policy::{Directory, PasswordVerifier, PublicKey, Scope, TokenRecord};
 use xdfs_server::config::with_journals;
 use xdfs_server::{Access, Export, Policy, ServerLimits, Users};
-use xdfs_xio::store::{KeptLimits, LocalStore};
 
 /// Ada and bob, and a token of hers for `trees/open`.
 struct Known(People);

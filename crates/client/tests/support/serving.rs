@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use xdfs_client::{Address, ConnectOptions, HostCheck, Level, Offer, Pinned, Session};
+use xdfs_io::store::{LocalStore, MemoryExport};
 use xdfs_server::{
     Access, Anonymous, Config, Directory, DiskMode, Export, Handle, HostIdentity, KeyLimits, KeyPair, LogEvent, Policy,
     Server, ServerLimits, TransportOptions, VisitorsOnly,
 };
-use xdfs_xio::store::{LocalStore, MemoryExport};
 
 /// The seed of the host's key.
 pub const HOST_SEED: [u8; 32] = [7; 32];

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use xdfs_client::tree::{Download, Ended, TreeOptions, Upload};
 use xdfs_client::{ConnectOptions, Session};
-use xdfs_xio::store::LocalStore;
+use xdfs_io::store::LocalStore;
 
 use super::heard::Heard;
 use super::support::Scratch;

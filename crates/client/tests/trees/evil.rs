@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use xdfs_client::{Error, ErrorKind};
-use xdfs_proto::base::{RelPath, Safety};
-use xdfs_xio::store::tree::{AttributeChange, Cursor, ListControl, Node, NodeKind, Space, Special};
-use xdfs_xio::store::{
+use xdfs_io::store::tree::{AttributeChange, Cursor, ListControl, Node, NodeKind, Space, Special};
+use xdfs_io::store::{
     Attributes, Capability, Existing, MemoryStore, SmallReader, Source, Stage, StageRequest, Store, Tree, Version,
 };
+use xdfs_proto::base::{RelPath, Safety};
 
 /// One entry of a listing.
 #[derive(Clone, Debug)]

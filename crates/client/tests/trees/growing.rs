@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use xdfs_client::tree::{Ended, TreeOptions, Upload};
-use xdfs_xio::store::LocalStore;
+use xdfs_io::store::LocalStore;
 
 use super::heard::{Heard, Meddler};
 use super::support::Scratch;

@@ -4,7 +4,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::time::{Duration, SystemTime};
 use xdfs_client::tree::{Download, Ended, Keep, Summary, TreeOptions, Upload};
 use xdfs_client::{ConnectOptions, Session};
-use xdfs_xio::store::LocalStore;
+use xdfs_io::store::LocalStore;
 
 use super::heard::{Heard, Meddler};
 use super::support::middle::{Act, Middle, Way};

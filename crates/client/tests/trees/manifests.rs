@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::SystemTime;
 use xdfs_client::ErrorKind;
 use xdfs_client::tree::{Download, Ended, Keep, TreeOptions};
+use xdfs_io::store::LocalStore;
+use xdfs_io::store::tree::NodeKind;
 use xdfs_server::Export;
-use xdfs_xio::store::LocalStore;
-use xdfs_xio::store::tree::NodeKind;
 
 use super::evil::{EvilStore, Line, Script, line, node};
 use super::heard::{Heard, Meddler};
@@ -201,7 +201,7 @@ fn b17_numbers_that_no_file_has_are_refused_and_the_rest_arrives() {
     let before = world.outside();
     let huge = |size, modified| {
         let node = super::evil::Line { name: b"huge".to_vec(), node: node(NodeKind::Regular) };
-        Line { node: xdfs_xio::store::tree::Node { size, modified, ..node.node }, ..node }
+        Line { node: xdfs_io::store::tree::Node { size, modified, ..node.node }, ..node }
     };
     for (size, modified) in [((1 << 62) - 1, (0, 0)), (1 << 61, (i64::MAX >> 2, 0)), (7, (i64::MIN >> 2, 999_999_999))]
     {

@@ -3,9 +3,9 @@
 use std::sync::{Arc, Condvar, Mutex};
 use xdfs_client::Error;
 use xdfs_client::tree::{Download, Ended, EntryAction, Observer, Summary, TreeOptions};
+use xdfs_io::store::LocalStore;
+use xdfs_io::store::tree::NodeKind;
 use xdfs_server::Export;
-use xdfs_xio::store::LocalStore;
-use xdfs_xio::store::tree::NodeKind;
 
 use super::evil::{EvilStore, Line, Script, line};
 use super::heard::Heard;

@@ -6,11 +6,11 @@ use crate::mailbox::Message;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use xdfs_io::buf::Buffer;
+use xdfs_io::dispatch::Dispatch;
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, Extent, OperationId};
 use xdfs_proto::wire::path::Batch;
 use xdfs_proto::wire::{Flags, Head};
-use xdfs_xio::buf::Buffer;
-use xdfs_xio::dispatch::Dispatch;
 
 use super::channel_io::BufferOrigin;
 use super::pacing::QueuedStart;

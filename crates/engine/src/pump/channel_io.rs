@@ -1,10 +1,10 @@
 //! One channel as the pump sees it: its socket, its keys, and the record that is arriving.
 
+use xdfs_io::dispatch::{HEAD_BYTES, SocketId};
 use xdfs_proto::base::{Extent, OperationId};
 use xdfs_proto::wire::Head;
 use xdfs_secure::handshake::tls::Farewell;
 use xdfs_secure::record::{Opener, Sealer};
-use xdfs_xio::dispatch::{HEAD_BYTES, SocketId};
 
 /// What is arriving.
 #[derive(Debug)]

@@ -7,8 +7,8 @@ use crate::bounds;
 use crate::mailbox::Message;
 use crate::transfer::WriteMode;
 use std::sync::Arc;
+use xdfs_io::dispatch::Dispatch;
 use xdfs_proto::base::{Error, Instant, OperationId};
-use xdfs_xio::dispatch::Dispatch;
 
 impl<D, H> Pump<D, H>
 where

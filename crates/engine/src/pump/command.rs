@@ -2,8 +2,8 @@
 
 use super::{Host, Pump};
 use crate::mailbox::Command;
+use xdfs_io::dispatch::Dispatch;
 use xdfs_proto::base::{Error, ErrorKind};
-use xdfs_xio::dispatch::Dispatch;
 
 impl<D, H> Pump<D, H>
 where

@@ -17,13 +17,13 @@ use crate::transfer::{ReadMode, Transfer};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
+use xdfs_io::dispatch::Dispatch;
+use xdfs_io::store::Source;
 use xdfs_proto::base::{Digest, Error, ErrorKind, Extent, Level, OperationId, PipelineId};
 use xdfs_proto::plan;
 use xdfs_proto::session::{Comparison, ContentDigest, PipelineMessage, SourceFacts};
 use xdfs_proto::wire::request::Request;
 use xdfs_secure::content::Leaf;
-use xdfs_xio::dispatch::Dispatch;
-use xdfs_xio::store::Source;
 
 /// The machine's request to hash the content of an operation.
 pub(super) struct HashRequest {

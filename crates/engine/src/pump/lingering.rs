@@ -8,8 +8,8 @@
 use super::channel_io::{Arriving, ChannelIo};
 use super::{Host, Pump};
 use crate::bounds;
+use xdfs_io::dispatch::{Completion, Dispatch, HEAD_BYTES, Op, Side, SocketId};
 use xdfs_proto::base::{Error, Instant};
-use xdfs_xio::dispatch::{Completion, Dispatch, HEAD_BYTES, Op, Side, SocketId};
 
 /// A socket of an ended session.
 #[derive(Clone, Copy, Debug)]

@@ -4,9 +4,9 @@
 use super::{AfterDetach, Host, Pump};
 use crate::mailbox::Message;
 use crate::transfer::SharedFile;
+use xdfs_io::dispatch::Dispatch;
 use xdfs_proto::base::{Error, ErrorKind, PipelineId};
 use xdfs_proto::session::PipelineMessage;
-use xdfs_xio::dispatch::Dispatch;
 
 impl<D, H> Pump<D, H>
 where

@@ -41,11 +41,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::Receiver;
+use xdfs_io::buf::{Buffer, Pool};
+use xdfs_io::dispatch::{Completion, Dispatch, End, Side, SocketId};
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, Extent, Instant, OperationId, PipelineId};
 use xdfs_proto::session::{Committed, Output, PipelineMessage, Session, SessionEvent};
 use xdfs_proto::wire::Head;
-use xdfs_xio::buf::{Buffer, Pool};
-use xdfs_xio::dispatch::{Completion, Dispatch, End, Side, SocketId};
 
 /// How files are written (SRV-64, SRV-65). The default is the faster one in measurements, see
 /// `docs/decisions/0001-writer-thread.md`.

@@ -7,10 +7,10 @@
 
 use super::{Host, Pump};
 use std::collections::VecDeque;
+use xdfs_io::dispatch::Dispatch;
 use xdfs_proto::base::{ChannelId, Instant, OperationId};
 use xdfs_proto::wire::control::Grant;
 use xdfs_proto::wire::request::Request;
-use xdfs_xio::dispatch::Dispatch;
 
 /// An operation that can start.
 pub(super) enum QueuedStart {

@@ -6,12 +6,12 @@ use super::{Host, Pump};
 use crate::transfer::{Block, WriteMode};
 use crate::{bounds, control};
 use std::sync::Arc;
+use xdfs_io::buf::Buffer;
+use xdfs_io::dispatch::{Dispatch, HEAD_BYTES, Op, SocketId};
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, Extent, Level};
 use xdfs_proto::session::{Fault, HeadVerdict};
 use xdfs_proto::wire::{Event, Head};
 use xdfs_secure::handshake::tls::{FAREWELL_BYTES, Farewell};
-use xdfs_xio::buf::Buffer;
-use xdfs_xio::dispatch::{Dispatch, HEAD_BYTES, Op, SocketId};
 
 impl<D, H> Pump<D, H>
 where
@@ -343,7 +343,7 @@ where
 /// the rest is carried. Pieces that do not end at a page were measured to cost a fifth of the rate
 /// on ext4.
 fn write_pages(
-    stage: &xdfs_xio::store::Stage,
+    stage: &xdfs_io::store::Stage,
     offset: u64,
     carry: &mut Vec<u8>,
     piece: &[u8],

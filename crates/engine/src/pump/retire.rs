@@ -6,8 +6,8 @@ use super::{Host, Pump};
 use crate::bounds;
 use crate::host::Ending;
 use crate::pipeline::{Pipeline, PipelineChannel};
+use xdfs_io::dispatch::Dispatch;
 use xdfs_proto::session::{Role, Session};
-use xdfs_xio::dispatch::Dispatch;
 
 impl<D, H> Pump<D, H>
 where

@@ -6,12 +6,12 @@ use super::hashing::{hash_leaving, passed};
 use super::{Host, Pump};
 use crate::control;
 use crate::transfer::ReadMode;
+use xdfs_io::buf::Buffer;
+use xdfs_io::dispatch::{Body, Dispatch, Op, Side, SocketId};
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, Extent, Level, OperationId};
 use xdfs_proto::session::Payload;
 use xdfs_proto::wire::{Event, Head};
 use xdfs_secure::record::Tag;
-use xdfs_xio::buf::Buffer;
-use xdfs_xio::dispatch::{Body, Dispatch, Op, Side, SocketId};
 
 impl<D, H> Pump<D, H>
 where

@@ -16,13 +16,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
+use xdfs_io::buf::Buffer;
+use xdfs_io::dispatch::Dispatch;
+use xdfs_io::store::{CommitRequest, Order, Source, Stage, verified_range};
 use xdfs_proto::base::{Error, ErrorKind, Extent, OperationId};
 use xdfs_proto::session::StageFacts;
 use xdfs_proto::wire::control::Grant;
 use xdfs_proto::wire::request::Request;
-use xdfs_xio::buf::Buffer;
-use xdfs_xio::dispatch::Dispatch;
-use xdfs_xio::store::{CommitRequest, Order, Source, Stage, verified_range};
 
 pub(super) fn busy() -> Error {
     Error::new(ErrorKind::Busy, "too many storage calls of this user wait; try again later")

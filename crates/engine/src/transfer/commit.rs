@@ -1,10 +1,10 @@
 //! Executes a commit: the plan of `proto::base::commit` with a single member, call by call, on the
 //! stage. Runs in the blocking pool.
 
+use xdfs_io::store::{CommitRequest, Stage};
 use xdfs_proto::base::commit::{Commit, CommitStep};
 use xdfs_proto::base::{Error, ErrorKind, Safety};
 use xdfs_proto::session::{Bugs, TargetFacts};
-use xdfs_xio::store::{CommitRequest, Stage};
 
 /// The result of a commit.
 #[derive(Debug)]
@@ -12,7 +12,7 @@ pub struct CommittedFile {
     /// Facts that are reported to the session.
     pub facts: TargetFacts,
     /// The target existed already: see
-    /// [`Existing::ReplaceOther`](xdfs_xio::store::Existing::ReplaceOther).
+    /// [`Existing::ReplaceOther`](xdfs_io::store::Existing::ReplaceOther).
     pub unchanged: bool,
 }
 
@@ -38,9 +38,9 @@ pub fn carry_out(mut stage: Stage, request: &CommitRequest, durable: bool) -> Re
 mod tests {
     use super::*;
     use std::sync::Arc;
+    use xdfs_io::store::fault::{Call, Fault, Plan};
+    use xdfs_io::store::{Existing, FaultStore, LocalStore, StageRequest, Store};
     use xdfs_proto::base::RelPath;
-    use xdfs_xio::store::fault::{Call, Fault, Plan};
-    use xdfs_xio::store::{Existing, FaultStore, LocalStore, StageRequest, Store};
 
     /// EIO on Linux.
     const EIO: i32 = 5;

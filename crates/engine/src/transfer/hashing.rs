@@ -6,12 +6,12 @@
 
 use super::parallel::ParallelHash;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use xdfs_io::buf::Buffer;
+use xdfs_io::store::{Hashes, VerifiedRange};
 use xdfs_proto::base::{Digest, Error, ErrorKind, Extent, PipelineId, Subtree};
 use xdfs_proto::session::{Comparison, ContentDigest, Mismatch, PipelineMessage};
 use xdfs_proto::{limits, plan};
 use xdfs_secure::content::{Leaf, Tree, blinded, differences};
-use xdfs_xio::buf::Buffer;
-use xdfs_xio::store::{Hashes, VerifiedRange};
 
 /// The most subtrees into which a transfer is divided: a fault costs at most this share of it, or
 /// [`PIECE_BYTES_MIN`].

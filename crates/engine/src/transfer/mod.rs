@@ -13,11 +13,11 @@ pub use writer::{Block, Writer, Written};
 use crate::schedule::QuotaClass;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use xdfs_io::buf::Buffer;
+use xdfs_io::dispatch::FileId;
+use xdfs_io::store::{Source, Stage};
 use xdfs_proto::base::{ChannelId, Instant};
 use xdfs_secure::content::Leaf;
-use xdfs_xio::buf::Buffer;
-use xdfs_xio::dispatch::FileId;
-use xdfs_xio::store::{Source, Stage};
 
 /// The source of an upload, passed to a pump.
 #[derive(Debug)]

@@ -13,9 +13,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::vec::IntoIter;
+use xdfs_io::buf::Buffer;
+use xdfs_io::store::{ReadBack, Source};
 use xdfs_proto::base::{Error, ErrorKind, Extent};
-use xdfs_xio::buf::Buffer;
-use xdfs_xio::store::{ReadBack, Source};
 
 /// Bytes that are hashed ahead of sending: they are in the cache when they are sent.
 const AHEAD_BYTES: u64 = 32 << 20;

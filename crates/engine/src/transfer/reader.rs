@@ -5,10 +5,10 @@ use crate::mailbox::{MailboxSender, Message};
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
+use xdfs_io::buf::Buffer;
+use xdfs_io::dispatch::Wake;
+use xdfs_io::store::Source;
 use xdfs_proto::base::{Error, ErrorKind, OperationId};
-use xdfs_xio::buf::Buffer;
-use xdfs_xio::dispatch::Wake;
-use xdfs_xio::store::Source;
 
 /// A stream being sent: blocks are kept until the receiver has them, since the stream cannot be
 /// read twice.

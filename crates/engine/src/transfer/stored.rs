@@ -5,10 +5,10 @@ use super::hashing::{Hashing, Pieces, buffer, leaf};
 use crate::blocking::Slice;
 use std::sync::Arc;
 use std::task::Poll;
+use xdfs_io::store::{ReadBack, Stage};
 use xdfs_proto::base::{Error, Extent};
 use xdfs_proto::session::{Comparison, Mismatch};
 use xdfs_secure::content::Tree;
-use xdfs_xio::store::{ReadBack, Stage};
 
 /// Compares what storage returns of a transfer with what arrived, slice by slice.
 #[derive(Debug)]

@@ -3,9 +3,9 @@
 use super::hashing::{BACK_BYTES, buffer};
 use crate::blocking::Slice;
 use std::task::Poll;
+use xdfs_io::store::Source;
 use xdfs_proto::base::{Digest, Error, ErrorKind};
 use xdfs_secure::content::Running;
-use xdfs_xio::store::Source;
 
 /// A range of a source that is being hashed, slice by slice.
 #[derive(Debug)]

@@ -6,11 +6,11 @@ use crate::mailbox::{MailboxSender, Message};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
+use xdfs_io::buf::Buffer;
+use xdfs_io::dispatch::Wake;
+use xdfs_io::store::Stage;
 use xdfs_proto::base::{Error, Extent, OperationId};
 use xdfs_secure::content::Leaf;
-use xdfs_xio::buf::Buffer;
-use xdfs_xio::dispatch::Wake;
-use xdfs_xio::store::Stage;
 
 /// A block that was written, or failed to be; the buffer is returned.
 #[derive(Debug)]

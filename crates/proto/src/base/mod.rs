@@ -1,6 +1,6 @@
 //! Types that every other crate shares: ids, byte ranges, relative paths, error kinds, time.
 //!
-//! This is the only part of `proto` that `xio` may use, so the author of a storage driver needs
+//! This is the only part of `proto` that `io` may use, so the author of a storage driver needs
 //! nothing else of the protocol.
 
 pub mod commit;

@@ -1,8 +1,8 @@
 //! Bounds of a server and the reason for each. The protocol's bounds are in `proto::limits`.
 
 use std::time::Duration;
+use xdfs_io::store::KeptLimits;
 use xdfs_proto::admit::Limits;
-use xdfs_xio::store::KeptLimits;
 
 /// The most that a server holds, and for how long. The defaults are the shipped values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

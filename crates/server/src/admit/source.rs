@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use xdfs_xio::transport::Peer;
+use xdfs_io::transport::Peer;
 
 /// The source of a connection for limits: an IPv4 address or an IPv6 /56 network.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

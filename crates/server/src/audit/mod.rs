@@ -27,8 +27,8 @@ use std::io::{Result as IoResult, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
+use xdfs_io::store::append_named;
 use xdfs_proto::base::Error;
-use xdfs_xio::store::append_named;
 
 /// What a server does when it cannot write its audit log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -9,9 +9,9 @@ use super::{Export, Rights, Stages};
 use crate::log::LoggedName;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use xdfs_io::store::tree::TreeKey;
 use xdfs_proto::base::{Bugs, Error, ErrorKind, Level, RelPath, Safety};
 use xdfs_secure::policy::{Method, Principal, Scope};
-use xdfs_xio::store::tree::TreeKey;
 
 /// The base of a batch, authorised for one user.
 #[derive(Clone, Debug)]

@@ -3,7 +3,7 @@
 
 use super::{Access, Anonymous};
 use std::sync::Arc;
-use xdfs_xio::store::{Recovered, Store};
+use xdfs_io::store::{Recovered, Store};
 
 /// What a server serves under one name.
 #[derive(Clone, Debug)]

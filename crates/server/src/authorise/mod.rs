@@ -23,9 +23,9 @@ pub(crate) use stages::{Stages, wire_path};
 
 use crate::log::LoggedName;
 use std::sync::{Arc, PoisonError, RwLock};
+use xdfs_io::store::{Existing, Store};
 use xdfs_proto::base::{Bug, Bugs, Error, ErrorKind, Level, RelPath};
 use xdfs_secure::policy::{Method, Principal, Scope};
-use xdfs_xio::store::{Existing, Store};
 
 /// What an operation does to a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -6,9 +6,9 @@
 //! not listed here is reported as not found.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use xdfs_io::store::tree::TreePlace;
 use xdfs_proto::base::RelPath;
 use xdfs_secure::policy::Principal;
-use xdfs_xio::store::tree::TreePlace;
 
 /// The name on the wire below which staged trees appear, as the first component of a path in an
 /// export.

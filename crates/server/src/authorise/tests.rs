@@ -7,9 +7,9 @@ use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use std::collections::BTreeSet;
 use xdfs_engine::blocking::Slice;
+use xdfs_io::store::MemoryExport;
 use xdfs_proto::wire::path::{Batch, Call, Code, FileType, NewTime, Owner, Put, Reply, Wanted, XattrRule};
 use xdfs_secure::policy::Scope;
-use xdfs_xio::store::MemoryExport;
 
 const NOW: u64 = 1_700_000_000;
 

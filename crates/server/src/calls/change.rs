@@ -4,11 +4,11 @@ use super::CallContext;
 use crate::authorise::Want;
 use std::time::{SystemTime, UNIX_EPOCH};
 use xdfs_engine::kinds;
+use xdfs_io::store::Existing;
+use xdfs_io::store::owners::{self, Names};
+use xdfs_io::store::tree::{AttributeChange, Special};
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
 use xdfs_proto::wire::path::{Call, FileType, NewTime, Owner, XattrRule};
-use xdfs_xio::store::Existing;
-use xdfs_xio::store::owners::{self, Names};
-use xdfs_xio::store::tree::{AttributeChange, Special};
 
 /// Levels of parent directories of a new directory that are collected, so that each is synced once
 /// per batch.

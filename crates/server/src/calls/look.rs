@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use xdfs_engine::blocking::Slice;
 use xdfs_engine::kinds;
 use xdfs_engine::transfer::sum::RangeHash;
+use xdfs_io::store::owners;
+use xdfs_io::store::tree::{ListControl, Node, NodeKind, is_reserved};
+use xdfs_io::store::{self, FileKind};
 use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_proto::wire::path::{Answer, Attributes, FileSystem, FileType, ListEntry, ReplyWriter, Wanted};
-use xdfs_xio::store::owners;
-use xdfs_xio::store::tree::{ListControl, Node, NodeKind, is_reserved};
-use xdfs_xio::store::{self, FileKind};
 
 /// How long a page is collected: the first entries of a large directory arrive soon (P-72).
 const PAGE_TIME: Duration = Duration::from_millis(20);

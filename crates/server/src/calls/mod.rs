@@ -16,9 +16,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use xdfs_engine::blocking::Slice;
 use xdfs_engine::transfer::sum::RangeHash;
+use xdfs_io::store::SmallReader;
 use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety};
 use xdfs_proto::wire::path::{Answer, Attributes, Batch, Call, Failure, FileType, ListEntry, ReplyWriter, Wanted};
-use xdfs_xio::store::SmallReader;
 
 /// The outcome of a batch.
 #[derive(Debug)]

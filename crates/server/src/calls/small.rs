@@ -4,9 +4,9 @@
 use super::look::{attributes_of, plain};
 use super::{CallContext, failure};
 use crate::authorise::{Authorized, Want};
+use xdfs_io::store::SmallFile;
 use xdfs_proto::base::{Error, ErrorKind, Safety};
 use xdfs_proto::wire::path::{Answer, Call, Put, ReplyWriter, Wanted};
-use xdfs_xio::store::SmallFile;
 
 /// Files that are passed to storage together: as many as share one commit.
 const GROUP_MAX: usize = 64;

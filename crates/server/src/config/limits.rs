@@ -5,7 +5,7 @@ use crate::admit::ServerLimits;
 use serde::Deserialize;
 use std::time::Duration;
 use toml::Spanned;
-use xdfs_xio::store::KeptLimits;
+use xdfs_io::store::KeptLimits;
 
 /// A limit as given in the file.
 type Number = Option<Spanned<u64>>;

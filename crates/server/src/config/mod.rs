@@ -20,9 +20,9 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use xdfs_engine::journal::ExportJournals;
+use xdfs_io::store::{LocalStore, MemoryExport};
 use xdfs_proto::base::Level;
 use xdfs_secure::journal::JournalKey;
-use xdfs_xio::store::{LocalStore, MemoryExport};
 
 /// Largest configuration file: thousands of exports.
 const FILE_BYTES_MAX: usize = 4 << 20;
@@ -108,7 +108,7 @@ impl Settings {
     /// Reads and checks the file `path`. Relative names in it are resolved from the file's own
     /// folder.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
-        use xdfs_xio::store::{Secrecy, read_named};
+        use xdfs_io::store::{Secrecy, read_named};
         let whole = |message: String| ConfigError::whole(path, message);
         let bytes = read_named(path, FILE_BYTES_MAX, Secrecy::Public).map_err(|error| whole(error.message))?;
         let bytes = bytes.ok_or_else(|| whole("there is no such file".into()))?;

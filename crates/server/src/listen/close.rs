@@ -10,11 +10,11 @@ use crate::sessions::{Arriving, IdleChannel, PipelineState};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use xdfs_engine::control;
+use xdfs_io::dispatch::{Dispatch, HEAD_BYTES, Op, SocketId};
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, Instant, SessionId};
 use xdfs_proto::limits;
 use xdfs_proto::session::{Fault, Output, Payload, Session, SessionEvent};
 use xdfs_proto::wire::{Event, Head};
-use xdfs_xio::dispatch::{Dispatch, HEAD_BYTES, Op, SocketId};
 
 /// Bytes of an EOFT at most: one number.
 const END_BYTES_MAX: u32 = 8;

@@ -5,10 +5,10 @@ use crate::authorise::{Authority, CurrentAuthority, Export};
 use crate::sessions::ServerMessage;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
+use xdfs_io::dispatch::{DescriptorWaker, Wake};
 use xdfs_proto::negotiate::Policy;
 use xdfs_secure::handshake::tls::ServerIdentity;
 use xdfs_secure::policy::Principal;
-use xdfs_xio::dispatch::{DescriptorWaker, Wake};
 
 /// Controls a running server from another thread.
 #[derive(Clone)]

@@ -9,11 +9,11 @@ use std::sync::atomic::Ordering;
 use xdfs_engine::host::Ending;
 use xdfs_engine::mailbox::{Command, Message};
 use xdfs_engine::pipeline::{Pipeline, PipelineChannel};
+use xdfs_io::dispatch::{Dispatch, SocketId};
+use xdfs_io::transport::Link;
 use xdfs_proto::base::{Error, ErrorKind, Instant, SessionId};
 use xdfs_proto::limits;
 use xdfs_secure::random;
-use xdfs_xio::dispatch::{Dispatch, SocketId};
-use xdfs_xio::transport::Link;
 
 impl Server {
     /// A pipeline's thread has ended: its session is over, or the listener watches it from now on.
@@ -192,13 +192,12 @@ impl Server {
         let running =
             |pipes: &[PipelineState]| pipes.iter().filter(|pipe| matches!(pipe, PipelineState::Running(_))).count();
         let threads: usize = self.sessions.values().map(|entry| running(&entry.pipes)).sum();
-        let memory =
-            xdfs_xio::host::resident_bytes().map_or_else(|| "?".into(), |bytes| format!("{} KiB", bytes >> 10));
+        let memory = xdfs_io::host::resident_bytes().map_or_else(|| "?".into(), |bytes| format!("{} KiB", bytes >> 10));
         let mut lines = vec![format!(
             "status: {} session(s), {} connection(s) opening, {threads} pipeline thread(s), {} thread(s) in all, {memory} resident",
             self.sessions.len(),
             self.guests.len(),
-            xdfs_xio::host::threads().map_or_else(|| "?".into(), |count| count.to_string()),
+            xdfs_io::host::threads().map_or_else(|| "?".into(), |count| count.to_string()),
         )];
         let drops: Vec<String> =
             self.admission.drops().all().into_iter().map(|(name, count)| format!("{name} {count}")).collect();

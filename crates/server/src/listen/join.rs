@@ -15,11 +15,11 @@ use xdfs_engine::mailbox::{MailboxSender, Message};
 use xdfs_engine::pipeline::{Pipeline, PipelineChannel};
 use xdfs_engine::pump::{Parts, Pump};
 use xdfs_engine::schedule::QuotaClass;
+use xdfs_io::dispatch::{Dispatch, Dispatcher, SocketId, Wake};
+use xdfs_io::transport::{self, Link};
 use xdfs_proto::base::{ChannelId, Error, PipelineId, SessionId};
 use xdfs_proto::session::{Bugs, Role, Session, SessionLimits};
 use xdfs_secure::keys::RoleKeys;
-use xdfs_xio::dispatch::{Dispatch, Dispatcher, SocketId, Wake};
-use xdfs_xio::transport::{self, Link};
 
 impl Server {
     /// The answer to OPEN was sent: channel 1 carries records from now on.

@@ -6,13 +6,13 @@ use crate::admit::{AdmissionVerdict, SourceNetwork};
 use crate::log::LogEvent;
 use crate::pending_login::{AfterSend, PendingLogin};
 use std::time::Duration;
+use xdfs_io::dispatch::{Dispatch, End, SocketId};
+use xdfs_io::transport::{self, Link};
 use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_proto::wire::preface::{ClientPreface, Continuation, ServerPreface};
 use xdfs_secure::login::FailedLogin;
 use xdfs_secure::policy::Method;
 use xdfs_secure::random;
-use xdfs_xio::dispatch::{Dispatch, End, SocketId};
-use xdfs_xio::transport::{self, Link};
 
 /// Refused connections that are logged one by one between two sweeps (a second).
 const REFUSALS_TOLD: u32 = 200;

@@ -17,8 +17,8 @@ mod tests;
 use crate::authorise::Keep;
 use crate::config::Confinement;
 use std::path::PathBuf;
+use xdfs_io::store::owners;
 use xdfs_proto::base::{Error, ErrorKind};
-use xdfs_xio::store::owners;
 
 /// What a server needs of the file system once it serves.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

@@ -106,7 +106,7 @@ fn exports_are_within_reach_and_nothing_else_is() {
 
 #[test]
 fn a_confined_store_puts_small_files_without_part_files() {
-    use xdfs_xio::store::{Existing, LocalStore, SmallFile, Store};
+    use xdfs_io::store::{Existing, LocalStore, SmallFile, Store};
     let scene = Scene::new("small");
     let store = LocalStore::open_root(&scene.at("write"), true).unwrap();
     confined(&scene, move |scene| {

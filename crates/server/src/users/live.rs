@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
+use xdfs_io::store::{Folder, Secrecy, Stamp};
 use xdfs_proto::base::Error;
 use xdfs_secure::identity::password::Salts;
 use xdfs_secure::policy::{Directory, Method, PasswordVerifier, Principal, PublicKey, TokenRecord};
-use xdfs_xio::store::{Folder, Secrecy, Stamp};
 
 /// Accounts and their indexes, as one value that a refresh replaces.
 #[derive(Debug, Default)]

@@ -22,13 +22,13 @@ pub use live::{LiveAccounts, RefreshChange};
 
 use std::path::Path;
 use std::sync::Arc;
+use xdfs_io::store::{Folder, Secrecy};
 use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_secure::identity::KeyPair;
 use xdfs_secure::identity::openssh::{KeyFile, read_private, write_private, write_public};
 use xdfs_secure::identity::password::Salts;
 use xdfs_secure::journal::JournalKey;
 use xdfs_secure::random;
-use xdfs_xio::store::{Folder, Secrecy};
 
 /// The file of users.
 const FILE: &str = "users.toml";

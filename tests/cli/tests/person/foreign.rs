@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use xdfs_io::store::tree::NodeKind;
 use xdfs_server::{
     Address, Config, DiskMode, Export, HostIdentity, KeyLimits, KeyPair, Policy, Server, ServerLimits, VisitorsOnly,
 };
 use xdfs_test_cli::{Scene, pattern};
-use xdfs_xio::store::tree::NodeKind;
 
 use super::evil::{EvilStore, Script, line};
 

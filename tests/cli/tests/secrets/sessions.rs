@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use xdfs_client::wire::Wanted;
 use xdfs_client::{Address, ConnectOptions, GetOptions, Level, Payload, Pinned, PutOptions, Session, Target};
+use xdfs_io::store::LocalStore;
 use xdfs_secure::reveal;
 use xdfs_server::{Config, DiskMode, Export, HostIdentity, KeyLimits, KeyPair, Policy, ServerLimits, VisitorsOnly};
 use xdfs_test_cli::{Running, Scene, Server};
-use xdfs_xio::store::LocalStore;
 
 use super::search::Search;
 use super::talkative;

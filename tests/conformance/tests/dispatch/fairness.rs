@@ -6,8 +6,8 @@
 use crate::harness::Member;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
+use xdfs_io::dispatch::{Body, Completion, Dispatch, Op, SocketId};
 use xdfs_proto::base::Duration;
-use xdfs_xio::dispatch::{Body, Completion, Dispatch, Op, SocketId};
 
 pub(crate) fn eight_full_sockets_are_served_in_turns<M: Member>() {
     served_in_turns::<M>(8);

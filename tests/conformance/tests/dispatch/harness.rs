@@ -5,12 +5,12 @@ use rustix::net::sockopt;
 use std::fmt::Debug;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
-use xdfs_proto::base::Duration;
-use xdfs_xio::buf::Buffer;
-use xdfs_xio::dispatch::{
+use xdfs_io::buf::Buffer;
+use xdfs_io::dispatch::{
     Body, Completion, Dispatch, Epoll, Faults, HEAD_BYTES, Network, Op, Poll, Sim, SimLink, SocketId,
 };
-use xdfs_xio::transport::{self, Address, Link, TransportOptions};
+use xdfs_io::transport::{self, Address, Link, TransportOptions};
+use xdfs_proto::base::Duration;
 
 /// A member under test.
 pub(crate) trait Member: Sized {
@@ -230,7 +230,7 @@ impl Simulated {
     const PORT: u16 = 1;
 
     pub(crate) fn faults() -> Faults {
-        use xdfs_xio::dispatch::Chance;
+        use xdfs_io::dispatch::Chance;
         Faults {
             latency: Duration::from_micros(100),
             jitter: Duration::from_micros(50),

@@ -4,10 +4,10 @@ use crate::harness::{Member, Scene, head, next, pattern};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use xdfs_io::buf::Buffer;
+use xdfs_io::dispatch::sim::Random;
+use xdfs_io::dispatch::{Body, Completion, Dispatch, End, Op, Side, SocketId, Wake};
 use xdfs_proto::base::Duration;
-use xdfs_xio::buf::Buffer;
-use xdfs_xio::dispatch::sim::Random;
-use xdfs_xio::dispatch::{Body, Completion, Dispatch, End, Op, Side, SocketId, Wake};
 
 pub(crate) fn connections_are_accepted_and_carry_bytes<M: Member>() {
     const COUNT: usize = 5;

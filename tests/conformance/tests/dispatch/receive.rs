@@ -2,9 +2,9 @@
 
 use crate::harness::{Member, Scene, head, pattern};
 use rustix::io::Errno;
-use xdfs_xio::buf::Buffer;
-use xdfs_xio::dispatch::sim::Random;
-use xdfs_xio::dispatch::{AHEAD_BYTES, Body, Completion, Dispatch, End, HEAD_BYTES, Op, Side};
+use xdfs_io::buf::Buffer;
+use xdfs_io::dispatch::sim::Random;
+use xdfs_io::dispatch::{AHEAD_BYTES, Body, Completion, Dispatch, End, HEAD_BYTES, Op, Side};
 
 pub(crate) fn bytes_arrive_in_order_whatever_operation_takes_them<M: Member>() {
     const TOTAL: usize = 700_000;

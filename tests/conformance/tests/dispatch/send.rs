@@ -3,8 +3,8 @@
 use crate::harness::{Member, Scene, file, head, pattern};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
-use xdfs_xio::buf::Buffer;
-use xdfs_xio::dispatch::{Body, Completion, Dispatch, End, Op, Side, SocketId};
+use xdfs_io::buf::Buffer;
+use xdfs_io::dispatch::{Body, Completion, Dispatch, End, Op, Side, SocketId};
 
 /// Receives exactly `length` bytes while whatever else completes is counted as sent.
 fn drain<M: Member>(scene: &mut Scene<M>, to: SocketId, length: usize) -> (Vec<u8>, Vec<(SocketId, u64)>) {

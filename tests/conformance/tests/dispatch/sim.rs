@@ -2,8 +2,8 @@
 
 use crate::harness::{Simulated, head, pattern};
 use rustix::io::Errno;
+use xdfs_io::dispatch::{Body, Chance, Completion, Dispatch, End, Faults, Network, Op, Sim, SocketId, Wake};
 use xdfs_proto::base::{Duration, Instant};
-use xdfs_xio::dispatch::{Body, Chance, Completion, Dispatch, End, Faults, Network, Op, Sim, SocketId, Wake};
 
 /// Two endpoints that exchange records for as long as anything happens. What each saw, as text.
 fn run(seed: u64, faults: Faults) -> (Vec<String>, Network) {

@@ -3,10 +3,10 @@
 use crate::harness::{Member, file, head, next, pattern};
 use std::cell::RefCell;
 use std::rc::Rc;
-use xdfs_xio::buf::Buffer;
-use xdfs_xio::dispatch::{Body, Completion, Dispatch, Epoll, Op, SocketId};
-use xdfs_xio::stack::{Count, Trace, TraceEvent, registry};
-use xdfs_xio::transport::{Address, Link, TransportOptions};
+use xdfs_io::buf::Buffer;
+use xdfs_io::dispatch::{Body, Completion, Dispatch, Epoll, Op, SocketId};
+use xdfs_io::stack::{Count, Trace, TraceEvent, registry};
+use xdfs_io::transport::{Address, Link, TransportOptions};
 
 const LENGTH: usize = 1 << 20;
 

@@ -7,8 +7,8 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::time::{Duration, Instant};
+use xdfs_io::store::{CommitRequest, Existing, FileKind, LocalStore, StageRequest, Store};
 use xdfs_proto::base::ErrorKind;
-use xdfs_xio::store::{CommitRequest, Existing, FileKind, LocalStore, StageRequest, Store};
 
 /// B05: the answer comes at once. The best of five counts: the machine may be busy, a blocked open never answers.
 fn answers_at_once<T>(what: &str, mut call: impl FnMut() -> T) -> T {

@@ -4,11 +4,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use xdfs_proto::base::RelPath;
-use xdfs_xio::store::fault::{Plan, Rates};
-use xdfs_xio::store::{
+use xdfs_io::store::fault::{Plan, Rates};
+use xdfs_io::store::{
     CommitRequest, Existing, FaultStore, LocalStore, MemoryStore, SimStore, Stage, StageRequest, Store,
 };
+use xdfs_proto::base::RelPath;
 
 /// One member and a way to see and to prepare what it holds without using it.
 pub(crate) trait Bench: Sync {
@@ -141,7 +141,7 @@ impl Bench for LocalBench {
 #[derive(Debug)]
 pub(crate) struct Tags(pub(crate) u8);
 
-impl xdfs_xio::store::JournalTags for Tags {
+impl xdfs_io::store::JournalTags for Tags {
     fn tag(&self, parts: &[&[u8]]) -> xdfs_proto::base::Digest {
         let mut tag = [self.0; 32];
         for (at, byte) in parts.iter().flat_map(|part| part.iter().chain(&[0xff])).enumerate() {

@@ -3,9 +3,9 @@
 use crate::bench::{Bench, FaultBench, commit, path, request, stage};
 use std::collections::BTreeMap;
 use std::time::Duration;
+use xdfs_io::store::fault::{Call, Fault, Plan, Rates};
+use xdfs_io::store::{Existing, SimStore, Store};
 use xdfs_proto::base::ErrorKind;
-use xdfs_xio::store::fault::{Call, Fault, Plan, Rates};
-use xdfs_xio::store::{Existing, SimStore, Store};
 
 const EIO: i32 = 5;
 

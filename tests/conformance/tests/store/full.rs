@@ -3,9 +3,9 @@
 use crate::bench::{Bench, FaultBench, LocalBench, Scratch, commit, path, request, stage};
 use std::os::unix::fs::MetadataExt;
 use std::process::Command;
+use xdfs_io::store::fault::Plan;
+use xdfs_io::store::{Existing, LocalStore, MemoryStore, StageRequest, Store};
 use xdfs_proto::base::ErrorKind;
-use xdfs_xio::store::fault::Plan;
-use xdfs_xio::store::{Existing, LocalStore, MemoryStore, StageRequest, Store};
 
 /// Names the mounted directory to the test inside of the namespace.
 const MOUNTED: &str = "XDFS_TEST_SMALL_DISK";

@@ -4,7 +4,7 @@ use crate::bench::{Scratch, Tags, commit, path, request};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
-use xdfs_xio::store::{Existing, LocalStore, Resume, SmallFile, Stage, StageRequest, Store};
+use xdfs_io::store::{Existing, LocalStore, Resume, SmallFile, Stage, StageRequest, Store};
 
 const SIZE: usize = 8 << 20;
 const BLOCK: usize = 512 << 10;

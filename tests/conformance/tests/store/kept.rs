@@ -2,7 +2,7 @@
 
 use crate::bench::{LocalBench, commit, names_under, path};
 use crate::resume::{Folder, SIZE, TRANSFER, comparing, extent, left, request, write};
-use xdfs_xio::store::{KeptLimits, LocalStore, StageRequest, Store, verified_range};
+use xdfs_io::store::{KeptLimits, LocalStore, StageRequest, Store, verified_range};
 
 #[test]
 fn what_was_noted_under_another_key_is_compared_and_neither_trusted_nor_lost() {

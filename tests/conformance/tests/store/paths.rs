@@ -9,8 +9,8 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRunner};
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use xdfs_io::store::{Existing, LocalStore, SmallFile, StageRequest, Store};
 use xdfs_proto::base::RelPath;
-use xdfs_xio::store::{Existing, LocalStore, SmallFile, StageRequest, Store};
 
 const DIRECTORIES: [&[u8]; 3] = [b"a", b"a/b", b"a/b/c"];
 const FILES: [&[u8]; 3] = [b"f", b"a/f", b"a/b/c/f"];

@@ -8,7 +8,7 @@ use rustix::fs::{CWD, RenameFlags};
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use xdfs_xio::store::{Existing, FileKind, LocalStore, Store};
+use xdfs_io::store::{Existing, FileKind, LocalStore, Store};
 
 pub(crate) fn rounds() -> u32 {
     std::env::var("XDFS_RACE_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(3000)

@@ -5,9 +5,9 @@ use crate::bench::path;
 use crate::race::{StopOnDrop, World, flip, rounds};
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::AtomicBool;
+use xdfs_io::store::tree::{AttributeChange, ListControl, NodeKind, Special};
+use xdfs_io::store::{Existing, Store, Tree};
 use xdfs_proto::base::{Error, ErrorKind};
-use xdfs_xio::store::tree::{AttributeChange, ListControl, NodeKind, Special};
-use xdfs_xio::store::{Existing, Store, Tree};
 
 /// A verb on the names below `d/e`; what it tells is checked in it.
 type Verb = fn(&dyn Tree, &Inside) -> Result<(), Error>;

@@ -5,11 +5,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use xdfs_proto::base::{ErrorKind, Extent};
-use xdfs_xio::store::{
+use xdfs_io::store::{
     Base, CommitRequest, Existing, Hashes, LocalStore, Resume, Stage, StageRequest, Store, VerifiedRange,
     verified_range,
 };
+use xdfs_proto::base::{ErrorKind, Extent};
 
 pub(crate) const SIZE: u64 = 8 << 20;
 const PIECE: usize = 1 << 20;

@@ -4,13 +4,13 @@ use crate::bench::{Bench, FaultBench, LocalBench, Scratch, make_fifo, names_unde
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
-use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety};
-use xdfs_xio::store::fault::{Call, Fault, Plan};
-use xdfs_xio::store::tree::Node;
-use xdfs_xio::store::{
+use xdfs_io::store::fault::{Call, Fault, Plan};
+use xdfs_io::store::tree::Node;
+use xdfs_io::store::{
     Attributes, Base, CommitRequest, Existing, LocalStore, Placed, SmallFile, SmallReader, StageRequest, Store, Tree,
     Version,
 };
+use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety};
 
 const EIO: i32 = 5;
 

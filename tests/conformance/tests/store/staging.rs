@@ -5,9 +5,9 @@ use crate::bench::{Bench, LocalBench, Scratch, commit, path, request, stage};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use xdfs_io::store::tree::{AttributeChange, ListControl, Tree};
+use xdfs_io::store::{CommitRequest, Existing, LocalStore, Stage, StageRequest, Store};
 use xdfs_proto::base::{ErrorKind, RelPath};
-use xdfs_xio::store::tree::{AttributeChange, ListControl, Tree};
-use xdfs_xio::store::{CommitRequest, Existing, LocalStore, Stage, StageRequest, Store};
 
 const STAGING: &str = ".xdfs-staging";
 

@@ -3,9 +3,9 @@
 use crate::bench::{commit, path, request};
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::os::fd::OwnedFd;
+use xdfs_io::store::stream::{StreamSource, StreamStage};
+use xdfs_io::store::{Existing, FileKind, MemoryExport, Order, Source, Stage, Store};
 use xdfs_proto::base::ErrorKind;
-use xdfs_xio::store::stream::{StreamSource, StreamStage};
-use xdfs_xio::store::{Existing, FileKind, MemoryExport, Order, Source, Stage, Store};
 
 fn pipe(flags: PipeFlags) -> (OwnedFd, OwnedFd) {
     pipe_with(flags | PipeFlags::CLOEXEC).unwrap()

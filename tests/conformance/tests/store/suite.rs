@@ -1,8 +1,8 @@
 //! The rules of the room, each a function over any member.
 
 use crate::bench::{Bench, commit, path, request, stage};
+use xdfs_io::store::{CommitRequest, Existing, FileKind, StageRequest};
 use xdfs_proto::base::ErrorKind;
-use xdfs_xio::store::{CommitRequest, Existing, FileKind, StageRequest};
 
 /// Bytes that tell their offset and their writer.
 fn pattern(seed: u64, length: usize) -> Vec<u8> {
@@ -283,7 +283,7 @@ pub(crate) fn versions_differ_between_contents(bench: &dyn Bench) {
         let stage = stage(bench, "x");
         stage.write(&[round; 8], 0).unwrap();
         let version = stage.commit(&commit(8)).unwrap().version;
-        assert!(version.0.len() <= xdfs_xio::store::Version::BYTES_MAX);
+        assert!(version.0.len() <= xdfs_io::store::Version::BYTES_MAX);
         assert_eq!(bench.store().open(&path("x")).unwrap().attributes().version, version);
         assert!(!versions.contains(&version), "round {round}");
         versions.push(version);

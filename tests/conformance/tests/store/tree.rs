@@ -3,9 +3,9 @@
 use crate::bench::{Bench, LocalBench, Scratch, make_fifo, path};
 use std::collections::BTreeSet;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use xdfs_io::store::tree::{AttributeChange, ListControl, Node, NodeKind, Special};
+use xdfs_io::store::{Existing, LocalStore, MemoryStore, Store, Tree};
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
-use xdfs_xio::store::tree::{AttributeChange, ListControl, Node, NodeKind, Special};
-use xdfs_xio::store::{Existing, LocalStore, MemoryStore, Store, Tree};
 
 /// Runs a test on each of them.
 fn on_each(test: impl Fn(&LocalBench, &dyn Tree)) {

@@ -5,20 +5,20 @@ use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use xdfs_io::store::{Existing, FileKind, LocalPlace, Store};
 use xdfs_proto::base::ErrorKind;
-use xdfs_xio::store::{Existing, FileKind, LocalPlace, Store};
 
-fn place(path: &Path) -> xdfs_xio::store::Result<LocalPlace> {
+fn place(path: &Path) -> xdfs_io::store::Result<LocalPlace> {
     LocalPlace::of(path.as_os_str().as_bytes())
 }
 
-fn write(path: &Path, bytes: &[u8]) -> xdfs_xio::store::Result<()> {
+fn write(path: &Path, bytes: &[u8]) -> xdfs_io::store::Result<()> {
     let stage = place(path)?.stage(Some(bytes.len() as u64), Existing::Replace, transfer(), None, None, false)?;
     stage.write(bytes, 0)?;
     stage.commit(&commit(bytes.len() as u64)).map(drop)
 }
 
-fn read(path: &Path) -> xdfs_xio::store::Result<Vec<u8>> {
+fn read(path: &Path) -> xdfs_io::store::Result<Vec<u8>> {
     let mut source = place(path)?.open()?;
     let mut bytes = vec![0; 4096];
     let count = if source.is_sequential() { source.read(&mut bytes)? } else { source.read_at(&mut bytes, 0)? };

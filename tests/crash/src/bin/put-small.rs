@@ -3,8 +3,8 @@
 #![forbid(unsafe_code)]
 
 use std::path::PathBuf;
+use xdfs_io::store::{LocalStore, Store};
 use xdfs_test_crash::small::{MARK, Synced, group};
-use xdfs_xio::store::{LocalStore, Store};
 
 fn main() {
     let mut words = std::env::args_os().skip(1);

@@ -15,8 +15,8 @@ use rustix::fs::{FileType, Mode, OFlags, fstat, open as open_file, stat};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
 use xdfs_client::{Error, ErrorKind};
-use xdfs_xio::store::Source;
-use xdfs_xio::store::stream::StreamSource;
+use xdfs_io::store::Source;
+use xdfs_io::store::stream::StreamSource;
 
 use super::monitor::LOOK_EVERY;
 use crate::signal;

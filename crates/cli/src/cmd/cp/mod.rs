@@ -19,8 +19,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use xdfs_client::wire::FileType;
 use xdfs_client::{Error, ErrorKind, Existing, Facts, GetOptions, Payload, PutOptions, Verify};
+use xdfs_io::store::{Base, FileKind, LocalPlace, Source, Stage, expired_before};
 use xdfs_server::users::StateFolder;
-use xdfs_xio::store::{Base, FileKind, LocalPlace, Source, Stage, expired_before};
 
 use self::failure::Failed;
 use self::items::{Download, Upload};

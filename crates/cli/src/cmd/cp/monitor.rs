@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use xdfs_client::{Error, ErrorKind, Report, Safety, Session, Staging, Target, Transfer, Verify, hexadecimal};
-use xdfs_xio::store::{Kept, Recovered, Stage};
+use xdfs_io::store::{Kept, Recovered, Stage};
 
 use super::failure::Failed;
 use super::retry::Backoff;

@@ -12,8 +12,8 @@ use std::time::Instant;
 use xdfs_client::tree::{Download, Ended, Observer, Summary, TreeOptions, Upload};
 use xdfs_client::wire::{FileType, Wanted};
 use xdfs_client::{Error, ErrorKind, Existing, Facts, Session};
+use xdfs_io::store::{FileKind, LocalPlace, LocalStore, Tree as _};
 use xdfs_proto::base::RelPath;
-use xdfs_xio::store::{FileKind, LocalPlace, LocalStore, Tree as _};
 
 use self::names::{Failures, Only};
 use self::reporter::TreeReporter;

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use xdfs_client::{Error, Facts};
+use xdfs_io::store::{Folder, Secrecy};
 use xdfs_secure::naming;
-use xdfs_xio::store::{Folder, Secrecy};
 
 use crate::plan::LoginPlan;
 use crate::state;

@@ -8,7 +8,7 @@ use crate::exit::{Exit, Failure, Side};
 use crate::output::reader_is_gone;
 use crate::url::Url;
 use xdfs_client::{ErrorKind, GetOptions, Session, Target, Transfer};
-use xdfs_xio::store::Stage;
+use xdfs_io::store::Stage;
 
 pub(super) fn run(session: &Session, url: &Url) -> Done {
     let began = Arc::new(AtomicBool::new(false));

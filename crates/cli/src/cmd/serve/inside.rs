@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use xdfs_xio::store::leads_to;
+use xdfs_io::store::leads_to;
 
 use crate::exit::{Exit, Failure};
 use crate::text::printable_path;

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use xdfs_io::store::{LocalStore, MemoryExport, Store};
 use xdfs_proto::base::Level;
 use xdfs_secure::journal::JournalKey;
 use xdfs_server::audit::OnFailure;
@@ -12,7 +13,6 @@ use xdfs_server::config::{Audit, Confinement, Settings, with_journals};
 use xdfs_server::privilege::Needs;
 use xdfs_server::users::StateFolder;
 use xdfs_server::{Access, Anonymous, Export, Keep, Policy, ServerLimits, SiteCertificate};
-use xdfs_xio::store::{LocalStore, MemoryExport, Store};
 
 use super::super::key::failed;
 use super::inside::{self, Offered, OwnFile};

@@ -3,9 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
+use xdfs_io::store::owners;
 use xdfs_server::Keep;
 use xdfs_server::privilege::Needs;
-use xdfs_xio::store::owners;
 
 /// The identity of a directory in the kernel.
 type Identity = (u64, u64);

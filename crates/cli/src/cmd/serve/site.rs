@@ -6,9 +6,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use xdfs_io::store::{Secrecy, leads_to, read_named};
 use xdfs_secure::Zeroizing;
 use xdfs_server::{LogEvent, SiteCertificate, SiteError, Validity};
-use xdfs_xio::store::{Secrecy, leads_to, read_named};
 
 use super::super::key::failed;
 use super::offer::folder_of;

@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
 
 use rustix::io::Errno;
+use xdfs_io::store::LocalPlace;
 use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_server::privilege::Needs;
-use xdfs_xio::store::LocalPlace;
 
 use super::offer::ServerOffer;
 use crate::exit::{Exit, Failure};

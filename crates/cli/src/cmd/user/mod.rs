@@ -8,12 +8,12 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use xdfs_client::{Error, ErrorKind};
+use xdfs_io::store::Secrecy;
 use xdfs_secure::Zeroizing;
 use xdfs_secure::identity::openssh::{NamedKey, read_authorized, read_public};
 use xdfs_secure::identity::{KeyFileError, password};
 use xdfs_secure::policy::{Fingerprint, PasswordVerifier};
 use xdfs_server::users::{Account, StateFolder, check_name};
-use xdfs_xio::store::Secrecy;
 
 use super::key::{KEY_BYTES_MAX, failed, text_of, unusable};
 use crate::args::{

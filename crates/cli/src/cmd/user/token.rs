@@ -1,11 +1,11 @@
 //! `xdfs user token`: a login with limits, for a program. Its text is shown once and not stored.
 
 use xdfs_client::ErrorKind;
+use xdfs_io::store::create_named;
 use xdfs_proto::base::RelPath;
 use xdfs_secure::identity::{KeyPair, write_token};
 use xdfs_secure::policy::Scope;
 use xdfs_server::users::AccountToken;
-use xdfs_xio::store::create_named;
 
 use super::list::opened;
 use super::{edit, edit_nothing, failed, tell_if_revoked};

@@ -9,10 +9,10 @@ use crate::tree::scheduler::TreeCopy;
 use crate::tree::{STUCK, is_stuck, join, must_not_be_reserved};
 use bytes::Bytes;
 use std::collections::btree_map;
+use xdfs_io::store::tree::{ListControl, is_reserved};
+use xdfs_io::store::{Store, Tree};
 use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_proto::wire::path::{Answer, FileType, ListEntry as Listed, Listing, StringList};
-use xdfs_xio::store::tree::{ListControl, is_reserved};
-use xdfs_xio::store::{Store, Tree};
 
 impl Download {
     /// Handles the answer to one call; a small file joins those that `arrived` with the same
@@ -260,7 +260,7 @@ impl Download {
         let (options, surplus, mut kept) = (&self.options, &mut self.surplus, Ok(()));
         let listed = self.store.list(&at, b"", &mut |name, node| {
             let path = join(above, name);
-            let directory = node.kind == xdfs_xio::store::tree::NodeKind::Directory;
+            let directory = node.kind == xdfs_io::store::tree::NodeKind::Directory;
             if names.get(name).is_none() && !is_reserved(name) && options.takes(&path, directory) {
                 let kind: &[u8] = if directory { b"d" } else { b"" };
                 kept = surplus.push(&path, kind).map(drop);

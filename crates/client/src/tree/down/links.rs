@@ -12,10 +12,10 @@ use crate::tree::temp_list::{Drain, TempList};
 use crate::tree::{TreeOptions, join, noted, same_time};
 use std::hash::RandomState;
 use xdfs_engine::kinds;
+use xdfs_io::store::tree::{AttributeChange, Cursor, ListControl, Node, NodeKind, is_reserved};
+use xdfs_io::store::{Existing, LocalStore, Tree};
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
 use xdfs_proto::wire::path::{Attributes, FileType};
-use xdfs_xio::store::tree::{AttributeChange, Cursor, ListControl, Node, NodeKind, is_reserved};
-use xdfs_xio::store::{Existing, LocalStore, Tree};
 
 /// Names of a directory that are removed at a time.
 const TAKEN: usize = 1024;

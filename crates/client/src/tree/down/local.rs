@@ -9,10 +9,10 @@ use crate::tree::scheduler::{TRIES_MAX, TreeCopy};
 use crate::tree::state::full_directory;
 use crate::tree::{TreeOptions, has_mode, has_time, noted, same_time};
 use xdfs_engine::kinds;
+use xdfs_io::store::tree::{AttributeChange, ListControl, Node, NodeKind, Special, is_reserved};
+use xdfs_io::store::{Existing, LocalStore, Tree};
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
 use xdfs_proto::wire::path::{Attributes, FileType};
-use xdfs_xio::store::tree::{AttributeChange, ListControl, Node, NodeKind, Special, is_reserved};
-use xdfs_xio::store::{Existing, LocalStore, Tree};
 
 impl Download {
     /// Makes a directory. Returns whether it had to be made.

@@ -10,9 +10,9 @@ use crate::tree::scheduler::PendingJob;
 use bytes::Bytes;
 use xdfs_engine::blocking::{self, Blocking};
 use xdfs_engine::schedule::QuotaClass;
+use xdfs_io::store::{Existing, LocalStore, SmallFile, Store};
 use xdfs_proto::base::{Error, RelPath, Safety};
 use xdfs_proto::wire::path::Attributes;
-use xdfs_xio::store::{Existing, LocalStore, SmallFile, Store};
 
 /// Most threads that write small files: a network file system handles several at a time.
 const WRITERS_MAX: usize = 4;

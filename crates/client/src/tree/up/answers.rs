@@ -9,10 +9,10 @@ use crate::tree::events::{EntryAction, Observer};
 use crate::tree::scheduler::{Named, TRIES_MAX, TreeCopy};
 use crate::tree::{STUCK, is_stuck, noted, same_time};
 use xdfs_engine::kinds;
+use xdfs_io::store::Tree;
+use xdfs_io::store::tree::NodeKind;
 use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety};
 use xdfs_proto::wire::path::{Answer, Listing};
-use xdfs_xio::store::Tree;
-use xdfs_xio::store::tree::NodeKind;
 
 impl Upload {
     pub(super) fn answer(
@@ -179,7 +179,7 @@ impl Upload {
         };
         let ours = theirs.and_then(|_| {
             let path = RelPath::parse(&entry.path).ok()?;
-            let source = xdfs_xio::store::Store::open(&self.store, &path).ok()?;
+            let source = xdfs_io::store::Store::open(&self.store, &path).ok()?;
             crate::endpoints::Payload::source(source, 0, None).ok()?.sum().ok()
         });
         match (ours, theirs) {

@@ -15,11 +15,11 @@ use crate::tree::replies::wait_for_descriptors;
 use crate::tree::scheduler::{Flow, LIST_ROOM, TreeCopy, Turn};
 use crate::tree::state::full_directory;
 use crate::tree::{STUCK, is_stuck, join, noted, parse};
+use xdfs_io::store::descriptors::are_scarce;
+use xdfs_io::store::tree::NodeKind;
+use xdfs_io::store::{Store, Tree};
 use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_proto::wire::path::{Answer, Call, FileType, Wanted};
-use xdfs_xio::store::descriptors::are_scarce;
-use xdfs_xio::store::tree::NodeKind;
-use xdfs_xio::store::{Store, Tree};
 
 impl Upload {
     /// Removes what has the name of an entry.

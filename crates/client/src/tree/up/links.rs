@@ -15,10 +15,10 @@ use crate::tree::scheduler::{Flow, TRIES_MAX, Turn, too_long};
 use crate::tree::state::{TreeState, full_directory, is_in_the_way};
 use crate::tree::temp_list::{Drain, TempList};
 use std::hash::RandomState;
+use xdfs_io::store::Tree;
+use xdfs_io::store::tree::Node;
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
 use xdfs_proto::wire::path::{Answer, Call, FileType, NewTime, Wanted};
-use xdfs_xio::store::Tree;
-use xdfs_xio::store::tree::Node;
 
 /// Tasks that are taken from a list at a time.
 const TAKEN: usize = 256;

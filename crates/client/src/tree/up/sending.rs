@@ -9,10 +9,10 @@ use crate::tree::parse;
 use crate::tree::replies::wait_for_descriptors;
 use crate::tree::scheduler::{EXTRAS_BYTES_MAX, Flow, Named, TRIES_MAX, TreeCopy, Turn};
 use xdfs_engine::kinds;
+use xdfs_io::store::descriptors::are_scarce;
+use xdfs_io::store::{Store, Tree, owners};
 use xdfs_proto::base::{ErrorKind, RelPath};
 use xdfs_proto::wire::path::{Attributes, Call, NewTime, Owner, Put, XattrRule};
-use xdfs_xio::store::descriptors::are_scarce;
-use xdfs_xio::store::{Store, Tree, owners};
 
 impl Upload {
     pub(super) fn file(

@@ -3,7 +3,7 @@
 use crate::tree::compare::TargetState;
 use crate::tree::directories::DirectoryId;
 use crate::tree::scheduler::Named;
-use xdfs_xio::store::tree::Node;
+use xdfs_io::store::tree::Node;
 
 /// A task that is pending or in flight.
 #[derive(Clone, Debug)]

@@ -9,10 +9,10 @@ use crate::tree::events::{EntryAction, Observer};
 use crate::tree::scheduler::TreeCopy;
 use crate::tree::{has_mode, has_time, join, must_not_be_reserved, parse, same_time};
 use xdfs_engine::kinds;
+use xdfs_io::store::Tree;
+use xdfs_io::store::tree::{ListControl, Node, NodeKind};
 use xdfs_proto::base::{ErrorKind, RelPath};
 use xdfs_proto::wire::path::{Attributes, FileType};
-use xdfs_xio::store::Tree;
-use xdfs_xio::store::tree::{ListControl, Node, NodeKind};
 
 /// Entries of a directory that are processed together: this many are held in memory for each level
 /// of the tree.

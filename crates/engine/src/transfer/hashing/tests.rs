@@ -213,9 +213,9 @@ fn what_arrived_at_clear_or_is_all_of_a_transfer_has_to_be_looked_at() {
 #[test]
 #[allow(clippy::disallowed_methods, reason = "a test makes a folder of its own")]
 fn a_write_that_succeeds_falsely_is_found_by_reading_back_and_comes_again() {
+    use xdfs_io::store::fault::{Call, Fault, Plan};
+    use xdfs_io::store::{Existing, FaultStore, LocalStore, StageRequest, Store};
     use xdfs_proto::base::RelPath;
-    use xdfs_xio::store::fault::{Call, Fault, Plan};
-    use xdfs_xio::store::{Existing, FaultStore, LocalStore, StageRequest, Store};
     let folder = std::env::temp_dir().join(format!("xdfs-reread-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let piece = 1 << 20;

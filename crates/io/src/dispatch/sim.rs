@@ -10,7 +10,7 @@
 //! ends:
 //!
 //! ```
-//! use xdfs_xio::dispatch::{Completion, Dispatch, Faults, Network, Op, Sim};
+//! use xdfs_io::dispatch::{Completion, Dispatch, Faults, Network, Op, Sim};
 //!
 //! let network = Network::new(7, Faults::default());
 //! let (mut left, mut right) = (Sim::new(&network)?, Sim::new(&network)?);
