@@ -1,11 +1,12 @@
 //! A fresh directory, and commands that run in it.
 
 use std::ffi::OsStr;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::Value;
+use tempfile::TempDir;
 
 use crate::{Outcome, Running, Server, Terminal, xdfs_binary};
 
@@ -15,7 +16,7 @@ pub const STAGING: &str = ".xdfs-staging";
 /// A directory of a test's own; removed when the test passes, kept when it fails.
 #[derive(Debug)]
 pub struct Scene {
-    directory: PathBuf,
+    directory: TempDir,
 }
 
 impl Default for Scene {
@@ -30,18 +31,21 @@ impl Scene {
         Self::below(&std::env::temp_dir())
     }
 
-    /// A fresh directory below `base`.
+    /// A fresh directory below `base`. Its name is random: a process id is used again within the hour, and then a
+    /// directory that a failed test kept would be in the way.
     pub fn below(base: &Path) -> Self {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let name = format!("xdfs-test-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
-        let directory = base.join(name);
-        std::fs::create_dir(&directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
+        let directory = tempfile::Builder::new()
+            .prefix("xdfs-test-")
+            // Tests run commands as other users.
+            .permissions(PermissionsExt::from_mode(0o755))
+            .tempdir_in(base)
+            .unwrap_or_else(|error| panic!("{}: {error}", base.display()));
         Self { directory }
     }
 
     /// The path of `name` in the scene.
     pub fn path(&self, name: impl AsRef<OsStr>) -> PathBuf {
-        self.directory.join(name.as_ref())
+        self.directory.path().join(name.as_ref())
     }
 
     /// Makes a file, and the directories that it needs.
@@ -98,7 +102,7 @@ impl Scene {
 
     /// Lets nobody else enter a directory.
     pub fn make_private(&self, directory: &str) {
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        let mode = PermissionsExt::from_mode(0o700);
         std::fs::set_permissions(self.path(directory), mode).expect("our own");
     }
 
@@ -121,7 +125,7 @@ impl Scene {
         words: impl IntoIterator<Item = S>,
     ) -> Command {
         let mut command = Command::new(binary);
-        command.args(words).current_dir(&self.directory);
+        command.args(words).current_dir(self.directory.path());
         self.dress(person, &mut command);
         command
     }
@@ -191,10 +195,8 @@ impl Scene {
 impl Drop for Scene {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("the files of this test are kept in {}", self.directory.display());
-        } else {
-            // What cannot be removed stays in the temporary directory.
-            let _ = std::fs::remove_dir_all(&self.directory);
+            self.directory.disable_cleanup(true);
+            eprintln!("the files of this test are kept in {}", self.directory.path().display());
         }
     }
 }

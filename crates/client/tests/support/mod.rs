@@ -10,12 +10,12 @@ pub mod relay;
 pub mod serving;
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use tempfile::TempDir;
 use xdfs_client::{Payload, Report, Target, Transfer};
-use xdfs_xio::store::stream::{StreamSource, StreamStage};
-use xdfs_xio::store::{Source, Stage};
+use xdfs_io::store::stream::{StreamSource, StreamStage};
+use xdfs_io::store::{Source, Stage};
 
 /// No event that is waited for takes this long, unless it never comes.
 pub const PATIENCE: Duration = Duration::from_secs(40);
@@ -23,23 +23,19 @@ pub const PATIENCE: Duration = Duration::from_secs(40);
 pub const BLOCK: usize = 64 * 1024;
 
 /// A directory that is removed with everything in it.
-pub struct Scratch(PathBuf);
+pub struct Scratch(TempDir);
 
 impl Scratch {
     pub fn new() -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let name = format!("xdfs-test-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir(&path).unwrap();
-        Self(path)
+        Self(tempfile::Builder::new().prefix("xdfs-test-").tempdir().unwrap())
     }
 
     pub fn path(&self) -> &Path {
-        &self.0
+        self.0.path()
     }
 
     pub fn file(&self, name: &str) -> PathBuf {
-        self.0.join(name)
+        self.path().join(name)
     }
 
     /// Writes a file, and makes what is missing above it.
@@ -56,7 +52,7 @@ impl Scratch {
 
     /// Names in the directory, hidden ones included, sorted.
     pub fn names(&self) -> Vec<String> {
-        let names = std::fs::read_dir(&self.0).unwrap();
+        let names = std::fs::read_dir(self.path()).unwrap();
         let mut names: Vec<_> = names.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
         names.sort();
         names
@@ -69,12 +65,6 @@ impl Scratch {
             assert!(Instant::now() < until, "{:?} stayed, expected {expected:?}", self.names());
             std::thread::yield_now();
         }
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
