@@ -71,8 +71,9 @@ pub(crate) fn run(fail_fast: bool) -> ExitCode {
     if !failed.is_empty() {
         println!("failed steps: {}", failed.join(", "));
     }
-    for name in &tally.names {
-        println!("failed test: {name}");
+    for failure in &tally.failures {
+        println!("failed test: {}", failure.name);
+        failure.excerpt.iter().for_each(|line| println!("    {line}"));
     }
     let line = last_line(&tally, &failed);
     leave_for_caller(&line);

@@ -9,17 +9,34 @@ pub(crate) struct Tally {
     pub(crate) failed: u64,
     /// Tests that were not run, or returned at once since they lacked what they need.
     pub(crate) left_out: u64,
-    /// The names of those that failed, since what they printed may be thousands of lines above the last one.
-    pub(crate) names: Vec<String>,
+    /// Those that failed, since what they printed may be thousands of lines above the last one.
+    pub(crate) failures: Vec<TestFailure>,
+    /// Whether the lines that come are those of the last failure.
+    in_failure: bool,
     /// Those of the program that runs, which counts them as passed.
     pending: u64,
 }
 
+/// A test that failed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct TestFailure {
+    /// Its name within its program.
+    pub(crate) name: String,
+    /// The first lines that it printed.
+    pub(crate) excerpt: Vec<String>,
+}
+
+/// Lines of a failure that are repeated at the end.
+const EXCERPT_LINES: usize = 6;
+
+/// Bytes of one of these lines that are repeated.
+const EXCERPT_WIDTH: usize = 400;
+
 impl Tally {
     /// What so many tests came to.
     #[cfg(test)]
-    pub(crate) const fn of(passed: u64, failed: u64, left_out: u64) -> Self {
-        Self { passed, failed, left_out, names: Vec::new(), pending: 0 }
+    pub(crate) fn of(passed: u64, failed: u64, left_out: u64) -> Self {
+        Self { passed, failed, left_out, ..Self::default() }
     }
 
     /// Takes one line of output; only those count that sum up a test program, or say that a test was left out.
@@ -31,9 +48,11 @@ impl Tally {
         }
         // `---- module::a_test stdout ----` stands above what a failed test printed.
         if let Some(name) = line.trim_end().strip_prefix("---- ").and_then(|rest| rest.strip_suffix(" stdout ----")) {
-            self.names.push(name.to_owned());
+            self.failures.push(TestFailure { name: name.to_owned(), excerpt: Vec::new() });
+            self.in_failure = true;
             return;
         }
+        self.read_excerpt(line.trim_end());
         // `test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.01s`
         let Some(summary) = line.trim_start().strip_prefix("test result: ") else {
             return;
@@ -52,6 +71,20 @@ impl Tally {
                 "ignored" => self.left_out += count,
                 _ => {}
             }
+        }
+    }
+}
+
+impl Tally {
+    fn read_excerpt(&mut self, line: &str) {
+        // The list of names that ends a program's failures.
+        self.in_failure &= line != "failures:";
+        if let Some(failure) = self.failures.last_mut()
+            && self.in_failure
+            && !line.is_empty()
+            && failure.excerpt.len() < EXCERPT_LINES
+        {
+            failure.excerpt.push(line.chars().take(EXCERPT_WIDTH).collect());
         }
     }
 }
@@ -75,19 +108,26 @@ mod tests {
     }
 
     #[test]
-    fn failed_tests_are_named() {
+    fn failed_tests_are_named_with_what_they_printed_first() {
         let mut tally = Tally::default();
         for line in [
             "test module::a_test ... FAILED\n",
             "failures:\n",
             "---- module::a_test stdout ----\n",
+            "\n",
+            "thread 'module::a_test' panicked at file.rs:1:2:\n",
             "---- no test",
+            "---- another stdout ----\n",
+            "1\n2\n",
             "failures:\n",
             "    module::a_test\n",
         ] {
             tally.read(line);
         }
-        assert_eq!(tally.names, ["module::a_test"]);
+        let [first, second] = &tally.failures[..] else { panic!("{:?}", tally.failures) };
+        assert_eq!(first.name, "module::a_test");
+        assert_eq!(first.excerpt, ["thread 'module::a_test' panicked at file.rs:1:2:", "---- no test"]);
+        assert_eq!((second.name.as_str(), second.excerpt.len()), ("another", 1));
     }
 
     #[test]
