@@ -107,8 +107,9 @@ mod tests {
 
     #[test]
     fn a_tree_is_the_same_each_time() {
+        let scratch = tempfile::tempdir().expect("a directory");
         let make = |name: &str| {
-            let top = std::env::temp_dir().join(format!("xdfs-bench-tree-{name}-{}", std::process::id()));
+            let top = scratch.path().join(name);
             let bytes = create(&top, 300, &Interrupt::default()).expect("tree");
             (top, bytes)
         };
@@ -117,7 +118,5 @@ mod tests {
         crate::files::check_tree("the second tree", &one, &other).expect("the same");
         let count = fs::read_dir(&one).expect("top").count();
         assert!(count > 1, "{count} names in the top directory");
-        fs::remove_dir_all(one).expect("clean");
-        fs::remove_dir_all(other).expect("clean");
     }
 }

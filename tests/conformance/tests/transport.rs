@@ -5,36 +5,17 @@
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
+use tempfile::TempDir;
 use xdfs_io::buf::Buffer;
 use xdfs_io::dispatch::{Body, Completion, Dispatch, End, Epoll, Op};
 use xdfs_io::stack::Count;
 use xdfs_io::transport::{self, Address, Link, Peer, TransportError, TransportOptions};
 use xdfs_proto::base::{Duration, Error, ErrorKind};
 
-/// A directory of this test's own, removed with everything in it.
-struct Directory(PathBuf);
-
-impl Directory {
-    fn new() -> Self {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("xdfs-transport-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir(&path).unwrap();
-        Self(path)
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 /// Where a member listens in a test: a free port, or a new name.
 struct Place {
     address: Address,
-    _directory: Option<Directory>,
+    _directory: Option<TempDir>,
 }
 
 fn tcp4() -> Place {
@@ -46,8 +27,8 @@ fn tcp6() -> Place {
 }
 
 fn unix() -> Place {
-    let directory = Directory::new();
-    Place { address: Address::Unix(directory.0.join("socket")), _directory: Some(directory) }
+    let directory = tempfile::tempdir().unwrap();
+    Place { address: Address::Unix(directory.path().join("socket")), _directory: Some(directory) }
 }
 
 /// Runs each function once per member.

@@ -93,8 +93,8 @@ pub(super) const CRATES: &[CrateRule] = &[
 pub(super) const TESTED_TOGETHER: &[&str] = &["xdfs-client", "xdfs-server", "xdfs-test-needs"];
 
 /// Foreign packages that any crate may use in its own tests (`rustix`: connections from addresses of their choice; `rcgen`:
-/// certificates as a site has them).
-pub(super) const DEVELOPMENT: &[&str] = &["proptest", "rcgen", "rustix", "serde_json"];
+/// certificates as a site has them; `tempfile`: directories whose names no earlier run has left).
+pub(super) const DEVELOPMENT: &[&str] = &["proptest", "rcgen", "rustix", "serde_json", "tempfile"];
 
 /// What follows a word for a rule to hold it.
 #[derive(Clone, Copy, Debug)]

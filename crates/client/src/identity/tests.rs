@@ -4,39 +4,31 @@
 use super::agent::{Agent, blob_of, listing};
 use super::*;
 use std::os::unix::fs::PermissionsExt;
-use std::sync::atomic::{AtomicU32, Ordering};
+use tempfile::TempDir;
 
 /// The passphrase is `canary passphrase`.
 const LOCKED: &str = include_str!("../../../secure/tests/keys/locked.key");
 const LOCKED_PUBLIC: &str = include_str!("../../../secure/tests/keys/locked.pub");
 
-struct Place(PathBuf);
+struct Place(TempDir);
 
 impl Place {
     fn new() -> Self {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let name = format!("xdfs-identity-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
-        let place = Self(std::env::temp_dir().join(name));
-        std::fs::create_dir_all(place.0.join("home/.ssh")).unwrap();
+        let place = Self(tempfile::tempdir().unwrap());
+        std::fs::create_dir_all(place.0.path().join("home/.ssh")).unwrap();
         place
     }
 
     fn places(&self, agent: Option<&Agent>) -> Places {
-        let (state, home) = (Some(self.0.join("state")), Some(self.0.join("home")));
-        Places { chosen: None, agent: agent.map(|agent| agent.0.clone()), state, home }
+        let (state, home) = (Some(self.0.path().join("state")), Some(self.0.path().join("home")));
+        Places { chosen: None, agent: agent.map(|agent| agent.socket.clone()), state, home }
     }
 
     fn write(&self, name: &str, text: &str) -> PathBuf {
-        let path = self.0.join(name);
+        let path = self.0.path().join(name);
         std::fs::write(&path, text).unwrap();
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
         path
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
@@ -57,22 +49,22 @@ fn found(places: &Places) -> Vec<PublicKey> {
 fn the_agents_keys_come_first_then_ones_own_then_that_of_ssh_and_none_twice() {
     let place = Place::new();
     assert_eq!(found(&place.places(None)), []);
-    keep_own(&place.0.join("state"), &key(1), "own").unwrap();
+    keep_own(&place.0.path().join("state"), &key(1), "own").unwrap();
     place.write("home/.ssh/id_ed25519", &write_private(&key(2), "ssh").unwrap());
     assert_eq!(found(&place.places(None)), [key(1).public(), key(2).public()]);
     let agent = agent_with(&[key(3).public(), key(2).public()]);
     assert_eq!(found(&place.places(Some(&agent))), [key(3).public(), key(2).public(), key(1).public()]);
-    assert_eq!(keep_own(&place.0.join("state"), &key(4), "x").unwrap_err().kind, ErrorKind::AlreadyExists);
+    assert_eq!(keep_own(&place.0.path().join("state"), &key(4), "x").unwrap_err().kind, ErrorKind::AlreadyExists);
 }
 
 #[test]
 fn a_chosen_key_is_the_only_one_and_has_to_be_there() {
     let place = Place::new();
-    keep_own(&place.0.join("state"), &key(1), "own").unwrap();
+    keep_own(&place.0.path().join("state"), &key(1), "own").unwrap();
     let path = place.write("chosen", &write_private(&key(2), "c").unwrap());
     let choose = |path: &Path, agent: Option<&Agent>| Places { chosen: Some(path.to_owned()), ..place.places(agent) };
     assert_eq!(found(&choose(&path, None)), [key(2).public()]);
-    assert_eq!(identities(&choose(&place.0.join("gone"), None)).unwrap_err().kind, ErrorKind::NotFound);
+    assert_eq!(identities(&choose(&place.0.path().join("gone"), None)).unwrap_err().kind, ErrorKind::NotFound);
     // A public half stands for the key that the agent holds.
     let public = place.write("chosen.pub", &write_public(&key(2).public(), "c").unwrap());
     assert!(identities(&choose(&public, None)).is_err());
@@ -107,16 +99,16 @@ fn a_passphrase_is_asked_for_only_when_the_key_is_used_and_three_times_at_most()
     assert!(nobody.message.contains("no terminal"), "{nobody}");
     // If the agent holds it, there is no prompt.
     let agent = agent_with(&[locked.public()]);
-    let places = Places { agent: Some(agent.0.clone()), ..places };
+    let places = Places { agent: Some(agent.socket.clone()), ..places };
     assert!(identities(&places).unwrap().found[0].ready().is_some());
 }
 
 #[test]
 fn what_cannot_be_used_is_told_and_stops_nothing() {
     let place = Place::new();
-    keep_own(&place.0.join("state"), &key(1), "own").unwrap();
+    keep_own(&place.0.path().join("state"), &key(1), "own").unwrap();
     place.write("home/.ssh/id_ed25519", "nonsense");
-    let places = Places { agent: Some(place.0.join("nobody")), ..place.places(None) };
+    let places = Places { agent: Some(place.0.path().join("nobody")), ..place.places(None) };
     let identities = identities(&places).unwrap();
     assert_eq!(identities.found.iter().map(Identity::public).collect::<Vec<_>>(), [key(1).public()]);
     assert_eq!(identities.unusable.len(), 2, "{:?}", identities.unusable);

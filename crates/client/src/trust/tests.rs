@@ -3,22 +3,19 @@
 
 use super::*;
 use std::os::unix::fs::PermissionsExt;
-use std::sync::atomic::{AtomicU32, Ordering};
+use tempfile::TempDir;
 use xdfs_secure::handshake::{Chain, HostCheck, Shown};
 
-struct Place(PathBuf);
+struct Place(TempDir);
 
 impl Place {
     fn new() -> Self {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let name = format!("xdfs-trust-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
-        Self(std::env::temp_dir().join(name))
+        Self(tempfile::tempdir().unwrap())
     }
-}
 
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
+    /// A folder that is not there yet.
+    fn state(&self) -> PathBuf {
+        self.0.path().join("state")
     }
 }
 
@@ -33,14 +30,14 @@ fn remembered(byte: u8) -> Remembered {
 #[test]
 fn what_is_pinned_is_read_back_and_can_be_forgotten() {
     let place = Place::new();
-    let mut known = KnownHosts::read(&place.0).unwrap();
+    let mut known = KnownHosts::read(&place.state()).unwrap();
     assert_eq!(known.iter().count(), 0);
-    assert!(!place.0.exists(), "looking makes no folder");
+    assert!(!place.state().exists(), "looking makes no folder");
     let hosts = [HostName::new("Host.Example.", 2799), HostName::new("::1", 1), HostName::new("[::1]", 2)];
     for (number, host) in (1..).zip(&hosts) {
         known.pin(host, remembered(number)).unwrap();
     }
-    let again = KnownHosts::read(&place.0).unwrap();
+    let again = KnownHosts::read(&place.state()).unwrap();
     let names: Vec<String> = again.iter().map(|(host, _)| host.to_string()).collect();
     assert_eq!(names, ["[::1]:1", "[::1]:2", "host.example:2799"]);
     assert_eq!(again.find(&HostName::new("host.example", 2799)), Some(&remembered(1)));
@@ -48,17 +45,17 @@ fn what_is_pinned_is_read_back_and_can_be_forgotten() {
     assert_eq!(again.find(&HostName::new("host.example", 2800)), None);
     // Another program's change is not lost.
     known = again;
-    KnownHosts::read(&place.0).unwrap().pin(&HostName::new("other", 3), remembered(9)).unwrap();
+    KnownHosts::read(&place.state()).unwrap().pin(&HostName::new("other", 3), remembered(9)).unwrap();
     assert_eq!(known.forget(&hosts[0]).unwrap(), Some(remembered(1)));
     assert_eq!(known.forget(&hosts[0]).unwrap(), None);
-    assert_eq!(KnownHosts::read(&place.0).unwrap().iter().count(), 3);
+    assert_eq!(KnownHosts::read(&place.state()).unwrap().iter().count(), 3);
 }
 
 #[test]
 fn a_file_that_is_not_understood_is_an_error_that_names_the_line() {
     let place = Place::new();
-    KnownHosts::read(&place.0).unwrap().pin(&HostName::new("h", 1), remembered(1)).unwrap();
-    let path = place.0.join(FILE);
+    KnownHosts::read(&place.state()).unwrap().pin(&HostName::new("h", 1), remembered(1)).unwrap();
+    let path = place.state().join(FILE);
     let good = std::fs::read_to_string(&path).unwrap();
     for bad in [
         "h",
@@ -70,21 +67,21 @@ fn a_file_that_is_not_understood_is_an_error_that_names_the_line() {
         &format!("h:2 {} 1 x", fingerprint(1)),
     ] {
         std::fs::write(&path, format!("{good}{bad}\n")).unwrap();
-        let error = KnownHosts::read(&place.0).unwrap_err();
+        let error = KnownHosts::read(&place.state()).unwrap_err();
         assert!(error.message.contains("line 3"), "{bad}: {error}");
     }
     std::fs::write(&path, &good).unwrap();
     std::fs::set_permissions(&path, PermissionsExt::from_mode(0o666)).unwrap();
-    assert!(KnownHosts::read(&place.0).unwrap_err().message.contains("0666"));
+    assert!(KnownHosts::read(&place.state()).unwrap_err().message.contains("0666"));
     std::fs::set_permissions(&path, PermissionsExt::from_mode(0o644)).unwrap();
     std::fs::write(&path, vec![b'#'; FILE_BYTES_MAX + 1]).unwrap();
-    assert_eq!(KnownHosts::read(&place.0).unwrap_err().kind, ErrorKind::LimitExceeded);
+    assert_eq!(KnownHosts::read(&place.state()).unwrap_err().kind, ErrorKind::LimitExceeded);
 }
 
 #[test]
 fn a_key_is_taken_when_it_is_the_expected_one_and_never_when_it_changed() {
     let place = Place::new();
-    let mut known = KnownHosts::read(&place.0).unwrap();
+    let mut known = KnownHosts::read(&place.state()).unwrap();
     let host = HostName::new("h", 1);
     known.pin(&host, remembered(1)).unwrap();
     let (old, other) = (fingerprint(1), fingerprint(2));
@@ -119,7 +116,7 @@ fn a_key_is_taken_when_it_is_the_expected_one_and_never_when_it_changed() {
 #[test]
 fn a_certificate_that_is_not_good_is_refused_with_the_reason_and_asks_nobody() {
     let place = Place::new();
-    let known = KnownHosts::read(&place.0).unwrap();
+    let known = KnownHosts::read(&place.state()).unwrap();
     let trust = Trust::new(HostName::new("h", 1), None, &known);
     let chain = Chain::Bad("it has run out".to_owned());
     let error = trust.check("h", 1, &Shown { fingerprint: fingerprint(1), chain }).unwrap_err();

@@ -45,10 +45,9 @@ mod tests {
     /// EIO on Linux.
     const EIO: i32 = 5;
 
-    fn scene(name: &str) -> std::path::PathBuf {
-        let folder = std::env::temp_dir().join(format!("xdfs-commit-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        std::fs::write(folder.join("target"), b"old").unwrap();
+    fn scene() -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("target"), b"old").unwrap();
         folder
     }
 
@@ -72,36 +71,34 @@ mod tests {
 
     #[test]
     fn a_sync_that_fails_once_and_then_succeeds_fails_the_commit_and_leaves_the_old_file() {
-        let folder = scene("once");
-        let error = commit(&folder, Plan::none().at(Call::Sync, 1, Fault::Errno(EIO)), true).unwrap_err();
+        let folder = scene();
+        let error = commit(folder.path(), Plan::none().at(Call::Sync, 1, Fault::Errno(EIO)), true).unwrap_err();
         assert_eq!(error.kind, ErrorKind::Storage);
-        assert_eq!(std::fs::read(folder.join("target")).unwrap(), b"old");
-        let left: Vec<_> = std::fs::read_dir(&folder).unwrap().collect();
+        assert_eq!(std::fs::read(folder.path().join("target")).unwrap(), b"old");
+        let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
         assert_eq!(left.len(), 1, "a spoilt part is no use to anybody: {left:?}");
-        std::fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]
     fn a_directory_that_cannot_be_synced_is_told_although_the_name_is_there() {
-        let folder = scene("directory");
-        let error = commit(&folder, Plan::none().at(Call::SyncDirectory, 1, Fault::Errno(EIO)), true).unwrap_err();
+        let folder = scene();
+        let error =
+            commit(folder.path(), Plan::none().at(Call::SyncDirectory, 1, Fault::Errno(EIO)), true).unwrap_err();
         assert_eq!(error.kind, ErrorKind::Storage);
-        assert_eq!(std::fs::read(folder.join("target")).unwrap(), b"new");
-        std::fs::remove_dir_all(folder).unwrap();
+        assert_eq!(std::fs::read(folder.path().join("target")).unwrap(), b"new");
     }
 
     #[test]
     fn only_a_durable_commit_is_called_durable_and_only_it_syncs() {
         for durable in [true, false] {
-            let folder = scene(if durable { "durable" } else { "written" });
+            let folder = scene();
             // A sync fails, which shows whether one is made.
             let failing = Plan::none().at(Call::Sync, 1, Fault::Errno(EIO));
-            assert_eq!(commit(&folder, failing, durable).is_ok(), !durable);
-            let facts = commit(&folder, Plan::none(), durable).unwrap();
+            assert_eq!(commit(folder.path(), failing, durable).is_ok(), !durable);
+            let facts = commit(folder.path(), Plan::none(), durable).unwrap();
             let promised = if std::env::temp_dir().starts_with("/dev/shm") { Safety::Written } else { Safety::Durable };
             assert_eq!(facts.safety, if durable { promised } else { Safety::Written });
-            assert_eq!(std::fs::read(folder.join("target")).unwrap(), b"new");
-            std::fs::remove_dir_all(folder).unwrap();
+            assert_eq!(std::fs::read(folder.path().join("target")).unwrap(), b"new");
         }
     }
 }

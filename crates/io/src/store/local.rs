@@ -281,9 +281,9 @@ mod tests {
 
     #[test]
     fn a_file_that_is_durable_has_no_directory_above_it_that_is_not() {
-        let folder = std::env::temp_dir().join(format!("xdfs-way-{}", std::process::id()));
-        std::fs::create_dir(&folder).unwrap();
-        let store = LocalStore::open_root(&folder, true).unwrap();
+        let scratch = tempfile::tempdir().unwrap();
+        let folder = scratch.path();
+        let store = LocalStore::open_root(folder, true).unwrap();
         let path = |text: &str| RelPath::parse(text.as_bytes()).unwrap();
         store.make_directory(&path("a/b"), 0o755, true).unwrap();
         store.make_directory(&path("other"), 0o755, false).unwrap();
@@ -299,6 +299,5 @@ mod tests {
         assert_eq!(store.fresh.above(&path("a/b")).len(), 2, "nothing is synced that was not asked for");
         stage.sync_directory().unwrap();
         assert_eq!((store.fresh.above(&path("a/b")).len(), store.fresh.above(&path("other")).len()), (0, 1));
-        std::fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -65,11 +65,11 @@ fn no_byte_of_a_line_moves_a_terminal_or_ends_the_line() {
 
 #[test]
 fn a_file_that_was_moved_away_is_made_again() {
-    let folder = std::env::temp_dir().join(format!("xdfs-audit-{}", std::process::id()));
-    std::fs::create_dir(&folder).unwrap();
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path();
     let path = folder.join("audit.jsonl");
     let log = AuditLog::file(&path).unwrap();
-    assert_eq!(log.folder(), Some(folder.clone()));
+    assert_eq!(log.folder(), Some(folder.to_owned()));
     log.write(&transfer("data/1", None));
     std::fs::rename(&path, folder.join("old")).unwrap();
     log.write(&transfer("data/2", None));
@@ -80,8 +80,7 @@ fn a_file_that_was_moved_away_is_made_again() {
     assert_eq!((lines("old"), lines("audit.jsonl")), (2, 1));
     use std::os::unix::fs::PermissionsExt;
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-    assert!(AuditLog::file(&folder).is_err(), "a folder is no file");
-    std::fs::remove_dir_all(&folder).unwrap();
+    assert!(AuditLog::file(folder).is_err(), "a folder is no file");
 }
 
 proptest! {

@@ -9,23 +9,24 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::unix::fs::symlink;
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::path::Path;
+use tempfile::TempDir;
 
 /// A temporary directory that is removed on drop.
-struct Scene(PathBuf);
+struct Scene(TempDir);
 
 impl Scene {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("xdfs-confined-{}-{name}", std::process::id()));
-        fs::create_dir(&path).unwrap();
+    fn new() -> Self {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path();
         for part in ["read", "write", "log", "outside"] {
             fs::create_dir(path.join(part)).unwrap();
             fs::write(path.join(part).join("file"), b"content").unwrap();
         }
-        Self(path)
+        Self(scratch)
     }
 
     fn at(&self, name: &str) -> PathBuf {
-        self.0.join(name)
+        self.0.path().join(name)
     }
 
     fn needs(&self) -> Needs {
@@ -67,7 +68,7 @@ fn denied<T>(result: std::io::Result<T>, what: &str) {
 
 #[test]
 fn exports_are_within_reach_and_nothing_else_is() {
-    let scene = Scene::new("reach");
+    let scene = Scene::new();
     symlink(scene.at("outside/file"), scene.at("read/link")).unwrap();
     symlink("/etc/passwd", scene.at("write/link")).unwrap();
     confined(&scene, |scene| {
@@ -107,7 +108,7 @@ fn exports_are_within_reach_and_nothing_else_is() {
 #[test]
 fn a_confined_store_puts_small_files_without_part_files() {
     use xdfs_io::store::{Existing, LocalStore, SmallFile, Store};
-    let scene = Scene::new("small");
+    let scene = Scene::new();
     let store = LocalStore::open_root(&scene.at("write"), true).unwrap();
     confined(&scene, move |scene| {
         for (name, existing) in
@@ -129,7 +130,7 @@ fn a_confined_store_puts_small_files_without_part_files() {
 
 #[test]
 fn a_confined_process_starts_no_program_and_makes_no_connection() {
-    let scene = Scene::new("calls");
+    let scene = Scene::new();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let socket = scene.at("write/service");
@@ -151,7 +152,7 @@ fn root_keeps_what_concerns_files_and_nothing_else() {
     if !xdfs_test_needs::root("nobody else has capabilities to give up") {
         return;
     }
-    let scene = Scene::new("root");
+    let scene = Scene::new();
     confined(&scene, |_| {
         use rustix::thread::CapabilitySet;
         let left = rustix::thread::capabilities(None).unwrap();
@@ -162,7 +163,7 @@ fn root_keeps_what_concerns_files_and_nothing_else() {
 
 #[test]
 fn an_export_that_takes_owners_and_special_files_gets_what_they_need() {
-    let scene = Scene::new("keep");
+    let scene = Scene::new();
     std::thread::scope(|threads| {
         let inside = threads.spawn(|| {
             let keep = Keep { owner: true, special: true, ..Keep::default() };

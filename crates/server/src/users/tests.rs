@@ -6,7 +6,7 @@ use super::*;
 use std::num::NonZeroU32;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
+use tempfile::TempDir;
 use xdfs_proto::base::RelPath;
 use xdfs_secure::identity::openssh::NamedKey;
 use xdfs_secure::identity::password;
@@ -16,30 +16,27 @@ use xdfs_secure::policy::{Directory, Method, Principal, PublicKey, Scope};
 const LATER: u64 = 1 << 40;
 
 /// A state folder of the test's own, removed with this value.
-struct Place(PathBuf);
+struct Place(TempDir);
 
 impl Place {
     fn new() -> (Self, StateFolder) {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let name = format!("xdfs-users-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
-        let place = Self(std::env::temp_dir().join(name));
-        let state = StateFolder::create(&place.0).unwrap();
+        let place = Self(tempfile::tempdir().unwrap());
+        let state = StateFolder::create(&place.folder()).unwrap();
         (place, state)
     }
 
+    /// The folder, which the call makes: its rights are part of what is tested.
+    fn folder(&self) -> PathBuf {
+        self.0.path().join("state")
+    }
+
     fn file(&self, name: &str) -> PathBuf {
-        self.0.join(name)
+        self.folder().join(name)
     }
 
     fn write(&self, name: &str, text: &str) {
         std::fs::write(self.file(name), text).unwrap();
         std::fs::set_permissions(self.file(name), PermissionsExt::from_mode(0o600)).unwrap();
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
@@ -102,7 +99,7 @@ fn accounts_read_back_as_they_were_written() {
     assert_eq!(accounts.find("anna"), Some(&anna()));
     assert_eq!(accounts.iter().map(|(name, _)| name).collect::<Vec<_>>(), ["anna", "b-1._x"]);
     assert_eq!(std::fs::metadata(place.file(FILE)).unwrap().mode() & 0o7777, 0o600);
-    assert_eq!(std::fs::metadata(&place.0).unwrap().mode() & 0o7777, 0o700);
+    assert_eq!(std::fs::metadata(place.folder()).unwrap().mode() & 0o7777, 0o700);
 }
 
 #[test]
@@ -284,11 +281,11 @@ fn root_gives_a_service_what_it_makes_and_nothing_that_it_finds() {
     }
     const SERVICE: u32 = 4711;
     let (place, _) = Place::new();
-    std::os::unix::fs::chown(&place.0, Some(SERVICE), Some(SERVICE)).unwrap();
+    std::os::unix::fs::chown(place.folder(), Some(SERVICE), Some(SERVICE)).unwrap();
     // A hard link to a file of root's, placed there by a user who may write into the folder.
     place.write("victim", "root's own");
     std::fs::hard_link(place.file("victim"), place.file("lock")).unwrap();
-    let state = StateFolder::open(&place.0).unwrap().unwrap();
+    let state = StateFolder::open(&place.folder()).unwrap().unwrap();
     state.edit(|accounts| accounts.add("anna", anna())).unwrap();
     assert_eq!(place.file("victim").metadata().unwrap().uid(), 0);
     assert_eq!(place.file(FILE).metadata().unwrap().uid(), SERVICE);

@@ -1,9 +1,11 @@
 //! The members under test, with what a test needs to look behind them.
 
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use tempfile::TempDir;
 use xdfs_io::store::fault::{Plan, Rates};
 use xdfs_io::store::{
     CommitRequest, Existing, FaultStore, LocalStore, MemoryStore, SimStore, Stage, StageRequest, Store,
@@ -54,16 +56,12 @@ pub(crate) fn commit(length: u64) -> CommitRequest {
 }
 
 /// A directory of this test alone; removed with everything in it.
-pub(crate) struct Scratch(PathBuf);
+pub(crate) struct Scratch(TempDir);
 
 impl Scratch {
     pub(crate) fn under(above: &Path) -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let name = format!("xdfs-store-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let path = above.join(name);
-        // Fails when the name exists: what this test did not make it does not remove.
-        std::fs::create_dir(&path).unwrap();
-        Self(path)
+        let mode = PermissionsExt::from_mode(0o755);
+        Self(tempfile::Builder::new().prefix("xdfs-store-").permissions(mode).tempdir_in(above).unwrap())
     }
 
     pub(crate) fn on_tmpfs() -> Self {
@@ -75,13 +73,7 @@ impl Scratch {
     }
 
     pub(crate) fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
+        self.0.path()
     }
 }
 

@@ -7,7 +7,7 @@ use xdfs_io::store::{KeptLimits, LocalStore, StageRequest, Store, verified_range
 #[test]
 fn what_was_noted_under_another_key_is_compared_and_neither_trusted_nor_lost() {
     let other = |folder: &Folder| folder.store_with_key(2);
-    let without = |folder: &Folder| LocalStore::open_root(&folder.0, true).unwrap();
+    let without = |folder: &Folder| LocalStore::open_root(folder.path(), true).unwrap();
     for store in [other, without] as [fn(&Folder) -> LocalStore; 2] {
         let folder = Folder::new();
         left(&folder, b"v1");
@@ -38,7 +38,8 @@ fn a_journal_of_another_target_is_not_trusted() {
     let other = names.iter().find(|name| name.ends_with(".part") && !name.starts_with(stem)).unwrap();
     let other_stem = other.strip_suffix(".part").unwrap();
     for end in [".part", ".journal"] {
-        std::fs::rename(folder.0.join(format!("{stem}{end}")), folder.0.join(format!("{other_stem}{end}"))).unwrap();
+        std::fs::rename(folder.path().join(format!("{stem}{end}")), folder.path().join(format!("{other_stem}{end}")))
+            .unwrap();
     }
     let stage = folder.store().stage(&moved).unwrap();
     assert!(!stage.kept().is_empty() && stage.kept().iter().all(|one| !one.proved), "{:?}", stage.kept());

@@ -2,9 +2,9 @@
 
 use crate::bench::{Tags, commit, names_under, path};
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use tempfile::TempDir;
 use xdfs_io::store::{
     Base, CommitRequest, Existing, Hashes, LocalStore, Resume, Stage, StageRequest, Store, VerifiedRange,
     verified_range,
@@ -17,15 +17,15 @@ const PIECE: usize = 1 << 20;
 pub(crate) const TRANSFER: [u8; 16] = [0x5a; 16];
 
 /// A directory of a test's own, removed when it passes.
-pub(crate) struct Folder(pub(crate) PathBuf);
+pub(crate) struct Folder(TempDir);
 
 impl Folder {
     pub(crate) fn new() -> Self {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let name = format!("xdfs-resume-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
-        let folder = std::env::temp_dir().join(name);
-        std::fs::create_dir(&folder).unwrap();
-        Self(folder)
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
     }
 
     /// A store as another process would open it: it knows nothing of what is being written.
@@ -34,25 +34,17 @@ impl Folder {
     }
 
     pub(crate) fn store_with_key(&self, key: u8) -> LocalStore {
-        LocalStore::open_root(&self.0, true).unwrap().with_journal_tags(Arc::new(Tags(key)))
+        LocalStore::open_root(self.path(), true).unwrap().with_journal_tags(Arc::new(Tags(key)))
     }
 
     /// Every name below, but not that of a directory which has something in it.
     pub(crate) fn names(&self) -> Vec<String> {
-        let names = names_under(&self.0).into_iter().map(|name| String::from_utf8(name).unwrap());
+        let names = names_under(self.path()).into_iter().map(|name| String::from_utf8(name).unwrap());
         let is_empty = |name: &String| {
-            let path = self.0.join(name);
+            let path = self.path().join(name);
             !path.is_dir() || std::fs::read_dir(path).unwrap().next().is_none()
         };
         names.filter(is_empty).collect()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        if !std::thread::panicking() {
-            let _ = std::fs::remove_dir_all(&self.0);
-        }
     }
 }
 
@@ -111,7 +103,7 @@ fn what_was_noted_is_gone_on_with_and_the_whole_file_appears() {
     );
     write(&stage, [2, 3, 5, 7]);
     stage.commit(&commit(SIZE)).unwrap();
-    let content = std::fs::read(folder.0.join("target")).unwrap();
+    let content = std::fs::read(folder.path().join("target")).unwrap();
     assert!(content.chunks(PIECE).enumerate().all(|(piece, bytes)| bytes.iter().all(|b| *b == piece as u8 + 1)));
     assert_eq!(folder.names(), ["target"], "part and journal are gone");
 }
@@ -179,12 +171,12 @@ fn a_part_without_its_journal_or_with_another_files_is_begun_anew() {
     for replaced in [false, true] {
         let folder = Folder::new();
         let names = left(&folder, b"v1");
-        let (journal, part) = (folder.0.join(&names[0]), folder.0.join(&names[1]));
+        let (journal, part) = (folder.path().join(&names[0]), folder.path().join(&names[1]));
         if replaced {
             // The same bytes in another file: not the one whose syncs were noted.
             let bytes = std::fs::read(&part).unwrap();
-            std::fs::write(folder.0.join("other"), bytes).unwrap();
-            std::fs::rename(folder.0.join("other"), part).unwrap();
+            std::fs::write(folder.path().join("other"), bytes).unwrap();
+            std::fs::rename(folder.path().join("other"), part).unwrap();
         } else {
             std::fs::remove_file(journal).unwrap();
         }
@@ -197,13 +189,13 @@ fn a_part_without_its_journal_or_with_another_files_is_begun_anew() {
 fn a_part_that_somebody_planted_is_refused_and_left_alone() {
     let folder = Folder::new();
     let names = left(&folder, b"v1");
-    let part = folder.0.join(&names[1]);
-    std::fs::write(folder.0.join("precious"), b"mine").unwrap();
+    let part = folder.path().join(&names[1]);
+    std::fs::write(folder.path().join("precious"), b"mine").unwrap();
     std::fs::remove_file(&part).unwrap();
-    std::fs::hard_link(folder.0.join("precious"), &part).unwrap();
+    std::fs::hard_link(folder.path().join("precious"), &part).unwrap();
     let error = folder.store().stage(&request(b"v1")).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Busy);
-    assert_eq!(std::fs::read(folder.0.join("precious")).unwrap(), b"mine");
+    assert_eq!(std::fs::read(folder.path().join("precious")).unwrap(), b"mine");
 }
 
 #[test]
@@ -221,7 +213,7 @@ fn a_takeover_refuses_the_older_writer_and_keeps_what_it_wrote() {
     drop(older);
     write(&newer, 2..8);
     newer.commit(&commit(SIZE)).unwrap();
-    assert_eq!(std::fs::read(folder.0.join("target")).unwrap()[0], 1);
+    assert_eq!(std::fs::read(folder.path().join("target")).unwrap()[0], 1);
     assert_eq!(folder.names(), ["target"]);
 }
 
@@ -260,7 +252,7 @@ fn whoever_comes_while_another_one_ends_has_a_part_file_that_stays() {
         });
         newer.write(&[7; 100], 0).unwrap();
         newer.commit(&commit(100)).unwrap();
-        assert_eq!(std::fs::read(folder.0.join("target")).unwrap(), [7; 100], "round {round}");
+        assert_eq!(std::fs::read(folder.path().join("target")).unwrap(), [7; 100], "round {round}");
         assert_eq!(folder.names(), ["target"], "round {round}");
     }
 }
@@ -350,7 +342,7 @@ fn dated() -> CommitRequest {
 fn a_copy_that_is_tried_again_replaces_what_it_found_alone() {
     let folder = Folder::new();
     let store = folder.store();
-    std::fs::write(folder.0.join("target"), b"old").unwrap();
+    std::fs::write(folder.path().join("target"), b"old").unwrap();
     let first = store.stage(&comparing(b"v1")).unwrap();
     let found = first.replaces().to_vec();
     assert_eq!(found, store.attributes(&path("target")).unwrap().version.0);
@@ -360,13 +352,13 @@ fn a_copy_that_is_tried_again_replaces_what_it_found_alone() {
     // What comes while it is written is noticed when it gets its name, and the bytes stay for whoever asks anew.
     let late = store.stage(&again(&found, (1_700_000_000, 0))).unwrap();
     write(&late, 4..8);
-    std::fs::write(folder.0.join("target"), b"newer").unwrap();
+    std::fs::write(folder.path().join("target"), b"newer").unwrap();
     assert_eq!(late.commit(&CommitRequest { mode: 0o444, ..dated() }).unwrap_err().kind, ErrorKind::TargetChanged);
     let part = folder.names().into_iter().find(|name| name.ends_with(".part")).unwrap();
-    let mode = std::fs::metadata(folder.0.join(part)).unwrap().permissions().mode();
+    let mode = std::fs::metadata(folder.path().join(part)).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600, "who goes on has to open it for writing");
     assert_eq!(store.stage(&again(&found, (1_700_000_000, 0))).unwrap_err().kind, ErrorKind::TargetChanged);
-    assert_eq!(std::fs::read(folder.0.join("target")).unwrap(), b"newer");
+    assert_eq!(std::fs::read(folder.path().join("target")).unwrap(), b"newer");
     let anew = store.stage(&comparing(b"v1")).unwrap();
     assert_eq!(verified_range::ranges(anew.kept()), [extent(0, SIZE)]);
     anew.commit(&dated()).unwrap();
@@ -396,10 +388,10 @@ fn what_may_be_the_copy_itself_is_told_as_committed_once_it_was_compared() {
     assert_eq!(store.stage(&blind).unwrap().kept(), []);
     // Somebody else takes the name while it is compared.
     let stage = store.stage(&again(b"", (1_700_000_000, 0))).unwrap();
-    std::fs::write(folder.0.join("other"), b"newer").unwrap();
-    std::fs::rename(folder.0.join("other"), folder.0.join("target")).unwrap();
+    std::fs::write(folder.path().join("other"), b"newer").unwrap();
+    std::fs::rename(folder.path().join("other"), folder.path().join("target")).unwrap();
     assert_eq!(stage.commit(&dated()).unwrap_err().kind, ErrorKind::TargetChanged);
-    assert_eq!(std::fs::read(folder.0.join("target")).unwrap(), b"newer");
+    assert_eq!(std::fs::read(folder.path().join("target")).unwrap(), b"newer");
 }
 
 #[test]
@@ -430,7 +422,7 @@ fn little_is_not_kept_and_a_long_story_stays_short() {
     assert!(stage.keep());
     drop(stage);
     let journal = folder.names().into_iter().find(|name| name.ends_with(".journal")).unwrap();
-    let length = std::fs::metadata(folder.0.join(journal)).unwrap().len();
+    let length = std::fs::metadata(folder.path().join(journal)).unwrap().len();
     assert!(length <= 128 << 10, "{length} bytes");
     assert_eq!(folder.store().stage(&request(b"v1")).unwrap().kept().len(), 1024);
 }
@@ -475,7 +467,7 @@ fn a_part_that_has_the_mode_of_a_file_nobody_may_write_is_gone_on_with() {
     const NOBODY: u32 = 65_534;
     let folder = Folder::new();
     if rustix::process::geteuid().is_root() {
-        std::os::unix::fs::chown(&folder.0, Some(NOBODY), None).unwrap();
+        std::os::unix::fs::chown(folder.path(), Some(NOBODY), None).unwrap();
     }
     // Root may write everything, so a thread of its own gives that up.
     let kept = std::thread::scope(|scope| {
@@ -485,7 +477,7 @@ fn a_part_that_has_the_mode_of_a_file_nobody_may_write_is_gone_on_with() {
             }
             for name in left(&folder, b"v1") {
                 let mode = std::fs::Permissions::from_mode(0o444);
-                std::fs::set_permissions(folder.0.join(name), mode).unwrap();
+                std::fs::set_permissions(folder.path().join(name), mode).unwrap();
             }
             let stage = folder.store().stage(&request(b"v1")).unwrap();
             verified_range::ranges(stage.kept()).len()

@@ -415,7 +415,8 @@ fn without_privileges_new_files_get_their_names_all_the_same() {
     let scratch = Scratch::on_tmpfs();
     std::fs::set_permissions(scratch.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
     // A copy of the program, since the folder it is in may be closed to others.
-    let program = scratch.path().parent().unwrap().join(format!("xdfs-small-{}", std::process::id()));
+    let beside = Scratch::on_tmpfs();
+    let program = beside.path().join("program");
     std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
     let mut command = Command::new(&program);
     command.args(["--exact", "small::without_privileges_new_files_get_their_names_all_the_same"]);
@@ -425,7 +426,6 @@ fn without_privileges_new_files_get_their_names_all_the_same() {
         command.uid(NOBODY).gid(NOBODY);
     }
     let output = command.output();
-    std::fs::remove_file(program).unwrap();
     let output = output.unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
     assert_eq!(names_under(scratch.path()), [&b"d"[..], b"d/y", b"x"]);

@@ -125,8 +125,9 @@ mod tests {
 
     #[test]
     fn a_mark_stands_for_one_command_until_it_is_cleared() {
-        let state = std::env::temp_dir().join(format!("xdfs-unfinished-{}", std::process::id()));
-        let login = LoginPlan { state: Some(state.clone()), ..LoginPlan::default() };
+        let scratch = tempfile::tempdir().unwrap();
+        let state = scratch.path();
+        let login = LoginPlan { state: Some(state.to_owned()), ..LoginPlan::default() };
         let mark = UnfinishedMark::up(&login, Path::new("a"), &url("xdfs://h/e/new"));
         let same = UnfinishedMark::up(&login, &std::path::absolute("a/").unwrap(), &url("xdfs://h/e/new/"));
         let others = [
@@ -143,12 +144,11 @@ mod tests {
         others[0].set();
         same.clear();
         assert!(!mark.stands() && others[0].stands());
-        let folder = Folder::open(&state).unwrap().unwrap();
+        let folder = Folder::open(state).unwrap().unwrap();
         assert_eq!(read(&folder, now()).len(), 1);
         assert_eq!(read(&folder, now() + AGE_MAX).len(), 0);
         let many = (0..2 * COPIES_MAX).map(|number| (format!("{number:032x}"), now()));
         mark.change(|lines| lines.extend(many)).unwrap();
         assert_eq!(read(&folder, now()).len(), COPIES_MAX);
-        std::fs::remove_dir_all(&state).unwrap();
     }
 }

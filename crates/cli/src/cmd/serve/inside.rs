@@ -55,14 +55,11 @@ fn place(path: &Path) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::{AtomicU32, Ordering};
 
     /// Whether a server with its files at `own` may not offer `export`, both below a new directory.
     fn refused(export: &str, own: &str, (writable, public): (bool, bool)) -> bool {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let place = std::env::temp_dir().join(format!("xdfs-inside-{}-{number}", std::process::id()));
-        let at = |name: &str| place.join(name);
+        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| place.path().join(name);
         std::fs::create_dir_all(at("home/data")).unwrap();
         std::fs::create_dir_all(at("home/state")).unwrap();
         std::fs::create_dir_all(at("home/state2")).unwrap();
@@ -71,7 +68,6 @@ mod tests {
         let exports = [Offered { name: "x", path: &export, writable }];
         let own = [OwnFile { what: "the state", remedy: "move it", path: &own, public }];
         let refused = refuse(&exports, &own);
-        std::fs::remove_dir_all(&place).unwrap();
         if let Err(failure) = &refused {
             assert!(failure.message.contains("'x'") && failure.message.contains("move it"), "{}", failure.message);
         }

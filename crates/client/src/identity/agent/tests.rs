@@ -2,18 +2,20 @@
 
 use super::*;
 use std::os::unix::net::UnixListener;
-use std::sync::atomic::{AtomicU32, Ordering};
+use tempfile::TempDir;
 use xdfs_secure::identity::KeyPair;
 
 /// A socket whose agent gives the prepared answers, one connection after the other.
-pub(in crate::identity) struct Agent(pub(in crate::identity) PathBuf);
+pub(in crate::identity) struct Agent {
+    pub(in crate::identity) socket: PathBuf,
+    _directory: TempDir,
+}
 
 impl Agent {
     pub(in crate::identity) fn answering(mut answers: Vec<Vec<u8>>) -> Self {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let name = format!("xdfs-agent-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
-        let agent = Self(std::env::temp_dir().join(name));
-        let listener = UnixListener::bind(&agent.0).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let agent = Self { socket: directory.path().join("agent"), _directory: directory };
+        let listener = UnixListener::bind(&agent.socket).unwrap();
         std::thread::spawn(move || {
             while !answers.is_empty() {
                 let (mut stream, _) = listener.accept().unwrap();
@@ -26,13 +28,6 @@ impl Agent {
             }
         });
         agent
-    }
-}
-
-impl Drop for Agent {
-    #[allow(clippy::disallowed_methods, reason = "removes the socket that the test made")]
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
     }
 }
 
@@ -69,7 +64,7 @@ fn an_agent_tells_its_ed25519_keys_and_signs_with_them() {
     put_string(&mut rsa, &[1; 300]);
     let list = listing(&[(rsa, b"old"), (blob_of(&key.public()), b"anna\x1b")]);
     let agent = Agent::answering(vec![list, signed(KIND, &key.sign(b"message").unwrap())]);
-    let keys = keys(&agent.0).unwrap();
+    let keys = keys(&agent.socket).unwrap();
     assert_eq!(keys.iter().map(AgentKey::public).collect::<Vec<_>>(), [key.public()]);
     assert_eq!(keys[0].comment, "anna\\x1b");
     assert!(verify(&key.public(), b"message", &keys[0].sign(b"message").unwrap()));
@@ -87,7 +82,7 @@ fn a_signature_that_is_not_the_keys_is_refused() {
         Vec::new(),
     ];
     let agent = Agent::answering([vec![listing(&[(blob_of(&key.public()), b"")])], answers.to_vec()].concat());
-    let keys = keys(&agent.0).unwrap();
+    let keys = keys(&agent.socket).unwrap();
     for _ in answers {
         assert_eq!(keys[0].sign(b"message"), Err(xdfs_secure::Error::NoSignature));
     }
@@ -104,7 +99,7 @@ fn an_agent_that_lies_about_lengths_is_refused() {
     ];
     let agent = Agent::answering(answers.to_vec());
     for answer in answers {
-        assert_eq!(keys(&agent.0).unwrap_err().kind, ErrorKind::Resources, "{answer:?}");
+        assert_eq!(keys(&agent.socket).unwrap_err().kind, ErrorKind::Resources, "{answer:?}");
     }
     assert!(keys(Path::new("/nonexistent/socket")).unwrap_err().message.contains("/nonexistent/socket"));
 }

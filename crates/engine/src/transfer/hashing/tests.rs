@@ -216,13 +216,13 @@ fn a_write_that_succeeds_falsely_is_found_by_reading_back_and_comes_again() {
     use xdfs_io::store::fault::{Call, Fault, Plan};
     use xdfs_io::store::{Existing, FaultStore, LocalStore, StageRequest, Store};
     use xdfs_proto::base::RelPath;
-    let folder = std::env::temp_dir().join(format!("xdfs-reread-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path();
     let piece = 1 << 20;
     let content: Vec<u8> = (0..3 * piece + 5000).map(|at: usize| (at / 3 % 251) as u8).collect();
     for fault in [Fault::Lost, Fault::Flipped] {
         let store = FaultStore::new(
-            Arc::new(LocalStore::open_root(&folder, true).unwrap()),
+            Arc::new(LocalStore::open_root(folder, true).unwrap()),
             Plan::none().at(Call::Write, 2, fault),
         );
         let request = StageRequest {
@@ -263,7 +263,6 @@ fn a_write_that_succeeds_falsely_is_found_by_reading_back_and_comes_again() {
         let found = stored();
         assert_eq!((found.bad, found.root), (vec![], Some(xdfs_secure::content::hash(&content))));
     }
-    std::fs::remove_dir_all(folder).unwrap();
 }
 
 #[test]

@@ -82,26 +82,23 @@ mod tests {
     use crate::store::verified_range::{Hashes, VerifiedRange};
     use crate::store::{Existing, Result, Resume, StageRequest, Store};
     use std::os::fd::OwnedFd;
-    use std::path::PathBuf;
-    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
     use std::time::{Duration, Instant};
+    use tempfile::TempDir;
     use xdfs_proto::base::RelPath;
 
     /// A store in a directory of the test's own.
     struct Scene {
-        folder: PathBuf,
+        _folder: TempDir,
         store: LocalStore,
     }
 
     impl Scene {
         fn new() -> Self {
-            static NUMBER: AtomicU32 = AtomicU32::new(0);
-            let name = format!("xdfs-parts-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
-            let folder = std::env::temp_dir().join(name);
-            std::fs::create_dir(&folder).unwrap();
-            let store = LocalStore::open_root(&folder, true).unwrap();
-            Self { folder, store }
+            let folder = tempfile::tempdir().unwrap();
+            let store = LocalStore::open_root(folder.path(), true).unwrap();
+            Self { _folder: folder, store }
         }
 
         fn open(&self, request: &StageRequest) -> Result<OpenPart> {
@@ -121,14 +118,6 @@ mod tests {
             let directory = self.store.root.top().existing_staging().remove(0).directory;
             let journal = directory.open_own(&names.journal).unwrap().map(|(file, _)| file);
             (directory.open_own(&names.part).unwrap().unwrap().0, journal)
-        }
-    }
-
-    impl Drop for Scene {
-        fn drop(&mut self) {
-            if !std::thread::panicking() {
-                std::fs::remove_dir_all(&self.folder).unwrap();
-            }
         }
     }
 

@@ -138,9 +138,9 @@ mod tests {
 
     #[test]
     fn what_nobody_works_on_goes_by_age_however_deep_and_locked_it_is() {
-        let folder = std::env::temp_dir().join(format!("xdfs-whole-{}", std::process::id()));
-        std::fs::create_dir(&folder).unwrap();
-        let store = LocalStore::open_root(&folder, true).unwrap().with_journal_tags(Arc::new(Tags));
+        let scratch = tempfile::tempdir().unwrap();
+        let folder = scratch.path();
+        let store = LocalStore::open_root(folder, true).unwrap().with_journal_tags(Arc::new(Tags));
         let target = RelPath::parse(b"new").unwrap();
         let key = TreeKey { target: &target, user: b"ada", client: &[1; 16] };
         let place = store.stage_tree(&key).unwrap();
@@ -159,7 +159,6 @@ mod tests {
         drop(place);
         assert_eq!((store.recover(0).expired, top.exists()), (0, true), "it is young");
         assert_eq!(store.recover(i64::MAX).expired, 1);
-        assert!(std::fs::read_dir(&folder).unwrap().next().is_none());
-        std::fs::remove_dir(folder).unwrap();
+        assert!(std::fs::read_dir(folder).unwrap().next().is_none());
     }
 }

@@ -81,8 +81,8 @@ mod tests {
 
     #[test]
     fn both_ways_give_a_name_once_and_looking_for_them_leaves_nothing() {
-        let folder = std::env::temp_dir().join(format!("xdfs-unnamed-{}", std::process::id()));
-        std::fs::create_dir(&folder).unwrap();
+        let scratch = tempfile::tempdir().unwrap();
+        let folder = scratch.path();
         let parent = Root::open(folder.as_os_str().as_bytes()).unwrap().hold_directory(&RelPath::default()).unwrap();
         let mut ways = 0;
         for how in [Linking::Descriptor, Linking::Process] {
@@ -91,7 +91,7 @@ mod tests {
             if parent.link_by(how, &file, b".") != Err(Errno::EXIST) {
                 continue;
             }
-            assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
+            assert_eq!(std::fs::read_dir(folder).unwrap().count(), 0);
             assert_eq!(parent.link_by(how, &file, b"name"), Ok(()), "{how:?}");
             assert_eq!(parent.link_by(how, &file, b"name"), Err(Errno::EXIST));
             assert_eq!(std::fs::read(folder.join("name")).unwrap(), b"content");
@@ -99,6 +99,5 @@ mod tests {
             ways += 1;
         }
         assert!(ways > 0, "neither way works on {}", folder.display());
-        std::fs::remove_dir(folder).unwrap();
     }
 }

@@ -79,7 +79,8 @@ fn a_log_that_was_moved_away_with_half_a_line_counts_it_in_the_new_one() {
 
 #[test]
 fn a_full_disk_is_told_and_the_lines_that_are_missing_are_counted() {
-    let path = std::env::temp_dir().join(format!("xdfs-audit-full-{}", std::process::id()));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.jsonl");
     let log = AuditLog::file(&path).unwrap();
     let write = |name: &str| log.write(&transfer(name, None)).failed;
     assert!(!write("data/1"));
@@ -92,12 +93,12 @@ fn a_full_disk_is_told_and_the_lines_that_are_missing_are_counted() {
     let [one, missing, four] = &lines[..] else { panic!("{text}") };
     assert_eq!((&one["path"], &four["path"]), (&"data/1".into(), &"data/4".into()));
     assert_eq!((&missing["event"], &missing["lines"]), (&"audit_lost".into(), &2.into()));
-    std::fs::remove_file(&path).unwrap();
 }
 
 #[test]
 fn who_follows_the_log_by_its_line_breaks_never_reads_half_a_line() {
-    let path = std::env::temp_dir().join(format!("xdfs-audit-followed-{}", std::process::id()));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.jsonl");
     let log = AuditLog::file(&path).unwrap();
     let ended = AtomicBool::new(false);
     const LINES: usize = 3000;
@@ -120,5 +121,4 @@ fn who_follows_the_log_by_its_line_breaks_never_reads_half_a_line() {
             }
         }
     });
-    std::fs::remove_file(&path).unwrap();
 }

@@ -4,37 +4,27 @@
 use super::*;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
+use tempfile::TempDir;
 
 /// A directory of the test's own, removed with this value.
-struct Place(PathBuf);
+struct Place(TempDir);
 
 impl Place {
     fn new() -> Self {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let name = format!("xdfs-folder-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
-        let place = Self(std::env::temp_dir().join(name));
-        std::fs::create_dir(&place.0).unwrap();
-        place
+        Self(tempfile::tempdir().unwrap())
     }
 
     fn folder(&self) -> Folder {
-        Folder::create(&self.0.join("a/b")).unwrap()
+        Folder::create(&self.0.path().join("a/b")).unwrap()
     }
 
     fn file(&self, name: &str) -> PathBuf {
-        self.0.join("a/b").join(name)
+        self.0.path().join("a/b").join(name)
     }
 
     fn names(&self) -> Vec<String> {
-        let names = std::fs::read_dir(self.0.join("a/b")).unwrap();
+        let names = std::fs::read_dir(self.0.path().join("a/b")).unwrap();
         names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
@@ -45,14 +35,14 @@ fn chmod(path: &Path, mode: u32) {
 #[test]
 fn a_folder_is_made_for_its_owner_alone_and_a_missing_one_is_told_apart() {
     let place = Place::new();
-    assert!(Folder::open(&place.0.join("a/b")).unwrap().is_none());
+    assert!(Folder::open(&place.0.path().join("a/b")).unwrap().is_none());
     let folder = place.folder();
     for path in ["a", "a/b"] {
-        assert_eq!(std::fs::metadata(place.0.join(path)).unwrap().mode() & 0o7777, 0o700, "{path}");
+        assert_eq!(std::fs::metadata(place.0.path().join(path)).unwrap().mode() & 0o7777, 0o700, "{path}");
     }
     assert_eq!(folder.read("nothing", 10, Secrecy::Secret).unwrap(), None);
     assert_eq!(folder.stamp("nothing").unwrap(), None);
-    assert!(Folder::open(&place.0.join("a/b")).unwrap().is_some());
+    assert!(Folder::open(&place.0.path().join("a/b")).unwrap().is_some());
 }
 
 #[test]
@@ -92,8 +82,8 @@ fn what_others_may_have_read_or_written_is_refused_with_the_remedy() {
             }
         }
     }
-    chmod(&place.0.join("a/b"), 0o770);
-    let refused = Folder::open(&place.0.join("a/b")).unwrap_err();
+    chmod(&place.0.path().join("a/b"), 0o770);
+    let refused = Folder::open(&place.0.path().join("a/b")).unwrap_err();
     assert!(refused.message.contains("0770") && refused.message.contains("chmod go-w"), "{refused}");
 }
 
