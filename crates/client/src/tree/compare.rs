@@ -16,6 +16,9 @@ pub(super) enum TargetState {
     Unhashed,
     /// Another state of the same type of file.
     Older,
+    /// A file of the same type that other names of the target share, and those of the source do not:
+    /// whatever is written to it, they would get.
+    Joined,
     /// Something of another type, not a directory.
     OtherKind,
     /// A directory; `OlderDirectory` has another time.
@@ -29,11 +32,12 @@ pub(super) enum TargetState {
 }
 
 impl TargetState {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Same,
         Self::OtherAttributes,
         Self::Unhashed,
         Self::Older,
+        Self::Joined,
         Self::OtherKind,
         Self::Directory,
         Self::OlderDirectory,

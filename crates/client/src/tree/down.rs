@@ -15,7 +15,7 @@ use super::directories::{Directory, DirectoryId};
 use super::events::{EntryAction, Event, Observer};
 use super::hard_links::HardLinks;
 use super::read_only::closes;
-use super::scheduler::{self, CallResult, Flow, LIST_ROOM, Named, Scheduler, StopReason, TreeCopy, Turn};
+use super::scheduler::{self, CallResult, Entry, Flow, LIST_ROOM, Scheduler, StopReason, TreeCopy, Turn};
 use super::state::{TreeState, is_in_the_way};
 use super::temp_list::TempList;
 use super::{Ended, TreeOptions, parse};
@@ -62,19 +62,18 @@ pub(super) enum DownloadTask {
     Finish(DirectoryId),
 }
 
-/// A name that is not a directory.
+/// What a download knows of a name that is not a directory.
 #[derive(Clone, Debug)]
-pub(super) struct DownloadEntry {
-    directory: DirectoryId,
-    path: Vec<u8>,
+pub(super) struct DownloadSource {
     source: Box<SourceEntry>,
     /// The name must not exist; an existing one is detected.
     alone: bool,
     /// The existing entry to remove once the new one has arrived.
     clears: Option<TargetState>,
-    /// How often another copy wrote it, too. If so, a transfer does not join another one.
-    tries: u8,
 }
+
+/// A name that is not a directory.
+pub(super) type DownloadEntry = Entry<DownloadSource>;
 
 /// The attributes that the server reports for an entry.
 #[derive(Clone, Debug)]
@@ -113,30 +112,12 @@ fn known_here((user, group): (u32, u32), names: Option<(&[u8], &[u8])>) -> (u32,
     (known.users.number(users_name).unwrap_or(user), known.groups.number(groups_name).unwrap_or(group))
 }
 
-impl Named for DownloadEntry {
-    fn directory(&self) -> DirectoryId {
-        self.directory
-    }
-
-    fn path(&self) -> &[u8] {
-        &self.path
-    }
-
-    fn tries(&self) -> u8 {
-        self.tries
-    }
-
-    fn tried(self) -> Self {
-        Self { tries: self.tries + 1, ..self }
-    }
-}
-
 /// The download of a tree. It outlives sessions: a new session continues where a lost one ended.
 #[derive(Debug)]
 pub struct Download {
     store: LocalStore,
     options: TreeOptions,
-    scheduler: Scheduler<DownloadTask, DownloadEntry>,
+    scheduler: Scheduler<DownloadTask, DownloadSource>,
     state: TreeState,
     /// The listed names of directories whose listing is not complete.
     listed: BTreeMap<DirectoryId, Names>,
@@ -212,9 +193,9 @@ impl Download {
 
 impl TreeCopy for Download {
     type Task = DownloadTask;
-    type Large = DownloadEntry;
+    type Detail = DownloadSource;
 
-    fn scheduler(&mut self) -> &mut Scheduler<DownloadTask, DownloadEntry> {
+    fn scheduler(&mut self) -> &mut Scheduler<DownloadTask, DownloadSource> {
         &mut self.scheduler
     }
 
@@ -231,9 +212,10 @@ impl TreeCopy for Download {
         task
     }
 
-    fn large_again(&self, large: DownloadEntry) -> DownloadTask {
+    fn large_again(&self, mut large: DownloadEntry) -> DownloadTask {
         // It may have been renamed to its final name at the very end of its session.
-        DownloadTask::Entry(DownloadEntry { alone: false, ..large })
+        large.detail.alone = false;
+        DownloadTask::Entry(large)
     }
 
     fn contended(&self, large: DownloadEntry) -> DownloadTask {
@@ -258,7 +240,7 @@ impl TreeCopy for Download {
         match outcome {
             Ok(safety) => {
                 self.add_extras(observer, &entry);
-                self.done(observer, &entry, EntryAction::Copied { bytes: entry.source.size, safety });
+                self.done(observer, &entry, EntryAction::Copied { bytes: entry.detail.source.size, safety });
             }
             Err(error) if error.kind == ErrorKind::AlreadyExists && self.options.keep_existing => {
                 self.done(observer, &entry, EntryAction::Skipped);
@@ -276,7 +258,7 @@ impl TreeCopy for Download {
         let above = self.state.directories.get(entry.directory).map(|directory| directory.path.clone());
         match report {
             Ok(report) => {
-                entry.source.size = report.length;
+                entry.detail.source.size = report.length;
                 self.tell_cleared(observer, &entry);
                 self.placed(observer, entry, Ok(report.safety));
             }
@@ -288,7 +270,7 @@ impl TreeCopy for Download {
             {
                 self.failed(observer, &entry, &error);
             }
-            Err(error) if entry.clears.is_some_and(TargetState::is_directory) => {
+            Err(error) if entry.detail.clears.is_some_and(TargetState::is_directory) => {
                 self.not_cleared(observer, &entry, &error);
             }
             Err(error) => self.placed(observer, entry, Err(error)),
@@ -346,8 +328,8 @@ impl TreeCopy for Download {
             }
         };
         let (looked, store, at) = (self.store.clone(), self.store.clone(), target.clone());
-        let (existing, holes) = (self.existing(&entry), entry.source.holes);
-        let (clears, kind, rules) = (entry.clears, entry.source.kind, self.options.clone());
+        let (existing, holes) = (self.existing(&entry), entry.detail.source.holes);
+        let (clears, kind, rules) = (entry.detail.clears, entry.detail.source.kind, self.options.clone());
         let target = Target::resumable(
             move |transfer| looked.kept(&target, transfer, b""),
             move |staging| {
@@ -367,7 +349,7 @@ impl TreeCopy for Download {
         let options = GetOptions {
             durable: self.options.durable,
             // Nothing was left of a shorter one.
-            resume: entry.source.size >= RESUME_BYTES_MIN && entry.tries == 0,
+            resume: entry.detail.source.size >= RESUME_BYTES_MIN && entry.tries == 0,
             verify: self.options.verify,
             ..GetOptions::default()
         };
@@ -406,7 +388,7 @@ impl Download {
     }
 
     fn existing(&self, entry: &DownloadEntry) -> Existing {
-        if entry.alone || self.options.keep_existing { Existing::Keep } else { Existing::Replace }
+        if entry.detail.alone || self.options.keep_existing { Existing::Keep } else { Existing::Replace }
     }
 
     /// Makes a directory, or enters the existing one.
@@ -454,8 +436,8 @@ impl Download {
         entry: DownloadEntry,
     ) -> Flow<Turn<DownloadTask>> {
         if self.options.dry_run {
-            let deed = match entry.source.kind {
-                FileType::Regular => EntryAction::Copied { bytes: entry.source.size, safety: Safety::Written },
+            let deed = match entry.detail.source.kind {
+                FileType::Regular => EntryAction::Copied { bytes: entry.detail.source.size, safety: Safety::Written },
                 _ => EntryAction::Made,
             };
             self.done(observer, &entry, deed);
@@ -464,7 +446,7 @@ impl Download {
         if self.passes_over(&entry) {
             return Ok(Turn::Taken);
         }
-        if entry.source.kind != FileType::Regular {
+        if entry.detail.source.kind != FileType::Regular {
             if let Err(error) = self.make_way(observer, &entry) {
                 self.not_made_way(observer, &entry, &error);
                 return Ok(Turn::Taken);
@@ -482,7 +464,7 @@ impl Download {
             self.failed(observer, &entry, &scheduler::too_long());
             return Ok(Turn::Taken);
         }
-        if entry.source.size > self.scheduler.content_max(session, entry.path.len(), 0) {
+        if entry.detail.source.size > self.scheduler.content_max(session, entry.path.len(), 0) {
             if !self.scheduler.takes_large() {
                 return Ok(Turn::Later(DownloadTask::Entry(entry)));
             }
@@ -491,7 +473,7 @@ impl Download {
         }
         let (path, wanted) = (entry.path.clone(), Wanted::MODE.and(Wanted::SIZE).and(Wanted::MODIFIED));
         // Its size is at most that of a batch.
-        let most = entry.source.size as u32;
+        let most = entry.detail.source.size as u32;
         Ok(self.scheduler.ask(session, &Call::Get { path: &path, wanted, most }, DownloadTask::Entry(entry)))
     }
 }

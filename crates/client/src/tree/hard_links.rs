@@ -1,6 +1,7 @@
 //! Hard links: which names of the source are one file, and whether they are one file at the target,
 //! too.
 
+use super::compare::TargetState;
 use super::join;
 use super::temp_list::TempList;
 use std::collections::HashMap;
@@ -34,9 +35,18 @@ pub(super) fn temporary(path: &[u8], key: &RandomState) -> Vec<u8> {
     join(above, format!(".xdfs-link-{:016x}", key.hash_one(path)).as_bytes())
 }
 
-/// What to do with a name.
+/// What becomes of a name of a file that has several.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Partner {
+    /// As with any other name; this is what the target has under it.
+    Alone(Option<TargetState>),
+    /// It is linked when its first name is there.
+    Waits,
+}
+
+/// What a name is to its file.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum LinkDecision {
+enum LinkDecision {
     /// The first name of its file. It stays as it is, or is to be copied.
     First { stays: bool },
     /// It is another name of the same file at the target, too.
@@ -52,9 +62,27 @@ impl<S, T> Default for HardLinks<S, T> {
 }
 
 impl<S: Copy + Eq + Hash, T: Copy + Eq + Hash> HardLinks<S, T> {
+    /// What becomes of one name of the file `source`. `there` is what the target has under it,
+    /// regardless of other names, and `file` which file that is. A name that waits is added to
+    /// `links`, behind its first one.
+    pub(super) fn plan(
+        &mut self,
+        links: &mut TempList,
+        source: S,
+        path: &[u8],
+        (there, file): (Option<TargetState>, Option<T>),
+    ) -> Result<Partner, Error> {
+        let stays = there.is_some_and(TargetState::stays);
+        Ok(match self.meet(source, path, file.filter(|_| stays))? {
+            LinkDecision::Link(first) => links.push(&first, path).map(|_| Partner::Waits)?,
+            LinkDecision::First { stays: false } if stays => Partner::Alone(Some(TargetState::Joined)),
+            LinkDecision::First { .. } | LinkDecision::Joined => Partner::Alone(there),
+        })
+    }
+
     /// Records one name of the file `source`. `there` is the file of the target under this name, if
     /// that is equal.
-    pub(super) fn meet(&mut self, source: S, path: &[u8], there: Option<T>) -> Result<LinkDecision, Error> {
+    fn meet(&mut self, source: S, path: &[u8], there: Option<T>) -> Result<LinkDecision, Error> {
         if let Some((place, first)) = self.firsts.get(&source) {
             if there.is_some() && *first == there {
                 return Ok(LinkDecision::Joined);

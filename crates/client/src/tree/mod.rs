@@ -15,12 +15,14 @@
 //! source is already there and is skipped.
 
 mod compare;
+mod content;
 mod descriptor_wait;
 mod directories;
 mod down;
 mod events;
 mod hard_links;
 mod in_flight;
+mod plan;
 mod read_only;
 mod replies;
 mod scheduler;
@@ -33,10 +35,9 @@ pub use events::{EntryAction, Observer};
 pub use up::Upload;
 
 use std::sync::Arc;
-use xdfs_io::store::tree::{Node, NodeKind};
 use xdfs_proto::base::path::PathError;
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
-use xdfs_proto::wire::path::{Attributes, Listing};
+use xdfs_proto::wire::path::Listing;
 
 /// Selects names by path below the top of the tree and by whether it is a directory.
 pub type Filter = Arc<dyn Fn(&[u8], bool) -> bool + Send + Sync>;
@@ -232,15 +233,4 @@ pub(crate) fn noted(path: &[u8]) -> String {
 /// have no fractions at all.
 pub(crate) fn same_time(one: (i64, u32), other: (i64, u32)) -> bool {
     one == other || ((one.1 == 0 || other.1 == 0) && one.0 == other.0)
-}
-
-/// Whether `told` has the time of the other side's `node`. A regular file with another time is
-/// another file.
-fn has_time(node: &Node, told: &Attributes<'_>) -> bool {
-    node.kind == NodeKind::Regular || told.modified.is_none_or(|time| same_time(time, node.modified))
-}
-
-/// The same for the mode. A symbolic link has none of its own.
-fn has_mode(node: &Node, told: &Attributes<'_>) -> bool {
-    node.kind == NodeKind::Symlink || told.mode.is_none_or(|mode| mode & 0o7777 == node.mode & 0o7777)
 }

@@ -2,7 +2,7 @@
 //! written locally.
 
 use super::events::{Event, Observer};
-use super::scheduler::{CallResult, Flow, Named, PendingJob, StopReason, TreeCopy};
+use super::scheduler::{CallResult, Flow, PendingJob, StopReason, TreeCopy};
 use crate::calls::in_full;
 use bytes::Bytes;
 use std::time::Instant;
@@ -22,7 +22,7 @@ pub(super) fn on_event<C: TreeCopy>(course: &mut C, observer: &mut dyn Observer,
         }
         Event::Report(number, report) => match (course.scheduler().in_flight.take(number), report) {
             // Another copy sends or writes the same file: each then writes its own.
-            (Some(PendingJob::Transfer(large)), Err(error)) if is_contended(&error) && large.tries() == 0 => {
+            (Some(PendingJob::Transfer(large)), Err(error)) if is_contended(&error) && large.tries == 0 => {
                 let task = course.contended(large.tried());
                 course.scheduler().tasks.push(task);
                 Ok(())

@@ -60,24 +60,24 @@ pub(super) type Flow<T> = Result<T, StopReason>;
 /// What an answer belongs to: tasks, one for each call of a batch; a large file; or small files
 /// that are being written locally.
 #[derive(Debug)]
-pub(super) enum PendingJob<T, L> {
+pub(super) enum PendingJob<T, D> {
     Batch { codes: Vec<u64>, tasks: Vec<T> },
-    Transfer(L),
-    Place(Vec<L>),
+    Transfer(Entry<D>),
+    Place(Vec<Entry<D>>),
 }
 
 /// The tasks of a tree copy, the batch being filled and the requests in flight.
 #[derive(Debug)]
-pub(super) struct Scheduler<T, L> {
+pub(super) struct Scheduler<T, D> {
     /// `EXPORT/path` of the top.
     pub(super) base: Vec<u8>,
     durable: bool,
     /// A stack: the last task is the next one.
     pub(super) tasks: Vec<T>,
     /// Large files that wait for a free transfer.
-    pub(super) large: VecDeque<L>,
+    pub(super) large: VecDeque<Entry<D>>,
     pub(super) batch: BatchBuilder<T>,
-    pub(super) in_flight: InFlight<PendingJob<T, L>>,
+    pub(super) in_flight: InFlight<PendingJob<T, D>>,
     pub(super) events: Events,
     /// Batches that were sent.
     pub(super) sent: u64,
@@ -88,19 +88,28 @@ pub(super) struct Scheduler<T, L> {
     pub(super) descriptors: DescriptorWait,
 }
 
-/// A name that is not a directory.
-pub(super) trait Named {
+/// A name that is not a directory, with what a direction knows of it.
+#[derive(Clone, Debug)]
+pub(super) struct Entry<D> {
     /// The directory that contains it.
-    fn directory(&self) -> DirectoryId;
-
+    pub(super) directory: DirectoryId,
     /// Its path below the top of the tree.
-    fn path(&self) -> &[u8];
+    pub(super) path: Vec<u8>,
+    /// How often it met another copy of the same name, or changed while it was read. If so, a
+    /// transfer does not join another one.
+    pub(super) tries: u8,
+    pub(super) detail: D,
+}
 
-    /// How often it met another copy of the same name.
-    fn tries(&self) -> u8;
+impl<D> Entry<D> {
+    pub(super) fn new(directory: DirectoryId, path: Vec<u8>, detail: D) -> Self {
+        Self { directory, path, tries: 0, detail }
+    }
 
     /// The same name with one more try counted.
-    fn tried(self) -> Self;
+    pub(super) fn tried(self) -> Self {
+        Self { tries: self.tries + 1, ..self }
+    }
 }
 
 /// How often a name is tried that others make and remove at the same time.
@@ -109,7 +118,8 @@ pub(super) const TRIES_MAX: u8 = 8;
 /// One direction of a tree copy.
 pub(super) trait TreeCopy {
     type Task;
-    type Large: Named;
+    /// What it knows of a name that is not a directory.
+    type Detail;
 
     fn state(&mut self) -> &mut TreeState;
 
@@ -117,33 +127,39 @@ pub(super) trait TreeCopy {
     fn finish_of(id: DirectoryId) -> Self::Task;
 
     /// A name is settled.
-    fn done(&mut self, observer: &mut dyn Observer, entry: &Self::Large, deed: EntryAction) {
+    fn done(&mut self, observer: &mut dyn Observer, entry: &Entry<Self::Detail>, deed: EntryAction) {
         self.state().summary.count(deed);
-        observer.done(entry.path(), deed);
-        self.settle(entry.directory());
+        observer.done(&entry.path, deed);
+        self.settle(entry.directory);
+    }
+
+    /// A name is left as it is at the target.
+    fn skip(&mut self, observer: &mut dyn Observer, path: &[u8]) {
+        self.state().summary.skipped += 1;
+        observer.done(path, EntryAction::Skipped);
     }
 
     /// A name failed.
-    fn failed(&mut self, observer: &mut dyn Observer, entry: &Self::Large, error: &Error) {
+    fn failed(&mut self, observer: &mut dyn Observer, entry: &Entry<Self::Detail>, error: &Error) {
         self.state().summary.failed += 1;
-        observer.failed(entry.path(), error);
-        self.settle(entry.directory());
+        observer.failed(&entry.path, error);
+        self.settle(entry.directory);
     }
 
     /// A name could not be made at the target.
-    fn refused(&mut self, observer: &mut dyn Observer, entry: &Self::Large, error: &Error) {
-        self.state().refused(observer, entry.directory(), entry.path(), error);
-        self.settle(entry.directory());
+    fn refused(&mut self, observer: &mut dyn Observer, entry: &Entry<Self::Detail>, error: &Error) {
+        self.state().refused(observer, entry.directory, &entry.path, error);
+        self.settle(entry.directory);
     }
 
     /// Counts a name whose directory accepts no new names, without trying it. False if it is to be
     /// tried.
-    fn passes_over(&mut self, entry: &Self::Large) -> bool {
-        let over = self.state().directories.takes_nothing(entry.directory());
+    fn passes_over(&mut self, entry: &Entry<Self::Detail>) -> bool {
+        let over = self.state().directories.takes_nothing(entry.directory);
         if over {
             self.state().summary.failed += 1;
             self.state().in_the_way += 1;
-            self.settle(entry.directory());
+            self.settle(entry.directory);
         }
         over
     }
@@ -162,7 +178,7 @@ pub(super) trait TreeCopy {
         }
     }
 
-    fn scheduler(&mut self) -> &mut Scheduler<Self::Task, Self::Large>;
+    fn scheduler(&mut self) -> &mut Scheduler<Self::Task, Self::Detail>;
 
     /// Takes on a task, or returns it if something has to be answered first.
     fn take(&mut self, session: &Session, observer: &mut dyn Observer, task: Self::Task) -> Flow<Turn<Self::Task>>;
@@ -172,8 +188,8 @@ pub(super) trait TreeCopy {
         &mut self,
         session: &Session,
         observer: &mut dyn Observer,
-        large: Self::Large,
-    ) -> Flow<Option<Self::Large>>;
+        large: Entry<Self::Detail>,
+    ) -> Flow<Option<Entry<Self::Detail>>>;
 
     /// Handles the answer to each call of a batch, with an error text if it failed. All of them are
     /// slices of `reply`.
@@ -186,13 +202,13 @@ pub(super) trait TreeCopy {
     );
 
     /// Handles the result of a small file that was to be written locally. An upload writes none.
-    fn placed(&mut self, _observer: &mut dyn Observer, _file: Self::Large, _outcome: Result<Safety, Error>) {}
+    fn placed(&mut self, _observer: &mut dyn Observer, _file: Entry<Self::Detail>, _outcome: Result<Safety, Error>) {}
 
     /// The end of a transfer.
     fn moved(
         &mut self,
         observer: &mut dyn Observer,
-        large: Self::Large,
+        large: Entry<Self::Detail>,
         report: Result<crate::transfer::Report, Error>,
     );
 
@@ -203,7 +219,7 @@ pub(super) trait TreeCopy {
     fn again(&self, task: Self::Task) -> Self::Task;
 
     /// The same for a large file.
-    fn large_again(&self, large: Self::Large) -> Self::Task;
+    fn large_again(&self, large: Entry<Self::Detail>) -> Self::Task;
 
     /// Whether a failed call can be repeated on its own, by [`Self::again`].
     fn stands_alone(&self, _task: &Self::Task) -> bool {
@@ -211,7 +227,7 @@ pub(super) trait TreeCopy {
     }
 
     /// Maps a large file that another copy sends or writes, too.
-    fn contended(&self, large: Self::Large) -> Self::Task;
+    fn contended(&self, large: Entry<Self::Detail>) -> Self::Task;
 }
 
 /// The result of a call.
@@ -221,7 +237,7 @@ pub(super) struct CallResult<'a> {
     pub(super) safety: Safety,
 }
 
-impl<T, L> Scheduler<T, L> {
+impl<T, D> Scheduler<T, D> {
     pub(super) fn new(base: Vec<u8>, durable: bool, first: T) -> Self {
         Self {
             base,

@@ -2,6 +2,7 @@
 
 use super::directories::Directories;
 use super::events::Observer;
+use super::temp_list::{Drain, TempList};
 use super::{Summary, noted};
 use xdfs_proto::base::{Error, ErrorKind};
 
@@ -49,6 +50,11 @@ impl TreeState {
             observer.note(&error.message);
         })
         .ok()
+    }
+
+    /// Everything in a list that waited for the end; nothing, if it cannot be read back.
+    pub(super) fn drained(&mut self, observer: &mut dyn Observer, list: &mut TempList) -> Drain {
+        self.read_back(observer, list.drain()).unwrap_or_default()
     }
 
     /// The target cannot give a file one more name: the name becomes a separate file. This is

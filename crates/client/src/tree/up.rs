@@ -25,7 +25,7 @@ use bytes::Bytes;
 use links::Deferred;
 use sending::Extras;
 use std::collections::{BTreeMap, BTreeSet};
-use task::{UploadEntry, UploadTask};
+use task::{UploadEntry, UploadSource, UploadTask};
 use xdfs_io::store::descriptors::are_scarce;
 use xdfs_io::store::tree::{Node, NodeKind};
 use xdfs_io::store::{LocalStore, SmallReader, Store, Tree};
@@ -40,7 +40,7 @@ const ABOVE_MAX: usize = 16;
 #[derive(Debug)]
 pub struct Upload {
     store: LocalStore,
-    scheduler: Scheduler<UploadTask, UploadEntry>,
+    scheduler: Scheduler<UploadTask, UploadSource>,
     options: TreeOptions,
     state: TreeState,
     /// Directories that the batch with this number makes.
@@ -96,9 +96,9 @@ impl Upload {
 
 impl TreeCopy for Upload {
     type Task = UploadTask;
-    type Large = UploadEntry;
+    type Detail = UploadSource;
 
-    fn scheduler(&mut self) -> &mut Scheduler<UploadTask, UploadEntry> {
+    fn scheduler(&mut self) -> &mut Scheduler<UploadTask, UploadSource> {
         &mut self.scheduler
     }
 
@@ -116,7 +116,7 @@ impl TreeCopy for Upload {
 
     fn large_again(&self, large: UploadEntry) -> UploadTask {
         // The previous file may have had the same size and time: ignore these if the options do.
-        match large.node.kind {
+        match large.detail.node.kind {
             NodeKind::Regular if self.options.checksum => UploadTask::Check { entry: large, same: false },
             NodeKind::Regular if !self.options.skip_same => UploadTask::Entry(large),
             _ => UploadTask::Look(large),
@@ -142,7 +142,7 @@ impl TreeCopy for Upload {
     fn moved(&mut self, observer: &mut dyn Observer, entry: UploadEntry, report: Result<Report, Error>) {
         match report {
             Ok(report) => {
-                if self.extras(&entry.path, &entry.node).count() > 0 {
+                if self.extras(&entry.path, &entry.detail.node).count() > 0 {
                     self.scheduler.tasks.push(UploadTask::Extras(entry.clone()));
                 }
                 self.done(observer, &entry, EntryAction::Copied { bytes: report.length, safety: report.safety });
@@ -204,7 +204,7 @@ impl TreeCopy for Upload {
             UploadTask::Look(ref entry) => {
                 let path = entry.path.clone();
                 // The longest text of a link is longer than all other attributes together.
-                let wanted = match entry.node.kind {
+                let wanted = match entry.detail.node.kind {
                     NodeKind::Symlink => Wanted::TARGET,
                     _ => Wanted::SIZE.and(Wanted::MODIFIED).and(Wanted::DEVICE),
                 };
@@ -341,9 +341,9 @@ impl Upload {
 
     fn entry(&mut self, session: &Session, observer: &mut dyn Observer, entry: UploadEntry) -> Flow<Turn<UploadTask>> {
         if self.options.dry_run {
-            let deed = match entry.node.kind {
+            let deed = match entry.detail.node.kind {
                 NodeKind::Regular => {
-                    EntryAction::Copied { bytes: entry.node.size, safety: xdfs_proto::base::Safety::Written }
+                    EntryAction::Copied { bytes: entry.detail.node.size, safety: xdfs_proto::base::Safety::Written }
                 }
                 _ => EntryAction::Made,
             };
@@ -357,7 +357,7 @@ impl Upload {
             self.failed(observer, &entry, &scheduler::too_long());
             return Ok(Turn::Taken);
         }
-        match entry.node.kind {
+        match entry.detail.node.kind {
             NodeKind::Regular => self.file(session, observer, entry),
             NodeKind::Symlink => self.symlink(session, observer, entry),
             _ => self.special(session, entry),
@@ -379,14 +379,14 @@ impl Upload {
         };
         let options = PutOptions {
             keep_existing: self.options.keep_existing,
-            mode: Some(entry.node.mode & 0o777),
+            mode: Some(entry.detail.node.mode & 0o777),
             label: Vec::new(),
             durable: self.options.durable,
             // If another copy of the same file is running, each writes its own.
             resume: entry.tries == 0,
             verify: self.options.verify,
             base: None,
-            holes: self.has_holes(&entry.node),
+            holes: self.has_holes(&entry.detail.node),
         };
         let (number, events) = (self.scheduler.in_flight.number(), self.scheduler.events.sender());
         let answer = Callback::new(move |report| drop(events.try_send(Event::Report(number, report))));
@@ -427,7 +427,7 @@ impl Upload {
         {
             extras = Extras::default();
             let (path, node) = (directory.path.clone(), Box::new(node));
-            self.scheduler.tasks.push(UploadTask::Extras(UploadEntry::new(id, path, node)));
+            self.scheduler.tasks.push(UploadTask::Extras(UploadEntry::of(id, path, node)));
         }
         if !self.options.keep.modes && (unlocked || directory.mode & 0o700 != 0o700) {
             extras.mode(directory.mode & 0o777);

@@ -1,16 +1,17 @@
 //! Handles the answers of the server and their local effects.
 
 use super::small_writes::SmallWrites;
-use super::{Download, DownloadEntry, DownloadTask, SourceEntry, XATTR_ROOM, XATTR_ROOM_MAX, parse};
+use super::{Download, DownloadEntry, DownloadSource, DownloadTask, SourceEntry, XATTR_ROOM, XATTR_ROOM_MAX, parse};
 use crate::tree::compare::{Names, TargetState};
 use crate::tree::directories::DirectoryId;
 use crate::tree::events::{EntryAction, Observer};
+use crate::tree::plan::{EntryPlan, FirstStep, plan};
 use crate::tree::scheduler::TreeCopy;
-use crate::tree::{STUCK, is_stuck, join, must_not_be_reserved};
+use crate::tree::{STUCK, content, is_stuck, join, must_not_be_reserved};
 use bytes::Bytes;
 use std::collections::btree_map;
+use xdfs_io::store::Tree;
 use xdfs_io::store::tree::{ListControl, is_reserved};
-use xdfs_io::store::{Store, Tree};
 use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_proto::wire::path::{Answer, FileType, ListEntry as Listed, Listing, StringList};
 
@@ -174,28 +175,24 @@ impl Download {
         let Some(there) = self.partner(observer, id, &path, &at, told, there) else { return };
         let clears = there.filter(|there| there.is_directory() || *there == TargetState::OtherKind);
         let alone = fresh || there.is_none();
-        let entry = DownloadEntry { directory: id, path, source, alone, clears, tries: 0 };
-        match (told.kind, there) {
-            (_, Some(TargetState::Same)) => self.leave(observer, entry.path),
-            (_, Some(TargetState::OtherAttributes)) => {
+        let entry = DownloadEntry::new(id, path, DownloadSource { source, alone, clears });
+        match plan(told.kind, there, &self.options) {
+            EntryPlan::Keep => self.skip(observer, &entry.path),
+            EntryPlan::Leave => self.leave(observer, entry.path),
+            EntryPlan::SetAttributes => {
                 self.skip(observer, &entry.path);
                 self.give_attributes(observer, &entry);
             }
-            (_, Some(_)) if self.options.keep_existing => self.skip(observer, &entry.path),
-            (kind, _) if !self.options.keep.specials && !matches!(kind, FileType::Regular | FileType::Symlink) => {
-                self.state.summary.passed_over += 1;
-            }
-            (kind, there) => {
+            EntryPlan::PassOver => self.state.summary.passed_over += 1,
+            EntryPlan::Copy(step) => {
                 self.state.directories.hold(id);
                 if let Err(error) = self.may_make_way(observer, &at, there) {
                     return self.not_made_way(observer, &entry, &error);
                 }
-                files.push(match there {
-                    Some(TargetState::Unhashed) => DownloadTask::Check { entry, same: true },
-                    Some(TargetState::Older) if self.options.checksum && kind == FileType::Regular => {
-                        DownloadTask::Check { entry, same: false }
-                    }
-                    _ => DownloadTask::Entry(entry),
+                files.push(match step {
+                    FirstStep::Compare { same } => DownloadTask::Check { entry, same },
+                    // What has its name is removed when the new one has arrived.
+                    FirstStep::ClearDirectory | FirstStep::Clear | FirstStep::Send => DownloadTask::Entry(entry),
                 });
             }
         }
@@ -205,7 +202,7 @@ impl Download {
     pub(super) fn not_made_way(&mut self, observer: &mut dyn Observer, entry: &DownloadEntry, error: &Error) {
         // The error may be about a name in the directory that was to be removed: it implies nothing
         // about its siblings.
-        let inner = entry.clears.is_some_and(TargetState::is_directory);
+        let inner = entry.detail.clears.is_some_and(TargetState::is_directory);
         let tell = if inner { Self::not_cleared } else { Self::refused };
         tell(self, observer, entry, error);
     }
@@ -222,11 +219,6 @@ impl Download {
         self.ask_xattrs(path);
     }
 
-    fn skip(&mut self, observer: &mut dyn Observer, path: &[u8]) {
-        self.state.summary.skipped += 1;
-        observer.done(path, EntryAction::Skipped);
-    }
-
     /// Both sides have hashed a file that may be the same.
     fn checked(
         &mut self,
@@ -235,19 +227,14 @@ impl Download {
         same: bool,
         outcome: Result<Answer<'_>, Error>,
     ) {
-        let theirs = match outcome {
-            Ok(Answer::Hash { length, digest }) if length == entry.source.size => Some(digest),
-            _ => None,
-        };
-        let ours = || crate::endpoints::Payload::source(self.store.open(&parse(&entry.path)?)?, 0, None)?.sum();
-        if theirs.is_some_and(|theirs| ours().is_ok_and(|ours| ours == theirs)) {
-            if !same && !self.options.dry_run {
-                self.set_time(observer, &entry.path, entry.source.modified);
-                self.add_extras(observer, &entry);
-            }
-            return self.done(observer, &entry, EntryAction::Skipped);
+        if !content::is_same(&self.store, &entry.path, entry.detail.source.size, &outcome) {
+            return self.scheduler.tasks.push(DownloadTask::Entry(entry));
         }
-        self.scheduler.tasks.push(DownloadTask::Entry(entry));
+        if !same && !self.options.dry_run {
+            self.set_time(observer, &entry.path, entry.detail.source.modified);
+            self.add_extras(observer, &entry);
+        }
+        self.done(observer, &entry, EntryAction::Skipped);
     }
 
     /// Finds names that the target has and the source does not.

@@ -1,14 +1,14 @@
 //! Further names of files, and names that the source does not have: they wait for everything else.
 
 use super::local::{clear_for, unless_gone};
-use super::{Download, DownloadEntry, DownloadTask, SourceEntry, parse};
+use super::{Download, DownloadEntry, DownloadSource, DownloadTask, SourceEntry, parse};
 use crate::tree::compare::TargetState;
 use crate::tree::directories::{DirectoryId, FINISHED};
 use crate::tree::events::{EntryAction, Observer};
-use crate::tree::hard_links::{LinkDecision, are_impossible, temporary};
+use crate::tree::hard_links::{Partner, are_impossible, temporary};
 use crate::tree::scheduler::TRIES_MAX;
-use crate::tree::state::{TreeState, is_in_the_way};
-use crate::tree::temp_list::{Drain, TempList};
+use crate::tree::state::is_in_the_way;
+use crate::tree::temp_list::TempList;
 use crate::tree::{TreeOptions, join, noted, same_time};
 use std::hash::RandomState;
 use xdfs_engine::kinds;
@@ -56,18 +56,13 @@ impl Download {
             return Some(there);
         }
         let stays = there.is_some_and(TargetState::stays);
-        let identity = self.store.node(at).ok().filter(|_| stays).map(|node| node.identity);
-        let met = self.partners.meet(inode, path, identity).and_then(|met| match &met {
-            LinkDecision::Link(first) => self.late.links.push(first, path).map(|_| met),
-            _ => Ok(met),
-        });
-        match met {
-            Ok(LinkDecision::Link(_)) => {
+        let file = self.store.node(at).ok().filter(|_| stays).map(|node| node.identity);
+        match self.partners.plan(&mut self.late.links, inode, path, (there, file)) {
+            Ok(Partner::Waits) => {
                 self.touch_late(id);
                 None
             }
-            Ok(LinkDecision::First { stays: false }) if stays => Some(Some(TargetState::Older)),
-            Ok(LinkDecision::First { .. } | LinkDecision::Joined) => Some(there),
+            Ok(Partner::Alone(there)) => Some(there),
             Err(error) => {
                 // Then the name becomes a separate file: no byte is missing.
                 observer.note(&error.message);
@@ -102,7 +97,7 @@ impl Download {
         if self.options.dry_run {
             return false;
         }
-        for pair in drained(&mut self.late.locked, &mut self.state, observer) {
+        for pair in self.state.drained(observer, &mut self.late.locked) {
             let Some((path, mode)) = self.state.read_back(observer, pair) else { continue };
             let (Ok(at), Ok(mode)) = (parse(&path), mode.try_into().map(u32::from_be_bytes)) else { continue };
             // Another process may have changed it meanwhile.
@@ -110,7 +105,7 @@ impl Download {
                 self.change(observer, &path, None, Some(mode));
             }
         }
-        for pair in drained(&mut self.late.touched, &mut self.state, observer) {
+        for pair in self.state.drained(observer, &mut self.late.touched) {
             let Some((path, time)) = self.state.read_back(observer, pair) else { continue };
             let (seconds, nanoseconds) = time.split_at_checked(8).unwrap_or_default();
             if let (Ok(seconds), Ok(nanoseconds)) = (seconds.try_into(), nanoseconds.try_into()) {
@@ -122,7 +117,7 @@ impl Download {
     }
 
     fn make_links(&mut self, observer: &mut dyn Observer) {
-        for pair in drained(&mut self.late.links, &mut self.state, observer) {
+        for pair in self.state.drained(observer, &mut self.late.links) {
             let Some((first, path)) = self.state.read_back(observer, pair) else { continue };
             let made = if self.options.dry_run { Ok(()) } else { self.link(observer, &first, &path) };
             match made {
@@ -173,7 +168,7 @@ impl Download {
         };
         let clears = there.filter(|there| *there != TargetState::Older);
         let (path, source) = (path.to_vec(), Box::new(source));
-        let entry = DownloadEntry { directory: FINISHED, path, source, alone: false, clears, tries: 0 };
+        let entry = DownloadEntry::new(FINISHED, path, DownloadSource { source, alone: false, clears });
         self.scheduler.tasks.push(DownloadTask::Entry(entry));
         Ok(())
     }
@@ -191,7 +186,7 @@ impl Download {
         if let Some(why) = self.state.keeps_surplus(count, most) {
             return observer.note(&why);
         }
-        for pair in drained(&mut self.surplus, &mut self.state, observer) {
+        for pair in self.state.drained(observer, &mut self.surplus) {
             let Some((path, _)) = self.state.read_back(observer, pair) else { continue };
             let removed = match self.options.dry_run {
                 true => Ok(true),
@@ -282,10 +277,6 @@ impl Download {
         }
         done
     }
-}
-
-fn drained(list: &mut TempList, books: &mut TreeState, observer: &mut dyn Observer) -> Drain {
-    books.read_back(observer, list.drain()).unwrap_or_default()
 }
 
 /// A directory that is being emptied: where its listing continues (`None` at its end), and whether

@@ -5,9 +5,10 @@ use super::{Download, DownloadEntry, DownloadTask, SourceEntry, XATTR_ROOM, know
 use crate::tree::compare::TargetState;
 use crate::tree::directories::DirectoryId;
 use crate::tree::events::{EntryAction, Observer};
+use crate::tree::plan::{Facts, Pair, compare};
 use crate::tree::scheduler::{TRIES_MAX, TreeCopy};
 use crate::tree::state::full_directory;
-use crate::tree::{TreeOptions, has_mode, has_time, noted, same_time};
+use crate::tree::{TreeOptions, noted, same_time};
 use xdfs_engine::kinds;
 use xdfs_io::store::tree::{AttributeChange, ListControl, Node, NodeKind, Special, is_reserved};
 use xdfs_io::store::{Existing, LocalStore, Tree};
@@ -47,7 +48,7 @@ impl Download {
     /// Whether a name refers to what the source has, and is spelled so: a file system may treat two
     /// names as one.
     pub(super) fn is_there(&self, entry: &DownloadEntry) -> bool {
-        let (Ok(at), source) = (parse(&entry.path), &entry.source) else { return false };
+        let (Ok(at), source) = (parse(&entry.path), &entry.detail.source) else { return false };
         let equal = |node: Node| {
             kinds::told(node.kind) == source.kind
                 && match node.kind {
@@ -97,7 +98,8 @@ impl Download {
 
     /// Removes the entry that has the name of one that has arrived.
     pub(super) fn make_way(&mut self, observer: &mut dyn Observer, entry: &DownloadEntry) -> Result<(), Error> {
-        if clear_for(&self.store, &parse(&entry.path)?, (entry.clears, entry.source.kind), &self.options)? {
+        if clear_for(&self.store, &parse(&entry.path)?, (entry.detail.clears, entry.detail.source.kind), &self.options)?
+        {
             self.tell_cleared(observer, entry);
         }
         Ok(())
@@ -105,7 +107,7 @@ impl Download {
 
     /// A directory was removed for an entry.
     pub(super) fn tell_cleared(&mut self, observer: &mut dyn Observer, entry: &DownloadEntry) {
-        if entry.clears.is_some_and(TargetState::is_directory) {
+        if entry.detail.clears.is_some_and(TargetState::is_directory) {
             self.state.summary.deleted += 1;
             observer.done(&entry.path, EntryAction::Deleted);
         }
@@ -113,7 +115,7 @@ impl Download {
 
     /// Makes a symbolic link or special file.
     pub(super) fn make(&self, entry: &DownloadEntry) -> Result<(), Error> {
-        let (at, source) = (parse(&entry.path)?, &entry.source);
+        let (at, source) = (parse(&entry.path)?, &entry.detail.source);
         let kind = match source.kind {
             FileType::Symlink => NodeKind::Symlink,
             kind => kinds::special(kind)
@@ -148,8 +150,8 @@ impl Download {
     /// attributes when they have arrived.
     pub(super) fn add_extras(&mut self, observer: &mut dyn Observer, entry: &DownloadEntry) {
         let keep = self.options.keep;
-        let mode = (keep.modes && entry.source.kind != FileType::Symlink).then_some(entry.source.mode);
-        let owner = entry.source.owner.filter(|_| keep.owners);
+        let mode = (keep.modes && entry.detail.source.kind != FileType::Symlink).then_some(entry.detail.source.mode);
+        let owner = entry.detail.source.owner.filter(|_| keep.owners);
         self.change(observer, &entry.path, owner, mode);
         self.ask_xattrs(entry.path.clone());
     }
@@ -167,8 +169,8 @@ impl Download {
         if self.options.dry_run {
             return;
         }
-        if entry.source.kind != FileType::Regular {
-            self.set_time(observer, &entry.path, entry.source.modified);
+        if entry.detail.source.kind != FileType::Regular {
+            self.set_time(observer, &entry.path, entry.detail.source.modified);
         }
         self.add_extras(observer, entry);
     }
@@ -242,58 +244,17 @@ impl Download {
             Err(error) if error.kind == ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
-        Ok(Some(if node.kind == NodeKind::Directory {
-            TargetState::Directory
-        } else if self.options.checksum && self.is_unhashed(&node, told) {
-            TargetState::Unhashed
-        } else if self.options.keep_existing {
-            TargetState::Same
-        } else if self.is_same(path, &node, told) {
-            if self.has_attributes(&node, told) { TargetState::Same } else { TargetState::OtherAttributes }
-        } else if kinds::told(node.kind) == told.kind {
-            TargetState::Older
-        } else {
-            TargetState::OtherKind
-        }))
-    }
-
-    /// Whether time, mode and owner are those of the source, as far as they are kept. A regular
-    /// file with another time is another file.
-    fn has_attributes(&self, node: &Node, told: &Attributes<'_>) -> bool {
-        let keep = self.options.keep;
-        let owner = || told.owner.is_none_or(|numbers| known_here(numbers, told.names) == node.owner);
-        has_time(node, told) && (!keep.modes || has_mode(node, told)) && (!keep.owners || owner())
-    }
-
-    /// Whether a file is the same as far as is known without its content.
-    fn is_unhashed(&self, node: &Node, told: &Attributes<'_>) -> bool {
-        let time = told.modified.is_some_and(|time| same_time(time, node.modified));
-        let regular = node.kind == NodeKind::Regular && told.kind == FileType::Regular;
-        regular
-            && time
-            && told.size == Some(node.size)
-            && self.has_attributes(node, told)
-            && !self.is_joined(node, told)
-    }
-
-    /// Whether a file with one name at the source has several here. Which of several names are one
-    /// file is compared later.
-    fn is_joined(&self, node: &Node, told: &Attributes<'_>) -> bool {
-        self.options.keep.links && told.links == Some(1) && node.links > 1
-    }
-
-    fn is_same(&self, path: &RelPath, node: &Node, told: &Attributes<'_>) -> bool {
-        if kinds::told(node.kind) != told.kind || self.is_joined(node, told) {
-            return false;
-        }
-        match node.kind {
-            NodeKind::Regular => {
-                let time = told.modified.is_some_and(|time| same_time(time, node.modified));
-                told.size == Some(node.size) && time && self.options.skip_same && !self.options.checksum
-            }
-            NodeKind::Symlink => self.store.read_symlink(path).is_ok_and(|text| told.target == Some(&text)),
-            _ => told.device.is_none_or(|device| device == node.device),
-        }
+        let links = node.kind == NodeKind::Symlink && told.kind == FileType::Symlink;
+        let text = if links { self.store.read_symlink(path).ok() } else { None };
+        let same_owner = told.owner.is_none_or(|numbers| known_here(numbers, told.names) == node.owner);
+        let pair = Pair {
+            source: Facts::of_told(told),
+            target: Facts::of_node(&node, text.as_deref()),
+            same_owner,
+            // Those of every name are requested.
+            unreported: false,
+        };
+        Ok(Some(compare(&pair, &self.options)))
     }
 }
 

@@ -48,13 +48,13 @@ impl SmallWrites {
         existing: Existing,
         content: Bytes,
     ) {
-        entry.source.size = content.len() as u64;
+        entry.detail.source.size = content.len() as u64;
         self.files.push(SmallWrite {
             target,
-            mode: told.mode.unwrap_or(entry.source.mode) & 0o777,
-            modified: told.modified.or(entry.source.modified),
+            mode: told.mode.unwrap_or(entry.detail.source.mode) & 0o777,
+            modified: told.modified.or(entry.detail.source.modified),
             existing,
-            holes: entry.source.holes,
+            holes: entry.detail.source.holes,
             content,
         });
         self.entries.push(entry);

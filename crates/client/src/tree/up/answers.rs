@@ -6,8 +6,8 @@ use super::task::{UploadEntry, UploadTask};
 use super::walk::is_special;
 use crate::tree::directories::DirectoryId;
 use crate::tree::events::{EntryAction, Observer};
-use crate::tree::scheduler::{Named, TRIES_MAX, TreeCopy};
-use crate::tree::{STUCK, is_stuck, noted, same_time};
+use crate::tree::scheduler::{TRIES_MAX, TreeCopy};
+use crate::tree::{STUCK, content, is_stuck, noted, same_time};
 use xdfs_engine::kinds;
 use xdfs_io::store::Tree;
 use xdfs_io::store::tree::NodeKind;
@@ -85,11 +85,11 @@ impl Upload {
         safety: Safety,
     ) {
         let Some(error) = error else {
-            if entry.follows {
+            if entry.detail.follows {
                 self.scheduler.tasks.push(UploadTask::Extras(entry.clone()));
             }
-            let action = match entry.node.kind {
-                NodeKind::Regular => EntryAction::Copied { bytes: entry.node.size, safety },
+            let action = match entry.detail.node.kind {
+                NodeKind::Regular => EntryAction::Copied { bytes: entry.detail.node.size, safety },
                 _ => EntryAction::Made,
             };
             return self.done(observer, &entry, action);
@@ -97,12 +97,12 @@ impl Upload {
         match error.kind {
             ErrorKind::AlreadyExists if self.options.keep_existing => self.done(observer, &entry, EntryAction::Skipped),
             // What was not granted is counted, as for attributes.
-            ErrorKind::Refused if is_special(entry.node.kind) => {
+            ErrorKind::Refused if is_special(entry.detail.node.kind) => {
                 self.state.summary.reduced += 1;
                 self.settle(entry.directory);
             }
             // Another copy of the tree was faster, or something else is made there.
-            ErrorKind::AlreadyExists if entry.node.kind != NodeKind::Regular && entry.tries < TRIES_MAX => {
+            ErrorKind::AlreadyExists if entry.detail.node.kind != NodeKind::Regular && entry.tries < TRIES_MAX => {
                 self.scheduler.tasks.push(UploadTask::Look(entry.tried()));
             }
             _ => self.refused(observer, &entry, &error),
@@ -173,25 +173,14 @@ impl Upload {
         same: bool,
         outcome: Result<Answer<'_>, Error>,
     ) {
-        let theirs = match outcome {
-            Ok(Answer::Hash { length, digest }) if length == entry.node.size => Some(digest),
-            _ => None,
-        };
-        let ours = theirs.and_then(|_| {
-            let path = RelPath::parse(&entry.path).ok()?;
-            let source = xdfs_io::store::Store::open(&self.store, &path).ok()?;
-            crate::endpoints::Payload::source(source, 0, None).ok()?.sum().ok()
-        });
-        match (ours, theirs) {
-            (Some(ours), Some(theirs)) if ours == theirs => {
-                if !same && !self.options.dry_run {
-                    self.scheduler.tasks.push(UploadTask::Time(entry.path.clone(), entry.node.modified));
-                    self.scheduler.tasks.push(UploadTask::Extras(entry.clone()));
-                }
-                self.done(observer, &entry, EntryAction::Skipped);
-            }
-            _ => self.scheduler.tasks.push(UploadTask::Entry(entry)),
+        if !content::is_same(&self.store, &entry.path, entry.detail.node.size, &outcome) {
+            return self.scheduler.tasks.push(UploadTask::Entry(entry));
         }
+        if !same && !self.options.dry_run {
+            self.scheduler.tasks.push(UploadTask::Time(entry.path.clone(), entry.detail.node.modified));
+            self.scheduler.tasks.push(UploadTask::Extras(entry.clone()));
+        }
+        self.done(observer, &entry, EntryAction::Skipped);
     }
 
     /// Whether an entry that was in flight when a session was lost has arrived.
@@ -202,7 +191,7 @@ impl Upload {
         outcome: Result<Answer<'_>, Error>,
         safety: Safety,
     ) {
-        let node = &entry.node;
+        let node = &entry.detail.node;
         let arrived = match &outcome {
             Ok(Answer::Attributes(told)) if told.kind == kinds::told(node.kind) => match node.kind {
                 NodeKind::Regular => {
@@ -223,7 +212,7 @@ impl Upload {
             NodeKind::Regular => EntryAction::Copied { bytes: node.size, safety },
             _ => EntryAction::Made,
         };
-        if self.extras(&entry.path, &entry.node).count() > 0 {
+        if self.extras(&entry.path, &entry.detail.node).count() > 0 {
             self.scheduler.tasks.push(UploadTask::Extras(entry.clone()));
         }
         // The call that follows the one that made it may not have been done.

@@ -29,42 +29,52 @@ impl Upload {
         observer: &mut dyn Observer,
         entry: UploadEntry,
     ) -> Flow<Turn<UploadTask>> {
-        match self.can_be_read(&entry) {
-            Err(error) if are_scarce(&error) => {
-                wait_for_descriptors(self, error)?;
-                return Ok(Turn::Later(UploadTask::Clear(entry)));
-            }
-            Err(error) => {
-                self.failed(observer, &entry, &error);
-                return Ok(Turn::Taken);
-            }
-            Ok(()) => {}
-        }
         let path = entry.path.clone();
-        self.make_way(session, entry, &Call::Unlink { path: &path }, UploadTask::Clear)
+        match self.if_readable(observer, entry, UploadTask::Clear)? {
+            Ok(entry) => self.make_way(session, entry, &Call::Unlink { path: &path }, UploadTask::Clear),
+            Err(turn) => Ok(turn),
+        }
     }
 
-    /// Empties the directory that has the name of an entry, if names may be removed and its
-    /// successor can be read.
+    /// Empties the directory that has the name of an entry, if names may be removed.
     pub(super) fn clear_directory(
         &mut self,
         observer: &mut dyn Observer,
         entry: UploadEntry,
     ) -> Flow<Turn<UploadTask>> {
+        Ok(match self.if_readable(observer, entry, UploadTask::ClearDirectory)? {
+            Ok(entry) => {
+                self.empty_directory(observer, entry);
+                Turn::Taken
+            }
+            Err(turn) => turn,
+        })
+    }
+
+    /// Returns the entry if it can be read; else what becomes of its task: it is tried later, or has
+    /// failed.
+    fn if_readable(
+        &mut self,
+        observer: &mut dyn Observer,
+        entry: UploadEntry,
+        task: impl Fn(UploadEntry) -> UploadTask,
+    ) -> Flow<Result<UploadEntry, Turn<UploadTask>>> {
         match self.can_be_read(&entry) {
+            Ok(()) => Ok(Ok(entry)),
             Err(error) if are_scarce(&error) => {
                 wait_for_descriptors(self, error)?;
-                return Ok(Turn::Later(UploadTask::ClearDirectory(entry)));
+                Ok(Err(Turn::Later(task(entry))))
             }
-            Err(error) => self.failed(observer, &entry, &error),
-            Ok(()) => self.empty_directory(observer, entry),
+            Err(error) => {
+                self.failed(observer, &entry, &error);
+                Ok(Err(Turn::Taken))
+            }
         }
-        Ok(Turn::Taken)
     }
 
     fn can_be_read(&self, entry: &UploadEntry) -> Result<(), Error> {
         let at = parse(&entry.path)?;
-        match entry.node.kind {
+        match entry.detail.node.kind {
             NodeKind::Regular => self.store.open(&at).map(drop),
             NodeKind::Symlink => self.store.read_symlink(&at).map(drop),
             _ => self.store.node(&at).map(drop),

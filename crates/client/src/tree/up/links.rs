@@ -8,13 +8,15 @@ use crate::session::Session;
 use crate::tree::compare::{Inode, TargetState};
 use crate::tree::directories::{DirectoryId, FINISHED};
 use crate::tree::events::{EntryAction, Observer};
-use crate::tree::hard_links::{LinkDecision, are_impossible, temporary};
+use crate::tree::hard_links::{Partner, are_impossible, temporary};
 use crate::tree::parse;
+use crate::tree::plan::first_step;
 use crate::tree::read_only::EACCES;
 use crate::tree::scheduler::{Flow, TRIES_MAX, Turn, too_long};
-use crate::tree::state::{TreeState, full_directory, is_in_the_way};
+use crate::tree::state::{full_directory, is_in_the_way};
 use crate::tree::temp_list::{Drain, TempList};
 use std::hash::RandomState;
+use xdfs_engine::kinds;
 use xdfs_io::store::Tree;
 use xdfs_io::store::tree::Node;
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
@@ -53,21 +55,15 @@ impl Upload {
         if !keep.links || node.links < 2 || kept || is_special(node.kind) && !keep.specials {
             return Some(there);
         }
-        let stays = there.is_some_and(TargetState::stays);
-        let inode = self.there.get(&id).and_then(|names| names.inode(name)).filter(|_| stays);
-        let met = self.partners.meet(node.identity, path, inode).and_then(|met| match &met {
-            LinkDecision::Link(first) => self.late.links.push(first, path).map(|_| met),
-            _ => Ok(met),
-        });
-        match met {
-            Ok(LinkDecision::Link(_)) => {
+        let file = self.there.get(&id).and_then(|names| names.inode(name));
+        match self.partners.plan(&mut self.late.links, node.identity, path, (there, file)) {
+            Ok(Partner::Waits) => {
                 if let Some(directory) = self.state.directories.get_mut(id) {
                     directory.touched = true;
                 }
                 None
             }
-            Ok(LinkDecision::First { stays: false }) if stays => Some(Some(TargetState::Older)),
-            Ok(LinkDecision::First { .. } | LinkDecision::Joined) => Some(there),
+            Ok(Partner::Alone(there)) => Some(there),
             Err(error) => {
                 // Then the name becomes a separate file: no byte is missing.
                 observer.note(&error.message);
@@ -82,7 +78,7 @@ impl Upload {
             return self.tell_late(observer);
         }
         if self.late.linking.is_none() {
-            self.late.linking = Some(drained(&mut self.late.links, &mut self.state, observer));
+            self.late.linking = Some(self.state.drained(observer, &mut self.late.links));
         }
         let links: Vec<_> = self.late.linking.iter_mut().flatten().take(TAKEN).collect();
         for pair in links {
@@ -95,7 +91,7 @@ impl Upload {
         }
         if self.late.removing.is_none() {
             self.late.removing = Some(match self.may_delete(observer) {
-                true => drained(&mut self.surplus, &mut self.state, observer),
+                true => self.state.drained(observer, &mut self.surplus),
                 false => Drain::default(),
             });
         }
@@ -115,7 +111,7 @@ impl Upload {
             return true;
         }
         if self.late.touching.is_none() {
-            self.late.touching = Some(drained(&mut self.late.touched, &mut self.state, observer));
+            self.late.touching = Some(self.state.drained(observer, &mut self.late.touched));
         }
         let touched: Vec<_> = self.late.touching.iter_mut().flatten().take(TAKEN).collect();
         for pair in touched {
@@ -279,9 +275,9 @@ impl Upload {
             Ok(node) => {
                 self.touch_late(&link.path);
                 let above = above(&link.path).to_vec();
-                let entry = UploadEntry::new(FINISHED, link.path, Box::new(node));
-                let sending = self.sending(entry, link.there);
-                self.unlock(&above, sending);
+                let entry = UploadEntry::of(FINISHED, link.path, Box::new(node));
+                let step = first_step(kinds::told(entry.detail.node.kind), link.there, &self.options);
+                self.unlock(&above, UploadTask::first(entry, step));
             }
             Err(error) => self.link_failed(observer, &link.path, &error),
         }
@@ -377,13 +373,13 @@ impl Upload {
 
     /// Reports what a dry run reports at its end.
     fn tell_late(&mut self, observer: &mut dyn Observer) -> bool {
-        for pair in drained(&mut self.late.links, &mut self.state, observer) {
+        for pair in self.state.drained(observer, &mut self.late.links) {
             let Some((_, path)) = self.state.read_back(observer, pair) else { continue };
             self.state.summary.others += 1;
             observer.done(&path, EntryAction::Made);
         }
         if self.may_delete(observer) {
-            for pair in drained(&mut self.surplus, &mut self.state, observer) {
+            for pair in self.state.drained(observer, &mut self.surplus) {
                 let Some((path, _)) = self.state.read_back(observer, pair) else { continue };
                 self.state.summary.deleted += 1;
                 observer.done(&path, EntryAction::Deleted);
@@ -391,10 +387,6 @@ impl Upload {
         }
         false
     }
-}
-
-fn drained(list: &mut TempList, books: &mut TreeState, observer: &mut dyn Observer) -> Drain {
-    books.read_back(observer, list.drain()).unwrap_or_default()
 }
 
 /// Whether the mode of the directory may be why a name in it cannot be changed.

@@ -7,7 +7,7 @@ use crate::tree::events::Observer;
 use crate::tree::in_flight::BatchBuilder;
 use crate::tree::parse;
 use crate::tree::replies::wait_for_descriptors;
-use crate::tree::scheduler::{EXTRAS_BYTES_MAX, Flow, Named, TRIES_MAX, TreeCopy, Turn};
+use crate::tree::scheduler::{EXTRAS_BYTES_MAX, Flow, TRIES_MAX, TreeCopy, Turn};
 use xdfs_engine::kinds;
 use xdfs_io::store::descriptors::are_scarce;
 use xdfs_io::store::{Store, Tree, owners};
@@ -24,16 +24,17 @@ impl Upload {
         let Some((calls, bytes)) = self.above(session, entry.directory) else {
             return Ok(Turn::Later(UploadTask::Entry(entry)));
         };
-        if entry.node.size > self.scheduler.content_max(session, entry.path.len(), bytes) {
+        if entry.detail.node.size > self.scheduler.content_max(session, entry.path.len(), bytes) {
             return Ok(self.large(entry));
         }
         let extras = self.few(&mut entry);
-        let size = entry.path.len() + entry.node.size as usize + bytes + extras.bytes(entry.path.len());
+        let size = entry.path.len() + entry.detail.node.size as usize + bytes + extras.bytes(entry.path.len());
         if !self.scheduler.make_room(session, calls + 1 + extras.count(), size, 0) {
             return Ok(Turn::Later(UploadTask::Entry(entry)));
         }
-        let read = parse(&entry.path)
-            .and_then(|path| self.store.get_small(&path, Some(&entry.node), entry.node.size, &mut self.reading));
+        let read = parse(&entry.path).and_then(|path| {
+            self.store.get_small(&path, Some(&entry.detail.node), entry.detail.node.size, &mut self.reading)
+        });
         let read = match read {
             Ok(read) => read,
             // It grew since it was listed.
@@ -59,9 +60,9 @@ impl Upload {
             path: &path,
             keep_existing: self.options.keep_existing,
             parents: false,
-            mode: entry.node.mode & 0o777,
+            mode: entry.detail.node.mode & 0o777,
             modified: Some(read.modified),
-            holes: self.has_holes(&entry.node),
+            holes: self.has_holes(&entry.detail.node),
             hash,
             content: self.reading.content(),
         };
@@ -85,8 +86,10 @@ impl Upload {
     /// A file that changed while it was read, in its present state.
     fn anew(&self, entry: UploadEntry) -> UploadEntry {
         let node = RelPath::parse(&entry.path).ok().and_then(|at| self.store.node(&at).ok());
-        let node = node.map_or_else(|| entry.node.clone(), Box::new);
-        UploadEntry { node, ..entry.tried() }
+        let node = node.map_or_else(|| entry.detail.node.clone(), Box::new);
+        let mut tried = entry.tried();
+        tried.detail.node = node;
+        tried
     }
 
     pub(super) fn symlink(
@@ -112,7 +115,7 @@ impl Upload {
             return Ok(Turn::Later(UploadTask::Entry(entry)));
         }
         self.make_above(entry.directory);
-        let (path, modified) = (entry.path.clone(), Some(NewTime::At(entry.node.modified)));
+        let (path, modified) = (entry.path.clone(), Some(NewTime::At(entry.detail.node.modified)));
         self.scheduler.batch.push(&Call::Symlink { path: &path, target: &text }, UploadTask::Entry(entry));
         extras.push(&mut self.scheduler.batch, &path, || UploadTask::Extra);
         self.scheduler.batch.push(&Call::SetTimes { path: &path, modified, accessed: None }, UploadTask::Step);
@@ -129,7 +132,7 @@ impl Upload {
             return Ok(Turn::Later(UploadTask::Entry(entry)));
         }
         self.make_above(entry.directory);
-        let (path, node) = (entry.path.clone(), entry.node.clone());
+        let (path, node) = (entry.path.clone(), entry.detail.node.clone());
         let (kind, device) = (kinds::told(node.kind), node.device);
         let call = Call::MakeNode { path: &path, kind, mode: node.mode & 0o777, device };
         self.scheduler.batch.push(&call, UploadTask::Entry(entry));
@@ -143,14 +146,14 @@ impl Upload {
 impl Upload {
     /// The extras in the batch of the entry: none if they are too long; then they follow it.
     fn few(&self, entry: &mut UploadEntry) -> Extras {
-        let extras = self.extras(&entry.path, &entry.node);
-        entry.follows = extras.bytes(entry.path.len()) > EXTRAS_BYTES_MAX;
-        if entry.follows { Extras::default() } else { extras }
+        let extras = self.extras(&entry.path, &entry.detail.node);
+        entry.detail.follows = extras.bytes(entry.path.len()) > EXTRAS_BYTES_MAX;
+        if entry.detail.follows { Extras::default() } else { extras }
     }
 
     /// Sets the extras of an existing entry.
     pub(super) fn extras_alone(&mut self, session: &Session, entry: UploadEntry) -> Flow<Turn<UploadTask>> {
-        let Extras { owner, mode, xattrs } = self.extras(&entry.path, &entry.node);
+        let Extras { owner, mode, xattrs } = self.extras(&entry.path, &entry.detail.node);
         let first = Extras { owner, mode, xattrs: Vec::new() };
         let each = xattrs.into_iter().map(|xattr| Extras { xattrs: vec![xattr], ..Extras::default() });
         for extras in std::iter::once(first).chain(each) {

@@ -2,7 +2,8 @@
 
 use crate::tree::compare::TargetState;
 use crate::tree::directories::DirectoryId;
-use crate::tree::scheduler::Named;
+use crate::tree::plan::FirstStep;
+use crate::tree::scheduler::Entry;
 use xdfs_io::store::tree::Node;
 
 /// A task that is pending or in flight.
@@ -99,39 +100,31 @@ pub(in crate::tree) struct Link {
     pub(super) tries: u8,
 }
 
-/// A name that is not a directory.
+/// What an upload knows of a name that is not a directory.
 #[derive(Clone, Debug)]
-pub(in crate::tree) struct UploadEntry {
-    pub(super) directory: DirectoryId,
-    pub(super) path: Vec<u8>,
+pub(in crate::tree) struct UploadSource {
     pub(super) node: Box<Node>,
     /// Its attributes were too long for its call: they follow it.
     pub(super) follows: bool,
-    /// How often it met another copy of the same name, or changed while it was read. If so, a
-    /// transfer does not join another one.
-    pub(super) tries: u8,
 }
 
-impl Named for UploadEntry {
-    fn directory(&self) -> DirectoryId {
-        self.directory
-    }
+/// A name that is not a directory.
+pub(in crate::tree) type UploadEntry = Entry<UploadSource>;
 
-    fn path(&self) -> &[u8] {
-        &self.path
-    }
-
-    fn tries(&self) -> u8 {
-        self.tries
-    }
-
-    fn tried(self) -> Self {
-        Self { tries: self.tries + 1, ..self }
+impl UploadTask {
+    /// The task that begins to send an entry.
+    pub(super) fn first(entry: UploadEntry, step: FirstStep) -> Self {
+        match step {
+            FirstStep::Compare { same } => Self::Check { entry, same },
+            FirstStep::ClearDirectory => Self::ClearDirectory(entry),
+            FirstStep::Clear => Self::Clear(entry),
+            FirstStep::Send => Self::Entry(entry),
+        }
     }
 }
 
 impl UploadEntry {
-    pub(super) fn new(directory: DirectoryId, path: Vec<u8>, node: Box<Node>) -> Self {
-        Self { directory, path, node, follows: false, tries: 0 }
+    pub(super) fn of(directory: DirectoryId, path: Vec<u8>, node: Box<Node>) -> Self {
+        Self::new(directory, path, UploadSource { node, follows: false })
     }
 }

@@ -6,8 +6,9 @@ use super::task::{UploadEntry, UploadTask};
 use crate::tree::compare::TargetState;
 use crate::tree::directories::DirectoryId;
 use crate::tree::events::{EntryAction, Observer};
+use crate::tree::plan::{EntryPlan, Facts, Pair, compare, plan};
 use crate::tree::scheduler::TreeCopy;
-use crate::tree::{has_mode, has_time, join, must_not_be_reserved, parse, same_time};
+use crate::tree::{join, must_not_be_reserved, parse, same_time};
 use xdfs_engine::kinds;
 use xdfs_io::store::Tree;
 use xdfs_io::store::tree::{ListControl, Node, NodeKind};
@@ -88,21 +89,20 @@ impl Upload {
             });
         }
         let Some(there) = self.partner(observer, id, &path, name, &node, there) else { return };
-        let (kind, entry) = (node.kind, UploadEntry::new(id, path, Box::new(node)));
-        match there {
-            Some(TargetState::Same) => self.skip(observer, &entry.path),
-            Some(TargetState::OtherAttributes) => {
+        let (kind, entry) = (kinds::told(node.kind), UploadEntry::of(id, path, Box::new(node)));
+        match plan(kind, there, &self.options) {
+            EntryPlan::Keep | EntryPlan::Leave => self.skip(observer, &entry.path),
+            EntryPlan::SetAttributes => {
                 self.skip(observer, &entry.path);
                 if !self.options.dry_run {
-                    if kind != NodeKind::Regular {
-                        self.scheduler.tasks.push(UploadTask::Time(entry.path.clone(), entry.node.modified));
+                    if kind != FileType::Regular {
+                        self.scheduler.tasks.push(UploadTask::Time(entry.path.clone(), entry.detail.node.modified));
                     }
                     self.scheduler.tasks.push(UploadTask::Extras(entry));
                 }
             }
-            Some(_) if self.options.keep_existing => self.skip(observer, &entry.path),
-            _ if !self.options.keep.specials && is_special(kind) => self.state.summary.passed_over += 1,
-            there => {
+            EntryPlan::PassOver => self.state.summary.passed_over += 1,
+            EntryPlan::Copy(step) => {
                 self.state.directories.hold(id);
                 if self.options.dry_run && there.is_some_and(TargetState::is_directory) {
                     let cleared = self.options.delete.map_or(Ok(()), |most| self.state.may_clear(most));
@@ -117,29 +117,9 @@ impl Upload {
                 if let Some(directory) = self.state.directories.get_mut(id) {
                     directory.touched = true;
                 }
-                files.push(self.sending(entry, there));
+                files.push(UploadTask::first(entry, step));
             }
         }
-    }
-
-    /// The first step of sending an entry.
-    pub(super) fn sending(&self, entry: UploadEntry, there: Option<TargetState>) -> UploadTask {
-        let regular = entry.node.kind == NodeKind::Regular;
-        match there {
-            Some(TargetState::Unhashed) => UploadTask::Check { entry, same: true },
-            Some(TargetState::Older) if regular && self.options.checksum => UploadTask::Check { entry, same: false },
-            _ if self.options.dry_run => UploadTask::Entry(entry),
-            Some(there) if there.is_directory() => UploadTask::ClearDirectory(entry),
-            Some(TargetState::OtherKind) => UploadTask::Clear(entry),
-            // A symbolic link or special file is not overwritten but made anew.
-            Some(TargetState::Older) if !regular => UploadTask::Clear(entry),
-            _ => UploadTask::Entry(entry),
-        }
-    }
-
-    fn skip(&mut self, observer: &mut dyn Observer, path: &[u8]) {
-        self.state.summary.skipped += 1;
-        observer.done(path, EntryAction::Skipped);
     }
 
     /// Compares the entry of the target under a name with that of the source.
@@ -161,50 +141,18 @@ impl Upload {
                 return None;
             }
         };
-        if told.kind == FileType::Directory {
-            let equal = told.modified.is_some() && self.has_attributes(&at, &node, told);
-            return Some(TargetState::directory(equal, told.mode));
-        }
-        if self.options.keep_existing {
-            return Some(TargetState::Same);
-        }
-        if told.kind != kinds::told(node.kind) {
-            return Some(TargetState::OtherKind);
-        }
-        // Which of several names are one file is compared later.
-        let joined = self.options.keep.links && node.links == 1 && told.links.is_some_and(|links| links > 1);
-        let same = !joined
-            && match node.kind {
-                NodeKind::Regular => {
-                    let equal = told.size == Some(node.size);
-                    let time = told.modified.is_some_and(|time| same_time(time, node.modified));
-                    if self.options.checksum {
-                        let same = equal && time && self.has_attributes(&at, &node, told);
-                        return Some(if same { TargetState::Unhashed } else { TargetState::Older });
-                    }
-                    equal && time && self.options.skip_same
-                }
-                NodeKind::Symlink => self.store.read_symlink(&at).is_ok_and(|text| told.target == Some(&text)),
-                _ => told.device.unwrap_or(node.device) == node.device,
-            };
-        Some(match same {
-            true if self.has_attributes(&at, &node, told) => TargetState::Same,
-            true => TargetState::OtherAttributes,
-            false => TargetState::Older,
-        })
-    }
-
-    /// Whether the target has time, mode and owner of the source, as far as they are kept. Extended
-    /// attributes are not reported: if there are any they are sent again. A regular file with
-    /// another time is another file.
-    fn has_attributes(&self, at: &RelPath, node: &Node, told: &Attributes<'_>) -> bool {
         let keep = self.options.keep;
-        let owner = || Owned::of(node.owner, keep.numeric).is_told(told);
-        let none = || self.store.xattrs(at).is_ok_and(|names| names.is_empty());
-        has_time(node, told)
-            && (!keep.modes || has_mode(node, told))
-            && (!keep.owners || owner())
-            && (!keep.xattrs || none())
+        let links = node.kind == NodeKind::Symlink && told.kind == FileType::Symlink;
+        let text = if links { self.store.read_symlink(&at).ok() } else { None };
+        // Extended attributes are not reported: if there are any they are sent again.
+        let same_time = told.modified.is_none_or(|time| same_time(time, node.modified));
+        let pair = Pair {
+            source: Facts::of_node(&node, text.as_deref()),
+            target: Facts::of_told(told),
+            same_owner: !keep.owners || Owned::of(node.owner, keep.numeric).is_told(told),
+            unreported: keep.xattrs && same_time && !self.store.xattrs(&at).is_ok_and(|names| names.is_empty()),
+        };
+        Some(compare(&pair, &self.options))
     }
 
     /// The other metadata that the target is to get, as far as requested.
