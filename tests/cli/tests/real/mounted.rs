@@ -28,7 +28,7 @@ pub fn with_file_systems(test: &str, bytes: u64, body: impl FnOnce(&Mounted)) {
     assert!(rustix::process::geteuid().is_root(), "only root can mount the ext4 that this test needs");
     let scene = Scene::new();
     let image = scene.write("image", b"");
-    // A file with holes: it takes only the room that the test uses.
+    // A file with holes: it takes only the room that the test uses, and gives back (discard) what it removes.
     File::options().write(true).open(&image).and_then(|file| file.set_len(bytes)).expect("a length");
     let made = Command::new("mkfs.ext4").args(["-q", "-F"]).arg(&image).status().expect("e2fsprogs is installed");
     assert!(made.success(), "mkfs.ext4 fails");
@@ -37,7 +37,7 @@ pub fn with_file_systems(test: &str, bytes: u64, body: impl FnOnce(&Mounted)) {
     }
     // Without a mask, which -r obeys and rsync does not.
     let script = format!(
-        "umask 0 && mount -o loop,noinit_itable image ext4 && mount -t tmpfs -o mode=755,size={bytes} tmpfs tmpfs && cd / && exec \"$@\""
+        "umask 0 && mount -o loop,noinit_itable,discard image ext4 && mount -t tmpfs -o mode=755,size={bytes} tmpfs tmpfs && cd / && exec \"$@\""
     );
     let mut inside = Command::new("unshare");
     inside.args(["--mount", "--propagation", "private", "sh", "-c", &script, "sh"]);

@@ -264,7 +264,12 @@ fn mirror(from: &Path, to: &Path) {
     rsync
         .args(["-aHAX", "--delete", "--modify-window=-1"])
         .args([format!("{}/", from.display()), format!("{}/", to.display())]);
-    assert!(rsync.status().expect("rsync is installed by the set-up of the tests").success(), "rsync cannot copy");
+    let mut copied = || rsync.status().expect("rsync is installed by the set-up of the tests").success();
+    if !copied() {
+        // It fails where a directory is in place of a file: it asks for the default ACL of the file.
+        fs::remove_dir_all(to).and_then(|()| fs::create_dir(to)).expect("it is ours");
+        assert!(copied(), "rsync cannot copy");
+    }
 }
 
 /// The first lines.
