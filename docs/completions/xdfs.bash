@@ -316,7 +316,7 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__cat)
-            opts="-h --identity --password-file --ca --state --help"
+            opts="-h --identity --password-file --ca --state --ssh --remote-command --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -335,6 +335,14 @@ _xdfs() {
                     return 0
                     ;;
                 --state)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ssh)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --remote-command)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -346,7 +354,7 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__chmod)
-            opts="-h --json --identity --password-file --ca --state --help"
+            opts="-h --json --identity --password-file --ca --state --ssh --remote-command --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -368,6 +376,14 @@ _xdfs() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --ssh)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --remote-command)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -376,7 +392,7 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__cp)
-            opts="-n -r -a -P -w -b -q -h --no-clobber --recursive --archive --offset --length --no-resume --include --exclude --atomic --numeric-ids --files-from --failures --retry --channels --window --block --congestion --protection --verify --durability --json --quiet --progress --identity --password-file --ca --state --help"
+            opts="-n -r -a -P -w -b -q -h --no-clobber --recursive --archive --offset --length --no-resume --include --exclude --atomic --numeric-ids --files-from --failures --retry --channels --window --block --congestion --protection --verify --durability --json --quiet --progress --identity --password-file --ca --state --ssh --remote-command --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -470,6 +486,14 @@ _xdfs() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --ssh)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --remote-command)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -512,7 +536,7 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__df)
-            opts="-H -h --human --json --identity --password-file --ca --state --help"
+            opts="-H -h --human --json --identity --password-file --ca --state --ssh --remote-command --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -531,6 +555,14 @@ _xdfs() {
                     return 0
                     ;;
                 --state)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ssh)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --remote-command)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -542,7 +574,7 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__du)
-            opts="-H -h --human --json --identity --password-file --ca --state --help"
+            opts="-H -h --human --json --identity --password-file --ca --state --ssh --remote-command --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -561,6 +593,14 @@ _xdfs() {
                     return 0
                     ;;
                 --state)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ssh)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --remote-command)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1334,7 +1374,7 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__ln)
-            opts="-s -h --symbolic --json --identity --password-file --ca --state --help"
+            opts="-s -h --symbolic --json --identity --password-file --ca --state --ssh --remote-command --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1353,6 +1393,14 @@ _xdfs() {
                     return 0
                     ;;
                 --state)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ssh)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --remote-command)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1364,7 +1412,7 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__ls)
-            opts="-l -R -H -h --long --recursive --human --sort --json --identity --password-file --ca --state --help"
+            opts="-l -R -H -h --long --recursive --human --sort --json --identity --password-file --ca --state --ssh --remote-command --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1386,6 +1434,14 @@ _xdfs() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --ssh)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --remote-command)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -1394,7 +1450,7 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__mkdir)
-            opts="-p -m -h --parents --mode --json --identity --password-file --ca --state --help"
+            opts="-p -m -h --parents --mode --json --identity --password-file --ca --state --ssh --remote-command --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1424,6 +1480,14 @@ _xdfs() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --ssh)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --remote-command)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -1432,7 +1496,7 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__mv)
-            opts="-n -h --no-clobber --json --identity --password-file --ca --state --help"
+            opts="-n -h --no-clobber --json --identity --password-file --ca --state --ssh --remote-command --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1451,6 +1515,14 @@ _xdfs() {
                     return 0
                     ;;
                 --state)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ssh)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --remote-command)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1462,7 +1534,7 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__rm)
-            opts="-r -f -h --recursive --force --json --identity --password-file --ca --state --help"
+            opts="-r -f -h --recursive --force --json --identity --password-file --ca --state --ssh --remote-command --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1484,6 +1556,14 @@ _xdfs() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --ssh)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --remote-command)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -1492,7 +1572,7 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__serve)
-            opts="-q -h --export --listen --json --quiet --state --config --allow-anonymous --keep --min-protection --max-channels --confinement --certificate --certificate-key --standby --help"
+            opts="-q -h --export --listen --json --quiet --state --config --allow-anonymous --keep --min-protection --max-channels --confinement --certificate --certificate-key --standby --stdio --ports --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1542,6 +1622,10 @@ _xdfs() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --ports)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -1550,7 +1634,7 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__stat)
-            opts="-h --json --identity --password-file --ca --state --help"
+            opts="-h --json --identity --password-file --ca --state --ssh --remote-command --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1572,6 +1656,14 @@ _xdfs() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --ssh)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --remote-command)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -1580,7 +1672,7 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__sum)
-            opts="-h --offset --length --json --identity --password-file --ca --state --help"
+            opts="-h --offset --length --json --identity --password-file --ca --state --ssh --remote-command --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1610,6 +1702,14 @@ _xdfs() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --ssh)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --remote-command)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -1618,7 +1718,7 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__sync)
-            opts="-n -c -a -P -w -b -q -h --dry-run --checksum --delete --max-delete --archive --include --exclude --atomic --numeric-ids --files-from --failures --retry --channels --window --block --congestion --protection --verify --durability --json --quiet --progress --identity --password-file --ca --state --help"
+            opts="-n -c -a -P -w -b -q -h --dry-run --checksum --delete --max-delete --archive --include --exclude --atomic --numeric-ids --files-from --failures --retry --channels --window --block --congestion --protection --verify --durability --json --quiet --progress --identity --password-file --ca --state --ssh --remote-command --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1708,6 +1808,14 @@ _xdfs() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --ssh)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --remote-command)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -1716,7 +1824,7 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__touch)
-            opts="-c -h --no-create --json --identity --password-file --ca --state --help"
+            opts="-c -h --no-create --json --identity --password-file --ca --state --ssh --remote-command --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1735,6 +1843,14 @@ _xdfs() {
                     return 0
                     ;;
                 --state)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ssh)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --remote-command)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

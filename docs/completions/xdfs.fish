@@ -68,9 +68,11 @@ required\t'Completely, or it does not start'
 off\t'Nothing'"
 complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l certificate -d 'A certificate of this site for clients that ask for one (\'xdfs cp --ca\'), in PEM with what stands between it and its authority behind it. SIGHUP reads it again' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l certificate-key -d 'The certificate\'s private key in PEM, a file that nobody else may read' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l ports -d 'With --stdio: the ports on which more channels may connect, as a firewall lets them through' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l json -d 'One JSON object a line on standard output instead of text'
 complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -s q -l quiet -d 'Only problems in the log (standard error), no sessions and transfers that went well'
 complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l standby -d 'Take the listening socket over from the server that started this process, when it says so at standard input'
+complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l stdio -d 'Serve one client at standard input and output, with the rights of this user: what \'xdfs cp FILE ssh://HOST/path\' starts over ssh'
 complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l offset -d 'Copy the source from byte N on; the target holds exactly the range' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l length -d 'Copy N bytes' -r
@@ -99,6 +101,8 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l identity -d 'Log in wit
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l password-file -d 'Log in with the password in the first line of FILE, which nobody else may read; XDFS_PASSWORD_FILE says the same' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l ca -d 'Believe servers whose certificate is good for their name under the authorities in FILE (PEM), or under those of this machine where FILE is \'system\'; XDFS_CA says the same. A server whose key is known is known by its key' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l ssh -d 'For ssh:// and ssh: the program that connects, with its first arguments, such as \'ssh -i FILE\'; XDFS_SSH says the same' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l remote-command -d 'For ssh:// and ssh: what is started there [default: xdfs serve --stdio]' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s n -l no-clobber -d 'Keep a target file that exists (said, not an error); without it an existing file is replaced'
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s r -l recursive -d 'Copy directories with all they hold: files, directories, symbolic links; permissions and modification times go along'
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s a -l archive -d 'Like -r, and keep all that the server\'s export grants: owners, all mode bits, hard links, access control lists and extended attributes, special files; and holes, whose zeros cross the network but take no room'
@@ -134,6 +138,8 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l identity -d 'Log in w
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l password-file -d 'Log in with the password in the first line of FILE, which nobody else may read; XDFS_PASSWORD_FILE says the same' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l ca -d 'Believe servers whose certificate is good for their name under the authorities in FILE (PEM), or under those of this machine where FILE is \'system\'; XDFS_CA says the same. A server whose key is known is known by its key' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l ssh -d 'For ssh:// and ssh: the program that connects, with its first arguments, such as \'ssh -i FILE\'; XDFS_SSH says the same' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l remote-command -d 'For ssh:// and ssh: what is started there [default: xdfs serve --stdio]' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -s n -l dry-run -d 'Change nothing; print what would be done'
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -s c -l checksum -d 'Compare files of the same size by content, not by modification time; both sides read them'
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l delete -d 'Remove from TARGET what SOURCE does not have, when everything else went well. What is excluded stays'
@@ -147,6 +153,8 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand stat" -l identity -d 'Log in w
 complete -c xdfs -n "__fish_xdfs_using_subcommand stat" -l password-file -d 'Log in with the password in the first line of FILE, which nobody else may read; XDFS_PASSWORD_FILE says the same' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand stat" -l ca -d 'Believe servers whose certificate is good for their name under the authorities in FILE (PEM), or under those of this machine where FILE is \'system\'; XDFS_CA says the same. A server whose key is known is known by its key' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand stat" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand stat" -l ssh -d 'For ssh:// and ssh: the program that connects, with its first arguments, such as \'ssh -i FILE\'; XDFS_SSH says the same' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand stat" -l remote-command -d 'For ssh:// and ssh: what is started there [default: xdfs serve --stdio]' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand stat" -l json -d 'One JSON object a line'
 complete -c xdfs -n "__fish_xdfs_using_subcommand stat" -s h -l help -d 'Print help'
 complete -c xdfs -n "__fish_xdfs_using_subcommand sum" -l offset -d 'From byte N on' -r
@@ -155,12 +163,16 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand sum" -l identity -d 'Log in wi
 complete -c xdfs -n "__fish_xdfs_using_subcommand sum" -l password-file -d 'Log in with the password in the first line of FILE, which nobody else may read; XDFS_PASSWORD_FILE says the same' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand sum" -l ca -d 'Believe servers whose certificate is good for their name under the authorities in FILE (PEM), or under those of this machine where FILE is \'system\'; XDFS_CA says the same. A server whose key is known is known by its key' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand sum" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand sum" -l ssh -d 'For ssh:// and ssh: the program that connects, with its first arguments, such as \'ssh -i FILE\'; XDFS_SSH says the same' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand sum" -l remote-command -d 'For ssh:// and ssh: what is started there [default: xdfs serve --stdio]' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand sum" -l json -d 'One JSON object a line'
 complete -c xdfs -n "__fish_xdfs_using_subcommand sum" -s h -l help -d 'Print help'
 complete -c xdfs -n "__fish_xdfs_using_subcommand ls" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered, where the URL names a user' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand ls" -l password-file -d 'Log in with the password in the first line of FILE, which nobody else may read; XDFS_PASSWORD_FILE says the same' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand ls" -l ca -d 'Believe servers whose certificate is good for their name under the authorities in FILE (PEM), or under those of this machine where FILE is \'system\'; XDFS_CA says the same. A server whose key is known is known by its key' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand ls" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand ls" -l ssh -d 'For ssh:// and ssh: the program that connects, with its first arguments, such as \'ssh -i FILE\'; XDFS_SSH says the same' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand ls" -l remote-command -d 'For ssh:// and ssh: what is started there [default: xdfs serve --stdio]' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand ls" -s l -l long -d 'Type, mode, owner, size and time of each'
 complete -c xdfs -n "__fish_xdfs_using_subcommand ls" -s R -l recursive -d 'With all that is below'
 complete -c xdfs -n "__fish_xdfs_using_subcommand ls" -s H -l human -d 'Sizes such as 12.3 MB'
@@ -172,6 +184,8 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand mkdir" -l identity -d 'Log in 
 complete -c xdfs -n "__fish_xdfs_using_subcommand mkdir" -l password-file -d 'Log in with the password in the first line of FILE, which nobody else may read; XDFS_PASSWORD_FILE says the same' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand mkdir" -l ca -d 'Believe servers whose certificate is good for their name under the authorities in FILE (PEM), or under those of this machine where FILE is \'system\'; XDFS_CA says the same. A server whose key is known is known by its key' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand mkdir" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand mkdir" -l ssh -d 'For ssh:// and ssh: the program that connects, with its first arguments, such as \'ssh -i FILE\'; XDFS_SSH says the same' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand mkdir" -l remote-command -d 'For ssh:// and ssh: what is started there [default: xdfs serve --stdio]' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand mkdir" -s p -l parents -d 'Make what is missing above them, and be content with one that is there'
 complete -c xdfs -n "__fish_xdfs_using_subcommand mkdir" -l json -d 'One JSON object a line'
 complete -c xdfs -n "__fish_xdfs_using_subcommand mkdir" -s h -l help -d 'Print help'
@@ -179,6 +193,8 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand rm" -l identity -d 'Log in wit
 complete -c xdfs -n "__fish_xdfs_using_subcommand rm" -l password-file -d 'Log in with the password in the first line of FILE, which nobody else may read; XDFS_PASSWORD_FILE says the same' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand rm" -l ca -d 'Believe servers whose certificate is good for their name under the authorities in FILE (PEM), or under those of this machine where FILE is \'system\'; XDFS_CA says the same. A server whose key is known is known by its key' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand rm" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand rm" -l ssh -d 'For ssh:// and ssh: the program that connects, with its first arguments, such as \'ssh -i FILE\'; XDFS_SSH says the same' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand rm" -l remote-command -d 'For ssh:// and ssh: what is started there [default: xdfs serve --stdio]' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand rm" -s r -l recursive -d 'Directories with all they hold; asks on a terminal'
 complete -c xdfs -n "__fish_xdfs_using_subcommand rm" -s f -l force -d 'Ask nothing, and be content where nothing is there'
 complete -c xdfs -n "__fish_xdfs_using_subcommand rm" -l json -d 'One JSON object a line'
@@ -187,6 +203,8 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand mv" -l identity -d 'Log in wit
 complete -c xdfs -n "__fish_xdfs_using_subcommand mv" -l password-file -d 'Log in with the password in the first line of FILE, which nobody else may read; XDFS_PASSWORD_FILE says the same' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand mv" -l ca -d 'Believe servers whose certificate is good for their name under the authorities in FILE (PEM), or under those of this machine where FILE is \'system\'; XDFS_CA says the same. A server whose key is known is known by its key' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand mv" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand mv" -l ssh -d 'For ssh:// and ssh: the program that connects, with its first arguments, such as \'ssh -i FILE\'; XDFS_SSH says the same' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand mv" -l remote-command -d 'For ssh:// and ssh: what is started there [default: xdfs serve --stdio]' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand mv" -s n -l no-clobber -d 'Replace nothing'
 complete -c xdfs -n "__fish_xdfs_using_subcommand mv" -l json -d 'One JSON object a line'
 complete -c xdfs -n "__fish_xdfs_using_subcommand mv" -s h -l help -d 'Print help'
@@ -194,6 +212,8 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand ln" -l identity -d 'Log in wit
 complete -c xdfs -n "__fish_xdfs_using_subcommand ln" -l password-file -d 'Log in with the password in the first line of FILE, which nobody else may read; XDFS_PASSWORD_FILE says the same' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand ln" -l ca -d 'Believe servers whose certificate is good for their name under the authorities in FILE (PEM), or under those of this machine where FILE is \'system\'; XDFS_CA says the same. A server whose key is known is known by its key' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand ln" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand ln" -l ssh -d 'For ssh:// and ssh: the program that connects, with its first arguments, such as \'ssh -i FILE\'; XDFS_SSH says the same' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand ln" -l remote-command -d 'For ssh:// and ssh: what is started there [default: xdfs serve --stdio]' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand ln" -s s -l symbolic -d 'A symbolic link'
 complete -c xdfs -n "__fish_xdfs_using_subcommand ln" -l json -d 'One JSON object a line'
 complete -c xdfs -n "__fish_xdfs_using_subcommand ln" -s h -l help -d 'Print help'
@@ -201,12 +221,16 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand chmod" -l identity -d 'Log in 
 complete -c xdfs -n "__fish_xdfs_using_subcommand chmod" -l password-file -d 'Log in with the password in the first line of FILE, which nobody else may read; XDFS_PASSWORD_FILE says the same' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand chmod" -l ca -d 'Believe servers whose certificate is good for their name under the authorities in FILE (PEM), or under those of this machine where FILE is \'system\'; XDFS_CA says the same. A server whose key is known is known by its key' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand chmod" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand chmod" -l ssh -d 'For ssh:// and ssh: the program that connects, with its first arguments, such as \'ssh -i FILE\'; XDFS_SSH says the same' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand chmod" -l remote-command -d 'For ssh:// and ssh: what is started there [default: xdfs serve --stdio]' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand chmod" -l json -d 'One JSON object a line'
 complete -c xdfs -n "__fish_xdfs_using_subcommand chmod" -s h -l help -d 'Print help'
 complete -c xdfs -n "__fish_xdfs_using_subcommand touch" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered, where the URL names a user' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand touch" -l password-file -d 'Log in with the password in the first line of FILE, which nobody else may read; XDFS_PASSWORD_FILE says the same' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand touch" -l ca -d 'Believe servers whose certificate is good for their name under the authorities in FILE (PEM), or under those of this machine where FILE is \'system\'; XDFS_CA says the same. A server whose key is known is known by its key' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand touch" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand touch" -l ssh -d 'For ssh:// and ssh: the program that connects, with its first arguments, such as \'ssh -i FILE\'; XDFS_SSH says the same' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand touch" -l remote-command -d 'For ssh:// and ssh: what is started there [default: xdfs serve --stdio]' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand touch" -s c -l no-create -d 'Make none'
 complete -c xdfs -n "__fish_xdfs_using_subcommand touch" -l json -d 'One JSON object a line'
 complete -c xdfs -n "__fish_xdfs_using_subcommand touch" -s h -l help -d 'Print help'
@@ -214,11 +238,15 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand cat" -l identity -d 'Log in wi
 complete -c xdfs -n "__fish_xdfs_using_subcommand cat" -l password-file -d 'Log in with the password in the first line of FILE, which nobody else may read; XDFS_PASSWORD_FILE says the same' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand cat" -l ca -d 'Believe servers whose certificate is good for their name under the authorities in FILE (PEM), or under those of this machine where FILE is \'system\'; XDFS_CA says the same. A server whose key is known is known by its key' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand cat" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand cat" -l ssh -d 'For ssh:// and ssh: the program that connects, with its first arguments, such as \'ssh -i FILE\'; XDFS_SSH says the same' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand cat" -l remote-command -d 'For ssh:// and ssh: what is started there [default: xdfs serve --stdio]' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand cat" -s h -l help -d 'Print help'
 complete -c xdfs -n "__fish_xdfs_using_subcommand du" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered, where the URL names a user' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand du" -l password-file -d 'Log in with the password in the first line of FILE, which nobody else may read; XDFS_PASSWORD_FILE says the same' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand du" -l ca -d 'Believe servers whose certificate is good for their name under the authorities in FILE (PEM), or under those of this machine where FILE is \'system\'; XDFS_CA says the same. A server whose key is known is known by its key' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand du" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand du" -l ssh -d 'For ssh:// and ssh: the program that connects, with its first arguments, such as \'ssh -i FILE\'; XDFS_SSH says the same' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand du" -l remote-command -d 'For ssh:// and ssh: what is started there [default: xdfs serve --stdio]' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand du" -s H -l human -d 'Sizes such as 12.3 MB'
 complete -c xdfs -n "__fish_xdfs_using_subcommand du" -l json -d 'One JSON object a line'
 complete -c xdfs -n "__fish_xdfs_using_subcommand du" -s h -l help -d 'Print help'
@@ -226,6 +254,8 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand df" -l identity -d 'Log in wit
 complete -c xdfs -n "__fish_xdfs_using_subcommand df" -l password-file -d 'Log in with the password in the first line of FILE, which nobody else may read; XDFS_PASSWORD_FILE says the same' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand df" -l ca -d 'Believe servers whose certificate is good for their name under the authorities in FILE (PEM), or under those of this machine where FILE is \'system\'; XDFS_CA says the same. A server whose key is known is known by its key' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand df" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand df" -l ssh -d 'For ssh:// and ssh: the program that connects, with its first arguments, such as \'ssh -i FILE\'; XDFS_SSH says the same' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand df" -l remote-command -d 'For ssh:// and ssh: what is started there [default: xdfs serve --stdio]' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand df" -s H -l human -d 'Sizes such as 12.3 MB'
 complete -c xdfs -n "__fish_xdfs_using_subcommand df" -l json -d 'One JSON object a line'
 complete -c xdfs -n "__fish_xdfs_using_subcommand df" -s h -l help -d 'Print help'

@@ -11,6 +11,7 @@ mod calendar;
 mod cmd;
 mod descriptors;
 mod exit;
+mod greeting;
 mod output;
 mod plan;
 mod signal;

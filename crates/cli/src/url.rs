@@ -1,7 +1,10 @@
-//! The URL of a file: `xdfs://[user@]host[:port]/EXPORT/path[#SHA256:key]`.
+//! The URL of a file: `xdfs://[user@]host[:port]/EXPORT/path[#SHA256:key]`, or over ssh
+//! `ssh://[user@]host[:port]/path` and `ssh:[user@]host:path`.
 //!
 //! %XX is decoded only here, once. The result is an export's name and a list of path components; no
 //! later step splits or decodes them again. Nothing here resolves a name or opens a connection.
+
+mod ssh;
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -26,14 +29,34 @@ const HOST_NAME_BYTES_MAX: usize = 253;
 /// Base64 digits of a SHA-256 value without padding, as OpenSSH prints it.
 const KEY_DIGITS: usize = 43;
 
+/// How the paths of a machine begin that is reached over ssh.
+const SSH_SCHEME: &str = "ssh://";
+
+/// The same without slashes, as in scp: the path starts in the user's home directory.
+const SSH_PREFIX: &str = "ssh:";
+
+/// How a server is reached.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Via {
+    /// By connecting to its port.
+    Port,
+    /// By starting it with ssh, for this command alone.
+    Ssh,
+}
+
+/// The exports of a server that ssh starts: the whole file system, and the user's home directory.
+pub(crate) const SSH_EXPORTS: [&str; 2] = ["root", "home"];
+
 /// A file or directory on a server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Url {
+    /// How the server is reached.
+    pub(crate) via: Via,
     /// The user who logs in.
     pub(crate) user: Option<String>,
     /// Where the server is.
     pub(crate) host: Host,
-    /// Its port.
+    /// Its port; for ssh 0 where none was named, since ssh has a configuration of its own.
     pub(crate) port: u16,
     /// The server's name for the tree that holds the file.
     pub(crate) export: String,
@@ -60,9 +83,23 @@ pub(crate) enum Host {
 /// What is wrong with a URL, by part.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub(crate) enum UrlError {
-    /// It does not start with `xdfs://`.
-    #[error("it does not start with {SCHEME}")]
+    /// It has another scheme.
+    #[error("it starts neither with {SCHEME} nor with {SSH_SCHEME}")]
     Scheme,
+    /// `ssh:` without a path.
+    #[error("it names no path: write ssh://HOST/path, or ssh:HOST:path for a path in the home directory there")]
+    SshPath,
+    /// A path that starts with `..`.
+    #[error("its path goes up by '..'; write it from the root, as in ssh://HOST/path")]
+    SshUp,
+    /// A user name that ssh would take for an option.
+    #[error("its user name starts with '-'")]
+    SshUser,
+    /// A host key for ssh.
+    #[error(
+        "what follows its '#' is for xdfs servers; ssh knows the keys of its hosts itself, and a '#' in a file's name is written %23"
+    )]
+    SshKey,
     /// The part before `@`.
     #[error("its user name is empty or has a character other than letters, digits, '.', '_' and '-'")]
     User,
@@ -126,6 +163,7 @@ impl UrlError {
             | Self::Export(_)
             | Self::Path(_) => "xdfs://localhost/data/run7/image.bin",
             Self::User | Self::Password => "xdfs://anna@localhost/data/image.bin",
+            Self::SshPath | Self::SshUp | Self::SshUser | Self::SshKey => "ssh://anna@localhost/data/image.bin",
             Self::Brackets(_) | Self::Ipv6(_) => "xdfs://[::1]:2799/data/image.bin",
             Self::Port(_) => "xdfs://localhost:2799/data/image.bin",
             Self::Percent => "xdfs://localhost/data/100%25.bin",
@@ -141,7 +179,7 @@ impl UrlError {
 pub(crate) fn looks_like_url(text: &OsStr) -> bool {
     let bytes = text.as_bytes();
     let scheme = bytes.iter().take_while(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(byte)).count();
-    scheme > 0 && bytes[scheme..].starts_with(b"://")
+    bytes.starts_with(SSH_PREFIX.as_bytes()) || scheme > 0 && bytes[scheme..].starts_with(b"://")
 }
 
 /// Whether `name` may name an export.
@@ -164,6 +202,9 @@ impl Url {
     }
 
     fn read(text: &OsStr, server: bool) -> Result<Self, UrlError> {
+        if text.as_bytes().starts_with(SSH_PREFIX.as_bytes()) {
+            return ssh::read(text.as_bytes());
+        }
         let rest = text.as_bytes().strip_prefix(SCHEME.as_bytes()).ok_or(UrlError::Scheme)?;
         let (rest, key) = match split_once(rest, b'#') {
             Some((rest, fragment)) => (rest, Some(parse_key(fragment)?)),
@@ -175,16 +216,23 @@ impl Url {
             None => (None, authority),
         };
         let (host, port) = parse_host_port(host_port)?;
+        let port = port.unwrap_or(PORT_DEFAULT);
         let (export, path, directory) = match path {
             b"" if server => (String::new(), RelPath::default(), true),
             path => parse_path(path)?,
         };
-        Ok(Self { user, host, port, export, path, directory, contents: false, key })
+        Ok(Self { via: Via::Port, user, host, port, export, path, directory, contents: false, key })
     }
 
     /// The last component of the path; the root has none.
     pub(crate) fn name(&self) -> Option<&[u8]> {
         self.path.name()
+    }
+
+    /// Whether a link of this name stands for the directory that it leads to: over ssh a slash
+    /// behind a name means what it means to every program of the user.
+    pub(crate) fn is_followed(&self) -> bool {
+        self.via == Via::Ssh && self.directory
     }
 
     /// The URL of its parent directory; `None` for the top of an export.
@@ -222,6 +270,9 @@ impl fmt::Display for Host {
 impl fmt::Display for Url {
     /// The URL in its canonical form, in ASCII: [`Url::parse`] reads it back as the same value.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.via == Via::Ssh {
+            return ssh::show(self, f);
+        }
         f.write_str(SCHEME)?;
         if let Some(user) = &self.user {
             write!(f, "{user}@")?;
@@ -231,16 +282,7 @@ impl fmt::Display for Url {
             write!(f, ":{}", self.port)?;
         }
         write!(f, "/{}", self.export)?;
-        for component in self.path.components() {
-            f.write_str("/")?;
-            for &byte in component {
-                if byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@".contains(&byte) {
-                    write!(f, "{}", byte as char)?;
-                } else {
-                    write!(f, "%{byte:02X}")?;
-                }
-            }
-        }
+        show_path(&self.path, f)?;
         // The server itself has no export, and its slash is already written.
         if self.directory && !self.export.is_empty() {
             f.write_str("/")?;
@@ -250,6 +292,21 @@ impl fmt::Display for Url {
             None => Ok(()),
         }
     }
+}
+
+/// Every component behind a slash, with %XX for what has a meaning of its own.
+fn show_path(path: &RelPath, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    for component in path.components() {
+        f.write_str("/")?;
+        for &byte in component {
+            if byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@".contains(&byte) {
+                write!(f, "{}", byte as char)?;
+            } else {
+                write!(f, "%{byte:02X}")?;
+            }
+        }
+    }
+    Ok(())
 }
 
 fn parse_key(fragment: &[u8]) -> Result<String, UrlError> {
@@ -273,17 +330,18 @@ fn parse_user(user: &[u8]) -> Result<String, UrlError> {
 
 /// Reads `HOST` or `HOST:PORT`, as in a URL.
 pub(crate) fn parse_server(text: &OsStr) -> Result<(Host, u16), UrlError> {
-    parse_host_port(text.as_bytes())
+    let (host, port) = parse_host_port(text.as_bytes())?;
+    Ok((host, port.unwrap_or(PORT_DEFAULT)))
 }
 
-fn parse_host_port(text: &[u8]) -> Result<(Host, u16), UrlError> {
+fn parse_host_port(text: &[u8]) -> Result<(Host, Option<u16>), UrlError> {
     if let Some(bracketed) = text.strip_prefix(b"[") {
         let (address, rest) = split_once(bracketed, b']').ok_or_else(|| UrlError::Ipv6(printable(bracketed)))?;
         let parsed = str_of(address).and_then(|text| text.parse::<Ipv6Addr>().ok());
         let host = Host::Address(IpAddr::V6(parsed.ok_or_else(|| UrlError::Ipv6(printable(address)))?));
         return match rest.strip_prefix(b":") {
-            Some(port) => Ok((host, parse_port(port)?)),
-            None if rest.is_empty() => Ok((host, PORT_DEFAULT)),
+            Some(port) => Ok((host, Some(parse_port(port)?))),
+            None if rest.is_empty() => Ok((host, None)),
             None => Err(UrlError::Host(printable(text))),
         };
     }
@@ -291,8 +349,8 @@ fn parse_host_port(text: &[u8]) -> Result<(Host, u16), UrlError> {
         return Err(UrlError::Brackets(address.to_string()));
     }
     let (host, port) = match split_once(text, b':') {
-        Some((host, port)) => (host, parse_port(port)?),
-        None => (text, PORT_DEFAULT),
+        Some((host, port)) => (host, Some(parse_port(port)?)),
+        None => (text, None),
     };
     Ok((parse_host(host)?, port))
 }
@@ -349,17 +407,21 @@ fn parse_path(text: &[u8]) -> Result<(String, RelPath, bool), UrlError> {
         Some(rest) => rest,
     };
     let (rest, directory) = rest.strip_suffix(b"/").map_or((rest, false), |shorter| (shorter, true));
+    let components: Result<Vec<_>, _> = rest.split(|&byte| byte == b'/').map(decode).collect();
+    Ok((export, path_of(&components?)?, directory))
+}
+
+fn path_of<C: AsRef<[u8]>>(components: &[C]) -> Result<RelPath, UrlError> {
     let mut path = RelPath::default();
     let mut bytes = 0;
-    for component in rest.split(|&byte| byte == b'/') {
-        let component = decode(component)?;
-        path.push(&component).map_err(UrlError::Path)?;
-        bytes += component.len() + 1;
+    for component in components {
+        path.push(component.as_ref()).map_err(UrlError::Path)?;
+        bytes += component.as_ref().len() + 1;
     }
     if bytes > xdfs_proto::base::path::PATH_BYTES_MAX {
         return Err(UrlError::Path(PathError::TooLong));
     }
-    Ok((export, path, directory))
+    Ok(path)
 }
 
 /// Replaces each %XX by its byte. A decoded slash or NUL would be misinterpreted by later steps.

@@ -236,6 +236,7 @@ proptest! {
             prop_assume!(path.push(component).is_ok());
         }
         let url = Url {
+            via: Via::Port,
             user: Some("anna".to_owned()),
             host: Host::Address(IpAddr::V6(address.into())),
             port,

@@ -98,8 +98,11 @@ pub(crate) fn open(
 ) -> Result<Connected, Error> {
     let resources = |error: std::io::Error| Error::new(ErrorKind::Resources, format!("cannot connect: {error}"));
     let mut dispatch = Dispatcher::new().map_err(resources)?;
-    let link = transport::connect(&options.address, transport)
-        .map_err(|error| Error::new(ErrorKind::ConnectionLost, error.to_string()))?;
+    let link = match &options.connection {
+        Some(connection) => connection.try_clone().and_then(transport::adopt_connection).map_err(resources)?,
+        None => transport::connect(&options.address, transport)
+            .map_err(|error| Error::new(ErrorKind::ConnectionLost, error.to_string()))?,
+    };
     let socket = dispatch.attach(link, &[]).map_err(resources)?;
     let (opening, step) = ClientOpening::start(wishes(options, first)?)?;
     let until = dispatch.now().after(options.deadline);

@@ -1,6 +1,7 @@
 //! Options of connections and of single transfers.
 
 use crate::connect::{Offer, TrustsNothing};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 use xdfs_engine::pump::DiskMode;
@@ -15,6 +16,9 @@ use xdfs_secure::record::Limits;
 pub struct ConnectOptions {
     /// The server.
     pub address: Address,
+    /// A connection to it that was made elsewhere, for channel 1; the other channels still connect
+    /// to `address`.
+    pub connection: Option<Arc<OwnedFd>>,
     /// Name under which the server is known, for [`host_check`](Self::host_check).
     pub host: String,
     /// The port of [`host`](Self::host).
@@ -64,6 +68,7 @@ impl ConnectOptions {
         };
         Self {
             address,
+            connection: None,
             host,
             port,
             host_check: Arc::new(TrustsNothing),

@@ -168,6 +168,14 @@ impl Server {
         })
     }
 
+    /// Serves a connection that was made elsewhere, as if it had been accepted here.
+    pub fn adopt(&mut self, socket: std::os::fd::OwnedFd) -> Result<(), Error> {
+        let link = transport::adopt_connection(socket)
+            .map_err(|error| Error::new(ErrorKind::Resources, format!("cannot serve a connection: {error}")))?;
+        self.on_accepted(link);
+        Ok(())
+    }
+
     /// A duplicate descriptor of the listening socket, for a process that is to take it over.
     pub fn listening_socket(&self) -> std::io::Result<std::os::fd::OwnedFd> {
         use std::os::fd::AsFd;

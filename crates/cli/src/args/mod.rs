@@ -5,6 +5,7 @@
 
 mod key;
 mod names;
+mod serve;
 mod sum;
 mod tree;
 mod user;
@@ -21,6 +22,7 @@ pub(crate) use key::{
 pub(crate) use names::{
     CatArgs, ChmodArgs, DfArgs, DuArgs, LnArgs, LsArgs, MkdirArgs, MvArgs, NamesArgs, RmArgs, StatArgs, TouchArgs,
 };
+pub(crate) use serve::ServeArgs;
 pub(crate) use sum::SumArgs;
 pub(crate) use tree::{Pattern, SyncArgs, TreeArgs};
 pub(crate) use user::{
@@ -40,6 +42,7 @@ Examples:
   xdfs cp image.bin xdfs://anna@host/data/             send a file
   xdfs cp xdfs://anna@host/data/image.bin .            fetch it
   xdfs cp -r photos xdfs://anna@host/data/             send a directory
+  xdfs cp -r photos ssh:anna@host:data/                send it over ssh, without a server
   xdfs sync photos xdfs://anna@host/data/photos        send what changed in it
   xdfs ls -l xdfs://anna@host/data/                    see what is there
   xdfs stat xdfs://anna@host/data/image.bin            look at it
@@ -61,7 +64,7 @@ pub(crate) struct Cli {
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
     /// Offer directories to clients
-    Serve(ServeArgs),
+    Serve(Box<ServeArgs>),
     /// Copy files to or from a server
     Cp(Box<CopyArgs>),
     /// Make a directory like another one, here or on a server
@@ -103,96 +106,6 @@ pub(crate) enum Command {
     Generate(GenerateArgs),
 }
 
-const SERVE_EXAMPLES: &str = "\
-Examples:
-  xdfs serve --export data=/srv/data
-  xdfs serve --export in=/srv/in:rw --export out=/srv/out:ro
-
-  xdfs serve --export mem=memory:
-      speed without disks: copy to xdfs://localhost/mem/null, from .../mem/zero
-
-  xdfs serve --export data=. --listen 127.0.0.1:0 --json
-      on a free port, told as {\"event\":\"ready\",\"address\":\"127.0.0.1:40001\",
-      \"host_key\":\"SHA256:...\"}
-
-The first start makes the host key, which clients pin; each start tells its
-fingerprint. Who may log in is said with 'xdfs user', while the server runs or
-before.
-
-SIGTERM and Ctrl-C let running transfers end and then stop the server; a second
-one stops it at once. SIGUSR1 writes sessions, threads, memory and rates to the
-log (standard error). With --config, SIGHUP reads the file again and opens the
-audit log anew.";
-
-/// Offers directories to clients until it is told to stop.
-#[derive(Args, Debug)]
-#[command(after_help = SERVE_EXAMPLES)]
-pub(crate) struct ServeArgs {
-    /// Offer DIR as xdfs://HOST/NAME. ':ro' only lets clients read; DIR may be 'memory:', which holds the endless
-    /// file 'zero' and the file 'null' that swallows everything
-    #[arg(long, value_name = "NAME=DIR[:ro|:rw]", required_unless_present = "config")]
-    pub(crate) export: Vec<OsString>,
-
-    /// Address and port to listen on; port 0 takes a free one, 0.0.0.0 or [::] is every address of this machine
-    /// [default: 0.0.0.0:2799]
-    #[arg(long, value_name = "ADDR:PORT")]
-    pub(crate) listen: Option<String>,
-
-    /// One JSON object a line on standard output instead of text
-    #[arg(long)]
-    pub(crate) json: bool,
-
-    /// Only problems in the log (standard error), no sessions and transfers that went well
-    #[arg(short, long)]
-    pub(crate) quiet: bool,
-
-    /// The state folder, with the host key and the users; without it $XDG_STATE_HOME/xdfs, or for root /var/lib/xdfs, or
-    /// ~/.local/state/xdfs. 'xdfs user' finds the same
-    #[arg(long, value_name = "DIR", help_heading = "Limits and rights")]
-    pub(crate) state: Option<PathBuf>,
-
-    /// Configuration file (TOML): exports, rights, limits, logs. Options of the command line win over it. SIGHUP reads
-    /// it again; a file with a mistake changes nothing
-    #[arg(long, value_name = "FILE", help_heading = "Limits and rights")]
-    pub(crate) config: Option<PathBuf>,
-
-    /// What visitors may do who did not log in: read, make new files too, or read and write. Without it nothing: they do
-    /// not come in
-    #[arg(long, value_name = "RIGHTS", value_enum, help_heading = "Limits and rights")]
-    pub(crate) allow_anonymous: Option<Rights>,
-
-    /// What 'xdfs cp -a' may bring along to the exports given here, besides content, permissions and times: set-id and sticky bits,
-    /// owners, access control lists, extended attributes, pipes and devices. Only for people whom you trust with root's files
-    #[arg(long, value_name = "KINDS", value_enum, value_delimiter = ',', help_heading = "Limits and rights")]
-    pub(crate) keep: Vec<KeepArg>,
-
-    /// Protect transfers at least at this level, even where the client asks for less [default: clear]
-    #[arg(long, value_name = "LEVEL", value_enum, help_heading = "Limits and rights")]
-    pub(crate) min_protection: Option<Protection>,
-
-    /// Channels that one session may have, up to 4096 [default: 1024]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096), help_heading = "Limits and rights")]
-    pub(crate) max_channels: Option<u16>,
-
-    /// What binds the server's process itself (Landlock, seccomp): 'auto' as far as the kernel can, 'required' or it does
-    /// not start, 'off' [default: auto]
-    #[arg(long, value_name = "HOW", value_enum, help_heading = "Limits and rights")]
-    pub(crate) confinement: Option<ConfinementArg>,
-
-    /// A certificate of this site for clients that ask for one ('xdfs cp --ca'), in PEM with what stands between it and its
-    /// authority behind it. SIGHUP reads it again
-    #[arg(long, value_name = "FILE", requires = "certificate_key", help_heading = "Limits and rights")]
-    pub(crate) certificate: Option<PathBuf>,
-
-    /// The certificate's private key in PEM, a file that nobody else may read
-    #[arg(long, value_name = "FILE", requires = "certificate", help_heading = "Limits and rights")]
-    pub(crate) certificate_key: Option<PathBuf>,
-
-    /// Take the listening socket over from the server that started this process, when it says so at standard input
-    #[arg(long, hide = true)]
-    pub(crate) standby: bool,
-}
-
 const COPY_EXAMPLES: &str = "\
 Sources and targets:
   PATH         a local file; a directory as target receives the sources under
@@ -200,6 +113,9 @@ Sources and targets:
   -            standard input, standard output
   zero:SIZE    SIZE zero bytes made in memory (source); random:SIZE random ones
   null:        swallows everything (target)
+  ssh://[user@]host[:port]/path   ssh:[user@]host:path
+               a file on any machine that ssh reaches and that has xdfs; the second
+               form starts in your home directory there
   xdfs://[user@]host[:port]/EXPORT/path[#SHA256:key]
                a file on a server; %XX stands for a byte, IPv6 addresses are in
                brackets. With a user you log in by key or password, without
@@ -372,6 +288,15 @@ pub(crate) struct LoginArgs {
     /// The state folder, with your key and known servers (see 'xdfs key --help')
     #[arg(long, value_name = "DIR", help_heading = "Login")]
     pub(crate) state: Option<PathBuf>,
+
+    /// For ssh:// and ssh: the program that connects, with its first arguments, such as 'ssh -i FILE'; XDFS_SSH says the
+    /// same
+    #[arg(long, value_name = "COMMAND", help_heading = "Login")]
+    pub(crate) ssh: Option<String>,
+
+    /// For ssh:// and ssh: what is started there [default: xdfs serve --stdio]
+    #[arg(long, value_name = "COMMAND", help_heading = "Login")]
+    pub(crate) remote_command: Option<String>,
 }
 
 /// Where keys, users and known servers are.

@@ -11,6 +11,7 @@ mod names;
 mod notify;
 mod remote;
 mod serve;
+mod ssh;
 mod sum;
 mod sync;
 mod trust;
@@ -23,6 +24,7 @@ use crate::plan::Plan;
 pub(crate) fn run(plan: Plan) -> Result<Exit, Failure> {
     match plan {
         Plan::Serve(plan) => serve::run(plan),
+        Plan::ServeStdio(plan) => serve::run_stdio(&plan),
         Plan::Copy(plan) => cp::run(plan),
         Plan::Sync(plan) => sync::run(plan),
         Plan::Names(plan) => names::run(&plan),

@@ -8,11 +8,13 @@ use rustix::net::sockopt::set_tcp_congestion;
 use rustix::net::{AddressFamily, SocketType};
 use xdfs_client::{ConnectOptions, Error, ErrorKind, GetOptions, Session, Target, Transfer};
 
-use super::connect;
 use super::login::TypedSecrets;
+use super::ssh::Tunnel;
+use super::{connect, ssh};
 use crate::exit::{Exit, Failure};
+use crate::output::complain;
 use crate::plan::LoginPlan;
-use crate::url::Url;
+use crate::url::{Url, Via};
 
 /// The sessions of a command.
 #[derive(Debug)]
@@ -61,6 +63,8 @@ struct ServerSession {
     /// The URL that it was opened for.
     url: Url,
     session: connect::ConnectResult,
+    /// What it moves through, if ssh started the server. Behind the session, which ends first.
+    tunnel: Option<Tunnel>,
 }
 
 impl ServerSession {
@@ -68,7 +72,11 @@ impl ServerSession {
     /// the same user (T31: permissions of another user, or answers of another server, are never
     /// reused).
     fn serves(&self, url: &Url) -> bool {
-        self.url.host == url.host && self.url.port == url.port && self.url.user == url.user && self.url.key == url.key
+        self.url.via == url.via
+            && self.url.host == url.host
+            && self.url.port == url.port
+            && self.url.user == url.user
+            && self.url.key == url.key
     }
 }
 
@@ -81,8 +89,8 @@ impl Sessions {
     pub(super) fn with(&mut self, url: &Url) -> Result<(&Session, bool), (Failure, ErrorKind)> {
         let known = self.servers.iter().position(|server| server.serves(url));
         let index = known.unwrap_or_else(|| {
-            let session = connect::connect(url, &self.wishes, (&self.login, &self.typed), &Session::connect);
-            self.servers.push(ServerSession { url: url.clone(), session });
+            let (session, tunnel) = unzip(self.connect(url, &Session::connect));
+            self.servers.push(ServerSession { url: url.clone(), session, tunnel });
             self.servers.len() - 1
         });
         match &self.servers[index].session {
@@ -106,16 +114,29 @@ impl Sessions {
             return Ok((session, new, session.get(name, target(), options)));
         }
         let open = |connect: &ConnectOptions| Session::connect_and_get(connect, &name, target(), options);
-        let (session, transfer) = match connect::connect(url, &self.wishes, (&self.login, &self.typed), &open) {
+        let ((session, transfer), tunnel) = match self.connect(url, &open) {
             Ok(both) => both,
             Err(failure) => {
-                self.servers.push(ServerSession { url: url.clone(), session: Err(failure.clone()) });
+                self.servers.push(ServerSession { url: url.clone(), session: Err(failure.clone()), tunnel: None });
                 return Err(failure);
             }
         };
-        self.servers.push(ServerSession { url: url.clone(), session: Ok(session) });
+        self.servers.push(ServerSession { url: url.clone(), session: Ok(session), tunnel });
         let (session, _) = self.with(url)?;
         Ok((session, true, Ok(transfer)))
+    }
+
+    /// Connects to a URL's server, in the way that the URL names.
+    fn connect<T>(&self, url: &Url, open: connect::OpenFn<'_, T>) -> connect::ConnectResult<(T, Option<Tunnel>)> {
+        match url.via {
+            Via::Port => {
+                connect::connect(url, &self.wishes, (&self.login, &self.typed), open).map(|opened| (opened, None))
+            }
+            Via::Ssh => {
+                let (opened, tunnel) = ssh::connect(url, &self.wishes, &self.login, open)?;
+                Ok((opened, Some(tunnel)))
+            }
+        }
     }
 
     /// Forgets the session with a URL's server: it was lost, and the next file may find another.
@@ -133,8 +154,13 @@ impl Sessions {
     /// Closes every session in order. What was moved is safe by then, so a connection that breaks
     /// here is no failure.
     pub(super) fn close(self) {
-        for session in self.servers.into_iter().filter_map(|server| server.session.ok()) {
+        for server in self.servers {
+            let Ok(session) = server.session else { continue };
+            let joined = session.joined();
             let _ = session.close();
+            if let Some(note) = server.tunnel.as_ref().and_then(|tunnel| tunnel.note(joined)) {
+                complain(&note);
+            }
         }
     }
 }
@@ -142,16 +168,22 @@ impl Sessions {
 /// Ends the threads of sessions, which remove local staging files or write checkpoints, and waits
 /// for them.
 fn end_in_time(servers: Vec<ServerSession>) {
-    let sessions: Vec<Session> = servers.into_iter().filter_map(|server| server.session.ok()).collect();
     let (done, ended) = sync_channel(1);
     let end = move || {
-        for session in sessions {
-            let _ = session.close();
+        for server in servers {
+            let _ = server.session.map(Session::close);
         }
         let _ = done.send(());
     };
     if std::thread::Builder::new().name("xdfs-leaving".to_owned()).spawn(end).is_ok() {
         let _ = ended.recv_timeout(LEAVE_DEADLINE);
+    }
+}
+
+fn unzip<T>(opened: connect::ConnectResult<(T, Option<Tunnel>)>) -> (connect::ConnectResult<T>, Option<Tunnel>) {
+    match opened {
+        Ok((opened, tunnel)) => (Ok(opened), tunnel),
+        Err(failure) => (Err(failure), None),
     }
 }
 
@@ -215,6 +247,7 @@ mod tests {
         let of = |text: String| ServerSession {
             url: url(&text),
             session: Err((Failure::new(Exit::Usage, String::new()), ErrorKind::Refused)),
+            tunnel: None,
         };
         let opened = of(format!("xdfs://ada@a.example:2799/data/x#{key}"));
         assert!(opened.serves(&url(&format!("xdfs://ada@a.example/other/y#{key}"))), "another file of the same server");

@@ -9,6 +9,7 @@ mod reach;
 mod site;
 mod standby;
 mod start;
+mod stdio;
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -40,6 +41,7 @@ use offer::{Fixed, ServerOffer};
 use reach::Reach;
 use site::Shown;
 use standby::{Predecessor, Standby};
+pub(crate) use stdio::run as run_stdio;
 
 /// A change of the users takes effect within this time.
 const LOOK_AT_USERS: Duration = Duration::from_secs(1);

@@ -151,7 +151,7 @@ fn who_logs_in_and_what_is_pinned_is_kept_for_later() {
         identity: Some("key".into()),
         password_file: Some("secret".into()),
         state: Some("s".into()),
-        ca: None,
+        ..LoginPlan::default()
     };
     assert_eq!(plan.login, login);
     assert_eq!(plan.options.level, Level::Private);

@@ -19,7 +19,7 @@ pub(crate) use copy::{
     CHANNELS_DEFAULT, Check, Copies, CopyPlan, Format, Local, LocalTarget, Options, Progress, WhenDone,
 };
 pub(crate) use names::{NamesPlan, Verb};
-pub(crate) use serve::{ExportPlan, Root, ServePlan};
+pub(crate) use serve::{ExportPlan, Root, ServePlan, StdioPlan};
 pub(crate) use sum::{SumOf, SumPlan};
 pub(crate) use tree::{Sides, SyncPlan, TreePlan};
 
@@ -34,6 +34,8 @@ use crate::url::{Url, UrlError};
 pub(crate) enum Plan {
     /// Offer directories.
     Serve(ServePlan),
+    /// Serve the client that started this process over ssh.
+    ServeStdio(StdioPlan),
     /// Copy files.
     Copy(CopyPlan),
     /// Make a directory like another one.
@@ -65,11 +67,22 @@ pub(crate) struct LoginPlan {
     pub(crate) ca: Option<PathBuf>,
     /// The state folder.
     pub(crate) state: Option<PathBuf>,
+    /// The program that connects, and its first arguments.
+    pub(crate) ssh: Option<String>,
+    /// What it runs at the other end.
+    pub(crate) remote_command: Option<String>,
 }
 
 impl From<LoginArgs> for LoginPlan {
     fn from(args: LoginArgs) -> Self {
-        Self { identity: args.identity, password_file: args.password_file, ca: args.ca, state: args.state }
+        Self {
+            identity: args.identity,
+            password_file: args.password_file,
+            ca: args.ca,
+            state: args.state,
+            ssh: args.ssh,
+            remote_command: args.remote_command,
+        }
     }
 }
 
@@ -125,6 +138,9 @@ pub(crate) enum PlanError {
     /// Not an address with a port.
     #[error("--listen {0}: this is no address with a port; for example 127.0.0.1:2799, [::1]:2799 or 127.0.0.1:0")]
     Listen(String),
+    /// Not a range of ports.
+    #[error("--ports {0}: write FROM-TO, for example 2800-2899")]
+    Ports(String),
     /// Not `NAME=DIR`.
     #[error("--export {0}: write NAME=DIR, NAME=DIR:ro or NAME=memory:; for example --export data=/srv/data")]
     ExportForm(String),
@@ -166,7 +182,10 @@ pub(crate) enum PlanError {
     #[error("an empty name was given; is a shell variable unset?")]
     Empty,
     /// Both sides are local.
-    #[error("{target}: neither side is on a server; copy local files with cp, or write xdfs://HOST/EXPORT/path")]
+    #[error(
+        "{target}: neither side is on a server; write xdfs://HOST/EXPORT/path, or ssh:HOST:path for what scp and rsync write as \
+         HOST:path; local files are copied by cp"
+    )]
     NothingRemote {
         /// The target as typed.
         target: String,
@@ -247,7 +266,8 @@ impl From<PlanError> for Failure {
 /// Turns the command line into a plan.
 pub(crate) fn resolve(typed: Cli) -> Result<Plan, PlanError> {
     match typed.command {
-        Command::Serve(args) => serve::resolve(args).map(Plan::Serve),
+        Command::Serve(args) if args.stdio => serve::resolve_stdio(&args).map(Plan::ServeStdio),
+        Command::Serve(args) => serve::resolve(*args).map(Plan::Serve),
         Command::Cp(args) => copy::resolve(*args).map(Plan::Copy),
         Command::Sync(args) => tree::resolve(*args).map(Plan::Sync),
         Command::Stat(args) => names::stat(args).map(Plan::Names),

@@ -133,6 +133,10 @@ pub(super) fn df(args: DfArgs) -> Result<NamesPlan, PlanError> {
 
 /// A name can be moved only within one export: between two it would be a copy.
 fn same_export(one: &Url, other: &Url, typed: &OsString) -> Result<(), PlanError> {
-    let same = one.host == other.host && one.port == other.port && one.user == other.user && one.export == other.export;
+    let same = one.via == other.via
+        && one.host == other.host
+        && one.port == other.port
+        && one.user == other.user
+        && one.export == other.export;
     if same { Ok(()) } else { Err(PlanError::OtherExport(show(typed))) }
 }

@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::ops::RangeInclusive;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
@@ -38,6 +39,23 @@ pub(crate) struct ServePlan {
     pub(crate) json: bool,
     /// Only problems in the log.
     pub(crate) quiet: bool,
+}
+
+/// The plan of a server for one client, which started it over ssh.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct StdioPlan {
+    /// The ports on which further channels may connect; `None` lets the kernel choose one.
+    pub(crate) ports: Option<RangeInclusive<u16>>,
+}
+
+/// Resolves the arguments of `serve --stdio`.
+pub(super) fn resolve_stdio(args: &ServeArgs) -> Result<StdioPlan, PlanError> {
+    let ports = |text: &String| {
+        let (from, to) = text.split_once('-').unwrap_or((text, text));
+        let range = from.parse().ok().zip(to.parse().ok()).filter(|(from, to)| 0 < *from && from <= to);
+        range.map(|(from, to)| from..=to).ok_or_else(|| PlanError::Ports(text.escape_debug().to_string()))
+    };
+    Ok(StdioPlan { ports: args.ports.as_ref().map(ports).transpose()? })
 }
 
 impl ServePlan {

@@ -96,6 +96,18 @@ impl LocalStore {
         Ok(Self::of_root(root, writable, ""))
     }
 
+    /// Opens the file system as the user of this process sees it, from the directory `path`: links
+    /// on the way to a file are followed, and files are staged beside their targets. For whoever
+    /// has this user's rights in any case.
+    pub fn open_as_user(path: &Path) -> Result<Self> {
+        use std::os::unix::ffi::OsStrExt;
+        let bytes = path.as_os_str().as_bytes();
+        let root = Root::open(bytes).map_err(|errno| errors::failed(Verb::Open, &errors::shown_bytes(bytes), errno))?;
+        let mut store = Self::of_root(root.following_links(), true, "");
+        store.parts.staging.at_top = false;
+        Ok(store)
+    }
+
     pub(super) fn of_root(root: Root, writable: bool, label: &str) -> Self {
         // Read now: a server restricts its access to the file system once its exports are open.
         boot::id();
@@ -235,8 +247,10 @@ impl Store for LocalStore {
     }
 
     fn recover(&self, expired: i64) -> Recovered {
-        // A store that may not be written is not cleaned up either.
-        if self.writable { self.root.recover(expired) } else { Recovered::default() }
+        // A store that may not be written is not cleaned up either; one that holds everything the
+        // user has is not searched.
+        let searched = self.writable && self.parts.staging.at_top;
+        if searched { self.root.recover(expired) } else { Recovered::default() }
     }
 
     fn notice(&self) -> Option<String> {

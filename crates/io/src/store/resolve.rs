@@ -7,9 +7,9 @@
 //! been enough). The result of an earlier check of a path is never trusted: what counts is `fstat`
 //! of the opened descriptor.
 //!
-//! Must not: follow a link inside a root, accept a path that is not a [`RelPath`], open a file that
-//! is not regular. Paths typed on the command line are resolved in `typed`, with the kernel's usual
-//! rules, and so is the `folder` of a user's own settings.
+//! Must not: follow a link inside a root (but see [`Links::Followed`]), accept a path that is not a
+//! [`RelPath`], open a file that is not regular. Paths typed on the command line are resolved in
+//! `typed`, with the kernel's usual rules, and so is the `folder` of a user's own settings.
 
 pub(super) mod append;
 pub(super) mod folder;
@@ -63,10 +63,21 @@ pub(super) enum Cause {
     Reserved,
 }
 
+/// What a symbolic link in the middle of a path means.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Links {
+    /// An error: an export ends at its top, and nothing in it may lead out of it.
+    Refused,
+    /// What it means to every program of this user, who has no other rights here than their own.
+    /// The last component is still not followed, except to read a file or list a directory.
+    Followed,
+}
+
 /// A directory that is held open: the top of an export, or the directory that the user named.
 #[derive(Debug)]
 pub(super) struct Root {
     top: Arc<Parent>,
+    links: Links,
     /// The only staged tree that paths of this root may lead into, given by the directory that
     /// holds it.
     inside: Option<RelPath>,
@@ -79,12 +90,17 @@ impl Root {
         // O_PATH: a directory that may be searched but not listed is a valid root.
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let top = Arc::new(Parent::new(rustix::fs::open(path, flags, Mode::empty())?));
-        Ok(Self { top, inside: None })
+        Ok(Self { top, links: Links::Refused, inside: None })
+    }
+
+    /// The same directory, with links followed on the way to what a path names.
+    pub(super) fn following_links(self) -> Self {
+        Self { links: Links::Followed, ..self }
     }
 
     /// The same directory, for paths in `holder` only: a directory of [`Parent::hold_staged_tree`].
     pub(super) fn inside(&self, holder: RelPath) -> Self {
-        Self { top: Arc::clone(&self.top), inside: Some(holder) }
+        Self { top: Arc::clone(&self.top), links: self.links, inside: Some(holder) }
     }
 
     /// Refuses a path that contains a reserved name, except for paths to the tree that this root is
@@ -115,10 +131,11 @@ impl Root {
         // Opening a device or a FIFO can have side effects (it wakes a waiting writer, arms a
         // watchdog), so the type is checked before, and once more on the opened descriptor, which
         // counts.
-        must_be_regular(path, &self.look(path)?)?;
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW;
-        let file = self.beneath(path, flags)?;
         let at = |errno| Blocked::at(path, errno);
+        let held = self.beneath(path, OFlags::PATH | self.last())?;
+        must_be_regular(path, &rustix::fs::fstat(held).map_err(at)?)?;
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | self.last();
+        let file = self.beneath(path, flags)?;
         let stat = rustix::fs::fstat(&file).map_err(at)?;
         must_be_regular(path, &stat)?;
         if stat.st_size == 0 && is_generated(&file).map_err(at)? {
@@ -137,8 +154,16 @@ impl Root {
             return Err(Blocked { depth: 0, cause: Cause::Kind(FileType::Directory) });
         };
         self.must_not_be_reserved(path)?;
-        let directory = self.beneath(&above, OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW)?;
+        let directory = self.beneath(&above, OFlags::PATH | OFlags::DIRECTORY | self.last())?;
         Ok((Parent::new(directory), name))
+    }
+
+    /// The flag for the last component where its own content is wanted and not the link.
+    fn last(&self) -> OFlags {
+        match self.links {
+            Links::Refused => OFlags::NOFOLLOW,
+            Links::Followed => OFlags::empty(),
+        }
     }
 
     /// Opens `path` below the root; on failure reports the blocking component.
@@ -164,7 +189,7 @@ impl Root {
         for component in path.components() {
             if part.len() + 1 + component.len() > KERNEL_PATH_BYTES_MAX {
                 let at = held.as_ref().map_or(self.top.directory.as_fd(), AsFd::as_fd);
-                held = Some(open_beneath(at, &part, OFlags::PATH | OFlags::DIRECTORY)?);
+                held = Some(self.open_part(at, &part, OFlags::PATH | OFlags::DIRECTORY)?);
                 part.clear();
             }
             if !part.is_empty() {
@@ -173,25 +198,44 @@ impl Root {
             part.extend_from_slice(component);
         }
         let at = held.as_ref().map_or(self.top.directory.as_fd(), AsFd::as_fd);
-        open_beneath(at, if part.is_empty() { b"." } else { &part }, flags)
+        self.open_part(at, if part.is_empty() { b"." } else { &part }, flags)
+    }
+
+    /// Opens one component, through a link only where this root follows them and `flags` allow it.
+    /// `component` contains no slash: it comes from a [`RelPath`].
+    fn open_component(&self, at: BorrowedFd<'_>, component: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+        let flags = match self.links {
+            Links::Refused => flags | OFlags::NOFOLLOW,
+            Links::Followed => flags,
+        };
+        rustix::fs::openat(at, component, flags | OFlags::CLOEXEC, Mode::empty())
+    }
+
+    fn open_part(&self, at: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+        match self.links {
+            Links::Refused => open_beneath(at, path, flags),
+            Links::Followed => rustix::fs::openat(at, path, flags | OFlags::CLOEXEC, Mode::empty()),
+        }
     }
 
     /// The same, one component at a time.
     fn walk(&self, path: &RelPath, flags: OFlags) -> Result<OwnedFd, Blocked> {
         let mut above = path.components();
         let Some(last) = above.next_back() else {
-            return open_component(self.top.directory.as_fd(), b".", flags)
+            return self
+                .open_component(self.top.directory.as_fd(), b".", flags)
                 .map_err(|errno| Blocked { depth: 0, cause: Cause::Errno(errno) });
         };
         let mut held: Option<OwnedFd> = None;
         for (index, component) in above.enumerate() {
             let at = held.as_ref().map_or(self.top.directory.as_fd(), AsFd::as_fd);
-            let next = open_component(at, component, OFlags::PATH | OFlags::DIRECTORY)
+            let next = self
+                .open_component(at, component, OFlags::PATH | OFlags::DIRECTORY | self.last())
                 .map_err(|errno| why(at, component, index + 1, errno))?;
             held = Some(next);
         }
         let at = held.as_ref().map_or(self.top.directory.as_fd(), AsFd::as_fd);
-        open_component(at, last, flags).map_err(|errno| why(at, last, path.depth(), errno))
+        self.open_component(at, last, flags).map_err(|errno| why(at, last, path.depth(), errno))
     }
 }
 
@@ -219,12 +263,6 @@ fn open_beneath(at: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> Result<OwnedF
         }
     }
     Err(Errno::AGAIN)
-}
-
-/// Opens one component, never through a link. `component` contains no slash: it comes from a
-/// [`RelPath`].
-fn open_component(at: BorrowedFd<'_>, component: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
-    rustix::fs::openat(at, component, flags | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
 }
 
 /// ENOTDIR and ELOOP mean that the component has another type; reporting that type makes the better

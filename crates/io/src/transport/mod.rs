@@ -29,8 +29,11 @@ pub use crate::sys::TcpInfo;
 pub use error::TransportError;
 pub use link::{Link, Peer, Window};
 
+use rustix::net::AddressFamily;
 use std::fmt;
+use std::io;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
 /// Maximum number of connections that wait for `accept`; the kernel reduces it to its own limit
@@ -113,15 +116,24 @@ pub fn listen(address: &Address, options: &TransportOptions) -> Result<Link, Tra
 }
 
 /// Takes over a listening socket that was passed on by another process.
-pub fn adopt(socket: std::os::fd::OwnedFd) -> std::io::Result<Link> {
-    use rustix::net::{AddressFamily, sockopt};
-    if !sockopt::socket_acceptconn(&socket)? {
-        return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "the socket does not listen"));
+pub fn adopt(socket: OwnedFd) -> io::Result<Link> {
+    if !rustix::net::sockopt::socket_acceptconn(&socket)? {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the socket does not listen"));
     }
-    let kind = match sockopt::socket_domain(&socket)? {
+    link_of(socket)
+}
+
+/// Takes over a connection that was made elsewhere.
+pub fn adopt_connection(socket: OwnedFd) -> io::Result<Link> {
+    rustix::net::getpeername(&socket)?;
+    link_of(socket)
+}
+
+fn link_of(socket: OwnedFd) -> io::Result<Link> {
+    let kind = match rustix::net::sockopt::socket_domain(&socket)? {
         AddressFamily::INET | AddressFamily::INET6 => link::TransportKind::Tcp,
         AddressFamily::UNIX => link::TransportKind::Unix,
-        _ => return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "the socket is of no kind known here")),
+        _ => return Err(io::Error::new(io::ErrorKind::InvalidInput, "the socket is of no kind known here")),
     };
     rustix::io::ioctl_fionbio(&socket, true)?;
     Ok(Link::from_nonblocking(socket, kind))

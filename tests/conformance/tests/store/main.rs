@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
+mod as_user;
 mod attack;
 mod bench;
 mod faults;

@@ -268,6 +268,9 @@ impl Copy<'_> {
     pub(super) fn look(&mut self, url: &Url) -> Result<Option<Facts>, Failed> {
         let wanted = Wanted::MODE.and(Wanted::MODIFIED).and(Wanted::OWNER).and(Wanted::NAMES).and(Wanted::INODE);
         match self.session_of(url)?.look(wire_name(url), wanted) {
+            Ok(file) if file.kind == FileType::Symlink && url.is_followed() => {
+                Ok(Some(Facts { kind: FileType::Directory, ..file }))
+            }
             Ok(file) => Ok(Some(file)),
             Err(error) if error.kind == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(Failed::of_peer(&url.to_string(), error)),

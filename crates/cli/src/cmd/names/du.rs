@@ -61,7 +61,7 @@ pub(super) fn run(plan: &NamesPlan, session: &Session, url: &Url, human: bool) -
     let mut counting = Counting { session, line, failed: None, waiting, held: 0, asked: 0, several };
     let counted = counting.add(top.kind, [top.size, top.allocated, top.links], top.inode);
     counted.map_err(|error| trouble(url, &error))?;
-    if top.kind == FileType::Directory {
+    if top.kind == FileType::Directory || top.kind == FileType::Symlink && url.is_followed() {
         counting.wait(url.clone()).map_err(|error| trouble(url, &error))?;
     }
     counting.run();

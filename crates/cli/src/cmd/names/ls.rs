@@ -47,7 +47,7 @@ pub(super) fn run(plan: &NamesPlan, session: &Session, url: &Url) -> Done {
     let wanted = if long || plan.json { SHOWN } else { Wanted::NOTHING };
     let listing = Listing { plan, long, recursive, human, sort, wanted };
     let facts = session.look(wire_name(url), wanted).map_err(|error| trouble(url, &error))?;
-    if facts.kind != FileType::Directory {
+    if facts.kind != FileType::Directory && !(facts.kind == FileType::Symlink && url.is_followed()) {
         return listing.show(url, &[LsEntry { name: url.name().unwrap_or_default().to_vec(), facts }]);
     }
     let heads = plan.urls.len() > 1 || recursive;

@@ -82,6 +82,8 @@ pub(super) struct Staging {
     top: Arc<Mutex<Weak<StagingDirectory>>>,
     /// Files are created without a name first, where the file system supports that.
     pub(super) unnamed: bool,
+    /// The top may have a staging directory; otherwise files are staged beside their targets.
+    pub(super) at_top: bool,
     /// Why there is no staging directory at the top, once that is known.
     pub(super) taken: Arc<Taken>,
 }
@@ -103,7 +105,7 @@ pub(super) enum PartFile {
 
 impl Staging {
     pub(super) fn new(root: &Arc<Root>) -> Self {
-        Self { root: Arc::clone(root), top: Arc::default(), unnamed: true, taken: Arc::default() }
+        Self { root: Arc::clone(root), top: Arc::default(), unnamed: true, at_top: true, taken: Arc::default() }
     }
 
     /// Creates the part file `name` for a target in `parent`.
@@ -131,6 +133,9 @@ impl Staging {
             Err(Errno::EXIST) => Ok(false),
             Err(errno) => Err(errno),
         };
+        if !self.at_top {
+            return within(|| beside(parent), link);
+        }
         match within(|| self.top(), link) {
             // The top is not writable, or is on another file system.
             Err(NoStaging::Errno(_)) => within(|| beside(parent), link),

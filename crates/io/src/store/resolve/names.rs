@@ -1,7 +1,7 @@
 //! The operations of a tree as calls on an open directory and one single component, or on an open
 //! file itself.
 
-use super::{Blocked, Parent, Root, open_component, parent::single};
+use super::{Blocked, Parent, Root, parent::single};
 use crate::store::tree::{AttributeChange, ListControl, Special};
 use rustix::buffer::{SpareCapacity, spare_capacity};
 use rustix::fs::{
@@ -9,7 +9,7 @@ use rustix::fs::{
     XattrFlags,
 };
 use rustix::io::Errno;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use xdfs_proto::base::RelPath;
 
 /// Buffer for the names that one call of the kernel returns: large enough that the number of calls
@@ -28,7 +28,7 @@ pub(in crate::store) struct Held {
 impl Root {
     /// Opens the directory at `path` for listing or syncing.
     pub(in crate::store) fn open_directory(&self, path: &RelPath) -> Result<OwnedFd, Blocked> {
-        self.beneath(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::NONBLOCK)
+        self.beneath(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NONBLOCK | self.last())
     }
 
     /// Holds the file at `path`.
@@ -59,7 +59,8 @@ impl Root {
             let at = held.as_ref().map_or(self.top.directory.as_fd(), AsFd::as_fd);
             // Came from a path, so it is a valid component.
             let _ = reached.push(component);
-            let next = enter(at, component, || make(&reached, &|| rustix::fs::mkdirat(at, component, mode)));
+            let open = || self.open_component(at, component, OFlags::PATH | OFlags::DIRECTORY | self.last());
+            let next = enter(open, || make(&reached, &|| rustix::fs::mkdirat(at, component, mode)));
             held = Some(next.map_err(|errno| super::why(at, component, index + 1, errno))?);
         }
         match held {
@@ -70,13 +71,15 @@ impl Root {
 
     /// Opens the directory `path`.
     pub(in crate::store) fn hold_directory(&self, path: &RelPath) -> Result<Parent, Blocked> {
-        Ok(Parent::new(self.beneath(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW)?))
+        Ok(Parent::new(self.beneath(path, OFlags::PATH | OFlags::DIRECTORY | self.last())?))
     }
 }
 
 /// Opens an existing directory, or creates it.
-fn enter(at: BorrowedFd<'_>, component: &[u8], make: impl FnOnce() -> Result<(), Errno>) -> Result<OwnedFd, Errno> {
-    let open = || open_component(at, component, OFlags::PATH | OFlags::DIRECTORY);
+fn enter(
+    open: impl Fn() -> Result<OwnedFd, Errno>,
+    make: impl FnOnce() -> Result<(), Errno>,
+) -> Result<OwnedFd, Errno> {
     match open() {
         Err(Errno::NOENT) => {}
         other => return other,

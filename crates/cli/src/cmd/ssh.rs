@@ -1,0 +1,196 @@
+//! Servers that ssh starts: `ssh HOST xdfs serve --stdio`, for one session. ssh authenticates both
+//! ends; the keys of the session are made for it and travel inside ssh. Channel 1 is ssh's pipe;
+//! the others connect to the host directly where they can.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
+use std::thread;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::retry_on_intr;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use xdfs_client::{Address, ConnectOptions, ErrorKind, Fingerprint, Offer, Pinned, hexadecimal};
+use xdfs_secure::identity::KeyPair;
+
+use super::connect::{ConnectResult, OpenFn};
+use super::remote::SessionRequest;
+use crate::exit::{Exit, Failure};
+use crate::greeting::{self, Greeting, Request, VERSION};
+use crate::plan::LoginPlan;
+use crate::text::printable;
+use crate::url::Url;
+
+/// Time for a person to answer ssh's questions, and for the program there to start.
+const GREETING_DEADLINE: Duration = Duration::from_secs(180);
+
+/// Time for ssh to end after its input has ended.
+const END_DEADLINE: Duration = Duration::from_secs(5);
+
+/// The exit code of a shell that does not find a program.
+const NOT_FOUND: i32 = 127;
+
+/// The exit code of ssh for its own failures.
+const SSH_FAILED: i32 = 255;
+
+/// The ssh process of a session. Dropped after the session, it is waited for.
+#[derive(Debug)]
+pub(super) struct Tunnel {
+    ssh: Child,
+    host: String,
+    /// Where the other channels connect to, if there may be others.
+    address: Option<SocketAddr>,
+    channels: u16,
+}
+
+impl Tunnel {
+    /// What a user should know of how the data moved: `joined` channels took part.
+    pub(super) fn note(&self, joined: usize) -> Option<String> {
+        if self.channels < 2 || joined > 1 {
+            return None;
+        }
+        let host = &self.host;
+        let reason = match self.address {
+            Some(address) => format!("{address} cannot be reached from here"),
+            None => format!("no address of {host} is known for more channels"),
+        };
+        Some(format!(
+            "all data went through ssh itself, which is slower than {} channels: {reason}. Open a range of ports there, \
+             and name it with --remote-command 'xdfs serve --stdio --ports 2800-2899'",
+            self.channels
+        ))
+    }
+}
+
+impl Drop for Tunnel {
+    fn drop(&mut self) {
+        // The session's end of the pipe is closed by now, so that the server there ends, and ssh
+        // with it.
+        if end(&mut self.ssh, END_DEADLINE).is_none() {
+            let _ = self.ssh.kill();
+            let _ = self.ssh.wait();
+        }
+    }
+}
+
+/// Waits for the end of a process; its exit code, if it ended in time.
+fn end(process: &mut Child, within: Duration) -> Option<i32> {
+    let pid = Pid::from_child(process);
+    let descriptor = pidfd_open(pid, PidfdFlags::empty()).ok()?;
+    let timeout = Timespec::try_from(within).ok()?;
+    // Readable once it has ended.
+    let ended = retry_on_intr(|| poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], Some(&timeout)));
+    if ended == Ok(1) { process.wait().ok().map(|status| status.code().unwrap_or(SSH_FAILED)) } else { None }
+}
+
+/// Starts a server over ssh and opens a session with it.
+pub(super) fn connect<T>(
+    url: &Url,
+    wishes: &SessionRequest,
+    login: &LoginPlan,
+    open: OpenFn<'_, T>,
+) -> ConnectResult<(T, Tunnel)> {
+    let lost = |message: String| (Failure::new(Exit::ConnectionLost, message), ErrorKind::ConnectionLost);
+    let host = url.host.to_string();
+    let key = KeyPair::generate().map_err(|error| lost(error.to_string()))?;
+    let (mut socket, ssh) = start(url, login).map_err(lost)?;
+    let request = Request { version: VERSION, key: hexadecimal(&key.public().0), channels: wishes.channels > 1 };
+    let mut tunnel = Tunnel { ssh, host: host.clone(), address: None, channels: wishes.channels };
+    let greeting = greet(&mut socket, &request, &mut tunnel).map_err(|reason| lost(format!("{url}: {reason}")))?;
+    let fingerprint = greeting.host_key.parse::<Fingerprint>().ok().filter(|_| greeting.version == VERSION);
+    let another = || lost(format!("{url}: the xdfs there is of another version; install the same one at both ends"));
+    let fingerprint = fingerprint.ok_or_else(another)?;
+    tunnel.address = greeting.address;
+    let options = ConnectOptions {
+        connection: Some(Arc::new(OwnedFd::from(socket))),
+        host,
+        port: url.port,
+        host_check: Arc::new(Pinned(fingerprint)),
+        user: greeting.user,
+        offers: vec![Offer::Key(Arc::new(key))],
+        channels: if greeting.address.is_some() { wishes.channels } else { 1 },
+        window: wishes.window,
+        block: wishes.block,
+        congestion: wishes.congestion.clone(),
+        level: wishes.level,
+        ..ConnectOptions::to(greeting.address.map_or_else(|| Address::Unix(PathBuf::from("ssh")), Address::from))
+    };
+    match open(&options) {
+        Ok(session) => Ok((session, tunnel)),
+        Err(error) => {
+            let failure = Failure::new(Exit::of_error(&error, crate::exit::Side::Peer), format!("{url}: {error}"));
+            Err((failure, error.kind))
+        }
+    }
+}
+
+/// Starts ssh with a socket as its standard input and output.
+fn start(url: &Url, login: &LoginPlan) -> Result<(UnixStream, Child), String> {
+    let (ours, theirs) = UnixStream::pair().map_err(|error| format!("no socket for ssh: {error}"))?;
+    let theirs = OwnedFd::from(theirs);
+    let both = theirs.try_clone().map_err(|error| format!("no socket for ssh: {error}"))?;
+    let ssh = login.ssh.clone().or_else(|| std::env::var("XDFS_SSH").ok()).unwrap_or_else(|| "ssh".to_owned());
+    let mut words = ssh.split_whitespace();
+    let program = words.next().ok_or("--ssh names no program; leave it out, or name one such as 'ssh -4'")?;
+    let mut command = Command::new(program);
+    command.args(words);
+    if url.port != 0 {
+        command.arg("-p").arg(url.port.to_string());
+    }
+    // Neither starts with '-', which ssh would take for an option: URLs refuse that.
+    let host = url.host.to_string();
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    command.arg(match &url.user {
+        Some(user) => format!("{user}@{bare}"),
+        None => bare.to_owned(),
+    });
+    command.arg(login.remote_command.as_deref().unwrap_or("xdfs serve --stdio"));
+    command.stdin(Stdio::from(theirs)).stdout(Stdio::from(both)).stderr(Stdio::inherit());
+    let ssh = command.spawn().map_err(|error| format!("cannot start {program}: {error}; install OpenSSH's client"))?;
+    // The command keeps the other end open otherwise, and the end of ssh would not be seen.
+    drop(command);
+    Ok((ours, ssh))
+}
+
+/// Exchanges the first lines. A reason is returned for people.
+fn greet(socket: &mut UnixStream, request: &Request, tunnel: &mut Tunnel) -> Result<Greeting, String> {
+    let mut line = serde_json::to_vec(request).map_err(|error| error.to_string())?;
+    line.push(b'\n');
+    // If this fails ssh has ended, and its exit code tells more.
+    let _ = socket.write_all(&line);
+    let mut from = socket.try_clone().map_err(|error| error.to_string())?;
+    let (tell, arrived) = sync_channel(1);
+    thread::spawn(move || {
+        // Nobody waits for it after the deadline.
+        let _ = tell.send(greeting::read_marked(&mut from));
+    });
+    let Ok(read) = arrived.recv_timeout(GREETING_DEADLINE) else {
+        return Err(format!("no xdfs answered over ssh within {} s", GREETING_DEADLINE.as_secs()));
+    };
+    match read {
+        Ok(line) => serde_json::from_slice(&line).map_err(|_| "what answered over ssh is not xdfs".to_owned()),
+        Err((error, noise)) => Err(no_greeting(&error, &noise, tunnel)),
+    }
+}
+
+fn no_greeting(error: &std::io::Error, noise: &[u8], tunnel: &mut Tunnel) -> String {
+    let install = "install it there, or name it with --remote-command '/path/to/xdfs serve --stdio'";
+    match end(&mut tunnel.ssh, END_DEADLINE) {
+        Some(NOT_FOUND) => format!("{} has no program 'xdfs'; {install}", tunnel.host),
+        Some(SSH_FAILED) => "ssh could not connect or log in; it says why above".to_owned(),
+        // clap's code for an option that it does not know.
+        Some(2) => format!("the xdfs of {} is too old for this; install this version there", tunnel.host),
+        _ => {
+            let first = noise.split(|&byte| byte == b'\n').find(|line| !line.is_empty()).unwrap_or_default();
+            let told = printable(&first[..first.len().min(200)]);
+            let told = if told.is_empty() { error.to_string() } else { format!("instead it said '{told}'") };
+            format!("no xdfs answered over ssh: {told}")
+        }
+    }
+}
