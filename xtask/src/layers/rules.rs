@@ -13,7 +13,7 @@ pub(super) struct CrateRule {
     pub(super) why: &'static str,
 }
 
-/// The arrows: proto <- io; proto, secure, io <- engine <- client, server <- cli.
+/// The arrows: proto <- io <- xio; proto, secure, io <- engine <- client, server <- cli.
 pub(super) const CRATES: &[CrateRule] = &[
     CrateRule {
         name: "xdfs-proto",
@@ -44,6 +44,12 @@ pub(super) const CRATES: &[CrateRule] = &[
         ours: &["xdfs-proto"],
         foreign: &["libc", "rustix", "thiserror"],
         why: "drivers meet the kernel; of the protocol they know ids, extents, paths and error kinds",
+    },
+    CrateRule {
+        name: "xdfs-xio",
+        ours: &["xdfs-io"],
+        foreign: &["rustix", "thiserror"],
+        why: "the framework stacks drivers above io and knows nothing of the protocol of xdfs",
     },
     CrateRule {
         name: "xdfs-engine",

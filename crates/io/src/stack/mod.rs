@@ -18,13 +18,17 @@
 //! A caller must not assume that `send` accepts everything, or that a layer is called for bytes
 //! that the kernel moved directly: it is notified afterwards ([`Driver::moved_directly`]).
 //!
-//! Names chosen at run time are in [`registry`].
+//! Names chosen at run time are in [`registry`]. A stack that is put together at run time consists
+//! of [`Flow`]s.
 
 mod count;
+mod flow;
 pub mod registry;
 mod trace;
 
+pub use crate::sys::{PollEntry, poll};
 pub use count::{Count, Counts};
+pub use flow::{Answer, Command, Flow, Interest, ReadInfo, WriteInfo};
 pub use trace::{Trace, TraceEvent};
 
 use std::io::{self, IoSlice, IoSliceMut};

@@ -8,4 +8,5 @@ mod wait;
 pub(crate) use file::begin_writing;
 pub use socket::TcpInfo;
 pub(crate) use socket::{meminfo, tcp_info};
-pub(crate) use wait::{EpollEvents, PollEntry, poll};
+pub(crate) use wait::EpollEvents;
+pub use wait::{PollEntry, poll};

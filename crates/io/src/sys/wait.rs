@@ -6,23 +6,23 @@ use std::os::fd::RawFd;
 
 /// One descriptor and the events to wait for. The kernel skips a negative descriptor.
 #[repr(transparent)]
-#[derive(Clone, Copy)]
-pub(crate) struct PollEntry(libc::pollfd);
+#[derive(Clone, Copy, Debug)]
+pub struct PollEntry(libc::pollfd);
 
 impl PollEntry {
     /// An entry that is skipped.
-    pub(crate) const NONE: Self = Self(libc::pollfd { fd: -1, events: 0, revents: 0 });
+    pub const NONE: Self = Self(libc::pollfd { fd: -1, events: 0, revents: 0 });
 
     /// Waits for `descriptor` to become readable or writable. A descriptor number that was closed
     /// meanwhile is reported as failed, which is a bug of the caller but no danger to memory.
-    pub(crate) fn new(descriptor: RawFd, readable: bool, writable: bool) -> Self {
+    pub fn new(descriptor: RawFd, readable: bool, writable: bool) -> Self {
         let events = if readable { libc::POLLIN } else { 0 } | if writable { libc::POLLOUT } else { 0 };
         Self(libc::pollfd { fd: descriptor, events, revents: 0 })
     }
 
     /// The result of the last call: readable, writable. An error or hang-up counts as both, since
     /// either call will report it.
-    pub(crate) fn found(&self) -> (bool, bool) {
+    pub fn found(&self) -> (bool, bool) {
         let failed = self.0.revents & (libc::POLLERR | libc::POLLHUP | libc::POLLNVAL) != 0;
         (failed || self.0.revents & libc::POLLIN != 0, failed || self.0.revents & libc::POLLOUT != 0)
     }
@@ -30,7 +30,7 @@ impl PollEntry {
 
 /// Waits until an entry is ready or `timeout_ms` have passed (negative: indefinitely); returns the
 /// number of ready entries.
-pub(crate) fn poll(entries: &mut [PollEntry], timeout_ms: i32) -> io::Result<usize> {
+pub fn poll(entries: &mut [PollEntry], timeout_ms: i32) -> io::Result<usize> {
     // SAFETY: `PollEntry` is `pollfd` by its representation, and the kernel writes only to the
     // entries of the slice.
     let ready = unsafe { libc::poll(entries.as_mut_ptr().cast(), entries.len() as libc::nfds_t, timeout_ms) };

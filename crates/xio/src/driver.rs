@@ -1,0 +1,157 @@
+//! What a driver's author implements, beside [`Flow`]. A driver is written once; blocking and
+//! registered operations, vectors, timeouts, cancel and close come from the framework (XIO-73).
+
+use crate::attributes::{AttributeInfo, Attributes};
+use crate::contact::Contact;
+use crate::error::{Error, ErrorKind, Result};
+use crate::guard::{Guard, guarded};
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use xdfs_io::stack::Flow;
+
+/// Where a driver stands in a stack.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Kind {
+    /// At the bottom: it moves the bytes out of the process.
+    Transport,
+    /// Above another driver: it changes, checks, counts or delays bytes.
+    Transform,
+}
+
+/// A driver. It is shared by all stacks that name it; what belongs to one connection is in the
+/// [`Flow`] that it opens.
+pub trait Driver: Send + Sync {
+    /// Where it stands.
+    fn kind(&self) -> Kind;
+
+    /// The attributes that it knows; the first is the one that can be given by its value alone.
+    fn attributes(&self) -> &'static [AttributeInfo] {
+        &[]
+    }
+
+    /// Starts to open an element. It may look up names, but waits for no peer: that is
+    /// [`Flow::connected`]. The layers below are not open; a transform opens them with
+    /// [`Below::open`], as often as it needs.
+    fn open(&self, below: &Below, contact: &Contact, attributes: &Attributes) -> Result<Box<dyn Flow>>;
+
+    /// Starts to listen. A driver that does not wrap accepted elements cannot: it says so.
+    fn listen(&self, below: &Below, contact: &Contact, attributes: &Attributes) -> Result<Box<dyn Listener>> {
+        let _ = (below, contact, attributes);
+        Err(Error::new(ErrorKind::Unsupported, "it cannot listen"))
+    }
+}
+
+/// The passive end of a stack.
+pub trait Listener: Send {
+    /// The next element, which is not open yet: [`Flow::connected`] does its handshakes.
+    /// `WouldBlock` while there is none.
+    fn accept(&mut self) -> io::Result<Box<dyn Flow>>;
+
+    /// What becomes readable when there is one.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>>;
+
+    /// A contact string with which a process of this host reaches it.
+    fn contact(&self) -> io::Result<String>;
+}
+
+/// A driver with its name and attributes, as it stands in a stack.
+#[derive(Clone)]
+pub(crate) struct Layer {
+    pub(crate) name: Arc<str>,
+    pub(crate) driver: Arc<dyn Driver>,
+    pub(crate) attributes: Attributes,
+}
+
+/// The layers below a driver. It can be kept, to open more later.
+#[derive(Clone)]
+pub struct Below {
+    layers: Arc<[Layer]>,
+    depth: usize,
+}
+
+impl Below {
+    pub(crate) fn of(layers: Arc<[Layer]>) -> Self {
+        let depth = layers.len();
+        Self { layers, depth }
+    }
+
+    /// Opens an element of the layers below; `contact` need not be the one that the driver was
+    /// given.
+    pub fn open(&self, contact: &Contact) -> Result<Box<dyn Flow>> {
+        let (layer, below) = self.split()?;
+        let opened = guarded(|| layer.driver.open(&below, contact, &layer.attributes));
+        let flow = opened.map_err(|error| error.of_driver(&layer.name))?;
+        Ok(Box::new(Guard::new(flow, layer.name.clone())))
+    }
+
+    /// Listens with the layers below.
+    pub fn listen(&self, contact: &Contact) -> Result<Box<dyn Listener>> {
+        let (layer, below) = self.split()?;
+        let opened = guarded(|| layer.driver.listen(&below, contact, &layer.attributes));
+        let listener = opened.map_err(|error| error.of_driver(&layer.name))?;
+        Ok(Box::new(GuardedListener { inner: listener, name: layer.name.clone() }))
+    }
+
+    fn split(&self) -> Result<(&Layer, Self)> {
+        let depth = self.depth.checked_sub(1).ok_or_else(|| Error::new(ErrorKind::Usage, "there is no layer below"))?;
+        Ok((&self.layers[depth], Self { layers: self.layers.clone(), depth }))
+    }
+}
+
+impl std::fmt::Debug for Below {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.layers[..self.depth].iter().map(|layer| &layer.name)).finish()
+    }
+}
+
+/// Names the driver in errors, and in the elements that it accepts.
+struct GuardedListener {
+    inner: Box<dyn Listener>,
+    name: Arc<str>,
+}
+
+impl Listener for GuardedListener {
+    fn accept(&mut self) -> io::Result<Box<dyn Flow>> {
+        let flow = match guarded(|| Ok(self.inner.accept())) {
+            Ok(result) => result?,
+            Err(error) => return Err(error.of_driver(&self.name).into()),
+        };
+        Ok(Box::new(Guard::new(flow, self.name.clone())))
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.inner.descriptor()
+    }
+
+    fn contact(&self) -> io::Result<String> {
+        self.inner.contact()
+    }
+}
+
+/// A listener of a transform: it wraps each element that the layers below accept.
+pub struct Wrapping<F> {
+    below: Box<dyn Listener>,
+    wrap: F,
+}
+
+impl<F: FnMut(Box<dyn Flow>) -> io::Result<Box<dyn Flow>> + Send> Wrapping<F> {
+    /// Wraps what `below` accepts by `wrap`.
+    pub fn new(below: Box<dyn Listener>, wrap: F) -> Self {
+        Self { below, wrap }
+    }
+}
+
+impl<F: FnMut(Box<dyn Flow>) -> io::Result<Box<dyn Flow>> + Send> Listener for Wrapping<F> {
+    fn accept(&mut self) -> io::Result<Box<dyn Flow>> {
+        (self.wrap)(self.below.accept()?)
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.below.descriptor()
+    }
+
+    fn contact(&self) -> io::Result<String> {
+        self.below.contact()
+    }
+}

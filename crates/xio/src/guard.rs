@@ -1,0 +1,161 @@
+//! What stands around each driver's element: it catches panics, checks what the driver claims, and
+//! puts the driver's name on errors. It costs one call an operation and touches no bytes.
+
+use crate::error::{Cause, DriverError, Error, ErrorKind, Result};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::os::fd::BorrowedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Instant;
+use xdfs_io::stack::{Answer, Command, Flow, Interest, ReadInfo, Room, WriteInfo};
+
+/// An element and its driver's name.
+pub(crate) struct Guard {
+    flow: Box<dyn Flow>,
+    /// It panicked: nothing is known of its state, and it is not called again.
+    broken: bool,
+    name: Arc<str>,
+}
+
+impl Guard {
+    pub(crate) fn new(flow: Box<dyn Flow>, name: Arc<str>) -> Self {
+        Self { flow, broken: false, name }
+    }
+
+    fn named(&self, cause: Cause) -> io::Error {
+        let kind = if let Cause::Failed(error) = &cause { error.kind() } else { io::ErrorKind::Other };
+        io::Error::new(kind, DriverError { driver: self.name.to_string(), cause })
+    }
+
+    /// What becomes of a call that did not succeed.
+    #[cold]
+    fn judge<T>(&mut self, outcome: std::thread::Result<io::Error>) -> io::Result<T> {
+        match outcome {
+            Ok(error) => match error.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Err(error),
+                // A driver below has put its name on it.
+                _ if error.get_ref().is_some_and(|inner| inner.is::<DriverError>() || inner.is::<Error>()) => {
+                    Err(error)
+                }
+                _ => Err(self.named(Cause::Failed(error))),
+            },
+            Err(panic) => {
+                self.broken = true;
+                Err(self.named(Cause::Broke(format!("it panicked: {}", panic_text(&*panic)))))
+            }
+        }
+    }
+
+    #[cold]
+    fn refuse<T>(&self) -> io::Result<T> {
+        Err(self.named(Cause::Broke("it broke its contract before and is not called again".to_owned())))
+    }
+
+    #[cold]
+    fn too_much(&mut self, claimed: usize, asked: usize) -> io::Error {
+        self.broken = true;
+        self.named(Cause::Broke(format!("it claims to have moved {claimed} bytes of {asked}")))
+    }
+
+    fn call<T>(&mut self, call: impl FnOnce(&mut dyn Flow) -> io::Result<T>) -> io::Result<T> {
+        if self.broken {
+            return self.refuse();
+        }
+        match catch_unwind(AssertUnwindSafe(|| call(&mut *self.flow))) {
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(error)) => self.judge(Ok(error)),
+            Err(panic) => self.judge(Err(panic)),
+        }
+    }
+}
+
+impl Flow for Guard {
+    fn receive(&mut self, into: &mut [IoSliceMut<'_>], info: &mut ReadInfo) -> io::Result<usize> {
+        let asked = if let [only] = &*into { only.len() } else { into.iter().map(|slice| slice.len()).sum() };
+        match self.call(|flow| flow.receive(into, info)) {
+            Ok(bytes) if bytes > asked => Err(self.too_much(bytes, asked)),
+            result => result,
+        }
+    }
+
+    fn send(&mut self, from: &[IoSlice<'_>], info: &WriteInfo) -> io::Result<usize> {
+        let asked = if let [only] = from { only.len() } else { from.iter().map(|slice| slice.len()).sum() };
+        match self.call(|flow| flow.send(from, info)) {
+            Ok(bytes) if bytes > asked => Err(self.too_much(bytes, asked)),
+            result => result,
+        }
+    }
+
+    fn below(&self) -> Option<&dyn Flow> {
+        Some(&*self.flow)
+    }
+
+    fn below_mut(&mut self) -> Option<&mut dyn Flow> {
+        Some(&mut *self.flow)
+    }
+
+    fn connected(&mut self) -> io::Result<()> {
+        self.call(|flow| flow.connected())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.call(|flow| flow.flush())
+    }
+
+    fn room(&self) -> Option<Room> {
+        if self.broken { None } else { self.flow.room() }
+    }
+
+    fn holds(&self) -> bool {
+        !self.broken && self.flow.holds()
+    }
+
+    fn wants(&self, asked: Interest) -> Interest {
+        if self.broken { asked } else { self.flow.wants(asked) }
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        if self.broken { None } else { self.flow.deadline() }
+    }
+
+    fn on_deadline(&mut self) {
+        // A panic here is told by the next call.
+        let _ = self.call(|flow| {
+            flow.on_deadline();
+            Ok(())
+        });
+    }
+
+    fn direct(&self) -> Option<BorrowedFd<'_>> {
+        self.flow.direct()
+    }
+
+    fn finish_sending(&mut self) -> io::Result<()> {
+        self.call(|flow| flow.finish_sending())
+    }
+
+    fn control(&mut self, command: &Command) -> io::Result<Answer> {
+        let mine = command.driver.as_deref().is_none_or(|driver| driver == &*self.name);
+        if mine {
+            match self.call(|flow| flow.control(command)) {
+                Err(error) if error.kind() == io::ErrorKind::Unsupported => {}
+                result => return result,
+            }
+        }
+        match self.flow.below_mut() {
+            Some(below) => below.control(command),
+            None => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+}
+
+/// Runs a driver's code, and makes a panic of it an error.
+pub(crate) fn guarded<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(call))
+        .unwrap_or_else(|panic| Err(Error::new(ErrorKind::Driver, format!("it panicked: {}", panic_text(&*panic)))))
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a message")
+}

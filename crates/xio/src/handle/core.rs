@@ -1,0 +1,447 @@
+//! What a handle consists of, and one step of an operation. The lock is held while a driver is
+//! called, which never waits, and never while somebody waits.
+
+use super::{Buffers, Callback, Completed, Handle, Received};
+use crate::error::{Error, ErrorKind, Result};
+use crate::operations::{Finished, Lane, OperationId, Operations, Outcome, Owner, Phase};
+use rustix::event::{EventfdFlags, eventfd};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+use xdfs_io::stack::{Flow, Interest, PollEntry, ReadInfo, WriteInfo, poll};
+
+/// How long a thread waits that cannot be woken because there is no descriptor left for it.
+const UNWAKEABLE_WAIT: Duration = Duration::from_millis(20);
+
+/// Calls of a driver for one operation before others have their turn.
+const STEPS_PER_TURN: usize = 16;
+
+/// A handle, as its owners and the reactor share it.
+pub(crate) struct Shared {
+    core: Mutex<Core>,
+    /// Something changed that a thread may wait for.
+    pub(super) changed: Condvar,
+    /// Wakes the thread that polls for the first operation of each lane.
+    wakers: [OnceLock<Option<OwnedFd>>; 3],
+    pub(crate) stack: Arc<str>,
+    pub(crate) timeouts: super::Timeouts,
+    /// Its name at the reactor.
+    pub(crate) token: u64,
+    /// It waits for its turn at the reactor.
+    pub(crate) queued: AtomicBool,
+    /// A thread of the pool works on it.
+    pub(crate) pooled: AtomicBool,
+}
+
+/// The part that is locked.
+pub(crate) struct Core {
+    pub(crate) operations: Operations,
+    pub(crate) flow: Option<Box<dyn Flow>>,
+    /// Whether written bytes have to be flushed.
+    holds_back: bool,
+    /// What the reactor needs of its operations, in no order.
+    pub(crate) slots: Vec<Slot>,
+    pub(crate) closing: Option<Closing>,
+    /// Directions in which trying is worth it, as far as the reactor knows.
+    pub(crate) ready: Interest,
+    /// The descriptor that the reactor watches.
+    pub(crate) watched: Option<RawFd>,
+    /// The deadline that the reactor has noted.
+    pub(crate) noted: Option<Instant>,
+    polling: [bool; 3],
+}
+
+/// A registered operation.
+pub(crate) struct Slot {
+    pub(crate) id: OperationId,
+    pub(crate) buffers: Buffers,
+    pub(crate) read: ReadInfo,
+    pub(crate) write: WriteInfo,
+    pub(crate) deadline: Option<Instant>,
+    pub(crate) error: Option<Error>,
+    pub(crate) callback: Callback,
+    /// Keeps the handle alive until the callback was called.
+    pub(crate) handle: Handle,
+}
+
+/// A registered close.
+pub(crate) struct Closing {
+    pub(crate) callback: Box<dyn FnOnce(Result<()>) + Send>,
+    pub(crate) deadline: Option<Instant>,
+    pub(crate) _handle: Handle,
+}
+
+/// What one call of a driver came to.
+pub(super) enum Step {
+    /// Something moved, or the operation is finished.
+    Progress,
+    /// It is worth trying again when the driver says so.
+    Blocked,
+    /// The driver failed.
+    Failed(Error),
+}
+
+impl Shared {
+    pub(super) fn new(
+        stack: Arc<str>,
+        timeouts: super::Timeouts,
+        token: u64,
+        owner: Owner,
+        flow: Option<Box<dyn Flow>>,
+    ) -> (Self, OperationId) {
+        let (operations, opening) = Operations::new(owner);
+        let core = Core {
+            operations,
+            flow,
+            holds_back: false,
+            slots: Vec::new(),
+            closing: None,
+            ready: Interest::BOTH,
+            watched: None,
+            noted: None,
+            polling: [false; 3],
+        };
+        let shared = Self {
+            core: Mutex::new(core),
+            changed: Condvar::new(),
+            wakers: Default::default(),
+            stack,
+            timeouts,
+            token,
+            queued: AtomicBool::new(false),
+            pooled: AtomicBool::new(false),
+        };
+        (shared, opening)
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Core> {
+        // Drivers' panics are caught below; what else panics under the lock is a bug of ours, and
+        // the machine is consistent between its calls.
+        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until the operation `id` may have moved on: for the driver if it is the first of its
+    /// lane, for those before it otherwise.
+    pub(super) fn wait<'a>(
+        &'a self,
+        core: MutexGuard<'a, Core>,
+        lane: Lane,
+        id: OperationId,
+        deadline: Option<Instant>,
+    ) -> MutexGuard<'a, Core> {
+        let first = core.operations.front(lane).is_some_and(|front| front.id == id);
+        if first { self.wait_for_driver(core, lane, deadline) } else { self.wait_for_change(core, deadline) }
+    }
+
+    pub(super) fn wait_for_change<'a>(
+        &'a self,
+        core: MutexGuard<'a, Core>,
+        deadline: Option<Instant>,
+    ) -> MutexGuard<'a, Core> {
+        match deadline {
+            None => self.changed.wait(core).unwrap_or_else(PoisonError::into_inner),
+            Some(deadline) => {
+                let left = deadline.saturating_duration_since(Instant::now());
+                self.changed.wait_timeout(core, left).unwrap_or_else(PoisonError::into_inner).0
+            }
+        }
+    }
+
+    /// Waits for what the driver waits for, without the lock.
+    pub(super) fn wait_for_driver<'a>(
+        &'a self,
+        mut core: MutexGuard<'a, Core>,
+        lane: Lane,
+        deadline: Option<Instant>,
+    ) -> MutexGuard<'a, Core> {
+        let Some(flow) = &core.flow else { return self.wait_for_change(core, deadline) };
+        let interest = flow.wants(asked(lane));
+        let descriptor = flow.descriptor().map(|descriptor| descriptor.as_raw_fd());
+        let flow_deadline = flow.deadline();
+        let waker = self.waker(lane);
+        let until = [deadline, flow_deadline, waker.is_none().then(|| Instant::now() + UNWAKEABLE_WAIT)];
+        let until = until.into_iter().flatten().min();
+        core.polling[lane as usize] = true;
+        drop(core);
+        // The descriptor stays open: nothing closes it before this operation was told.
+        let watched = descriptor.filter(|_| interest != Interest::NONE);
+        let mut entries = [
+            waker.map_or(PollEntry::NONE, |waker| PollEntry::new(waker.as_raw_fd(), true, false)),
+            watched.map_or(PollEntry::NONE, |number| PollEntry::new(number, interest.read, interest.write)),
+        ];
+        // An interrupted call is one that found nothing: the caller tries again.
+        let _ = poll(&mut entries, until.map_or(-1, milliseconds_until));
+        if let (Some(waker), (true, _)) = (waker, entries[0].found()) {
+            let _ = rustix::io::read(waker, &mut [0; 8]);
+        }
+        let mut core = self.lock();
+        core.polling[lane as usize] = false;
+        if flow_deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+            core.expire_flow();
+        }
+        core
+    }
+
+    /// None where no descriptor is left for one.
+    fn waker(&self, lane: Lane) -> Option<&OwnedFd> {
+        let create = || eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok();
+        self.wakers[lane as usize].get_or_init(create).as_ref()
+    }
+
+    /// Tells waiting threads that something changed for them.
+    pub(super) fn wake(&self, core: &Core) {
+        self.changed.notify_all();
+        for lane in Lane::ALL {
+            if let (true, Some(Some(waker))) = (core.polling[lane as usize], self.wakers[lane as usize].get()) {
+                // It fails only where it is already set.
+                let _ = rustix::io::write(waker, &1u64.to_ne_bytes());
+            }
+        }
+    }
+
+    /// Tells threads that wait for others to be told.
+    pub(crate) fn tell_waiting(&self) {
+        self.changed.notify_all();
+    }
+
+    /// The error of an operation that did not end as it should.
+    pub(super) fn error_of(&self, finished: Finished, error: Option<Error>) -> Error {
+        let error = match finished.outcome {
+            Outcome::Cancelled => Error::new(ErrorKind::Cancelled, "the operation was cancelled"),
+            Outcome::TimedOut => Error::new(ErrorKind::TimedOut, "the operation took longer than its timeout"),
+            Outcome::Failed | Outcome::Done => {
+                error.unwrap_or_else(|| Error::new(ErrorKind::Other, "the operation failed"))
+            }
+        };
+        error.of_stack(&self.stack).after(finished.moved)
+    }
+}
+
+/// The directions in which an operation of that lane needs its driver.
+pub(super) fn asked(lane: Lane) -> Interest {
+    match lane {
+        Lane::Open => Interest::BOTH,
+        Lane::Read => Interest::READ,
+        Lane::Write => Interest::WRITE,
+    }
+}
+
+/// For `poll`: rounded up, so that the deadline is reached when it returns.
+pub(crate) fn milliseconds_until(deadline: Instant) -> i32 {
+    let left = deadline.saturating_duration_since(Instant::now());
+    i32::try_from(left.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX)
+}
+
+impl Core {
+    /// The element's deadline is reached.
+    pub(crate) fn expire_flow(&mut self) {
+        if let Some(flow) = &mut self.flow {
+            flow.on_deadline();
+            self.ready = Interest::BOTH;
+        }
+    }
+
+    /// One step of the opening.
+    pub(super) fn open_step(&mut self) -> Step {
+        let Some(flow) = &mut self.flow else { return Step::Blocked };
+        match flow.connected() {
+            Ok(()) => {
+                self.holds_back = flow.holds_back();
+                self.operations.on_moved(Lane::Open, 0, true);
+                Step::Progress
+            }
+            Err(error) => blocked_or_failed(error),
+        }
+    }
+
+    /// One step of the first read.
+    pub(super) fn read_step(&mut self, into: &mut [IoSliceMut<'_>], info: &mut ReadInfo) -> (usize, Step) {
+        let Some(flow) = &mut self.flow else { return (0, Step::Blocked) };
+        read_step(&mut **flow, &mut self.operations, into, info)
+    }
+
+    /// One step of the first write.
+    pub(super) fn write_step(&mut self, from: &[IoSlice<'_>], info: &WriteInfo) -> (usize, Step) {
+        let Some(flow) = &mut self.flow else { return (0, Step::Blocked) };
+        write_step(&mut **flow, &mut self.operations, self.holds_back, from, info)
+    }
+
+    /// Drives the first operation of each lane, if it is the reactor's and trying is worth it, until
+    /// it is finished, blocks or had its share.
+    pub(crate) fn drive(&mut self) {
+        for lane in Lane::ALL {
+            let Some(front) = self.operations.front(lane).filter(|front| front.owner == Owner::Reactor) else {
+                continue;
+            };
+            let id = front.id;
+            for _ in 0..STEPS_PER_TURN {
+                let first = self.operations.front(lane).is_some_and(|front| front.id == id);
+                if !first || !self.is_ready(lane) || !self.reactor_step(lane, id) {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// One step of a registered operation; false where it blocked.
+    fn reactor_step(&mut self, lane: Lane, id: OperationId) -> bool {
+        let Some(at) = self.slots.iter().position(|slot| slot.id == id) else { return false };
+        let done = self.operations.front(lane).map_or(0, |front| front.moved);
+        let step = match (lane, &mut self.flow) {
+            (Lane::Open, _) => self.open_step(),
+            (Lane::Read, Some(flow)) => {
+                let Slot { buffers, read, .. } = &mut self.slots[at];
+                let operations = &mut self.operations;
+                buffers.rest_mut(done, |into| read_step(&mut **flow, operations, into, read)).1
+            }
+            (Lane::Write, Some(flow)) => {
+                let Slot { buffers, write, .. } = &mut self.slots[at];
+                let (operations, holds_back) = (&mut self.operations, self.holds_back);
+                buffers.rest(done, |from| write_step(&mut **flow, operations, holds_back, from, write)).1
+            }
+            (_, None) => Step::Blocked,
+        };
+        match step {
+            Step::Progress => return true,
+            Step::Blocked => {
+                let wants = self.flow.as_ref().map_or(Interest::NONE, |flow| flow.wants(asked(lane)));
+                self.ready = self.ready.without(wants);
+                self.operations.on_blocked(lane);
+            }
+            Step::Failed(error) => {
+                self.slots[at].error = Some(error);
+                self.operations.on_failed(lane);
+            }
+        }
+        false
+    }
+
+    /// The kernel cannot watch the descriptor: what the reactor drives cannot go on.
+    pub(crate) fn fail_registered(&mut self, error: io::Error) {
+        let kind = error.kind();
+        for lane in Lane::ALL {
+            while let Some(front) = self.operations.front(lane).filter(|front| front.owner == Owner::Reactor) {
+                let id = front.id;
+                if let Some(slot) = self.slots.iter_mut().find(|slot| slot.id == id) {
+                    slot.error = Some(Error::from_io(kind.into()));
+                }
+                self.operations.on_failed(lane);
+            }
+        }
+    }
+
+    fn is_ready(&self, lane: Lane) -> bool {
+        self.flow
+            .as_ref()
+            .is_some_and(|flow| lane == Lane::Read && flow.holds() || flow.wants(asked(lane)).meets(self.ready))
+    }
+
+    /// The next registered operation that is finished.
+    pub(crate) fn take_completion(&mut self, shared: &Shared) -> Option<(Callback, Handle, Completed)> {
+        let finished = self.operations.take_for_reactor()?;
+        let at = self.slots.iter().position(|slot| slot.id == finished.id)?;
+        let Slot { id, buffers, read, error, callback, handle, .. } = self.slots.swap_remove(at);
+        let result = match finished.outcome {
+            Outcome::Done => Ok(Received { bytes: finished.moved, info: read }),
+            _ => Err(shared.error_of(finished, error)),
+        };
+        Some((callback, handle, Completed { operation: id, result, buffers }))
+    }
+
+    /// When the reactor has to look at it again, whatever the kernel says.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        let slots = self.slots.iter().filter_map(|slot| slot.deadline);
+        let closing = self.closing.as_ref().and_then(|closing| closing.deadline);
+        let serves = !self.slots.is_empty() || self.closing.is_some();
+        let flow = self.flow.as_ref().filter(|_| serves).and_then(|flow| flow.deadline());
+        slots.chain(closing).chain(flow).min()
+    }
+
+    /// Ends what has run out of time.
+    pub(crate) fn expire(&mut self, now: Instant) {
+        let late = |slot: &&Slot| slot.deadline.is_some_and(|deadline| deadline <= now);
+        let late: Vec<_> = self.slots.iter().filter(late).map(|slot| slot.id).collect();
+        for id in late {
+            self.operations.on_timeout(id);
+        }
+        if self.flow.as_ref().and_then(|flow| flow.deadline()).is_some_and(|deadline| deadline <= now) {
+            self.expire_flow();
+        }
+    }
+
+    /// Whether an operation of the reactor's is to be tried.
+    pub(crate) fn has_work(&self) -> bool {
+        let mine = |lane: &Lane| self.operations.front(*lane).is_some_and(|front| front.owner == Owner::Reactor);
+        Lane::ALL.iter().filter(|lane| mine(lane)).any(|lane| self.is_ready(*lane))
+    }
+
+    /// One step of closing: passes on what is held back and tells the peer. `None`: not done yet.
+    pub(crate) fn close_step(&mut self) -> Option<Result<()>> {
+        let Some(flow) = &mut self.flow else { return Some(Ok(())) };
+        if self.operations.phase() == Phase::Closing
+            && let Err(error) = flow.finish_sending()
+        {
+            return match error.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => None,
+                // The peer has left already.
+                io::ErrorKind::NotConnected => Some(Ok(())),
+                _ => Some(Err(Error::from_io(error))),
+            };
+        }
+        Some(Ok(()))
+    }
+}
+
+fn blocked_or_failed(error: io::Error) -> Step {
+    match error.kind() {
+        io::ErrorKind::WouldBlock => Step::Blocked,
+        io::ErrorKind::Interrupted => Step::Progress,
+        _ => Step::Failed(Error::from_io(error)),
+    }
+}
+
+fn read_step(
+    flow: &mut dyn Flow,
+    operations: &mut Operations,
+    into: &mut [IoSliceMut<'_>],
+    info: &mut ReadInfo,
+) -> (usize, Step) {
+    match flow.receive(into, info) {
+        Ok(bytes) => {
+            operations.on_moved(Lane::Read, bytes, info.end || info.end_of_message);
+            (bytes, Step::Progress)
+        }
+        Err(error) => (0, blocked_or_failed(error)),
+    }
+}
+
+fn write_step(
+    flow: &mut dyn Flow,
+    operations: &mut Operations,
+    holds_back: bool,
+    from: &[IoSlice<'_>],
+    info: &WriteInfo,
+) -> (usize, Step) {
+    let left: usize = from.iter().map(|slice| slice.len()).sum();
+    let begun = operations.front(Lane::Write).is_some_and(|front| front.moved > 0);
+    let mut bytes = 0;
+    if left > 0 || !begun {
+        let at = operations.front(Lane::Write).map_or(0, |front| front.moved) as u64;
+        let info = WriteInfo { offset: info.offset.map(|offset| offset + at), ..*info };
+        match flow.send(from, &info) {
+            Ok(sent) => bytes = sent,
+            Err(error) => return (0, blocked_or_failed(error)),
+        }
+        operations.on_moved(Lane::Write, bytes, false);
+        if bytes < left {
+            return (bytes, Step::Progress);
+        }
+    }
+    if holds_back && let Err(error) = flow.flush() {
+        return (bytes, blocked_or_failed(error));
+    }
+    operations.on_moved(Lane::Write, 0, true);
+    (bytes, Step::Progress)
+}

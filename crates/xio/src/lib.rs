@@ -1,0 +1,32 @@
+//! Driver stacks for any program (the papers' XIO): a program opens a stack by names that it gets
+//! at run time, and reads and writes through it, whatever is below. `docs/xio.md` says how to use
+//! it and how to write a driver.
+//!
+//! Who waits, for how long, what a cancel or a close does and who is told when is decided here, once:
+//! in [`Handle`] and the machine below it ([`operations::Operations`]). A driver moves bytes and
+//! never waits.
+
+pub mod attributes;
+mod contact;
+mod driver;
+pub mod drivers;
+mod error;
+mod guard;
+mod handle;
+pub mod operations;
+mod pool;
+mod reactor;
+mod registry;
+mod server;
+mod stack;
+
+pub use attributes::{AttributeInfo, Attributes, Value, ValueKind};
+pub use contact::{Contact, ContactError};
+pub use driver::{Below, Driver, Kind, Listener};
+pub use error::{Error, ErrorKind, Result};
+pub use handle::{Buffers, Completed, Handle, Options, Received, Timeouts};
+pub use operations::OperationId;
+pub use registry::Registry;
+pub use server::{Accepted, Server};
+pub use stack::Stack;
+pub use xdfs_io::stack::{Answer, Command, Flow, Interest, ReadInfo, Room, WriteInfo};
