@@ -2,7 +2,7 @@
 //! this process.
 
 use super::Summary;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The first wait; each further one takes twice as long, up to the second of these.
 const FIRST_WAIT: Duration = Duration::from_millis(50);
@@ -11,21 +11,21 @@ const WAIT_MAX: Duration = Duration::from_secs(2);
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The backoff of a copy that ran out of descriptors.
-#[derive(Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct DescriptorWait {
     /// When the wait began, and the summary at that time.
-    began: Option<(Instant, Summary)>,
+    began: Option<(Duration, Summary)>,
     wait: Duration,
-    until: Option<Instant>,
+    until: Option<Duration>,
 }
 
 impl DescriptorWait {
     /// A descriptor was refused, and nothing of this copy is in flight that could release one.
     /// False if it has waited long enough.
-    pub(super) fn refused(&mut self, now: Instant, summary: Summary) -> bool {
+    pub(super) fn refused(&mut self, now: Duration, summary: Summary) -> bool {
         match self.began {
             Some((began, before)) if before == summary => {
-                if now.duration_since(began) >= PATIENCE {
+                if now.saturating_sub(began) >= PATIENCE {
                     return false;
                 }
                 self.wait = (2 * self.wait).min(WAIT_MAX);
@@ -37,7 +37,7 @@ impl DescriptorWait {
     }
 
     /// How long nothing new is begun.
-    pub(super) fn pause(&mut self, now: Instant) -> Option<Duration> {
+    pub(super) fn pause(&mut self, now: Duration) -> Option<Duration> {
         self.until = self.until.filter(|until| *until > now);
         self.until.map(|until| until - now)
     }
@@ -49,7 +49,7 @@ mod tests {
 
     #[test]
     fn it_waits_longer_each_time_gives_up_at_last_and_has_new_patience_for_every_name_that_is_settled() {
-        let (mut wait, begin) = (DescriptorWait::default(), Instant::now());
+        let (mut wait, begin) = (DescriptorWait::default(), Duration::from_secs(1));
         let (mut now, mut summary, mut waited) = (begin, Summary::default(), Vec::new());
         assert_eq!(wait.pause(now), None);
         while wait.refused(now, summary) {

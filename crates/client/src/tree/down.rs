@@ -12,16 +12,17 @@ mod small_writes;
 
 use super::compare::{Inode, Names, TargetState};
 use super::directories::{Directory, DirectoryId};
-use super::events::{EntryAction, Event, Observer};
+use super::endpoints::{Local, Receive, Remote};
+use super::events::{EntryAction, Observer};
 use super::hard_links::HardLinks;
 use super::read_only::closes;
 use super::scheduler::{self, CallResult, Entry, Flow, LIST_ROOM, Scheduler, StopReason, TreeCopy, Turn};
+use super::session_remote::SessionRemote;
 use super::state::{TreeState, is_in_the_way};
 use super::temp_list::TempList;
 use super::{Ended, TreeOptions, parse};
-use crate::callback::Callback;
 use crate::calls::Facts;
-use crate::endpoints::{RESUME_BYTES_MIN, Target};
+use crate::endpoints::RESUME_BYTES_MIN;
 use crate::options::GetOptions;
 use crate::session::Session;
 use crate::transfer::Report;
@@ -30,8 +31,9 @@ use links::Deferred;
 use local::clear_for;
 use small_writes::SmallWrites;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use xdfs_engine::blocking::Blocking;
-use xdfs_io::store::{Existing, LocalStore, StageRequest, Store, owners};
+use xdfs_io::store::{Existing, LocalStore, owners};
 use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety};
 use xdfs_proto::limits;
 use xdfs_proto::wire::path::{Attributes, Call, FileType, Wanted};
@@ -44,7 +46,7 @@ const XATTR_ROOM: usize = 4 << 10;
 const XATTR_ROOM_MAX: usize = limits::XATTR_BYTES_MAX + (4 << 10);
 
 /// A task that is pending or in flight.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum DownloadTask {
     /// Enter the next directory.
     Enter { parent: Option<DirectoryId>, path: Vec<u8>, source: Box<SourceEntry> },
@@ -63,7 +65,7 @@ pub(super) enum DownloadTask {
 }
 
 /// What a download knows of a name that is not a directory.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct DownloadSource {
     source: Box<SourceEntry>,
     /// The name must not exist; an existing one is detected.
@@ -76,7 +78,7 @@ pub(super) struct DownloadSource {
 pub(super) type DownloadEntry = Entry<DownloadSource>;
 
 /// The attributes that the server reports for an entry.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct SourceEntry {
     kind: FileType,
     mode: u32,
@@ -115,7 +117,7 @@ fn known_here((user, group): (u32, u32), names: Option<(&[u8], &[u8])>) -> (u32,
 /// The download of a tree. It outlives sessions: a new session continues where a lost one ended.
 #[derive(Debug)]
 pub struct Download {
-    store: LocalStore,
+    store: Arc<dyn Local>,
     options: TreeOptions,
     scheduler: Scheduler<DownloadTask, DownloadSource>,
     state: TreeState,
@@ -133,6 +135,11 @@ impl Download {
     /// Downloads the tree at `base` (`EXPORT/path`) into the existing directory of `store`. With
     /// `fresh` it was made for this copy.
     pub fn new(store: LocalStore, base: impl Into<Vec<u8>>, fresh: bool, options: TreeOptions) -> Self {
+        Self::over(Arc::new(crate::journal::authenticated(store)), base.into(), fresh, options)
+    }
+
+    /// The same for any local end.
+    pub(super) fn over(store: Arc<dyn Local>, base: Vec<u8>, fresh: bool, options: TreeOptions) -> Self {
         let source = SourceEntry {
             kind: FileType::Directory,
             mode: 0o755,
@@ -153,8 +160,8 @@ impl Download {
         top.locked = !options.dry_run && store.unlock(&RelPath::default());
         let id = state.directories.enter(top);
         Self {
-            store: crate::journal::authenticated(store),
-            scheduler: Scheduler::new(base.into(), options.durable, DownloadTask::List { id, cursor: Vec::new() }),
+            store,
+            scheduler: Scheduler::new(base, options.durable, DownloadTask::List { id, cursor: Vec::new() }),
             options,
             state,
             listed: BTreeMap::new(),
@@ -187,7 +194,8 @@ impl Download {
     /// Runs over this session until everything was tried, the application stops it, or the session
     /// is lost.
     pub fn run(&mut self, session: &Session, observer: &mut dyn Observer) -> Ended {
-        scheduler::run(self, session, observer)
+        let mut remote = SessionRemote::new(session, Arc::clone(&self.store), Some(self.writers.clone()));
+        scheduler::run(self, &mut remote, observer)
     }
 }
 
@@ -224,6 +232,7 @@ impl TreeCopy for Download {
 
     fn answered(
         &mut self,
+        remote: &mut dyn Remote,
         observer: &mut dyn Observer,
         reply: &Bytes,
         tasks: Vec<DownloadTask>,
@@ -233,7 +242,7 @@ impl TreeCopy for Download {
         for (task, CallResult { outcome, .. }) in tasks.into_iter().zip(answers) {
             self.answer(observer, task, outcome, reply, &mut arrived);
         }
-        self.place(reply.len(), arrived);
+        self.place(remote, reply.len(), arrived);
     }
 
     fn placed(&mut self, observer: &mut dyn Observer, entry: DownloadEntry, outcome: Result<Safety, Error>) {
@@ -281,7 +290,12 @@ impl TreeCopy for Download {
         self.take_up_late(observer)
     }
 
-    fn take(&mut self, session: &Session, observer: &mut dyn Observer, task: DownloadTask) -> Flow<Turn<DownloadTask>> {
+    fn take(
+        &mut self,
+        remote: &mut dyn Remote,
+        observer: &mut dyn Observer,
+        task: DownloadTask,
+    ) -> Flow<Turn<DownloadTask>> {
         match task {
             DownloadTask::Enter { parent, path, source } => {
                 self.enter(observer, parent, path, &source);
@@ -292,20 +306,20 @@ impl TreeCopy for Download {
                     return Ok(Turn::Taken);
                 };
                 let call = Call::List { path: &path, wanted: self.wanted(), cursor: &cursor.clone() };
-                Ok(self.scheduler.ask_last(session, &call, LIST_ROOM, task))
+                Ok(self.scheduler.ask_last(remote, &call, LIST_ROOM, task))
             }
-            DownloadTask::Entry(entry) => self.entry(session, observer, entry),
+            DownloadTask::Entry(entry) => self.entry(remote, observer, entry),
             DownloadTask::Check { ref entry, .. } => {
                 let path = entry.path.clone();
-                Ok(self.scheduler.ask(session, &Call::Hash { path: &path, offset: 0, length: None }, task))
+                Ok(self.scheduler.ask(remote, &Call::Hash { path: &path, offset: 0, length: None }, task))
             }
             DownloadTask::Xattrs { ref path, room } => {
                 let path = path.clone();
-                Ok(self.scheduler.ask_last(session, &Call::XattrNames { path: &path }, room, task))
+                Ok(self.scheduler.ask_last(remote, &Call::XattrNames { path: &path }, room, task))
             }
             DownloadTask::Xattr { ref path, ref name, room } => {
                 let (path, name) = (path.clone(), name.clone());
-                Ok(self.scheduler.ask_last(session, &Call::XattrValue { path: &path, name: &name }, room, task))
+                Ok(self.scheduler.ask_last(remote, &Call::XattrValue { path: &path, name: &name }, room, task))
             }
             DownloadTask::Finish(id) => {
                 self.finish(observer, id);
@@ -316,7 +330,7 @@ impl TreeCopy for Download {
 
     fn begin(
         &mut self,
-        session: &Session,
+        remote: &mut dyn Remote,
         observer: &mut dyn Observer,
         entry: DownloadEntry,
     ) -> Flow<Option<DownloadEntry>> {
@@ -327,25 +341,10 @@ impl TreeCopy for Download {
                 return Ok(None);
             }
         };
-        let (looked, store, at) = (self.store.clone(), self.store.clone(), target.clone());
         let (existing, holes) = (self.existing(&entry), entry.detail.source.holes);
-        let (clears, kind, rules) = (entry.detail.clears, entry.detail.source.kind, self.options.clone());
-        let target = Target::resumable(
-            move |transfer| looked.kept(&target, transfer, b""),
-            move |staging| {
-                // The server has opened the file.
-                clear_for(&store, &at, (clears, kind), &rules)?;
-                store.stage(&StageRequest {
-                    target: at,
-                    size: staging.size,
-                    existing,
-                    transfer: staging.transfer,
-                    resume: staging.resume,
-                    base: None,
-                    holes,
-                })
-            },
-        );
+        let (store, at, rules) = (Arc::clone(&self.store), target.clone(), self.options.clone());
+        let found = (entry.detail.clears, entry.detail.source.kind);
+        let clear = Box::new(move || clear_for(&*store, &at, found, &rules).map(drop));
         let options = GetOptions {
             durable: self.options.durable,
             // Nothing was left of a shorter one.
@@ -353,11 +352,10 @@ impl TreeCopy for Download {
             verify: self.options.verify,
             ..GetOptions::default()
         };
-        let (number, events) = (self.scheduler.in_flight.number(), self.scheduler.events.sender());
-        let answer = Callback::new(move |report| drop(events.try_send(Event::Report(number, report))));
-        match session.download(&super::join(&self.scheduler.base, &entry.path), target, &options, answer) {
-            Ok(transfer) => {
-                self.scheduler.in_flight.moves(transfer, scheduler::PendingJob::Transfer(entry));
+        let (number, from) = (self.scheduler.in_flight.number(), super::join(&self.scheduler.base, &entry.path));
+        match remote.receive(number, &from, Receive { target, existing, holes, clear, options }) {
+            Ok(()) => {
+                self.scheduler.moves(entry);
                 Ok(None)
             }
             Err(error) => {
@@ -431,7 +429,7 @@ impl Download {
 
     fn entry(
         &mut self,
-        session: &Session,
+        remote: &mut dyn Remote,
         observer: &mut dyn Observer,
         entry: DownloadEntry,
     ) -> Flow<Turn<DownloadTask>> {
@@ -460,11 +458,11 @@ impl Download {
             }
             return Ok(Turn::Taken);
         }
-        if !self.scheduler.takes_path(session, entry.path.len()) {
+        if !self.scheduler.takes_path(remote, entry.path.len()) {
             self.failed(observer, &entry, &scheduler::too_long());
             return Ok(Turn::Taken);
         }
-        if entry.detail.source.size > self.scheduler.content_max(session, entry.path.len(), 0) {
+        if entry.detail.source.size > self.scheduler.content_max(remote, entry.path.len(), 0) {
             if !self.scheduler.takes_large() {
                 return Ok(Turn::Later(DownloadTask::Entry(entry)));
             }
@@ -474,6 +472,6 @@ impl Download {
         let (path, wanted) = (entry.path.clone(), Wanted::MODE.and(Wanted::SIZE).and(Wanted::MODIFIED));
         // Its size is at most that of a batch.
         let most = entry.detail.source.size as u32;
-        Ok(self.scheduler.ask(session, &Call::Get { path: &path, wanted, most }, DownloadTask::Entry(entry)))
+        Ok(self.scheduler.ask(remote, &Call::Get { path: &path, wanted, most }, DownloadTask::Entry(entry)))
     }
 }

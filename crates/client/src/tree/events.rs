@@ -78,13 +78,8 @@ impl Events {
         self.receiver.try_recv().ok()
     }
 
-    /// The next answer; none after this time.
+    /// The next answer; none after this time, or when it is time to check whether to continue.
     pub(super) fn next_within(&self, most: Duration) -> Option<Event> {
         self.receiver.recv_timeout(most.min(LOOK_EVERY)).ok()
-    }
-
-    /// The next answer; none when it is time to check whether to continue.
-    pub(super) fn next(&self) -> Option<Event> {
-        self.next_within(LOOK_EVERY)
     }
 }

@@ -1,13 +1,9 @@
 //! Requests in flight: batches of calls, transfers, and small files that are being written locally,
 //! within the bounds of a session; and the batch that is being filled.
 
-use super::events::Event;
-use crate::callback::Callback;
-use crate::session::Session;
-use crate::transfer::Transfer;
+use super::endpoints::Remote;
 use std::collections::BTreeMap;
-use std::sync::mpsc::SyncSender;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use xdfs_proto::base::Error;
 use xdfs_proto::limits;
 use xdfs_proto::wire::path::{Batch, BatchWriter, Call, REPLY_BYTES, REPLY_CALL_BYTES};
@@ -28,7 +24,7 @@ const BATCHES_MAX: usize = 32;
 pub(super) const CALLS_MAX: usize = 64;
 
 /// One request in flight.
-#[derive(Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 struct Request<J> {
     job: J,
     kind: RequestKind,
@@ -36,18 +32,18 @@ struct Request<J> {
     content: usize,
 }
 
-#[derive(Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 enum RequestKind {
     /// A batch that was sent at this time.
-    Calls(Instant),
+    Calls(Duration),
     /// A transfer that began at this time.
-    Transfer(Instant, Transfer),
+    Transfer(Duration),
     /// Files that are being written locally.
     Place,
 }
 
 /// Requests in flight, within the bounds of a session. `J` is what each answer is needed for.
-#[derive(Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct InFlight<J> {
     all: BTreeMap<u64, Request<J>>,
     next: u64,
@@ -131,18 +127,17 @@ impl<J> InFlight<J> {
     /// Sends a batch.
     pub(super) fn call(
         &mut self,
-        session: &Session,
-        events: SyncSender<Event>,
+        remote: &mut dyn Remote,
+        now: Duration,
         payload: Vec<u8>,
         room: usize,
         job: J,
     ) -> Result<(), (J, Error)> {
-        let (number, content) = (self.next, payload.len());
-        let answer = Callback::new(move |reply| drop(events.try_send(Event::Reply(number, reply))));
-        if let Err(error) = session.send_calls(payload, room, answer) {
+        let content = payload.len();
+        if let Err(error) = remote.call(self.next, payload, room) {
             return Err((job, error));
         }
-        self.enter(Request { job, kind: RequestKind::Calls(Instant::now()), room, content });
+        self.enter(Request { job, kind: RequestKind::Calls(now), room, content });
         Ok(())
     }
 
@@ -152,9 +147,9 @@ impl<J> InFlight<J> {
     }
 
     /// A transfer was begun under [`Self::number`].
-    pub(super) fn moves(&mut self, transfer: Transfer, job: J) {
+    pub(super) fn moves(&mut self, now: Duration, job: J) {
         self.transfers += 1;
-        self.enter(Request { job, kind: RequestKind::Transfer(Instant::now(), transfer), room: 0, content: 0 });
+        self.enter(Request { job, kind: RequestKind::Transfer(now), room: 0, content: 0 });
     }
 
     /// Files of a reply of `room` bytes are being written locally, to answer under
@@ -172,16 +167,16 @@ impl<J> InFlight<J> {
     }
 
     /// Takes the job that an answer belongs to.
-    pub(super) fn take(&mut self, number: u64) -> Option<J> {
+    pub(super) fn take(&mut self, now: Duration, number: u64) -> Option<J> {
         let flying = self.all.remove(&number)?;
         self.ended_well();
         self.rooms -= flying.room;
         self.content -= flying.content;
         match flying.kind {
-            RequestKind::Calls(began) => self.quickest = self.quickest.min(began.elapsed()),
-            RequestKind::Transfer(began, _) => {
+            RequestKind::Calls(began) => self.quickest = self.quickest.min(now.saturating_sub(began)),
+            RequestKind::Transfer(began) => {
                 self.transfers -= 1;
-                self.quickest = self.quickest.min(began.elapsed());
+                self.quickest = self.quickest.min(now.saturating_sub(began));
             }
             RequestKind::Place => self.places -= 1,
         }
@@ -193,27 +188,10 @@ impl<J> InFlight<J> {
         (self.rooms, self.content, self.transfers, self.places) = (0, 0, 0, 0);
         std::mem::take(&mut self.all).into_values().map(|flying| flying.job).collect()
     }
-
-    /// Cancels every transfer.
-    pub(super) fn cancel(&self) {
-        self.transfers().for_each(Transfer::cancel);
-    }
-
-    /// Bytes that the transfers in flight have moved.
-    pub(super) fn moving(&self) -> u64 {
-        self.transfers().map(Transfer::moved).sum()
-    }
-
-    fn transfers(&self) -> impl Iterator<Item = &Transfer> {
-        self.all.values().filter_map(|flying| match &flying.kind {
-            RequestKind::Transfer(_, transfer) => Some(transfer),
-            RequestKind::Calls(_) | RequestKind::Place => None,
-        })
-    }
 }
 
 /// A batch that is being filled, with an item for each of its calls.
-#[derive(Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct BatchBuilder<I> {
     calls: BatchWriter,
     items: Vec<I>,

@@ -1,26 +1,31 @@
 //! Handles answers: replies to batches, results of transfers, and results of small files that were
 //! written locally.
 
+use super::endpoints::Remote;
 use super::events::{Event, Observer};
 use super::scheduler::{CallResult, Flow, PendingJob, StopReason, TreeCopy};
 use crate::calls::in_full;
 use bytes::Bytes;
-use std::time::Instant;
 use xdfs_io::store::descriptors::are_scarce;
 use xdfs_proto::base::{Error, ErrorKind, Safety};
 use xdfs_proto::wire::path::{Answer, CallOutcome, Failure, Reply};
 
-pub(super) fn on_event<C: TreeCopy>(course: &mut C, observer: &mut dyn Observer, event: Event) -> Flow<()> {
+pub(super) fn on_event<C: TreeCopy>(
+    course: &mut C,
+    remote: &mut dyn Remote,
+    observer: &mut dyn Observer,
+    event: Event,
+) -> Flow<()> {
     match event {
-        Event::Reply(number, reply) => match course.scheduler().in_flight.take(number) {
-            Some(PendingJob::Batch { codes, tasks }) => replied(course, observer, &codes, tasks, reply),
+        Event::Reply(number, reply) => match course.scheduler().take(number) {
+            Some(PendingJob::Batch { codes, tasks }) => replied(course, remote, observer, &codes, tasks, reply),
             _ => Ok(()),
         },
         Event::Placed(number, outcomes) => {
             placed(course, observer, number, outcomes);
             Ok(())
         }
-        Event::Report(number, report) => match (course.scheduler().in_flight.take(number), report) {
+        Event::Report(number, report) => match (course.scheduler().take(number), report) {
             // Another copy sends or writes the same file: each then writes its own.
             (Some(PendingJob::Transfer(large)), Err(error)) if is_contended(&error) && large.tries == 0 => {
                 let task = course.contended(large.tried());
@@ -54,7 +59,7 @@ pub(super) fn placed<C: TreeCopy>(
     number: u64,
     outcomes: Result<Vec<Result<Safety, Error>>, Error>,
 ) {
-    let Some(PendingJob::Place(files)) = course.scheduler().in_flight.take(number) else { return };
+    let Some(PendingJob::Place(files)) = course.scheduler().take(number) else { return };
     let nobody_said =
         || Error::new(ErrorKind::Storage, "the thread that was to write it failed, or could not be started");
     let mut outcomes = outcomes.unwrap_or_default().into_iter();
@@ -71,6 +76,7 @@ pub(super) fn placed<C: TreeCopy>(
 
 fn replied<C: TreeCopy>(
     course: &mut C,
+    remote: &mut dyn Remote,
     observer: &mut dyn Observer,
     codes: &[u64],
     tasks: Vec<C::Task>,
@@ -89,7 +95,7 @@ fn replied<C: TreeCopy>(
                     .map(|outcome| CallResult { outcome: in_words(outcome), safety })
                     .collect();
                 let (tasks, told) = without_scarce(course, tasks, told)?;
-                course.answered(observer, &payload, tasks, told);
+                course.answered(remote, observer, &payload, tasks, told);
                 return Ok(());
             }
             Err(error) => Error::new(ErrorKind::Protocol, format!("the server's reply makes no sense: {error}")),
@@ -98,7 +104,7 @@ fn replied<C: TreeCopy>(
         Err(error) => {
             let told =
                 tasks.iter().map(|_| CallResult { outcome: Err(error.clone()), safety: Safety::Written }).collect();
-            course.answered(observer, &Bytes::new(), tasks, told);
+            course.answered(remote, observer, &Bytes::new(), tasks, told);
             return Ok(());
         }
     };
@@ -139,7 +145,7 @@ fn without_scarce<'a, C: TreeCopy>(
 pub(super) fn wait_for_descriptors<C: TreeCopy>(course: &mut C, error: Error) -> Flow<()> {
     let summary = course.state().summary;
     let scheduler = course.scheduler();
-    if scheduler.in_flight.descriptors_are_scarce() || scheduler.descriptors.refused(Instant::now(), summary) {
+    if scheduler.in_flight.descriptors_are_scarce() || scheduler.descriptors.refused(scheduler.now, summary) {
         return Ok(());
     }
     Err(StopReason::Hopeless(error))

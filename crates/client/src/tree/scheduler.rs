@@ -3,15 +3,15 @@
 
 use super::descriptor_wait::DescriptorWait;
 use super::directories::DirectoryId;
-use super::events::{EntryAction, Event, Events, Observer};
+use super::endpoints::Remote;
+use super::events::{EntryAction, Event, Observer};
 use super::in_flight::{BatchBuilder, InFlight};
 use super::replies::{on_event, placed};
 use super::state::TreeState;
 use super::{Ended, Summary};
-use crate::session::Session;
 use bytes::Bytes;
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use xdfs_proto::base::{Error, ErrorKind, Safety};
 use xdfs_proto::wire::path::{Answer, Call};
 
@@ -59,7 +59,7 @@ pub(super) type Flow<T> = Result<T, StopReason>;
 
 /// What an answer belongs to: tasks, one for each call of a batch; a large file; or small files
 /// that are being written locally.
-#[derive(Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum PendingJob<T, D> {
     Batch { codes: Vec<u64>, tasks: Vec<T> },
     Transfer(Entry<D>),
@@ -67,7 +67,7 @@ pub(super) enum PendingJob<T, D> {
 }
 
 /// The tasks of a tree copy, the batch being filled and the requests in flight.
-#[derive(Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Scheduler<T, D> {
     /// `EXPORT/path` of the top.
     pub(super) base: Vec<u8>,
@@ -78,7 +78,8 @@ pub(super) struct Scheduler<T, D> {
     pub(super) large: VecDeque<Entry<D>>,
     pub(super) batch: BatchBuilder<T>,
     pub(super) in_flight: InFlight<PendingJob<T, D>>,
-    pub(super) events: Events,
+    /// The time of the last input.
+    pub(super) now: Duration,
     /// Batches that were sent.
     pub(super) sent: u64,
     /// Why nothing more can be sent over this session. It is kept here so that a caller never loses
@@ -89,7 +90,7 @@ pub(super) struct Scheduler<T, D> {
 }
 
 /// A name that is not a directory, with what a direction knows of it.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Entry<D> {
     /// The directory that contains it.
     pub(super) directory: DirectoryId,
@@ -181,12 +182,17 @@ pub(super) trait TreeCopy {
     fn scheduler(&mut self) -> &mut Scheduler<Self::Task, Self::Detail>;
 
     /// Takes on a task, or returns it if something has to be answered first.
-    fn take(&mut self, session: &Session, observer: &mut dyn Observer, task: Self::Task) -> Flow<Turn<Self::Task>>;
+    fn take(
+        &mut self,
+        remote: &mut dyn Remote,
+        observer: &mut dyn Observer,
+        task: Self::Task,
+    ) -> Flow<Turn<Self::Task>>;
 
     /// Begins the transfer of a large file; returns it if it cannot begin yet.
     fn begin(
         &mut self,
-        session: &Session,
+        remote: &mut dyn Remote,
         observer: &mut dyn Observer,
         large: Entry<Self::Detail>,
     ) -> Flow<Option<Entry<Self::Detail>>>;
@@ -195,6 +201,7 @@ pub(super) trait TreeCopy {
     /// slices of `reply`.
     fn answered(
         &mut self,
+        remote: &mut dyn Remote,
         observer: &mut dyn Observer,
         reply: &Bytes,
         tasks: Vec<Self::Task>,
@@ -246,7 +253,7 @@ impl<T, D> Scheduler<T, D> {
             large: VecDeque::new(),
             batch: BatchBuilder::default(),
             in_flight: InFlight::default(),
-            events: Events::new(),
+            now: Duration::ZERO,
             sent: 0,
             lost: None,
             descriptors: DescriptorWait::default(),
@@ -269,14 +276,14 @@ impl<T, D> Scheduler<T, D> {
 
     /// Whether calls about a name of this length fit into an empty batch, several times and with
     /// some attributes.
-    pub(super) fn takes_path(&self, session: &Session, length: usize) -> bool {
-        self.rest(length) <= session.batch_bytes_max()
+    pub(super) fn takes_path(&self, remote: &mut dyn Remote, length: usize) -> bool {
+        self.rest(length) <= remote.batch_bytes_max()
     }
 
     /// Bytes of a file that fit into a call in an empty batch with a path of `length` bytes,
     /// attributes, and preceding calls of `others` bytes.
-    pub(super) fn content_max(&self, session: &Session, length: usize, others: usize) -> u64 {
-        SMALL_BYTES_MAX.min(session.batch_bytes_max().saturating_sub(self.rest(length) + others)) as u64
+    pub(super) fn content_max(&self, remote: &mut dyn Remote, length: usize, others: usize) -> u64 {
+        SMALL_BYTES_MAX.min(remote.batch_bytes_max().saturating_sub(self.rest(length) + others)) as u64
     }
 
     /// Bytes that a batch about a name of this length may need besides content.
@@ -285,8 +292,8 @@ impl<T, D> Scheduler<T, D> {
     }
 
     /// Puts one call into the batch.
-    pub(super) fn ask(&mut self, session: &Session, call: &Call<'_>, task: T) -> Turn<T> {
-        if !self.make_room(session, 1, call.path().len(), call.room()) {
+    pub(super) fn ask(&mut self, remote: &mut dyn Remote, call: &Call<'_>, task: T) -> Turn<T> {
+        if !self.make_room(remote, 1, call.path().len(), call.room()) {
             return Turn::Later(task);
         }
         self.batch.push(call, task);
@@ -295,41 +302,55 @@ impl<T, D> Scheduler<T, D> {
 
     /// The same for a call whose result is bounded only by `room` and that is waited for: it is
     /// sent at once.
-    pub(super) fn ask_last(&mut self, session: &Session, call: &Call<'_>, room: usize, task: T) -> Turn<T> {
-        let room = room.min(session.batch_bytes_max() / 2);
-        if !self.make_room(session, 1, call.path().len(), room) {
+    pub(super) fn ask_last(&mut self, remote: &mut dyn Remote, call: &Call<'_>, room: usize, task: T) -> Turn<T> {
+        let room = room.min(remote.batch_bytes_max() / 2);
+        if !self.make_room(remote, 1, call.path().len(), room) {
             return Turn::Later(task);
         }
         self.batch.push_last(call, room, task);
-        self.flush(session);
+        self.flush(remote);
         Turn::Taken
     }
 
     /// Whether calls of this size fit into the batch, which is sent first if they would not.
-    pub(super) fn make_room(&mut self, session: &Session, calls: usize, bytes: usize, room: usize) -> bool {
-        let most = session.batch_bytes_max().saturating_sub(self.base.len() + 64);
+    pub(super) fn make_room(&mut self, remote: &mut dyn Remote, calls: usize, bytes: usize, room: usize) -> bool {
+        let most = remote.batch_bytes_max().saturating_sub(self.base.len() + 64);
         if self.batch.fits(calls, bytes, room, most) {
             return true;
         }
-        self.flush(session);
+        self.flush(remote);
         self.batch.is_empty() && self.lost.is_none()
     }
 
     /// Sends the batch, if there is one and it may be sent.
-    pub(super) fn flush(&mut self, session: &Session) {
+    pub(super) fn flush(&mut self, remote: &mut dyn Remote) {
         if self.batch.is_empty() || self.lost.is_some() || !self.in_flight.has_room(self.batch.room()) {
             return;
         }
         self.sent += 1;
         let filled = self.batch.take(&self.base, self.durable);
         let job = PendingJob::Batch { codes: filled.codes, tasks: filled.items };
-        if let Err((job, error)) = self.in_flight.call(session, self.events.sender(), filled.payload, filled.room, job)
-        {
+        if let Err((job, error)) = self.in_flight.call(remote, self.now, filled.payload, filled.room, job) {
             if let PendingJob::Batch { tasks, .. } = job {
                 self.tasks.extend(tasks.into_iter().rev());
             }
             self.lost = Some(error);
         }
+    }
+
+    /// Takes what an answer is needed for.
+    pub(super) fn take(&mut self, number: u64) -> Option<PendingJob<T, D>> {
+        self.in_flight.take(self.now, number)
+    }
+
+    /// A transfer was begun under the next number.
+    pub(super) fn moves(&mut self, entry: Entry<D>) {
+        self.in_flight.moves(self.now, PendingJob::Transfer(entry));
+    }
+
+    /// Whether nothing new is begun now: others hold the descriptors.
+    fn is_paused(&mut self) -> bool {
+        self.descriptors.pause(self.now).is_some()
     }
 
     /// Reports once that the session is lost, if something could not be sent over it.
@@ -340,27 +361,27 @@ impl<T, D> Scheduler<T, D> {
 
 /// Runs over this session until everything was tried, the application stops it, or the session is
 /// lost.
-pub(super) fn run<C: TreeCopy>(course: &mut C, session: &Session, observer: &mut dyn Observer) -> Ended {
-    let halt = match work(course, session, observer) {
+pub(super) fn run<C: TreeCopy>(course: &mut C, remote: &mut dyn Remote, observer: &mut dyn Observer) -> Ended {
+    let halt = match work(course, remote, observer) {
         Ok(()) => return Ended::Complete(complete(course, observer)),
         Err(halt) => halt,
     };
     if matches!(halt, StopReason::Stopped | StopReason::Hopeless(_)) {
-        course.scheduler().in_flight.cancel();
+        remote.cancel();
         // A cancelled transfer removes its staging file, or writes a checkpoint, before it answers.
-        let until = Instant::now() + CANCEL_WAIT;
-        while course.scheduler().in_flight.transfers_are_under_way() && Instant::now() < until {
-            match course.scheduler().events.next() {
-                Some(Event::Report(number, _)) => drop(course.scheduler().in_flight.take(number)),
+        let until = remote.now() + CANCEL_WAIT;
+        while course.scheduler().in_flight.transfers_are_under_way() && remote.now() < until {
+            match remote.next_within(CANCEL_WAIT) {
+                Some(Event::Report(number, _)) => drop(course.scheduler().take(number)),
                 Some(Event::Placed(number, outcomes)) => placed(course, observer, number, outcomes),
                 Some(Event::Reply(..)) | None => {}
             }
         }
     }
     // Local writes in progress are not repeated, unless their disk does not respond.
-    let until = Instant::now() + PLACE_WAIT;
-    while course.scheduler().in_flight.places() && Instant::now() < until {
-        if let Some(Event::Placed(number, outcomes)) = course.scheduler().events.next() {
+    let until = remote.now() + PLACE_WAIT;
+    while course.scheduler().in_flight.places() && remote.now() < until {
+        if let Some(Event::Placed(number, outcomes)) = remote.next_within(PLACE_WAIT) {
             placed(course, observer, number, outcomes);
         }
     }
@@ -373,8 +394,6 @@ pub(super) fn run<C: TreeCopy>(course: &mut C, session: &Session, observer: &mut
         };
         course.scheduler().tasks.extend(tasks);
     }
-    // Nothing handles the answers that still arrive.
-    course.scheduler().events = Events::new();
     match halt {
         StopReason::Stopped => Ended::Stopped(course.state().summary),
         StopReason::Lost(error) => Ended::Lost(error),
@@ -394,11 +413,12 @@ fn complete<C: TreeCopy>(course: &mut C, observer: &mut dyn Observer) -> Summary
     books.summary
 }
 
-fn work<C: TreeCopy>(course: &mut C, session: &Session, observer: &mut dyn Observer) -> Flow<()> {
+fn work<C: TreeCopy>(course: &mut C, remote: &mut dyn Remote, observer: &mut dyn Observer) -> Flow<()> {
     loop {
-        begin_transfers(course, session, observer)?;
+        course.scheduler().now = remote.now();
+        begin_transfers(course, remote, observer)?;
         while let Some(task) = next_task(course) {
-            if let Turn::Later(task) = course.take(session, observer, task)? {
+            if let Turn::Later(task) = course.take(remote, observer, task)? {
                 course.scheduler().tasks.push(task);
                 course.scheduler().must_be_connected()?;
                 break;
@@ -406,12 +426,13 @@ fn work<C: TreeCopy>(course: &mut C, session: &Session, observer: &mut dyn Obser
             course.scheduler().must_be_connected()?;
             must_be_hopeful(course)?;
             // Answers that arrived meanwhile free capacity and report losses.
-            while let Some(event) = course.scheduler().events.ready() {
-                on_event(course, observer, event)?;
+            course.scheduler().now = remote.now();
+            while let Some(event) = remote.ready() {
+                on_event(course, remote, observer, event)?;
             }
-            begin_transfers(course, session, observer)?;
+            begin_transfers(course, remote, observer)?;
         }
-        course.scheduler().flush(session);
+        course.scheduler().flush(remote);
         course.scheduler().must_be_connected()?;
         if course.scheduler().is_idle() {
             if !course.next_phase(observer) {
@@ -419,12 +440,14 @@ fn work<C: TreeCopy>(course: &mut C, session: &Session, observer: &mut dyn Obser
             }
             continue;
         }
-        let pause = course.scheduler().descriptors.pause(Instant::now()).unwrap_or(Duration::MAX);
-        if let Some(event) = course.scheduler().events.next_within(pause) {
-            on_event(course, observer, event)?;
+        let scheduler = course.scheduler();
+        let pause = scheduler.descriptors.pause(scheduler.now).unwrap_or(Duration::MAX);
+        if let Some(event) = remote.next_within(pause) {
+            course.scheduler().now = remote.now();
+            on_event(course, remote, observer, event)?;
         }
         must_be_hopeful(course)?;
-        let (moving, summary) = (course.scheduler().in_flight.moving(), course.state().summary);
+        let (moving, summary) = (remote.moving(), course.state().summary);
         if !observer.should_continue(&summary, moving) {
             return Err(StopReason::Stopped);
         }
@@ -434,7 +457,7 @@ fn work<C: TreeCopy>(course: &mut C, session: &Session, observer: &mut dyn Obser
 /// The next task; none while others hold the descriptors that it needs.
 fn next_task<C: TreeCopy>(course: &mut C) -> Option<C::Task> {
     let scheduler = course.scheduler();
-    if scheduler.descriptors.pause(Instant::now()).is_some() { None } else { scheduler.tasks.pop() }
+    if scheduler.is_paused() { None } else { scheduler.tasks.pop() }
 }
 
 fn must_be_hopeful<C: TreeCopy>(course: &mut C) -> Flow<()> {
@@ -442,15 +465,15 @@ fn must_be_hopeful<C: TreeCopy>(course: &mut C) -> Flow<()> {
 }
 
 /// Begins transfers of large files, as many as allowed.
-fn begin_transfers<C: TreeCopy>(course: &mut C, session: &Session, observer: &mut dyn Observer) -> Flow<()> {
-    if course.scheduler().descriptors.pause(Instant::now()).is_some() {
+fn begin_transfers<C: TreeCopy>(course: &mut C, remote: &mut dyn Remote, observer: &mut dyn Observer) -> Flow<()> {
+    if course.scheduler().is_paused() {
         return Ok(());
     }
     let mut waiting = course.scheduler().large.len();
     while waiting > 0 && course.scheduler().in_flight.has_transfer() {
         waiting -= 1;
         let Some(large) = course.scheduler().large.pop_front() else { break };
-        if let Some(later) = course.begin(session, observer, large)? {
+        if let Some(later) = course.begin(remote, observer, large)? {
             course.scheduler().large.push_back(later);
         }
     }

@@ -9,15 +9,15 @@ mod walk;
 
 use super::compare::{Inode, Names, TargetState};
 use super::directories::{Directory, DirectoryId};
-use super::events::{EntryAction, Event, Observer};
+use super::endpoints::{Local, NotBegun, Remote};
+use super::events::{EntryAction, Observer};
 use super::hard_links::HardLinks;
 use super::replies::wait_for_descriptors;
 use super::scheduler::{self, CallResult, EXTRAS_BYTES_MAX, Flow, LIST_ROOM, Scheduler, StopReason, TreeCopy, Turn};
+use super::session_remote::SessionRemote;
 use super::state::TreeState;
 use super::temp_list::TempList;
 use super::{Ended, TreeOptions, parse};
-use crate::callback::Callback;
-use crate::endpoints::Payload;
 use crate::options::PutOptions;
 use crate::session::Session;
 use crate::transfer::Report;
@@ -25,10 +25,11 @@ use bytes::Bytes;
 use links::Deferred;
 use sending::Extras;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use task::{UploadEntry, UploadSource, UploadTask};
 use xdfs_io::store::descriptors::are_scarce;
 use xdfs_io::store::tree::{Node, NodeKind};
-use xdfs_io::store::{LocalStore, SmallReader, Store, Tree};
+use xdfs_io::store::{LocalStore, SmallReader};
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
 use xdfs_proto::wire::path::{Call, NewTime, Wanted};
 
@@ -39,7 +40,7 @@ const ABOVE_MAX: usize = 16;
 /// The upload of a tree. It outlives sessions: a new session continues where a lost one ended.
 #[derive(Debug)]
 pub struct Upload {
-    store: LocalStore,
+    store: Arc<dyn Local>,
     scheduler: Scheduler<UploadTask, UploadSource>,
     options: TreeOptions,
     state: TreeState,
@@ -63,6 +64,11 @@ impl Upload {
     /// Uploads the tree below `store` to `base` (`EXPORT/path`). With `fresh`, `base` does not
     /// exist yet and nothing is compared.
     pub fn new(store: LocalStore, base: impl Into<Vec<u8>>, fresh: bool, options: TreeOptions) -> Result<Self, Error> {
+        Self::over(Arc::new(store), base.into(), fresh, options)
+    }
+
+    /// The same for any local end.
+    pub(super) fn over(store: Arc<dyn Local>, base: Vec<u8>, fresh: bool, options: TreeOptions) -> Result<Self, Error> {
         let node = Box::new(store.node(&RelPath::default())?);
         if node.kind != NodeKind::Directory {
             return Err(Error::new(ErrorKind::NotDirectory, "the top of a tree has to be a directory"));
@@ -73,7 +79,7 @@ impl Upload {
         let first = UploadTask::Enter { parent: None, path: Vec::new(), node, there };
         Ok(Self {
             store,
-            scheduler: Scheduler::new(base.into(), options.durable, first),
+            scheduler: Scheduler::new(base, options.durable, first),
             options,
             state: TreeState::default(),
             making: (0, BTreeSet::new()),
@@ -90,7 +96,8 @@ impl Upload {
     /// Runs over this session until everything was tried, the application stops it, or the session
     /// is lost.
     pub fn run(&mut self, session: &Session, observer: &mut dyn Observer) -> Ended {
-        scheduler::run(self, session, observer)
+        let mut remote = SessionRemote::new(session, Arc::clone(&self.store), None);
+        scheduler::run(self, &mut remote, observer)
     }
 }
 
@@ -129,6 +136,7 @@ impl TreeCopy for Upload {
 
     fn answered(
         &mut self,
+        _: &mut dyn Remote,
         observer: &mut dyn Observer,
         _: &Bytes,
         tasks: Vec<UploadTask>,
@@ -163,7 +171,12 @@ impl TreeCopy for Upload {
     }
 
     /// Takes on a task, or returns it if something has to be answered first.
-    fn take(&mut self, session: &Session, observer: &mut dyn Observer, task: UploadTask) -> Flow<Turn<UploadTask>> {
+    fn take(
+        &mut self,
+        remote: &mut dyn Remote,
+        observer: &mut dyn Observer,
+        task: UploadTask,
+    ) -> Flow<Turn<UploadTask>> {
         match task {
             UploadTask::Enter { parent, path, node, there } => {
                 self.enter(observer, parent, path, &node, there);
@@ -177,7 +190,7 @@ impl TreeCopy for Upload {
                 let Some(directory) = self.state.directories.get(id) else { return Ok(Turn::Taken) };
                 let (path, closed) = (directory.path.clone(), directory.unlisted && !directory.made);
                 if closed {
-                    return self.open_closed(session, id, task);
+                    return self.open_closed(remote, id, task);
                 }
                 let wanted = Wanted::SIZE.and(Wanted::MODIFIED).and(Wanted::MODE).and(Wanted::TARGET);
                 let keep = self.options.keep;
@@ -186,20 +199,20 @@ impl TreeCopy for Upload {
                 let wanted = if keep.owners && !keep.numeric { wanted.and(Wanted::NAMES) } else { wanted };
                 let cursor = cursor.clone();
                 Ok(self.scheduler.ask_last(
-                    session,
+                    remote,
                     &Call::List { path: &path, wanted, cursor: &cursor },
                     LIST_ROOM,
                     task,
                 ))
             }
-            UploadTask::Make(id) => self.make(session, id),
-            UploadTask::Entry(entry) => self.entry(session, observer, entry),
-            UploadTask::Clear(entry) => self.clear(session, observer, entry),
+            UploadTask::Make(id) => self.make(remote, id),
+            UploadTask::Entry(entry) => self.entry(remote, observer, entry),
+            UploadTask::Clear(entry) => self.clear(remote, observer, entry),
             UploadTask::ClearDirectory(entry) => self.clear_directory(observer, entry),
-            UploadTask::ClearEmpty(entry) => self.clear_empty(session, entry),
+            UploadTask::ClearEmpty(entry) => self.clear_empty(remote, entry),
             UploadTask::Check { ref entry, .. } => {
                 let path = entry.path.clone();
-                Ok(self.scheduler.ask(session, &Call::Hash { path: &path, offset: 0, length: None }, task))
+                Ok(self.scheduler.ask(remote, &Call::Hash { path: &path, offset: 0, length: None }, task))
             }
             UploadTask::Look(ref entry) => {
                 let path = entry.path.clone();
@@ -208,24 +221,24 @@ impl TreeCopy for Upload {
                     NodeKind::Symlink => Wanted::TARGET,
                     _ => Wanted::SIZE.and(Wanted::MODIFIED).and(Wanted::DEVICE),
                 };
-                Ok(self.scheduler.ask(session, &Call::Stat { path: &path, wanted }, task))
+                Ok(self.scheduler.ask(remote, &Call::Stat { path: &path, wanted }, task))
             }
             UploadTask::Time(ref path, modified) => {
                 let path = path.clone();
                 let call = Call::SetTimes { path: &path, modified: Some(NewTime::At(modified)), accessed: None };
-                Ok(self.scheduler.ask(session, &call, task))
+                Ok(self.scheduler.ask(remote, &call, task))
             }
-            UploadTask::Extras(entry) => self.extras_alone(session, entry),
+            UploadTask::Extras(entry) => self.extras_alone(remote, entry),
             UploadTask::Extra | UploadTask::Step => Ok(Turn::Taken),
-            UploadTask::Finish(id) => self.finish(session, id),
-            late => self.take_late(session, observer, late),
+            UploadTask::Finish(id) => self.finish(remote, id),
+            late => self.take_late(remote, observer, late),
         }
     }
 
     /// Begins the transfer of a large file once its directory exists.
     fn begin(
         &mut self,
-        session: &Session,
+        remote: &mut dyn Remote,
         observer: &mut dyn Observer,
         entry: UploadEntry,
     ) -> Flow<Option<UploadEntry>> {
@@ -235,7 +248,7 @@ impl TreeCopy for Upload {
         if self.passes_over(&entry) {
             return Ok(None);
         }
-        self.begin_transfer(session, observer, entry).map(|()| None)
+        self.begin_transfer(remote, observer, entry).map(|()| None)
     }
 }
 
@@ -303,17 +316,17 @@ impl Upload {
 
     /// Calls and bytes that [`Self::make_above`] would add; `None` if that is more than fits ahead
     /// of an entry: the outermost ones are then sent first and have to exist before it continues.
-    fn above(&mut self, session: &Session, id: DirectoryId) -> Option<(usize, usize)> {
+    fn above(&mut self, remote: &mut dyn Remote, id: DirectoryId) -> Option<(usize, usize)> {
         let missing = self.state.directories.missing(id);
         let of = |this: &Self, id: &DirectoryId| this.state.directories.get(*id).map_or((0, 0), Directory::making);
         let add = |sum: (usize, usize), one: (usize, usize)| (sum.0 + one.0, sum.1 + one.1);
         let (calls, bytes) = missing.iter().map(|id| of(self, id)).fold((0, 0), add);
-        let most = session.batch_bytes_max() / 4;
+        let most = remote.batch_bytes_max() / 4;
         if calls <= ABOVE_MAX && bytes <= most {
             return Some((calls, bytes));
         }
         if self.scheduler.in_flight.is_empty() {
-            self.scheduler.flush(session);
+            self.scheduler.flush(remote);
             let mut sum = 0;
             for (index, id) in missing.iter().take(ABOVE_MAX).enumerate() {
                 sum += of(self, id).1;
@@ -322,24 +335,29 @@ impl Upload {
                 }
                 self.make_one(*id);
             }
-            self.scheduler.flush(session);
+            self.scheduler.flush(remote);
         }
         None
     }
 
-    fn make(&mut self, session: &Session, id: DirectoryId) -> Flow<Turn<UploadTask>> {
+    fn make(&mut self, remote: &mut dyn Remote, id: DirectoryId) -> Flow<Turn<UploadTask>> {
         if self.options.dry_run {
             return Ok(Turn::Taken);
         }
-        let Some((calls, bytes)) = self.above(session, id) else { return Ok(Turn::Later(UploadTask::Make(id))) };
-        if !self.scheduler.make_room(session, calls, bytes, 0) {
+        let Some((calls, bytes)) = self.above(remote, id) else { return Ok(Turn::Later(UploadTask::Make(id))) };
+        if !self.scheduler.make_room(remote, calls, bytes, 0) {
             return Ok(Turn::Later(UploadTask::Make(id)));
         }
         self.make_above(id);
         Ok(Turn::Taken)
     }
 
-    fn entry(&mut self, session: &Session, observer: &mut dyn Observer, entry: UploadEntry) -> Flow<Turn<UploadTask>> {
+    fn entry(
+        &mut self,
+        remote: &mut dyn Remote,
+        observer: &mut dyn Observer,
+        entry: UploadEntry,
+    ) -> Flow<Turn<UploadTask>> {
         if self.options.dry_run {
             let deed = match entry.detail.node.kind {
                 NodeKind::Regular => {
@@ -353,30 +371,18 @@ impl Upload {
         if self.passes_over(&entry) {
             return Ok(Turn::Taken);
         }
-        if !self.scheduler.takes_path(session, entry.path.len()) {
+        if !self.scheduler.takes_path(remote, entry.path.len()) {
             self.failed(observer, &entry, &scheduler::too_long());
             return Ok(Turn::Taken);
         }
         match entry.detail.node.kind {
-            NodeKind::Regular => self.file(session, observer, entry),
-            NodeKind::Symlink => self.symlink(session, observer, entry),
-            _ => self.special(session, entry),
+            NodeKind::Regular => self.file(remote, observer, entry),
+            NodeKind::Symlink => self.symlink(remote, observer, entry),
+            _ => self.special(remote, entry),
         }
     }
 
-    fn begin_transfer(&mut self, session: &Session, observer: &mut dyn Observer, entry: UploadEntry) -> Flow<()> {
-        let opened = parse(&entry.path).and_then(|path| Payload::source(self.store.open(&path)?, 0, None));
-        let payload = match opened {
-            Ok(payload) => payload,
-            Err(error) if are_scarce(&error) => {
-                self.scheduler.large.push_back(entry);
-                return wait_for_descriptors(self, error);
-            }
-            Err(error) => {
-                self.failed(observer, &entry, &error);
-                return Ok(());
-            }
-        };
+    fn begin_transfer(&mut self, remote: &mut dyn Remote, observer: &mut dyn Observer, entry: UploadEntry) -> Flow<()> {
         let options = PutOptions {
             keep_existing: self.options.keep_existing,
             mode: Some(entry.detail.node.mode & 0o777),
@@ -388,19 +394,22 @@ impl Upload {
             base: None,
             holes: self.has_holes(&entry.detail.node),
         };
-        let (number, events) = (self.scheduler.in_flight.number(), self.scheduler.events.sender());
-        let answer = Callback::new(move |report| drop(events.try_send(Event::Report(number, report))));
-        let remote = super::join(&self.scheduler.base, &entry.path);
-        match session.upload(payload, &remote, &options, answer) {
-            Ok(transfer) => {
-                self.scheduler.in_flight.moves(transfer, scheduler::PendingJob::Transfer(entry));
-                Ok(())
+        let to = super::join(&self.scheduler.base, &entry.path);
+        let number = self.scheduler.in_flight.number();
+        let path = parse(&entry.path).map_err(NotBegun::Unreadable);
+        match path.and_then(|path| remote.send(number, &path, &to, &options)) {
+            Ok(()) => self.scheduler.moves(entry),
+            Err(NotBegun::Unreadable(error)) if are_scarce(&error) => {
+                self.scheduler.large.push_back(entry);
+                return wait_for_descriptors(self, error);
             }
-            Err(error) => {
+            Err(NotBegun::Unreadable(error)) => self.failed(observer, &entry, &error),
+            Err(NotBegun::Lost(error)) => {
                 self.scheduler.large.push_front(entry);
-                Err(StopReason::Lost(error))
+                return Err(StopReason::Lost(error));
             }
         }
+        Ok(())
     }
 
     /// Whether the copy of a file is to have holes. Zeros in a file without holes are not searched
@@ -410,7 +419,7 @@ impl Upload {
     }
 
     /// Makes the last calls about a directory.
-    fn finish(&mut self, session: &Session, id: DirectoryId) -> Flow<Turn<UploadTask>> {
+    fn finish(&mut self, remote: &mut dyn Remote, id: DirectoryId) -> Flow<Turn<UploadTask>> {
         let Some(directory) = self.state.directories.get(id).cloned() else { return Ok(Turn::Taken) };
         if !directory.touched || self.options.dry_run || self.state.directories.is_lost(id) {
             self.left(id);
@@ -418,7 +427,7 @@ impl Upload {
         }
         // Nothing was put into a directory that was locked all the time.
         let unlocked = directory.locked && directory.made;
-        let above = if directory.locked { Some((0, 0)) } else { self.above(session, id) };
+        let above = if directory.locked { Some((0, 0)) } else { self.above(remote, id) };
         let Some((calls, bytes)) = above else { return Ok(Turn::Later(UploadTask::Finish(id))) };
         let node = RelPath::parse(&directory.path).ok().and_then(|path| self.store.node(&path).ok());
         let mut extras = node.as_ref().map(|node| self.extras(&directory.path, node)).unwrap_or_default();
@@ -433,7 +442,7 @@ impl Upload {
             extras.mode(directory.mode & 0o777);
         }
         if !self.scheduler.make_room(
-            session,
+            remote,
             calls + 1 + extras.count(),
             2 * directory.path.len() + bytes + extras.bytes(directory.path.len()),
             0,

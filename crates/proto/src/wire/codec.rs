@@ -100,7 +100,7 @@ impl<'a> Reader<'a> {
 }
 
 /// Appends fields to a payload.
-#[derive(Clone, Default, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Writer {
     bytes: Vec<u8>,
 }

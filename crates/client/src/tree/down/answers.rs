@@ -10,7 +10,6 @@ use crate::tree::scheduler::TreeCopy;
 use crate::tree::{STUCK, content, is_stuck, join, must_not_be_reserved};
 use bytes::Bytes;
 use std::collections::btree_map;
-use xdfs_io::store::Tree;
 use xdfs_io::store::tree::{ListControl, is_reserved};
 use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_proto::wire::path::{Answer, FileType, ListEntry as Listed, Listing, StringList};
@@ -227,7 +226,7 @@ impl Download {
         same: bool,
         outcome: Result<Answer<'_>, Error>,
     ) {
-        if !content::is_same(&self.store, &entry.path, entry.detail.source.size, &outcome) {
+        if !content::is_same(&*self.store, &entry.path, entry.detail.source.size, &outcome) {
             return self.scheduler.tasks.push(DownloadTask::Entry(entry));
         }
         if !same && !self.options.dry_run {

@@ -4,6 +4,7 @@ use super::local::{clear_for, unless_gone};
 use super::{Download, DownloadEntry, DownloadSource, DownloadTask, SourceEntry, parse};
 use crate::tree::compare::TargetState;
 use crate::tree::directories::{DirectoryId, FINISHED};
+use crate::tree::endpoints::Local;
 use crate::tree::events::{EntryAction, Observer};
 use crate::tree::hard_links::{Partner, are_impossible, temporary};
 use crate::tree::scheduler::TRIES_MAX;
@@ -12,8 +13,8 @@ use crate::tree::temp_list::TempList;
 use crate::tree::{TreeOptions, join, noted, same_time};
 use std::hash::RandomState;
 use xdfs_engine::kinds;
+use xdfs_io::store::Existing;
 use xdfs_io::store::tree::{AttributeChange, Cursor, ListControl, Node, NodeKind, is_reserved};
-use xdfs_io::store::{Existing, LocalStore, Tree};
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
 use xdfs_proto::wire::path::{Attributes, FileType};
 
@@ -190,7 +191,7 @@ impl Download {
             let Some((path, _)) = self.state.read_back(observer, pair) else { continue };
             let removed = match self.options.dry_run {
                 true => Ok(true),
-                false => self.unlocked(&path, |this| remove_all(&this.store, &parse(&path)?, &this.options)),
+                false => self.unlocked(&path, |this| remove_all(&*this.store, &parse(&path)?, &this.options)),
             };
             match removed {
                 Ok(false) => observer.note(&format!("{}: kept, with what is left out in it", noted(&path))),
@@ -256,7 +257,7 @@ impl Download {
     fn clear_directory(&mut self, observer: &mut dyn Observer, name: &RelPath) -> Result<(), Error> {
         let there = Some(TargetState::Directory);
         self.may_make_way(observer, name, there)?;
-        if clear_for(&self.store, name, (there, FileType::Regular), &self.options)? {
+        if clear_for(&*self.store, name, (there, FileType::Regular), &self.options)? {
             self.state.summary.deleted += 1;
             observer.done(name.as_bytes(), EntryAction::Deleted);
         }
@@ -289,7 +290,7 @@ struct Emptied {
 
 /// Removes a name; for a directory, all its entries first, except those that are filtered out.
 /// False if something stays. It recurses as deep as a path may be.
-pub(super) fn remove_all(tree: &LocalStore, path: &RelPath, options: &TreeOptions) -> Result<bool, Error> {
+pub(super) fn remove_all(tree: &dyn Local, path: &RelPath, options: &TreeOptions) -> Result<bool, Error> {
     if tree.node(path)?.kind != NodeKind::Directory {
         return tree.remove(path).map(|()| true);
     }

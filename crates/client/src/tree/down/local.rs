@@ -4,14 +4,15 @@ use super::links::remove_all;
 use super::{Download, DownloadEntry, DownloadTask, SourceEntry, XATTR_ROOM, known_here, parse};
 use crate::tree::compare::TargetState;
 use crate::tree::directories::DirectoryId;
+use crate::tree::endpoints::Local;
 use crate::tree::events::{EntryAction, Observer};
 use crate::tree::plan::{Facts, Pair, compare};
 use crate::tree::scheduler::{TRIES_MAX, TreeCopy};
 use crate::tree::state::full_directory;
 use crate::tree::{TreeOptions, noted, same_time};
 use xdfs_engine::kinds;
+use xdfs_io::store::Existing;
 use xdfs_io::store::tree::{AttributeChange, ListControl, Node, NodeKind, Special, is_reserved};
-use xdfs_io::store::{Existing, LocalStore, Tree};
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
 use xdfs_proto::wire::path::{Attributes, FileType};
 
@@ -98,8 +99,12 @@ impl Download {
 
     /// Removes the entry that has the name of one that has arrived.
     pub(super) fn make_way(&mut self, observer: &mut dyn Observer, entry: &DownloadEntry) -> Result<(), Error> {
-        if clear_for(&self.store, &parse(&entry.path)?, (entry.detail.clears, entry.detail.source.kind), &self.options)?
-        {
+        if clear_for(
+            &*self.store,
+            &parse(&entry.path)?,
+            (entry.detail.clears, entry.detail.source.kind),
+            &self.options,
+        )? {
             self.tell_cleared(observer, entry);
         }
         Ok(())
@@ -266,7 +271,7 @@ pub(super) fn unless_gone(error: Error) -> Result<(), Error> {
 /// Removes the entry that has the name of something of this kind, if it is still the one that was
 /// found. Returns whether it was a directory.
 pub(super) fn clear_for(
-    store: &LocalStore,
+    store: &dyn Local,
     at: &RelPath,
     (there, kind): (Option<TargetState>, FileType),
     options: &TreeOptions,

@@ -4,14 +4,13 @@
 //! core, too.
 
 use super::{Download, DownloadEntry};
-use crate::callback::Callback;
-use crate::tree::events::Event;
+use crate::tree::endpoints::Remote;
 use crate::tree::scheduler::PendingJob;
 use bytes::Bytes;
+use std::sync::Arc;
 use xdfs_engine::blocking::{self, Blocking};
-use xdfs_engine::schedule::QuotaClass;
-use xdfs_io::store::{Existing, LocalStore, SmallFile, Store};
-use xdfs_proto::base::{Error, RelPath, Safety};
+use xdfs_io::store::{Existing, SmallFile};
+use xdfs_proto::base::RelPath;
 use xdfs_proto::wire::path::Attributes;
 
 /// Most threads that write small files: a network file system handles several at a time.
@@ -76,24 +75,17 @@ impl<'a> From<&'a SmallWrite> for SmallFile<'a> {
     }
 }
 
-fn put(store: &LocalStore, files: &[SmallWrite], durable: bool) -> Vec<Result<Safety, Error>> {
-    let placed = store.put_small(&files.iter().map(SmallFile::from).collect::<Vec<_>>(), durable);
-    placed.into_iter().map(|placed| placed.map(|placed| placed.safety)).collect()
-}
-
 impl Download {
     /// Writes the small files of a reply of this many bytes together, on another thread.
-    pub(super) fn place(&mut self, reply: usize, arrived: SmallWrites) {
+    pub(super) fn place(&mut self, remote: &mut dyn Remote, reply: usize, arrived: SmallWrites) {
         let SmallWrites { entries, files } = arrived;
         if entries.is_empty() {
             return;
         }
-        let (number, events) = (self.scheduler.in_flight.number(), self.scheduler.events.sender());
-        let (store, durable) = (self.store.clone(), self.options.durable);
-        let answer = Callback::new(move |outcomes| drop(events.try_send(Event::Placed(number, outcomes))));
-        let task = move || answer.complete(Ok(put(&store, &files, durable)));
+        let number = self.scheduler.in_flight.number();
+        let (store, durable) = (Arc::clone(&self.store), self.options.durable);
         self.scheduler.in_flight.place(reply, PendingJob::Place(entries));
-        // A task that is not accepted drops its answer, which reports that.
-        let _ = self.writers.submit(&QuotaClass::default(), task);
+        let small = move || store.write_small(&files.iter().map(SmallFile::from).collect::<Vec<_>>(), durable);
+        remote.write(number, Box::new(small));
     }
 }

@@ -9,7 +9,6 @@ use crate::tree::events::{EntryAction, Observer};
 use crate::tree::scheduler::{TRIES_MAX, TreeCopy};
 use crate::tree::{STUCK, content, is_stuck, noted, same_time};
 use xdfs_engine::kinds;
-use xdfs_io::store::Tree;
 use xdfs_io::store::tree::NodeKind;
 use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety};
 use xdfs_proto::wire::path::{Answer, Listing};
@@ -173,7 +172,7 @@ impl Upload {
         same: bool,
         outcome: Result<Answer<'_>, Error>,
     ) {
-        if !content::is_same(&self.store, &entry.path, entry.detail.node.size, &outcome) {
+        if !content::is_same(&*self.store, &entry.path, entry.detail.node.size, &outcome) {
             return self.scheduler.tasks.push(UploadTask::Entry(entry));
         }
         if !same && !self.options.dry_run {

@@ -8,8 +8,8 @@
 use super::Upload;
 use super::links::is_locked;
 use super::task::{Unlocked, UploadEntry, UploadTask};
-use crate::session::Session;
 use crate::tree::directories::DirectoryId;
+use crate::tree::endpoints::Remote;
 use crate::tree::events::{EntryAction, Observer};
 use crate::tree::replies::wait_for_descriptors;
 use crate::tree::scheduler::{Flow, LIST_ROOM, TreeCopy, Turn};
@@ -17,7 +17,6 @@ use crate::tree::state::full_directory;
 use crate::tree::{STUCK, is_stuck, join, noted, parse};
 use xdfs_io::store::descriptors::are_scarce;
 use xdfs_io::store::tree::NodeKind;
-use xdfs_io::store::{Store, Tree};
 use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_proto::wire::path::{Answer, Call, FileType, Wanted};
 
@@ -25,13 +24,13 @@ impl Upload {
     /// Removes what has the name of an entry.
     pub(super) fn clear(
         &mut self,
-        session: &Session,
+        remote: &mut dyn Remote,
         observer: &mut dyn Observer,
         entry: UploadEntry,
     ) -> Flow<Turn<UploadTask>> {
         let path = entry.path.clone();
         match self.if_readable(observer, entry, UploadTask::Clear)? {
-            Ok(entry) => self.make_way(session, entry, &Call::Unlink { path: &path }, UploadTask::Clear),
+            Ok(entry) => self.make_way(remote, entry, &Call::Unlink { path: &path }, UploadTask::Clear),
             Err(turn) => Ok(turn),
         }
     }
@@ -99,24 +98,24 @@ impl Upload {
 
     /// Removes the directory that has the name of an entry, once all requests that empty it are
     /// answered.
-    pub(super) fn clear_empty(&mut self, session: &Session, entry: UploadEntry) -> Flow<Turn<UploadTask>> {
-        self.scheduler.flush(session);
+    pub(super) fn clear_empty(&mut self, remote: &mut dyn Remote, entry: UploadEntry) -> Flow<Turn<UploadTask>> {
+        self.scheduler.flush(remote);
         if self.scheduler.has_calls() {
             return Ok(Turn::Later(UploadTask::ClearEmpty(entry)));
         }
         let path = entry.path.clone();
-        self.make_way(session, entry, &Call::RemoveDirectory { path: &path }, UploadTask::ClearEmpty)
+        self.make_way(remote, entry, &Call::RemoveDirectory { path: &path }, UploadTask::ClearEmpty)
     }
 
     fn make_way(
         &mut self,
-        session: &Session,
+        remote: &mut dyn Remote,
         entry: UploadEntry,
         call: &Call<'_>,
         task: impl Fn(UploadEntry) -> UploadTask,
     ) -> Flow<Turn<UploadTask>> {
-        let Some((calls, bytes)) = self.above(session, entry.directory) else { return Ok(Turn::Later(task(entry))) };
-        if !self.scheduler.make_room(session, calls + 1, bytes + entry.path.len(), 0) {
+        let Some((calls, bytes)) = self.above(remote, entry.directory) else { return Ok(Turn::Later(task(entry))) };
+        if !self.scheduler.make_room(remote, calls + 1, bytes + entry.path.len(), 0) {
             return Ok(Turn::Later(task(entry)));
         }
         self.make_above(entry.directory);
@@ -138,12 +137,12 @@ impl Upload {
     /// Unlocks a directory that may not be listed, before `task` lists it.
     pub(super) fn open_closed(
         &mut self,
-        session: &Session,
+        remote: &mut dyn Remote,
         id: DirectoryId,
         task: UploadTask,
     ) -> Flow<Turn<UploadTask>> {
         if self.scheduler.has_calls() {
-            self.scheduler.flush(session);
+            self.scheduler.flush(remote);
             return Ok(Turn::Later(task));
         }
         self.scheduler.tasks.push(task);
@@ -182,25 +181,25 @@ impl Upload {
     }
 
     /// Takes on tasks that remove names that the source does not have.
-    pub(super) fn take_removal(&mut self, session: &Session, task: UploadTask) -> Flow<Turn<UploadTask>> {
+    pub(super) fn take_removal(&mut self, remote: &mut dyn Remote, task: UploadTask) -> Flow<Turn<UploadTask>> {
         match &task {
             UploadTask::Remove { path, .. } => {
                 let path = path.clone();
-                Ok(self.scheduler.ask(session, &Call::Unlink { path: &path }, task))
+                Ok(self.scheduler.ask(remote, &Call::Unlink { path: &path }, task))
             }
             UploadTask::RemoveEmpty { path, .. } => {
                 // Its entries have to be removed first.
-                self.scheduler.flush(session);
+                self.scheduler.flush(remote);
                 if self.scheduler.has_calls() {
                     return Ok(Turn::Later(task));
                 }
                 let path = path.clone();
-                Ok(self.scheduler.ask(session, &Call::RemoveDirectory { path: &path }, task))
+                Ok(self.scheduler.ask(remote, &Call::RemoveDirectory { path: &path }, task))
             }
             UploadTask::RemoveAll { path, cursor, .. } => {
                 let (path, cursor) = (path.clone(), cursor.clone());
                 let call = Call::List { path: &path, wanted: Wanted::NOTHING, cursor: &cursor };
-                Ok(self.scheduler.ask_last(session, &call, LIST_ROOM, task))
+                Ok(self.scheduler.ask_last(remote, &call, LIST_ROOM, task))
             }
             _ => Ok(Turn::Taken),
         }

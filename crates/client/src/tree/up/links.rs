@@ -4,9 +4,9 @@ use super::Upload;
 use super::clearing::above;
 use super::task::{Link, Unlocked, UploadEntry, UploadTask};
 use super::walk::is_special;
-use crate::session::Session;
 use crate::tree::compare::{Inode, TargetState};
 use crate::tree::directories::{DirectoryId, FINISHED};
+use crate::tree::endpoints::Remote;
 use crate::tree::events::{EntryAction, Observer};
 use crate::tree::hard_links::{Partner, are_impossible, temporary};
 use crate::tree::parse;
@@ -17,7 +17,6 @@ use crate::tree::state::{full_directory, is_in_the_way};
 use crate::tree::temp_list::{Drain, TempList};
 use std::hash::RandomState;
 use xdfs_engine::kinds;
-use xdfs_io::store::Tree;
 use xdfs_io::store::tree::Node;
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
 use xdfs_proto::wire::path::{Answer, Call, FileType, NewTime, Wanted};
@@ -124,15 +123,15 @@ impl Upload {
     /// Takes on tasks that are done after everything else.
     pub(super) fn take_late(
         &mut self,
-        session: &Session,
+        remote: &mut dyn Remote,
         observer: &mut dyn Observer,
         task: UploadTask,
     ) -> Flow<Turn<UploadTask>> {
         match task {
-            UploadTask::Link(link) => self.link(session, observer, link),
+            UploadTask::Link(link) => self.link(remote, observer, link),
             UploadTask::LinkStage(ref link) => {
                 let (first, temp) = (link.first.clone(), temporary(&link.path, &self.late.key));
-                if !self.scheduler.make_room(session, 1, first.len() + temp.len(), 0) {
+                if !self.scheduler.make_room(remote, 1, first.len() + temp.len(), 0) {
                     return Ok(Turn::Later(task));
                 }
                 self.scheduler.batch.push(&Call::Link { path: &first, to: &temp }, task);
@@ -144,18 +143,18 @@ impl Upload {
                     None => Call::Stat { path: &path, wanted: Wanted::MODE },
                     Some(mode) => Call::SetMode { path: &path, mode },
                 };
-                Ok(self.scheduler.ask(session, &call, task))
+                Ok(self.scheduler.ask(remote, &call, task))
             }
             UploadTask::Relock(ref path, mode) => {
                 let path = path.clone();
-                Ok(self.scheduler.ask(session, &Call::SetMode { path: &path, mode }, task))
+                Ok(self.scheduler.ask(remote, &Call::SetMode { path: &path, mode }, task))
             }
             UploadTask::LinkLook(ref link) => {
                 let (first, path) = (link.first.clone(), link.path.clone());
                 let wanted = Wanted::INODE.and(Wanted::SIZE).and(Wanted::MODIFIED).and(Wanted::MODE);
                 let (one, other) = (Call::Stat { path: &first, wanted }, Call::Stat { path: &path, wanted });
                 // In one batch, so that both answers arrive one after the other.
-                if !self.scheduler.make_room(session, 2, first.len() + path.len(), one.room() + other.room()) {
+                if !self.scheduler.make_room(remote, 2, first.len() + path.len(), one.room() + other.room()) {
                     return Ok(Turn::Later(task));
                 }
                 self.scheduler.batch.push(&one, UploadTask::LinkFirst);
@@ -165,34 +164,34 @@ impl Upload {
             UploadTask::Retouch { ref path, mode } => {
                 let path = path.clone();
                 if mode.is_some() {
-                    return Ok(self.scheduler.ask(session, &Call::Stat { path: &path, wanted: Wanted::MODE }, task));
+                    return Ok(self.scheduler.ask(remote, &Call::Stat { path: &path, wanted: Wanted::MODE }, task));
                 }
                 let Some(node) = RelPath::parse(&path).ok().and_then(|at| self.store.node(&at).ok()) else {
                     return Ok(Turn::Taken);
                 };
                 let modified = Some(NewTime::At(node.modified));
-                Ok(self.scheduler.ask(session, &Call::SetTimes { path: &path, modified, accessed: None }, task))
+                Ok(self.scheduler.ask(remote, &Call::SetTimes { path: &path, modified, accessed: None }, task))
             }
-            removal => self.take_removal(session, removal),
+            removal => self.take_removal(remote, removal),
         }
     }
 
     /// Gives a file one more name.
-    fn link(&mut self, session: &Session, observer: &mut dyn Observer, link: Link) -> Flow<Turn<UploadTask>> {
+    fn link(&mut self, remote: &mut dyn Remote, observer: &mut dyn Observer, link: Link) -> Flow<Turn<UploadTask>> {
         let (first, path) = (link.first.clone(), link.path.clone());
-        if !self.scheduler.takes_path(session, first.len().max(path.len())) {
+        if !self.scheduler.takes_path(remote, first.len().max(path.len())) {
             self.linked(observer, link, Some(too_long()));
             return Ok(Turn::Taken);
         }
         if link.staged {
             // The directory that has its name has to be removed first.
-            self.scheduler.flush(session);
+            self.scheduler.flush(remote);
             if self.scheduler.has_calls() {
                 return Ok(Turn::Later(UploadTask::Link(link)));
             }
         }
         let temp = temporary(&path, &self.late.key);
-        if !self.scheduler.make_room(session, 3, first.len() + path.len() + 3 * temp.len(), 0) {
+        if !self.scheduler.make_room(remote, 3, first.len() + path.len() + 3 * temp.len(), 0) {
             return Ok(Turn::Later(UploadTask::Link(link)));
         }
         let batch = &mut self.scheduler.batch;

@@ -2,7 +2,7 @@
 
 use super::Upload;
 use super::task::{UploadEntry, UploadTask};
-use crate::session::Session;
+use crate::tree::endpoints::Remote;
 use crate::tree::events::Observer;
 use crate::tree::in_flight::BatchBuilder;
 use crate::tree::parse;
@@ -10,31 +10,30 @@ use crate::tree::replies::wait_for_descriptors;
 use crate::tree::scheduler::{EXTRAS_BYTES_MAX, Flow, TRIES_MAX, TreeCopy, Turn};
 use xdfs_engine::kinds;
 use xdfs_io::store::descriptors::are_scarce;
-use xdfs_io::store::{Store, Tree, owners};
+use xdfs_io::store::owners;
 use xdfs_proto::base::{ErrorKind, RelPath};
 use xdfs_proto::wire::path::{Attributes, Call, NewTime, Owner, Put, XattrRule};
 
 impl Upload {
     pub(super) fn file(
         &mut self,
-        session: &Session,
+        remote: &mut dyn Remote,
         observer: &mut dyn Observer,
         mut entry: UploadEntry,
     ) -> Flow<Turn<UploadTask>> {
-        let Some((calls, bytes)) = self.above(session, entry.directory) else {
+        let Some((calls, bytes)) = self.above(remote, entry.directory) else {
             return Ok(Turn::Later(UploadTask::Entry(entry)));
         };
-        if entry.detail.node.size > self.scheduler.content_max(session, entry.path.len(), bytes) {
+        if entry.detail.node.size > self.scheduler.content_max(remote, entry.path.len(), bytes) {
             return Ok(self.large(entry));
         }
         let extras = self.few(&mut entry);
         let size = entry.path.len() + entry.detail.node.size as usize + bytes + extras.bytes(entry.path.len());
-        if !self.scheduler.make_room(session, calls + 1 + extras.count(), size, 0) {
+        if !self.scheduler.make_room(remote, calls + 1 + extras.count(), size, 0) {
             return Ok(Turn::Later(UploadTask::Entry(entry)));
         }
-        let read = parse(&entry.path).and_then(|path| {
-            self.store.get_small(&path, Some(&entry.detail.node), entry.detail.node.size, &mut self.reading)
-        });
+        let read =
+            parse(&entry.path).and_then(|path| self.store.read_small(&path, &entry.detail.node, &mut self.reading));
         let read = match read {
             Ok(read) => read,
             // It grew since it was listed.
@@ -61,7 +60,7 @@ impl Upload {
             keep_existing: self.options.keep_existing,
             parents: false,
             mode: entry.detail.node.mode & 0o777,
-            modified: Some(read.modified),
+            modified: Some(read),
             holes: self.has_holes(&entry.detail.node),
             hash,
             content: self.reading.content(),
@@ -94,7 +93,7 @@ impl Upload {
 
     pub(super) fn symlink(
         &mut self,
-        session: &Session,
+        remote: &mut dyn Remote,
         observer: &mut dyn Observer,
         mut entry: UploadEntry,
     ) -> Flow<Turn<UploadTask>> {
@@ -106,12 +105,12 @@ impl Upload {
                 return Ok(Turn::Taken);
             }
         };
-        let Some((calls, bytes)) = self.above(session, entry.directory) else {
+        let Some((calls, bytes)) = self.above(remote, entry.directory) else {
             return Ok(Turn::Later(UploadTask::Entry(entry)));
         };
         let extras = self.few(&mut entry);
         let size = 2 * entry.path.len() + text.len() + bytes + extras.bytes(entry.path.len());
-        if !self.scheduler.make_room(session, calls + 2 + extras.count(), size, 0) {
+        if !self.scheduler.make_room(remote, calls + 2 + extras.count(), size, 0) {
             return Ok(Turn::Later(UploadTask::Entry(entry)));
         }
         self.make_above(entry.directory);
@@ -122,13 +121,13 @@ impl Upload {
         Ok(Turn::Taken)
     }
 
-    pub(super) fn special(&mut self, session: &Session, mut entry: UploadEntry) -> Flow<Turn<UploadTask>> {
-        let Some((calls, bytes)) = self.above(session, entry.directory) else {
+    pub(super) fn special(&mut self, remote: &mut dyn Remote, mut entry: UploadEntry) -> Flow<Turn<UploadTask>> {
+        let Some((calls, bytes)) = self.above(remote, entry.directory) else {
             return Ok(Turn::Later(UploadTask::Entry(entry)));
         };
         let extras = self.few(&mut entry);
         let size = 2 * entry.path.len() + bytes + extras.bytes(entry.path.len());
-        if !self.scheduler.make_room(session, calls + 2 + extras.count(), size, 0) {
+        if !self.scheduler.make_room(remote, calls + 2 + extras.count(), size, 0) {
             return Ok(Turn::Later(UploadTask::Entry(entry)));
         }
         self.make_above(entry.directory);
@@ -152,19 +151,19 @@ impl Upload {
     }
 
     /// Sets the extras of an existing entry.
-    pub(super) fn extras_alone(&mut self, session: &Session, entry: UploadEntry) -> Flow<Turn<UploadTask>> {
+    pub(super) fn extras_alone(&mut self, remote: &mut dyn Remote, entry: UploadEntry) -> Flow<Turn<UploadTask>> {
         let Extras { owner, mode, xattrs } = self.extras(&entry.path, &entry.detail.node);
         let first = Extras { owner, mode, xattrs: Vec::new() };
         let each = xattrs.into_iter().map(|xattr| Extras { xattrs: vec![xattr], ..Extras::default() });
         for extras in std::iter::once(first).chain(each) {
             let bytes = extras.bytes(entry.path.len());
             // A value may be as long as a whole record.
-            if bytes + self.scheduler.base.len() + 1024 > session.batch_bytes_max() {
+            if bytes + self.scheduler.base.len() + 1024 > remote.batch_bytes_max() {
                 self.state.summary.reduced += 1;
                 continue;
             }
             // Starts from the beginning again: setting twice does no harm.
-            if !self.scheduler.make_room(session, extras.count(), bytes, 0) {
+            if !self.scheduler.make_room(remote, extras.count(), bytes, 0) {
                 return Ok(Turn::Later(UploadTask::Extras(entry)));
             }
             // If a session is lost it is unknown which of them were done: each is a reason to

@@ -7,7 +7,7 @@ use crate::tree::scheduler::Entry;
 use xdfs_io::store::tree::Node;
 
 /// A task that is pending or in flight.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::tree) enum UploadTask {
     /// Enter the next directory.
     Enter { parent: Option<DirectoryId>, path: Vec<u8>, node: Box<Node>, there: Option<TargetState> },
@@ -86,7 +86,7 @@ impl Unlocked {
 }
 
 /// A further name of a file.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::tree) struct Link {
     pub(super) first: Vec<u8>,
     pub(super) path: Vec<u8>,
@@ -101,7 +101,7 @@ pub(in crate::tree) struct Link {
 }
 
 /// What an upload knows of a name that is not a directory.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::tree) struct UploadSource {
     pub(super) node: Box<Node>,
     /// Its attributes were too long for its call: they follow it.

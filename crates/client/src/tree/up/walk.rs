@@ -10,7 +10,6 @@ use crate::tree::plan::{EntryPlan, Facts, Pair, compare, plan};
 use crate::tree::scheduler::TreeCopy;
 use crate::tree::{join, must_not_be_reserved, parse, same_time};
 use xdfs_engine::kinds;
-use xdfs_io::store::Tree;
 use xdfs_io::store::tree::{ListControl, Node, NodeKind};
 use xdfs_proto::base::{ErrorKind, RelPath};
 use xdfs_proto::wire::path::{Attributes, FileType};

@@ -80,7 +80,7 @@ impl<'a> Batch<'a> {
 
 /// Collects calls until a batch is full: the caller compares [`BatchWriter::bytes`] with what it
 /// may send.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct BatchWriter {
     calls: Writer,
     codes: Vec<u64>,
