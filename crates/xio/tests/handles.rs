@@ -1,5 +1,7 @@
 //! Handles over real sockets, through stacks of one driver and of several: what a program may rely on.
 
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the finding")]
+
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};

@@ -2,7 +2,7 @@
 //! agent's answers, certificates, the file of users. Where the reader is no public interface its crate judges it.
 
 #[allow(dead_code, reason = "the command's own module, of which URLs alone are fed")]
-#[path = "../../../crates/cli/src/url.rs"]
+#[path = "../../../crates/cli/src/url/mod.rs"]
 mod url;
 
 use std::ffi::OsStr;

@@ -465,5 +465,4 @@ fn printable(text: &[u8]) -> String {
 }
 
 #[cfg(test)]
-#[path = "url_tests.rs"]
 mod tests;
