@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the finding")]
 
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -40,8 +40,8 @@ fn pattern(length: usize) -> Vec<u8> {
 }
 
 /// Where a callback tells what it got.
-fn told() -> (Sender<Completed>, Receiver<Completed>) {
-    channel()
+fn told() -> (SyncSender<Completed>, Receiver<Completed>) {
+    sync_channel(64)
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn a_thread_that_waits_is_woken_by_a_cancel_and_by_a_timeout() {
 fn close_tells_everything_that_is_outstanding_first_and_itself_last() {
     for text in STACKS {
         let (_client, server, _directory) = pair(text, &Options::default());
-        let (tell, told) = channel();
+        let (tell, told) = sync_channel(64);
         for number in 0..5 {
             let tell = tell.clone();
             let read = move |_: &Handle, completed: Completed| {
@@ -209,7 +209,7 @@ fn what_cannot_be_opened_says_which_driver_of_which_stack_and_why() {
     ] {
         let error = Handle::open(&stack(text), contact, &Options::default()).unwrap_err().to_string();
         assert!(words.iter().all(|word| error.contains(word)), "{text} {contact}: {error}");
-        let (tell, told) = channel();
+        let (tell, told) = sync_channel(64);
         let opened = move |_: &Handle, result: xdfs_xio::Result<()>| tell.send(result).unwrap();
         let registered = Handle::register_open(&stack(text), contact, &Options::default(), opened);
         if registered.is_ok() {
