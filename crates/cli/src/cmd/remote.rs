@@ -156,9 +156,9 @@ impl Sessions {
     pub(super) fn close(self) {
         for server in self.servers {
             let Ok(session) = server.session else { continue };
-            let joined = session.joined();
+            let (joined, failure) = (session.joined(), session.join_failure());
             let _ = session.close();
-            if let Some(note) = server.tunnel.as_ref().and_then(|tunnel| tunnel.note(joined)) {
+            if let Some(note) = server.tunnel.as_ref().and_then(|tunnel| tunnel.note(joined, failure.as_ref())) {
                 complain(&note);
             }
         }

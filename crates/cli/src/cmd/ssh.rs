@@ -11,12 +11,12 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::retry_on_intr;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use xdfs_client::{Address, ConnectOptions, ErrorKind, Fingerprint, Offer, Pinned, hexadecimal};
+use xdfs_client::{Address, ConnectOptions, Error, ErrorKind, Fingerprint, Offer, Pinned, hexadecimal};
 use xdfs_secure::identity::KeyPair;
 
 use super::connect::{ConnectResult, OpenFn};
@@ -29,6 +29,9 @@ use crate::url::Url;
 
 /// Time for a person to answer ssh's questions, and for the program there to start.
 const GREETING_DEADLINE: Duration = Duration::from_secs(180);
+
+/// A session that lasts longer would have gained by more channels.
+const WORTH_A_NOTE: Duration = Duration::from_secs(1);
 
 /// Time for ssh to end after its input has ended.
 const END_DEADLINE: Duration = Duration::from_secs(5);
@@ -47,18 +50,22 @@ pub(super) struct Tunnel {
     /// Where the other channels connect to, if there may be others.
     address: Option<SocketAddr>,
     channels: u16,
+    since: Instant,
 }
 
 impl Tunnel {
-    /// What a user should know of how the data moved: `joined` channels took part.
-    pub(super) fn note(&self, joined: usize) -> Option<String> {
-        if self.channels < 2 || joined > 1 {
+    /// What a user should know of how the data moved, unless it took too short a time to matter.
+    /// `failure` says why no other channel joined.
+    pub(super) fn note(&self, joined: usize, failure: Option<&Error>) -> Option<String> {
+        if self.channels < 2 || joined > 1 || self.since.elapsed() < WORTH_A_NOTE {
             return None;
         }
         let host = &self.host;
-        let reason = match self.address {
-            Some(address) => format!("{address} cannot be reached from here"),
-            None => format!("no address of {host} is known for more channels"),
+        let reason = match (self.address, failure) {
+            (Some(address), Some(error)) => format!("{address} cannot be reached from here ({error})"),
+            // They are still connecting.
+            (Some(_), None) => return None,
+            (None, _) => format!("no address of {host} is known for more channels"),
         };
         Some(format!(
             "all data went through ssh itself, which is slower than {} channels: {reason}. Open a range of ports there, \
@@ -101,12 +108,13 @@ pub(super) fn connect<T>(
     let key = KeyPair::generate().map_err(|error| lost(error.to_string()))?;
     let (mut socket, ssh) = start(url, login).map_err(lost)?;
     let request = Request { version: VERSION, key: hexadecimal(&key.public().0), channels: wishes.channels > 1 };
-    let mut tunnel = Tunnel { ssh, host: host.clone(), address: None, channels: wishes.channels };
+    let mut tunnel =
+        Tunnel { ssh, host: host.clone(), address: None, channels: wishes.channels, since: Instant::now() };
     let greeting = greet(&mut socket, &request, &mut tunnel).map_err(|reason| lost(format!("{url}: {reason}")))?;
     let fingerprint = greeting.host_key.parse::<Fingerprint>().ok().filter(|_| greeting.version == VERSION);
     let another = || lost(format!("{url}: the xdfs there is of another version; install the same one at both ends"));
     let fingerprint = fingerprint.ok_or_else(another)?;
-    tunnel.address = greeting.address;
+    (tunnel.address, tunnel.since) = (greeting.address, Instant::now());
     let options = ConnectOptions {
         connection: Some(Arc::new(OwnedFd::from(socket))),
         host,

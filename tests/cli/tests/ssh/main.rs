@@ -88,10 +88,17 @@ fn without_a_direct_way_data_goes_through_ssh_and_that_is_said() {
     let _sshd = Sshd::start(&scene, "");
     let content = pattern(9 << 20, 2);
     scene.write("a", &content);
-    let up = run(&scene, &["cp", "-P", "4", "a", &url(&scene, "piped", "b")]);
-    up.ends_with(0).says(&["went through ssh itself", "--ports"]);
-    run(&scene, &["cp", "-P", "1", &url(&scene, "piped", "b"), "c"]).ends_with(0).is_silent();
+    run(&scene, &["cp", "-P", "1", "a", &url(&scene, "piped", "b")]).ends_with(0).is_silent();
+    run(&scene, &["cp", "-P", "4", &url(&scene, "piped", "b"), "c"]).ends_with(0);
     assert!(scene.read("b") == content && scene.read("c") == content);
+    // It is not worth saying for what is over at once.
+    let mut long = start(&scene, &["cp", "-P", "4", "-", &url(&scene, "piped", "d"), &telling(&scene)]);
+    told(&scene);
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(2) {
+        assert!(long.feed(&content[..64 << 10]));
+    }
+    long.wait().ends_with(0).says(&["went through ssh itself", "--ports"]);
 }
 
 #[test]
@@ -192,9 +199,15 @@ fn ctrl_c_ends_both_ends_in_order() {
     let scene = Scene::new();
     let _sshd = Sshd::start(&scene, "");
     scene.directory("there");
-    let words = ["cp".to_owned(), "random:100GB".to_owned(), url(&scene, "box", "there/a")];
+    // A source without an end: whoever writes to it does not close it.
+    let fifo = scene.path("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().expect("coreutils").success());
+    let words = ["cp".to_owned(), "fifo".to_owned(), url(&scene, "box", "there/a")];
     let words = words.into_iter().chain([Sshd::option(&scene), telling(&scene)]);
     let mut terminal = scene.terminal_as("somebody", words);
+    let mut source = std::fs::OpenOptions::new().write(true).open(&fifo).unwrap();
+    // More than a pipe holds: it returns once the client reads.
+    std::io::Write::write_all(&mut source, &pattern(9 << 20, 6)).unwrap();
     let process = told(&scene);
     wait_until("the upload", || !scene.names("there").is_empty());
     terminal.type_key(3);

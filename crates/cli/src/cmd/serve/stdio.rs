@@ -179,13 +179,13 @@ fn relay(server: UnixStream, handle: &Handle) -> io::Result<()> {
     let (mut to_server, mut from_server) = (server.try_clone()?, server);
     let (left, ended) = (handle.clone(), handle.clone());
     thread::spawn(move || {
-        pump(&mut input, &mut to_server);
+        forward(&mut input, &mut to_server);
         // The socket may be closed already.
         let _ = to_server.shutdown(Shutdown::Write);
         left.stop();
     });
     thread::spawn(move || {
-        pump(&mut from_server, &mut output);
+        forward(&mut from_server, &mut output);
         // It may be closed already. The other direction ends when the client has seen this.
         let _ = from_server.shutdown(Shutdown::Read);
         drop(output);
@@ -194,8 +194,8 @@ fn relay(server: UnixStream, handle: &Handle) -> io::Result<()> {
     Ok(())
 }
 
-/// Copies until either side ends.
-fn pump(from: &mut impl Read, to: &mut impl Write) {
+/// Forwards bytes until either side ends. Not `io::copy`: its buffer is small between sockets.
+fn forward(from: &mut impl Read, to: &mut impl Write) {
     let mut buffer = vec![0; RELAY_BYTES];
     loop {
         match from.read(&mut buffer) {
