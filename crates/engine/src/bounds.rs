@@ -42,6 +42,12 @@ pub const LAST_WORDS: Duration = Duration::from_secs(2);
 /// Bytes that are read from a channel and discarded meanwhile: what a peer has in flight on a long
 /// path.
 pub const LAST_WORDS_BYTES: usize = 64 << 20;
+/// A control payload up to this length is read at once: most are far shorter, and those of a
+/// thousand channels take 4 MiB.
+pub const SHORT_CONTROL_BYTES: usize = 4096;
+/// Memory of the longer ones that are arriving on the channels of a pipeline: further ones wait in
+/// the kernel. Sixty-four of the longest, far more than ever arrive at a time.
+pub const LONG_CONTROLS_BYTES: usize = 4 << 20;
 /// Shortest interval between two checks for stalled channels.
 pub const TICK_MIN: Duration = Duration::from_millis(25);
 /// Longest interval between two checks of the clock while a session ends: its close reason has a

@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests set their scenes with the standard library")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "in a test a panic is the finding")]
 
+mod announced;
 mod joins;
 mod lingering;
 #[path = "../hostile/raw.rs"]

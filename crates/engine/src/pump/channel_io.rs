@@ -1,5 +1,6 @@
 //! One channel as the pump sees it: its socket, its keys, and the record that is arriving.
 
+use crate::bounds;
 use xdfs_io::dispatch::{HEAD_BYTES, SocketId};
 use xdfs_proto::base::{Extent, OperationId};
 use xdfs_proto::wire::Head;
@@ -17,6 +18,8 @@ pub(super) enum Arriving {
     Parked(Record),
     /// A control payload.
     Control(Record),
+    /// A long control payload that is not read before others of its pipeline are whole.
+    Held(Record),
     /// A block that waits for a buffer.
     Waiting { record: Record, wanted: bool },
     /// A block that is read into a buffer. `wanted` is false for a record that is read only to be
@@ -93,8 +96,21 @@ impl ChannelIo {
         Self { socket, sealer, opener, arriving: Arriving::Nothing, sending: None, busy: false }
     }
 
+    /// The memory of a long control payload that is arriving.
+    pub(super) fn long_control_bytes(&self) -> usize {
+        match &self.arriving {
+            Arriving::Control(record) if is_long(record) => record.head.length as usize,
+            _ => 0,
+        }
+    }
+
     /// Whether the channel is between two records in both directions.
     pub(super) fn at_boundary(&self) -> bool {
         !self.busy && matches!(self.arriving, Arriving::Head)
     }
+}
+
+/// Whether a control payload counts against the pipeline's memory for long ones.
+pub(super) fn is_long(record: &Record) -> bool {
+    record.head.length as usize > bounds::SHORT_CONTROL_BYTES
 }

@@ -42,7 +42,8 @@ where
         self.next_tick = self.next_tick.min(until);
         self.lingering.insert(line.socket, Lingering { until, drained: 0 });
         // An outstanding operation is waited for; it may be part of a block.
-        if matches!(line.arriving, Arriving::Parked(_) | Arriving::Waiting { .. } | Arriving::Nothing) {
+        let held = matches!(line.arriving, Arriving::Parked(_) | Arriving::Waiting { .. } | Arriving::Held(_));
+        if held || matches!(line.arriving, Arriving::Nothing) {
             self.drain_leaving(line.socket, 0);
         }
     }

@@ -270,7 +270,7 @@ where
         for (channel, line) in &self.lines {
             let progress = self.dispatch.progress(line.socket);
             // Data that is not read because this side lacks a buffer is not a stall of the peer.
-            let ours = matches!(line.arriving, Arriving::Waiting { .. });
+            let ours = matches!(line.arriving, Arriving::Waiting { .. } | Arriving::Held(_));
             let heard_at = if ours { now } else { progress.received_at };
             self.session.on_progress(*channel, heard_at, progress.sent_at);
         }
@@ -414,6 +414,7 @@ where
         if !self.closing.is_empty() {
             self.close_finished();
         }
+        self.next_held();
         self.serve_waiting();
     }
 

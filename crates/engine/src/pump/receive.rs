@@ -1,6 +1,6 @@
 //! Arriving records: read into a control message, a buffer, or piece by piece into the file.
 
-use super::channel_io::{Arriving, Record};
+use super::channel_io::{Arriving, ChannelIo, Record, is_long};
 use super::hashing::{hash_arriving, is_hashed};
 use super::{Host, Pump};
 use crate::transfer::{Block, WriteMode};
@@ -64,13 +64,9 @@ where
         let now = self.dispatch.now();
         let verdict = self.session.on_head(channel, &record.head, now);
         let Some(line) = self.lines.get_mut(&channel) else { return };
-        let socket = line.socket;
         match verdict {
             Ok(HeadVerdict::Control) if record.head.length == 0 => self.on_control(channel, record, &[]),
-            Ok(HeadVerdict::Control) => {
-                line.arriving = Arriving::Control(record);
-                self.dispatch.submit(Op::Small { socket, length: record.head.length as usize });
-            }
+            Ok(HeadVerdict::Control) => self.start_control(channel, record),
             Ok(HeadVerdict::Block { .. } | HeadVerdict::Calls { .. }) => self.start_block(channel, record, true),
             Ok(HeadVerdict::Skip) => self.start_block(channel, record, false),
             Ok(HeadVerdict::Park) => line.arriving = Arriving::Parked(record),
@@ -81,11 +77,43 @@ where
         }
     }
 
+    /// Reads a control payload; a long one only while those that are arriving leave memory for it.
+    fn start_control(&mut self, channel: ChannelId, record: Record) {
+        let length = record.head.length as usize;
+        let full = is_long(&record) && {
+            let arriving: usize = self.lines.values().map(ChannelIo::long_control_bytes).sum();
+            arriving + length > bounds::LONG_CONTROLS_BYTES
+        };
+        let Some(line) = self.lines.get_mut(&channel) else { return };
+        if full {
+            line.arriving = Arriving::Held(record);
+            return;
+        }
+        line.arriving = Arriving::Control(record);
+        self.dispatch.submit(Op::Small { socket: line.socket, length });
+    }
+
+    /// A long control payload is whole, or its channel is gone: the next one is read.
+    pub(super) fn next_held(&mut self) {
+        let held = |(channel, line): (&ChannelId, &ChannelIo)| match line.arriving {
+            Arriving::Held(record) => Some((*channel, record)),
+            _ => None,
+        };
+        if let Some((channel, record)) = self.lines.iter().find_map(held) {
+            self.start_control(channel, record);
+        }
+    }
+
     pub(super) fn on_small(&mut self, socket: SocketId, bytes: &[u8]) {
         let Some(channel) = self.channel_of(socket) else { return };
         let Some(line) = self.lines.get_mut(&channel) else { return };
         match std::mem::replace(&mut line.arriving, Arriving::Nothing) {
-            Arriving::Control(record) => self.on_control(channel, record, bytes),
+            Arriving::Control(record) => {
+                self.on_control(channel, record, bytes);
+                if is_long(&record) {
+                    self.next_held();
+                }
+            }
             Arriving::Farewell(farewell) => match farewell.check(bytes) {
                 Ok(()) => self.next_head(channel),
                 Err(error) => self.lose(channel, error),
