@@ -292,6 +292,8 @@ fn must_admit(parent: &Parent, name: &[u8], existing: Existing, shown: &str) -> 
 mod tests {
     use super::*;
     use crate::store::CommitRequest;
+    use crate::store::SmallFile;
+    use unsynced_dirs::Above;
 
     #[test]
     fn a_file_that_is_durable_has_no_directory_above_it_that_is_not() {
@@ -301,7 +303,11 @@ mod tests {
         let path = |text: &str| RelPath::parse(text.as_bytes()).unwrap();
         store.make_directory(&path("a/b"), 0o755, true).unwrap();
         store.make_directory(&path("other"), 0o755, false).unwrap();
-        assert_eq!(store.fresh.above(&path("a/b")).len(), 2);
+        let above = |directory: &str| match store.fresh.above(&path(directory)) {
+            Above::Each(made) => made.len(),
+            Above::Many(_) => panic!("few are above it"),
+        };
+        assert_eq!(above("a/b"), 2);
         let (target, existing) = (path("a/b/file"), Existing::Keep);
         let request =
             StageRequest { target, size: None, existing, transfer: [1; 16], resume: None, base: None, holes: false };
@@ -310,8 +316,35 @@ mod tests {
         stage.finish(&commit).unwrap();
         stage.sync().unwrap();
         stage.name(&commit).unwrap();
-        assert_eq!(store.fresh.above(&path("a/b")).len(), 2, "nothing is synced that was not asked for");
+        assert_eq!(above("a/b"), 2, "nothing is synced that was not asked for");
         stage.sync_directory().unwrap();
-        assert_eq!((store.fresh.above(&path("a/b")).len(), store.fresh.above(&path("other")).len()), (0, 1));
+        assert_eq!((above("a/b"), above("other")), (0, 1));
+    }
+    #[test]
+    fn a_durable_file_that_is_deep_in_a_new_tree_takes_a_few_descriptors_and_one_sync() {
+        let scratch = tempfile::tempdir().unwrap();
+        let store = LocalStore::open_root(scratch.path(), true).unwrap();
+        let target = RelPath::parse([&b"a/".repeat(500)[..], b"file"].concat().as_slice()).unwrap();
+        let file = SmallFile {
+            target: target.clone(),
+            content: b"content",
+            mode: 0o644,
+            modified: None,
+            existing: Existing::Keep,
+            base: None,
+            parents: true,
+            holes: false,
+        };
+        let descriptors = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+        let before = descriptors();
+        let group = small::LocalGroup::open(&store, std::slice::from_ref(&file), true);
+        let held = descriptors().saturating_sub(before);
+        // Other tests open files at the same time.
+        assert!(held < 200, "{held} descriptors for one file");
+        drop(group);
+        let placed = store.put_small(&[file], true);
+        assert!(placed.iter().all(Result::is_ok), "{placed:?}");
+        let directory = target.parent().unwrap();
+        assert_eq!(store.fresh.above(&directory), Above::Each(Vec::new()), "all of them are synced");
     }
 }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use peer::Peer;
 use xdfs_proto::base::Extent;
 use xdfs_proto::wire::Event;
-use xdfs_proto::wire::path::{Batch, Call};
+use xdfs_proto::wire::path::{Batch, Call, Put, Reply};
 use xdfs_proto::wire::request::{Request, Resume};
 use xdfs_test_cli::{Scene, Server};
 
@@ -57,10 +57,21 @@ enum Attack {
     Hashes,
     /// Batches of calls that make directories, each many levels deep.
     DeepDirectories,
+    /// Durable small files, each below directories of its own that are many levels deep.
+    DeepFiles,
 }
 
-const ATTACKS: [Attack; 5] =
-    [Attack::DoubtedDownloads, Attack::RepeatedUploads, Attack::Sums, Attack::Hashes, Attack::DeepDirectories];
+const ATTACKS: [Attack; 6] = [
+    Attack::DoubtedDownloads,
+    Attack::RepeatedUploads,
+    Attack::Sums,
+    Attack::Hashes,
+    Attack::DeepDirectories,
+    Attack::DeepFiles,
+];
+/// Levels of a path, as deep and as long as one may be.
+const LEVELS: usize = 1000;
+const LEVEL: &[u8] = b"abcdefghijklmnopqrstuvwxyz0123/";
 
 /// A peer that attacks until this value goes.
 struct Attacker {
@@ -120,19 +131,39 @@ fn run(peer: &mut Peer, attack: Attack, number: u8, stop: &AtomicBool) {
             let batch = Batch { room: 8 << 10, base: b"data", calls, ..Batch::default() }.encode();
             (0..OPERATIONS).all(|_| peer.request(Event::Path, &batch));
         }
-        Attack::DeepDirectories => {
-            let mut deep = 0;
-            while !stop.load(Ordering::Relaxed) {
-                deep += 1;
-                let top = format!("deep-{number}-{deep}/");
-                let path = [top.as_bytes(), &b"a/".repeat(15 << 10), b"a"].concat();
-                let calls = vec![Call::MakeDirectory { path: &path, parents: true, mode: 0o755 }; 7];
-                let batch = Batch { room: 8 << 10, base: b"data", calls, ..Batch::default() }.encode();
-                if !peer.request(Event::Path, &batch) || !peer.reply() {
-                    return;
-                }
-            }
+        Attack::DeepDirectories | Attack::DeepFiles => deep(peer, attack, number, stop),
+    }
+}
+
+fn deep(peer: &mut Peer, attack: Attack, number: u8, stop: &AtomicBool) {
+    let mut round = 0;
+    while !stop.load(Ordering::Relaxed) {
+        round += 1;
+        let path = |at| [format!("{number}-{round}-{at}/").as_bytes(), &LEVEL.repeat(LEVELS), b"a"].concat();
+        let paths: Vec<Vec<u8>> = (0..7).map(path).collect();
+        let call = |path| match attack {
+            Attack::DeepFiles => Call::Put(Put {
+                path,
+                keep_existing: false,
+                parents: true,
+                mode: 0o644,
+                modified: None,
+                holes: false,
+                hash: None,
+                content: b"content",
+            }),
+            _ => Call::MakeDirectory { path, parents: true, mode: 0o755 },
+        };
+        let calls: Vec<_> = paths.iter().map(|path| call(path)).collect();
+        let codes: Vec<u64> = calls.iter().map(Call::code).collect();
+        let batch = Batch { room: 8 << 10, base: b"data", durable: true, calls, ..Batch::default() }.encode();
+        if !peer.request(Event::Path, &batch) {
+            return;
         }
+        let Some(reply) = peer.reply() else { return };
+        // Nobody is attacked by calls that fail at once.
+        let reply = Reply::decode(&reply, &codes).unwrap();
+        assert!(reply.outcomes.iter().all(Result::is_ok), "{attack:?}: {:?}", reply.outcomes);
     }
 }
 
@@ -210,7 +241,7 @@ fn median(times: &[Duration]) -> Duration {
     sorted[sorted.len() / 2]
 }
 
-/// Private memory of the server in bytes, and its threads.
+/// The most private memory that the server has had, in bytes, and its threads.
 fn cost(server: &Server) -> (u64, u64) {
     let process = server.process().as_raw_nonzero();
     let number = |file: &str, name: &str| -> u64 {
@@ -218,7 +249,8 @@ fn cost(server: &Server) -> (u64, u64) {
         let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_else(|| panic!("no {name}"));
         line.trim().trim_end_matches(" kB").parse().unwrap()
     };
-    (number("smaps_rollup", "Private_Dirty:") << 10, number("status", "Threads:"))
+    let memory = number("status", "VmHWM:").saturating_sub(number("status", "RssFile:"));
+    (memory << 10, number("status", "Threads:"))
 }
 
 /// Three of a kind at once.
@@ -257,6 +289,11 @@ fn calls_that_hash_leave_another_user_his_turn() {
 #[test]
 fn deep_directories_leave_another_user_his_turn() {
     leave_another_user_his_turn(Attack::DeepDirectories);
+}
+
+#[test]
+fn deep_files_leave_another_user_his_turn() {
+    leave_another_user_his_turn(Attack::DeepFiles);
 }
 
 #[test]

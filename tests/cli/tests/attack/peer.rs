@@ -12,13 +12,14 @@ use xdfs_proto::wire::{Event, Flags, Head};
 use xdfs_secure::handshake::tls::{Certificates, FAREWELL_BYTES};
 use xdfs_secure::keys::{ChannelKeys, Grant, Role};
 use xdfs_secure::login::Offered;
-use xdfs_secure::record::{Limits, Sealer};
+use xdfs_secure::record::{Limits, Opener, Sealer};
 use xdfs_test_cli::Server;
 
 /// Channel 1 of a session of a visitor's.
 pub struct Peer {
     stream: TcpStream,
     sealer: Sealer,
+    opener: Opener,
     operation: u32,
 }
 
@@ -81,7 +82,9 @@ impl Peer {
         let grant = Grant::new(&accept.grant.secret);
         let keys =
             ChannelKeys::derive(&join_secret, &grant, accept.session, ChannelId(1)).unwrap().for_role(Role::Client);
-        Self { stream, sealer: Sealer::new(keys.seal, Limits::STANDARD).unwrap(), operation: 0 }
+        let sealer = Sealer::new(keys.seal, Limits::STANDARD).unwrap();
+        let opener = Opener::new(keys.open, Limits::STANDARD).unwrap();
+        Self { stream, sealer, opener, operation: 0 }
     }
 
     /// Opens an operation, at this peer's own pace: whether the server still listens.
@@ -112,20 +115,21 @@ impl Peer {
         self.request(Event::Upload, &request.encode())
     }
 
-    /// Waits for the reply to a batch; false when the server has closed.
-    pub fn reply(&mut self) -> bool {
+    /// Waits for the reply to a batch; none when the server has closed.
+    pub fn reply(&mut self) -> Option<Vec<u8>> {
         let mut head = [0; 48];
         while self.stream.read_exact(&mut head).is_ok() {
-            let head = Head::decode(head[..32].try_into().unwrap()).unwrap();
-            let mut rest = vec![0; head.length as usize];
-            if self.stream.read_exact(&mut rest).is_err() {
-                return false;
-            }
+            let (raw, tag) = (head[..32].to_vec(), head[32..].try_into().unwrap());
+            let head = Head::decode(raw[..].try_into().unwrap()).unwrap();
+            let mut record = raw;
+            record.resize(32 + head.length as usize, 0);
+            self.stream.read_exact(&mut record[32..]).ok()?;
+            self.opener.open(head.level, &mut record, &tag).unwrap();
             if head.event == Event::Path as u8 {
-                return true;
+                return Some(record.split_off(32));
             }
         }
-        false
+        None
     }
 
     /// Reads whatever comes until the connection ends.

@@ -12,7 +12,7 @@ use super::preallocate::lacking;
 use super::source::{LocalSource, version_of};
 use super::staging::{PartFile, PartNames, Staged, StagingDirectory, lock_new, no_staging};
 use super::unchanged::stays;
-use super::unsynced_dirs::Made;
+use super::unsynced_dirs::{Above, Made};
 use super::{LocalStore, holes, must_admit, syncfs_policy};
 use crate::store::errors::{self, Verb};
 use crate::store::io_loops::{Stuck, write_full};
@@ -34,6 +34,8 @@ struct Directory {
     parent: Arc<Parent>,
     /// What its sync makes durable in addition to names of files.
     made: Vec<Made>,
+    /// Too many are above it to sync each of them: see [`Above::Many`].
+    many: Option<u64>,
     /// It is only in memory.
     in_memory: bool,
     /// A mode that new files here were observed to get as requested: a default access control list
@@ -104,7 +106,16 @@ impl<'s> LocalGroup<'s> {
         };
         let own = self.directory(&above, file)?;
         let mut directories = vec![own];
-        for made in if self.durable { self.store.fresh.above(&above) } else { Vec::new() } {
+        let unsynced = match self.durable.then(|| self.store.fresh.above(&above)) {
+            Some(Above::Each(unsynced)) => unsynced,
+            Some(Above::Many(serial)) => {
+                // The first member's sync counts for what was made before it.
+                self.directories.get_mut(own).ok_or_else(nobody)?.many.get_or_insert(serial);
+                Vec::new()
+            }
+            None => Vec::new(),
+        };
+        for made in unsynced {
             let number = self.directory(&made.place(), file)?;
             directories.push(number);
             if let Some(directory) = self.directories.get_mut(number).filter(|there| !there.made.contains(&made)) {
@@ -134,7 +145,7 @@ impl<'s> LocalGroup<'s> {
         let number = self.directories.len();
         let in_memory = self.durable && parent.in_memory();
         let (path, made) = (path.clone(), Vec::new());
-        self.directories.push(Directory { path, parent, made, in_memory, kept_mode: None });
+        self.directories.push(Directory { path, parent, made, many: None, in_memory, kept_mode: None });
         Ok(number)
     }
 
@@ -306,7 +317,11 @@ impl SmallGroup for LocalGroup<'_> {
         let (Some(directory), Some(any)) = (self.directories.get(directory), self.live().next()) else {
             return Err(nobody());
         };
-        directory.parent.sync(&any.file).map_err(|errno| {
+        let synced = match directory.many {
+            Some(_) => rustix::io::retry_on_intr(|| rustix::fs::syncfs(&any.file)),
+            None => directory.parent.sync(&any.file),
+        };
+        synced.map_err(|errno| {
             let error = errors::failed(Verb::Sync, &self.store.shown(&directory.path), errno);
             Error {
                 message: format!("{} (what was put has its name, which a power cut may take back)", error.message),
@@ -314,6 +329,7 @@ impl SmallGroup for LocalGroup<'_> {
             }
         })?;
         directory.made.iter().for_each(|made| self.store.fresh.synced(made));
+        directory.many.into_iter().for_each(|serial| self.store.fresh.all_synced(&directory.path, serial));
         Ok(())
     }
 }

@@ -14,6 +14,15 @@ use xdfs_proto::base::RelPath;
 /// is never wrong.
 const REMEMBERED_MAX: usize = 1024;
 
+/// Total length of the remembered paths: usual ones need a tenth of it, and a peer may send paths
+/// of 32 KiB.
+const REMEMBERED_BYTES_MAX: usize = 256 << 10;
+
+/// Unsynced directories above one file that are held open and synced one by one. A path may have
+/// thousands: their paths alone would take hundreds of megabytes, and their descriptors all there
+/// are.
+const EACH_MAX: usize = 64;
+
 /// New directories whose own names are not synced yet. Clones share one list.
 #[derive(Clone, Debug, Default)]
 pub(super) struct UnsyncedDirs {
@@ -28,9 +37,21 @@ pub(super) struct Made {
     serial: u64,
 }
 
+/// The directories above a file that are not synced.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Above {
+    /// These, innermost first.
+    Each(Vec<Made>),
+    /// More than are synced one by one: the whole file system is, and then all of them are synced
+    /// that have at most this serial number.
+    Many(u64),
+}
+
 #[derive(Debug, Default)]
 pub(super) struct List {
     made: BTreeMap<RelPath, u64>,
+    /// Total length of the paths in `made`.
+    bytes: usize,
     serial: u64,
     /// Some entries were dropped.
     forgetful: bool,
@@ -43,41 +64,62 @@ impl UnsyncedDirs {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The directories on the path to `directory` that are not synced, innermost first. Called
-    /// while `directory` is open.
-    pub(super) fn above(&self, directory: &RelPath) -> Vec<Made> {
+    /// The directories on the path to `directory` that are not synced. Called while `directory` is
+    /// open.
+    pub(super) fn above(&self, directory: &RelPath) -> Above {
         let list = self.lock();
-        if list.made.is_empty() && !list.forgetful {
-            return Vec::new();
-        }
         let mut found = Vec::new();
+        if list.made.is_empty() && !list.forgetful {
+            return Above::Each(found);
+        }
         let mut path = directory.clone();
         while let Some(above) = path.parent() {
             let serial = list.made.get(&path).copied().or(list.forgetful.then_some(0));
+            if serial.is_some() && found.len() == EACH_MAX {
+                return Above::Many(list.serial);
+            }
             found.extend(serial.map(|serial| Made { path, serial }));
             path = above;
         }
-        found
+        Above::Each(found)
     }
 
     /// The parent directory was synced, and that sync began when `made` was known.
     pub(super) fn synced(&self, made: &Made) {
         let mut list = self.lock();
         if list.made.get(&made.path) == Some(&made.serial) {
-            list.made.remove(&made.path);
+            list.forget(&made.path);
         }
+    }
+
+    /// The file system of `directory` was synced, and that sync began when `serial` was known.
+    pub(super) fn all_synced(&self, directory: &RelPath, serial: u64) {
+        let mut list = self.lock();
+        let synced = |(path, made): &(&RelPath, &u64)| **made <= serial && directory.is_within(path);
+        let paths: Vec<_> = list.made.iter().filter(synced).map(|(path, _)| path.clone()).collect();
+        paths.iter().for_each(|path| list.forget(path));
     }
 }
 
 impl List {
     /// `path` was just created.
     pub(super) fn note(&mut self, path: &RelPath) {
-        if self.made.len() >= REMEMBERED_MAX && !self.made.contains_key(path) {
+        let length = path.as_bytes().len();
+        let full = self.made.len() >= REMEMBERED_MAX || self.bytes + length > REMEMBERED_BYTES_MAX;
+        if full && !self.made.contains_key(path) {
             self.forgetful = true;
             return;
         }
         self.serial += 1;
-        self.made.insert(path.clone(), self.serial);
+        if self.made.insert(path.clone(), self.serial).is_none() {
+            self.bytes += length;
+        }
+    }
+
+    fn forget(&mut self, path: &RelPath) {
+        if self.made.remove(path).is_some() {
+            self.bytes -= path.as_bytes().len();
+        }
     }
 
     /// A directory was renamed to `to`; which listed names were below it is unknown.
@@ -106,7 +148,15 @@ impl DirPath {
     /// Waits until every directory on the path has its own name on stable storage; `file` is in the
     /// last one.
     pub(super) fn sync(&self, file: &OwnedFd) -> Result<(), Errno> {
-        for made in self.fresh.above(&self.directory) {
+        let unsynced = match self.fresh.above(&self.directory) {
+            Above::Each(unsynced) => unsynced,
+            Above::Many(serial) => {
+                rustix::io::retry_on_intr(|| rustix::fs::syncfs(file))?;
+                self.fresh.all_synced(&self.directory, serial);
+                return Ok(());
+            }
+        };
+        for made in unsynced {
             match self.root.hold_directory(&made.place()) {
                 Ok(above) => above.sync(file)?,
                 // It was renamed meanwhile: it is still on the file's own file system.
@@ -126,8 +176,13 @@ mod tests {
         RelPath::parse(text.as_bytes()).unwrap()
     }
 
+    fn above(fresh: &UnsyncedDirs, directory: &str) -> Vec<Made> {
+        let Above::Each(made) = fresh.above(&path(directory)) else { panic!("few are above it") };
+        made
+    }
+
     fn places(fresh: &UnsyncedDirs, directory: &str) -> Vec<RelPath> {
-        fresh.above(&path(directory)).iter().map(Made::place).collect()
+        above(fresh, directory).iter().map(Made::place).collect()
     }
 
     #[test]
@@ -137,7 +192,7 @@ mod tests {
         fresh.lock().note(&path("a/b/c"));
         assert_eq!(places(&fresh, "a/b/c/d"), [path("a/b"), path("a")]);
         assert_eq!(places(&fresh, "a"), []);
-        for made in fresh.above(&path("a/b/c")) {
+        for made in above(&fresh, "a/b/c") {
             fresh.synced(&made);
         }
         assert_eq!(places(&fresh, "a/b/c/d"), []);
@@ -147,7 +202,7 @@ mod tests {
     fn a_sync_from_before_a_directory_was_made_again_does_not_count() {
         let fresh = UnsyncedDirs::default();
         fresh.lock().note(&path("a"));
-        let earlier = fresh.above(&path("a"));
+        let earlier = above(&fresh, "a");
         fresh.lock().note(&path("a"));
         earlier.iter().for_each(|made| fresh.synced(made));
         assert_eq!(places(&fresh, "a"), [path("")]);
@@ -170,5 +225,33 @@ mod tests {
         }
         assert_eq!(places(&fresh, "other/e"), [path("other"), path("")]);
         assert!(fresh.lock().made.len() <= REMEMBERED_MAX);
+    }
+    #[test]
+    fn paths_of_a_peer_s_length_take_no_more_memory_than_many_short_ones() {
+        let fresh = UnsyncedDirs::default();
+        let long = "abcdefghijklmnopqrstuvwxyz0123/".repeat(1000);
+        for number in 0..100 {
+            fresh.lock().note(&path(&format!("{long}{number}")));
+        }
+        let kept = |list: &List| list.made.keys().map(|path| path.as_bytes().len()).sum::<usize>();
+        let list = fresh.lock();
+        assert_eq!(kept(&list), list.bytes);
+        assert!(list.bytes <= REMEMBERED_BYTES_MAX && list.forgetful, "{} bytes", list.bytes);
+    }
+
+    #[test]
+    fn more_than_are_synced_one_by_one_are_synced_at_once_but_for_those_made_meanwhile() {
+        let fresh = UnsyncedDirs::default();
+        let deep = path(&vec!["a"; EACH_MAX + 1].join("/"));
+        for depth in 1..=deep.depth() {
+            fresh.lock().note(&deep.prefix(depth));
+        }
+        fresh.lock().note(&path("b"));
+        let Above::Many(serial) = fresh.above(&deep) else { panic!("they are many") };
+        fresh.lock().note(&path("a"));
+        fresh.all_synced(&deep, serial);
+        let list = fresh.lock();
+        assert_eq!(list.made.keys().collect::<Vec<_>>(), [&path("a"), &path("b")]);
+        assert_eq!(list.bytes, 2);
     }
 }
