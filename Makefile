@@ -17,9 +17,10 @@ help:
 demo: build
 	cargo run -q --release -p xdfs -- demo
 
+# A shell script that starts this in the background has it ignore Ctrl-C, and tests send that to programs.
 test: toolchain
 	@$(XTASK) setup
-	@$(XTASK) ci
+	@env --default-signal=INT,QUIT $(XTASK) ci
 
 build: toolchain
 	cargo build --release -p xdfs
