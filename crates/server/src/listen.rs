@@ -16,8 +16,8 @@ use crate::log::{Log, LogEvent};
 use crate::pending_login::{AfterSend, LoginProgress, PendingLogin};
 use crate::pending_shutdowns::PendingShutdowns;
 use crate::recovery;
-use crate::reply_cache::ReplyCache;
-use crate::sessions::{PipelineState, ServerMessage, SessionEntry};
+use crate::reply_cache::ReplyCaches;
+use crate::sessions::{EndingSession, PipelineState, ServerMessage, SessionEntry};
 pub use handle::Handle;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -74,7 +74,7 @@ pub struct Server {
     pub(super) gate: OpeningContext,
     pub(crate) authority: CurrentAuthority,
     pub(crate) blocking: Blocking,
-    pub(crate) repeats: Arc<ReplyCache>,
+    pub(crate) repeats: ReplyCaches,
     pub(crate) pace: Arc<Pace>,
     pub(crate) letters: SyncSender<ServerMessage>,
     mailbox: Receiver<ServerMessage>,
@@ -93,6 +93,8 @@ pub struct Server {
     pub(crate) roster: Registry<Arc<Principal>>,
     /// The sessions that have started.
     pub(crate) sessions: BTreeMap<SessionId, SessionEntry>,
+    /// Sessions that are over and whose threads have not all ended.
+    pub(crate) ending: Vec<EndingSession>,
     /// Pipelines that must end and could not be notified yet.
     pub(crate) untold: PendingShutdowns,
     /// Idle channels by their socket.
@@ -146,7 +148,7 @@ impl Server {
             authority: CurrentAuthority::new(Authority::new(config.exports.clone(), config.policy.floor)),
             config,
             blocking: Blocking::default(),
-            repeats: Arc::new(ReplyCache::new(std::time::Instant::now())),
+            repeats: ReplyCaches::new(std::time::Instant::now()),
             pace: Arc::default(),
             letters,
             mailbox,
@@ -159,6 +161,7 @@ impl Server {
             refusals_untold: 0,
             roster: Registry::new(Bugs::default()),
             sessions: BTreeMap::new(),
+            ending: Vec::new(),
             untold: PendingShutdowns::default(),
             idle: BTreeMap::new(),
             late_commands: Vec::new(),

@@ -9,11 +9,16 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use xdfs_proto::base::{Error, ErrorKind};
+use xdfs_secure::policy::{Method, Principal};
 
 /// Replies of one user that are cached: several times more than a session can have in flight.
 const REPLIES_MAX: usize = 1024;
-/// Bytes of these replies. A reply to calls that change something has a few bytes for each.
-const BYTES_MAX: usize = 128 * 1024;
+/// Bytes of one user's replies. A reply to calls that change something has a few bytes for each.
+const BYTES_MAX: usize = 256 * 1024;
+/// Bytes of all replies of a cache.
+const ALL_BYTES_MAX: usize = 8 << 20;
+/// What a batch takes besides its reply.
+const ENTRY_BYTES: usize = 128;
 /// Users that are remembered.
 const USERS_MAX: usize = 512;
 /// Lifetime: a client retries at once, or for minutes.
@@ -30,12 +35,22 @@ enum CachedReply {
     Lost,
 }
 
+impl CachedReply {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Told(reply) => ENTRY_BYTES + reply.len(),
+            Self::Doing | Self::Lost => ENTRY_BYTES,
+        }
+    }
+}
+
 struct UserReplies {
     /// Nothing that arrived after this moment was evicted.
     complete_since: Instant,
     batches: BTreeMap<Id, CachedReply>,
     /// When each arrived, oldest first.
     order: VecDeque<(Instant, Id)>,
+    /// What they take, [`ENTRY_BYTES`] of each batch included.
     bytes: usize,
 }
 
@@ -47,6 +62,25 @@ struct CacheState {
 
 /// Replies of batches that may be repeated in another session (P-74), bounded per user.
 pub(crate) struct ReplyCache(Mutex<CacheState>);
+
+/// The replies of authenticated users, and those of anonymous ones: these may be as many as there
+/// are addresses, and evict nothing of the others.
+pub(crate) struct ReplyCaches {
+    authenticated: Arc<ReplyCache>,
+    anonymous: Arc<ReplyCache>,
+}
+
+impl ReplyCaches {
+    /// Empty caches, which know nothing from before `now`.
+    pub(crate) fn new(now: Instant) -> Self {
+        Self { authenticated: Arc::new(ReplyCache::new(now)), anonymous: Arc::new(ReplyCache::new(now)) }
+    }
+
+    /// The cache for a user's replies.
+    pub(crate) fn of(&self, user: &Principal) -> Arc<ReplyCache> {
+        Arc::clone(if user.method == Method::Anonymous { &self.anonymous } else { &self.authenticated })
+    }
+}
 
 /// What to do with a batch.
 pub(crate) enum CacheLookup {
@@ -67,9 +101,19 @@ impl UserReplies {
     fn forget_oldest(&mut self) {
         let Some((came, id)) = self.order.pop_front() else { return };
         self.complete_since = self.complete_since.max(came);
-        if let Some(CachedReply::Told(reply)) = self.batches.remove(&id) {
-            self.bytes -= reply.len();
+        self.forget(id);
+    }
+
+    fn forget(&mut self, id: Id) {
+        if let Some(batch) = self.batches.remove(&id) {
+            self.bytes -= batch.bytes();
         }
+    }
+
+    fn remember(&mut self, id: Id, batch: CachedReply) {
+        self.forget(id);
+        self.bytes += batch.bytes();
+        self.batches.insert(id, batch);
     }
 
     fn hold_to_bounds(&mut self, now: Instant) {
@@ -102,7 +146,9 @@ impl ReplyCache {
         now: Instant,
     ) -> Result<CacheLookup, Error> {
         let mut state = self.lock();
-        state.make_room(now);
+        if !state.users.contains_key(user) {
+            state.make_room(now);
+        }
         let since = state.complete_since;
         let fresh =
             || UserReplies { complete_since: since, batches: BTreeMap::new(), order: VecDeque::new(), bytes: 0 };
@@ -119,8 +165,9 @@ impl ReplyCache {
                         return Err(unknown());
                     }
                 }
-                known.batches.insert(id, CachedReply::Doing);
+                known.remember(id, CachedReply::Doing);
                 known.order.push_back((now, id));
+                state.hold_to_bounds();
                 Ok(CacheLookup::Do(RunningBatch { repeats: Arc::clone(self), user: user.to_owned(), id }))
             }
         }
@@ -134,21 +181,25 @@ impl ReplyCache {
             return;
         }
         match known {
-            Some(known) => {
-                if let CachedReply::Told(reply) = &known {
-                    user.bytes += reply.len();
-                }
-                user.batches.insert(id, known);
-            }
+            Some(known) => user.remember(id, known),
             None => {
-                user.batches.remove(&id);
+                user.forget(id);
                 user.order.retain(|(_, other)| *other != id);
             }
         }
+        state.hold_to_bounds();
     }
 }
 
 impl CacheState {
+    /// Evicts the oldest of whoever has most, until all of them take no more than they may.
+    fn hold_to_bounds(&mut self) {
+        while self.users.values().map(|user| user.bytes).sum::<usize>() > ALL_BYTES_MAX {
+            let Some(most) = self.users.values_mut().max_by_key(|user| user.bytes) else { return };
+            most.forget_oldest();
+        }
+    }
+
     /// If there are too many users, evicts the one whose last batch is the oldest.
     fn make_room(&mut self, now: Instant) {
         if self.users.len() < USERS_MAX {
@@ -246,6 +297,28 @@ mod tests {
     }
 
     #[test]
+    fn all_replies_are_bounded_and_whoever_has_most_loses_the_oldest() {
+        let start = Instant::now();
+        let repeats = Arc::new(ReplyCache::new(start));
+        let tell = |user: &str, number: u64, length: usize| {
+            let mut id = [7; 16];
+            id[..8].copy_from_slice(&number.to_be_bytes());
+            let Ok(CacheLookup::Do(doing)) = repeats.begin(user, id, None, start) else { panic!("new") };
+            doing.end(Some(&vec![0; length]));
+        };
+        tell("modest", 0, 100);
+        for (user, number) in (0..100).flat_map(|user| (0..REPLIES_MAX as u64).map(move |number| (user, number))) {
+            tell(&format!("u{user}"), number, if number % 2 == 0 { 0 } else { 500 });
+        }
+        let state = repeats.lock();
+        let held = |user: &UserReplies| user.batches.values().map(CachedReply::bytes).sum::<usize>();
+        assert!(state.users.values().all(|user| user.bytes == held(user) && user.order.len() == user.batches.len()));
+        let all: usize = state.users.values().map(held).sum();
+        assert!((ALL_BYTES_MAX / 2..=ALL_BYTES_MAX).contains(&all), "{all} bytes");
+        assert_eq!(state.users["modest"].batches.len(), 1, "who has little keeps it");
+    }
+
+    #[test]
     fn users_and_bytes_are_bounded_and_a_user_who_was_forgotten_is_told_so() {
         let start = Instant::now();
         let repeats = Arc::new(ReplyCache::new(start));
@@ -259,6 +332,9 @@ mod tests {
         }
         let now = start + 1000 * SECOND;
         assert!(repeats.lock().users.len() <= USERS_MAX);
+        let before = repeats.lock().users.len();
+        assert_eq!(kind(repeats.begin("u519", [3; 16], None, now)), Ok(None));
+        assert_eq!(repeats.lock().users.len(), before, "nobody is evicted for a user who is there");
         assert_eq!(kind(repeats.begin("u0", [1; 16], Some(1000 * SECOND), now)), Err(ErrorKind::UnknownOutcome));
         assert_eq!(kind(repeats.begin("u500", [1; 16], None, now)), Err(ErrorKind::UnknownOutcome), "too long to keep");
         assert_eq!(kind(repeats.begin("u500", [2; 16], Some(SECOND), now)), Ok(None));

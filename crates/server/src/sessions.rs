@@ -5,9 +5,9 @@
 use crate::admit::ServerLimits;
 use crate::host::moment_now;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::Receiver;
+use std::sync::{Arc, Weak};
 use xdfs_engine::host::Ending;
 use xdfs_engine::mailbox::{MailboxSender, Message};
 use xdfs_engine::pipeline::PipelineChannel;
@@ -146,7 +146,36 @@ pub(crate) struct SessionEntry {
     pub seen: u64,
     pub pipes: Vec<PipelineState>,
     pub metrics: Arc<Metrics>,
+    /// Held by every thread of the session.
+    pub threads: Arc<ThreadOfSession>,
     secret: JoinSecret,
+}
+
+/// A mark that each thread of a session holds while it runs.
+#[derive(Debug)]
+pub(crate) struct ThreadOfSession;
+
+/// A session that is over, with threads that are not yet: they wait for storage, which may take as
+/// long as it likes. Until then it counts against its user's limits.
+pub(crate) struct EndingSession {
+    pub principal: Arc<Principal>,
+    pub channels: u16,
+    pub pipelines: usize,
+    threads: Weak<ThreadOfSession>,
+}
+
+impl EndingSession {
+    /// What is left of a session; none if no thread is.
+    pub fn of(entry: SessionEntry) -> Option<Self> {
+        let SessionEntry { principal, channels, pipes, threads, .. } = entry;
+        let ending = Self { principal, channels, pipelines: pipes.len(), threads: Arc::downgrade(&threads) };
+        drop(threads);
+        ending.has_threads().then_some(ending)
+    }
+
+    pub fn has_threads(&self) -> bool {
+        self.threads.strong_count() > 0
+    }
 }
 
 impl SessionEntry {
@@ -171,6 +200,7 @@ impl SessionEntry {
             seen: 0,
             pipes,
             metrics: Arc::default(),
+            threads: Arc::new(ThreadOfSession),
             secret,
         }
     }

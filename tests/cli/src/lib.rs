@@ -7,6 +7,7 @@
 mod binary;
 mod delay;
 mod disk;
+mod mounted;
 mod relay;
 mod run;
 mod scene;
@@ -16,6 +17,7 @@ mod terminal;
 pub use binary::xdfs_binary;
 pub use delay::{Delay, pass};
 pub use disk::with_small_disk;
+pub use mounted::{Mounted, with_file_systems};
 pub use relay::Relay;
 pub use run::{Outcome, Running, is_running};
 pub use scene::{STAGING, Scene, pattern};

@@ -3,7 +3,7 @@
 use super::Server;
 use crate::admit::Drop;
 use crate::log::LogEvent;
-use crate::sessions::{IdleChannel, PipelineState, PumpMessage, SessionEntry};
+use crate::sessions::{EndingSession, IdleChannel, PipelineState, PumpMessage, SessionEntry};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use xdfs_engine::host::Ending;
@@ -115,10 +115,10 @@ impl Server {
     pub(super) fn drop_session(&mut self, id: SessionId, error: Option<Error>) {
         self.roster.end(id);
         let Some(entry) = self.sessions.remove(&id) else { return };
-        for pipe in entry.pipes {
+        for pipe in &entry.pipes {
             match pipe {
                 PipelineState::Idle { channels, .. } => {
-                    for idle in channels.into_values() {
+                    for idle in channels.values() {
                         self.idle.remove(&idle.socket);
                         self.dispatch.detach(idle.socket, &mut Vec::new());
                     }
@@ -126,7 +126,7 @@ impl Server {
                 PipelineState::Running(post) => {
                     let why = error.clone();
                     let why = why.unwrap_or_else(|| Error::new(ErrorKind::ConnectionLost, "the session has ended"));
-                    self.untold.tell(post, why, self.dispatch.now());
+                    self.untold.tell(post.clone(), why, self.dispatch.now());
                 }
                 PipelineState::Over => {}
             }
@@ -134,6 +134,8 @@ impl Server {
         let error = error.map(|error| error.to_string());
         let user = entry.principal.user.escape_debug().to_string();
         (self.config.log)(&LogEvent::SessionEnded { session: id, user, error });
+        self.ending.retain(EndingSession::has_threads);
+        self.ending.extend(EndingSession::of(entry));
     }
 
     /// A client wants more channels.

@@ -222,7 +222,7 @@ impl Server {
             waker: self.dispatch.waker(),
             pipeline,
             session_floor: group.session.limits().floor,
-            repeats: Arc::clone(&self.repeats),
+            repeats: self.repeats.of(&entry.principal),
             pace: Arc::clone(&self.pace),
             audit_rate: self.config.limits.audit_rate,
             operations: BTreeMap::new(),
@@ -242,6 +242,7 @@ impl Server {
             retire: entry.pipes.len() == 1,
         };
         let (letters, waker) = (self.letters.clone(), self.dispatch.waker());
+        let mark = Arc::clone(&entry.threads);
         let name = format!("xdfs-pipeline-{index}");
         let spawned = thread::Builder::new().name(name).spawn(move || {
             let served = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| serve(parts, group)));
@@ -249,6 +250,7 @@ impl Server {
                 let error = Error::new(xdfs_proto::base::ErrorKind::Resources, "the pipeline failed unexpectedly");
                 (Ending::Over(Some(error)), std::sync::mpsc::sync_channel(1).1)
             });
+            drop(mark);
             let _ = letters.send(ServerMessage::Ended { session: id, pipeline, ending, mailbox });
             waker.wake();
         });

@@ -5,6 +5,7 @@
 
 use super::Server;
 use crate::admit::{Drop, ServerLimits};
+use crate::sessions::EndingSession;
 use std::borrow::Cow;
 use std::sync::atomic::Ordering;
 use xdfs_proto::base::{Error, ErrorKind, SessionId};
@@ -39,6 +40,19 @@ struct UsageTable {
 }
 
 impl UsageTable {
+    /// Counts a session of `owner`, as seen by `user`; whether they are the same.
+    fn add(&mut self, owner: &Principal, channels: u16, user: &Principal) -> bool {
+        self.all.add(channels);
+        if owner.method == Method::Anonymous {
+            self.anonymous.add(channels);
+        }
+        let same = owner.budget() == user.budget();
+        if same {
+            self.user.add(channels);
+        }
+        same
+    }
+
     /// The channels left for `principal`, or why there are none.
     fn room(&self, principal: &Principal, limits: &ServerLimits) -> Result<usize, (Drop, String)> {
         let share = |whole: usize| whole.saturating_mul(limits.visitors_percent) / 100;
@@ -77,15 +91,14 @@ impl Server {
         let mut tally = UsageTable::default();
         let mut pipelines = 0;
         for (id, other, channels) in self.roster.sessions() {
-            tally.all.add(channels);
-            if other.method == Method::Anonymous {
-                tally.anonymous.add(channels);
+            if tally.add(other, channels, principal) && several {
+                pipelines += self.sessions.get(&id).map_or(1, |entry| entry.pipes.len());
             }
-            if other.budget() == principal.budget() {
-                tally.user.add(channels);
-                if several {
-                    pipelines += self.sessions.get(&id).map_or(1, |entry| entry.pipes.len());
-                }
+        }
+        self.ending.retain(EndingSession::has_threads);
+        for over in &self.ending {
+            if tally.add(&over.principal, over.channels, principal) && several {
+                pipelines += over.pipelines;
             }
         }
         let limits = &self.config.limits;
@@ -117,6 +130,8 @@ impl Server {
                 own = granted.saturating_sub(up);
             }
         }
+        let ending = self.ending.iter().filter(|over| over.has_threads()).map(|over| usize::from(over.channels));
+        let all = ending.fold(all, usize::saturating_add);
         let room = self.config.limits.channels.saturating_sub(all).saturating_add(own);
         wanted.min(u16::try_from(room).unwrap_or(u16::MAX))
     }

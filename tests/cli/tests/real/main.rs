@@ -8,7 +8,6 @@
 mod array;
 mod change;
 mod judge;
-mod mounted;
 mod random;
 mod run;
 mod source;
@@ -18,6 +17,7 @@ use std::time::{Duration, SystemTime};
 use random::Random;
 use run::{Bench, Plan, Victims};
 use source::Bounds;
+use xdfs_test_cli::with_file_systems;
 
 /// Of each tree in the short form.
 const PART: Bounds = Bounds { names: 900, bytes: 24 << 20 };
@@ -53,7 +53,7 @@ fn all(seed: u64, count: usize, mut one: impl FnMut(usize, u64) -> (String, Stri
 fn every_command_makes_real_trees_like_their_source() {
     let runs = number("XDFS_REAL_RUNS");
     let disk_bytes = if runs.is_some() { WHOLE_DISK_BYTES } else { PART_DISK_BYTES };
-    mounted::with_file_systems("every_command_makes_real_trees_like_their_source", disk_bytes, |mounted| {
+    with_file_systems("every_command_makes_real_trees_like_their_source", disk_bytes, |mounted| {
         let seed = number("XDFS_REAL_SEED").unwrap_or_else(seed_of_the_date);
         let bounds = if runs.is_some() { Bounds { names: usize::MAX, bytes: u64::MAX } } else { PART };
         let plans = runs.map_or_else(|| Plan::some(seed), |runs| Plan::of_each(runs as usize, seed));
@@ -69,7 +69,7 @@ const MOMENT_MAX: Duration = Duration::from_millis(2_500);
 
 #[test]
 fn a_copy_that_was_killed_is_finished_by_the_same_command() {
-    mounted::with_file_systems("a_copy_that_was_killed_is_finished_by_the_same_command", PART_DISK_BYTES, |mounted| {
+    with_file_systems("a_copy_that_was_killed_is_finished_by_the_same_command", PART_DISK_BYTES, |mounted| {
         let seed = number("XDFS_REAL_SEED").unwrap_or_else(seed_of_the_date);
         let kills = number("XDFS_REAL_KILLS").unwrap_or(KILLS) as usize;
         let victims = [Victims::Client, Victims::Server, Victims::Both];

@@ -6,12 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use xdfs_test_cli::{Delay, Outcome, Running, Scene, Server, pass};
+use xdfs_test_cli::{Delay, Mounted, Outcome, Running, Scene, Server, pass};
 
 use super::array;
 use super::change::Changer;
 use super::judge::{Kept, differences, leftovers};
-use super::mounted::Mounted;
 use super::source::{Bounds, Tree};
 
 /// For the relay, in each direction.

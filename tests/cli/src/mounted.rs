@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::process::Command;
 
-use xdfs_test_cli::Scene;
+use crate::Scene;
 
 /// Set for the process inside the namespace: the directory with the two mounts.
 const INSIDE: &str = "XDFS_REAL_INSIDE";

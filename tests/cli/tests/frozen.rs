@@ -1,0 +1,105 @@
+//! An export whose file system answers no longer: whoever waits for it keeps a place in the limits, and no more than that.
+
+use std::fs::Permissions;
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use xdfs_client::{Address, ConnectOptions, Payload, Pinned, PutOptions, Session};
+use xdfs_test_cli::{Mounted, Relay, Scene, Server, with_file_systems};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+const DISK_BYTES: u64 = 64 << 20;
+const SESSIONS: usize = 2;
+
+/// A file system that holds every write until this value goes.
+struct Frozen(PathBuf);
+
+impl Frozen {
+    fn new(mounted_at: &Path) -> Self {
+        fsfreeze("--freeze", mounted_at);
+        Self(mounted_at.to_owned())
+    }
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        fsfreeze("--unfreeze", &self.0);
+    }
+}
+
+fn fsfreeze(what: &str, mounted_at: &Path) {
+    let done = Command::new("fsfreeze").arg(what).arg(mounted_at).status().expect("util-linux is installed");
+    assert!(done.success(), "fsfreeze {what} fails");
+}
+
+#[track_caller]
+fn until(what: &str, holds: impl Fn() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < end, "not within {PATIENCE:?}: {what}");
+        std::thread::yield_now();
+    }
+}
+
+/// Threads of the server that wait for the disk.
+fn waiting_threads(server: &Server) -> usize {
+    let tasks = format!("/proc/{}/task", server.process().as_raw_nonzero());
+    let tasks = std::fs::read_dir(tasks).expect("it runs").filter_map(Result::ok);
+    // A thread may end meanwhile.
+    let states = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("status")).ok());
+    states.filter(|status| status.contains("State:\tD")).count()
+}
+
+fn connect(relay: &Relay, server: &Server) -> Session {
+    let address: SocketAddr = relay.address().parse().expect("an address");
+    let host_check = Arc::new(Pinned(server.host_key().parse().expect("a fingerprint")));
+    let to = ConnectOptions::to(Address::Tcp(address));
+    let session = Session::connect(&ConnectOptions { channels: 2, pipelines: 2, host_check, ..to }).expect("a session");
+    until("both channels have joined", || session.joined() == 2);
+    session
+}
+
+fn ended_sessions(scene: &Scene) -> usize {
+    scene.json_lines("audit.jsonl").iter().filter(|event| event["event"] == "session_ended").count()
+}
+
+#[test]
+fn a_session_that_waits_for_a_frozen_disk_counts_until_its_threads_have_ended() {
+    let test = "a_session_that_waits_for_a_frozen_disk_counts_until_its_threads_have_ended";
+    with_file_systems(test, DISK_BYTES, |mounted: &Mounted| {
+        let scene = Scene::below(&mounted.tmpfs);
+        let config = format!(
+            "[limits]\nsessions-per-user = {SESSIONS}\n[log]\naudit = \"audit.jsonl\"\nquiet = true\n\
+             [exports.frozen]\ndirectory = \"{}\"\nanonymous = \"rw\"\n[exports.other]\ndirectory = \"other\"\nanonymous = \"rw\"\n",
+            mounted.ext4.display()
+        );
+        scene.directory("other");
+        let written = scene.write("server.toml", config.as_bytes());
+        std::fs::set_permissions(written, Permissions::from_mode(0o600)).expect("it is ours");
+        let command = scene.command(["serve", "--json", "--listen", "127.0.0.1:0"]);
+        let server = Server::start(command, &["--config", "server.toml"]);
+        scene.trust(server.address(), &server);
+        let other = server.url_in("other", "");
+        scene.run(["ls", &other]).ends_with(0);
+        let frozen = Frozen::new(&mounted.ext4);
+        let before = ended_sessions(&scene);
+        for number in 1..=SESSIONS {
+            let relay = Relay::paced(&server, 1 << 30);
+            let session = connect(&relay, &server);
+            let payload = Payload::bytes(vec![7; 4 << 20]).expect("bytes");
+            let _put = session.put(payload, "frozen/file", &PutOptions::default()).expect("it is begun");
+            until("the upload waits for the disk", || waiting_threads(&server) >= number);
+            // Its second pipeline has nothing to wait for, and ends with its connection.
+            drop(relay);
+            until("the session is over", || ended_sessions(&scene) == before + number);
+        }
+        scene.run(["ls", &other]).says(&["as many sessions as one user may have"]);
+        drop(frozen);
+        until("there is room again", || scene.run(["ls", &other]).code == Some(0));
+        assert_eq!(server.stop(), Some(0));
+    });
+}
