@@ -74,7 +74,7 @@ impl Session {
         outcome: Callback<Report>,
     ) -> Result<Transfer, Error> {
         // Never more than an ordered target can hold.
-        let credit = INITIAL_CREDIT.min(bounds::ORDERED_WINDOW_BLOCKS * u64::from(self.facts().block));
+        let credit = INITIAL_CREDIT.min(bounds::ordered_window(self.facts().block));
         let (request, resume) = download(Request { credit, ..self.request()? }, remote, &mut target, options);
         self.start(request, None, Some(target), resume, outcome)
     }

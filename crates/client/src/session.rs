@@ -96,7 +96,7 @@ impl Session {
         get: &GetOptions,
     ) -> Result<(Self, Transfer), Error> {
         // Never more than an ordered target can hold, whatever block size is granted.
-        let credit = INITIAL_CREDIT.min(bounds::ORDERED_WINDOW_BLOCKS * u64::from(limits::BLOCK_BYTES_MIN));
+        let credit = INITIAL_CREDIT.min(bounds::ordered_window(limits::BLOCK_BYTES_MIN));
         let fresh = Request { transfer: random::array()?, level: options.level, credit, ..Request::default() };
         let mut target = target;
         let (request, resume) = download(fresh, remote.as_ref(), &mut target, get);

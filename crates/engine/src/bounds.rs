@@ -4,14 +4,17 @@ use crate::blocking;
 use crate::schedule::Limits;
 use std::time::Duration;
 
-/// Blocks that one pipeline holds in memory at a time on their way to storage. More do not help:
-/// the receiving core or the disk is the limit, and 16 MiB stay near the cache.
-pub const RECEIVE_BUFFERS: usize = 16;
-/// Blocks that one pipeline holds on their way out where their bytes are needed (`integrity`,
-/// `private`, pipes).
-pub const SEND_BUFFERS: usize = 16;
-/// Blocks that may wait for their turn where the target takes bytes only in order.
-pub const ORDERED_WINDOW_BLOCKS: u64 = 12;
+/// Blocks of usual size that one pipeline holds in memory at a time on their way to storage, and as
+/// many on their way out where their bytes are needed (`integrity`, `private`, pipes). More do not
+/// help: the receiving core or the disk is the limit.
+pub const BUFFERS_MAX: usize = 16;
+/// Fewer would let a channel wait for the one before it.
+pub const BUFFERS_MIN: usize = 4;
+/// Memory of these blocks in each direction, where they are larger than usual: a peer that asks for
+/// the largest block gets fewer of them.
+pub const BUFFER_BYTES: usize = 16 << 20;
+/// Share of the buffers that may wait for their turn where the target takes bytes only in order.
+const ORDERED_QUARTERS: usize = 3;
 /// Messages that may wait in a pump's mailbox. Writers and blocking calls are bounded far below;
 /// only an application that floods a pump with commands ever waits.
 pub const MAILBOX: usize = 1024;
@@ -68,6 +71,23 @@ pub const HASH_BESIDE_BYTES: u64 = 8 << 20;
 /// are hashed as they leave.
 pub const HASHERS_MAX: usize = 2;
 
+/// Buffers of a pipeline in each direction for blocks of this size.
+pub const fn buffers(block: u32) -> usize {
+    let fitting = BUFFER_BYTES / (if block == 0 { 1 } else { block as usize });
+    if fitting < BUFFERS_MIN {
+        BUFFERS_MIN
+    } else if fitting > BUFFERS_MAX {
+        BUFFERS_MAX
+    } else {
+        fitting
+    }
+}
+
+/// Bytes that may wait for their turn where the target takes them only in order.
+pub const fn ordered_window(block: u32) -> u64 {
+    (buffers(block) / 4 * ORDERED_QUARTERS) as u64 * block as u64
+}
+
 /// Calls that cannot be sliced use a core only for moments: they count as waiting from their start.
 pub fn storage_limits() -> Limits {
     let (running, active_for, waiting) = (STORAGE_THREADS, Duration::ZERO, WAITING_PER_USER);
@@ -80,4 +100,24 @@ pub fn sliced_limits() -> Limits {
     let (running, active_for, waiting) = (SLICED_THREADS, SLICE_ACTIVE, WAITING_PER_USER);
     let active = (blocking::cores().max(2) + 1).min(running / 2);
     Limits { running, active, active_for, divided: true, waiting }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use xdfs_proto::limits;
+
+    #[test]
+    fn buffers_of_every_block_size_fit_and_leave_some_beside_those_that_wait_for_their_turn() {
+        let mut block = limits::BLOCK_BYTES_MIN;
+        while block <= limits::BLOCK_BYTES_MAX {
+            let count = buffers(block);
+            assert!((BUFFERS_MIN..=BUFFERS_MAX).contains(&count), "{count} of {block} bytes");
+            assert!(count * block as usize <= BUFFER_BYTES, "{count} of {block} bytes");
+            let waiting = ordered_window(block) / u64::from(block);
+            assert!(waiting > 0 && (waiting as usize) < count, "{waiting} of {count} may wait");
+            block += 4096;
+        }
+        assert_eq!(buffers(limits::BLOCK_BYTES_DEFAULT), BUFFERS_MAX);
+    }
 }

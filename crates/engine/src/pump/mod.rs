@@ -160,6 +160,7 @@ where
 {
     /// A pump for `group`.
     pub fn new(parts: Parts<D, H>, group: Pipeline<D::Link>) -> std::io::Result<Self> {
+        let buffers = bounds::buffers(group.session.limits().block);
         let block = group.session.limits().block as usize;
         let mut pump = Self {
             dispatch: parts.dispatch,
@@ -178,8 +179,8 @@ where
             transfers: BTreeMap::new(),
             tallies: BTreeMap::new(),
             tickets: BTreeMap::new(),
-            receive_pool: Pool::new(bounds::RECEIVE_BUFFERS, block),
-            send_pool: Pool::new(bounds::SEND_BUFFERS, block),
+            receive_pool: Pool::new(buffers, block),
+            send_pool: Pool::new(buffers, block),
             want_receive: VecDeque::new(),
             want_send: VecDeque::new(),
             writer: None,

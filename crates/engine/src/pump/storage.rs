@@ -118,8 +118,9 @@ where
                 transfer.reading = Some(route(&mut self.dispatch, Arc::new(source), offset));
             }
             SourceSide::Stream { source, limit } => {
+                let count = bounds::buffers(self.session.limits().block);
                 let block = self.session.limits().block as usize;
-                let buffers: Result<Vec<_>, _> = (0..bounds::SEND_BUFFERS).map(|_| Buffer::new(block)).collect();
+                let buffers: Result<Vec<_>, _> = (0..count).map(|_| Buffer::new(block)).collect();
                 let stream = buffers
                     .and_then(|buffers| Stream::start(operation, source, limit, block, buffers, self.post.clone()));
                 match stream {
@@ -207,8 +208,7 @@ where
                     let transfer = self.transfers.entry(operation).or_default();
                     transfer.share = Some(share);
                     (transfer.writing, transfer.mode, transfer.modified) = (Some(writing), mode, modified);
-                    let block = u64::from(self.session.limits().block);
-                    let window = ordered.then_some(bounds::ORDERED_WINDOW_BLOCKS * block);
+                    let window = ordered.then_some(bounds::ordered_window(self.session.limits().block));
                     StageFacts { window, kept, unverified: doubt, reread, replaces }
                 })
             }
@@ -233,7 +233,7 @@ where
         if self.writer.is_none() {
             // Room for every buffer, and for operations that end before their blocks are written:
             // the pump never waits for its writer, which may wait for the pump's mailbox.
-            let places = bounds::RECEIVE_BUFFERS + 2 * self.session.limits().operations_max;
+            let places = bounds::BUFFERS_MAX + 2 * self.session.limits().operations_max;
             let writer = Writer::start(places, self.post.clone())
                 .map_err(|error| Error::new(ErrorKind::Resources, format!("cannot start a writer thread: {error}")))?;
             self.writer = Some(writer);
