@@ -1,12 +1,15 @@
-//! The drivers of this crate, one file each, and the table of their names.
+//! The drivers of this crate, one file or directory each, and the table of their names.
 //!
-//! Each file says what its driver promises beside the contract of [`crate::Flow`]; the tests in
-//! `tests/handles.rs` run over all of them.
+//! Each says at its head what its driver promises beside the contract of [`crate::Flow`]; the tests in
+//! `tests/handles.rs` run over stacks of them. A directory has the driver in `mod.rs`, its open
+//! element in `flow.rs` and in `tests.rs` the tests of what it promises.
 
+mod file;
 mod noop;
 mod rate;
 mod sockets;
 mod tcp;
+mod udp;
 mod unix;
 
 use crate::driver::Driver;
@@ -15,9 +18,28 @@ use std::sync::Arc;
 /// The drivers by name.
 pub(crate) fn built_in() -> Vec<(&'static str, Arc<dyn Driver>)> {
     vec![
+        ("file", Arc::new(file::File)),
         ("noop", Arc::new(noop::Noop)),
         ("rate", Arc::new(rate::Rate)),
         ("tcp", Arc::new(tcp::Tcp)),
+        ("udp", Arc::new(udp::Udp)),
         ("unix", Arc::new(unix::Unix)),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    /// The page that people read and the tables that the drivers have say the same.
+    #[test]
+    fn the_page_describes_every_driver_and_every_attribute() {
+        let page = include_str!("../../../../docs/xio.md");
+        for (name, driver) in super::built_in() {
+            let section = page.split("\n### ").find(|section| section.starts_with(&format!("`{name}`\n")));
+            let section = section.unwrap_or_else(|| panic!("docs/xio.md has no section on {name}"));
+            for info in driver.attributes() {
+                let row = format!("| `{}` | {} |", info.name, info.about);
+                assert!(section.contains(&row), "docs/xio.md, {name}: there is no row {row}");
+            }
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 use crate::driver::Listener;
 use std::io::{self, IoSlice, IoSliceMut};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 use xdfs_io::stack::{Answer, Command, Driver, Flow, Interest, ReadInfo, Room, WriteInfo};
 use xdfs_io::transport::{self, Address, Link, Peer, TransportOptions};
@@ -122,17 +123,17 @@ impl Listener for SocketListener {
     fn contact(&self) -> io::Result<String> {
         match self.link.local()? {
             Address::Tcp(mut address) => {
-                if address.ip().is_unspecified() {
-                    let loopback = if address.is_ipv4() {
-                        std::net::IpAddr::from(std::net::Ipv4Addr::LOCALHOST)
-                    } else {
-                        std::net::Ipv6Addr::LOCALHOST.into()
-                    };
-                    address.set_ip(loopback);
-                }
+                reachable(&mut address);
                 Ok(address.to_string())
             }
             Address::Unix(path) => path.into_os_string().into_string().map_err(|_| io::ErrorKind::InvalidData.into()),
         }
+    }
+}
+
+/// Makes of the address of a listener one that a process of this host can connect to.
+pub(super) fn reachable(address: &mut SocketAddr) {
+    if address.ip().is_unspecified() {
+        address.set_ip(if address.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() });
     }
 }
