@@ -5,13 +5,13 @@
 use crate::error::{Error, Result};
 use crate::handle::IN_CALLBACK;
 use crate::handle::closing::too_slow;
-use crate::handle::core::{Core, Shared, milliseconds_until};
+use crate::handle::core::{Core, Shared, Watched, milliseconds_until};
 use crate::operations::Phase;
 use crate::pool;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 use std::collections::{BTreeSet, HashMap, VecDeque};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -215,26 +215,31 @@ impl Loop {
         Reactor::notify(shared);
     }
 
-    /// Asks the kernel to report on the handle's descriptor, which changes while it opens.
+    /// Asks the kernel to report on the handle's descriptors, which change while it opens.
     fn watch(&mut self, shared: &Arc<Shared>, core: &mut Core) {
-        let Some(descriptor) = core.flow.as_ref().and_then(|flow| flow.descriptor()) else { return };
-        let number = descriptor.as_raw_fd();
-        if core.watched == Some(number) {
+        let Some(flow) = &core.flow else { return };
+        let Some(watched) = Watched::of(&**flow) else { return };
+        if core.watched == Some(watched) {
             return;
         }
-        let data = EventData::new_u64(shared.token);
-        let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
-        let added = match epoll::add(&self.epoll, descriptor, data, flags) {
-            Err(rustix::io::Errno::EXIST) => epoll::modify(&self.epoll, descriptor, data, flags),
-            result => result,
-        };
+        let descriptors = [flow.descriptor(), flow.sending_descriptor()];
+        let added = descriptors.into_iter().flatten().try_for_each(|descriptor| self.add(shared, descriptor));
         match added {
             Ok(()) => {
-                core.watched = Some(number);
+                core.watched = Some(watched);
                 core.ready = Interest::BOTH;
                 self.handles.insert(shared.token, Arc::downgrade(shared));
             }
             Err(error) => core.fail_registered(error.into()),
+        }
+    }
+
+    fn add(&self, shared: &Shared, descriptor: BorrowedFd<'_>) -> rustix::io::Result<()> {
+        let data = EventData::new_u64(shared.token);
+        let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
+        match epoll::add(&self.epoll, descriptor, data, flags) {
+            Err(rustix::io::Errno::EXIST) => epoll::modify(&self.epoll, descriptor, data, flags),
+            result => result,
         }
     }
 

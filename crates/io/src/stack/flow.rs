@@ -174,6 +174,12 @@ pub trait Flow: Send {
         self.below().and_then(Flow::descriptor)
     }
 
+    /// What the kernel reports readiness to send of, where that is another descriptor: then the one
+    /// of [`Flow::descriptor`] is asked about receiving alone.
+    fn sending_descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.below().and_then(Flow::sending_descriptor)
+    }
+
     /// The descriptor whose bytes *are* this element's bytes.
     fn direct(&self) -> Option<BorrowedFd<'_>> {
         None

@@ -6,6 +6,8 @@
 
 mod file;
 mod noop;
+mod pipe;
+mod popen;
 mod rate;
 mod sockets;
 mod tcp;
@@ -20,6 +22,8 @@ pub(crate) fn built_in() -> Vec<(&'static str, Arc<dyn Driver>)> {
     vec![
         ("file", Arc::new(file::File)),
         ("noop", Arc::new(noop::Noop)),
+        ("pipe", Arc::new(pipe::Pipe)),
+        ("popen", Arc::new(popen::Popen)),
         ("rate", Arc::new(rate::Rate)),
         ("tcp", Arc::new(tcp::Tcp)),
         ("udp", Arc::new(udp::Udp)),

@@ -46,11 +46,41 @@ pub(crate) struct Core {
     pub(crate) closing: Option<Closing>,
     /// Directions in which trying is worth it, as far as the reactor knows.
     pub(crate) ready: Interest,
-    /// The descriptor that the reactor watches.
-    pub(crate) watched: Option<RawFd>,
+    /// What the reactor watches.
+    pub(crate) watched: Option<Watched>,
     /// The deadline that the reactor has noted.
     pub(crate) noted: Option<Instant>,
     polling: [bool; 3],
+}
+
+/// The descriptors of an element, by their numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Watched {
+    first: RawFd,
+    /// The one for sending, where that is another.
+    sending: Option<RawFd>,
+}
+
+impl Watched {
+    pub(crate) fn of(flow: &dyn Flow) -> Option<Self> {
+        let first = flow.descriptor()?.as_raw_fd();
+        Some(Self { first, sending: flow.sending_descriptor().map(|sending| sending.as_raw_fd()) })
+    }
+
+    /// What to wait for. A descriptor of which nothing is asked is left out: it might report an end
+    /// that nobody takes.
+    fn entries(self, interest: Interest) -> [PollEntry; 2] {
+        let entry = |number, asked: Interest| {
+            if asked == Interest::NONE { PollEntry::NONE } else { PollEntry::new(number, asked.read, asked.write) }
+        };
+        match self.sending {
+            None => [entry(self.first, interest), PollEntry::NONE],
+            Some(sending) => {
+                let (read, write) = (interest.without(Interest::WRITE), interest.without(Interest::READ));
+                [entry(self.first, read), entry(sending, write)]
+            }
+        }
+    }
 }
 
 /// A registered operation.
@@ -158,19 +188,17 @@ impl Shared {
     ) -> MutexGuard<'a, Core> {
         let Some(flow) = &core.flow else { return self.wait_for_change(core, deadline) };
         let interest = flow.wants(asked(lane));
-        let descriptor = flow.descriptor().map(|descriptor| descriptor.as_raw_fd());
+        let descriptors = Watched::of(&**flow);
         let flow_deadline = flow.deadline();
         let waker = self.waker(lane);
         let until = [deadline, flow_deadline, waker.is_none().then(|| Instant::now() + UNWAKEABLE_WAIT)];
         let until = until.into_iter().flatten().min();
         core.polling[lane as usize] = true;
         drop(core);
-        // The descriptor stays open: nothing closes it before this operation was told.
-        let watched = descriptor.filter(|_| interest != Interest::NONE);
-        let mut entries = [
-            waker.map_or(PollEntry::NONE, |waker| PollEntry::new(waker.as_raw_fd(), true, false)),
-            watched.map_or(PollEntry::NONE, |number| PollEntry::new(number, interest.read, interest.write)),
-        ];
+        // The descriptors stay open: nothing closes them before this operation was told.
+        let [first, second] = descriptors.map_or([PollEntry::NONE; 2], |watched| watched.entries(interest));
+        let mut entries =
+            [waker.map_or(PollEntry::NONE, |waker| PollEntry::new(waker.as_raw_fd(), true, false)), first, second];
         // An interrupted call is one that found nothing: the caller tries again.
         let _ = poll(&mut entries, until.map_or(-1, milliseconds_until));
         if let (Some(waker), (true, _)) = (waker, entries[0].found()) {
