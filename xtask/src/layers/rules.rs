@@ -13,7 +13,7 @@ pub(super) struct CrateRule {
     pub(super) why: &'static str,
 }
 
-/// The arrows: proto <- io <- xio; proto, secure, io <- engine <- client, server <- cli.
+/// The arrows: proto <- io; io, secure <- xio; proto, secure, io <- engine <- client, server <- cli.
 pub(super) const CRATES: &[CrateRule] = &[
     CrateRule {
         name: "xdfs-proto",
@@ -47,9 +47,9 @@ pub(super) const CRATES: &[CrateRule] = &[
     },
     CrateRule {
         name: "xdfs-xio",
-        ours: &["xdfs-io"],
+        ours: &["xdfs-io", "xdfs-secure"],
         foreign: &["rustix", "thiserror"],
-        why: "the framework stacks drivers above io and knows nothing of the protocol of xdfs",
+        why: "the framework stacks drivers above io, has TLS from secure and knows nothing of the protocol of xdfs",
     },
     CrateRule {
         name: "xdfs-engine",

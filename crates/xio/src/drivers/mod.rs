@@ -8,9 +8,11 @@ mod file;
 mod noop;
 mod pipe;
 mod popen;
+mod queues;
 mod rate;
 mod sockets;
 mod tcp;
+mod tls;
 mod udp;
 mod unix;
 
@@ -26,6 +28,7 @@ pub(crate) fn built_in() -> Vec<(&'static str, Arc<dyn Driver>)> {
         ("popen", Arc::new(popen::Popen)),
         ("rate", Arc::new(rate::Rate)),
         ("tcp", Arc::new(tcp::Tcp)),
+        ("tls", Arc::new(tls::TlsDriver)),
         ("udp", Arc::new(udp::Udp)),
         ("unix", Arc::new(unix::Unix)),
     ]

@@ -4,11 +4,14 @@
 //! never holds a byte of what follows it on the connection; [`ServerIdentity`] and [`ClientTls`]
 //! are what the two ends start one with.
 //!
+//! [`byte_stream`] is apart: TLS for other protocols than this one, which stays TLS to its end.
+//!
 //! What it must not do: resume a session, take early data, issue tickets, or change keys on the
 //! way. A message behind the handshake that carries no application data and does not close is
 //! fatal, so is more than [`DATA_BYTES_MAX`] in one direction. Each direction leaves TLS by itself:
 //! the byte behind its close_notify belongs to the records ([`Farewell`]).
 
+pub mod byte_stream;
 mod client;
 mod farewell;
 mod identity;
