@@ -23,6 +23,7 @@ const GROUPS: &[(&str, usize)] = &[
     ("SRV", 107),
     ("CLI", 34),
     ("STOR", 26),
+    ("PERF", 37),
 ];
 
 /// Is there a table?

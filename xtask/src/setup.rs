@@ -31,6 +31,7 @@ const NEEDS: &[Need] = &[
     need("e2fsprogs", Sign::Program("mkfs.ext4"), "a file system whose power is cut"),
     need("openssh-client", Sign::Program("ssh"), "starts a server for one command"),
     need("openssh-server", Sign::Program("sshd"), "the other end of ssh"),
+    need("globus-xioperf", Sign::Program("globus-xioperf"), "the other end of xioperf"),
     need("faketime", Sign::Program("faketime"), "sets the clock of a command"),
     need("rsync", Sign::Program("rsync"), "judges what a copy of a tree kept"),
     need("util-linux", Sign::Program("unshare"), "namespaces and loop devices"),

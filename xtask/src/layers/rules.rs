@@ -52,6 +52,12 @@ pub(super) const CRATES: &[CrateRule] = &[
         why: "the framework stacks drivers above io, has TLS from secure and knows nothing of the protocol of xdfs",
     },
     CrateRule {
+        name: "xdfs-perf",
+        ours: &["xdfs-xio"],
+        foreign: &["clap", "getrandom", "indicatif", "serde_json", "signal-hook"],
+        why: "xioperf does all its input and output through the framework, as any program would (PERF-24)",
+    },
+    CrateRule {
         name: "xdfs-engine",
         ours: &["xdfs-proto", "xdfs-secure", "xdfs-io"],
         foreign: &["thiserror"],

@@ -1,0 +1,220 @@
+//! The program at both ends, as a person uses it.
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the finding")]
+
+mod support;
+
+use std::net::TcpListener;
+use support::{Outcome, on_terminal, xioperf};
+
+/// A server and a client that connects to it over TCP, until both have ended well. Reports are JSON.
+#[track_caller]
+fn run(server: &str, client: &str) -> (Outcome, Outcome) {
+    let mut server = xioperf(&format!("-s --json {server}"));
+    let client = xioperf(&format!("-c localhost:{} --json {client}", server.json_port())).succeeds();
+    (server.succeeds(), client)
+}
+
+#[test]
+fn the_server_receives_what_the_client_sends() {
+    let (server, client) = run("", "-n 10M");
+    assert_eq!(
+        (&server.end()["received_bytes"], &client.end()["sent_bytes"]),
+        (&(10 << 20).into(), &(10 << 20).into())
+    );
+    assert!(server.end().get("sent_bytes").is_none());
+}
+
+#[test]
+fn only_the_stack_is_named_anew_for_another_protocol() {
+    for stack in ["-D tcp -D noop", "-D tcp -D noop -D noop -D rate:1GB/s", "-D tcp:window=256KiB", "-w 128K -N"] {
+        let (server, _) = run(stack, &format!("{stack} -n 3M"));
+        assert_eq!(server.end()["received_bytes"], 3 << 20, "{stack}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("socket");
+    let socket = socket.to_str().unwrap();
+    let mut server = xioperf(&format!("-s --json -D unix -B {socket}"));
+    server.line("listening");
+    xioperf(&format!("-c {socket} -D unix -n 1M")).succeeds();
+    assert_eq!(server.succeeds().end()["received_bytes"], 1 << 20);
+}
+
+#[test]
+fn who_sends_is_independent_of_who_listens() {
+    let (server, client) = run("-S -n 2M", "-R");
+    assert_eq!((&server.end()["sent_bytes"], &client.end()["received_bytes"]), (&(2 << 20).into(), &(2 << 20).into()));
+    let (server, client) = run("-S -R -n 2M", "-S -R -n 3M");
+    assert_eq!(
+        (&server.end()["received_bytes"], &client.end()["received_bytes"]),
+        (&(3 << 20).into(), &(2 << 20).into())
+    );
+}
+
+#[test]
+fn a_run_ends_when_its_time_is_up() {
+    let (server, client) = run("", "-t 0.2");
+    assert!(client.errors.contains("Time exceeded"), "{client:?}");
+    assert_eq!(client.end()["why"], "time");
+    let seconds = client.end()["seconds"].as_f64().unwrap();
+    assert!((0.2..10.0).contains(&seconds), "{seconds}");
+    assert_eq!(server.end()["received_bytes"], client.end()["sent_bytes"]);
+}
+
+#[test]
+fn streams_and_intervals_add_up() {
+    let (server, client) = run("-P 3", "-P 3 -n 64M -b 1G -i 0.02");
+    let intervals = client.events("interval");
+    assert!(intervals.len() > 1, "{client:?}");
+    let end = client.end();
+    let sum = |of: &serde_json::Value| -> u64 {
+        of["streams"].as_array().unwrap().iter().map(|stream| stream["sent_bytes"].as_u64().unwrap()).sum()
+    };
+    assert_eq!((sum(&end), end["streams"].as_array().unwrap().len()), (64 << 20, 3));
+    for interval in &intervals {
+        assert_eq!(Some(sum(interval)), interval["sent_bytes"].as_u64());
+    }
+    assert!(intervals.iter().map(sum).sum::<u64>() <= 64 << 20);
+    assert_eq!(server.end()["received_bytes"], 64 << 20);
+}
+
+#[test]
+fn each_stream_has_a_line_of_its_own() {
+    let mut server = xioperf("-s -P 2");
+    let client = xioperf(&format!("-c localhost:{} -P 2 -n 2M", server.port())).succeeds();
+    for outcome in [&client, &server.succeeds()] {
+        assert!(outcome.field("Stream 1").contains(" M "), "{outcome:?}");
+        assert!(outcome.field("Stream 2").contains(" m/s"), "{outcome:?}");
+    }
+    assert_eq!(client.field("Bytes sent:"), "2.00 M");
+}
+
+#[test]
+fn a_rate_is_kept() {
+    // A MiB at 8 MiB a second; a tenth of a second's bytes may go at once.
+    let (_, client) = run("", "-n 1M -b 64M");
+    let seconds = client.end()["seconds"].as_f64().unwrap();
+    assert!((0.02..20.0).contains(&seconds) && client.end()["sent_bytes"] == 1 << 20, "{client:?}");
+    // Without a rate it takes about a millisecond.
+    let (_, client) = run("", "-n 1M -b 16M");
+    assert!(client.end()["seconds"].as_f64().unwrap() > 0.3, "{client:?}");
+}
+
+#[test]
+fn a_file_arrives_as_it_was_sent() {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, target) = (folder.path().join("source"), folder.path().join("target"));
+    let content: Vec<u8> = (0..1_000_003_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    std::fs::write(&source, &content).unwrap();
+    std::fs::write(&target, vec![7; 2_000_000]).unwrap();
+    let (server, client) = run(&format!("-F {}", target.display()), &format!("-F {}", source.display()));
+    assert_eq!((&server.end()["received_bytes"], &client.end()["sent_bytes"]), (&1_000_003.into(), &1_000_003.into()));
+    assert!(std::fs::read(&target).unwrap() == content, "the file differs");
+}
+
+#[test]
+fn what_is_sent_does_not_get_shorter() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("target");
+    run(&format!("-F {}", target.display()), "-n 64K");
+    let received = std::fs::read(&target).unwrap();
+    let distinct = received.iter().collect::<std::collections::BTreeSet<_>>().len();
+    assert!(received.len() == 65_536 && distinct == 256, "{} bytes, {distinct} of 256 values", received.len());
+}
+
+#[test]
+fn datagrams_are_counted_with_their_loss_and_jitter() {
+    let mut server = xioperf("-s -D udp --json");
+    let line = format!("-c localhost:{} -D udp -n 200K -bs 1K -b 16M --json", server.json_port());
+    let client = xioperf(&line).succeeds();
+    let (server, client) = (server.succeeds().end(), client.end());
+    let number = |name: &str| server[name].as_u64().unwrap();
+    assert_eq!((number("datagrams"), &client["sent_bytes"]), (200, &(200 << 10).into()));
+    assert_eq!(number("received_bytes") >> 10, 200 - number("datagrams_lost"));
+    assert!((0.0..1.0).contains(&server["jitter_seconds"].as_f64().unwrap()), "{server}");
+}
+
+#[test]
+fn a_server_of_datagrams_ends_when_its_client_falls_silent() {
+    let mut server = xioperf("-s -D udp --json -B 127.0.0.1");
+    let address = format!("127.0.0.1:{}", server.json_port());
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.send_to(b"not of any run", &address).unwrap();
+    let mut head = *b"xpf1--run---number---when--\0\0";
+    for number in [0, 2_u8] {
+        head[12..20].copy_from_slice(&u64::from(number).to_be_bytes());
+        socket.send_to(&head, &address).unwrap();
+    }
+    let end = server.succeeds().end();
+    assert_eq!((&end["datagrams_lost"], &end["datagrams_of_others"]), (&1.into(), &1.into()));
+    // The wait for what did not come is no part of it.
+    assert!(end["seconds"].as_f64().unwrap() < 1.0, "{end}");
+}
+
+#[test]
+fn a_daemon_serves_one_client_after_another() {
+    let mut server = xioperf("-s -d --json");
+    let port = server.json_port();
+    for bytes in ["1M", "2M"] {
+        xioperf(&format!("-c localhost:{port} -n {bytes}")).succeeds();
+        server.line("\"end\"");
+    }
+    server.interrupt();
+    let server = server.wait();
+    let received: Vec<_> = server.events("end").iter().map(|end| end["received_bytes"].as_u64().unwrap()).collect();
+    assert_eq!((server.code, received), (130, vec![1 << 20, 2 << 20]), "{}", server.errors);
+}
+
+#[test]
+fn ctrl_c_ends_a_run_and_reports_what_had_moved() {
+    let mut server = xioperf("-s --json");
+    let mut client = xioperf(&format!("-c localhost:{} -t 50 -i 0.05 --json", server.json_port()));
+    client.line("interval");
+    client.interrupt();
+    let client = client.wait();
+    assert_eq!((client.code, &client.end()["why"]), (130, &"interrupted".into()), "{client:?}");
+    assert_eq!(server.succeeds().end()["received_bytes"], client.end()["sent_bytes"]);
+}
+
+#[test]
+fn ctrl_c_ends_a_server_that_waits() {
+    for arguments in ["-s", "-s -R -P 2"] {
+        let mut server = xioperf(arguments);
+        server.port();
+        server.interrupt();
+        let server = server.wait();
+        assert_eq!((server.code, server.errors.as_str()), (130, ""), "{arguments}");
+    }
+}
+
+#[test]
+fn failures_name_what_failed_and_end_the_run() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let refused = xioperf(&format!("-c {free}")).wait();
+    assert_eq!(refused.code, 1);
+    assert!(refused.errors.contains("driver tcp") && refused.errors.contains("refused"), "{refused:?}");
+
+    let usage = xioperf("-c host:1 -D noop").wait();
+    assert_eq!(usage.code, 2);
+
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let stalled = xioperf(&format!("-c {} -n 1G --timeout 0.2", silent.local_addr().unwrap())).wait();
+    assert_eq!(stalled.code, 1, "{stalled:?}");
+    assert!(stalled.errors.contains("longer than its timeout"), "{stalled:?}");
+
+    let mut server = xioperf("-s -P 2 --timeout 0.2");
+    let port = server.port();
+    let client = xioperf(&format!("-c localhost:{port} -t 50"));
+    let server = server.wait();
+    assert_eq!(server.code, 1);
+    assert!(server.errors.contains("only 1 of 2 streams connected"), "{server:?}");
+    assert_eq!(client.wait().code, 1);
+}
+
+#[test]
+fn a_terminal_shows_the_rate_while_the_run_goes_on() {
+    let mut server = xioperf("-s");
+    let client = on_terminal(&format!("-c localhost:{} -t 0.9", server.port())).succeeds();
+    server.succeeds();
+    let before_the_end = client.out.split("Closing").next().unwrap();
+    assert!(before_the_end.contains("sent, "), "{client:?}");
+}
